@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adjoin.h - exact similarity joins over point sets: the whole stable C interface.
+ *
+ *   range join   which pairs of points lie within a radius of each other?
+ *   kNN join     which k points are nearest to each point?
+ *
+ * Both for one set with itself or for two sets (left and right). A first join:
+ *
+ *     adj_result *result;
+ *     if (adj_range_join(ADJ_F32, points, count, dim, radius, &result) != ADJ_OK) {
+ *       fprintf(stderr, "%s\n", adj_last_error());
+ *       return 1;
+ *     }
+ *     const uint64_t *row = adj_result_offsets(result); // neighbours of point i:
+ *     const uint32_t *ids = adj_result_ids(result);     // ids[row[i]] .. ids[row[i + 1] - 1]
+ *     adj_result_destroy(result);
+ *
+ * Everything else follows the data:
+ *
+ *     adj_ctx ── adj_dataset ── adj_plan ──┬── adj_count     how many
+ *     threads    points         index,     ├── adj_collect   all of it, in memory
+ *     memory                    explain    ├── adj_stream    row by row, to your callback
+ *                                          └── adj_write     to a file
+ *
+ * What "exact" promises. The distance of two points is computed in the type of the data, over the
+ * dimensions in input order, with one rounding per step (docs/exactness.md). A pair belongs to a
+ * range join iff that distance is <= radius. The k nearest are the k smallest by (distance, id), so
+ * ties have one answer. Backend, thread count, instruction set, device and batch size never change
+ * a bit of a result.
+ *
+ * Ids are row numbers, 0-based and 32 bits wide; a dataset holds at most ADJ_MAX_COUNT rows.
+ *
+ * Threads. Handles may be shared between threads; calls that work on one context take turns. One
+ * plan runs one join at a time. adj_cancel() may be called from any thread and from a signal
+ * handler. Nothing here prints, exits, aborts or installs a signal handler.
+ *
+ * Structs the caller fills begin with struct_size, set by the struct's _init function together with
+ * all defaults; a newer library accepts the shorter struct of an older caller.
+ */
+#ifndef ADJOIN_H
+#define ADJOIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "adjoin_version.h" /* ADJ_VERSION_MAJOR, _MINOR, _PATCH, _STRING, written from VERSION */
+
+#if defined(_WIN32)
+#define ADJ_API
+#else
+#define ADJ_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Status ------------------------------------------------------------------------------ */
+
+/* One table gives the codes, their names and their texts. Numbers are never reused. */
+#define ADJ_STATUS_LIST(X)                                             \
+  X(ADJ_OK, 0, "success")                                              \
+  X(ADJ_CANCELLED, 1, "stopped by the caller")                         \
+  X(ADJ_E_ARGUMENT, -10, "invalid argument")                           \
+  X(ADJ_E_STRUCT, -11, "struct_size is not a size this library knows") \
+  X(ADJ_E_STATE, -12, "call not allowed in this state")                \
+  X(ADJ_E_DATA, -20, "points hold a value that cannot be joined")      \
+  X(ADJ_E_FORMAT, -21, "file is not in the named format")              \
+  X(ADJ_E_IO, -22, "read or write failed")                             \
+  X(ADJ_E_MEMORY, -30, "out of host memory")                           \
+  X(ADJ_E_DEVICE_MEMORY, -31, "out of device memory")                  \
+  X(ADJ_E_LIMIT, -32, "result would pass the caller's limit")          \
+  X(ADJ_E_UNSUPPORTED, -40, "not supported by this build or machine")  \
+  X(ADJ_E_DEVICE, -41, "the device reported a fault")                  \
+  X(ADJ_E_COMM, -42, "communication between machines failed")          \
+  X(ADJ_E_SINK, -50, "the result sink refused a batch")                \
+  X(ADJ_E_INTERNAL, -99, "broken invariant, please report")
+
+typedef enum adj_status {
+#define ADJ_STATUS_ENUM_(name, value, text) name = value,
+  ADJ_STATUS_LIST(ADJ_STATUS_ENUM_)
+#undef ADJ_STATUS_ENUM_
+} adj_status;
+
+ADJ_API const char *adj_status_name(adj_status status); /* "ADJ_E_DATA" */
+ADJ_API const char *adj_status_text(adj_status status); /* "points hold a value that ..." */
+
+/* What went wrong in the calling thread's last failed call: names the argument, row, file or
+ * device and the offending value. Valid until that thread's next call. Never NULL. */
+ADJ_API const char *adj_last_error(void);
+
+/* Version of the library loaded, which may be newer than this header: 10000 * major + 100 * minor
+ * + patch. */
+ADJ_API uint32_t adj_version_number(void);
+ADJ_API const char *adj_version_string(void);
+
+/* ---- The simple calls ---------------------------------------------------------------------- */
+
+typedef enum adj_type { ADJ_F32 = 1, ADJ_F64 = 2 } adj_type;
+
+typedef struct adj_ctx adj_ctx;         /* threads, memory limit, instruction set, devices     */
+typedef struct adj_dataset adj_dataset; /* an immutable set of points                          */
+typedef struct adj_plan adj_plan;       /* a prepared join: algorithm, index, batches          */
+typedef struct adj_result adj_result;   /* a finished join held in memory, one row per left id */
+
+#define ADJ_MAX_COUNT UINT64_C(0xfffffffe) /* points in one dataset          */
+#define ADJ_NO_ID UINT32_C(0xffffffff)     /* padding of a short row of kNN  */
+
+/* All neighbours within radius (closed ball, L2) of each of count points, the point itself left
+ * out, each row in ascending order of id. points is row-major and packed.
+ * Time: O(n log n + pairs) for low dimension. Memory: about 30 bytes a point plus 8 bytes a point
+ * and 4 bytes a pair for the result. */
+ADJ_API adj_status adj_range_join(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius,
+                                  adj_result **out);
+
+/* The k nearest of each of count points (L2), nearest first, ties to the lower id, the point itself
+ * left out. Every row has k entries, padded with ADJ_NO_ID and an infinite distance. */
+ADJ_API adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
+                                adj_result **out);
+
+/* The result. Row i holds entries offsets[i] .. offsets[i + 1] - 1 of ids and distances. */
+ADJ_API uint64_t adj_result_rows(const adj_result *result);
+ADJ_API uint64_t adj_result_pairs(const adj_result *result);
+ADJ_API const uint64_t *adj_result_offsets(const adj_result *result); /* rows + 1 entries */
+ADJ_API const uint32_t *adj_result_ids(const adj_result *result);
+/* float or double, as adj_result_type says; NULL unless the join was asked for distances. */
+ADJ_API const void *adj_result_distances(const adj_result *result);
+ADJ_API adj_type adj_result_type(const adj_result *result);
+ADJ_API void adj_result_destroy(adj_result *result); /* NULL is fine, here and in every destroy */
+
+/* ---- Context --------------------------------------------------------------------------------- */
+
+typedef enum adj_log_level {
+  ADJ_LOG_WARN = 1, /* the answer is right, but something is not as you may think */
+  ADJ_LOG_INFO = 2, /* notes: integers widened, header skipped, ...               */
+  ADJ_LOG_DEBUG = 3
+} adj_log_level;
+
+/* One finished piece of work on one lane (0: the calling thread). Times in nanoseconds of a
+ * monotonic clock. */
+typedef struct adj_trace_event {
+  const char *name; /* "sort", "count", "fill", ...; static                 */
+  uint32_t lane;
+  uint32_t reserved;
+  uint64_t begin_ns, end_ns;
+  uint64_t items; /* queries or points in this piece, 0 when that means nothing */
+} adj_trace_event;
+
+typedef struct adj_ctx_options {
+  uint32_t struct_size;
+  uint32_t threads;             /* 0: one per usable core                                       */
+  uint64_t memory_limit;        /* bytes this context may hold at once; 0: 90 % of what the     */
+                                /* machine has available when the context is created            */
+  uint64_t device_memory_limit; /* bytes per device; 0: what is free                            */
+  const int32_t *devices;       /* device numbers; NULL with device_count -1: all               */
+  int32_t device_count;         /* 0: use no GPU                                                */
+  uint32_t reserved;
+  const char *isa; /* NULL: best for this CPU; "scalar", "avx2", "avx512", "neon" to force      */
+  /* Called from any thread, possibly several at once; line has no newline. NULL: silent. */
+  void (*log)(void *user, adj_log_level level, const char *line);
+  void *log_user;
+  /* Called from any thread, possibly several at once. NULL: no tracing. */
+  void (*trace)(void *user, const adj_trace_event *event);
+  void *trace_user;
+} adj_ctx_options;
+
+ADJ_API void adj_ctx_options_init(adj_ctx_options *options, size_t struct_size);
+/* options may be NULL: all defaults. */
+ADJ_API adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out);
+/* Destroy a context after everything made with it. */
+ADJ_API void adj_ctx_destroy(adj_ctx *ctx);
+
+ADJ_API uint32_t adj_ctx_threads(const adj_ctx *ctx);
+ADJ_API uint64_t adj_ctx_memory_limit(const adj_ctx *ctx);
+ADJ_API uint64_t adj_ctx_memory_used(const adj_ctx *ctx);
+ADJ_API uint64_t adj_ctx_memory_peak(const adj_ctx *ctx); /* since creation */
+ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
+
+/* Asks every call that works on ctx to stop: it returns ADJ_CANCELLED within a batch, and leaves
+ * no partial file. Stays in force until adj_ctx_uncancel. Async-signal-safe. */
+ADJ_API void adj_cancel(adj_ctx *ctx);
+ADJ_API void adj_ctx_uncancel(adj_ctx *ctx);
+
+/* The instruction sets this build holds and this CPU runs, best first: name number i, or NULL. */
+ADJ_API const char *adj_isa_name(uint32_t i);
+
+/* Optional parts of this build, e.g. "zlib hdf5": names separated by blanks. */
+ADJ_API const char *adj_build_features(void);
+
+/* ---- Datasets: points from memory, from a file, from a generator ------------------------------ */
+
+typedef enum adj_ownership {
+  ADJ_COPY = 1,  /* the points are copied                  */
+  ADJ_BORROW = 2 /* data must outlive the dataset          */
+} adj_ownership;
+
+typedef struct adj_points {
+  uint32_t struct_size;
+  uint32_t dim;   /* coordinates per point, >= 1                          */
+  uint64_t count; /* points; 0 is a valid, empty set                      */
+  const void *data;
+  adj_type type;
+  adj_ownership ownership;
+  uint64_t row_stride;    /* bytes from point to point; 0: packed, row-major                     */
+  uint64_t column_stride; /* bytes from coordinate to coordinate; 0: the size of the type        */
+} adj_points;
+
+ADJ_API void adj_points_init(adj_points *points, size_t struct_size);
+
+/* Checks that every coordinate is finite: otherwise ADJ_E_DATA names the row and column.
+ * Time: one pass. Memory: 0 (ADJ_BORROW) or the size of the points (ADJ_COPY). */
+ADJ_API adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_dataset **out);
+
+/* How to read a file. NULL and 0 mean: decide from the file. */
+typedef struct adj_open_options {
+  uint32_t struct_size;
+  adj_type type;         /* 0: as stored (integers, half: f32 when exact, else f64; text: f32)  */
+  const char *format;    /* "npy", "csv", "tsv", "fvecs", "bvecs", "fbin", "raw", "hdf5"        */
+  const char *columns;   /* csv, tsv: "x,y,z" or "1,2,5-7" (1-based): which columns, in order   */
+  const char *id_column; /* csv, tsv: kept as the label of each row, name or number             */
+  const char *shape;     /* raw: "f32:3" or "f64:1000x16": type and dimension, perhaps count    */
+  const char *dataset;   /* hdf5: path of the dataset inside the file; NULL: the only one       */
+} adj_open_options;
+
+ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
+
+/* Opens a file of points; path "-" is standard input. options may be NULL. A malformed file gives
+ * ADJ_E_FORMAT or ADJ_E_DATA and a message with file, line (or row) and column.
+ * Memory: uncompressed npy, fbin and raw files of floats are mapped, not read; others are held as
+ * floats. See docs/formats.md. */
+ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
+
+/* Points from a generator, the same on every machine for the same seed.
+ * name: "unif", "expo", "clusters", "sphere", "lattice", "duplicates", or the name of a published
+ * data set, which fixes count, dim and lambda: "Unif2D2M", "Expo6D10M", "Syn16D2M", ... */
+typedef struct adj_generate_options {
+  uint32_t struct_size;
+  adj_type type; /* 0: f32 */
+  const char *name;
+  uint64_t count; /* 0: as the name says              */
+  uint32_t dim;   /* 0: as the name says              */
+  uint32_t reserved;
+  uint64_t seed;     /* default 1                        */
+  double lambda;     /* expo: 0 means 40                 */
+  uint32_t clusters; /* clusters, duplicates: how many centres; 0: about sqrt(count) */
+  uint32_t reserved2;
+} adj_generate_options;
+
+ADJ_API void adj_generate_options_init(adj_generate_options *options, size_t struct_size);
+ADJ_API adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out);
+
+/* Writes the points; format NULL: from the path's ending (npy, csv, tsv, fvecs, fbin, raw). The
+ * file appears only when it is complete. */
+ADJ_API adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const char *format);
+
+ADJ_API void adj_dataset_destroy(adj_dataset *dataset);
+
+ADJ_API uint64_t adj_dataset_count(const adj_dataset *dataset);
+ADJ_API uint32_t adj_dataset_dim(const adj_dataset *dataset);
+ADJ_API adj_type adj_dataset_type(const adj_dataset *dataset);
+/* Copies row number row to out (dim values of the dataset's type). */
+ADJ_API adj_status adj_dataset_row(const adj_dataset *dataset, uint64_t row, void *out);
+/* Smallest and largest coordinate in dimension j; 0 and 0 for an empty set. */
+ADJ_API void adj_dataset_bounds(const adj_dataset *dataset, uint32_t j, double *low, double *high);
+/* The label of a row from id_column; NULL when the dataset has none. Not terminated by 0. */
+ADJ_API const char *adj_dataset_label(const adj_dataset *dataset, uint64_t row, size_t *length);
+
+/* ---- Plans: what to join, and how ---------------------------------------------------------------- */
+
+typedef enum adj_join_kind { ADJ_RANGE = 1, ADJ_KNN = 2 } adj_join_kind;
+
+typedef enum adj_metric {
+  ADJ_L2 = 1,
+  ADJ_L1 = 2,
+  ADJ_LINF = 3,
+  ADJ_LP = 4,
+  ADJ_COSINE = 5,
+  ADJ_DOT = 6,
+  ADJ_HAVERSINE = 7
+} adj_metric;
+
+typedef enum adj_backend {
+  ADJ_BACKEND_AUTO = 0,
+  ADJ_BACKEND_CPU = 1,
+  ADJ_BACKEND_GPU = 2,
+  ADJ_BACKEND_HYBRID = 3,
+  ADJ_BACKEND_REFERENCE = 4 /* plain nested loops: slow, and the definition of right */
+} adj_backend;
+
+typedef enum adj_order {
+  ADJ_ORDER_ID = 0,       /* each row by ascending id; kNN: by (distance, id)                 */
+  ADJ_ORDER_DISTANCE = 1, /* each row by (distance, id)                                       */
+  ADJ_ORDER_ANY = 2       /* each row in whatever order is quickest: the same set, not        */
+                          /* necessarily the same order from run to run                       */
+} adj_order;
+
+enum {
+  ADJ_WITH_DISTANCE = 1u << 0, /* results carry distances (true distances, never squared)     */
+  ADJ_WITH_SELF = 1u << 1,     /* self-join: also report (i, i)                               */
+  ADJ_ONE_WAY = 1u << 2        /* range self-join: report (i, j) with i < j only              */
+};
+
+typedef struct adj_join_spec {
+  uint32_t struct_size;
+  adj_join_kind kind;
+  adj_metric metric;   /* default ADJ_L2                                                          */
+  adj_backend backend; /* AUTO decides; adj_plan_explain tells why                                */
+  double radius;       /* range: the threshold. kNN: upper bound, INFINITY (default): none        */
+  double p;            /* ADJ_LP: the exponent, >= 1                                              */
+  uint32_t k;          /* kNN: neighbours per left point                                          */
+  adj_order order;
+  uint32_t flags;
+  uint32_t reserved;
+  /* NULL or "auto", or a named algorithm: "grid" (cells, each with its neighbours), "ego" (Super-EGO:
+   * recursion over epsilon grid order), "brute" (every pair). */
+  const char *algorithm;
+  /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
+   * refused. See docs/tuning.md. */
+  const char *tuning;
+} adj_join_spec;
+
+ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
+
+/* Decides how to join and builds the index. right NULL (or equal to left): left with itself. The
+ * datasets must outlive the plan.
+ * Time: O(n log n). Memory: see docs/performance.md; about 30 bytes a point for 2-D f32. */
+ADJ_API adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left,
+                                   const adj_dataset *right, adj_plan **out);
+ADJ_API void adj_plan_destroy(adj_plan *plan);
+
+/* What the plan decided, why, and what it expects; after a run, also what happened. Writes at most
+ * capacity bytes including the final 0; needed (may be NULL) receives the bytes of the whole text. */
+ADJ_API adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed);
+
+typedef struct adj_estimate {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double pairs, candidates; /* expected                                        */
+  double result_bytes;      /* of adj_collect                                  */
+  double seconds;           /* of the join, index not included                 */
+} adj_estimate;
+
+ADJ_API void adj_estimate_init(adj_estimate *estimate, size_t struct_size);
+ADJ_API adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out);
+
+/* ---- Running ---------------------------------------------------------------------------------------- */
+
+typedef struct adj_progress {
+  const char *phase; /* "count", "join", "write"                */
+  double fraction;   /* of the whole run, 0..1                  */
+  uint64_t pairs;    /* found so far                            */
+} adj_progress;
+
+typedef struct adj_run_control {
+  uint32_t struct_size;
+  uint32_t interval_ms;                                   /* least time between progress calls; 100 */
+  int (*progress)(void *user, const adj_progress *where); /* non-zero: cancel. One call at a time,  */
+  void *user;                                             /* from any thread                        */
+  uint64_t max_pairs;                                     /* fail with ADJ_E_LIMIT when there are more; 0: no limit */
+} adj_run_control;
+
+ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
+
+typedef struct adj_stats {
+  uint32_t struct_size;
+  uint32_t threads;
+  const char *backend;                     /* "cpu"                                            */
+  const char *algorithm;                   /* "grid"                                           */
+  const char *isa;                         /* "avx512"                                         */
+  double plan_s, index_s, join_s, write_s; /* wall clock; plan and index from adj_plan_create  */
+  uint64_t pairs;                          /* reported                                         */
+  uint64_t candidates;                     /* distances begun                                  */
+  uint64_t batches;                        /* taken from the queue                             */
+  uint64_t batches_redone;                 /* a buffer was too small: nothing was lost         */
+  uint64_t peak_bytes;                     /* most host memory the context held in this run    */
+  uint64_t cells;                          /* non-empty cells of the index                     */
+  double imbalance;                        /* (slowest worker - mean) / mean busy time         */
+  double estimated_pairs, estimated_candidates;
+} adj_stats;
+
+ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
+
+/* control and stats may be NULL in all of these. On failure outputs are untouched. */
+
+/* Count only: no pair is stored or moved. degrees (one per left point) and total may each be NULL.
+ * Memory: 4 bytes per left point when degrees are asked for. */
+ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
+                             adj_stats *stats);
+
+/* Everything in memory. Fails with ADJ_E_MEMORY, saying how large the result would be, when it does
+ * not fit the context's memory limit.
+ * Memory: 8 bytes per left point and 4 bytes a pair (8 or 12 with distances). */
+ADJ_API adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats);
+
+/* A block of consecutive finished rows, valid only during the call. */
+typedef struct adj_rows {
+  uint64_t first_row, row_count;
+  const uint64_t *offsets; /* row_count + 1 entries; row first_row + i: offsets[i] .. offsets[i + 1] - 1 */
+  const uint32_t *ids;
+  const void *distances; /* of the data's type; NULL without ADJ_WITH_DISTANCE */
+} adj_rows;
+
+/* Called by one thread at a time, rows in ascending order and each exactly once. A callback that
+ * does not return ADJ_OK stops the run, which then fails with that status. */
+typedef struct adj_sink {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *user;
+  /* Optional. rows and pairs are exact; degrees has one entry per row and is valid until end. */
+  adj_status (*begin)(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
+  adj_status (*write)(void *user, const adj_rows *rows);
+  /* Optional; called once, always, when begin was called. */
+  void (*end)(void *user, adj_status outcome);
+} adj_sink;
+
+ADJ_API void adj_sink_init(adj_sink *sink, size_t struct_size);
+
+/* Streams the result through a buffer of bounded size: for results larger than memory.
+ * Memory: 4 bytes per left point plus a buffer (tuning "buffer", by default at most 256 MiB). */
+ADJ_API adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats);
+
+typedef struct adj_write_options {
+  uint32_t struct_size;
+  uint32_t counts;    /* 1: one number of neighbours per left point instead of the pairs       */
+  const char *format; /* "npz", "csv", "tsv", "npy"; NULL: from the path's ending              */
+} adj_write_options;
+
+ADJ_API void adj_write_options_init(adj_write_options *options, size_t struct_size);
+
+/* Runs the join into a file; path "-" is standard output (csv when no format is given). Results of
+ * any size: what does not fit in memory is streamed. The file appears only when it is complete.
+ * options may be NULL. See docs/formats.md for the formats. */
+ADJ_API adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options,
+                             const adj_run_control *control, adj_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ADJOIN_H */

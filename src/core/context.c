@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The context: created and destroyed here.
+ */
+#include "core/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/cpu.h"
+
+void adj_ctx_options_init(adj_ctx_options *options, size_t struct_size) {
+  adj_ctx_options defaults = {.device_count = -1};
+  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
+}
+
+/* What the system says it can hand out without swapping; half of what it has when it does not say. */
+static uint64_t available_memory(void) {
+  uint64_t kib = 0;
+  FILE *file = fopen("/proc/meminfo", "r");
+  if (file) {
+    char line[128];
+    while (!kib && fgets(line, sizeof line, file)) {
+      unsigned long long value;
+      if (sscanf(line, "MemAvailable: %llu kB", &value) == 1) kib = value;
+    }
+    fclose(file);
+  }
+  if (kib) return kib * 1024;
+  return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
+static adj_status choose_isa(const char *wanted, const char **isa) {
+  if (!wanted) {
+    *isa = adji_isa_best();
+    return ADJ_OK;
+  }
+  for (uint32_t i = 0; adj_isa_name(i); i++)
+    if (!strcmp(adj_isa_name(i), wanted)) {
+      *isa = adj_isa_name(i);
+      return ADJ_OK;
+    }
+  return adji_fail(ADJ_E_UNSUPPORTED, "isa: \"%s\" is not one this CPU runs (best here: %s)", wanted, adji_isa_best());
+}
+
+adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
+  adj_ctx_options mine;
+  adj_ctx_options_init(&mine, sizeof mine);
+  if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
+  if (options) {
+    adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_ctx_options");
+    if (status) return status;
+  }
+  const char *isa;
+  adj_status status = choose_isa(mine.isa, &isa);
+  if (status) return status;
+  uint32_t threads = mine.threads ? mine.threads : adji_usable_cores();
+  if (threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", threads);
+
+  adj_ctx *ctx = calloc(1, sizeof *ctx);
+  if (!ctx) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
+  adji_memory_init(&ctx->memory, mine.memory_limit ? mine.memory_limit : available_memory() / 10 * 9);
+  ctx->threads = threads;
+  ctx->isa = isa;
+  ctx->log = mine.log;
+  ctx->log_user = mine.log_user;
+  ctx->trace = mine.trace;
+  ctx->trace_user = mine.trace_user;
+  ctx->team = adji_team_create(threads);
+  if (!ctx->team) {
+    free(ctx);
+    return ADJ_E_MEMORY;
+  }
+  *out = ctx;
+  return ADJ_OK;
+}
+
+void adj_ctx_destroy(adj_ctx *ctx) {
+  if (!ctx) return;
+  adji_team_destroy(ctx->team);
+  free(ctx);
+}
+
+uint32_t adj_ctx_threads(const adj_ctx *ctx) {
+  return ctx->threads;
+}
+uint64_t adj_ctx_memory_limit(const adj_ctx *ctx) {
+  return ctx->memory.limit;
+}
+uint64_t adj_ctx_memory_used(const adj_ctx *ctx) {
+  return atomic_load(&ctx->memory.used);
+}
+uint64_t adj_ctx_memory_peak(const adj_ctx *ctx) {
+  return atomic_load(&ctx->memory.peak);
+}
+const char *adj_ctx_isa(const adj_ctx *ctx) {
+  return ctx->isa;
+}
+
+void adj_cancel(adj_ctx *ctx) {
+  atomic_store(&ctx->cancelled, 1);
+}
+void adj_ctx_uncancel(adj_ctx *ctx) {
+  atomic_store(&ctx->cancelled, 0);
+}
+
+adj_status adji_check_cancel(adj_ctx *ctx) {
+  if (!atomic_load_explicit(&ctx->cancelled, memory_order_relaxed)) return ADJ_OK;
+  return adji_fail(ADJ_CANCELLED, "stopped by the caller");
+}
+
+const char *adj_build_features(void) {
+  return ""
+#ifdef ADJI_HAVE_ZLIB
+         "zlib "
+#endif
+#ifdef ADJI_HAVE_HDF5
+         "hdf5 "
+#endif
+#ifdef ADJI_HAVE_OPENBLAS
+         "openblas "
+#endif
+#ifdef ADJI_HAVE_CUDA
+         "cuda "
+#endif
+#ifdef ADJI_HAVE_MPI
+         "mpi "
+#endif
+      ;
+}
+
+void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) {
+  if (!ctx->log) return;
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  ctx->log(ctx->log_user, level, line);
+}
+
+void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items) {
+  if (!ctx->trace) return;
+  adj_trace_event event = {.name = name, .lane = lane, .begin_ns = begin_ns, .end_ns = adji_now_ns(), .items = items};
+  ctx->trace(ctx->trace_user, &event);
+}

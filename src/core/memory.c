@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checked memory with a limit. A block carries its size in the 64 bytes in front of it; blocks of a
+ * few megabytes and more come straight from the system, aligned so that huge pages can back them.
+ */
+#define _GNU_SOURCE
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PREFIX = 64, HUGE_PAGE = 2 << 20 };
+static const uint64_t LARGE = (uint64_t)4 << 20;
+
+typedef struct prefix {
+  uint64_t bytes;  /* as accounted for            */
+  uint64_t mapped; /* length of the mapping, or 0 */
+  void *base;      /* of the mapping              */
+} prefix;
+
+_Static_assert(sizeof(prefix) <= PREFIX, "the prefix must fit in front of a block");
+
+void adji_memory_init(adji_memory *memory, uint64_t limit) {
+  atomic_init(&memory->used, 0);
+  atomic_init(&memory->peak, 0);
+  atomic_init(&memory->fail_at, -1);
+  memory->limit = limit;
+}
+
+void adji_memory_reset_peak(adji_memory *memory) {
+  atomic_store(&memory->peak, atomic_load(&memory->used));
+}
+
+bool adji_fits(const adji_memory *memory, uint64_t bytes) {
+  uint64_t used = atomic_load(&memory->used);
+  return used <= memory->limit && bytes <= memory->limit - used;
+}
+
+const char *adji_bytes_text(double bytes, char *buffer) {
+  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 6) {
+    bytes /= 1024;
+    unit++;
+  }
+  snprintf(buffer, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+  return buffer;
+}
+
+bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what) {
+  if (atomic_load_explicit(&memory->fail_at, memory_order_relaxed) >= 0 && atomic_fetch_sub(&memory->fail_at, 1) == 0) {
+    adji_fail(ADJ_E_MEMORY, "%s: out of memory (asked for by a test)", what);
+    return false;
+  }
+  uint64_t before = atomic_fetch_add(&memory->used, bytes);
+  if (before > memory->limit || bytes > memory->limit - before) {
+    atomic_fetch_sub(&memory->used, bytes);
+    char need[32], held[32], limit[32];
+    adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", what,
+              adji_bytes_text((double)bytes, need), adji_bytes_text((double)before, held),
+              adji_bytes_text((double)memory->limit, limit));
+    return false;
+  }
+  uint64_t now = before + bytes;
+  uint64_t peak = atomic_load(&memory->peak);
+  while (now > peak && !atomic_compare_exchange_weak(&memory->peak, &peak, now)) {
+  }
+  return true;
+}
+
+void adji_discharge(adji_memory *memory, uint64_t bytes) {
+  atomic_fetch_sub(&memory->used, bytes);
+}
+
+/* A mapping whose start is a multiple of the huge page, with the prefix in the page before it. */
+static char *map_large(uint64_t bytes, prefix *head) {
+  uint64_t length = bytes + 2 * (uint64_t)HUGE_PAGE;
+  char *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  uintptr_t start = ((uintptr_t)base + PREFIX + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+#ifdef MADV_HUGEPAGE
+  madvise((void *)start, bytes, MADV_HUGEPAGE); /* a wish: failing is fine */
+#endif
+  head->mapped = length;
+  head->base = base;
+  return (char *)start;
+}
+
+void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+  uint64_t bytes = adji_mul(count, size);
+  if (bytes > (uint64_t)1 << 60) {
+    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes are more than any machine has", what,
+              (unsigned long long)count, size);
+    return NULL;
+  }
+  if (!adji_charge(memory, bytes, what)) return NULL;
+  prefix head = {bytes, 0, NULL};
+  char *block = NULL;
+  if (bytes >= LARGE) {
+    block = map_large(bytes, &head);
+  } else {
+    char *raw = aligned_alloc(PREFIX, (bytes + 2 * PREFIX - 1) & ~(uint64_t)(PREFIX - 1));
+    if (raw) block = raw + PREFIX;
+  }
+  if (!block) {
+    adji_discharge(memory, bytes);
+    char need[32];
+    adji_fail(ADJ_E_MEMORY, "%s: the system has no %s left", what, adji_bytes_text((double)bytes, need));
+    return NULL;
+  }
+  memcpy(block - PREFIX, &head, sizeof head);
+  return block;
+}
+
+void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+  void *block = adji_alloc(memory, count, size, what);
+  if (block && adji_mul(count, size) < LARGE) memset(block, 0, count * size); /* mappings come zeroed */
+  return block;
+}
+
+bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *what) {
+  void *larger = adji_alloc(memory, count, size, what);
+  if (!larger) return false;
+  if (keep) memcpy(larger, *block, keep);
+  adji_free(memory, *block);
+  *block = larger;
+  return true;
+}
+
+void adji_free(adji_memory *memory, void *block) {
+  if (!block) return;
+  prefix head;
+  memcpy(&head, (char *)block - PREFIX, sizeof head);
+  if (head.mapped)
+    munmap(head.base, head.mapped);
+  else
+    free((char *)block - PREFIX);
+  adji_discharge(memory, head.bytes);
+}

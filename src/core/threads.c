@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The team: threads wait on a condition variable, a loop is a shared counter they all draw from.
+ */
+#define _GNU_SOURCE
+#include "core/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct adji_team {
+  uint32_t size;
+  uint32_t started; /* threads that really run, for destroy */
+  pthread_t *threads;
+  pthread_mutex_t turn; /* held by the caller whose loop runs */
+  pthread_mutex_t lock; /* guards what follows                */
+  pthread_cond_t work, done;
+  uint64_t generation; /* of loops; a change wakes the team   */
+  uint32_t busy;       /* lanes still in the current loop     */
+  bool quit;
+  adj_status status; /* first failure of the current loop     */
+  char message[1024];
+  /* The loop; written under lock before generation changes. */
+  adji_task_fn fn;
+  void *user;
+  uint64_t count;
+  const atomic_int *stop;
+  _Atomic uint64_t next;
+};
+
+typedef struct member {
+  adji_team *team;
+  uint32_t lane;
+} member;
+
+/* Set while a thread runs a task: a nested loop must not wait for its own team. */
+static _Thread_local bool inside_task;
+static _Thread_local uint32_t inside_lane;
+
+static void keep_failure(adji_team *team, adj_status status) {
+  pthread_mutex_lock(&team->lock);
+  if (!team->status) {
+    team->status = status;
+    strncpy(team->message, adj_last_error(), sizeof team->message - 1);
+  }
+  pthread_mutex_unlock(&team->lock);
+  atomic_store(&team->next, team->count);
+}
+
+static void draw_tasks(adji_team *team, uint32_t lane) {
+  inside_task = true;
+  inside_lane = lane;
+  for (;;) {
+    uint64_t task = atomic_fetch_add(&team->next, 1);
+    if (task >= team->count) break;
+    adj_status status = ADJ_OK;
+    if (team->stop && atomic_load_explicit(team->stop, memory_order_relaxed))
+      status = adji_fail(ADJ_CANCELLED, "stopped by the caller");
+    else
+      status = team->fn(team->user, task, lane);
+    if (status) keep_failure(team, status);
+  }
+  inside_task = false;
+}
+
+static void *member_main(void *argument) {
+  member self = *(member *)argument;
+  free(argument);
+  adji_team *team = self.team;
+  uint64_t seen = 0;
+  pthread_mutex_lock(&team->lock);
+  for (;;) {
+    while (!team->quit && team->generation == seen)
+      pthread_cond_wait(&team->work, &team->lock);
+    if (team->quit) break;
+    seen = team->generation;
+    pthread_mutex_unlock(&team->lock);
+    draw_tasks(team, self.lane);
+    pthread_mutex_lock(&team->lock);
+    if (--team->busy == 0) pthread_cond_signal(&team->done);
+  }
+  pthread_mutex_unlock(&team->lock);
+  return NULL;
+}
+
+static bool start_member(adji_team *team, uint32_t lane) {
+  member *self = malloc(sizeof *self);
+  if (!self) return false;
+  *self = (member){team, lane};
+  if (pthread_create(&team->threads[lane - 1], NULL, member_main, self)) {
+    free(self);
+    return false;
+  }
+  team->started++;
+  return true;
+}
+
+adji_team *adji_team_create(uint32_t threads) {
+  adji_team *team = calloc(1, sizeof *team);
+  if (team) team->threads = calloc(threads, sizeof *team->threads);
+  if (!team || !team->threads) {
+    free(team);
+    adji_fail(ADJ_E_MEMORY, "no memory for a team of %u threads", threads);
+    return NULL;
+  }
+  team->size = threads;
+  pthread_mutex_init(&team->turn, NULL);
+  pthread_mutex_init(&team->lock, NULL);
+  pthread_cond_init(&team->work, NULL);
+  pthread_cond_init(&team->done, NULL);
+  for (uint32_t lane = 1; lane < threads; lane++) {
+    if (!start_member(team, lane)) {
+      adji_team_destroy(team);
+      adji_fail(ADJ_E_MEMORY, "the system does not start thread %u of %u", lane + 1, threads);
+      return NULL;
+    }
+  }
+  return team;
+}
+
+void adji_team_destroy(adji_team *team) {
+  if (!team) return;
+  pthread_mutex_lock(&team->lock);
+  team->quit = true;
+  pthread_cond_broadcast(&team->work);
+  pthread_mutex_unlock(&team->lock);
+  for (uint32_t i = 0; i < team->started; i++)
+    pthread_join(team->threads[i], NULL);
+  pthread_mutex_destroy(&team->turn);
+  pthread_mutex_destroy(&team->lock);
+  pthread_cond_destroy(&team->work);
+  pthread_cond_destroy(&team->done);
+  free(team->threads);
+  free(team);
+}
+
+uint32_t adji_team_size(const adji_team *team) {
+  return team->size;
+}
+
+static adj_status run_alone(uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop) {
+  for (uint64_t task = 0; task < count; task++) {
+    if (stop && atomic_load_explicit(stop, memory_order_relaxed))
+      return adji_fail(ADJ_CANCELLED, "stopped by the caller");
+    adj_status status = fn(user, task, inside_task ? inside_lane : 0);
+    if (status) return status;
+  }
+  return ADJ_OK;
+}
+
+adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop) {
+  if (inside_task) return run_alone(count, fn, user, stop);
+  pthread_mutex_lock(&team->turn);
+  pthread_mutex_lock(&team->lock);
+  team->fn = fn;
+  team->user = user;
+  team->count = count;
+  team->stop = stop;
+  team->status = ADJ_OK;
+  atomic_store(&team->next, 0);
+  bool wake = count > 1 && team->size > 1;
+  if (wake) {
+    team->busy = team->size - 1;
+    team->generation++;
+    pthread_cond_broadcast(&team->work);
+  }
+  pthread_mutex_unlock(&team->lock);
+  draw_tasks(team, 0);
+  pthread_mutex_lock(&team->lock);
+  while (team->busy)
+    pthread_cond_wait(&team->done, &team->lock);
+  adj_status status = team->status;
+  if (status) adji_fail(status, "%s", team->message);
+  pthread_mutex_unlock(&team->lock);
+  pthread_mutex_unlock(&team->turn);
+  return status;
+}
+
+uint64_t adji_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint32_t adji_usable_cores(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    int cores = CPU_COUNT(&set);
+    if (cores > 0) return (uint32_t)cores;
+  }
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  return cores > 0 ? (uint32_t)cores : 1;
+}

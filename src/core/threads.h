@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A fixed team of threads that runs parallel loops. The caller is lane 0 and works too.
+ */
+#ifndef ADJI_THREADS_H
+#define ADJI_THREADS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef struct adji_team adji_team;
+
+/* threads >= 1 lanes, the caller's included. NULL with the message set when threads cannot start. */
+adji_team *adji_team_create(uint32_t threads);
+void adji_team_destroy(adji_team *team);
+uint32_t adji_team_size(const adji_team *team);
+
+/* One task of a loop. lane < adji_team_size: for per-lane scratch. */
+typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
+
+/* Runs tasks 0 .. count - 1, each once, handed out in ascending order to whichever lane is free.
+ * Stops handing out after the first failure, or once *stop (may be NULL) is set: then
+ * ADJ_CANCELLED. Returns the first failure with its message. Loops of several callers take turns;
+ * a loop inside a task runs in the task's own lane. */
+adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop);
+
+/* Task t of count equal pieces of n items: [*begin, *end). */
+static inline void adji_slice(uint64_t n, uint64_t count, uint64_t t, uint64_t *begin, uint64_t *end) {
+  uint64_t each = n / count, rest = n % count;
+  *begin = each * t + (t < rest ? t : rest);
+  *end = *begin + each + (t < rest);
+}
+
+uint64_t adji_now_ns(void); /* monotonic */
+uint32_t adji_usable_cores(void);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Datasets: adopted from a reader, a generator or the caller's memory; checked in one parallel pass.
+ */
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- The check: finite, and the bounds -------------------------------------------------------- */
+
+typedef struct scan {
+  const adj_dataset *set;
+  uint64_t pieces;
+  double *bounds; /* per piece: dim lows, dim highs */
+} scan;
+
+/* Bounds of rows [begin, end). Each dimension is scanned on its own when columns are contiguous,
+ * row by row otherwise: both read memory in order. A NaN fails both comparisons, and x - x is 0 for
+ * finite x only, so the sum of those differences is 0 exactly when all are finite. */
+#define SCAN_ROWS(T)                                                                                           \
+  static bool scan_rows_##T(const adj_dataset *set, uint64_t begin, uint64_t end, double *low, double *high) { \
+    bool finite = true;                                                                                        \
+    uint32_t dim = set->dim;                                                                                   \
+    T lo[SCAN_DIMS], hi[SCAN_DIMS];                                                                            \
+    for (uint32_t first = 0; first < dim; first += SCAN_DIMS) {                                                \
+      uint32_t many = dim - first < SCAN_DIMS ? dim - first : SCAN_DIMS;                                       \
+      for (uint32_t j = 0; j < many; j++) {                                                                    \
+        lo[j] = (T)INFINITY;                                                                                   \
+        hi[j] = (T)-INFINITY;                                                                                  \
+      }                                                                                                        \
+      T bad = 0;                                                                                               \
+      const char *row = set->data + begin * set->row_stride + first * set->column_stride;                      \
+      for (uint64_t i = begin; i < end; i++, row += set->row_stride) {                                         \
+        const char *at = row;                                                                                  \
+        for (uint32_t j = 0; j < many; j++, at += set->column_stride) {                                        \
+          T x = *(const T *)at;                                                                                \
+          bad += x - x;                                                                                        \
+          lo[j] = x < lo[j] ? x : lo[j];                                                                       \
+          hi[j] = x > hi[j] ? x : hi[j];                                                                       \
+        }                                                                                                      \
+      }                                                                                                        \
+      finite = finite && bad == 0;                                                                             \
+      for (uint32_t j = 0; j < many; j++) {                                                                    \
+        low[first + j] = (double)lo[j];                                                                        \
+        high[first + j] = (double)hi[j];                                                                       \
+      }                                                                                                        \
+    }                                                                                                          \
+    return finite;                                                                                             \
+  }
+enum { SCAN_DIMS = 32 };
+SCAN_ROWS(float)
+SCAN_ROWS(double)
+
+static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; i++)
+    for (uint32_t j = 0; j < set->dim; j++) {
+      double x = adji_dataset_at(set, i, j);
+      if (!isfinite(x))
+        return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate", (unsigned long long)i + 1,
+                         j + 1, isnan(x) ? "NaN" : "infinity");
+    }
+  return adji_fail(ADJ_E_INTERNAL, "a coordinate was taken for infinite and is not");
+}
+
+static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {
+  (void)lane;
+  scan *job = user;
+  const adj_dataset *set = job->set;
+  uint64_t begin, end;
+  adji_slice(set->count, job->pieces, piece, &begin, &end);
+  double *low = job->bounds + piece * 2 * set->dim, *high = low + set->dim;
+  bool finite =
+      set->type == ADJ_F64 ? scan_rows_double(set, begin, end, low, high) : scan_rows_float(set, begin, end, low, high);
+  return finite ? ADJ_OK : name_bad_value(set, begin, end);
+}
+
+static adj_status check_and_bound(adj_dataset *set) {
+  adj_ctx *ctx = set->ctx;
+  uint32_t dim = set->dim;
+  if (!set->count) return ADJ_OK; /* low and high are zeroed */
+  uint64_t pieces = set->count * dim / 65536 + 1;
+  if (pieces > 4 * (uint64_t)ctx->threads) pieces = 4 * (uint64_t)ctx->threads;
+  if (pieces > set->count) pieces = set->count;
+  scan job = {set, pieces, adji_alloc(&ctx->memory, pieces * 2, dim * sizeof(double), "bounds")};
+  if (!job.bounds) return ADJ_E_MEMORY;
+  adj_status status = adji_loop(ctx, pieces, scan_piece, &job);
+  for (uint32_t j = 0; !status && j < dim; j++) {
+    set->low[j] = INFINITY;
+    set->high[j] = -INFINITY;
+    for (uint64_t p = 0; p < pieces; p++) {
+      double *low = job.bounds + p * 2 * dim;
+      set->low[j] = fmin(set->low[j], low[j]);
+      set->high[j] = fmax(set->high[j], low[dim + j]);
+    }
+  }
+  adji_free(&ctx->memory, job.bounds);
+  return status;
+}
+
+/* ---- Create and destroy --------------------------------------------------------------------------- */
+
+static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
+  if (type != ADJ_F32 && type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)type);
+  if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", dim);
+  if (count > ADJ_MAX_COUNT)
+    return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
+                     (unsigned long long)count, (unsigned long long)ADJ_MAX_COUNT);
+  if (adji_mul(count, (uint64_t)dim * 8) >> 60)
+    return adji_fail(ADJ_E_ARGUMENT, "count, dim: %llu x %u coordinates are more than any machine holds",
+                     (unsigned long long)count, dim);
+  return ADJ_OK;
+}
+
+static void forget(adj_dataset *set) {
+  adji_memory *memory = &set->ctx->memory;
+  adji_free(memory, set->low);
+  free(set);
+}
+
+adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out) {
+  adj_status status = check_shape(parts->type, parts->dim, parts->count);
+  if (status) return status;
+  adj_dataset *set = calloc(1, sizeof *set);
+  if (!set) return adji_fail(ADJ_E_MEMORY, "no memory for a dataset");
+  set->ctx = ctx;
+  set->type = parts->type;
+  set->dim = parts->dim;
+  set->count = parts->count;
+  set->data = parts->data;
+  set->column_stride = parts->column_stride ? parts->column_stride : adji_type_size(parts->type);
+  set->row_stride = parts->row_stride ? parts->row_stride : set->dim * set->column_stride;
+  set->low = adji_alloc_zero(&ctx->memory, 2 * (uint64_t)set->dim, sizeof(double), "bounds");
+  if (!set->low) {
+    free(set);
+    return ADJ_E_MEMORY;
+  }
+  set->high = set->low + set->dim;
+  uint64_t begin = adji_now_ns();
+  status = check_and_bound(set);
+  if (status) {
+    forget(set);
+    return status;
+  }
+  adji_trace(ctx, "check", 0, begin, set->count);
+  set->label_text = parts->label_text;
+  set->label_ends = parts->label_ends;
+  set->release = parts->release;
+  set->owner = parts->owner;
+  set->owner_bytes = parts->owner_bytes;
+  *out = set;
+  return ADJ_OK;
+}
+
+void adji_release_block(adj_dataset *dataset) {
+  adji_free(&dataset->ctx->memory, dataset->owner);
+}
+
+void adji_release_mapping(adj_dataset *dataset) {
+  munmap(dataset->owner, dataset->owner_bytes);
+}
+
+void adj_dataset_destroy(adj_dataset *dataset) {
+  if (!dataset) return;
+  adji_memory *memory = &dataset->ctx->memory;
+  if (dataset->release) dataset->release(dataset);
+  adji_free(memory, dataset->label_text);
+  adji_free(memory, dataset->label_ends);
+  forget(dataset);
+}
+
+void adj_points_init(adj_points *points, size_t struct_size) {
+  adj_points defaults = {.type = ADJ_F32, .ownership = ADJ_COPY};
+  adji_init_struct(points, struct_size, &defaults, sizeof defaults);
+}
+
+/* ADJ_COPY: packed rows, whatever the strides were. */
+static adj_status copy_points(adj_ctx *ctx, const adj_points *points, adji_dataset_parts *parts) {
+  size_t size = adji_type_size(points->type);
+  char *copy = adji_alloc(&ctx->memory, points->count * points->dim, size, "points");
+  if (!copy) return ADJ_E_MEMORY;
+  char *to = copy;
+  for (uint64_t i = 0; i < points->count; i++) {
+    const char *from = (const char *)points->data + i * parts->row_stride;
+    for (uint32_t j = 0; j < points->dim; j++, from += parts->column_stride, to += size)
+      memcpy(to, from, size);
+  }
+  parts->data = parts->owner = copy;
+  parts->release = adji_release_block;
+  parts->row_stride = parts->column_stride = 0;
+  return ADJ_OK;
+}
+
+adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_dataset **out) {
+  adj_points mine;
+  adj_points_init(&mine, sizeof mine);
+  if (!ctx || !points || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, points and out: none may be NULL");
+  adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_points");
+  if (!status) status = check_shape(mine.type, mine.dim, mine.count);
+  if (status) return status;
+  if (mine.count && !mine.data) return adji_fail(ADJ_E_ARGUMENT, "points: data is NULL");
+  size_t size = adji_type_size(mine.type);
+  adji_dataset_parts parts = {.type = mine.type, .dim = mine.dim, .count = mine.count, .data = mine.data};
+  parts.column_stride = mine.column_stride ? mine.column_stride : size;
+  parts.row_stride = mine.row_stride ? mine.row_stride : mine.dim * parts.column_stride;
+  if (parts.row_stride % size || parts.column_stride % size)
+    return adji_fail(ADJ_E_ARGUMENT, "row_stride, column_stride: %llu and %llu are not multiples of %zu",
+                     (unsigned long long)parts.row_stride, (unsigned long long)parts.column_stride, size);
+  if (mine.ownership == ADJ_COPY) {
+    status = copy_points(ctx, &mine, &parts);
+    if (status) return status;
+  } else if (mine.ownership != ADJ_BORROW) {
+    return adji_fail(ADJ_E_ARGUMENT, "ownership: %d is neither ADJ_COPY nor ADJ_BORROW", (int)mine.ownership);
+  }
+  status = adji_dataset_adopt(ctx, &parts, out);
+  if (status) adji_free(&ctx->memory, parts.owner);
+  return status;
+}
+
+/* ---- Accessors ------------------------------------------------------------------------------------- */
+
+uint64_t adj_dataset_count(const adj_dataset *dataset) {
+  return dataset->count;
+}
+uint32_t adj_dataset_dim(const adj_dataset *dataset) {
+  return dataset->dim;
+}
+adj_type adj_dataset_type(const adj_dataset *dataset) {
+  return dataset->type;
+}
+
+adj_status adj_dataset_row(const adj_dataset *dataset, uint64_t row, void *out) {
+  if (row >= dataset->count)
+    return adji_fail(ADJ_E_ARGUMENT, "row: %llu, but the dataset has %llu rows", (unsigned long long)row,
+                     (unsigned long long)dataset->count);
+  size_t size = adji_type_size(dataset->type);
+  for (uint32_t j = 0; j < dataset->dim; j++)
+    memcpy((char *)out + j * size, dataset->data + row * dataset->row_stride + j * dataset->column_stride, size);
+  return ADJ_OK;
+}
+
+void adj_dataset_bounds(const adj_dataset *dataset, uint32_t j, double *low, double *high) {
+  *low = j < dataset->dim ? dataset->low[j] : 0;
+  *high = j < dataset->dim ? dataset->high[j] : 0;
+}
+
+const char *adj_dataset_label(const adj_dataset *dataset, uint64_t row, size_t *length) {
+  if (!dataset->label_ends || row >= dataset->count) return NULL;
+  uint64_t begin = row ? dataset->label_ends[row - 1] : 0;
+  *length = dataset->label_ends[row] - begin;
+  return dataset->label_text + begin;
+}
