@@ -54,7 +54,7 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
     adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_ctx_options");
     if (status) return status;
   }
-  const char *isa;
+  const char *isa = NULL;
   adj_status status = choose_isa(mine.isa, &isa);
   if (status) return status;
   uint32_t threads = mine.threads ? mine.threads : adji_usable_cores();

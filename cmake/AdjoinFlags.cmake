@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# How every C file of the project is compiled. Results must be the same bits everywhere, so the compiler may
+# neither fuse nor reorder floating-point operations: -ffp-contract=off, and no fast-math in any configuration.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_compile_definitions(_POSIX_C_SOURCE=200809L _DEFAULT_SOURCE)
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
+set(adjoin_warnings -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
+if(ADJOIN_WERROR)
+  list(APPEND adjoin_warnings -Werror)
+endif()
+add_compile_options("$<$<COMPILE_LANGUAGE:C>:${adjoin_warnings}>")
+
+# The program finds its library beside itself, so an installation can be moved as a whole.
+file(RELATIVE_PATH adjoin_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(CMAKE_INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
+
+if(ADJOIN_SANITIZE)
+  add_compile_options(-fsanitize=${ADJOIN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${ADJOIN_SANITIZE})
+endif()
+
+if(ADJOIN_COVERAGE)
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()
+
+if(ADJOIN_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "ADJOIN_FUZZ needs clang, the compiler is ${CMAKE_C_COMPILER_ID}")
+  endif()
+  # The library is instrumented here; the targets of tests/fuzz add -fsanitize=fuzzer, which holds main().
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# Gives each source of one instruction set the flags of that set and drops those this processor family
+# cannot have. By name: kernel_avx2.c, sort_avx512.c, kernel_neon.c. list is the name of a list variable.
+function(adjoin_isa_sources list)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    set(foreign "_neon\\.c$")
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(foreign "_avx(2|512)\\.c$")
+  else()
+    set(foreign "_(neon|avx2|avx512)\\.c$")
+  endif()
+  set(sources ${${list}})
+  list(FILTER sources EXCLUDE REGEX ${foreign})
+  foreach(source IN LISTS sources)
+    if(source MATCHES "_avx2\\.c$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mbmi2")
+    elseif(source MATCHES "_avx512\\.c$")
+      set_source_files_properties(${source} PROPERTIES
+        COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mbmi2;-mpopcnt")
+    endif()
+  endforeach()
+  set(${list} ${sources} PARENT_SCOPE)
+endfunction()
