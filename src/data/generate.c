@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Points from a generator: the options checked, the name resolved, the rows made in parallel. The
+ * bytes depend on the options alone: not on the machine, the instruction set or the threads.
+ */
+#include "data/generate.h"
+
+#include <math.h>
+#include <string.h>
+
+void adj_generate_options_init(adj_generate_options *options, size_t struct_size) {
+  adj_generate_options defaults = {.seed = 1};
+  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
+}
+
+/* About sqrt(count) centres, for want of a wish. */
+static uint32_t default_clusters(uint64_t count) {
+  double root = sqrt((double)count);
+  return root < 1 ? 1 : (uint32_t)root;
+}
+
+/* Resolves the name, which may fix count and dim; what the caller gives goes first. */
+static adj_status resolve_name(adj_generate_options *options, const adji_generator_kind **kind) {
+  if (!options->name) return adji_fail(ADJ_E_ARGUMENT, "name: must not be NULL");
+  *kind = adji_generator_find(options->name);
+  adji_published_set set;
+  if (!*kind && adji_published_find(options->name, &set)) {
+    *kind = adji_generator_find(set.generator);
+    if (!options->count) options->count = set.count;
+    if (!options->dim) options->dim = set.dim;
+  }
+  if (*kind) return ADJ_OK;
+  return adji_fail(ADJ_E_ARGUMENT,
+                   "name: \"%s\" is no generator; there are unif, expo, clusters, sphere, lattice, duplicates, "
+                   "and published sets such as Expo4D10M",
+                   options->name);
+}
+
+static adj_status check_options(const adj_generate_options *options) {
+  if (options->type != ADJ_F32 && options->type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)options->type);
+  if (!options->count) return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" says no number of points", options->name);
+  if (!options->dim) return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" says no dimension", options->name);
+  if (options->dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", options->dim);
+  if (options->count > ADJ_MAX_COUNT)
+    return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
+                     (unsigned long long)options->count, (unsigned long long)ADJ_MAX_COUNT);
+  /* Below 0.01, more than 99 of 100 draws would fall outside of [0, 1]. */
+  if (!(options->lambda >= 0.01 && options->lambda <= 1e9))
+    return adji_fail(ADJ_E_ARGUMENT, "lambda: %g is not between 0.01 and 1e9", options->lambda);
+  return ADJ_OK;
+}
+
+typedef struct making {
+  const adji_generator *generator;
+  adji_generate_row row;
+  uint64_t pieces;
+} making;
+
+static adj_status make_piece(void *user, uint64_t piece, uint32_t lane) {
+  (void)lane;
+  making *job = user;
+  uint64_t begin, end;
+  adji_slice(job->generator->count, job->pieces, piece, &begin, &end);
+  for (uint64_t row = begin; row < end; row++)
+    job->row(job->generator, row);
+  return ADJ_OK;
+}
+
+/* Small pieces, so that a cancel is heard soon; a piece is at least one row. */
+static adj_status make_rows(adj_ctx *ctx, const adji_generator *g, adji_generate_row row) {
+  making job = {g, row, g->count * g->dim / 65536 + 1};
+  if (job.pieces > g->count) job.pieces = g->count;
+  return adji_loop(ctx, job.pieces, make_piece, &job);
+}
+
+static adj_status make_dataset(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g, adj_dataset **out) {
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_generator_prepare(ctx, kind, g);
+  if (status) return status;
+  g->data = adji_alloc(&ctx->memory, adji_mul(g->count, g->dim), adji_type_size(g->type), "points");
+  if (!g->data) {
+    status = ADJ_E_MEMORY;
+    goto free_weights;
+  }
+  status = make_rows(ctx, g, kind->row);
+  if (status) goto free_points;
+  adji_trace(ctx, "generate", 0, begin, g->count);
+  adji_dataset_parts parts = {.type = g->type,
+                              .dim = g->dim,
+                              .count = g->count,
+                              .data = g->data,
+                              .release = adji_release_block,
+                              .owner = g->data,
+                              .owner_bytes = g->count * g->dim * adji_type_size(g->type)};
+  status = adji_dataset_adopt(ctx, &parts, out);
+free_points:
+  if (status) adji_free(&ctx->memory, g->data);
+free_weights:
+  adji_free(&ctx->memory, g->cumulative);
+  return status;
+}
+
+adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out) {
+  if (!ctx || !options || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, options and out: none may be NULL");
+  adj_generate_options mine;
+  adj_generate_options_init(&mine, sizeof mine);
+  adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_generate_options");
+  if (status) return status;
+  const adji_generator_kind *kind;
+  status = resolve_name(&mine, &kind);
+  if (status) return status;
+  if (!mine.type) mine.type = ADJ_F32;
+  if (mine.lambda == 0) mine.lambda = 40;
+  status = check_options(&mine);
+  if (status) return status;
+  adji_generator generator = {.type = mine.type,
+                              .dim = mine.dim,
+                              .count = mine.count,
+                              .key = adji_mix(mine.seed),
+                              .lambda = mine.lambda,
+                              .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
+  return make_dataset(ctx, kind, &generator, out);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside the generators: random numbers that are a pure function of (seed, row, column), so that any
+ * thread may make any row, and mathematics whose every bit is the same on every machine.
+ */
+#ifndef ADJI_GENERATE_H
+#define ADJI_GENERATE_H
+
+#include <stdint.h>
+
+#include "data/dataset.h"
+
+/* One set being made. */
+typedef struct adji_generator {
+  adj_type type;
+  uint32_t dim;
+  uint64_t count;
+  uint64_t key;       /* the seed, mixed                                                     */
+  double lambda;      /* expo                                                                */
+  uint64_t side;      /* lattice: points per dimension                                       */
+  uint32_t clusters;  /* clusters, duplicates: centres                                       */
+  double *cumulative; /* clusters: weight of the centres 0 .. c, clusters entries, else NULL */
+  char *data;         /* count rows of dim values of type, packed                            */
+} adji_generator;
+
+/* Writes one row. */
+typedef void (*adji_generate_row)(const adji_generator *g, uint64_t row);
+
+typedef struct adji_generator_kind {
+  const char *name;
+  adji_generate_row row;
+} adji_generator_kind;
+
+/* The kind of that name, or NULL. */
+const adji_generator_kind *adji_generator_find(const char *name);
+
+/* What a kind needs before its first row: the lattice's side, the clusters' weights (from
+ * adji_alloc, to be freed with adji_free). */
+adj_status adji_generator_prepare(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g);
+
+/* "Expo6D10M" taken apart: the generator's name, and its count and dim. False when name is not of
+ * that form. */
+typedef struct adji_published_set {
+  const char *generator;
+  uint64_t count;
+  uint32_t dim;
+} adji_published_set;
+
+bool adji_published_find(const char *name, adji_published_set *set);
+
+/* ln x of a positive, normal x, within 2 ulp. */
+double adji_ln(double x);
+
+/* A bijection of 64 bits in which every input bit reaches every output bit (the finaliser of
+ * SplitMix64; Steele, Lea and Flood 2014). */
+static inline uint64_t adji_mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return x ^ (x >> 31);
+}
+
+/* Numbers with different counters below one key, and below different keys, are independent for all
+ * that a join can notice. */
+static inline uint64_t adji_random(uint64_t key, uint64_t counter) {
+  return adji_mix(key + (counter + 1) * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+#endif

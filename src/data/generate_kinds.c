@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kinds of generated sets: one function per kind writes one row. Column j of row i depends on
+ * the seed, i and j alone; a draw that falls outside is repeated with the next attempt's counter.
+ */
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "data/generate.h"
+
+/* Keys of one seed, kept apart by what they are for. */
+enum { FOR_ROWS, FOR_CENTRES, FOR_WEIGHTS, FOR_WIDTHS };
+
+static uint64_t key_of(const adji_generator *g, unsigned purpose, uint64_t index) {
+  return adji_random(adji_random(g->key, purpose), index);
+}
+
+/* The counter of an attempt at a column; a dimension is below 2^25. */
+static uint64_t draw(uint64_t key, uint64_t column, uint64_t attempt) {
+  return adji_random(key, column + (attempt << 25));
+}
+
+/* Uniform in [0, 1), all 53 bits. */
+static double unit(uint64_t bits) {
+  return (double)(bits >> 11) * 0x1p-53;
+}
+
+static void put(const adji_generator *g, uint64_t row, uint32_t j, double value) {
+  uint64_t at = row * g->dim + j;
+  if (g->type == ADJ_F64)
+    ((double *)g->data)[at] = value;
+  else
+    ((float *)g->data)[at] = (float)value;
+}
+
+/* A uniform coordinate. In f32 it has the 24 bits that a float holds: rounding 53 bits could give 1. */
+static void put_uniform(const adji_generator *g, uint64_t row, uint32_t j, uint64_t bits) {
+  put(g, row, j, g->type == ADJ_F64 ? unit(bits) : (double)(bits >> 40) * 0x1p-24);
+}
+
+/* Standard normal, by Marsaglia's polar method, which needs no sine. The first coordinate of the
+ * pair is an odd multiple of 2^-52, so the result is never 0. */
+static double normal(uint64_t key, uint64_t column, uint64_t *attempt) {
+  for (;; ++*attempt) {
+    uint64_t bits = draw(key, column, 2 * *attempt);
+    double v = ((double)(bits >> 12) + 0.5) * 0x1p-51 - 1;
+    double w = 2 * unit(draw(key, column, 2 * *attempt + 1)) - 1;
+    double s = v * v + w * w;
+    if (s < 1 && s >= 0x1p-1000) return v * sqrt(-2 * adji_ln(s) / s);
+  }
+}
+
+/* ---- The kinds -------------------------------------------------------------------------------------- */
+
+static void uniform_row(const adji_generator *g, uint64_t row) {
+  uint64_t key = key_of(g, FOR_ROWS, row);
+  for (uint32_t j = 0; j < g->dim; j++)
+    put_uniform(g, row, j, draw(key, j, 0));
+}
+
+/* Exponential, by inversion, and drawn again when it leaves [0, 1]. */
+static void exponential_row(const adji_generator *g, uint64_t row) {
+  uint64_t key = key_of(g, FOR_ROWS, row);
+  for (uint32_t j = 0; j < g->dim; j++) {
+    double x;
+    uint64_t attempt = 0;
+    do {
+      x = -adji_ln(1 - unit(draw(key, j, attempt++))) / g->lambda;
+    } while (x > 1);
+    put(g, row, j, x);
+  }
+}
+
+/* 2^-x for x in [0, 10): the whole power times a straight line, within 6 % and without exp. */
+static double falling_power(double x) {
+  int whole = (int)x;
+  return (1 - 0.5 * (x - whole)) / (double)(1 << whole);
+}
+
+/* Widths from 0.05 to 0.05 / 1024 and weights over three decades, drawn apart from each other: a
+ * heavy narrow cluster is 10^6 times as dense per dimension as a light wide one. */
+static double cluster_width(const adji_generator *g, uint64_t centre) {
+  return 0.05 * falling_power(10 * unit(key_of(g, FOR_WIDTHS, centre)));
+}
+
+static double cluster_weight(const adji_generator *g, uint64_t centre) {
+  return falling_power(10 * unit(key_of(g, FOR_WEIGHTS, centre)));
+}
+
+/* The first centre whose cumulative weight passes the share u of the total. */
+static uint32_t choose_cluster(const adji_generator *g, double u) {
+  double wanted = u * g->cumulative[g->clusters - 1];
+  uint32_t low = 0, high = g->clusters - 1;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (g->cumulative[middle] > wanted)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+/* Gaussian clusters cut off at the unit box, and one point in fifty of uniform noise. */
+static void cluster_row(const adji_generator *g, uint64_t row) {
+  uint64_t key = key_of(g, FOR_ROWS, row);
+  if (unit(draw(key, g->dim, 0)) < 0.02) {
+    for (uint32_t j = 0; j < g->dim; j++)
+      put_uniform(g, row, j, draw(key, j, 0));
+    return;
+  }
+  uint32_t cluster = choose_cluster(g, unit(draw(key, g->dim, 1)));
+  uint64_t centre = key_of(g, FOR_CENTRES, cluster);
+  double width = cluster_width(g, cluster);
+  for (uint32_t j = 0; j < g->dim; j++) {
+    double middle = unit(draw(centre, j, 0)), x;
+    uint64_t attempt = 0;
+    do {
+      x = middle + width * normal(key, j, &attempt);
+      attempt++;
+    } while (!(x >= 0 && x <= 1));
+    put(g, row, j, x);
+  }
+}
+
+/* A normal vector has no preferred direction; scaled to length 1 it is uniform on the sphere. */
+static void sphere_row(const adji_generator *g, uint64_t row) {
+  uint64_t key = key_of(g, FOR_ROWS, row);
+  double square = 0;
+  for (uint32_t j = 0; j < g->dim; j++) {
+    uint64_t attempt = 0;
+    double x = normal(key, j, &attempt);
+    square += x * x;
+    put(g, row, j, x);
+  }
+  double length = sqrt(square);
+  for (uint32_t j = 0; j < g->dim; j++) {
+    uint64_t at = row * g->dim + j;
+    put(g, row, j, (g->type == ADJ_F64 ? ((double *)g->data)[at] : (double)((float *)g->data)[at]) / length);
+  }
+}
+
+/* Row number i in base side: its digits are the coordinates, the last one running fastest. */
+static void lattice_row(const adji_generator *g, uint64_t row) {
+  uint64_t rest = row;
+  for (uint32_t j = g->dim; j-- > 0;) {
+    put(g, row, j, (double)(rest % g->side));
+    rest /= g->side;
+  }
+}
+
+static void duplicate_row(const adji_generator *g, uint64_t row) {
+  uint64_t share = key_of(g, FOR_ROWS, row) >> 32;
+  uint64_t centre = key_of(g, FOR_CENTRES, share * g->clusters >> 32);
+  for (uint32_t j = 0; j < g->dim; j++)
+    put_uniform(g, row, j, draw(centre, j, 0));
+}
+
+static const adji_generator_kind kinds[] = {
+    {"unif", uniform_row},  {"expo", exponential_row}, {"clusters", cluster_row},
+    {"sphere", sphere_row}, {"lattice", lattice_row},  {"duplicates", duplicate_row},
+};
+
+const adji_generator_kind *adji_generator_find(const char *name) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (!strcasecmp(name, kinds[i].name)) return &kinds[i];
+  return NULL;
+}
+
+/* ---- What they need beforehand ---------------------------------------------------------------------- */
+
+/* side^dim, or UINT64_MAX when that is more than 64 bits hold. */
+static uint64_t power(uint64_t side, uint32_t dim) {
+  uint64_t product = 1;
+  for (uint32_t j = 0; j < dim && side > 1 && product != UINT64_MAX; j++)
+    product = adji_mul(product, side);
+  return product;
+}
+
+/* The smallest side with side^dim >= count. */
+static adj_status prepare_lattice(adji_generator *g) {
+  uint64_t low = 1, high = g->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (power(middle, g->dim) >= g->count)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  g->side = low;
+  if (g->type == ADJ_F32 && g->side > (uint64_t)1 << 24)
+    return adji_fail(ADJ_E_ARGUMENT, "type: a lattice of side %llu has coordinates that f32 cannot hold; use f64",
+                     (unsigned long long)g->side);
+  return ADJ_OK;
+}
+
+static adj_status prepare_clusters(adj_ctx *ctx, adji_generator *g) {
+  g->cumulative = adji_alloc(&ctx->memory, g->clusters, sizeof(double), "weights of the clusters");
+  if (!g->cumulative) return ADJ_E_MEMORY;
+  double sum = 0;
+  for (uint32_t c = 0; c < g->clusters; c++)
+    g->cumulative[c] = sum += cluster_weight(g, c);
+  return ADJ_OK;
+}
+
+adj_status adji_generator_prepare(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g) {
+  if (kind->row == lattice_row) return prepare_lattice(g);
+  if (kind->row == cluster_row) return prepare_clusters(ctx, g);
+  return ADJ_OK;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every test file needs: cmocka, and checks that print the library's own message.
+ */
+#ifndef ADJOIN_TEST_CHECK_H
+#define ADJOIN_TEST_CHECK_H
+
+/* cmocka wants these in front of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "adjoin.h"
+
+/* The call must succeed. */
+#define must(call)                                                                                              \
+  do {                                                                                                          \
+    adj_status must_status_ = (call);                                                                           \
+    if (must_status_ != ADJ_OK) fail_msg("%s: %s: %s", #call, adj_status_name(must_status_), adj_last_error()); \
+  } while (0)
+
+/* The call must fail with that status, and the message must hold the word. */
+#define must_fail(status, word, call)                                                                               \
+  do {                                                                                                              \
+    adj_status must_status_ = (call);                                                                               \
+    if (must_status_ != (status))                                                                                   \
+      fail_msg("%s: %s instead of %s", #call, adj_status_name(must_status_), adj_status_name(status));              \
+    if (!strstr(adj_last_error(), word)) fail_msg("%s: \"%s\" does not say \"%s\"", #call, adj_last_error(), word); \
+  } while (0)
+
+static inline adj_ctx *context_of(uint32_t threads, const char *isa) {
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = threads;
+  options.isa = isa;
+  options.device_count = 0;
+  adj_ctx *ctx = NULL;
+  must(adj_ctx_create(&options, &ctx));
+  return ctx;
+}
+
+#endif
