@@ -78,7 +78,7 @@ extern "C" {
   X(ADJ_E_INTERNAL, -99, "broken invariant, please report")
 
 typedef enum adj_status {
-#define ADJ_STATUS_ENUM_(name, value, text) name = value,
+#define ADJ_STATUS_ENUM_(name, value, text) name = (value),
   ADJ_STATUS_LIST(ADJ_STATUS_ENUM_)
 #undef ADJ_STATUS_ENUM_
 } adj_status;

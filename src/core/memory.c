@@ -101,7 +101,7 @@ void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *w
   if (bytes >= LARGE) {
     block = map_large(bytes, &head);
   } else {
-    char *raw = aligned_alloc(PREFIX, (bytes + 2 * PREFIX - 1) & ~(uint64_t)(PREFIX - 1));
+    char *raw = aligned_alloc(PREFIX, (bytes + (uint64_t)2 * PREFIX - 1) & ~(uint64_t)(PREFIX - 1));
     if (raw) block = raw + PREFIX;
   }
   if (!block) {

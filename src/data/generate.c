@@ -107,7 +107,7 @@ adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *option
   adj_generate_options_init(&mine, sizeof mine);
   adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_generate_options");
   if (status) return status;
-  const adji_generator_kind *kind;
+  const adji_generator_kind *kind = NULL;
   status = resolve_name(&mine, &kind);
   if (status) return status;
   if (!mine.type) mine.type = ADJ_F32;
