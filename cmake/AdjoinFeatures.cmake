@@ -3,8 +3,26 @@
 #   adjoin_private_libraries     what the library links, never visible to its users
 #   adjoin_private_includes      and the headers of those that come without a target
 #   adjoin_private_definitions   ADJI_HAVE_...
-#   adjoin_private_link_flags    the same libraries as a static user of pkg-config must name them
+#   adjoin_private_link_flags    the same libraries as a user of the static library must name them
 #   adjoin_found_<part>          a line for the summary
+
+# Appends libraries given by path to adjoin_private_link_flags, as -L and -l where the name allows it.
+function(adjoin_add_link_flags)
+  foreach(path IN LISTS ARGN)
+    get_filename_component(folder ${path} DIRECTORY)
+    get_filename_component(name ${path} NAME)
+    if(name MATCHES "^lib(.+)\\.(so|a|dylib)$")
+      if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+        list(APPEND adjoin_private_link_flags -L${folder})
+      endif()
+      list(APPEND adjoin_private_link_flags -l${CMAKE_MATCH_1})
+    else()
+      list(APPEND adjoin_private_link_flags ${path})
+    endif()
+  endforeach()
+  set(adjoin_private_link_flags ${adjoin_private_link_flags} PARENT_SCOPE)
+endfunction()
+
 find_package(Threads REQUIRED)
 set(adjoin_private_libraries Threads::Threads)
 set(adjoin_private_link_flags ${CMAKE_THREAD_LIBS_INIT})
@@ -21,7 +39,7 @@ endif()
 find_package(ZLIB QUIET)
 if(ZLIB_FOUND)
   list(APPEND adjoin_private_libraries ZLIB::ZLIB)
-  list(APPEND adjoin_private_link_flags -lz)
+  adjoin_add_link_flags(${ZLIB_LIBRARIES})
   list(APPEND adjoin_private_definitions ADJI_HAVE_ZLIB)
   set(adjoin_found_zlib "yes, ${ZLIB_VERSION_STRING}")
 else()
@@ -37,7 +55,7 @@ if(HDF5_FOUND)
     set(adjoin_hdf5 ${HDF5_C_LIBRARIES})
   endif()
   list(APPEND adjoin_private_libraries ${adjoin_hdf5})
-  list(APPEND adjoin_private_link_flags ${adjoin_hdf5})
+  adjoin_add_link_flags(${adjoin_hdf5})
   list(APPEND adjoin_private_includes ${HDF5_C_INCLUDE_DIRS})
   list(APPEND adjoin_private_definitions ADJI_HAVE_HDF5)
   set(adjoin_found_hdf5 "yes, ${HDF5_VERSION}")

@@ -19,9 +19,8 @@ if(ADJOIN_WERROR)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:C>:${adjoin_warnings}>")
 
-# The program finds its library beside itself, so an installation can be moved as a whole.
-file(RELATIVE_PATH adjoin_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-set(CMAKE_INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
+# Libraries found outside the system's folders stay findable after installation.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 if(ADJOIN_SANITIZE)
   add_compile_options(-fsanitize=${ADJOIN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)

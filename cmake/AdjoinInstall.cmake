@@ -1,1 +1,47 @@
 # SPDX-License-Identifier: MIT
+# What `cmake --install` puts where: headers, libraries, the program, manual pages, and the two files by which
+# others find the library: a CMake package (adjoin::adjoin) and adjoin.pc.
+include(CMakePackageConfigHelpers)
+
+install(FILES ${PROJECT_SOURCE_DIR}/include/adjoin.h ${PROJECT_BINARY_DIR}/include/adjoin_version.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# adjoin::adjoin is the shared library, or the static one where only that was built. adjoin::adjoin_static is
+# always there for those who ask for it.
+if(NOT BUILD_SHARED_LIBS)
+  add_library(adjoin_default INTERFACE)
+  set_target_properties(adjoin_default PROPERTIES EXPORT_NAME adjoin)
+  target_link_libraries(adjoin_default INTERFACE adjoin_static)
+  list(APPEND adjoin_install_targets adjoin_default)
+else()
+  list(APPEND adjoin_install_targets adjoin)
+endif()
+install(TARGETS ${adjoin_install_targets} adjoin_static EXPORT adjoin-targets)
+
+set(adjoin_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/adjoin)
+install(EXPORT adjoin-targets NAMESPACE adjoin:: DESTINATION ${adjoin_package_dir})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/adjoin-config.cmake.in
+  ${PROJECT_BINARY_DIR}/adjoin-config.cmake INSTALL_DESTINATION ${adjoin_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/adjoin-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/adjoin-config.cmake ${PROJECT_BINARY_DIR}/adjoin-config-version.cmake
+  DESTINATION ${adjoin_package_dir})
+
+# Without a shared library every user links statically, and needs the private libraries without asking.
+string(JOIN " " adjoin_pc_private ${adjoin_private_link_flags})
+set(adjoin_pc_libs "-L\${libdir} -ladjoin")
+if(NOT BUILD_SHARED_LIBS)
+  string(APPEND adjoin_pc_libs " ${adjoin_pc_private}")
+endif()
+file(RELATIVE_PATH adjoin_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" adjoin_pc_to_prefix ${adjoin_pc_to_prefix})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/adjoin.pc.in ${PROJECT_BINARY_DIR}/adjoin.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/adjoin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET adjoin_program)
+  # The program finds its library relative to itself, so an installation can be moved as a whole.
+  file(RELATIVE_PATH adjoin_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(adjoin_program PROPERTIES INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
+  install(TARGETS adjoin_program)
+endif()
+file(GLOB adjoin_manual_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
+install(FILES ${adjoin_manual_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
