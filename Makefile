@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+# The short way to everything. CMake does the work: CMakeLists.txt, and CMakePresets.json for the special
+# builds. Each build has a folder of its own under build/.
+
+PREFIX ?= /usr/local
+# Jobs at once, of the compiler and of the tests.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# ON makes warnings errors.
+WERROR ?= OFF
+# Which tests: a regular expression over their labels (fast, main, threads).
+LABEL ?= .
+# How long each fuzzer runs.
+FUZZ_SECONDS ?= 60
+
+# Looked up when a recipe runs, because the set-up may install ninja first.
+ninja = $$(command -v ninja >/dev/null && echo -G Ninja)
+fresh = $$(test -e build/$(1)/CMakeCache.txt || echo "$(ninja)")
+build = cmake --build build/$(1) -j $(JOBS)
+ctest = cd build/$(1) && $(3) ctest -j $(JOBS) --output-on-failure --no-tests=error -L '$(2)'
+# The thread sanitizer of older compilers cannot cope with widely randomised addresses.
+fixed_addresses = $$(setarch -R true 2>/dev/null && echo setarch -R)
+
+.PHONY: all build setup run test install lint clang asan tsan coverage fuzz bench clean help
+
+all: build
+
+build: ## build library and program (build/release)
+	@cmake -S . -B build/release $(call fresh,release) -DADJOIN_WERROR=$(WERROR)
+	@$(call build,release)
+
+setup: ## install what a build needs
+	@scripts/setup.sh build
+
+run: setup build ## build, then join a million points and show the answer
+	@scripts/demo.sh build/release/adjoin
+
+test: ## build and run all tests (LABEL=fast for the quick ones)
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@$(call ctest,release,$(LABEL))
+
+install: build ## install under PREFIX, by default /usr/local
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+lint: ## formatting, static analysis, shell scripts
+	@scripts/setup.sh develop
+	@scripts/lint.sh
+
+clang: ## build and test with clang, warnings are errors
+	@scripts/setup.sh develop
+	@cmake --preset clang $(call fresh,clang)
+	@$(call build,clang)
+	@$(call ctest,clang,$(LABEL))
+
+asan: ## tests under the address and undefined behaviour sanitizers
+	@scripts/setup.sh test
+	@cmake --preset asan $(call fresh,asan)
+	@$(call build,asan)
+	@$(call ctest,asan,$(LABEL))
+
+tsan: ## tests that use threads, under the thread sanitizer
+	@scripts/setup.sh test
+	@cmake --preset tsan $(call fresh,tsan)
+	@$(call build,tsan)
+	@$(call ctest,tsan,threads,$(fixed_addresses))
+
+coverage: ## line coverage of src/ by the tests; fails under 90 %
+	@scripts/setup.sh develop
+	@scripts/coverage.sh build/coverage $(JOBS)
+
+fuzz: ## run each fuzzer for FUZZ_SECONDS
+	@scripts/setup.sh develop
+	@cmake --preset fuzz $(call fresh,fuzz)
+	@$(call build,fuzz)
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+bench: build ## time the cases of bench/
+	@scripts/bench.sh
+
+clean: ## remove build/
+	@rm -rf build
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

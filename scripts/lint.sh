@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What a reviewer should not have to look for: formatting (.clang-format), static analysis (.clang-tidy), and
+# the shell scripts. Prints what is wrong and fails; changes nothing.
+set -eu
+cd "$(dirname "$0")/.."
+jobs=$(nproc 2>/dev/null || echo 2)
+mkdir -p build/lint
+
+find include src cli tests bench examples -name .venv -prune -o -name '*.[ch]' -print -o -name '*.cu' -print |
+  sort >build/lint/formatted
+echo "clang-format: $(wc -l <build/lint/formatted) files"
+xargs clang-format --dry-run -Werror <build/lint/formatted
+
+# Every file that is compiled, with the flags it is compiled with. One at a time: given several files, the
+# analyser forgets what va_start did in all but the first.
+cmake -S . -B build/lint -DCMAKE_C_COMPILER=clang >build/lint/log || { cat build/lint/log; exit 1; }
+sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u >build/lint/analysed
+echo "clang-tidy: $(wc -l <build/lint/analysed) files"
+xargs -P "$jobs" -n 1 clang-tidy --quiet -p build/lint <build/lint/analysed >build/lint/findings 2>build/lint/log || {
+  cat build/lint/findings
+  grep 'error' build/lint/log || true
+  exit 1
+}
+
+grep -lE '^#!/(usr/)?bin/(env )?(ba)?sh' -r scripts tests bench .ci --exclude-dir=.venv | sort >build/lint/scripts
+if command -v shellcheck >/dev/null; then
+  echo "shellcheck: $(wc -l <build/lint/scripts) scripts"
+  xargs shellcheck <build/lint/scripts
+else
+  echo "shellcheck: not installed, $(wc -l <build/lint/scripts) scripts not looked at"
+fi
+echo "lint: clean"
