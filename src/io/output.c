@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening, appending, and taking the name at the end. A program that is killed leaves at most the
+ * file beside, NAME.part-PID; the name itself always belongs to something complete.
+ */
+#include "io/output.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/output_private.h"
+
+/* One system call writes at most this much, so that a cancel is noticed between two of them. */
+static const uint64_t WRITE_BYTES = (uint64_t)8 << 20;
+
+const char *adji_output_name(const adji_output *output) {
+  return output->name;
+}
+
+bool adji_output_seekable(const adji_output *output) {
+  return output->part != NULL;
+}
+
+static adj_status fail_errno(const adji_output *output, const char *doing, int error) {
+  return adji_fail(ADJ_E_IO, "%s: %s: %s", output->name, doing, strerror(error));
+}
+
+const char *adji_path_ending(const char *path, char *buffer) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+  size_t length = dot && (!slash || dot > slash) ? strlen(dot + 1) : 0;
+  if (length > 15) length = 0;
+  for (size_t i = 0; i < length; i++)
+    buffer[i] = (char)tolower((unsigned char)dot[1 + i]);
+  buffer[length] = 0;
+  return buffer;
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------- */
+
+static void forget(adji_output *output) {
+  if (!output) return;
+  adji_free(&output->ctx->memory, output->scratch);
+  free(output->name);
+  free(output->target);
+  free(output->part);
+  free(output);
+}
+
+/* The file beside the target. Its name holds the process id, and a number where that is taken. */
+static adj_status open_part(adji_output *output) {
+  size_t room = strlen(output->target) + 48;
+  output->part = malloc(room);
+  if (!output->part) return adji_fail(ADJ_E_MEMORY, "%s: no memory for its name", output->name);
+  for (int attempt = 0; attempt < 100; attempt++) {
+    int length = snprintf(output->part, room, "%s.part-%ld", output->target, (long)getpid());
+    if (attempt) snprintf(output->part + length, room - (size_t)length, "-%d", attempt);
+    output->fd = open(output->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (output->fd >= 0) return ADJ_OK;
+    if (errno != EEXIST) break;
+  }
+  return fail_errno(output, "cannot be created", errno);
+}
+
+/* What is there already decides: a directory is refused, a regular file will be replaced (through a
+ * link: the file it points to), anything else is written in place. */
+static adj_status open_path(adji_output *output, const char *path) {
+  struct stat info;
+  if (!*path) return adji_fail(ADJ_E_ARGUMENT, "path: must not be empty");
+  bool exists = stat(path, &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) return fail_errno(output, "cannot be written", EISDIR);
+  if (exists && !S_ISREG(info.st_mode)) {
+    output->fd = open(path, O_WRONLY | O_CLOEXEC);
+    return output->fd >= 0 ? ADJ_OK : fail_errno(output, "cannot be written", errno);
+  }
+  if (exists && access(path, W_OK)) return fail_errno(output, "cannot be written", errno);
+  if (path[strlen(path) - 1] == '/') return fail_errno(output, "cannot be written", EISDIR);
+  output->target = exists ? realpath(path, NULL) : strdup(path);
+  if (!output->target) return fail_errno(output, "cannot be written", errno);
+  return open_part(output);
+}
+
+adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out) {
+  bool standard = !strcmp(path, "-");
+  adji_output *output = calloc(1, sizeof *output);
+  if (!output) return adji_fail(ADJ_E_MEMORY, "%s: no memory for an output", path);
+  output->ctx = ctx;
+  output->fd = -1;
+  output->name = strdup(standard ? "standard output" : path);
+  adj_status status = ADJ_OK;
+  if (!output->name)
+    status = adji_fail(ADJ_E_MEMORY, "%s: no memory for its name", path);
+  else if (standard)
+    output->fd = STDOUT_FILENO;
+  else
+    status = open_path(output, path);
+  if (status) {
+    forget(output);
+    return status;
+  }
+  *out = output;
+  return ADJ_OK;
+}
+
+/* ---- Writing ---------------------------------------------------------------------------------- */
+
+/* offset NULL: where the file stands. */
+static adj_status write_all(adji_output *output, const uint64_t *offset, const char *bytes, uint64_t count) {
+  uint64_t done = 0;
+  while (done < count) {
+    adj_status status = adji_check_cancel(output->ctx);
+    if (status) return status;
+    size_t now = (size_t)(count - done < WRITE_BYTES ? count - done : WRITE_BYTES);
+    ssize_t written =
+        offset ? pwrite(output->fd, bytes + done, now, (off_t)(*offset + done)) : write(output->fd, bytes + done, now);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return fail_errno(output, "cannot be written", errno);
+    if (written == 0) return fail_errno(output, "cannot be written", ENOSPC);
+    done += (uint64_t)written;
+  }
+  return ADJ_OK;
+}
+
+/* A seekable file is written by offset only: the two ways of writing then never disagree about
+ * where the file stands. */
+adj_status adji_output_write(adji_output *output, const void *bytes, uint64_t count) {
+  uint64_t at = output->size;
+  adj_status status = write_all(output, adji_output_seekable(output) ? &at : NULL, bytes, count);
+  if (!status) output->size += count;
+  return status;
+}
+
+adj_status adji_output_write_at(adji_output *output, uint64_t offset, const void *bytes, uint64_t count) {
+  return write_all(output, &offset, bytes, count);
+}
+
+/* ---- The end ---------------------------------------------------------------------------------- */
+
+adj_status adji_output_close(adji_output *output, adj_status outcome) {
+  if (!output) return outcome;
+  if (output->fd != STDOUT_FILENO || output->part) {
+    if (close(output->fd) && !outcome) outcome = fail_errno(output, "cannot be written", errno);
+  }
+  if (output->part) {
+    if (!outcome && rename(output->part, output->target)) outcome = fail_errno(output, "cannot be renamed", errno);
+    if (outcome) unlink(output->part);
+  }
+  forget(output);
+  return outcome;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The formats a join's pairs can be written in, as write.c drives them: begin once, rows for each
+ * block of rows in ascending order, finish once when all went well, end always.
+ */
+#ifndef ADJI_WRITE_H
+#define ADJI_WRITE_H
+
+#include "data/dataset.h"
+#include "io/output.h"
+
+typedef struct adji_pair_writer {
+  adji_output *output;
+  adj_ctx *ctx;
+  const adj_dataset *left, *right; /* right == left for a self-join                        */
+  adj_type type;                   /* of the distances                                     */
+  bool with_distance;
+  void *state; /* the format's own: made by begin, freed by end, NULL before   */
+} adji_pair_writer;
+
+typedef struct adji_pair_format {
+  const char *name;   /* also the path's ending                                           */
+  bool needs_offsets; /* cannot be written to a pipe                                      */
+  /* rows and pairs are exact; degrees has one entry per row and is valid until end. */
+  adj_status (*begin)(adji_pair_writer *writer, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
+  adj_status (*rows)(adji_pair_writer *writer, const adj_rows *rows);
+  adj_status (*finish)(adji_pair_writer *writer);
+  void (*end)(adji_pair_writer *writer);
+} adji_pair_format;
+
+extern const adji_pair_format adji_format_npz, adji_format_csv, adji_format_tsv, adji_format_npy;
+
+/* One number of neighbours per left point: "npy", "csv" or "tsv". */
+adj_status adji_write_counts(adji_output *output, const char *format, const adj_dataset *left, const uint32_t *degrees);
+
+/* The header of a .npy file: descr and shape in Python's notation, "'<i8'" and "(5, 2)". Writes at
+ * most ADJI_NPY_HEADER bytes, returns how many: always a multiple of 64. */
+enum { ADJI_NPY_HEADER = 256 };
+size_t adji_npy_header(char *to, const char *descr, const char *shape);
+
+/* The row in rows, a block's, that pair number pair of the block belongs to: counted from the block's first. */
+uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair);
+
+#endif

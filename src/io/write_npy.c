@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pairs as a NumPy array: int64 of shape (m, 2), or, with distances, records (left, right,
+ * distance). And the header that every .npy file and every member of a .npz file begins with.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/write.h"
+
+size_t adji_npy_header(char *to, const char *descr, const char *shape) {
+  char text[ADJI_NPY_HEADER];
+  int length = snprintf(text, sizeof text, "{'descr': %s, 'fortran_order': False, 'shape': %s, }", descr, shape);
+  size_t total = ((size_t)length + 10 + 1 + 63) / 64 * 64; /* magic and sizes, text, blanks, line end */
+  memset(to, ' ', total);
+  memcpy(to, "\x93NUMPY\x01\x00", 8); /* format 1.0 */
+  to[8] = (char)((total - 10) & 255);
+  to[9] = (char)((total - 10) >> 8);
+  memcpy(to + 10, text, (size_t)length);
+  to[total - 1] = '\n';
+  return total;
+}
+
+uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair) {
+  /* The last row that begins at or before the pair and is not empty: row low always begins there,
+   * row high never does. */
+  uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
+  while (high - low > 1) {
+    uint64_t middle = low + (high - low) / 2;
+    if (rows->offsets[middle] <= at)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static adj_status begin(adji_pair_writer *writer, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  (void)rows, (void)degrees;
+  char header[ADJI_NPY_HEADER], shape[64], descr[96];
+  snprintf(shape, sizeof shape, writer->with_distance ? "(%llu,)" : "(%llu, 2)", (unsigned long long)pairs);
+  snprintf(descr, sizeof descr,
+           writer->with_distance ? "[('left', '<i8'), ('right', '<i8'), ('distance', '<f%zu')]" : "'<i8'",
+           adji_type_size(writer->type));
+  return adji_output_write(writer->output, header, adji_npy_header(header, descr, shape));
+}
+
+typedef struct npy_block {
+  const adji_pair_writer *writer;
+  const adj_rows *rows;
+} npy_block;
+
+static uint64_t record_bytes(const adji_pair_writer *writer) {
+  return 2 * sizeof(int64_t) + (writer->with_distance ? adji_type_size(writer->type) : 0);
+}
+
+static uint64_t format_records(const void *user, uint64_t first, uint64_t count, char *to) {
+  const npy_block *block = user;
+  const adj_rows *rows = block->rows;
+  size_t size = block->writer->with_distance ? adji_type_size(block->writer->type) : 0;
+  const char *begin_at = to;
+  uint64_t row = adji_row_of_pair(rows, first);
+  for (uint64_t pair = rows->offsets[0] + first; count; count--, pair++) {
+    while (pair >= rows->offsets[row + 1])
+      row++;
+    int64_t ids[2] = {(int64_t)(rows->first_row + row), rows->ids[pair]};
+    memcpy(to, ids, sizeof ids);
+    to += sizeof ids;
+    if (size) memcpy(to, (const char *)rows->distances + pair * size, size);
+    to += size;
+  }
+  return (uint64_t)(to - begin_at);
+}
+
+static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
+  npy_block block = {writer, rows};
+  adji_items items = {.count = rows->offsets[rows->row_count] - rows->offsets[0],
+                      .bytes_each = record_bytes(writer),
+                      .format = format_records,
+                      .user = &block};
+  return adji_output_items(writer->output, &items);
+}
+
+static adj_status finish(adji_pair_writer *writer) {
+  (void)writer; /* the header said how many there would be, and they all came */
+  return ADJ_OK;
+}
+
+static void end(adji_pair_writer *writer) {
+  (void)writer;
+}
+
+const adji_pair_format adji_format_npy = {"npy", false, begin, write_rows, finish, end};

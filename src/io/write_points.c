@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Points to a file: adj_dataset_save. Every format is a header and then the rows, one like the other.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/write.h"
+#include "io/write_field.h"
+
+typedef struct points_job {
+  const adj_dataset *set;
+  char separator;                /* text only */
+  const adji_decimals *decimals; /* text only */
+  bool prefix_dim;               /* fvecs: every row begins with its dimension */
+} points_job;
+
+/* ---- Rows ------------------------------------------------------------------------------------- */
+
+static uint64_t format_binary(const void *user, uint64_t first, uint64_t count, char *to) {
+  const points_job *job = user;
+  const adj_dataset *set = job->set;
+  size_t size = adji_type_size(set->type);
+  const char *begin = to;
+  for (uint64_t row = first; row < first + count; row++) {
+    if (job->prefix_dim) {
+      memcpy(to, &set->dim, sizeof set->dim);
+      to += sizeof set->dim;
+    }
+    const char *from = set->data + row * set->row_stride;
+    if (set->column_stride == size) {
+      memcpy(to, from, set->dim * size);
+      to += set->dim * size;
+      continue;
+    }
+    for (uint32_t j = 0; j < set->dim; j++, from += set->column_stride, to += size)
+      memcpy(to, from, size);
+  }
+  return (uint64_t)(to - begin);
+}
+
+static uint64_t format_text(const void *user, uint64_t first, uint64_t count, char *to) {
+  const points_job *job = user;
+  const adj_dataset *set = job->set;
+  const char *begin = to;
+  for (uint64_t row = first; row < first + count; row++) {
+    if (set->label_ends) {
+      to = adji_put_row_name(set, row, job->separator, to);
+      *to++ = job->separator;
+    }
+    const char *from = set->data + row * set->row_stride;
+    for (uint32_t j = 0; j < set->dim; j++, from += set->column_stride) {
+      to = adji_put_real(job->decimals, set->type, from, to);
+      *to++ = job->separator;
+    }
+    to[-1] = '\n';
+  }
+  return (uint64_t)(to - begin);
+}
+
+/* ---- Formats ---------------------------------------------------------------------------------- */
+
+static adj_status write_binary(adji_output *output, points_job *job) {
+  const adj_dataset *set = job->set;
+  uint64_t bytes = (uint64_t)set->dim * adji_type_size(set->type) + (job->prefix_dim ? sizeof set->dim : 0);
+  adji_items items = {.count = set->count, .bytes_each = bytes, .format = format_binary, .user = job};
+  return adji_output_items(output, &items);
+}
+
+static adj_status write_npy(adji_output *output, const adj_dataset *set) {
+  char header[ADJI_NPY_HEADER], shape[64];
+  snprintf(shape, sizeof shape, "(%llu, %u)", (unsigned long long)set->count, set->dim);
+  size_t bytes = adji_npy_header(header, set->type == ADJ_F64 ? "'<f8'" : "'<f4'", shape);
+  adj_status status = adji_output_write(output, header, bytes);
+  points_job job = {.set = set};
+  return status ? status : write_binary(output, &job);
+}
+
+static uint64_t format_column_names(const void *user, uint64_t first, uint64_t count, char *to) {
+  const points_job *job = user;
+  const char *begin = to;
+  for (uint64_t j = first; j < first + count; j++) {
+    *to++ = 'x';
+    to = adji_put_count(j + 1, to);
+    *to++ = j + 1 < job->set->dim ? job->separator : '\n';
+  }
+  return (uint64_t)(to - begin);
+}
+
+/* A line of names, "x1,x2,x3", with "id" before them where the rows have labels. */
+static adj_status write_text(adji_output *output, const adj_dataset *set, char separator) {
+  adji_memory *memory = &set->ctx->memory;
+  adji_decimals *decimals = adji_alloc(memory, 1, sizeof *decimals, "powers of ten");
+  if (!decimals) return ADJ_E_MEMORY;
+  adji_decimals_init(decimals);
+  points_job job = {.set = set, .separator = separator, .decimals = decimals};
+  adj_status status = ADJ_OK;
+  const char id[3] = {'i', 'd', separator};
+  if (set->label_ends) status = adji_output_write(output, id, sizeof id);
+  adji_items names = {
+      .count = set->dim, .bytes_each = ADJI_COUNT_TEXT + 2, .format = format_column_names, .user = &job};
+  if (!status) status = adji_output_items(output, &names);
+  uint64_t label_bytes = set->label_ends ? adji_row_name_bytes(set) + 1 : 0;
+  adji_items rows = {.count = set->count,
+                     .bytes_each = label_bytes + (uint64_t)set->dim * (ADJI_REAL_TEXT + 1),
+                     .format = format_text,
+                     .user = &job};
+  if (!status) status = adji_output_items(output, &rows);
+  adji_free(memory, decimals);
+  return status;
+}
+
+static adj_status write_fbin(adji_output *output, const adj_dataset *set) {
+  const uint32_t header[2] = {(uint32_t)set->count, set->dim};
+  adj_status status = adji_output_write(output, header, sizeof header);
+  points_job job = {.set = set};
+  return status ? status : write_binary(output, &job);
+}
+
+static adj_status write_as(adji_output *output, const adj_dataset *set, const char *format) {
+  points_job packed = {.set = set, .prefix_dim = !strcmp(format, "fvecs")};
+  if (!strcmp(format, "npy")) return write_npy(output, set);
+  if (!strcmp(format, "csv")) return write_text(output, set, ',');
+  if (!strcmp(format, "tsv")) return write_text(output, set, '\t');
+  if (!strcmp(format, "fbin")) return write_fbin(output, set);
+  return write_binary(output, &packed); /* fvecs, raw */
+}
+
+static adj_status check_format(const adj_dataset *set, const char *path, const char *format) {
+  static const char *const known[] = {"npy", "csv", "tsv", "fvecs", "fbin", "raw"};
+  bool found = false;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    found = found || !strcmp(format, known[i]);
+  if (!found)
+    return adji_fail(ADJ_E_ARGUMENT,
+                     "%s: \"%s\" is not a format points are written in (npy, csv, tsv, fvecs, fbin, raw)", path,
+                     format);
+  if (set->type == ADJ_F64 && (!strcmp(format, "fvecs") || !strcmp(format, "fbin")))
+    return adji_fail(ADJ_E_ARGUMENT, "%s: %s holds f32 and the points are f64; write npy, or read them as f32", path,
+                     format);
+  return ADJ_OK;
+}
+
+adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const char *format) {
+  if (!dataset || !path) return adji_fail(ADJ_E_ARGUMENT, "dataset and path: neither may be NULL");
+  char ending[16];
+  if (!format) format = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
+  adj_status status = check_format(dataset, path, format);
+  adji_output *output = NULL;
+  if (!status) status = adji_output_open(dataset->ctx, path, &output);
+  if (status) return status;
+  return adji_output_close(output, write_as(output, dataset, format));
+}
