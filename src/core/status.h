@@ -9,6 +9,9 @@
 
 /* Stores the message for adj_last_error() of this thread and returns status. */
 adj_status adji_fail(adj_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#ifdef __clang_analyzer__ /* which has to be told that a failure is never ADJ_OK */
+#define adji_fail(status, ...) (adji_fail(status, __VA_ARGS__), (status))
+#endif
 
 /* Puts a message in front of the one stored: "points.csv: line 3: ...". */
 adj_status adji_fail_in(adj_status status, const char *where);
