@@ -38,7 +38,7 @@ typedef struct member {
 } member;
 
 /* Set while a thread runs a task: a nested loop must not wait for its own team. */
-static _Thread_local bool inside_task;
+static _Thread_local const adji_team *inside_team;
 static _Thread_local uint32_t inside_lane;
 
 static void keep_failure(adji_team *team, adj_status status) {
@@ -52,7 +52,7 @@ static void keep_failure(adji_team *team, adj_status status) {
 }
 
 static void draw_tasks(adji_team *team, uint32_t lane) {
-  inside_task = true;
+  inside_team = team;
   inside_lane = lane;
   for (;;) {
     uint64_t task = atomic_fetch_add(&team->next, 1);
@@ -64,7 +64,7 @@ static void draw_tasks(adji_team *team, uint32_t lane) {
       status = team->fn(team->user, task, lane);
     if (status) keep_failure(team, status);
   }
-  inside_task = false;
+  inside_team = NULL;
 }
 
 static void *member_main(void *argument) {
@@ -142,18 +142,22 @@ uint32_t adji_team_size(const adji_team *team) {
   return team->size;
 }
 
-static adj_status run_alone(uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop) {
+/* A nested loop. The lane of the task belongs to the task's own team; a loop of another team (of a
+ * context that a callback uses) is that team's only lane here. */
+static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn fn, void *user,
+                            const atomic_int *stop) {
+  uint32_t lane = inside_team == team ? inside_lane : 0;
   for (uint64_t task = 0; task < count; task++) {
     if (stop && atomic_load_explicit(stop, memory_order_relaxed))
       return adji_fail(ADJ_CANCELLED, "stopped by the caller");
-    adj_status status = fn(user, task, inside_task ? inside_lane : 0);
+    adj_status status = fn(user, task, lane);
     if (status) return status;
   }
   return ADJ_OK;
 }
 
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop) {
-  if (inside_task) return run_alone(count, fn, user, stop);
+  if (inside_team) return run_alone(team, count, fn, user, stop);
   pthread_mutex_lock(&team->turn);
   pthread_mutex_lock(&team->lock);
   team->fn = fn;

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checked memory: alignment, zeroing, growing; the limit and the peak; messages that say what is too
+ * large and how large it is.
+ */
+#include <pthread.h>
+
+#include "check.h"
+#include "core/memory.h"
+
+static void blocks_are_aligned_and_counted(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, (uint64_t)1 << 30);
+  static const uint64_t sizes[] = {0, 1, 63, 64, 65, 4095, 1 << 20, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 9 << 20};
+  uint64_t used = 0;
+  void *blocks[11];
+  for (int i = 0; i < 11; i++) {
+    blocks[i] = adji_alloc(&memory, sizes[i], 1, "block");
+    assert_non_null(blocks[i]);
+    assert_int_equal((uintptr_t)blocks[i] % 64, 0);
+    memset(blocks[i], 0xaa, sizes[i]);
+    used += sizes[i];
+    assert_int_equal(atomic_load(&memory.used), used);
+  }
+  assert_int_equal(atomic_load(&memory.peak), used);
+  for (int i = 0; i < 11; i++)
+    adji_free(&memory, blocks[i]);
+  adji_free(&memory, NULL);
+  assert_int_equal(atomic_load(&memory.used), 0);
+  assert_int_equal(atomic_load(&memory.peak), used);
+  adji_memory_reset_peak(&memory);
+  assert_int_equal(atomic_load(&memory.peak), 0);
+}
+
+static void zeroed_blocks_are_zero(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, (uint64_t)1 << 30);
+  static const uint64_t sizes[] = {1, 1000, 1 << 20, 5 << 20};
+  for (int again = 0; again < 2; again++) /* the second time, on blocks that were dirty */
+    for (int i = 0; i < 4; i++) {
+      unsigned char *block = adji_alloc_zero(&memory, sizes[i], 1, "block");
+      for (uint64_t b = 0; b < sizes[i]; b++)
+        assert_int_equal(block[b], 0);
+      memset(block, 0xff, sizes[i]);
+      adji_free(&memory, block);
+    }
+}
+
+static void growing_keeps_what_was_there(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, (uint64_t)1 << 30);
+  uint32_t *block = NULL;
+  assert_true(adji_grow(&memory, (void **)&block, 10, sizeof *block, 0, "block"));
+  for (uint32_t i = 0; i < 10; i++)
+    block[i] = i;
+  assert_true(adji_grow(&memory, (void **)&block, 3 << 20, sizeof *block, 10 * sizeof *block, "block"));
+  for (uint32_t i = 0; i < 10; i++)
+    assert_int_equal(block[i], i);
+  assert_int_equal(atomic_load(&memory.used), (3 << 20) * sizeof *block);
+  assert_false(adji_grow(&memory, (void **)&block, (uint64_t)1 << 40, sizeof *block, 40, "block"));
+  assert_int_equal(block[9], 9); /* a failed growth leaves the block alone */
+  adji_free(&memory, block);
+  assert_int_equal(atomic_load(&memory.used), 0);
+}
+
+static void the_limit_is_kept(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, 1000);
+  void *first = adji_alloc(&memory, 600, 1, "first");
+  assert_non_null(first);
+  assert_true(adji_fits(&memory, 400));
+  assert_false(adji_fits(&memory, 401));
+  assert_null(adji_alloc(&memory, 401, 1, "the second block"));
+  assert_non_null(strstr(adj_last_error(), "the second block"));
+  assert_non_null(strstr(adj_last_error(), "401 B"));
+  assert_non_null(strstr(adj_last_error(), "600 B"));
+  assert_non_null(strstr(adj_last_error(), "1000 B"));
+  assert_int_equal(atomic_load(&memory.used), 600);
+  void *second = adji_alloc(&memory, 400, 1, "second");
+  assert_non_null(second);
+  assert_false(adji_charge(&memory, 1, "one more"));
+  adji_free(&memory, second);
+  assert_true(adji_charge(&memory, 400, "of others"));
+  adji_discharge(&memory, 400);
+  adji_free(&memory, first);
+  assert_int_equal(atomic_load(&memory.used), 0);
+  assert_int_equal(atomic_load(&memory.peak), 1000);
+}
+
+static void sizes_that_overflow_are_refused(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, UINT64_MAX);
+  assert_null(adji_alloc(&memory, UINT64_MAX, 8, "huge"));
+  assert_null(adji_alloc(&memory, UINT64_C(0x2000000000000001), 8, "wraps to 8"));
+  assert_non_null(strstr(adj_last_error(), "wraps to 8"));
+  assert_null(adji_alloc_zero(&memory, (uint64_t)1 << 59, 1, "more than there is"));
+  assert_int_equal(atomic_load(&memory.used), 0);
+  assert_int_equal(adji_mul(UINT64_MAX, 2), UINT64_MAX);
+  assert_int_equal(adji_mul((uint64_t)1 << 32, (uint64_t)1 << 31), (uint64_t)1 << 63);
+  assert_int_equal(adji_mul((uint64_t)1 << 32, (uint64_t)1 << 32), UINT64_MAX);
+}
+
+static void the_nth_allocation_fails(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, 1 << 20);
+  atomic_store(&memory.fail_at, 2);
+  void *a = adji_alloc(&memory, 10, 1, "a"), *b = adji_alloc(&memory, 10, 1, "b");
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_null(adji_alloc(&memory, 10, 1, "c"));
+  void *d = adji_alloc(&memory, 10, 1, "d");
+  assert_non_null(d);
+  adji_free(&memory, a);
+  adji_free(&memory, b);
+  adji_free(&memory, d);
+  assert_int_equal(atomic_load(&memory.used), 0);
+}
+
+static void *allocate_much(void *argument) {
+  adji_memory *memory = argument;
+  for (int i = 0; i < 2000; i++)
+    adji_free(memory, adji_alloc(memory, 1 + (uint64_t)i % 300, 7, "block"));
+  return NULL;
+}
+
+static void threads_share_the_account(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, 1 << 20);
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++)
+    pthread_create(&threads[i], NULL, allocate_much, &memory);
+  for (int i = 0; i < 4; i++)
+    pthread_join(threads[i], NULL);
+  assert_int_equal(atomic_load(&memory.used), 0);
+  assert_in_range(atomic_load(&memory.peak), 2100, 4 * 2100);
+}
+
+static void bytes_read_well(void **state) {
+  (void)state;
+  char buffer[32];
+  assert_string_equal(adji_bytes_text(0, buffer), "0 B");
+  assert_string_equal(adji_bytes_text(1023, buffer), "1023 B");
+  assert_string_equal(adji_bytes_text(1536, buffer), "1.5 KiB");
+  assert_string_equal(adji_bytes_text(3.25 * 1073741824, buffer), "3.2 GiB");
+  assert_string_equal(adji_bytes_text(1e30, buffer), "867361737988.4 EiB");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(blocks_are_aligned_and_counted),  cmocka_unit_test(zeroed_blocks_are_zero),
+      cmocka_unit_test(growing_keeps_what_was_there),    cmocka_unit_test(the_limit_is_kept),
+      cmocka_unit_test(sizes_that_overflow_are_refused), cmocka_unit_test(the_nth_allocation_fails),
+      cmocka_unit_test(threads_share_the_account),       cmocka_unit_test(bytes_read_well),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
