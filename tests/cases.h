@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One list of cases for every backend: the usual suspects (empty, one point, all equal, sizes around
+ * block edges, ...) and an adversary's choice (one ulp either side of the radius, radii that
+ * underflow when squared, coordinates that overflow, lattices of ties, ...). Used by the tests and
+ * by `adjoin selftest`.
+ */
+#ifndef ADJOIN_CASES_H
+#define ADJOIN_CASES_H
+
+#include "reference.h"
+
+typedef struct join_case {
+  char name[80];
+  bool quick; /* belongs to the short list */
+  bool self_join;
+  point_set left, right; /* right is empty in a self-join */
+  double radius;
+  adj_metric metric;
+  uint32_t flags;
+  uint64_t random; /* state of the builder's random numbers */
+} join_case;
+
+uint32_t case_count(void);
+
+/* Makes the points of case number index. False: out of memory. */
+bool case_build(uint32_t index, join_case *out);
+void case_free(join_case *c);
+
+/* ---- For the builders of points (case_points.c) ----------------------------------------------------- */
+
+typedef struct case_entry case_entry;
+
+/* Makes the points of an entry that is not in the list: what the random test does. */
+bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, join_case *out);
+
+/* The next random number of a case: 64 bits, or uniform in [0, 1). */
+uint64_t case_random(join_case *c);
+double case_random_unit(join_case *c);
+
+/* Fills left (and right, unless a self-join) of a case whose sets are allocated, and sets or corrects
+ * the radius. */
+typedef void (*case_builder)(join_case *c, const case_entry *entry);
+
+struct case_entry {
+  const char *name;
+  case_builder build;
+  uint32_t dim;
+  uint32_t left, right; /* counts; right SELF: a self-join                               */
+  double radius;        /* negative: that share of all pairs is to be found, -0.01: 1 %  */
+  double scale, offset; /* what they mean is the builder's business; a scale of 0 is 1   */
+  adj_metric metric;    /* 0: L2                                                         */
+  uint32_t flags;
+};
+
+#define SELF UINT32_MAX
+
+void build_uniform(join_case *c, const case_entry *entry);
+void build_equal(join_case *c, const case_entry *entry);
+void build_duplicates(join_case *c, const case_entry *entry);
+void build_lattice(join_case *c, const case_entry *entry);
+void build_triangles(join_case *c, const case_entry *entry);
+void build_ulps(join_case *c, const case_entry *entry);
+void build_cell_edges(join_case *c, const case_entry *entry);
+void build_tiny(join_case *c, const case_entry *entry);
+void build_huge(join_case *c, const case_entry *entry);
+void build_outlier(join_case *c, const case_entry *entry);
+void build_large_box(join_case *c, const case_entry *entry);
+void build_line(join_case *c, const case_entry *entry);
+void build_clumps(join_case *c, const case_entry *entry);
+void build_far_left(join_case *c, const case_entry *entry);
+void build_wide_left(join_case *c, const case_entry *entry);
+void build_same_sets(join_case *c, const case_entry *entry);
+void build_zeros(join_case *c, const case_entry *entry);
+void build_clusters(join_case *c, const case_entry *entry);
+void build_flat(join_case *c, const case_entry *entry);
+void build_uneven(join_case *c, const case_entry *entry);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compares the library's results with the reference's: every offset, id and bit of a distance.
+ */
+#include "compare.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct comparison {
+  const join_case *c;
+  const join_setup *setup;
+  const reference_rows *right; /* the answer in the order asked for */
+  adj_plan *plan;
+  char *message;
+  size_t capacity;
+} comparison;
+
+static bool differs(comparison *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes the message; always false, so that a check can return it. */
+static bool differs(comparison *job, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(job->message, job->capacity, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+static bool call_failed(comparison *job, const char *call, adj_status status) {
+  return differs(job, "%s: %s: %s", call, adj_status_name(status), adj_last_error());
+}
+
+static uint64_t pairs_of(const reference_rows *rows) {
+  return rows->offsets[rows->rows];
+}
+
+/* ---- Whole results ----------------------------------------------------------------------------------- */
+
+/* One entry of a row, for putting rows of any order into ascending order of id. */
+typedef struct entry {
+  uint32_t id;
+  double distance;
+} entry;
+
+static int by_id(const void *x, const void *y) {
+  const entry *a = x, *b = y;
+  return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static double distance_at(adj_type type, const void *distances, uint64_t at) {
+  return type == ADJ_F64 ? ((const double *)distances)[at] : (double)((const float *)distances)[at];
+}
+
+/* A row of the library against a row of the reference; NULL distances are not compared. */
+static bool check_row(comparison *job, const char *call, uint64_t row, const uint32_t *ids, const void *distances,
+                      uint64_t at, uint64_t count) {
+  adj_type type = job->c->left.type;
+  uint64_t begin = job->right->offsets[row], wanted = job->right->offsets[row + 1] - begin;
+  if (count != wanted)
+    return differs(job, "%s: row %" PRIu64 " has %" PRIu64 " entries instead of %" PRIu64, call, row, count, wanted);
+  entry *entries = malloc((count + 1) * sizeof *entries);
+  if (!entries) return differs(job, "out of memory");
+  for (uint64_t n = 0; n < count; n++)
+    entries[n] = (entry){ids[at + n], distances ? distance_at(type, distances, at + n) : 0};
+  if (job->setup->order == ADJ_ORDER_ANY) qsort(entries, count, sizeof *entries, by_id);
+  bool same = true;
+  for (uint64_t n = 0; same && n < count; n++) {
+    uint32_t id = job->right->ids[begin + n];
+    double distance = distance_at(type, job->right->distances, begin + n);
+    if (entries[n].id != id)
+      same =
+          differs(job, "%s: row %" PRIu64 ", entry %" PRIu64 ": id %u instead of %u", call, row, n, entries[n].id, id);
+    else if (distances && entries[n].distance != distance)
+      same = differs(job, "%s: row %" PRIu64 ", id %u: distance %a instead of %a", call, row, id, entries[n].distance,
+                     distance);
+  }
+  free(entries);
+  return same;
+}
+
+static bool check_stats(comparison *job, const char *call, const adj_stats *stats) {
+  uint64_t pairs = pairs_of(job->right);
+  if (stats->pairs == pairs) return true;
+  return differs(job, "%s: stats say %" PRIu64 " pairs instead of %" PRIu64, call, stats->pairs, pairs);
+}
+
+static bool check_collected(comparison *job) {
+  adj_result *result = NULL;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  adj_status status = adj_collect(job->plan, &result, NULL, &stats);
+  if (status) return call_failed(job, "collect", status);
+  bool same = check_stats(job, "collect", &stats);
+  if (same && adj_result_rows(result) != job->right->rows) same = differs(job, "collect: wrong number of rows");
+  if (same && adj_result_pairs(result) != pairs_of(job->right)) same = differs(job, "collect: wrong number of pairs");
+  if (same && adj_result_type(result) != job->c->left.type) same = differs(job, "collect: wrong type");
+  const void *distances = adj_result_distances(result);
+  if (same && job->setup->distances && !distances && pairs_of(job->right)) same = differs(job, "collect: no distances");
+  if (same && !job->setup->distances && distances) same = differs(job, "collect: distances that nobody asked for");
+  const uint64_t *offsets = adj_result_offsets(result);
+  if (same && offsets[0] != 0) same = differs(job, "collect: the offsets do not begin with 0");
+  for (uint64_t row = 0; same && row < job->right->rows; row++)
+    same = check_row(job, "collect", row, adj_result_ids(result), distances, offsets[row],
+                     offsets[row + 1] - offsets[row]);
+  adj_result_destroy(result);
+  return same;
+}
+
+static bool check_degrees(comparison *job, const char *call, const uint32_t *degrees) {
+  for (uint64_t row = 0; row < job->right->rows; row++) {
+    uint64_t wanted = job->right->offsets[row + 1] - job->right->offsets[row];
+    if (degrees[row] != wanted)
+      return differs(job, "%s: row %" PRIu64 " has %u neighbours instead of %" PRIu64, call, row, degrees[row], wanted);
+  }
+  return true;
+}
+
+static bool check_counted(comparison *job) {
+  uint32_t *degrees = malloc((job->right->rows + 1) * sizeof *degrees);
+  if (!degrees) return differs(job, "out of memory");
+  memset(degrees, 0xee, (job->right->rows + 1) * sizeof *degrees);
+  uint64_t total = 0, again = 0;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  adj_status status = adj_count(job->plan, degrees, &total, NULL, &stats);
+  bool same = status ? call_failed(job, "count", status) : check_degrees(job, "count", degrees);
+  if (same && total != pairs_of(job->right)) same = differs(job, "count: wrong total");
+  if (same) same = check_stats(job, "count", &stats);
+  if (same && degrees[job->right->rows] != 0xeeeeeeee) same = differs(job, "count: wrote behind the degrees");
+  if (same) {
+    status = adj_count(job->plan, NULL, &again, NULL, NULL);
+    if (status) same = call_failed(job, "count without degrees", status);
+    if (same && again != total) same = differs(job, "count: another total without degrees");
+  }
+  free(degrees);
+  return same;
+}
+
+/* ---- Streaming ---------------------------------------------------------------------------------------- */
+
+typedef struct stream_check {
+  comparison *job;
+  uint64_t next_row;
+  int begun, ended;
+  adj_status outcome;
+} stream_check;
+
+static adj_status stream_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  stream_check *check = user;
+  check->begun++;
+  if (rows != check->job->right->rows || pairs != pairs_of(check->job->right)) {
+    differs(check->job, "stream: begin says %" PRIu64 " rows and %" PRIu64 " pairs", rows, pairs);
+    return ADJ_E_SINK;
+  }
+  return check_degrees(check->job, "stream", degrees) ? ADJ_OK : ADJ_E_SINK;
+}
+
+static adj_status stream_write(void *user, const adj_rows *rows) {
+  stream_check *check = user;
+  comparison *job = check->job;
+  bool same = check->begun == 1 && !check->ended;
+  if (!same) differs(job, "stream: write outside of begin and end");
+  if (same && (rows->first_row != check->next_row || rows->first_row + rows->row_count > job->right->rows))
+    same = differs(job, "stream: rows %" PRIu64 " to %" PRIu64 " come after row %" PRIu64, rows->first_row,
+                   rows->first_row + rows->row_count, check->next_row);
+  if (same && job->setup->distances != (rows->distances != NULL) && rows->offsets[rows->row_count] > rows->offsets[0])
+    same = differs(job, "stream: distances are not as asked for");
+  for (uint64_t i = 0; same && i < rows->row_count; i++)
+    same = check_row(job, "stream", rows->first_row + i, rows->ids, rows->distances, rows->offsets[i],
+                     rows->offsets[i + 1] - rows->offsets[i]);
+  check->next_row += rows->row_count;
+  return same ? ADJ_OK : ADJ_E_SINK;
+}
+
+static void stream_end(void *user, adj_status outcome) {
+  stream_check *check = user;
+  check->ended++;
+  check->outcome = outcome;
+}
+
+static bool check_streamed(comparison *job) {
+  stream_check check = {.job = job};
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.user = &check;
+  sink.begin = stream_begin;
+  sink.write = stream_write;
+  sink.end = stream_end;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  adj_status status = adj_stream(job->plan, &sink, NULL, &stats);
+  if (status == ADJ_E_SINK) return false; /* the sink has said why */
+  if (status) return call_failed(job, "stream", status);
+  if (check.begun != 1 || check.ended != 1 || check.outcome != ADJ_OK)
+    return differs(job, "stream: begin %d times, end %d times with %s", check.begun, check.ended,
+                   adj_status_name(check.outcome));
+  if (check.next_row != job->right->rows)
+    return differs(job, "stream: %" PRIu64 " rows instead of %" PRIu64, check.next_row, job->right->rows);
+  return check_stats(job, "stream", &stats);
+}
+
+/* ---- The case ----------------------------------------------------------------------------------------- */
+
+static adj_status borrow(adj_ctx *ctx, const point_set *set, adj_dataset **out) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = set->type;
+  points.dim = set->dim;
+  points.count = set->count;
+  points.data = set->data;
+  points.ownership = ADJ_BORROW;
+  return adj_dataset_create(ctx, &points, out);
+}
+
+static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_RANGE;
+  spec.metric = c->metric;
+  spec.radius = c->radius;
+  spec.flags = c->flags;
+  if (!setup) return spec;
+  spec.backend = setup->backend;
+  spec.algorithm = setup->algorithm;
+  spec.tuning = setup->tuning;
+  spec.order = setup->order;
+  if (setup->distances) spec.flags |= ADJ_WITH_DISTANCE;
+  return spec;
+}
+
+join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
+                          char *message, size_t capacity) {
+  comparison job = {.c = c, .setup = setup, .message = message, .capacity = capacity};
+  job.right = setup->order == ADJ_ORDER_DISTANCE ? &answer->by_distance : &answer->by_id;
+  join_verdict verdict = JOIN_DIFFERS;
+  adj_dataset *left = NULL, *right = NULL;
+  adj_join_spec spec = spec_of(c, setup);
+  adj_status status = borrow(ctx, &c->left, &left);
+  if (!status && !c->self_join) status = borrow(ctx, &c->right, &right);
+  if (!status) status = adj_plan_create(ctx, &spec, left, right, &job.plan);
+  if (status) {
+    call_failed(&job, "plan", status);
+    if (status == ADJ_E_UNSUPPORTED) verdict = JOIN_REFUSED;
+  } else if (check_collected(&job) && check_counted(&job) && check_streamed(&job)) {
+    verdict = JOIN_SAME;
+  }
+  adj_plan_destroy(job.plan);
+  adj_dataset_destroy(right);
+  adj_dataset_destroy(left);
+  return verdict;
+}
+
+bool answer_case(const join_case *c, join_answer *out) {
+  adj_join_spec spec = spec_of(c, NULL);
+  const point_set *right = c->self_join ? NULL : &c->right;
+  memset(out, 0, sizeof *out);
+  if (!reference_join(&c->left, right, &spec, &out->by_id)) return false;
+  spec.order = ADJ_ORDER_DISTANCE;
+  if (reference_join(&c->left, right, &spec, &out->by_distance)) return true;
+  answer_free(out);
+  return false;
+}
+
+void answer_free(join_answer *answer) {
+  reference_free(&answer->by_id);
+  reference_free(&answer->by_distance);
+}

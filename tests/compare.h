@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs a case through the library in every way a result can be had (counted, collected, streamed)
+ * and compares the whole of each with the reference. Uses adjoin.h alone.
+ */
+#ifndef ADJOIN_COMPARE_H
+#define ADJOIN_COMPARE_H
+
+#include "cases.h"
+
+/* How to run it. */
+typedef struct join_setup {
+  adj_backend backend;
+  const char *algorithm; /* as in adj_join_spec, as tuning */
+  const char *tuning;
+  adj_order order;
+  bool distances;
+} join_setup;
+
+typedef enum join_verdict {
+  JOIN_SAME,
+  JOIN_DIFFERS, /* or failed where it should not have                                */
+  JOIN_REFUSED  /* the library says that it cannot do that: ADJ_E_UNSUPPORTED        */
+} join_verdict;
+
+/* The right answer to a case, in both orders. */
+typedef struct join_answer {
+  reference_rows by_id, by_distance;
+} join_answer;
+
+bool answer_case(const join_case *c, join_answer *out); /* false: out of memory */
+void answer_free(join_answer *answer);
+
+/* message (of at least 200 bytes) receives what differs, or why it was refused. */
+join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
+                          char *message, size_t capacity);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reference: see the header. Written to be checked by reading, not to be fast.
+ */
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The canonical distance ----------------------------------------------------------------------- */
+
+static float value_f32(adj_metric metric, const float *a, const float *b, uint32_t dim) {
+  float s = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    float t = a[j] - b[j];
+    if (metric == ADJ_L2) s = fmaf(t, t, s);
+    if (metric == ADJ_L1) s = s + fabsf(t);
+    if (metric == ADJ_LINF) s = fabsf(t) > s ? fabsf(t) : s;
+  }
+  return s;
+}
+
+static double value_f64(adj_metric metric, const double *a, const double *b, uint32_t dim) {
+  double s = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    double t = a[j] - b[j];
+    if (metric == ADJ_L2) s = fma(t, t, s);
+    if (metric == ADJ_L1) s = s + fabs(t);
+    if (metric == ADJ_LINF) s = fabs(t) > s ? fabs(t) : s;
+  }
+  return s;
+}
+
+double reference_value(adj_type type, adj_metric metric, const void *a, const void *b, uint32_t dim) {
+  return type == ADJ_F64 ? value_f64(metric, a, b, dim) : (double)value_f32(metric, a, b, dim);
+}
+
+double reference_threshold(adj_type type, adj_metric metric, double radius) {
+  if (type == ADJ_F64) return metric == ADJ_L2 ? radius * radius : radius;
+  float r = (float)radius;
+  return metric == ADJ_L2 ? (double)(r * r) : (double)r;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------------- */
+
+typedef struct neighbour {
+  double value;
+  uint32_t id;
+} neighbour;
+
+typedef struct neighbours {
+  neighbour *list;
+  uint64_t count, room;
+} neighbours;
+
+static int by_value_then_id(const void *x, const void *y) {
+  const neighbour *a = x, *b = y;
+  if (a->value != b->value) return a->value < b->value ? -1 : 1;
+  return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static bool append(neighbours *row, double value, uint32_t id) {
+  if (row->count == row->room) {
+    uint64_t room = row->room ? 2 * row->room : 64;
+    neighbour *list = realloc(row->list, room * sizeof *list);
+    if (!list) return false;
+    row->list = list;
+    row->room = room;
+  }
+  row->list[row->count++] = (neighbour){value, id};
+  return true;
+}
+
+/* Whether a self-join may report (i, j) at all. */
+static bool wanted(const adj_join_spec *spec, uint64_t i, uint64_t j) {
+  if (i == j) return (spec->flags & ADJ_WITH_SELF) != 0;
+  return !(spec->flags & ADJ_ONE_WAY) || i < j;
+}
+
+static bool find_row(const point_set *left, const point_set *right, const adj_join_spec *spec, uint64_t i,
+                     neighbours *row) {
+  const point_set *other = right ? right : left;
+  double threshold = reference_threshold(left->type, spec->metric, spec->radius);
+  row->count = 0;
+  for (uint64_t j = 0; j < other->count; j++) {
+    if (!right && !wanted(spec, i, j)) continue;
+    double value = reference_value(left->type, spec->metric, row_of(left, i), row_of(other, j), left->dim);
+    if (value <= threshold && !append(row, value, (uint32_t)j)) return false;
+  }
+  bool nearest = spec->kind == ADJ_KNN;
+  if (nearest || spec->order == ADJ_ORDER_DISTANCE)
+    if (row->count) qsort(row->list, row->count, sizeof *row->list, by_value_then_id);
+  if (nearest && row->count > spec->k) row->count = spec->k;
+  while (nearest && row->count < spec->k)
+    if (!append(row, INFINITY, ADJ_NO_ID)) return false;
+  return true;
+}
+
+/* The distance reported for a canonical value. */
+static void put_distance(adj_type type, adj_metric metric, double value, void *distances, uint64_t at) {
+  if (type == ADJ_F64)
+    ((double *)distances)[at] = metric == ADJ_L2 ? sqrt(value) : value;
+  else
+    ((float *)distances)[at] = metric == ADJ_L2 ? sqrtf((float)value) : (float)value;
+}
+
+static bool add_row(const neighbours *row, adj_type type, adj_metric metric, uint64_t *room, reference_rows *out) {
+  uint64_t at = out->offsets[out->rows];
+  if (at + row->count > *room) {
+    uint64_t larger = 2 * (at + row->count);
+    uint32_t *ids = realloc(out->ids, larger * sizeof *ids);
+    if (ids) out->ids = ids;
+    void *distances = realloc(out->distances, larger * type_size(type));
+    if (distances) out->distances = distances;
+    if (!ids || !distances) return false;
+    *room = larger;
+  }
+  for (uint64_t n = 0; n < row->count; n++) {
+    out->ids[at + n] = row->list[n].id;
+    put_distance(type, metric, row->list[n].value, out->distances, at + n);
+  }
+  out->offsets[++out->rows] = at + row->count;
+  return true;
+}
+
+bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out) {
+  reference_rows rows = {.offsets = calloc(left->count + 1, sizeof(uint64_t))};
+  neighbours row = {0};
+  uint64_t room = 0;
+  bool fine = rows.offsets != NULL;
+  for (uint64_t i = 0; fine && i < left->count; i++)
+    fine = find_row(left, right, spec, i, &row) && add_row(&row, left->type, spec->metric, &room, &rows);
+  free(row.list);
+  if (fine)
+    *out = rows;
+  else
+    reference_free(&rows);
+  return fine;
+}
+
+void reference_free(reference_rows *rows) {
+  free(rows->offsets);
+  free(rows->ids);
+  free(rows->distances);
+  memset(rows, 0, sizeof *rows);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reference: joins by nested loops, straight from the definition of the canonical distance. It
+ * shares no code with src/, so that a mistake cannot be on both sides.
+ */
+#ifndef ADJOIN_REFERENCE_H
+#define ADJOIN_REFERENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "adjoin.h"
+
+/* Points in memory: row-major and packed. */
+typedef struct point_set {
+  adj_type type;
+  uint32_t dim;
+  uint64_t count;
+  void *data;
+} point_set;
+
+/* Row i holds the entries offsets[i] .. offsets[i + 1] - 1. distances has the type of the points and
+ * is always there, whatever the flags say. */
+typedef struct reference_rows {
+  uint64_t rows;
+  uint64_t *offsets;
+  uint32_t *ids;
+  void *distances;
+} reference_rows;
+
+/* Joins left with right, or with itself when right is NULL. Of spec, kind, metric (L2, L1 or Linf),
+ * radius, k, order and flags are read; ADJ_ORDER_ANY gives ascending ids. False: out of memory. */
+bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out);
+void reference_free(reference_rows *rows);
+
+/* The canonical value s of two points of dim coordinates (the squared distance for L2), and the
+ * threshold R that it is compared with. Both in T, which a double holds exactly. */
+double reference_value(adj_type type, adj_metric metric, const void *a, const void *b, uint32_t dim);
+double reference_threshold(adj_type type, adj_metric metric, double radius);
+
+static inline size_t type_size(adj_type type) {
+  return type == ADJ_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* Row number row of a set. */
+static inline const void *row_of(const point_set *set, uint64_t row) {
+  return (const char *)set->data + row * set->dim * type_size(set->type);
+}
+
+#endif
