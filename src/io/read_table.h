@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the binary formats have in common: values of one stored type at known places. They are used
+ * where they lie when they are floats of this machine, and converted otherwise.
+ */
+#ifndef ADJI_READ_TABLE_H
+#define ADJI_READ_TABLE_H
+
+#include "io/read.h"
+
+typedef enum adji_stored {
+  ADJI_F16,
+  ADJI_F32,
+  ADJI_F64,
+  ADJI_I8,
+  ADJI_U8,
+  ADJI_I16,
+  ADJI_U16,
+  ADJI_I32,
+  ADJI_U32,
+  ADJI_I64,
+  ADJI_U64,
+  ADJI_STORED_TYPES
+} adji_stored;
+
+const char *adji_stored_name(adji_stored stored); /* "u16" */
+size_t adji_stored_size(adji_stored stored);
+
+/* The type a dataset gets: the one asked for, or the narrower of f32 and f64 that holds every value
+ * (f64 for 32- and 64-bit integers). Says in a note when values change their type. */
+adj_type adji_table_type(const adji_source *source, adji_stored stored, adj_type asked);
+
+typedef struct adji_table {
+  adji_stored stored;
+  bool swapped;   /* bytes in the other order than this machine's           */
+  bool by_column; /* column after column (Fortran) rather than row after row */
+  uint64_t count;
+  uint32_t dim;
+  uint64_t offset;     /* of the first value in the source                       */
+  uint64_t row_stride; /* bytes from row to row; 0: packed. Not with by_column   */
+} adji_table;
+
+/* The whole table lies within the source: the caller has checked. */
+adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts);
+
+/* Runs of values converted to packed f32 or f64. Fails with ADJ_E_DATA for a value that overflows
+ * the type, and with exact for an integer that it would round; row and column are named. */
+typedef struct adji_conversion {
+  adji_stored stored;
+  bool swapped, by_column, exact;
+  adj_type type;
+  const unsigned char *from;
+  void *to;
+  uint64_t runs, run_length; /* rows of dim values; columns of count values with by_column */
+  uint64_t run_stride;       /* bytes from run to run in from                              */
+  uint64_t first_row;        /* number of the first row, for messages                      */
+} adji_conversion;
+
+adj_status adji_convert(adj_ctx *ctx, const adji_conversion *conversion);
+
+/* Whether exactly count rows of row_bytes follow offset; otherwise says what is missing or over. */
+adj_status adji_check_length(const adji_source *source, uint64_t offset, uint64_t count, uint64_t row_bytes);
+
+#endif
