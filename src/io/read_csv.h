@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text tables, the parts that reading one shares: fields, the layout of a row, and the rows.
+ *
+ * A line is a row, unless it is blank or its first character is '#'. A field may be quoted; a quoted
+ * field ends on the line it began on, so that a file can be split at any line end and read in parallel.
+ */
+#ifndef ADJI_READ_CSV_H
+#define ADJI_READ_CSV_H
+
+#include <string.h>
+
+#include "io/read.h"
+
+/* What a column is for, when it is not one of the coordinates 0 .. dim - 1. */
+#define ADJI_CSV_SKIP UINT32_MAX
+#define ADJI_CSV_LABEL (UINT32_MAX - 1)
+
+typedef struct adji_csv_layout {
+  char separator;         /* ' ' stands for any run of blanks and tabs             */
+  uint32_t dim;           /* coordinates taken from a row                          */
+  uint32_t fields;        /* in every row                                          */
+  bool labels;            /* one column is the label                               */
+  uint32_t *role;         /* per field: which coordinate, or one of those above    */
+  const char *body, *end; /* the rows                                       */
+  uint64_t body_line;     /* number of the first line of the body, from 1   */
+} adji_csv_layout;
+
+/* Looks at the first lines: separator, header, and which columns are wanted. */
+adj_status adji_csv_find_layout(adji_source *source, const adj_open_options *options, char separator,
+                                adji_csv_layout *layout);
+
+/* Reads all rows of the body. */
+adj_status adji_csv_read_rows(adji_source *source, const adji_csv_layout *layout, adj_type type,
+                              adji_dataset_parts *parts);
+
+/* ---- Fields --------------------------------------------------------------------------------------------- */
+
+typedef struct adji_csv_field {
+  const char *begin, *end; /* the content: within quotes, or without blanks around it */
+  bool quoted;
+} adji_csv_field;
+
+typedef enum adji_csv_fault {
+  ADJI_CSV_FINE,
+  ADJI_CSV_SHORT,      /* too few fields                   */
+  ADJI_CSV_LONG,       /* too many                         */
+  ADJI_CSV_EMPTY,      /* no number, nothing               */
+  ADJI_CSV_LETTERS,    /* no number, something else        */
+  ADJI_CSV_NOT_FINITE, /* nan, inf                         */
+  ADJI_CSV_OVERFLOW,   /* too large for the type           */
+  ADJI_CSV_OPEN_QUOTE, /* the quote does not end on its line */
+  ADJI_CSV_TAIL        /* something between quote and separator */
+} adji_csv_fault;
+
+/* Blank within a line. The carriage return of a Windows line end counts as one. */
+static inline bool adji_csv_blank(char c, char separator) {
+  return c == ' ' || c == '\r' || (c == '\t' && separator != '\t');
+}
+
+static inline const char *adji_csv_skip_blanks(const char *p, const char *end, char separator) {
+  while (p < end && adji_csv_blank(*p, separator))
+    p++;
+  return p;
+}
+
+/* Whether the line at p holds no row. */
+static inline bool adji_csv_no_row(const char *p, const char *end, char separator) {
+  p = adji_csv_skip_blanks(p, end, separator);
+  return p == end || *p == '\n' || *p == '#';
+}
+
+/* The start of the line after the one p is in. */
+static inline const char *adji_csv_next_line(const char *p, const char *end) {
+  const char *feed = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL;
+  return feed ? feed + 1 : end;
+}
+
+/* Reads the field at *at, and moves *at to the separator, line end or end behind it. */
+adji_csv_fault adji_csv_take_field(const char **at, const char *end, char separator, adji_csv_field *field);
+
+/* Moves *at past the separator at it; false at the end of the line. */
+static inline bool adji_csv_take_separator(const char **at, const char *end, char separator) {
+  const char *p = *at;
+  if (p < end && *p == separator && separator != ' ') {
+    *at = p + 1;
+    return true;
+  }
+  p = adji_csv_skip_blanks(p, end, separator);
+  if (p == end || *p == '\n') {
+    *at = p;
+    return false;
+  }
+  *at = p;
+  return true; /* of blanks */
+}
+
+/* What the content of a field is as a number. */
+adji_csv_fault adji_csv_classify(const adji_csv_field *field);
+
+#endif
