@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adj_dataset_open: chooses a reader by option, ending or first bytes, runs it, and hands what it
+ * read to the dataset, which checks it.
+ */
+#include "io/read.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+typedef struct reader {
+  const char *name;
+  const char *endings[3]; /* without the dot */
+  adji_read_fn read;
+  bool gzip_by_magic;   /* a plain file of this format never begins with gzip's magic number */
+  bool may_be_empty;    /* no bytes are a valid file: no points */
+  bool text, has_parts; /* understands columns and id_column; understands dataset */
+} reader;
+
+static const reader readers[] = {
+    {"npy", {"npy"}, adji_read_npy, true, false, false, false},
+    {"csv", {"csv", "txt"}, adji_read_csv, true, false, true, false},
+    {"tsv", {"tsv", "tab"}, adji_read_tsv, true, false, true, false},
+    {"fvecs", {"fvecs"}, adji_read_fvecs, false, false, false, false},
+    {"bvecs", {"bvecs"}, adji_read_bvecs, false, false, false, false},
+    {"fbin", {"fbin"}, adji_read_fbin, false, false, false, false},
+    {"u8bin", {"u8bin"}, adji_read_u8bin, false, false, false, false},
+    {"i8bin", {"i8bin"}, adji_read_i8bin, false, false, false, false},
+    {"raw", {"raw"}, adji_read_raw, false, true, false, false},
+    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, true, false, false, true},
+};
+enum { READERS = sizeof readers / sizeof readers[0] };
+
+void adj_open_options_init(adj_open_options *options, size_t struct_size) {
+  adj_open_options defaults = {0};
+  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
+}
+
+const char *adji_excerpt(const char *begin, const char *end, char *buffer) {
+  size_t length = 0;
+  for (; begin < end && length < 40; begin++, length++)
+    buffer[length] = (unsigned char)*begin < ' ' || *begin == 0x7f ? '?' : *begin;
+  strcpy(buffer + length, begin < end ? "..." : "");
+  return buffer;
+}
+
+/* ---- Which reader ------------------------------------------------------------------------------- */
+
+static const char *reader_names(char *buffer, size_t room) {
+  size_t used = 0;
+  for (int i = 0; i < READERS && used < room; i++)
+    used += (size_t)snprintf(buffer + used, room - used, "%s%s", i ? ", " : "", readers[i].name);
+  return buffer;
+}
+
+static adj_status reader_by_name(const char *name, const reader **out) {
+  for (int i = 0; i < READERS; i++)
+    if (!strcmp(readers[i].name, name)) {
+      *out = &readers[i];
+      return ADJ_OK;
+    }
+  char names[256];
+  return adji_fail(ADJ_E_ARGUMENT, "format: \"%.40s\" is none of %s", name, reader_names(names, sizeof names));
+}
+
+static bool ends_in(const char *path, size_t length, const char *ending) {
+  size_t own = strlen(ending);
+  return length > own && path[length - own - 1] == '.' && !strncasecmp(path + length - own, ending, own);
+}
+
+/* By the ending in front of a possible .gz; NULL when it tells nothing. */
+static const reader *reader_by_ending(const char *path) {
+  size_t length = strlen(path);
+  if (ends_in(path, length, "gz")) length -= 3;
+  for (int i = 0; i < READERS; i++)
+    for (int e = 0; e < 3 && readers[i].endings[e]; e++)
+      if (ends_in(path, length, readers[i].endings[e])) return &readers[i];
+  return NULL;
+}
+
+/* Whether the beginning could be text: no control characters other than white space. */
+static bool looks_like_text(const adji_source *source) {
+  uint64_t many = source->size < 4096 ? source->size : 4096;
+  for (uint64_t i = 0; i < many; i++)
+    if (source->bytes[i] < ' ' && !strchr("\t\n\r\f", source->bytes[i])) return false;
+  return many > 0 && !memchr(source->bytes, 0, many);
+}
+
+static bool begins(const adji_source *source, const char *magic, size_t length) {
+  return source->size >= length && !memcmp(source->bytes, magic, length);
+}
+
+static adj_status reader_by_content(const adji_source *source, const adj_open_options *options, const reader **out) {
+  char names[256];
+  if (options->shape) return reader_by_name("raw", out);
+  if (begins(source, "\x93NUMPY", 6)) return reader_by_name("npy", out);
+  if (begins(source, "\x89HDF\r\n\x1a\n", 8)) return reader_by_name("hdf5", out);
+  if (begins(source, "PK\3\4", 4))
+    return adji_fail(ADJ_E_FORMAT, "is a zip archive (perhaps .npz); points are read from a single array, as .npy");
+  if (!source->size) return adji_fail(ADJ_E_FORMAT, "the file is empty");
+  if (looks_like_text(source)) return reader_by_name("csv", out);
+  return adji_fail(ADJ_E_FORMAT, "neither its ending nor its content tells the format; name it: %s",
+                   reader_names(names, sizeof names));
+}
+
+/* A join opens both its files with the same options, so an option that means nothing for one of
+ * them is no mistake; but it is said. */
+static void note_unused(const adji_source *source, const reader *r, const adj_open_options *options) {
+  const char *unused = NULL;
+  if (options->shape && r->read != adji_read_raw) unused = "shape";
+  if (options->columns && !r->text) unused = "columns";
+  if (options->id_column && !r->text) unused = "id_column";
+  if (options->dataset && !r->has_parts) unused = "dataset";
+  if (unused)
+    adji_log(source->ctx, ADJ_LOG_INFO, "%s: %s means nothing for %s and is ignored", source->name, unused, r->name);
+}
+
+static adj_status choose_reader(adji_source *source, const adj_open_options *options, const reader **out) {
+  const reader *r = NULL;
+  adj_status status = options->format ? reader_by_name(options->format, &r) : ADJ_OK;
+  if (status) return status;
+  if (!r) r = reader_by_ending(source->path);
+  /* Coordinates may by chance begin as gzip does. Formats without a mark of their own are therefore
+   * unpacked only when the name says so. */
+  bool said = ends_in(source->path, strlen(source->path), "gz");
+  if (said || ((!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source)))
+    status = adji_source_gunzip(source);
+  if (!status && !r) status = reader_by_content(source, options, &r);
+  *out = r;
+  return status;
+}
+
+/* ---- Open ------------------------------------------------------------------------------------------- */
+
+static void free_parts(adj_ctx *ctx, const adji_dataset_parts *parts) {
+  adj_dataset shell = {.ctx = ctx, .owner = parts->owner, .owner_bytes = parts->owner_bytes};
+  if (parts->release) parts->release(&shell);
+  adji_free(&ctx->memory, parts->label_text);
+  adji_free(&ctx->memory, parts->label_ends);
+}
+
+static adj_status read_parts(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
+  const reader *r;
+  adj_status status = choose_reader(source, options, &r);
+  if (status) return status;
+  note_unused(source, r, options);
+  if (!source->size && !r->may_be_empty) return adji_fail(ADJ_E_FORMAT, "the file is empty");
+  uint64_t begin = adji_now_ns();
+  status = r->read(source, options, parts);
+  if (!status) adji_trace(source->ctx, "read", 0, begin, parts->count);
+  return status;
+}
+
+adj_status adji_read_source(adji_source *source, const adj_open_options *options, adj_dataset **out) {
+  adji_dataset_parts parts = {0};
+  adj_status status = read_parts(source, options, &parts);
+  if (!status) {
+    status = adji_dataset_adopt(source->ctx, &parts, out);
+    if (status) free_parts(source->ctx, &parts);
+  }
+  if (status && status != ADJ_CANCELLED) adji_fail_in(status, source->name);
+  return status;
+}
+
+adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out) {
+  adj_open_options mine;
+  adj_open_options_init(&mine, sizeof mine);
+  if (!ctx || !path || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, path and out: none may be NULL");
+  if (options) {
+    adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_open_options");
+    if (status) return status;
+  }
+  if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
+  adji_source source;
+  adj_status status = adji_source_open(ctx, path, &source);
+  if (status) return status;
+  status = adji_read_source(&source, &mine, out);
+  adji_source_close(&source);
+  return status;
+}
