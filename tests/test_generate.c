@@ -107,7 +107,7 @@ static void rows_do_not_depend_on_count(void **state) {
     must(adj_dataset_generate(ctx, &options, &small));
     options.count = 100000;
     must(adj_dataset_generate(ctx, &options, &large));
-    assert_memory_equal(small->data, large->data, 100 * 3 * sizeof(float));
+    assert_memory_equal(small->data, large->data, sizeof(float) * 100 * 3);
     adj_dataset_destroy(small);
     adj_dataset_destroy(large);
   }
@@ -208,7 +208,7 @@ static void lattice_is_a_lattice(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = make(ctx, "lattice", ADJ_F32, 26, 3); /* side 3: 27 >= 26 */
   for (uint64_t i = 0; i < 26; i++) {
-    float row[3], wanted[3] = {(float)(i / 9), (float)(i / 3 % 3), (float)(i % 3)};
+    float row[3], wanted[3] = {(float)(i / 9 % 3), (float)(i / 3 % 3), (float)(i % 3)};
     must(adj_dataset_row(set, i, row));
     assert_memory_equal(row, wanted, sizeof row);
   }

@@ -42,7 +42,8 @@ const char *adji_excerpt(const char *begin, const char *end, char *buffer) {
   size_t length = 0;
   for (; begin < end && length < 40; begin++, length++)
     buffer[length] = (unsigned char)*begin < ' ' || *begin == 0x7f ? '?' : *begin;
-  strcpy(buffer + length, begin < end ? "..." : "");
+  const char *rest = begin < end ? "..." : "";
+  memcpy(buffer + length, rest, strlen(rest) + 1);
   return buffer;
 }
 

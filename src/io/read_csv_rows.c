@@ -123,7 +123,7 @@ static adji_csv_fault pass_field(const table *t, row_place *place, uint32_t role
   adji_csv_fault fault = adji_csv_take_field(&p, t->layout->end, t->layout->separator, &field);
   if (fault) return fault;
   place->at = p;
-  if (role != ADJI_CSV_LABEL) return ADJI_CSV_FINE;
+  if (role != ADJI_CSV_LABEL || !place->label) return ADJI_CSV_FINE;
   *place->label = (uint64_t)(begin - t->file);
   place->label_bytes += (uint64_t)(field.end - field.begin);
   for (const char *q = field.begin; field.quoted && q < field.end; q++)
