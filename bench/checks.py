@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Measurements that are no contest with a peer: memory of a streamed join, speed of a reader, an answer that
+must not need n² work. Each gives one record {check, what, value, unit, bar, ok, fault, ...}: ok says whether
+the bar was met, fault (None or a text) that the answer was wrong."""
+import json
+import os
+import subprocess
+import time
+
+from cases import CASES
+from drivers import OURS
+
+
+def record(check, what, value, unit, bar, ok, fault=None, **more):
+    return dict(check=check, what=what, value=value, unit=unit, bar=bar, ok=bool(ok), fault=fault, **more)
+
+
+def run_program(setting, args):
+    """Runs the program: (stdout, seconds, peak resident bytes)."""
+    begin = time.perf_counter()
+    with subprocess.Popen([setting.points.adjoin, *args], stdout=subprocess.PIPE, text=True) as process:
+        out = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"adjoin {' '.join(args)}: exit status {process.returncode}")
+    return out, time.perf_counter() - begin, usage.ru_maxrss * 1024
+
+
+def stream(setting):
+    """About 1 G pairs into a file, with bounded memory."""
+    count = 100_000 if setting.quick else 10_000_000
+    radius = (100 / (3.141592653589793 * count)) ** 0.5
+    points = setting.points.generate("unif", count, 2)
+    out, stats = setting.points.folder / "stream.npz", setting.points.folder / "stream.json"
+    try:
+        _, seconds, peak = run_program(setting, ["range", "-r", repr(radius), str(points), "-o", str(out), "--quiet",
+                                                 "--threads", str(setting.threads), "--stats", str(stats)])
+        pairs, size = json.loads(stats.read_text())["pairs"], out.stat().st_size
+    finally:
+        out.unlink(missing_ok=True)
+        stats.unlink(missing_ok=True)
+    expected = int(run_program(setting, ["count", "-r", repr(radius), str(points), "--quiet"])[0].split()[0])
+    return record("stream", f"peak memory while {pairs:,} pairs go to a file of {size / 1e9:.1f} GB", peak / 1e6, "MB",
+                  1000, peak < 1e9, None if pairs == expected else f"{pairs} pairs written, {expected} counted",
+                  seconds=seconds, pairs=pairs, file_bytes=size)
+
+
+def equal(setting):
+    """Equal points: n (n - 1) pairs, without looking at each."""
+    count = 10_000 if setting.quick else 1_000_000
+    points = setting.points.equal(count, 2)
+    out, seconds, _ = run_program(setting, ["count", "-r", "0.1", str(points), "--quiet",
+                                            "--threads", str(setting.threads)])
+    fault = None if int(out.split()[0]) == count * (count - 1) else f"{out.strip()} pairs of {count} equal points"
+    return record("equal", f"count of {count:,} equal points", seconds, "s", 0.5, seconds < 0.5, fault)
+
+
+def read_csv(setting):
+    """A CSV file of three columns, parsed by all threads."""
+    count = 20_000 if setting.quick else 10_000_000
+    path = setting.points.generate("unif", count, 3, "csv")
+    lines = [setting.drivers.run(OURS[0], path, 0.0, "read", setting.threads, setting.timeout)
+             for _ in range(setting.repeats)]
+    seconds, size = min(line["seconds"] for line in lines), path.stat().st_size
+    wrong = [f"{line['count']} x {line['dim']} read of {count} x 3" for line in lines
+             if (line["count"], line["dim"]) != (count, 3)]
+    return record("read-csv", f"reading {count:,} x 3 CSV, {size / 1e6:.0f} MB", size / seconds / 1e6, "MB/s", 300,
+                  size / seconds > 300e6, wrong[0] if wrong else None, seconds=seconds)
+
+
+CHECKS = {"stream": stream, "equal": equal, "read-csv": read_csv}
+
+
+def fastest(records, case, mode, contender="adjoin"):
+    """A contender's summary of one case and mode; None when it was not run or failed."""
+    for r in records:
+        if (r["case"], r["mode"]) == (case, mode):
+            found = r["contenders"].get(contender)
+            return found if found and found.get("min_s") else None
+    return None
+
+
+def scaling(records):
+    """From 1 M to 10 M uniform points: time against n log n, and memory beyond points and result."""
+    out = []
+    large_case = next(case for case in CASES if case.name == "unif2d10m-10")
+    for mode in ("csr", "count"):
+        small, large = fastest(records, "unif2d-10", mode), fastest(records, "unif2d10m-10", mode)
+        if small and large:
+            growth = large["min_s"] / small["min_s"]
+            out.append(record("scaling", f"time of 10 M over 1 M points, {mode}", growth, "x", 11.7, growth < 11.7))
+        if large and large.get("peak_bytes"):
+            n = large_case.count
+            result = 8 * (n + 1) + 4 * large["pairs"] if mode == "csr" else 4 * n
+            # adj_count's caller owns the counts, so only rows are part of what the context held.
+            held = large["peak_bytes"] - (result if mode == "csr" else 0)
+            resident = large["rss_peak"] - large["rss_before"] - result
+            out.append(record("memory", f"held beyond points and result, 10 M points, {mode}", held / n, "bytes/point",
+                              40, held / n <= 40, resident=resident / n))
+    return out
+
+
+def estimates(records):
+    """The planner's guess of the pairs, and what planning costs."""
+    out = []
+    for r in records:
+        line = fastest(records, r["case"], r["mode"])
+        if r["mode"] != "csr" or not line or not line.get("pairs") or not line.get("estimated_pairs"):
+            continue
+        off = line["estimated_pairs"] / line["pairs"] - 1
+        share = line["plan_s"] / line["min_s"]
+        out.append(record("estimate", f"pairs estimated, {r['case']} (planning {100 * share:.1f} % of the time)",
+                          100 * off, "% off", 20, abs(off) <= 0.2 and share <= 0.02, plan_share=share))
+    return out

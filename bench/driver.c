@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The common half of the compiled drivers; see driver.h. Stays free of the library so that a peer's
+ * driver runs nothing of ours.
+ */
+#include "driver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+bool bench_parse(int argc, char **argv, bench_args *args) {
+  if (argc != 6 && argc != 7) {
+    fprintf(stderr, "usage: %s POINTS.npy RADIUS MODE THREADS REPEATS [VARIANT]\n", argv[0]);
+    return false;
+  }
+  args->path = argv[1];
+  args->mode = argv[3];
+  args->variant = argc == 7 ? argv[6] : "";
+  char *end;
+  args->radius = strtod(argv[2], &end);
+  if (*end || end == argv[2] || !(args->radius >= 0)) {
+    fprintf(stderr, "%s: radius '%s' is not a number >= 0\n", argv[0], argv[2]);
+    return false;
+  }
+  unsigned *const numbers[2] = {&args->threads, &args->repeats};
+  for (int i = 0; i < 2; i++) {
+    unsigned long value = strtoul(argv[4 + i], &end, 10);
+    if (*end || value < 1 || value > 4096) {
+      fprintf(stderr, "%s: %s '%s' is not a number in 1..4096\n", argv[0], i ? "repeats" : "threads", argv[4 + i]);
+      return false;
+    }
+    *numbers[i] = (unsigned)value;
+  }
+  return true;
+}
+
+/* Reads the header of a .npy file of version 1 or 2 into text. */
+static bool read_npy_header(FILE *file, char *text, size_t capacity) {
+  unsigned char head[12];
+  if (fread(head, 1, 10, file) != 10 || memcmp(head, "\x93NUMPY", 6) != 0) return false;
+  size_t length = head[8] | (size_t)head[9] << 8;
+  if (head[6] > 1) {
+    if (fread(head + 10, 1, 2, file) != 2) return false;
+    length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+  }
+  if (length >= capacity || fread(text, 1, length, file) != length) return false;
+  text[length] = 0;
+  return true;
+}
+
+/* Takes type and shape of a two-dimensional, row-major array of floats from the header's text. */
+static bool parse_npy_header(const char *text, bench_points *points) {
+  const char *descr = strstr(text, "'descr'"), *shape = strstr(text, "'shape'");
+  if (!descr || !shape || !strstr(text, "'fortran_order': False")) return false;
+  if (strstr(descr, "'<f4'")) {
+    points->value_bytes = 4;
+  } else if (strstr(descr, "'<f8'")) {
+    points->value_bytes = 8;
+  } else {
+    return false;
+  }
+  if (!(shape = strchr(shape, '('))) return false;
+  char *end;
+  points->count = strtoull(shape + 1, &end, 10);
+  if (*end != ',') return false;
+  const unsigned long long dim = strtoull(end + 1, &end, 10);
+  points->dim = (uint32_t)dim;
+  return *end == ')' && points->count <= UINT32_MAX && dim >= 1 && dim <= UINT32_MAX;
+}
+
+bool bench_load(const char *path, bench_points *points) {
+  char text[1024];
+  FILE *file = fopen(path, "rb");
+  if (!file) {
+    perror(path);
+    return false;
+  }
+  memset(points, 0, sizeof *points);
+  bool ok = read_npy_header(file, text, sizeof text) && parse_npy_header(text, points);
+  if (!ok) fprintf(stderr, "%s: not a .npy file of f32 or f64 with two dimensions in C order\n", path);
+  if (ok) {
+    size_t bytes = (size_t)points->count * points->dim * points->value_bytes;
+    points->data = malloc(bytes ? bytes : 1);
+    ok = points->data && fread(points->data, 1, bytes, file) == bytes;
+    if (!ok) fprintf(stderr, "%s: cannot read the %zu bytes its header promises\n", path, bytes);
+  }
+  fclose(file);
+  return ok;
+}
+
+double bench_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A line of /proc/self/status in bytes; 0 where there is none. */
+static uint64_t status_bytes(const char *name) {
+  char line[256];
+  uint64_t kib = 0;
+  FILE *file = fopen("/proc/self/status", "r");
+  if (!file) return 0;
+  while (fgets(line, sizeof line, file)) {
+    if (strncmp(line, name, strlen(name)) == 0) kib = strtoull(line + strlen(name), NULL, 10);
+  }
+  fclose(file);
+  return kib * 1024;
+}
+
+void bench_rss_begin(bench_timing *timing) {
+  /* Writing 5 makes the kernel forget the peak so far. Where that is not allowed the peak is still
+   * right for a first repeat, because loading holds the points only once. */
+  FILE *file = fopen("/proc/self/clear_refs", "w");
+  if (file) {
+    fputs("5", file);
+    fclose(file);
+  }
+  timing->rss_before = status_bytes("VmRSS:");
+}
+
+void bench_rss_end(bench_timing *timing) {
+  timing->rss_peak = status_bytes("VmHWM:");
+}
+
+/* A bijection of 64-bit words whose output bits all depend on all input bits; peers.py has the same. */
+static uint64_t mix(uint64_t i, uint64_t j) {
+  uint64_t x = (i << 32 | j) + UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+void bench_digest_rows(const uint64_t *offsets, const uint32_t *ids, uint64_t rows, bench_digest *digest) {
+  memset(digest, 0, sizeof *digest);
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t sum = 0;
+    for (uint64_t at = offsets[i]; at < offsets[i + 1]; at++)
+      sum += mix(i, ids[at]);
+    digest->buckets[i % BENCH_BUCKETS] += sum;
+    digest->pair_sum += sum;
+    digest->degree_sum += mix(i, offsets[i + 1] - offsets[i]);
+  }
+  digest->pairs = offsets[rows];
+}
+
+void bench_digest_counts(const uint32_t *counts, uint64_t rows, bench_digest *digest) {
+  memset(digest, 0, sizeof *digest);
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t word = mix(i, counts[i]);
+    digest->buckets[i % BENCH_BUCKETS] += word;
+    digest->degree_sum += word;
+    digest->pairs += counts[i];
+  }
+}
+
+void bench_report(const char *driver, const bench_args *args, const bench_timing *timing, const bench_digest *digest,
+                  const char *extra) {
+  printf("{\"driver\": \"%s\", \"variant\": \"%s\", \"mode\": \"%s\", \"threads\": %u, ", driver, args->variant,
+         args->mode, args->threads);
+  printf("\"seconds\": %.6f, \"index_s\": %.6f, \"rss_before\": %" PRIu64 ", \"rss_peak\": %" PRIu64, timing->seconds,
+         timing->index_s, timing->rss_before, timing->rss_peak);
+  if (digest) {
+    printf(", \"pairs\": %" PRIu64 ", \"degree_sum\": \"%016" PRIx64 "\", \"pair_sum\": \"%016" PRIx64 "\"",
+           digest->pairs, digest->degree_sum, digest->pair_sum);
+    printf(", \"buckets\": \"");
+    for (int b = 0; b < BENCH_BUCKETS; b++)
+      printf("%016" PRIx64, digest->buckets[b]);
+    putchar('"');
+  }
+  if (extra && *extra) printf(", %s", extra);
+  puts("}");
+  fflush(stdout);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The peer nanoflann, used as well as we know how: points put into Morton order first, so that
+ * neighbouring queries walk the same nodes; the dimension a template argument; all queries in an
+ * OpenMP loop; result sets that keep ids only (or only count). The sort, the tree and, in mode
+ * csr, the CSR rows by original id are all inside the timed part. The variant is the leaf size.
+ */
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <nanoflann.hpp>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+
+namespace {
+
+/* Memory that is not zeroed first: std::vector would touch every page once more than needed. */
+template <class T>
+std::unique_ptr<T[]> uninitialised(size_t count) {
+  return std::unique_ptr<T[]>(new T[count]);
+}
+
+struct Cloud {
+  const float *data;
+  size_t count, dim;
+  size_t kdtree_get_point_count() const {
+    return count;
+  }
+  float kdtree_get_pt(size_t row, size_t j) const {
+    return data[row * dim + j];
+  }
+  template <class Box>
+  bool kdtree_get_bbox(Box &) const {
+    return false;
+  }
+};
+
+/* nanoflann keeps a point when its squared distance is < worstDist; the join wants <=. */
+struct Counter {
+  float worst;
+  uint32_t found = 0;
+  using DistanceType = float;
+  float worstDist() const {
+    return worst;
+  }
+  bool full() const {
+    return true;
+  }
+  bool addPoint(float, uint32_t) {
+    found++;
+    return true;
+  }
+};
+
+struct Collector {
+  float worst;
+  std::vector<uint32_t> *ids;
+  using DistanceType = float;
+  float worstDist() const {
+    return worst;
+  }
+  bool full() const {
+    return true;
+  }
+  bool addPoint(float, uint32_t id) {
+    ids->push_back(id);
+    return true;
+  }
+};
+
+/* 30 to 32 bits, taken in turn from the first dimensions (at most eight), each scaled to its range. */
+void morton_keys(const bench_points &points, std::vector<uint32_t> &keys) {
+  const float *data = static_cast<const float *>(points.data);
+  const unsigned dim = points.dim, used = std::min(dim, 8u), bits = std::min(32u / used, 16u);
+  std::vector<float> low(used, INFINITY), high(used, -INFINITY);
+  for (uint64_t i = 0; i < points.count; i++) {
+    for (unsigned j = 0; j < used; j++) {
+      low[j] = std::min(low[j], data[i * dim + j]);
+      high[j] = std::max(high[j], data[i * dim + j]);
+    }
+  }
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < static_cast<int64_t>(points.count); i++) {
+    uint32_t cell[8], key = 0;
+    for (unsigned j = 0; j < used; j++) {
+      double span = static_cast<double>(high[j]) - low[j], top = (1u << bits) - 1;
+      cell[j] = span > 0 ? static_cast<uint32_t>((data[i * dim + j] - low[j]) / span * top) : 0;
+    }
+    for (unsigned bit = bits; bit-- > 0;) {
+      for (unsigned j = 0; j < used; j++)
+        key = key << 1 | (cell[j] >> bit & 1);
+    }
+    keys[i] = key;
+  }
+}
+
+/* The rows in ascending order of key: a radix sort in three passes of 11 bits. */
+std::vector<uint32_t> sorted_rows(std::vector<uint32_t> &keys) {
+  const size_t count = keys.size();
+  std::vector<uint32_t> rows(count), other_rows(count), other_keys(count);
+  for (size_t i = 0; i < count; i++)
+    rows[i] = static_cast<uint32_t>(i);
+  for (unsigned shift = 0; shift < 32; shift += 11) {
+    std::vector<size_t> starts(2049, 0);
+    for (uint32_t key : keys)
+      starts[(key >> shift & 2047) + 1]++;
+    for (size_t b = 0; b < 2048; b++)
+      starts[b + 1] += starts[b];
+    for (size_t i = 0; i < count; i++) {
+      size_t to = starts[keys[i] >> shift & 2047]++;
+      other_keys[to] = keys[i];
+      other_rows[to] = rows[i];
+    }
+    keys.swap(other_keys);
+    rows.swap(other_rows);
+  }
+  return rows;
+}
+
+struct Result {
+  std::unique_ptr<uint64_t[]> offsets;
+  std::unique_ptr<uint32_t[]> ids, counts;
+};
+
+template <int DIM>
+class Join {
+  using Tree = nanoflann::KDTreeSingleIndexAdaptor<nanoflann::L2_Simple_Adaptor<float, Cloud, float, uint32_t>, Cloud,
+                                                   DIM, uint32_t>;
+  static constexpr int64_t chunk = 1024;
+
+  const bench_points &points;
+  const float worst;
+  std::vector<uint32_t> rows; /* original row of each point in Morton order */
+  std::vector<float> data;
+  Cloud cloud{};
+  std::unique_ptr<Tree> tree;
+
+ public:
+  Join(const bench_points &all, double radius, size_t leaf) : points(all), worst(closed(radius)) {
+    std::vector<uint32_t> keys(points.count);
+    morton_keys(points, keys);
+    rows = sorted_rows(keys);
+    data.resize(points.count * points.dim);
+    const float *from = static_cast<const float *>(points.data);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < size(); i++) {
+      std::copy_n(from + static_cast<size_t>(rows[i]) * points.dim, points.dim, data.data() + i * points.dim);
+    }
+    cloud = Cloud{data.data(), points.count, points.dim};
+    tree = std::make_unique<Tree>(static_cast<int>(points.dim), cloud, nanoflann::KDTreeSingleIndexAdaptorParams(leaf));
+  }
+
+  void count(Result &result) const {
+    result.counts = uninitialised<uint32_t>(points.count);
+#pragma omp parallel for schedule(dynamic, chunk)
+    for (int64_t i = 0; i < size(); i++) {
+      Counter counter{worst};
+      tree->findNeighbors(counter, query(i), nanoflann::SearchParams());
+      result.counts[rows[i]] = counter.found - 1; /* itself */
+    }
+  }
+
+  /* One pass of queries into a buffer for each chunk, a prefix sum, and one pass that puts the rows
+   * into place, with ids of Morton order turned into original ones. */
+  void collect(Result &result) const {
+    const int64_t chunks = (size() + chunk - 1) / chunk;
+    std::vector<std::vector<uint32_t>> found(chunks);
+    auto degrees = uninitialised<uint32_t>(points.count); /* in Morton order */
+    result.offsets = uninitialised<uint64_t>(points.count + 1);
+#pragma omp parallel
+    {
+      std::vector<uint32_t> ids; /* grows once a thread, not once a chunk */
+#pragma omp for schedule(dynamic)
+      for (int64_t c = 0; c < chunks; c++) {
+        ids.clear();
+        for (int64_t i = c * chunk; i < std::min(size(), (c + 1) * chunk); i++) {
+          const size_t before = ids.size();
+          Collector collector{worst, &ids};
+          tree->findNeighbors(collector, query(i), nanoflann::SearchParams());
+          degrees[i] = static_cast<uint32_t>(ids.size() - before - 1);
+          result.offsets[rows[i] + 1] = degrees[i];
+        }
+        found[c] = ids;
+      }
+    }
+    result.offsets[0] = 0;
+    for (uint64_t i = 0; i < points.count; i++)
+      result.offsets[i + 1] += result.offsets[i];
+    result.ids = uninitialised<uint32_t>(result.offsets[points.count]);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t c = 0; c < chunks; c++) {
+      const uint32_t *from = found[c].data();
+      for (int64_t i = c * chunk; i < std::min(size(), (c + 1) * chunk); i++) {
+        uint32_t *to = result.ids.get() + result.offsets[rows[i]];
+        for (const uint32_t *end = from + degrees[i] + 1; from < end; from++) {
+          if (*from != static_cast<uint32_t>(i)) *to++ = rows[*from];
+        }
+      }
+    }
+  }
+
+ private:
+  static float closed(double radius) {
+    const float r = static_cast<float>(radius);
+    return std::nextafter(r * r, INFINITY);
+  }
+  int64_t size() const {
+    return static_cast<int64_t>(points.count);
+  }
+  const float *query(int64_t i) const {
+    return data.data() + i * points.dim;
+  }
+};
+
+template <int DIM>
+void repeat(const bench_args &args, const bench_points &points, size_t leaf) {
+  const bool counting = std::strcmp(args.mode, "count") == 0;
+  for (unsigned repeat = 0; repeat < args.repeats; repeat++) {
+    bench_timing timing{};
+    Result result;
+    bench_rss_begin(&timing);
+    const double begin = bench_now();
+    Join<DIM> join(points, args.radius, leaf);
+    timing.index_s = bench_now() - begin;
+    if (counting) {
+      join.count(result);
+    } else {
+      join.collect(result);
+    }
+    timing.seconds = bench_now() - begin;
+    bench_rss_end(&timing);
+    auto digest = std::make_unique<bench_digest>();
+    if (counting) {
+      bench_digest_counts(result.counts.get(), points.count, digest.get());
+    } else {
+      bench_digest_rows(result.offsets.get(), result.ids.get(), points.count, digest.get());
+    }
+    bench_report("nanoflann", &args, &timing, digest.get(), nullptr);
+  }
+}
+
+void repeat_for_dim(const bench_args &args, const bench_points &points, size_t leaf) {
+  switch (points.dim) {
+    case 2:
+      return repeat<2>(args, points, leaf);
+    case 3:
+      return repeat<3>(args, points, leaf);
+    case 6:
+      return repeat<6>(args, points, leaf);
+    case 16:
+      return repeat<16>(args, points, leaf);
+    case 32:
+      return repeat<32>(args, points, leaf);
+    default:
+      return repeat<-1>(args, points, leaf);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  bench_args args;
+  bench_points points;
+  if (!bench_parse(argc, argv, &args)) return 2;
+  if (std::strcmp(args.mode, "csr") != 0 && std::strcmp(args.mode, "count") != 0) {
+    std::fprintf(stderr, "nanoflann: no mode '%s'\n", args.mode);
+    return 2;
+  }
+  const size_t leaf = *args.variant ? std::strtoul(args.variant, nullptr, 10) : 16;
+  if (leaf < 1) {
+    std::fprintf(stderr, "nanoflann: the variant is a leaf size >= 1, not '%s'\n", args.variant);
+    return 2;
+  }
+  if (!bench_load(args.path, &points)) return 1;
+  if (points.value_bytes != 4 || points.count == 0) {
+    std::fprintf(stderr, "nanoflann: %s: this driver takes f32 and at least one point\n", args.path);
+    return 1;
+  }
+  omp_set_num_threads(static_cast<int>(args.threads));
+  repeat_for_dim(args, points, leaf);
+  std::free(points.data);
+  return 0;
+}
