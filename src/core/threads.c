@@ -22,7 +22,8 @@ struct adji_team {
   uint64_t generation; /* of loops; a change wakes the team   */
   uint32_t busy;       /* lanes still in the current loop     */
   bool quit;
-  adj_status status; /* first failure of the current loop     */
+  adj_status status;    /* failure of the current loop: of its  */
+  uint64_t failed_task; /* lowest task that failed              */
   char message[1024];
   /* The loop; written under lock before generation changes. */
   adji_task_fn fn;
@@ -41,10 +42,13 @@ typedef struct member {
 static _Thread_local const adji_team *inside_team;
 static _Thread_local uint32_t inside_lane;
 
-static void keep_failure(adji_team *team, adj_status status) {
+/* Tasks are handed out in ascending order and finish once begun, so the lowest one that fails always
+ * runs: keeping its message makes the message the same for any number of threads. */
+static void keep_failure(adji_team *team, uint64_t task, adj_status status) {
   pthread_mutex_lock(&team->lock);
-  if (!team->status) {
+  if (!team->status || task < team->failed_task) {
     team->status = status;
+    team->failed_task = task;
     strncpy(team->message, adj_last_error(), sizeof team->message - 1);
   }
   pthread_mutex_unlock(&team->lock);
@@ -62,7 +66,7 @@ static void draw_tasks(adji_team *team, uint32_t lane) {
       status = adji_fail(ADJ_CANCELLED, "stopped by the caller");
     else
       status = team->fn(team->user, task, lane);
-    if (status) keep_failure(team, status);
+    if (status) keep_failure(team, task, status);
   }
   inside_team = NULL;
 }

@@ -23,8 +23,9 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
 
 /* Runs tasks 0 .. count - 1, each once, handed out in ascending order to whichever lane is free.
  * Stops handing out after the first failure, or once *stop (may be NULL) is set: then
- * ADJ_CANCELLED. Returns the first failure with its message. Loops of several callers take turns;
- * a loop inside a task runs in the task's own lane. */
+ * ADJ_CANCELLED. Returns the failure of the lowest task that failed, with its message, the same for
+ * any number of threads. Loops of several callers take turns; a loop inside a task runs in the task's
+ * own lane. */
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop);
 
 /* Task t of count equal pieces of n items: [*begin, *end). */
