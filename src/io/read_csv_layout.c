@@ -199,30 +199,45 @@ static adj_status select_columns(selection *s, const char *list) {
 
 /* ---- Header -------------------------------------------------------------------------------------------------- */
 
-/* Which fields of the first row are numbers, of those that must be in a row of points. */
-static void count_numbers(const first_row *row, const uint32_t *role, uint32_t *numbers, uint32_t *words) {
-  const char *p = row->begin;
-  *numbers = *words = 0;
-  for (uint32_t c = 0; c < row->fields; c++) {
-    adji_csv_field field;
-    adji_csv_take_field(&p, row->end, row->separator, &field);
-    adji_csv_fault kind = adji_csv_classify(&field);
-    adji_csv_take_separator(&p, row->end, row->separator);
-    if (role[c] >= ADJI_CSV_LABEL) continue;
-    *numbers += kind == ADJI_CSV_FINE || kind == ADJI_CSV_NOT_FINITE;
-    *words += kind == ADJI_CSV_LETTERS;
-  }
+/* What the first row looks like beside the one after it. */
+typedef struct evidence {
+  uint32_t numbers, words; /* in columns that hold coordinates */
+  uint32_t changes;        /* words in other columns, above a number */
+} evidence;
+
+static adji_csv_fault next_kind(const char **at, const char *end, char separator) {
+  adji_csv_field field;
+  if (adji_csv_take_field(at, end, separator, &field)) return ADJI_CSV_LETTERS;
+  adji_csv_fault kind = adji_csv_classify(&field);
+  adji_csv_take_separator(at, end, separator);
+  return kind;
 }
 
-/* A header is a first row with a word where points have a number. An empty field is neither: a first
- * row of numbers with a gap is a row with an error. */
+static evidence look_at_rows(const first_row *row, const char *file_end, const uint32_t *role) {
+  evidence found = {0, 0, 0};
+  const char *second = row->end;
+  while (second < file_end && adji_csv_no_row(second, file_end, row->separator))
+    second = adji_csv_next_line(second, file_end);
+  const char *p = row->begin, *q = second, *q_end = adji_csv_next_line(second, file_end);
+  for (uint32_t c = 0; c < row->fields; c++) {
+    adji_csv_fault kind = next_kind(&p, row->end, row->separator), below = next_kind(&q, q_end, row->separator);
+    bool number = kind == ADJI_CSV_FINE || kind == ADJI_CSV_NOT_FINITE;
+    bool wanted = role[c] < ADJI_CSV_LABEL;
+    found.numbers += wanted && number;
+    found.words += wanted && kind == ADJI_CSV_LETTERS;
+    found.changes += !wanted && kind == ADJI_CSV_LETTERS && below == ADJI_CSV_FINE;
+  }
+  return found;
+}
+
+/* A header is a first row with a word where points have a number, or where the next row has one. An
+ * empty field is neither: a first row of numbers with a gap is a row with an error. */
 static bool is_header(const adji_source *source, const first_row *row, const uint32_t *role) {
-  uint32_t numbers, words;
-  count_numbers(row, role, &numbers, &words);
-  if (!words) return false;
-  if (numbers)
+  evidence found = look_at_rows(row, (const char *)source->bytes + source->size, role);
+  if (!found.words && !found.changes) return false;
+  if (found.numbers)
     adji_log(source->ctx, ADJ_LOG_WARN, "%s: line %llu is taken as a header, although %u of its fields are numbers",
-             source->name, (unsigned long long)row->line, numbers);
+             source->name, (unsigned long long)row->line, found.numbers);
   else
     adji_log(source->ctx, ADJ_LOG_INFO, "%s: line %llu is the header", source->name, (unsigned long long)row->line);
   return true;

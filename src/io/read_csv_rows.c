@@ -112,8 +112,9 @@ static adji_csv_fault read_odd_number(const adji_csv_layout *layout, row_place *
   if (fault) return fault;
   adji_decimal number;
   adji_scan_decimal(adji_csv_skip_blanks(field.begin, field.end, 0), field.end, &number);
-  place->at = p;
-  return store(&number, place->values, j, is_f64);
+  fault = store(&number, place->values, j, is_f64);
+  if (!fault) place->at = p;
+  return fault;
 }
 
 /* A field that is no coordinate: the label, or nothing to us. */

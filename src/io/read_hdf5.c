@@ -72,8 +72,8 @@ static adj_status open_dataset(opened *o, const char *wanted) {
     return adji_fail(ADJ_E_ARGUMENT, "dataset: there is no \"%.80s\"; datasets of points here: %s", wanted, list);
   }
   if (found.tables != 1)
-    return adji_fail(ADJ_E_ARGUMENT, "dataset: %s; name one of: %s",
-                     found.tables ? "the file has several" : "the file has none of two dimensions", list);
+    return found.tables ? adji_fail(ADJ_E_ARGUMENT, "dataset: the file has several; name one of: %s", list)
+                        : adji_fail(ADJ_E_FORMAT, "hdf5: there is no dataset of numbers in two dimensions");
   o->dataset = H5Dopen2(o->file, found.only, H5P_DEFAULT);
   return o->dataset >= 0 ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "hdf5: \"%s\" cannot be opened", found.only);
 }
@@ -135,53 +135,56 @@ static adj_status read_rows(const opened *o, uint64_t first, uint64_t rows, void
                    (unsigned long long)first + 1, (unsigned long long)(first + rows));
 }
 
-/* Straight into the points when HDF5 delivers their type, else by way of a block of staging. */
-static adj_status read_blocks(adj_ctx *ctx, const opened *o, bool exact, adj_type type, char *points, void *staging,
-                              uint64_t block_rows) {
-  size_t size = adji_type_size(type);
-  for (uint64_t first = 0; first < o->count; first += block_rows) {
-    uint64_t rows = o->count - first < block_rows ? o->count - first : block_rows;
-    char *to = points + first * o->dim * size;
-    adj_status status = adji_check_cancel(ctx);
-    if (!status) status = read_rows(o, first, rows, staging ? staging : to);
-    if (!status && staging) {
-      adji_conversion conversion = {.stored = o->stored,
-                                    .exact = exact,
-                                    .type = type,
-                                    .from = staging,
-                                    .to = to,
-                                    .runs = rows,
-                                    .run_length = o->dim,
-                                    .run_stride = o->dim * adji_stored_size(o->stored),
-                                    .first_row = first};
-      status = adji_convert(ctx, &conversion);
-    }
-    if (status) return status;
-  }
-  return ADJ_OK;
+/* Blocks of rows go straight into the points when HDF5 delivers their type, else by way of staging. */
+typedef struct transfer {
+  const opened *from;
+  adj_type type;
+  bool exact; /* refuse integers that type would round */
+  char *points;
+  void *staging; /* block_rows rows as stored, or NULL */
+  uint64_t block_rows;
+} transfer;
+
+static adj_status read_block(adj_ctx *ctx, const transfer *t, uint64_t first) {
+  const opened *o = t->from;
+  uint64_t rows = o->count - first < t->block_rows ? o->count - first : t->block_rows;
+  char *to = t->points + first * o->dim * adji_type_size(t->type);
+  adj_status status = adji_check_cancel(ctx);
+  if (!status) status = read_rows(o, first, rows, t->staging ? t->staging : to);
+  if (status || !t->staging) return status;
+  adji_conversion conversion = {.stored = o->stored,
+                                .exact = t->exact,
+                                .type = t->type,
+                                .from = t->staging,
+                                .to = to,
+                                .runs = rows,
+                                .run_length = o->dim,
+                                .run_stride = o->dim * adji_stored_size(o->stored),
+                                .first_row = first};
+  return adji_convert(ctx, &conversion);
 }
 
 static adj_status read_points(adji_source *source, const opened *o, adj_type asked, adji_dataset_parts *parts) {
   adji_memory *memory = &source->ctx->memory;
-  adj_type type = adji_table_type(source, o->stored, asked);
-  bool direct = o->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
+  transfer t = {.from = o, .type = adji_table_type(source, o->stored, asked), .exact = !asked};
+  bool direct = o->stored == (t.type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
   uint64_t row_bytes = (uint64_t)o->dim * adji_stored_size(o->stored);
-  uint64_t block_rows = BLOCK_BYTES / row_bytes + 1;
-  if (block_rows > o->count) block_rows = o->count;
-  char *points = adji_alloc(memory, adji_mul(o->count, o->dim), adji_type_size(type), "points");
-  void *staging = NULL;
-  adj_status status = points ? ADJ_OK : ADJ_E_MEMORY;
+  t.block_rows = BLOCK_BYTES / row_bytes + 1;
+  if (t.block_rows > o->count) t.block_rows = o->count;
+  t.points = adji_alloc(memory, adji_mul(o->count, o->dim), adji_type_size(t.type), "points");
+  adj_status status = t.points ? ADJ_OK : ADJ_E_MEMORY;
   if (!status && !direct) {
-    staging = adji_alloc(memory, block_rows, row_bytes, "rows of an HDF5 file");
-    if (!staging) status = ADJ_E_MEMORY;
+    t.staging = adji_alloc(memory, t.block_rows, row_bytes, "rows of an HDF5 file");
+    if (!t.staging) status = ADJ_E_MEMORY;
   }
-  if (!status) status = read_blocks(source->ctx, o, !asked, type, points, staging, block_rows);
-  adji_free(memory, staging);
+  for (uint64_t first = 0; !status && first < o->count; first += t.block_rows)
+    status = read_block(source->ctx, &t, first);
+  adji_free(memory, t.staging);
   if (status) {
-    adji_free(memory, points);
+    adji_free(memory, t.points);
     return status;
   }
-  *parts = (adji_dataset_parts){.type = type, .dim = o->dim, .count = o->count, .data = points, .owner = points};
+  *parts = (adji_dataset_parts){.type = t.type, .dim = o->dim, .count = o->count, .data = t.points, .owner = t.points};
   parts->release = adji_release_block;
   return ADJ_OK;
 }

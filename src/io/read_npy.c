@@ -172,6 +172,8 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, a
                      (unsigned long long)(source->size - begin), (unsigned long long)length);
   header h = {.table = {.offset = begin + length}};
   cursor text = {(const char *)b + begin, (const char *)b + begin + length};
+  while (text.end > text.at && (text.end[-1] == ' ' || text.end[-1] == '\n'))
+    text.end--; /* padding */
   adj_status status = parse_dict(&text, &h);
   if (status) return status;
   status = adji_check_length(source, h.table.offset, h.table.count, h.table.dim * adji_stored_size(h.table.stored));
