@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Collecting with each candidate evaluated once.
+ *
+ *   1. Every lane lists the neighbours it finds into chunks of its own, and counts them for both
+ *      points of the pair.
+ *   2. The counts become offsets.
+ *   3. The lists are dealt out to the rows of both points.
+ *   4. Each row is brought into order.
+ *
+ * A list is a record of 32-bit words: row, length, ids, and the sums when they are wanted.
+ */
+#include "cpu/once.h"
+
+#include <string.h>
+
+#include "cpu/walk.h"
+
+static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
+
+typedef struct chunk {
+  struct chunk *next;
+  uint64_t used, room; /* words */
+  uint32_t words[];
+} chunk;
+
+typedef struct lane {
+  struct once *once;
+  adji_walker walker;
+  adji_row_room room;
+  chunk *chunks; /* the newest first */
+} lane;
+
+typedef struct once {
+  const adji_join *join;
+  const adji_range_options *options;
+  adji_row_style style; /* of the lists: nothing dropped, nothing ordered */
+  bool mirror;          /* each pair belongs to two rows                  */
+  bool sums;
+  uint32_t sum_words; /* 32-bit words of a sum: 0, 1 or 2 */
+  lane *lanes;
+  _Atomic uint32_t *degrees; /* of the rows; counted down again when lists are dealt out */
+  adj_result *result;
+  chunk **todo; /* all chunks, for the parallel dealing */
+  uint64_t todo_count, slices;
+} once;
+
+/* ---- 1. Lists ---------------------------------------------------------------------------------------- */
+
+static uint32_t *reserve_words(lane *l, uint64_t words) {
+  chunk *c = l->chunks;
+  if (!c || c->room - c->used < words) {
+    uint64_t room = words > CHUNK_WORDS ? words : CHUNK_WORDS;
+    c = adji_alloc(&l->once->join->ctx->memory, sizeof(chunk) + room * sizeof(uint32_t), 1, "pairs");
+    if (!c) return NULL;
+    c->next = l->chunks;
+    c->used = 0;
+    c->room = room;
+    l->chunks = c;
+  }
+  uint32_t *words_at = c->words + c->used;
+  c->used += words;
+  return words_at;
+}
+
+static void add_degree(once *o, uint32_t row, uint32_t many) {
+  atomic_fetch_add_explicit(&o->degrees[row], many, memory_order_relaxed);
+}
+
+/* The row a pair is reported under, when it is reported once. */
+static uint32_t lower(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
+static adj_status keep_list(lane *l, uint32_t slot, uint32_t row, uint32_t count) {
+  once *o = l->once;
+  if (!count) return ADJ_OK;
+  uint32_t *record = reserve_words(l, 2 + (uint64_t)count * (1 + o->sum_words));
+  if (!record) return ADJ_E_MEMORY;
+  record[0] = row;
+  record[1] = count;
+  memcpy(record + 2, l->room.ids[slot], count * sizeof *record);
+  if (o->sums) memcpy(record + 2 + count, l->room.sums[slot], (uint64_t)count * o->sum_words * 4);
+  if (o->style.one_way) {
+    for (uint32_t i = 0; i < count; i++)
+      add_degree(o, lower(row, record[2 + i]), 1);
+    return ADJ_OK;
+  }
+  add_degree(o, row, count);
+  for (uint32_t i = 0; i < count && o->mirror; i++)
+    add_degree(o, record[2 + i], 1);
+  return ADJ_OK;
+}
+
+static adj_status list_group(void *user, const adji_group *group, adji_tally *tally) {
+  lane *l = user;
+  once *o = l->once;
+  uint32_t found[ADJI_LIST_MAX];
+  adj_status status =
+      adji_row_room_reserve(&l->room, &o->join->ctx->memory, &o->style, group->near_total + group->inside_total);
+  for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
+    uint32_t many = group->task.query_count - first;
+    if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
+    adji_list_queries(&o->style, group, first, many, &l->room, found);
+    for (uint32_t k = 0; k < many && !status; k++) {
+      tally->pairs += (uint64_t)found[k] << (o->mirror && !o->style.one_way);
+      status = keep_list(l, k, group->task.left->ids[group->task.queries[first + k]], found[k]);
+    }
+  }
+  return status;
+}
+
+static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
+  once *o = user;
+  lane *l = &o->lanes[lane_number];
+  adji_walk walk = {0, UINT64_MAX, list_group, l};
+  return adji_walk_batch(&l->walker, batch, &walk, tally);
+}
+
+/* ---- 2. Offsets -------------------------------------------------------------------------------------- */
+
+static adj_status make_offsets(once *o) {
+  adj_result *result = o->result;
+  adji_memory *memory = &o->join->ctx->memory;
+  result->offsets = adji_alloc(memory, result->rows + 1, sizeof *result->offsets, "row offsets");
+  if (!result->offsets) return ADJ_E_MEMORY;
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < result->rows; i++) {
+    result->offsets[i] = offset;
+    offset += atomic_load_explicit(&o->degrees[i], memory_order_relaxed);
+  }
+  result->offsets[result->rows] = result->pairs = offset;
+  result->ids = adji_alloc(memory, offset, sizeof *result->ids, "result");
+  if (!result->ids) return ADJ_E_MEMORY;
+  if (o->sums) {
+    result->distances = adji_alloc(memory, offset, 4 * (size_t)o->sum_words, "result");
+    if (!result->distances) return ADJ_E_MEMORY;
+  }
+  return ADJ_OK;
+}
+
+/* ---- 3. Dealing out ---------------------------------------------------------------------------------- */
+
+/* Takes `many` of the places a row still has. */
+static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
+  return o->result->offsets[row] + atomic_fetch_sub_explicit(&o->degrees[row], many, memory_order_relaxed) - many;
+}
+
+static void put(once *o, uint32_t row, uint32_t id, const uint32_t *sum) {
+  uint64_t at = take_places(o, row, 1);
+  o->result->ids[at] = id;
+  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, o->sum_words * 4);
+}
+
+static void deal_record(once *o, const uint32_t *record) {
+  uint32_t row = record[0], count = record[1];
+  const uint32_t *ids = record + 2, *sums = o->sums ? ids + count : NULL;
+  for (uint32_t i = 0; i < count && (o->mirror || o->style.one_way); i++) {
+    uint32_t to = o->style.one_way ? lower(row, ids[i]) : ids[i];
+    put(o, to, row ^ ids[i] ^ to, sums ? sums + (uint64_t)i * o->sum_words : NULL);
+  }
+  if (o->style.one_way) return;
+  uint64_t at = take_places(o, row, count);
+  memcpy(o->result->ids + at, ids, count * sizeof *ids);
+  if (sums) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sums, (uint64_t)count * o->sum_words * 4);
+}
+
+static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
+  (void)lane_number;
+  once *o = user;
+  const chunk *c = o->todo[task];
+  for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + o->sum_words))
+    deal_record(o, c->words + at);
+  return ADJ_OK;
+}
+
+static adj_status deal_out(once *o) {
+  adj_ctx *ctx = o->join->ctx;
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < ctx->threads; i++)
+    for (chunk *c = o->lanes[i].chunks; c; c = c->next)
+      count++;
+  o->todo = adji_alloc(&ctx->memory, count, sizeof *o->todo, "pairs");
+  if (!o->todo) return ADJ_E_MEMORY;
+  for (uint32_t i = 0; i < ctx->threads; i++)
+    for (chunk *c = o->lanes[i].chunks; c; c = c->next)
+      o->todo[o->todo_count++] = c;
+  return adji_loop(ctx, count, deal_chunk, o);
+}
+
+/* ---- 4. Order ---------------------------------------------------------------------------------------- */
+
+static void add_self(once *o, uint32_t row) {
+  static const uint32_t zero[2] = {0, 0};
+  put(o, row, row, o->sums ? zero : NULL);
+}
+
+static adj_status order_row(once *o, lane *l, uint32_t row) {
+  adj_result *result = o->result;
+  adji_row_style style = o->join->style;
+  style.drop_self = style.one_way = false; /* done already */
+  uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
+  adj_status status = adji_row_room_reserve(&l->room, &o->join->ctx->memory, &style, count);
+  if (status) return status;
+  memcpy(l->room.ids[0], result->ids + at, count * sizeof *result->ids);
+  if (o->sums) memcpy(l->room.sums[0], (uint32_t *)result->distances + at * o->sum_words, count * o->sum_words * 4);
+  adji_row_order(&style, &l->room, 0, row, (uint32_t)count);
+  adji_window window = {0, result->rows, result->offsets, result->ids, style.distances ? result->distances : NULL};
+  return adji_row_place(&style, &l->room, 0, row, (uint32_t)count, &window);
+}
+
+static adj_status order_slice(void *user, uint64_t slice, uint32_t lane_number) {
+  once *o = user;
+  uint64_t begin, end;
+  bool self = o->join->self_join && !o->join->style.drop_self && !o->join->style.one_way;
+  adji_slice(o->result->rows, o->slices, slice, &begin, &end);
+  adj_status status = ADJ_OK;
+  for (uint64_t row = begin; row < end && !status; row++) {
+    if (self) add_self(o, (uint32_t)row);
+    status = order_row(o, &o->lanes[lane_number], (uint32_t)row);
+  }
+  return status;
+}
+
+/* ---- All of it --------------------------------------------------------------------------------------- */
+
+static adj_status open_once(once *o) {
+  adj_ctx *ctx = o->join->ctx;
+  o->lanes = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *o->lanes, "workers");
+  o->degrees = adji_alloc_zero(&ctx->memory, o->result->rows, sizeof *o->degrees, "neighbour counts");
+  if (!o->lanes || !o->degrees) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < ctx->threads && !status; i++) {
+    o->lanes[i].once = o;
+    status = adji_walker_init(&o->lanes[i].walker, o->join, o->options, o->mirror, o->sums);
+  }
+  for (uint64_t row = 0; row < o->result->rows && o->join->self_join; row++)
+    atomic_init(&o->degrees[row], !o->join->style.drop_self && !o->join->style.one_way);
+  return status;
+}
+
+static void free_chunks(once *o) {
+  adj_ctx *ctx = o->join->ctx;
+  for (uint32_t i = 0; o->lanes && i < ctx->threads; i++)
+    while (o->lanes[i].chunks) {
+      chunk *c = o->lanes[i].chunks;
+      o->lanes[i].chunks = c->next;
+      adji_free(&ctx->memory, c);
+    }
+}
+
+static void close_once(once *o) {
+  adj_ctx *ctx = o->join->ctx;
+  free_chunks(o);
+  for (uint32_t i = 0; o->lanes && i < ctx->threads; i++) {
+    adji_walker_clear(&o->lanes[i].walker);
+    adji_row_room_clear(&o->lanes[i].room);
+  }
+  adji_free(&ctx->memory, o->lanes);
+  adji_free(&ctx->memory, (void *)o->degrees);
+  adji_free(&ctx->memory, o->todo);
+}
+
+adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
+                             adj_result *result) {
+  once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join, .result = result};
+  o.sums = adji_row_needs_sums(&join->style);
+  o.sum_words = !o.sums ? 0 : join->style.type == ADJ_F64 ? 2 : 1;
+  o.slices = result->rows / 4096 + 1;
+  run->progress_to = 0.8;
+  adj_status status = open_once(&o);
+  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"join", &o, list_batch}, NULL);
+  uint64_t begin = adji_now_ns();
+  if (!status) status = make_offsets(&o);
+  if (!status) status = deal_out(&o);
+  adji_trace(join->ctx, "deal", 0, begin, result->rows);
+  free_chunks(&o);
+  begin = adji_now_ns();
+  if (!status) status = adji_loop(join->ctx, o.slices, order_slice, &o);
+  adji_trace(join->ctx, "order", 0, begin, result->rows);
+  close_once(&o);
+  if (!status && o.sums && !join->style.distances) { /* they were needed for the order only */
+    adji_free(&join->ctx->memory, result->distances);
+    result->distances = NULL;
+  }
+  return status;
+}

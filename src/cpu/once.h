@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Collecting with each candidate evaluated once: no counting pass, and in a self-join each unordered
+ * pair only from its first point. Pays where distances cost more than moving what was found.
+ */
+#ifndef ADJI_ONCE_H
+#define ADJI_ONCE_H
+
+#include "cpu/range.h"
+
+/* Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with
+ * distances): half of the pairs in a self-join. */
+adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
+                             adj_result *result);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join on cores: the queue of batches, and the passes that count and fill.
+ */
+#include "cpu/range.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/once.h"
+#include "cpu/walk.h"
+
+enum { DEFAULT_BATCH = 1024 };
+
+typedef struct range_engine {
+  adji_join join;
+  adji_range_options options;
+  adji_queue queue;
+} range_engine;
+
+/* One lane of a pass. */
+typedef struct lane {
+  adji_walker walker;
+  adji_row_room room;
+  const struct pass *pass;
+} lane;
+
+typedef struct pass {
+  range_engine *engine;
+  lane *lanes;
+  uint32_t *degrees;
+  const adji_window *window;
+} pass;
+
+/* ---- The queue ------------------------------------------------------------------------------------- */
+
+/* Batches of consecutive queries. The work of a cell is estimated by the square of its population,
+ * which is what it costs where the density varies slowly; a cell with more queries than a batch is
+ * cut. */
+static adj_status fill_queue(range_engine *e) {
+  const adji_index *left = e->options.left;
+  uint64_t each = e->options.batch ? e->options.batch : DEFAULT_BATCH, count = left->view.count;
+  adj_status status = adji_queue_init(&e->queue, e->join.ctx, count / each + 16);
+  adji_batch batch = {0};
+  for (uint64_t c = 0; c < left->cell_count && !status; c++) {
+    double population = left->cell_starts[c + 1] - left->cell_starts[c];
+    for (uint32_t p = left->cell_starts[c]; p < left->cell_starts[c + 1] && !status;) {
+      uint64_t room = each - (batch.end - batch.begin);
+      uint32_t take = left->cell_starts[c + 1] - p < room ? left->cell_starts[c + 1] - p : (uint32_t)room;
+      batch.end = p += take;
+      batch.work += take * (population + 1);
+      if (batch.end - batch.begin < each && batch.end < count) continue;
+      status = adji_queue_add(&e->queue, batch);
+      batch = (adji_batch){.begin = p, .end = p};
+    }
+  }
+  if (!status) adji_queue_sort(&e->queue);
+  return status;
+}
+
+/* ---- Count ------------------------------------------------------------------------------------------ */
+
+static adji_count_fn count_kernel(const adji_join *join) {
+  return join->style.kernels->count[join->style.type == ADJ_F64][join->style.metric - 1];
+}
+
+static adj_status count_group(void *user, const adji_group *group, adji_tally *tally) {
+  const lane *l = user;
+  const pass *p = l->pass;
+  const adji_task *task = &group->task;
+  uint32_t counts[ADJI_GROUP];
+  /* A point always belongs to itself, at distance 0: it was counted and is taken off again. */
+  uint32_t own = p->engine->join.style.drop_self;
+  for (uint32_t k = 0; k < task->query_count; k++)
+    counts[k] = (uint32_t)group->inside_total - own;
+  count_kernel (&p->engine->join)(task, counts);
+  for (uint32_t k = 0; k < task->query_count; k++) {
+    tally->pairs += counts[k];
+    if (p->degrees) p->degrees[task->left->ids[task->queries[k]]] = counts[k];
+  }
+  return ADJ_OK;
+}
+
+static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
+  pass *p = user;
+  lane *l = &p->lanes[lane_number];
+  adji_walk walk = {0, UINT64_MAX, count_group, l};
+  return adji_walk_batch(&l->walker, batch, &walk, tally);
+}
+
+/* ---- Fill ------------------------------------------------------------------------------------------- */
+
+/* Candidates that belong without comparing: their ids are copied. */
+static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t found) {
+  for (uint32_t r = 0; r < group->inside_count; r++) {
+    uint32_t many = group->inside[r].end - group->inside[r].begin;
+    memcpy(ids + found, group->task.right->ids + group->inside[r].begin, many * sizeof *ids);
+    found += many;
+  }
+  return found;
+}
+
+void adji_list_queries(const adji_row_style *style, const adji_group *group, uint32_t first, uint32_t many,
+                       adji_row_room *room, uint32_t *found) {
+  adji_task task = group->task;
+  task.queries += first;
+  task.query_count = many;
+  adji_list_fn list = style->kernels->list[style->type == ADJ_F64][style->metric - 1];
+  memset(found, 0, ADJI_LIST_MAX * sizeof *found);
+  list(&task, room->ids, adji_row_needs_sums(style) ? room->sums : NULL, found);
+  for (uint32_t k = 0; k < many && group->inside_count; k++)
+    found[k] = append_inside(group, room->ids[k], found[k]);
+}
+
+/* The most neighbours a query of [first, first + many) can list. */
+static uint64_t longest_list(const pass *p, const adji_group *group, uint32_t first, uint32_t many) {
+  if (p->engine->join.style.one_way) return group->near_total + group->inside_total;
+  uint64_t longest = 0;
+  for (uint32_t k = first; k < first + many; k++) {
+    uint64_t row = group->task.left->ids[group->task.queries[k]];
+    uint64_t length = p->window->offsets[row + 1] - p->window->offsets[row] + 1;
+    if (length > longest) longest = length;
+  }
+  return longest;
+}
+
+static adj_status fill_queries(lane *l, const adji_group *group, uint32_t first, uint32_t many, adji_tally *tally) {
+  const pass *p = l->pass;
+  const adji_row_style *style = &p->engine->join.style;
+  uint32_t found[ADJI_LIST_MAX];
+  adj_status status =
+      adji_row_room_reserve(&l->room, &p->engine->join.ctx->memory, style, longest_list(p, group, first, many));
+  if (status) return status;
+  adji_list_queries(style, group, first, many, &l->room, found);
+  for (uint32_t k = 0; k < many && !status; k++) {
+    uint32_t row = group->task.left->ids[group->task.queries[first + k]];
+    uint32_t count = adji_row_order(style, &l->room, k, row, found[k]);
+    tally->pairs += count;
+    status = adji_row_place(style, &l->room, k, row, count, p->window);
+  }
+  return status;
+}
+
+static adj_status fill_group(void *user, const adji_group *group, adji_tally *tally) {
+  adj_status status = ADJ_OK;
+  for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
+    uint32_t many = group->task.query_count - first;
+    status = fill_queries(user, group, first, many < ADJI_LIST_MAX ? many : ADJI_LIST_MAX, tally);
+  }
+  return status;
+}
+
+static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
+  pass *p = user;
+  lane *l = &p->lanes[lane_number];
+  adji_walk walk = {p->window->first_row, p->window->end_row, fill_group, l};
+  return adji_walk_batch(&l->walker, batch, &walk, tally);
+}
+
+/* One-way rows are counted by listing: the ids decide. */
+static adj_status count_one_way(void *user, const adji_group *group, adji_tally *tally) {
+  lane *l = user;
+  const pass *p = l->pass;
+  const adji_row_style *style = &p->engine->join.style;
+  uint32_t found[ADJI_LIST_MAX];
+  adj_status status =
+      adji_row_room_reserve(&l->room, &p->engine->join.ctx->memory, style, group->near_total + group->inside_total);
+  for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
+    uint32_t many = group->task.query_count - first;
+    if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
+    adji_list_queries(style, group, first, many, &l->room, found);
+    for (uint32_t k = 0; k < many; k++) {
+      uint32_t row = group->task.left->ids[group->task.queries[first + k]], above = 0;
+      for (uint32_t i = 0; i < found[k]; i++)
+        above += l->room.ids[k][i] > row;
+      if (p->degrees) p->degrees[row] = above;
+      tally->pairs += above;
+    }
+  }
+  return status;
+}
+
+static adj_status count_one_way_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
+  pass *p = user;
+  lane *l = &p->lanes[lane_number];
+  adji_walk walk = {0, UINT64_MAX, count_one_way, l};
+  return adji_walk_batch(&l->walker, batch, &walk, tally);
+}
+
+/* ---- Passes ----------------------------------------------------------------------------------------- */
+
+static void close_lanes(pass *p) {
+  adj_ctx *ctx = p->engine->join.ctx;
+  for (uint32_t i = 0; p->lanes && i < ctx->threads; i++) {
+    adji_walker_clear(&p->lanes[i].walker);
+    adji_row_room_clear(&p->lanes[i].room);
+  }
+  adji_free(&ctx->memory, p->lanes);
+}
+
+static adj_status open_lanes(pass *p, bool forward, bool sums) {
+  adj_ctx *ctx = p->engine->join.ctx;
+  p->lanes = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *p->lanes, "workers");
+  if (!p->lanes) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < ctx->threads && !status; i++) {
+    p->lanes[i].pass = p;
+    status = adji_walker_init(&p->lanes[i].walker, &p->engine->join, &p->engine->options, forward, sums);
+  }
+  return status;
+}
+
+/* The total of a self-join needs each unordered pair only once. */
+static adj_status count_total(range_engine *e, adji_run *run, uint64_t *total) {
+  range_engine half = *e;
+  half.join.style.drop_self = false; /* not among the candidates */
+  pass p = {.engine = &half};
+  adji_tally tally = {0};
+  adj_status status = open_lanes(&p, true, false);
+  if (!status) status = adji_run_pass(run, &e->queue, &(adji_pass){"count", &p, count_batch}, &tally);
+  close_lanes(&p);
+  uint64_t own = e->join.style.drop_self || e->join.style.one_way ? 0 : e->join.left->count;
+  *total = tally.pairs * (e->join.style.one_way ? 1 : 2) + own;
+  return status;
+}
+
+static adj_status range_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  range_engine *e = state;
+  if (!degrees && e->join.self_join && !run->control.max_pairs) return count_total(e, run, total);
+  pass p = {.engine = e, .degrees = degrees};
+  adji_tally tally = {0};
+  bool one_way = e->join.style.one_way;
+  adji_pass work = {"count", &p, one_way ? count_one_way_batch : count_batch};
+  adj_status status = open_lanes(&p, false, one_way && adji_row_needs_sums(&e->join.style));
+  if (!status) status = adji_run_pass(run, &e->queue, &work, &tally);
+  close_lanes(&p);
+  *total = tally.pairs;
+  return status;
+}
+
+static adj_status range_fill(void *state, adji_run *run, const adji_window *window) {
+  pass p = {.engine = state, .window = window};
+  adj_status status = open_lanes(&p, false, adji_row_needs_sums(&p.engine->join.style));
+  if (!status) status = adji_run_pass(run, &p.engine->queue, &(adji_pass){"join", &p, fill_batch}, NULL);
+  close_lanes(&p);
+  return status;
+}
+
+static adj_status range_collect(void *state, adji_run *run, adj_result *result) {
+  range_engine *e = state;
+  return adji_once_collect(&e->join, &e->options, &e->queue, run, result);
+}
+
+/* ---- Estimate --------------------------------------------------------------------------------------- */
+
+typedef struct sampling {
+  pass pass;
+  uint64_t sample, each;
+  adji_tally *tallies; /* per task */
+} sampling;
+
+enum { SAMPLE_TASK = 32 };
+
+static adj_status sample_queries(void *user, uint64_t task, uint32_t lane_number) {
+  sampling *s = user;
+  lane *l = &s->pass.lanes[lane_number];
+  adji_walk walk = {0, UINT64_MAX, count_group, l};
+  uint64_t count = s->pass.engine->options.left->view.count;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = task * SAMPLE_TASK; i < s->sample && i < (task + 1) * SAMPLE_TASK && !status; i++) {
+    uint32_t at = (uint32_t)((double)count * ((double)i + 0.5) / (double)s->sample);
+    status = adji_walk_batch(&l->walker, &(adji_batch){at, at + 1, 0}, &walk, &s->tallies[task]);
+  }
+  return status;
+}
+
+adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  range_engine *e = engine->state;
+  uint64_t count = e->options.left->view.count, tasks = (sample + SAMPLE_TASK - 1) / SAMPLE_TASK;
+  *pairs = *candidates = 0;
+  if (!count || !e->options.right->view.count) return ADJ_OK;
+  if (sample > count) sample = count;
+  sampling s = {.pass = {.engine = e}, .sample = sample};
+  s.tallies = adji_alloc_zero(&e->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
+  if (!s.tallies) return ADJ_E_MEMORY;
+  adj_status status = open_lanes(&s.pass, false, false);
+  if (!status) status = adji_loop(e->join.ctx, tasks, sample_queries, &s);
+  double scale = (double)count / (double)sample;
+  for (uint64_t t = 0; t < tasks; t++) {
+    *pairs += (double)s.tallies[t].pairs * scale;
+    *candidates += (double)s.tallies[t].candidates * scale;
+  }
+  if (e->join.style.one_way) *pairs = (*pairs - (double)(e->join.style.drop_self ? 0 : count)) / 2;
+  close_lanes(&s.pass);
+  adji_free(&e->join.ctx->memory, s.tallies);
+  return status;
+}
+
+/* ---- The engine ------------------------------------------------------------------------------------- */
+
+static void range_destroy(void *state) {
+  range_engine *e = state;
+  if (!e) return;
+  adji_queue_clear(&e->queue);
+  free(e);
+}
+
+adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out) {
+  range_engine *e = calloc(1, sizeof *e);
+  if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for the engine");
+  e->join = *join;
+  e->options = *options;
+  adj_status status = fill_queue(e);
+  if (status) {
+    range_destroy(e);
+    return status;
+  }
+  *out = (adji_engine){
+      .state = e, .count = range_count, .fill = range_fill, .collect = range_collect, .destroy = range_destroy};
+  return ADJ_OK;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join on cores: the engine that drains the queue with the grid's candidates.
+ */
+#ifndef ADJI_RANGE_H
+#define ADJI_RANGE_H
+
+#include "index/boxes.h"
+#include "index/grid.h"
+#include "queue/join.h"
+
+typedef struct adji_range_options {
+  const adji_grid *grid;
+  const adji_index *left, *right; /* the same for a self-join                                  */
+  const adji_boxes *boxes;        /* of the right index; NULL: none                            */
+  bool ego;                       /* candidates by recursion over the boxes, not by the cells  */
+  uint64_t batch;                 /* queries a batch; 0: the default                           */
+} adji_range_options;
+
+adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out);
+
+/* Counts the neighbours and candidates of some queries spread evenly over the order of the index,
+ * and scales them up to all. */
+adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
+
+#endif

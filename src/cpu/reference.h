@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reference engine: plain nested loops over the canonical distance. Slow, and the definition of
+ * right.
+ */
+#ifndef ADJI_REFERENCE_H
+#define ADJI_REFERENCE_H
+
+#include "queue/join.h"
+
+adj_status adji_reference_create(const adji_join *join, adji_engine *out);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The walk over a batch. Cells are visited in order, so that the neighbours' cursors only move
+ * forward; long stretches of candidates are thinned out by bounding boxes first.
+ */
+#include "cpu/walk.h"
+
+adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_options *options, bool forward,
+                            bool sums) {
+  *w = (adji_walker){.join = join, .options = options, .forward = forward};
+  w->split.compare_all = sums;
+  adj_status status = ADJ_OK;
+  if (!options->ego) status = adji_neighbours_init(&w->neighbours, options->grid, options->right, forward);
+  if (!status && options->boxes) {
+    w->box = adji_alloc(&join->ctx->memory, 2 * (uint64_t)options->right->view.dim, 8, "bounding box");
+    if (!w->box) status = ADJ_E_MEMORY;
+  }
+  if (status) adji_walker_clear(w);
+  return status;
+}
+
+void adji_walker_clear(adji_walker *w) {
+  if (!w->join) return;
+  adji_memory *memory = &w->join->ctx->memory;
+  adji_neighbours_clear(&w->neighbours);
+  adji_free(memory, w->split.near);
+  adji_free(memory, w->split.inside);
+  adji_free(memory, w->box);
+  *w = (adji_walker){0};
+}
+
+/* Stretches shorter than this are compared rather than looked at. */
+enum { SHORT_STRETCH = 2 * ADJI_BLOCK };
+
+static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32_t count) {
+  uint64_t room = 0;
+  for (uint32_t r = 0; r < count; r++)
+    room += (ranges[r].end - ranges[r].begin) / ADJI_BLOCK + 3;
+  if (room <= w->split_room) return ADJ_OK;
+  adji_memory *memory = &w->join->ctx->memory;
+  room *= 2;
+  if (!adji_grow(memory, (void **)&w->split.near, room, sizeof(adji_range), 0, "candidates") ||
+      !adji_grow(memory, (void **)&w->split.inside, room, sizeof(adji_range), 0, "candidates"))
+    return ADJ_E_MEMORY;
+  w->split_room = room;
+  return ADJ_OK;
+}
+
+/* Which of the ranges must be compared with the group, and which belong as a whole. With forward the
+ * box covers the group's candidates too, so what is before the last query must be compared. */
+static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count) {
+  adj_status status = reserve_split(w, ranges, count);
+  if (status) return status;
+  const adji_boxes *boxes = w->options->boxes;
+  w->split.near_count = w->split.inside_count = 0;
+  adji_box_of(&w->options->left->view, boxes->type, w->queries, query_count, w->box);
+  uint32_t behind = w->queries[query_count - 1] + 1;
+  for (uint32_t r = 0; r < count; r++) {
+    adji_range stretch = ranges[r];
+    if (w->forward && stretch.begin < behind) { /* among the queries themselves: compare */
+      uint32_t end = stretch.end < behind ? stretch.end : behind;
+      uint32_t begin = stretch.begin > w->queries[0] ? stretch.begin : w->queries[0];
+      if (begin < end) w->split.near[w->split.near_count++] = (adji_range){begin, end};
+      stretch.begin = behind;
+    }
+    if (stretch.begin >= stretch.end) continue;
+    if (stretch.end - stretch.begin < SHORT_STRETCH)
+      w->split.near[w->split.near_count++] = stretch;
+    else
+      adji_boxes_split(boxes, w->box, w->join->limit, stretch, &w->split);
+  }
+  return ADJ_OK;
+}
+
+static uint64_t total_of(const adji_range *ranges, uint32_t count) {
+  uint64_t total = 0;
+  for (uint32_t r = 0; r < count; r++)
+    total += ranges[r].end - ranges[r].begin;
+  return total;
+}
+
+static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count,
+                              const adji_walk *walk, adji_tally *tally) {
+  adji_group group = {.task = {.left = &w->options->left->view,
+                               .right = &w->options->right->view,
+                               .queries = w->queries,
+                               .query_count = query_count,
+                               .ranges = ranges,
+                               .range_count = count,
+                               .limit = w->join->limit,
+                               .forward = w->forward}};
+  if (w->options->boxes) {
+    adj_status status = split_ranges(w, query_count, ranges, count);
+    if (status) return status;
+    group.task.ranges = w->split.near;
+    group.task.range_count = w->split.near_count;
+    group.inside = w->split.inside;
+    group.inside_count = w->split.inside_count;
+    group.inside_total = total_of(group.inside, group.inside_count);
+  }
+  group.near_total = total_of(group.task.ranges, group.task.range_count);
+  tally->candidates += group.near_total * query_count;
+  return walk->visit(walk->user, &group, tally);
+}
+
+/* The queries [begin, end) of one cell, in groups. */
+static adj_status visit_cell(adji_walker *w, uint32_t begin, uint32_t end, const adji_range *ranges, uint32_t count,
+                             const adji_walk *walk, adji_tally *tally) {
+  const uint32_t *rows = w->options->left->view.ids;
+  bool all = walk->first_row == 0 && walk->end_row >= w->options->left->view.count;
+  adj_status status = ADJ_OK;
+  for (uint64_t p = begin; p < end && !status;) {
+    uint32_t many = 0;
+    for (; p < end && many < ADJI_GROUP; p++) {
+      w->queries[many] = (uint32_t)p;
+      many += all || (rows[p] >= walk->first_row && rows[p] < walk->end_row);
+    }
+    if (many) status = visit_group(w, many, ranges, count, walk, tally);
+    if (!status && end - begin > ADJI_GROUP) status = adji_check_cancel(w->join->ctx);
+  }
+  return status;
+}
+
+/* Super-EGO: the whole right set is the candidate, and the recursion over its boxes joins it with
+ * the group of queries. */
+static adj_status walk_everything(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
+  adj_status status = ADJ_OK;
+  uint32_t right = w->options->right->view.count;
+  for (uint64_t p = batch->begin; p < batch->end && !status; p += ADJI_GROUP) {
+    uint32_t end = p + ADJI_GROUP < batch->end ? (uint32_t)p + ADJI_GROUP : batch->end;
+    adji_range all = {w->forward ? (uint32_t)p : 0, right};
+    status = visit_cell(w, (uint32_t)p, end, &all, 1, walk, tally);
+    if (!status) status = adji_check_cancel(w->join->ctx);
+  }
+  return status;
+}
+
+/* The cell that holds a position. */
+static uint64_t cell_of(const adji_index *index, uint32_t position) {
+  uint64_t low = 0, high = index->cell_count;
+  while (high - low > 1) {
+    uint64_t middle = low + (high - low) / 2;
+    if (index->cell_starts[middle] <= position)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
+  if (w->options->ego) return walk_everything(w, batch, walk, tally);
+  const adji_index *left = w->options->left;
+  uint64_t cell = cell_of(left, batch->begin);
+  adji_neighbours_seek(&w->neighbours, left->cell_keys[cell]);
+  adj_status status = ADJ_OK;
+  for (uint32_t p = batch->begin; p < batch->end && !status; cell++) {
+    uint32_t end = left->cell_starts[cell + 1] < batch->end ? left->cell_starts[cell + 1] : batch->end;
+    uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
+    status = visit_cell(w, p, end, w->neighbours.found, count, walk, tally);
+    p = end;
+  }
+  return status;
+}

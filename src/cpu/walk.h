@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The walk of a core over a batch: groups of queries of one cell, each with its candidates.
+ */
+#ifndef ADJI_WALK_H
+#define ADJI_WALK_H
+
+#include "cpu/range.h"
+#include "index/neighbours.h"
+
+enum { ADJI_GROUP = 64 };
+
+/* What one lane needs; kept for a whole pass. */
+typedef struct adji_walker {
+  const adji_join *join;
+  const adji_range_options *options;
+  bool forward; /* each unordered pair once: candidates behind the query only */
+  adji_neighbours neighbours;
+  adji_split split;
+  uint64_t split_room;
+  void *box; /* of a group of queries */
+  uint32_t queries[ADJI_GROUP];
+} adji_walker;
+
+/* sums: every candidate that belongs will be listed with its sum, so none may be taken unseen. */
+adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_options *options, bool forward,
+                            bool sums);
+void adji_walker_clear(adji_walker *w);
+
+/* One group: task holds the queries and the ranges to compare; the candidates in `inside` belong to
+ * every query without comparing. With forward, inside ranges lie behind all queries of the group.
+ * Adds to tally->candidates itself. */
+typedef struct adji_group {
+  adji_task task;
+  const adji_range *inside;
+  uint32_t inside_count;
+  uint64_t inside_total; /* candidates in them */
+  uint64_t near_total;   /* candidates in task.ranges */
+} adji_group;
+
+typedef adj_status (*adji_visit_fn)(void *user, const adji_group *group, adji_tally *tally);
+
+/* Visits the queries of batch whose row is in [first_row, end_row). */
+typedef struct adji_walk {
+  uint64_t first_row, end_row;
+  adji_visit_fn visit;
+  void *user;
+} adji_walk;
+
+adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally);
+
+/* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into
+ * room; found receives how many each has. The room must be large enough. */
+void adji_list_queries(const adji_row_style *style, const adji_group *group, uint32_t first, uint32_t many,
+                       adji_row_room *room, uint32_t *found);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The canonical distance, in kernels that compare queries with many candidates. This is the one
+ * place that decides whether a pair belongs (docs/exactness.md):
+ *
+ *   t = a[j] - b[j];  L2: s = fma(t, t, s);  L1: s = s + |t|;  Linf: s = max(s, |t|)
+ *
+ * in the type of the data, over the dimensions in input order; a pair belongs iff s <= limit.
+ * SIMD lanes run over candidates, each lane summing its own dimensions in order, so every
+ * instruction set gives the same bits. A table is filled per instruction set from one body
+ * (kernels_body.h).
+ */
+#ifndef ADJI_KERNELS_H
+#define ADJI_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "adjoin.h"
+
+/* Points in index order, one array per dimension: coordinate j of position i is
+ * ((T *)coords)[j * stride + i]. Every array can be read ADJI_PAD entries past count. */
+typedef struct adji_view {
+  const void *coords;
+  uint64_t stride;
+  const uint32_t *ids; /* position -> row number; readable ADJI_PAD entries past count too */
+  uint32_t dim, count;
+} adji_view;
+
+typedef struct adji_range {
+  uint32_t begin, end; /* positions */
+} adji_range;
+
+enum {
+  ADJI_PAD = 64,     /* entries of slack behind every array a kernel reads or writes */
+  ADJI_LIST_MAX = 4, /* queries one call of list takes                               */
+  ADJI_METRICS = 3   /* L2, L1, Linf: index metric - 1                               */
+};
+
+typedef struct adji_task {
+  const adji_view *left, *right;
+  const uint32_t *queries;  /* positions in left */
+  const adji_range *ranges; /* of positions in right, disjoint */
+  uint32_t query_count, range_count;
+  double limit; /* exact in the type of the data */
+  bool forward; /* left is right: only candidates at positions after the query's */
+} adji_task;
+
+/* Adds the number of candidates that belong to each query to counts[k]. */
+typedef void (*adji_count_fn)(const adji_task *task, uint32_t *counts);
+
+/* For each of at most ADJI_LIST_MAX queries: appends the ids of the candidates that belong to
+ * ids[k] from entry found[k] on, and their s to sums[k] when sums is not NULL; moves found[k] on.
+ * Up to ADJI_PAD entries behind the last one may be overwritten. */
+typedef void (*adji_list_fn)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found);
+
+typedef struct adji_kernels {
+  const char *isa;
+  adji_count_fn count[2][ADJI_METRICS]; /* [0]: f32, [1]: f64 */
+  adji_list_fn list[2][ADJI_METRICS];
+  void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
+} adji_kernels;
+
+/* The table for an instruction set that core/cpu.h calls usable. */
+const adji_kernels *adji_kernels_for(const char *isa);
+
+extern const adji_kernels adji_kernels_scalar;
+#if defined(__x86_64__)
+extern const adji_kernels adji_kernels_avx2;
+extern const adji_kernels adji_kernels_avx512;
+#elif defined(__aarch64__)
+extern const adji_kernels adji_kernels_neon;
+#endif
+
+/* One pair, for where vectors do not pay: s of two points given by pointers and strides (in entries). */
+float adji_sum_f32(adj_metric metric, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,
+                   uint32_t dim);
+double adji_sum_f64(adj_metric metric, const double *a, uint64_t a_stride, const double *b, uint64_t b_stride,
+                    uint32_t dim);
+
+/* The threshold for s that a radius means: T(r) * T(r) rounded to T for L2, T(r) otherwise. */
+double adji_limit(adj_type type, adj_metric metric, double radius);
+
+/* The distance reported for s: its square root rounded to T for L2, s otherwise. */
+static inline float adji_distance_f32(adj_metric metric, float s) {
+  return metric == ADJ_L2 ? __builtin_sqrtf(s) : s;
+}
+static inline double adji_distance_f64(adj_metric metric, double s) {
+  return metric == ADJ_L2 ? __builtin_sqrt(s) : s;
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The body of the kernels for one instruction set, type and metric. kernels_type.h includes it once
+ * per metric and defines SUM(s, t), the metric's step, and FN(name), the name of a function of this
+ * instance; the instruction set's file defines the vectors, see there.
+ *
+ * Shape of every kernel: a group of up to 4 queries is compared with one vector of candidates at a
+ * time, so that a group shares the candidates' loads and the loop over the ranges. Functions that
+ * take `wide` and `dim` are inlined where both are constants; wide is 1, 2 or 4.
+ */
+
+typedef struct FN(group) {
+  const T *query[4]; /* first coordinate; the next is left_stride on */
+  uint32_t position[4];
+  uint64_t left_stride;
+  VEC limit;
+} FN(group);
+
+/* A group of fewer than 4 repeats its last query; the repeats' results are not used. */
+static inline FN(group) FN(load_group)(const adji_task *task, uint32_t first, uint32_t many) {
+  FN(group) g;
+  g.left_stride = task->left->stride;
+  g.limit = V_SET1((T)task->limit);
+  for (uint32_t k = 0; k < 4; k++) {
+    g.position[k] = task->queries[first + (k < many ? k : many - 1)];
+    g.query[k] = (const T *)task->left->coords + g.position[k];
+  }
+  return g;
+}
+
+/* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a
+ * sum is abandoned once no lane of any query can belong (SHORTC): s never decreases, so a lane that
+ * is above the limit stays above it. Returns false then. */
+ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stride, const uint32_t wide,
+                          const uint32_t dim, const bool is_long, VEC *s) {
+  for (uint32_t k = 0; k < wide; k++)
+    s[k] = V_ZERO();
+  for (uint32_t j = 0; j < dim;) {
+    uint32_t stop = is_long && dim - j > SHORTC_STEP ? j + SHORTC_STEP : dim;
+    for (; j < stop; j++) {
+      VEC c = V_LOAD(candidate + j * stride);
+      for (uint32_t k = 0; k < wide; k++) {
+        VEC t = V_SUB(V_SET1(g->query[k][j * g->left_stride]), c);
+        s[k] = SUM(s[k], t);
+      }
+    }
+    if (is_long) {
+      uint32_t alive = 0;
+      for (uint32_t k = 0; k < wide; k++)
+        alive |= V_LE(s[k], g->limit);
+      if (!alive) return false;
+    }
+  }
+  return true;
+}
+
+/* The lanes of the vector at i whose candidate lies before end and, with forward, behind the query. */
+static inline uint32_t FN(valid)(uint64_t i, uint64_t end, bool forward, uint64_t position) {
+  uint32_t lanes = end - i >= LANES ? (UINT32_C(1) << LANES) - 1 : (UINT32_C(1) << (end - i)) - 1;
+  if (forward && position >= i) lanes &= position - i >= LANES ? 0 : ~UINT32_C(0) << (position - i) << 1;
+  return lanes;
+}
+
+/* Where the group starts in a range: its queries are in ascending order. */
+static inline uint64_t FN(range_begin)(const adji_task *task, const FN(group) * g, uint32_t r) {
+  uint64_t begin = task->ranges[r].begin;
+  return task->forward && begin <= g->position[0] ? (uint64_t)g->position[0] + 1 : begin;
+}
+
+ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
+                                 const uint32_t dim, const bool is_long, uint32_t *counts) {
+  FN(group) g = FN(load_group)(task, first, many);
+  const T *coords = task->right->coords;
+  uint64_t stride = task->right->stride;
+  uint32_t total[4] = {0, 0, 0, 0};
+  for (uint32_t r = 0; r < task->range_count; r++) {
+    uint64_t end = task->ranges[r].end;
+    for (uint64_t i = FN(range_begin)(task, &g, r); i < end; i += LANES) {
+      VEC s[4];
+      if (!FN(sums)(&g, coords + i, stride, wide, dim, is_long, s)) continue;
+      for (uint32_t k = 0; k < wide; k++) {
+        uint32_t mask = V_LE(s[k], g.limit) & FN(valid)(i, end, task->forward, g.position[k]);
+        total[k] += (uint32_t)__builtin_popcount(mask);
+      }
+    }
+  }
+  for (uint32_t k = 0; k < many; k++)
+    counts[first + k] += total[k];
+}
+
+ADJI_INLINE void FN(count_dim)(const adji_task *task, uint32_t *counts, const uint32_t dim, const bool is_long) {
+  for (uint32_t first = 0; first < task->query_count; first += 4) {
+    uint32_t many = task->query_count - first;
+    if (many >= 3)
+      FN(count_group)(task, first, many < 4 ? many : 4, 4, dim, is_long, counts);
+    else if (many == 2)
+      FN(count_group)(task, first, many, 2, dim, is_long, counts);
+    else
+      FN(count_group)(task, first, many, 1, dim, is_long, counts);
+  }
+}
+
+static void FN(count)(const adji_task *task, uint32_t *counts) {
+  switch (task->right->dim) {
+#define CASE(dim)                            \
+  case dim:                                  \
+    FN(count_dim)(task, counts, dim, false); \
+    break;
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      FN(count_dim)(task, counts, task->right->dim, true);
+  }
+}
+
+ADJI_INLINE void FN(list_group)(const adji_task *task, const uint32_t wide, const uint32_t dim, const bool is_long,
+                                uint32_t *const *ids, void *const *sums, uint32_t *found) {
+  uint32_t many = task->query_count;
+  FN(group) g = FN(load_group)(task, 0, many);
+  const T *coords = task->right->coords;
+  uint64_t stride = task->right->stride;
+  uint64_t at[4] = {0, 0, 0, 0};
+  for (uint32_t k = 0; k < many; k++)
+    at[k] = found[k];
+  for (uint32_t r = 0; r < task->range_count; r++) {
+    uint64_t end = task->ranges[r].end;
+    for (uint64_t i = FN(range_begin)(task, &g, r); i < end; i += LANES) {
+      VEC s[4];
+      if (!FN(sums)(&g, coords + i, stride, wide, dim, is_long, s)) continue;
+      for (uint32_t k = 0; k < wide && k < many; k++) {
+        uint32_t mask = V_LE(s[k], g.limit) & FN(valid)(i, end, task->forward, g.position[k]);
+        if (is_long && !mask) continue; /* in few dimensions packing nothing is cheaper than a branch */
+        V_PACK_IDS(ids[k] + at[k], task->right->ids + i, mask);
+        if (sums) V_PACK((T *)sums[k] + at[k], s[k], mask);
+        at[k] += (uint32_t)__builtin_popcount(mask);
+      }
+    }
+  }
+  for (uint32_t k = 0; k < many; k++)
+    found[k] = (uint32_t)at[k];
+}
+
+ADJI_INLINE void FN(list_dim)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found,
+                              const uint32_t dim, const bool is_long) {
+  if (task->query_count >= 3)
+    FN(list_group)(task, 4, dim, is_long, ids, sums, found);
+  else if (task->query_count == 2)
+    FN(list_group)(task, 2, dim, is_long, ids, sums, found);
+  else if (task->query_count == 1)
+    FN(list_group)(task, 1, dim, is_long, ids, sums, found);
+}
+
+static void FN(list)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found) {
+  switch (task->right->dim) {
+#define CASE(dim)                                     \
+  case dim:                                           \
+    FN(list_dim)(task, ids, sums, found, dim, false); \
+    break;
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      FN(list_dim)(task, ids, sums, found, task->right->dim, true);
+  }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernels in plain C: one lane. What every other instruction set must agree with.
+ */
+#include <math.h>
+
+#include "distance/sort_ids.h"
+
+#define PACK_ONE(to, from, mask) (*(to) = (from), (void)(mask))
+
+#define T float
+#define TYPE f32
+#define VEC float
+#define LANES 1
+#define V_LOAD(p) (*(p))
+#define V_SET1(x) (x)
+#define V_ZERO() 0.0f
+#define V_SUB(a, b) ((a) - (b))
+#define V_ADD(a, b) ((a) + (b))
+#define V_MAX(a, b) ((b) > (a) ? (b) : (a))
+#define V_ABS(a) fabsf(a)
+#define V_FMA(a, b, c) fmaf(a, b, c)
+#define V_LE(a, b) ((uint32_t)((a) <= (b)))
+#define V_PACK_IDS(to, ids, mask) PACK_ONE(to, *(ids), mask)
+#define V_PACK(to, v, mask) PACK_ONE(to, v, mask)
+#include "distance/kernels_type.h"
+
+#define T double
+#define TYPE f64
+#define VEC double
+#define LANES 1
+#define V_LOAD(p) (*(p))
+#define V_SET1(x) (x)
+#define V_ZERO() 0.0
+#define V_SUB(a, b) ((a) - (b))
+#define V_ADD(a, b) ((a) + (b))
+#define V_MAX(a, b) ((b) > (a) ? (b) : (a))
+#define V_ABS(a) fabs(a)
+#define V_FMA(a, b, c) fma(a, b, c)
+#define V_LE(a, b) ((uint32_t)((a) <= (b)))
+#define V_PACK_IDS(to, ids, mask) PACK_ONE(to, *(ids), mask)
+#define V_PACK(to, v, mask) PACK_ONE(to, v, mask)
+#include "distance/kernels_type.h"
+
+#include "distance/kernels_table.h"
+const adji_kernels adji_kernels_scalar = ADJI_KERNEL_TABLE("scalar", adji_sort_ids_portable);

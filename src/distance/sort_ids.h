@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ascending order of a row's ids. The portable one is here for the tables and for tails.
+ */
+#ifndef ADJI_SORT_IDS_H
+#define ADJI_SORT_IDS_H
+
+#include <stdint.h>
+
+/* Insertion for short rows, radix by bytes for long ones. Uses no memory of its own beyond the stack
+ * for rows up to 1024; longer rows are sorted in place by recursion on the leading byte. */
+void adji_sort_ids_portable(uint32_t *ids, uint32_t count);
+
+#endif

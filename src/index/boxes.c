@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bounding boxes of blocks of points: built from the bottom, used from the top.
+ */
+#include "index/boxes.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Per type ------------------------------------------------------------------------------------ */
+
+#define BOXES(T, FMA, ABS)                                                                            \
+  static void widen_##T(T *to, const T *from, uint32_t dim) {                                         \
+    for (uint32_t j = 0; j < dim; j++) {                                                              \
+      to[j] = from[j] < to[j] ? from[j] : to[j];                                                      \
+      to[dim + j] = from[dim + j] > to[dim + j] ? from[dim + j] : to[dim + j];                        \
+    }                                                                                                 \
+  }                                                                                                   \
+                                                                                                      \
+  static void block_##T(const adji_view *view, uint64_t begin, uint64_t end, T *bounds) {             \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                        \
+      const T *x = (const T *)view->coords + j * view->stride;                                        \
+      T low = x[begin], high = x[begin];                                                              \
+      for (uint64_t i = begin + 1; i < end; i++) {                                                    \
+        low = x[i] < low ? x[i] : low;                                                                \
+        high = x[i] > high ? x[i] : high;                                                             \
+      }                                                                                               \
+      bounds[j] = low;                                                                                \
+      bounds[view->dim + j] = high;                                                                   \
+    }                                                                                                 \
+  }                                                                                                   \
+                                                                                                      \
+  static void some_##T(const adji_view *view, const uint32_t *positions, uint32_t count, T *bounds) { \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                        \
+      const T *x = (const T *)view->coords + j * view->stride;                                        \
+      T low = x[positions[0]], high = low;                                                            \
+      for (uint32_t i = 1; i < count; i++) {                                                          \
+        T at = x[positions[i]];                                                                       \
+        low = at < low ? at : low;                                                                    \
+        high = at > high ? at : high;                                                                 \
+      }                                                                                               \
+      bounds[j] = low;                                                                                \
+      bounds[view->dim + j] = high;                                                                   \
+    }                                                                                                 \
+  }                                                                                                   \
+                                                                                                      \
+  static inline T step_##T(adj_metric metric, T s, T t) {                                             \
+    if (metric == ADJ_L2) return FMA(t, t, s);                                                        \
+    if (metric == ADJ_L1) return s + t;                                                               \
+    return t > s ? t : s;                                                                             \
+  }                                                                                                   \
+                                                                                                      \
+  /* The least sum two points of the boxes a and b can have; stops once it is above the limit. */     \
+  static bool apart_##T(adj_metric metric, const T *a, const T *b, uint32_t dim, T limit) {           \
+    T s = 0;                                                                                          \
+    for (uint32_t j = 0; j < dim; j++) {                                                              \
+      T above = a[j] - b[dim + j], below = b[j] - a[dim + j];                                         \
+      T gap = above > below ? above : below;                                                          \
+      if (gap > 0) s = step_##T(metric, s, gap);                                                      \
+      if (s > limit) return true;                                                                     \
+    }                                                                                                 \
+    return false;                                                                                     \
+  }                                                                                                   \
+                                                                                                      \
+  /* Whether the largest sum two points of the boxes can have is within the limit. */                 \
+  static bool within_##T(adj_metric metric, const T *a, const T *b, uint32_t dim, T limit) {          \
+    T s = 0;                                                                                          \
+    for (uint32_t j = 0; j < dim; j++) {                                                              \
+      T one = ABS(a[dim + j] - b[j]), other = ABS(b[dim + j] - a[j]);                                 \
+      s = step_##T(metric, s, one > other ? one : other);                                             \
+      if (!(s <= limit)) return false;                                                                \
+    }                                                                                                 \
+    return true;                                                                                      \
+  }
+BOXES(float, fmaf, fabsf)
+BOXES(double, fma, fabs)
+
+/* ---- Build ------------------------------------------------------------------------------------------ */
+
+typedef struct build {
+  const adji_view *view;
+  adji_boxes *boxes;
+  uint64_t slices;
+} build;
+
+static adj_status bound_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  const adji_view *view = b->view;
+  uint64_t begin, end;
+  adji_slice(b->boxes->level_blocks[0], b->slices, slice, &begin, &end);
+  for (uint64_t block = begin; block < end; block++) {
+    uint64_t first = block * ADJI_BLOCK, last = first + ADJI_BLOCK < view->count ? first + ADJI_BLOCK : view->count;
+    if (b->boxes->type == ADJ_F64)
+      block_double(view, first, last, (double *)b->boxes->level_bounds[0] + block * 2 * view->dim);
+    else
+      block_float(view, first, last, (float *)b->boxes->level_bounds[0] + block * 2 * view->dim);
+  }
+  return ADJ_OK;
+}
+
+static void pair_level(adji_boxes *boxes, uint32_t level) {
+  size_t bytes = 2 * (size_t)boxes->dim * adji_type_size(boxes->type);
+  const char *below = boxes->level_bounds[level - 1];
+  char *here = boxes->level_bounds[level];
+  for (uint64_t i = 0; i < boxes->level_blocks[level]; i++, here += bytes) {
+    memcpy(here, below + 2 * i * bytes, bytes);
+    if (2 * i + 1 == boxes->level_blocks[level - 1]) break;
+    const char *other = below + (2 * i + 1) * bytes;
+    if (boxes->type == ADJ_F64)
+      widen_double((double *)(void *)here, (const double *)(const void *)other, boxes->dim);
+    else
+      widen_float((float *)(void *)here, (const float *)(const void *)other, boxes->dim);
+  }
+}
+
+adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, adj_metric metric, adji_boxes *out) {
+  const adji_view *view = &index->view;
+  *out = (adji_boxes){.ctx = ctx, .type = index->set->type, .metric = metric, .dim = view->dim, .count = view->count};
+  uint64_t blocks = ((uint64_t)view->count + ADJI_BLOCK - 1) / ADJI_BLOCK;
+  size_t bytes = 2 * (size_t)view->dim * adji_type_size(out->type);
+  for (uint64_t many = blocks; many; many = many > 1 ? (many + 1) / 2 : 0) {
+    out->level_blocks[out->levels] = many;
+    out->level_bounds[out->levels] = adji_alloc(&ctx->memory, many, bytes, "bounding boxes");
+    if (!out->level_bounds[out->levels++]) {
+      adji_boxes_clear(out);
+      return ADJ_E_MEMORY;
+    }
+  }
+  build b = {view, out, blocks < 256 ? 1 : 4 * (uint64_t)ctx->threads};
+  adj_status status = blocks ? adji_loop(ctx, b.slices, bound_slice, &b) : ADJ_OK;
+  for (uint32_t level = 1; level < out->levels && !status; level++)
+    pair_level(out, level);
+  if (status) adji_boxes_clear(out);
+  return status;
+}
+
+void adji_boxes_clear(adji_boxes *boxes) {
+  for (uint32_t level = 0; level < boxes->levels; level++)
+    adji_free(&boxes->ctx->memory, boxes->level_bounds[level]);
+  *boxes = (adji_boxes){0};
+}
+
+void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions, uint32_t count, void *bounds) {
+  if (type == ADJ_F64)
+    some_double(view, positions, count, bounds);
+  else
+    some_float(view, positions, count, bounds);
+}
+
+/* ---- Split ------------------------------------------------------------------------------------------ */
+
+typedef struct split {
+  const adji_boxes *boxes;
+  const void *bounds;
+  double limit;
+  adji_range stretch;
+  adji_split *out;
+} split;
+
+static void append(adji_range *ranges, uint32_t *count, uint32_t begin, uint32_t end) {
+  if (*count && ranges[*count - 1].end == begin)
+    ranges[*count - 1].end = end;
+  else
+    ranges[(*count)++] = (adji_range){begin, end};
+}
+
+static bool block_apart(const split *s, const void *box) {
+  const adji_boxes *b = s->boxes;
+  return b->type == ADJ_F64 ? apart_double(b->metric, s->bounds, box, b->dim, s->limit)
+                            : apart_float(b->metric, s->bounds, box, b->dim, (float)s->limit);
+}
+
+static bool block_within(const split *s, const void *box) {
+  const adji_boxes *b = s->boxes;
+  return b->type == ADJ_F64 ? within_double(b->metric, s->bounds, box, b->dim, s->limit)
+                            : within_float(b->metric, s->bounds, box, b->dim, (float)s->limit);
+}
+
+static void split_block(const split *s, uint32_t level, uint64_t block) {
+  const adji_boxes *boxes = s->boxes;
+  uint64_t first = (block * ADJI_BLOCK) << level, last = ((block + 1) * ADJI_BLOCK) << level;
+  if (first < s->stretch.begin) first = s->stretch.begin;
+  if (last > s->stretch.end) last = s->stretch.end;
+  if (first >= last) return;
+  size_t bytes = 2 * (size_t)boxes->dim * adji_type_size(boxes->type);
+  const void *box = (const char *)boxes->level_bounds[level] + block * bytes;
+  if (block_apart(s, box)) return;
+  bool whole = block_within(s, box);
+  if (whole && !s->out->compare_all) {
+    append(s->out->inside, &s->out->inside_count, (uint32_t)first, (uint32_t)last);
+  } else if (whole || !level) {
+    append(s->out->near, &s->out->near_count, (uint32_t)first, (uint32_t)last);
+  } else {
+    split_block(s, level - 1, 2 * block);
+    if (2 * block + 1 < boxes->level_blocks[level - 1]) split_block(s, level - 1, 2 * block + 1);
+  }
+}
+
+void adji_boxes_split(const adji_boxes *boxes, const void *bounds, double limit, adji_range stretch, adji_split *out) {
+  if (stretch.begin >= stretch.end) return;
+  split s = {boxes, bounds, limit, stretch, out};
+  /* Begin at the level where one or two blocks cover the stretch. */
+  uint32_t level = 0;
+  uint64_t first = stretch.begin / ADJI_BLOCK, last = (stretch.end - 1) / ADJI_BLOCK;
+  for (; last - first > 1; first /= 2, last /= 2)
+    level++;
+  split_block(&s, level, first);
+  if (last != first) split_block(&s, level, last);
+}

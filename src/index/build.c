@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building an index: cell numbers, sort, cells, coordinates. Each step is one parallel pass.
+ *
+ * A point is sorted as one 64-bit item, its cell's number above its row number. When both do not fit
+ * into 64 bits, the points are sorted by the low part of the cell's number first and by the rest
+ * after: the sort is stable, so the result is the same.
+ */
+#include <string.h>
+
+#include "index/block_order.h"
+#include "index/grid.h"
+#include "index/radix_sort.h"
+
+typedef struct build {
+  adj_ctx *ctx;
+  const adji_grid *grid;
+  const adj_dataset *set;
+  adji_index *index;
+  const adji_order_options *options;
+  uint64_t *items, *spare;
+  uint32_t id_bits;
+  uint64_t slices;
+  uint64_t *slice_cells; /* per slice: cells that begin in it, then the number of the first */
+  /* The part of the cell number that is sorted by: (number >> key_shift) & key_mask. */
+  uint32_t key_shift;
+  uint64_t key_mask;
+  bool reorder; /* items hold row numbers in the order so far, not yet any */
+} build;
+
+/* ---- Cell numbers ------------------------------------------------------------------------------ */
+
+static uint64_t cell_number(const adji_grid *grid, const adj_dataset *set, uint64_t row) {
+  uint64_t key = 0;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    const adji_axis *axis = &grid->axes[a];
+    key += axis->stride * adji_axis_slab(axis, adji_dataset_at(set, row, axis->dim));
+  }
+  return key;
+}
+
+/* The common case, equal slabs on few axes, with the axes' constants in registers. The same
+ * operations as adji_axis_slab. */
+#define NUMBER_ROWS(T)                                                                                       \
+  static void number_rows_##T(const build *b, uint64_t begin, uint64_t end) {                                \
+    const adji_grid *grid = b->grid;                                                                         \
+    const adj_dataset *set = b->set;                                                                         \
+    uint32_t axes = grid->axis_count;                                                                        \
+    for (uint64_t i = begin; i < end; i++) {                                                                 \
+      const char *row = set->data + i * set->row_stride;                                                     \
+      uint64_t key = 0;                                                                                      \
+      for (uint32_t a = 0; a < axes; a++) {                                                                  \
+        const adji_axis *axis = &grid->axes[a];                                                              \
+        double q = ((double)*(const T *)(row + axis->dim * set->column_stride) - axis->low) * axis->inverse; \
+        double last = (double)(axis->slabs - 1);                                                             \
+        q = q > 0 ? q : 0;                                                                                   \
+        q = q < last ? q : last;                                                                             \
+        key += axis->stride * (uint64_t)(int64_t)q;                                                          \
+      }                                                                                                      \
+      b->items[i] = key << b->id_bits | i;                                                                   \
+    }                                                                                                        \
+  }
+NUMBER_ROWS(float)
+NUMBER_ROWS(double)
+
+static bool regular(const adji_grid *grid) {
+  for (uint32_t a = 0; a < grid->axis_count; a++)
+    if (grid->axes[a].breaks) return false;
+  return true;
+}
+
+static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end, id_mask = (UINT64_C(1) << b->id_bits) - 1;
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  if (!b->reorder && !b->key_shift && b->key_mask == UINT64_MAX && regular(b->grid)) {
+    if (b->set->type == ADJ_F64)
+      number_rows_double(b, begin, end);
+    else
+      number_rows_float(b, begin, end);
+    return ADJ_OK;
+  }
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t row = b->reorder ? b->items[i] & id_mask : i;
+    uint64_t key = cell_number(b->grid, b->set, row) >> b->key_shift & b->key_mask;
+    b->items[i] = key << b->id_bits | row;
+  }
+  return ADJ_OK;
+}
+
+static adj_status sort_points(build *b) {
+  uint32_t room = 64 - b->id_bits, bits = b->grid->key_bits;
+  adj_status status = ADJ_OK;
+  for (uint32_t done = 0; !status && (done < bits || !done); done += room) {
+    uint32_t now = bits - done < room ? bits - done : room;
+    b->key_shift = done;
+    b->key_mask = bits > room ? (UINT64_C(1) << now) - 1 : UINT64_MAX;
+    status = adji_loop(b->ctx, b->slices, number_slice, b);
+    if (!status) status = adji_radix_sort(b->ctx, &b->items, &b->spare, b->set->count, b->id_bits, now);
+    b->reorder = true;
+  }
+  return status;
+}
+
+/* ---- Cells ---------------------------------------------------------------------------------------- */
+
+static uint64_t key_at(const build *b, uint64_t i) {
+  if (b->grid->key_bits + b->id_bits <= 64) return b->items[i] >> b->id_bits;
+  return cell_number(b->grid, b->set, b->items[i] & ((UINT64_C(1) << b->id_bits) - 1));
+}
+
+static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  build *b = user;
+  uint64_t begin, end, many = 0;
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t key = key_at(b, i);
+    many += key != before;
+    before = key;
+  }
+  b->slice_cells[slice] = many;
+  return ADJ_OK;
+}
+
+/* Also turns the items into ids. */
+static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  build *b = user;
+  uint64_t begin, end, id_mask = (UINT64_C(1) << b->id_bits) - 1, cell = b->slice_cells[slice];
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  uint32_t *ids = (uint32_t *)b->index->view.ids;
+  uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t key = key_at(b, i);
+    if (key != before) {
+      b->index->cell_keys[cell] = key;
+      b->index->cell_starts[cell++] = (uint32_t)i;
+    }
+    before = key;
+    ids[i] = (uint32_t)(b->items[i] & id_mask);
+  }
+  return ADJ_OK;
+}
+
+static adj_status find_cells(build *b) {
+  adji_index *index = b->index;
+  uint64_t count = b->set->count, total = 0;
+  adj_status status = adji_loop(b->ctx, b->slices, count_cells, b);
+  if (status) return status;
+  for (uint64_t s = 0; s < b->slices; s++) {
+    uint64_t many = b->slice_cells[s];
+    b->slice_cells[s] = total;
+    total += many;
+  }
+  index->cell_count = total;
+  index->cell_keys = adji_alloc(&b->ctx->memory, total + 1, sizeof *index->cell_keys, "cells");
+  index->cell_starts = adji_alloc(&b->ctx->memory, total + 1, sizeof *index->cell_starts, "cells");
+  index->view.ids = adji_alloc(&b->ctx->memory, count + ADJI_PAD, sizeof *index->view.ids, "ids of the index");
+  if (!index->cell_keys || !index->cell_starts || !index->view.ids) return ADJ_E_MEMORY;
+  memset((uint32_t *)index->view.ids + count, 0, ADJI_PAD * sizeof *index->view.ids);
+  status = adji_loop(b->ctx, b->slices, write_cells, b);
+  index->cell_keys[total] = UINT64_MAX;
+  index->cell_starts[total] = (uint32_t)count;
+  return status;
+}
+
+/* ---- Coordinates ---------------------------------------------------------------------------------- */
+
+enum { GATHER_AHEAD = 24 };
+
+#define GATHER(T)                                                                              \
+  static void gather_##T(const build *b, uint64_t begin, uint64_t end) {                       \
+    const adj_dataset *set = b->set;                                                           \
+    const adji_view *view = &b->index->view;                                                   \
+    T *to = (T *)view->coords;                                                                 \
+    for (uint64_t i = begin; i < end; i++) {                                                   \
+      __builtin_prefetch(set->data + (uint64_t)view->ids[i + GATHER_AHEAD] * set->row_stride); \
+      const char *row = set->data + (uint64_t)view->ids[i] * set->row_stride;                  \
+      for (uint32_t j = 0; j < view->dim; j++)                                                 \
+        to[j * view->stride + i] = *(const T *)(row + j * set->column_stride);                 \
+    }                                                                                          \
+  }
+GATHER(float)
+GATHER(double)
+
+static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end;
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  if (b->set->type == ADJ_F64)
+    gather_double(b, begin, end);
+  else
+    gather_float(b, begin, end);
+  return ADJ_OK;
+}
+
+/* The arrays of the dimensions lie an odd number of cache lines apart, so that the same position of
+ * many dimensions does not fall into one set of the cache. */
+static adj_status gather_points(build *b) {
+  adji_view *view = &b->index->view;
+  size_t size = adji_type_size(b->set->type);
+  uint64_t line = 64 / size;
+  view->dim = b->set->dim;
+  view->count = (uint32_t)b->set->count;
+  view->stride = (((b->set->count + ADJI_PAD) / line + 1) | 1) * line;
+  char *coords = adji_alloc(&b->ctx->memory, adji_mul(view->stride, view->dim), size, "points of the index");
+  if (!coords) return ADJ_E_MEMORY;
+  view->coords = coords;
+  for (uint32_t j = 0; j < view->dim; j++) /* the slack is read by full vectors, and never counts */
+    memset(coords + (j * view->stride + view->count) * size, 0, (view->stride - view->count) * size);
+  return adji_loop(b->ctx, b->slices, gather_slice, b);
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------- */
+
+static uint64_t slices_for(const adj_ctx *ctx, uint64_t count) {
+  uint64_t slices = count / 8192 + 1;
+  return slices < 4 * (uint64_t)ctx->threads ? slices : 4 * (uint64_t)ctx->threads;
+}
+
+static void measure_cells(adji_index *index) {
+  for (uint64_t c = 0; c < index->cell_count; c++) {
+    uint32_t many = index->cell_starts[c + 1] - index->cell_starts[c];
+    if (many > index->largest_cell) index->largest_cell = many;
+  }
+}
+
+static adj_status build_steps(build *b) {
+  adj_ctx *ctx = b->ctx;
+  uint64_t count = b->set->count, begin = adji_now_ns();
+  b->items = adji_alloc(&ctx->memory, count, sizeof *b->items, "cell numbers");
+  b->spare = adji_alloc(&ctx->memory, count, sizeof *b->spare, "cell numbers");
+  b->slice_cells = adji_alloc(&ctx->memory, b->slices, sizeof *b->slice_cells, "cells");
+  if (!b->items || !b->spare || !b->slice_cells) return ADJ_E_MEMORY;
+  adj_status status = sort_points(b);
+  adji_trace(ctx, "sort", 0, begin, count);
+  adji_free(&ctx->memory, b->spare);
+  b->spare = NULL;
+  begin = adji_now_ns();
+  if (!status) status = find_cells(b);
+  adji_free(&ctx->memory, b->items);
+  b->items = NULL;
+  if (!status) measure_cells(b->index);
+  if (!status && b->options->boxes) status = adji_block_order(ctx, b->set, b->index);
+  if (!status) status = gather_points(b);
+  adji_trace(ctx, "gather", 0, begin, count);
+  return status;
+}
+
+adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
+                            const adji_order_options *options, adji_index *out) {
+  *out = (adji_index){.ctx = ctx, .set = set};
+  uint64_t count = set->count;
+  build b = {.ctx = ctx, .grid = grid, .set = set, .index = out, .slices = slices_for(ctx, count)};
+  b.options = options;
+  b.id_bits = count > 1 ? 64 - (uint32_t)__builtin_clzll(count - 1) : 1;
+  adj_status status = build_steps(&b);
+  adji_free(&ctx->memory, b.items);
+  adji_free(&ctx->memory, b.spare);
+  adji_free(&ctx->memory, b.slice_cells);
+  if (status) {
+    adji_index_clear(out);
+    return status;
+  }
+  return ADJ_OK;
+}
+
+void adji_index_clear(adji_index *index) {
+  if (!index->ctx) return;
+  adji_memory *memory = &index->ctx->memory;
+  adji_free(memory, (void *)index->view.coords);
+  adji_free(memory, (void *)index->view.ids);
+  adji_free(memory, index->cell_keys);
+  adji_free(memory, index->cell_starts);
+  *index = (adji_index){0};
+}

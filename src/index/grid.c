@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The shape of the grid: how wide slabs must be, where they begin, how cells are numbered.
+ */
+#include "index/grid.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Let u be half an ulp of 1 in T, a and b two coordinates of points that belong, t = fl(a - b).
+ *
+ * L1 and Linf: s >= |t| at every step, because sums and maxima of non-negative numbers round to no
+ * less than either operand; so |t| <= limit.
+ * L2: fl(t * t + s) >= fl(t * t) since rounding is monotone; so fl(t * t) <= limit, and t * t <=
+ * limit * (1 + 2u) + (the smallest positive T), the last term for squares that underflow.
+ *
+ * In both cases |a - b| <= |t| * (1 + 2u): the difference of two T never underflows. The factors
+ * below are wider than these by a few units, which covers the roundings of this function. */
+double adji_grid_width(adj_type type, adj_metric metric, double limit) {
+  double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53;
+  double tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
+  if (metric == ADJ_L2) limit = sqrt(limit * (1 + 4 * u) + 2 * tiny);
+  return limit * (1 + 8 * u) * (1 + 0x1p-50) + tiny;
+}
+
+/* Slabs of equal width. With q = (x - low) * inverse evaluated in double, the slab is floor(q).
+ * Both operations round monotonically, so slabs are in the order of coordinates. Each rounds with a
+ * relative error of at most 2^-53, so with q <= 2^31 the computed q is within 2^-20.9 of the true
+ * one. Two coordinates that differ by at most width have true q that differ by at most
+ * width * inverse <= reach * (1 - 2^-18) * (1 + 2^-52); computed q differ by less than reach, and so
+ * their floors differ by at most reach. Clamping to the first and last slab keeps that.
+ *
+ * Slabs that begin at breaks. Breaks are more than width apart. If slab(a) = i and slab(b) >= i + 2,
+ * then a < breaks[i + 1] and breaks[i + 2] <= b, so b - a > width. Hence neighbours are at most one
+ * slab apart. */
+uint64_t adji_axis_slab(const adji_axis *axis, double x) {
+  if (axis->breaks) {
+    uint64_t low = 0, high = axis->slabs; /* the slab is in [low, high) */
+    while (high - low > 1) {
+      uint64_t middle = low + (high - low) / 2;
+      if (axis->breaks[middle] <= x)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+  double q = (x - axis->low) * axis->inverse;
+  if (!(q > 0)) return 0;
+  return q < (double)axis->slabs ? (uint64_t)q : axis->slabs - 1;
+}
+
+static uint64_t place_breaks(double *breaks, uint64_t most, double width, const double *sample, uint64_t count) {
+  uint64_t made = 0, least = (count + most - 1) / most, begun = 0;
+  for (uint64_t i = 0; i < count && made < most; i++) {
+    /* The difference rounds by 2^-53 of itself; the factor keeps breaks truly more than width apart. */
+    if (made && (i - begun < least || !(sample[i] - breaks[made - 1] > width * (1 + 0x1p-50)))) continue;
+    breaks[made++] = sample[i];
+    begun = i;
+  }
+  return made;
+}
+
+adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, double high, double width,
+                          uint64_t max_slabs, const double *sample, uint64_t sample_count) {
+  *axis = *wanted;
+  axis->breaks = NULL;
+  axis->inverse = axis->reach * (1 - 0x1p-18) / width;
+  double needed = (high - axis->low) * axis->inverse;
+  if (needed < (double)max_slabs && needed < 0x1p31) {
+    axis->slabs = (uint64_t)needed + 1;
+    return ADJ_OK;
+  }
+  axis->reach = 1;
+  axis->breaks = adji_alloc(&ctx->memory, max_slabs, sizeof *axis->breaks, "slabs of the grid");
+  if (!axis->breaks) return ADJ_E_MEMORY;
+  axis->slabs = place_breaks(axis->breaks, max_slabs, width, sample, sample_count);
+  if (!axis->slabs) axis->breaks[axis->slabs++] = axis->low;
+  return ADJ_OK;
+}
+
+/* Each axis but the first gets `reach` numbers more than it has slabs. They stay empty, so that the
+ * neighbours of a cell at the end of a row are not the cells at the start of the next. */
+void adji_grid_finish(adji_grid *grid) {
+  uint64_t stride = 1;
+  for (uint32_t a = grid->axis_count; a--;) {
+    grid->axes[a].stride = stride;
+    stride *= grid->axes[a].slabs + (a ? grid->axes[a].reach : 0);
+  }
+  grid->key_bits = stride > 1 ? 64 - (uint32_t)__builtin_clzll(stride - 1) : 0;
+}
+
+void adji_grid_clear(adj_ctx *ctx, adji_grid *grid) {
+  for (uint32_t a = 0; a < grid->axis_count; a++)
+    adji_free(&ctx->memory, grid->axes[a].breaks);
+  memset(grid, 0, sizeof *grid);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A parallel, stable radix sort, least significant digit first. Each pass: every slice counts its
+ * digits, the counts of all slices become starting places, every slice moves its items. Only the
+ * bits that matter are looked at, in as few and as equal digits as will do.
+ */
+#include "index/radix_sort.h"
+
+#include <string.h>
+
+enum { MAX_DIGIT = 11, MIN_SLICE = 16384 };
+
+typedef struct pass {
+  const uint64_t *from;
+  uint64_t *to;
+  uint64_t count;
+  uint32_t shift, buckets;
+  uint64_t slices;
+  uint32_t *places; /* per slice: one per bucket; counts first, then where the next item goes */
+} pass;
+
+static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  pass *p = user;
+  uint64_t begin, end;
+  adji_slice(p->count, p->slices, slice, &begin, &end);
+  uint32_t *count = p->places + slice * p->buckets;
+  memset(count, 0, p->buckets * sizeof *count);
+  for (uint64_t i = begin; i < end; i++)
+    count[p->from[i] >> p->shift & (p->buckets - 1)]++;
+  return ADJ_OK;
+}
+
+static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  pass *p = user;
+  uint64_t begin, end;
+  adji_slice(p->count, p->slices, slice, &begin, &end);
+  uint32_t *place = p->places + slice * p->buckets;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t item = p->from[i];
+    p->to[place[item >> p->shift & (p->buckets - 1)]++] = item;
+  }
+  return ADJ_OK;
+}
+
+/* Counts become places; true when all items share one digit, so that the pass can be left out. */
+static bool place_buckets(pass *p) {
+  uint64_t place = 0;
+  for (uint32_t b = 0; b < p->buckets; b++) {
+    uint64_t before = place;
+    for (uint64_t s = 0; s < p->slices; s++) {
+      uint32_t many = p->places[s * p->buckets + b];
+      p->places[s * p->buckets + b] = (uint32_t)place;
+      place += many;
+    }
+    if (place - before == p->count) return true;
+  }
+  return false;
+}
+
+adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
+                           uint32_t bits) {
+  if (count < 2 || !bits) return ADJ_OK;
+  uint32_t passes = (bits + MAX_DIGIT - 1) / MAX_DIGIT;
+  uint32_t digit = (bits + passes - 1) / passes;
+  uint64_t slices = count / MIN_SLICE + 1 < ctx->threads ? count / MIN_SLICE + 1 : ctx->threads;
+  pass p = {.count = count, .buckets = 1u << digit, .slices = slices, .shift = low_bit};
+  p.places = adji_alloc(&ctx->memory, slices * p.buckets, sizeof *p.places, "radix sort");
+  if (!p.places) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < passes && !status; i++, p.shift += digit) {
+    p.from = *items;
+    p.to = *spare;
+    status = adji_loop(ctx, slices, count_slice, &p);
+    if (status || place_buckets(&p)) continue;
+    status = adji_loop(ctx, slices, move_slice, &p);
+    uint64_t *exchange = *items;
+    *items = *spare;
+    *spare = exchange;
+  }
+  adji_free(&ctx->memory, p.places);
+  return status;
+}

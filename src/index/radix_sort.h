@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A parallel, stable radix sort of 64-bit items by some of their bits.
+ */
+#ifndef ADJI_RADIX_SORT_H
+#define ADJI_RADIX_SORT_H
+
+#include "core/context.h"
+
+/* Sorts count items ascending by bits [low_bit, low_bit + bits); equal ones keep their order. The
+ * sorted items are in *items on return: the two arrays may have been exchanged.
+ * Time: one pass over the items for every 11 bits. Memory: a few KiB a thread beyond *spare. */
+adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
+                           uint32_t bits);
+
+#endif

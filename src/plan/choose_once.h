@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whether adj_collect counts first and fills in place, or evaluates each candidate once.
+ */
+#ifndef ADJI_CHOOSE_ONCE_H
+#define ADJI_CHOOSE_ONCE_H
+
+#include "plan/plan.h"
+
+/* Sets plan->choice.once and plan->estimated_seconds, from the estimates. */
+void adji_choose_once(adj_plan *plan);
+
+#endif

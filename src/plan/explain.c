@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The plan in words: what, why, what is expected and, after a run, what happened.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+/* Text that is counted even where it no longer fits. */
+typedef struct text {
+  char *buffer;
+  size_t capacity, length;
+} text;
+
+static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
+  char line[512];
+  va_list arguments;
+  va_start(arguments, format);
+  int many = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  size_t length = many < 0 ? 0 : (size_t)many < sizeof line ? (size_t)many : sizeof line - 1;
+  if (t->length < t->capacity) {
+    size_t room = t->capacity - t->length - 1, take = length < room ? length : room;
+    memcpy(t->buffer + t->length, line, take);
+    t->buffer[t->length + take] = 0;
+  }
+  t->length += length;
+}
+
+static void say_what(text *t, const adj_plan *plan) {
+  static const char *const metrics[] = {"", "L2", "L1", "Linf"};
+  const char *type = plan->left->type == ADJ_F64 ? "f64" : "f32";
+  say(t, "range join, radius %g, %s, %s, %u dimensions\n", plan->spec.radius, metrics[plan->spec.metric], type,
+      plan->left->dim);
+  if (plan->self_join)
+    say(t, "  %llu points with themselves\n", (unsigned long long)plan->left->count);
+  else
+    say(t, "  %llu points with %llu points\n", (unsigned long long)plan->left->count,
+        (unsigned long long)plan->right->count);
+}
+
+static void say_how(text *t, const adj_plan *plan) {
+  say(t, "backend %s, algorithm %s, %u threads, %s\n", plan->choice.backend, plan->choice.algorithm, plan->ctx->threads,
+      plan->ctx->isa);
+  say(t, "  because: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
+  for (uint32_t a = 0; a < plan->grid.axis_count; a++) {
+    const adji_axis *axis = &plan->grid.axes[a];
+    say(t, "  axis %u: dimension %u, %llu slabs%s, %u to either side are neighbours\n", a + 1, axis->dim + 1,
+        (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach);
+  }
+  if (plan->right_index.ctx)
+    say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
+        plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
+  say(t, "  collecting: %s\n",
+      plan->choice.once ? "each candidate evaluated once, then dealt out to its rows"
+                        : "counted first, then filled in place");
+}
+
+static void say_expected(text *t, const adj_plan *plan) {
+  if (!plan->sampled) return;
+  char bytes[32];
+  double entries = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
+  say(t, "expected from %llu sampled queries: %.4g pairs (%.1f a point), %.4g candidates\n",
+      (unsigned long long)plan->sampled, plan->estimated_pairs,
+      plan->left->count ? plan->estimated_pairs / (double)plan->left->count : 0, plan->estimated_candidates);
+  say(t, "  result in memory: %s, join: about %.2g s\n",
+      adji_bytes_text(entries + 8 * ((double)plan->left->count + 1), bytes), plan->estimated_seconds);
+}
+
+static void say_happened(text *t, const adj_plan *plan) {
+  if (!plan->ran) return;
+  const adj_stats *s = &plan->last;
+  char bytes[32];
+  say(t, "happened: %llu pairs, %llu candidates, %llu batches\n", (unsigned long long)s->pairs,
+      (unsigned long long)s->candidates, (unsigned long long)s->batches);
+  if (plan->sampled && s->pairs)
+    say(t, "  the estimate was off by %+.1f %%\n", 100 * (plan->estimated_pairs / (double)s->pairs - 1));
+  say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak %s, imbalance %.1f %%\n", s->plan_s, s->index_s, s->join_s,
+      adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
+}
+
+adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed) {
+  if (!plan || (!buffer && capacity)) return adji_fail(ADJ_E_ARGUMENT, "plan and buffer: neither may be NULL");
+  text t = {buffer, capacity, 0};
+  if (capacity) buffer[0] = 0;
+  say_what(&t, plan);
+  say_how(&t, plan);
+  say_expected(&t, plan);
+  say_happened(&t, plan);
+  if (needed) *needed = t.length + 1;
+  return ADJ_OK;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The plan: a join with everything decided and its index built.
+ */
+#ifndef ADJI_PLAN_H
+#define ADJI_PLAN_H
+
+#include "index/boxes.h"
+#include "index/grid.h"
+#include "plan/tuning.h"
+#include "queue/join.h"
+
+/* What was decided, with the reason in words, and what is expected. */
+typedef struct adji_choice {
+  const char *backend;   /* "cpu", "reference"     */
+  const char *algorithm; /* "grid", "ego", "brute" */
+  char reason[256];
+  bool once; /* collect evaluates each pair once */
+} adji_choice;
+
+struct adj_plan {
+  adj_ctx *ctx;
+  const adj_dataset *left, *right; /* the same for a self-join */
+  bool self_join;
+  adj_join_spec spec; /* algorithm and tuning are not kept */
+  adji_tuning tuning;
+  adji_join join;
+  adji_choice choice;
+  adji_grid grid;
+  adji_index left_index, right_index; /* left_index is unused in a self-join */
+  adji_boxes boxes;                   /* of the right index; empty when not wanted */
+  adji_engine engine;
+  double estimated_pairs, estimated_candidates, estimated_seconds;
+  uint64_t sampled;
+  double plan_s, index_s;
+  bool ran;
+  adj_stats last; /* of the last run, for explain */
+};
+
+/* Bytes of one entry of the result. */
+static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
+  return 4 + (plan->join.style.distances ? adji_type_size(plan->left->type) : 0);
+}
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running a plan: count, collect, stream. Counting comes first, so that every row's place is known
+ * before a pair is written: a result is filled in place, in one window or in several.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+#include "result/result.h"
+
+void adj_stats_init(adj_stats *stats, size_t struct_size) {
+  adj_stats defaults = {0};
+  adji_init_struct(stats, struct_size, &defaults, sizeof defaults);
+}
+
+void adj_sink_init(adj_sink *sink, size_t struct_size) {
+  adj_sink defaults = {0};
+  adji_init_struct(sink, struct_size, &defaults, sizeof defaults);
+}
+
+static double seconds_since(uint64_t begin_ns) {
+  return (double)(adji_now_ns() - begin_ns) * 1e-9;
+}
+
+/* ---- Figures ----------------------------------------------------------------------------------------- */
+
+static adj_status finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
+                             adj_stats *stats) {
+  adj_stats mine = {.struct_size = sizeof mine};
+  mine.threads = plan->ctx->threads;
+  mine.backend = plan->choice.backend;
+  mine.algorithm = plan->choice.algorithm;
+  mine.isa = plan->ctx->isa;
+  mine.plan_s = plan->plan_s;
+  mine.index_s = plan->index_s;
+  mine.write_s = sink_s;
+  mine.join_s = seconds_since(begin_ns) - sink_s;
+  mine.pairs = pairs;
+  mine.candidates = run->tally.candidates;
+  mine.batches = run->batches;
+  mine.peak_bytes = atomic_load(&plan->ctx->memory.peak);
+  mine.cells = plan->right_index.cell_count;
+  double mean = run->busy_sum / plan->ctx->threads;
+  mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
+  mine.estimated_pairs = plan->estimated_pairs;
+  mine.estimated_candidates = plan->estimated_candidates;
+  plan->last = mine;
+  plan->ran = true;
+  return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
+}
+
+/* ---- Count ---------------------------------------------------------------------------------------------- */
+
+adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
+                     adj_stats *stats) {
+  if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: must not be NULL");
+  adji_run run;
+  uint64_t begin = adji_now_ns(), pairs = 0, left = plan->left->count;
+  uint32_t *mine = NULL;
+  adj_status status = adji_run_init(&run, plan->ctx, control);
+  if (status) return status;
+  if (degrees) {
+    /* The caller's array stays untouched on failure. */
+    mine = adji_alloc(&plan->ctx->memory, left, sizeof *mine, "neighbour counts");
+    if (!mine) status = ADJ_E_MEMORY;
+  }
+  if (!status) status = plan->engine.count(plan->engine.state, &run, mine, &pairs);
+  if (!status) status = finish_run(plan, &run, begin, 0, pairs, stats);
+  if (!status && degrees && left) memcpy(degrees, mine, left * sizeof *mine);
+  if (!status && total) *total = pairs;
+  adji_free(&plan->ctx->memory, mine);
+  adji_run_clear(&run);
+  return status;
+}
+
+/* ---- Offsets ---------------------------------------------------------------------------------------------- */
+
+/* Degrees, and the offsets they add up to, as far as they are needed by a run that fills rows. */
+typedef struct rows_ahead {
+  uint32_t *degrees;
+  uint64_t *offsets; /* left count + 1 */
+  uint64_t pairs;
+} rows_ahead;
+
+static void rows_clear(adj_plan *plan, rows_ahead *rows) {
+  adji_free(&plan->ctx->memory, rows->degrees);
+  adji_free(&plan->ctx->memory, rows->offsets);
+}
+
+static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows) {
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t count = plan->left->count;
+  rows->degrees = adji_alloc(memory, count, sizeof *rows->degrees, "neighbour counts");
+  if (!rows->degrees) return ADJ_E_MEMORY;
+  run->progress_to = 0.4;
+  adj_status status = plan->engine.count(plan->engine.state, run, rows->degrees, &rows->pairs);
+  if (status) return status;
+  rows->offsets = adji_alloc(memory, count + 1, sizeof *rows->offsets, "row offsets");
+  if (!rows->offsets) return ADJ_E_MEMORY;
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    rows->offsets[i] = offset;
+    offset += rows->degrees[i];
+  }
+  rows->offsets[count] = offset;
+  if (offset != rows->pairs) return adji_fail(ADJ_E_INTERNAL, "the counts of the rows do not add up");
+  run->progress_from = 0.4;
+  run->progress_to = 1;
+  return ADJ_OK;
+}
+
+/* ---- Collect ------------------------------------------------------------------------------------------------ */
+
+/* Says how large the result would be when it cannot be held. */
+static adj_status check_fits(adj_plan *plan, double pairs, bool exact) {
+  double bytes = pairs * (double)adji_plan_entry_bytes(plan);
+  const adji_memory *memory = &plan->ctx->memory;
+  if (bytes < 0x1p62 && adji_fits(memory, (uint64_t)bytes)) return ADJ_OK;
+  char need[32], limit[32];
+  return adji_fail(ADJ_E_MEMORY,
+                   "the result has %s%.0f pairs and would need %s; the memory limit is %s: stream it, write it to a "
+                   "file, or count only",
+                   exact ? "" : "about ", pairs, adji_bytes_text(bytes, need),
+                   adji_bytes_text((double)memory->limit, limit));
+}
+
+static adj_status fill_result(adj_plan *plan, adji_run *run, rows_ahead *rows, adj_result *result) {
+  adji_memory *memory = &plan->ctx->memory;
+  adj_status status = check_fits(plan, (double)rows->pairs, true);
+  if (status) return status;
+  result->ids = adji_alloc(memory, rows->pairs, sizeof *result->ids, "result");
+  if (!result->ids) return ADJ_E_MEMORY;
+  if (plan->join.style.distances) {
+    result->distances = adji_alloc(memory, rows->pairs, adji_type_size(plan->left->type), "result");
+    if (!result->distances) return ADJ_E_MEMORY;
+  }
+  adji_window window = {0, plan->left->count, rows->offsets, result->ids, result->distances};
+  return plan->engine.fill(plan->engine.state, run, &window);
+}
+
+/* The estimate refuses what is far too large before any work is done; close cases are counted. */
+static adj_status refuse_early(adj_plan *plan) {
+  return plan->estimated_pairs > 0 ? check_fits(plan, plan->estimated_pairs / 2, false) : ADJ_OK;
+}
+
+adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
+  if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  adji_run run;
+  uint64_t begin = adji_now_ns();
+  rows_ahead rows = {0};
+  adj_status status = adji_run_init(&run, plan->ctx, control);
+  if (status) return status;
+  adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
+  if (!result) status = ADJ_E_MEMORY;
+  if (!status) status = refuse_early(plan);
+  if (!status && plan->choice.once && plan->engine.collect) {
+    status = plan->engine.collect(plan->engine.state, &run, result);
+    rows.pairs = result->pairs;
+  } else if (!status) {
+    status = count_rows(plan, &run, &rows);
+    adji_free(&plan->ctx->memory, rows.degrees);
+    rows.degrees = NULL;
+    if (!status) status = fill_result(plan, &run, &rows, result);
+    result->offsets = rows.offsets;
+    result->pairs = rows.pairs;
+  }
+  if (!status) status = finish_run(plan, &run, begin, 0, rows.pairs, stats);
+  if (status)
+    adj_result_destroy(result);
+  else
+    *out = result;
+  adji_run_clear(&run);
+  return status;
+}
+
+/* ---- Stream --------------------------------------------------------------------------------------------------- */
+
+typedef struct stream {
+  adj_plan *plan;
+  adji_run *run;
+  const adj_sink *sink;
+  rows_ahead rows;
+  uint64_t room; /* entries of the buffer */
+  uint32_t *ids;
+  void *distances;
+  uint64_t *relative; /* offsets of the rows of a window, from 0 */
+  uint64_t relative_room;
+  double sink_s;
+} stream;
+
+static const uint64_t DEFAULT_BUFFER = (uint64_t)256 << 20;
+
+/* The buffer: what the tuning says, or a fair share of what the limit leaves; at least the longest
+ * row. */
+static adj_status make_buffer(stream *s) {
+  adji_memory *memory = &s->plan->ctx->memory;
+  uint64_t entry = adji_plan_entry_bytes(s->plan), count = s->plan->left->count, longest = 1;
+  for (uint64_t i = 0; i < count; i++)
+    if (s->rows.degrees[i] > longest) longest = s->rows.degrees[i];
+  uint64_t left = memory->limit - atomic_load(&memory->used);
+  uint64_t bytes = s->plan->tuning.buffer ? s->plan->tuning.buffer : DEFAULT_BUFFER;
+  if (!s->plan->tuning.buffer && bytes > left / 2) bytes = left / 2;
+  s->room = bytes / entry > longest ? bytes / entry : longest;
+  if (s->room > s->rows.pairs) s->room = s->rows.pairs;
+  s->ids = adji_alloc(memory, s->room, sizeof *s->ids, "stream buffer");
+  if (!s->ids) return ADJ_E_MEMORY;
+  if (entry > 4) {
+    s->distances = adji_alloc(memory, s->room, entry - 4, "stream buffer");
+    if (!s->distances) return ADJ_E_MEMORY;
+  }
+  return ADJ_OK;
+}
+
+static uint64_t window_end(const stream *s, uint64_t first) {
+  uint64_t end = first, count = s->plan->left->count;
+  while (end < count && s->rows.offsets[end + 1] - s->rows.offsets[first] <= s->room)
+    end++;
+  return end;
+}
+
+static adj_status deliver(stream *s, const adji_window *window) {
+  uint64_t rows = window->end_row - window->first_row;
+  if (rows + 1 > s->relative_room) {
+    s->relative_room = rows + 1;
+    if (!adji_grow(&s->plan->ctx->memory, (void **)&s->relative, s->relative_room, sizeof *s->relative, 0,
+                   "stream buffer"))
+      return ADJ_E_MEMORY;
+  }
+  for (uint64_t i = 0; i <= rows; i++)
+    s->relative[i] = window->offsets[window->first_row + i] - window->offsets[window->first_row];
+  adj_rows block = {window->first_row, rows, s->relative, window->ids, window->distances};
+  uint64_t begin = adji_now_ns();
+  adj_status status = s->sink->write(s->sink->user, &block);
+  s->sink_s += seconds_since(begin);
+  adji_trace(s->plan->ctx, "write", 0, begin, rows);
+  return status;
+}
+
+static adj_status stream_rows(stream *s) {
+  uint64_t count = s->plan->left->count;
+  adj_status status = make_buffer(s);
+  for (uint64_t first = 0; first < count && !status;) {
+    uint64_t end = window_end(s, first);
+    adji_window window = {first, end, s->rows.offsets, s->ids, s->distances};
+    double pairs = (double)s->rows.pairs + 1;
+    s->run->progress_from = 0.4 + 0.6 * (double)s->rows.offsets[first] / pairs;
+    s->run->progress_to = 0.4 + 0.6 * (double)s->rows.offsets[end] / pairs;
+    if (s->rows.offsets[end] > s->rows.offsets[first])
+      status = s->plan->engine.fill(s->plan->engine.state, s->run, &window);
+    if (!status) status = deliver(s, &window);
+    if (!status) status = adji_check_cancel(s->plan->ctx);
+    first = end;
+  }
+  return status;
+}
+
+static adj_status stream_to_sink(stream *s) {
+  adj_status status = count_rows(s->plan, s->run, &s->rows);
+  if (status) return status;
+  uint64_t begin = adji_now_ns();
+  if (s->sink->begin) status = s->sink->begin(s->sink->user, s->plan->left->count, s->rows.pairs, s->rows.degrees);
+  s->sink_s += seconds_since(begin);
+  if (!status) status = stream_rows(s);
+  begin = adji_now_ns();
+  if (s->sink->end) s->sink->end(s->sink->user, status);
+  s->sink_s += seconds_since(begin);
+  return status;
+}
+
+adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
+  if (!plan || !sink) return adji_fail(ADJ_E_ARGUMENT, "plan and sink: neither may be NULL");
+  adj_sink mine;
+  adj_sink_init(&mine, sizeof mine);
+  adji_run run;
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_take_struct(&mine, sizeof mine, sink, "adj_sink");
+  if (!status && !mine.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
+  if (!status) status = adji_run_init(&run, plan->ctx, control);
+  if (status) return status;
+  stream s = {.plan = plan, .run = &run, .sink = &mine};
+  status = stream_to_sink(&s);
+  if (!status) status = finish_run(plan, &run, begin, s.sink_s, s.rows.pairs, stats);
+  adji_free(&plan->ctx->memory, s.ids);
+  adji_free(&plan->ctx->memory, s.distances);
+  adji_free(&plan->ctx->memory, s.relative);
+  rows_clear(plan, &s.rows);
+  adji_run_clear(&run);
+  return status;
+}

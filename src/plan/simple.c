@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The simple calls: a context, a dataset and a plan for one join.
+ */
+#include "result/result.h"
+
+static adj_status join_once(adj_ctx *ctx, const adj_points *points, const adj_join_spec *spec, adj_result **out) {
+  adj_dataset *set = NULL;
+  adj_plan *plan = NULL;
+  adj_status status = adj_dataset_create(ctx, points, &set);
+  if (!status) status = adj_plan_create(ctx, spec, set, NULL, &plan);
+  if (!status) status = adj_collect(plan, out, NULL, NULL);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  return status;
+}
+
+static adj_status join_points(adj_type type, const void *data, uint64_t count, uint32_t dim, const adj_join_spec *spec,
+                              adj_result **out) {
+  if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = type;
+  points.data = data;
+  points.count = count;
+  points.dim = dim;
+  points.ownership = ADJ_BORROW;
+  adj_ctx *ctx;
+  adj_status status = adj_ctx_create(NULL, &ctx);
+  if (status) return status;
+  adj_result *result;
+  status = join_once(ctx, &points, spec, &result);
+  if (status) {
+    adj_ctx_destroy(ctx);
+    return status;
+  }
+  result->own_ctx = ctx;
+  *out = result;
+  return ADJ_OK;
+}
+
+adj_status adj_range_join(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius,
+                          adj_result **out) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = radius;
+  return join_points(type, points, count, dim, &spec, out);
+}
+
+adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k, adj_result **out) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN;
+  spec.k = k;
+  return join_points(type, points, count, dim, &spec, out);
+}

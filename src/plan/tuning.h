@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Settings that override the planner: "indexed=4,batch=256".
+ */
+#ifndef ADJI_TUNING_H
+#define ADJI_TUNING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switch;
+
+/* 0 means: the planner decides. docs/tuning.md says what each is for. */
+typedef struct adji_tuning {
+  uint64_t indexed; /* axes of the grid                                              */
+  double cell;      /* width of a cell in radii, >= 1                                */
+  uint64_t fine;    /* slabs a radius on the last axis                               */
+  uint64_t batch;   /* queries a batch                                               */
+  uint64_t buffer;  /* bytes of the buffer of a stream                               */
+  uint64_t once;    /* adji_switch: each pair evaluated once (self-join, adj_collect) */
+  uint64_t boxes;   /* adji_switch: bounding boxes of blocks of points               */
+  uint64_t sample;  /* queries that the estimate looks at                            */
+} adji_tuning;
+
+adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The work queue: batches of queries, sorted from most to least estimated work, taken from either
+ * end. Ties stay in grid order, so that neighbours stay together.
+ */
+#ifndef ADJI_QUEUE_H
+#define ADJI_QUEUE_H
+
+#include <pthread.h>
+
+#include "core/context.h"
+
+typedef struct adji_batch {
+  uint32_t begin, end; /* positions of queries in the left index */
+  double work;         /* estimated, in candidates               */
+} adji_batch;
+
+typedef struct adji_queue {
+  adj_ctx *ctx;
+  adji_batch *batches;
+  uint64_t count, room;
+  pthread_mutex_t lock;
+  uint64_t head, tail; /* batches [head, tail) are left */
+} adji_queue;
+
+adj_status adji_queue_init(adji_queue *queue, adj_ctx *ctx, uint64_t room);
+void adji_queue_clear(adji_queue *queue);
+
+/* Before sorting. */
+adj_status adji_queue_add(adji_queue *queue, adji_batch batch);
+void adji_queue_sort(adji_queue *queue);
+
+/* Starts over with all batches. */
+void adji_queue_rewind(adji_queue *queue);
+
+/* The next batch from the heavy or from the light end; false when none is left. Any thread. */
+bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out);
+bool adji_queue_take_light(adji_queue *queue, adji_batch *out);
+
+#endif

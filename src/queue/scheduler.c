@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scheduler: every lane takes batches from the heavy end until none is left, and adds up what it
+ * did. Heavy batches go first so that the lanes finish together.
+ */
+#include "queue/scheduler.h"
+
+void adj_run_control_init(adj_run_control *control, size_t struct_size) {
+  adj_run_control defaults = {.interval_ms = 100};
+  adji_init_struct(control, struct_size, &defaults, sizeof defaults);
+}
+
+adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control) {
+  *run = (adji_run){.ctx = ctx, .progress_to = 1};
+  adj_run_control_init(&run->control, sizeof run->control);
+  if (control) {
+    adj_status status = adji_take_struct(&run->control, sizeof run->control, control, "adj_run_control");
+    if (status) return status;
+  }
+  pthread_mutex_init(&run->report_lock, NULL);
+  adji_memory_reset_peak(&ctx->memory);
+  return adji_check_cancel(ctx);
+}
+
+void adji_run_clear(adji_run *run) {
+  pthread_mutex_destroy(&run->report_lock);
+}
+
+adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {
+  if (!run->control.progress) return ADJ_OK;
+  if (pthread_mutex_trylock(&run->report_lock)) return ADJ_OK; /* someone else is telling */
+  uint64_t now = adji_now_ns();
+  int stop = 0;
+  if (always || now - run->last_report_ns >= run->control.interval_ms * UINT64_C(1000000)) {
+    run->last_report_ns = now;
+    adj_progress where = {.phase = phase,
+                          .fraction = run->progress_from + (run->progress_to - run->progress_from) * fraction,
+                          .pairs = pairs};
+    stop = run->control.progress(run->control.user, &where);
+  }
+  pthread_mutex_unlock(&run->report_lock);
+  return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;
+}
+
+typedef struct drain {
+  adji_run *run;
+  adji_queue *queue;
+  const adji_pass *pass;
+  double total_work;
+  pthread_mutex_t lock; /* guards what follows */
+  double work_done;
+  adji_tally tally;
+  uint64_t batches;
+  double busy_max, busy_sum;
+} drain;
+
+/* After each batch: add up, look at the limit, tell how far we are. */
+static adj_status settle(drain *d, const adji_batch *batch, const adji_tally *tally) {
+  pthread_mutex_lock(&d->lock);
+  d->work_done += batch->work;
+  d->batches++;
+  d->tally.pairs += tally->pairs;
+  d->tally.candidates += tally->candidates;
+  double fraction = d->total_work > 0 ? d->work_done / d->total_work : 1;
+  uint64_t pairs = d->tally.pairs;
+  pthread_mutex_unlock(&d->lock);
+  uint64_t most = d->run->control.max_pairs;
+  if (most && pairs > most)
+    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed",
+                     (unsigned long long)most);
+  return adji_run_report(d->run, d->pass->name, fraction, pairs, false);
+}
+
+static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
+  (void)task;
+  drain *d = user;
+  adji_batch batch;
+  adj_status status = ADJ_OK;
+  uint64_t begin = adji_now_ns();
+  while (!status && adji_queue_take_heavy(d->queue, &batch)) {
+    status = adji_check_cancel(d->run->ctx);
+    if (status) break;
+    adji_tally tally = {0};
+    uint64_t batch_begin = d->run->ctx->trace ? adji_now_ns() : 0;
+    status = d->pass->process(d->pass->user, &batch, lane, &tally);
+    adji_trace(d->run->ctx, d->pass->name, lane, batch_begin, batch.end - batch.begin);
+    if (!status) status = settle(d, &batch, &tally);
+  }
+  double busy = (double)(adji_now_ns() - begin) * 1e-9;
+  pthread_mutex_lock(&d->lock);
+  d->busy_sum += busy;
+  if (busy > d->busy_max) d->busy_max = busy;
+  pthread_mutex_unlock(&d->lock);
+  return status;
+}
+
+adj_status adji_run_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, adji_tally *tally) {
+  drain d = {.run = run, .queue = queue, .pass = pass};
+  adji_queue_rewind(queue);
+  for (uint64_t i = 0; i < queue->count; i++)
+    d.total_work += queue->batches[i].work;
+  pthread_mutex_init(&d.lock, NULL);
+  adj_status status = adji_loop(run->ctx, run->ctx->threads, drain_queue, &d);
+  pthread_mutex_destroy(&d.lock);
+  run->tally.pairs += d.tally.pairs;
+  run->tally.candidates += d.tally.candidates;
+  run->batches += d.batches;
+  run->busy_max += d.busy_max;
+  run->busy_sum += d.busy_sum;
+  run->lanes_counted = run->ctx->threads;
+  if (!status) status = adji_run_report(run, pass->name, 1, d.tally.pairs, false);
+  if (tally) *tally = d.tally;
+  return status;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A finished join held in memory: created, read and destroyed here.
+ */
+#include "result/result.h"
+
+#include <stdlib.h>
+
+adj_result *adji_result_create(adj_ctx *ctx, uint64_t rows, adj_type type) {
+  adj_result *result = calloc(1, sizeof *result);
+  if (!result) {
+    adji_fail(ADJ_E_MEMORY, "no memory for a result");
+    return NULL;
+  }
+  result->ctx = ctx;
+  result->rows = rows;
+  result->type = type;
+  return result;
+}
+
+uint64_t adj_result_rows(const adj_result *result) {
+  return result->rows;
+}
+uint64_t adj_result_pairs(const adj_result *result) {
+  return result->pairs;
+}
+const uint64_t *adj_result_offsets(const adj_result *result) {
+  return result->offsets;
+}
+const uint32_t *adj_result_ids(const adj_result *result) {
+  return result->ids;
+}
+const void *adj_result_distances(const adj_result *result) {
+  return result->distances;
+}
+adj_type adj_result_type(const adj_result *result) {
+  return result->type;
+}
+
+void adj_result_destroy(adj_result *result) {
+  if (!result) return;
+  adji_memory *memory = &result->ctx->memory;
+  adji_free(memory, result->offsets);
+  adji_free(memory, result->ids);
+  adji_free(memory, result->distances);
+  adj_ctx_destroy(result->own_ctx);
+  free(result);
+}

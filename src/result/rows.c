@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows: filtered, ordered and put into place.
+ */
+#include "result/rows.h"
+
+#include <string.h>
+
+/* An id and a sum to be sorted together. Sums are never negative, so their bits order like them. */
+typedef struct entry {
+  uint64_t major, minor;
+} entry;
+
+adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const adji_row_style *style,
+                                 uint64_t capacity) {
+  room->memory = memory;
+  if (capacity <= room->capacity) return ADJ_OK;
+  bool sums = adji_row_needs_sums(style);
+  uint64_t entries = capacity + ADJI_PAD;
+  for (int k = 0; k < ADJI_LIST_MAX; k++) {
+    if (!adji_grow(memory, (void **)&room->ids[k], entries, sizeof(uint32_t), 0, "row buffer")) return ADJ_E_MEMORY;
+    if (sums && !adji_grow(memory, &room->sums[k], entries, style->type == ADJ_F64 ? 8 : 4, 0, "row buffer"))
+      return ADJ_E_MEMORY;
+  }
+  if (sums && !adji_grow(memory, &room->entries, entries, sizeof(entry), 0, "row buffer")) return ADJ_E_MEMORY;
+  room->capacity = capacity;
+  return ADJ_OK;
+}
+
+void adji_row_room_clear(adji_row_room *room) {
+  if (!room->memory) return;
+  for (int k = 0; k < ADJI_LIST_MAX; k++) {
+    adji_free(room->memory, room->ids[k]);
+    adji_free(room->memory, room->sums[k]);
+  }
+  adji_free(room->memory, room->entries);
+  *room = (adji_row_room){0};
+}
+
+/* ---- Sorting ids together with sums -------------------------------------------------------------- */
+
+static inline bool before(const entry *a, const entry *b) {
+  return a->major < b->major || (a->major == b->major && a->minor < b->minor);
+}
+
+static void sift_down(entry *entries, uint64_t root, uint64_t count) {
+  entry moving = entries[root];
+  for (;;) {
+    uint64_t child = 2 * root + 1;
+    if (child >= count) break;
+    if (child + 1 < count && before(&entries[child], &entries[child + 1])) child++;
+    if (!before(&moving, &entries[child])) break;
+    entries[root] = entries[child];
+    root = child;
+  }
+  entries[root] = moving;
+}
+
+static void heap_sort(entry *entries, uint64_t count) {
+  for (uint64_t i = count / 2; i--;)
+    sift_down(entries, i, count);
+  for (uint64_t i = count; i-- > 1;) {
+    entry top = entries[0];
+    entries[0] = entries[i];
+    entries[i] = top;
+    sift_down(entries, 0, i);
+  }
+}
+
+/* Quicksort on the middle of three, insertion for short pieces, a heap when the pivots are bad. */
+static void sort_entries(entry *entries, uint64_t count, int depth) {
+  while (count > 24) {
+    if (depth-- == 0) {
+      heap_sort(entries, count);
+      return;
+    }
+    entry a = entries[0], b = entries[count / 2], c = entries[count - 1];
+    entry pivot = before(&a, &b) ? (before(&b, &c)   ? b
+                                    : before(&a, &c) ? c
+                                                     : a)
+                                 : (before(&a, &c)   ? a
+                                    : before(&b, &c) ? c
+                                                     : b);
+    uint64_t i = 0, j = count - 1;
+    for (;; i++, j--) {
+      while (before(&entries[i], &pivot))
+        i++;
+      while (before(&pivot, &entries[j]))
+        j--;
+      if (i >= j) break;
+      entry exchange = entries[i];
+      entries[i] = entries[j];
+      entries[j] = exchange;
+    }
+    sort_entries(entries + j + 1, count - j - 1, depth);
+    count = j + 1;
+  }
+  for (uint64_t i = 1; i < count; i++) {
+    entry moving = entries[i];
+    uint64_t j = i;
+    for (; j && before(&moving, &entries[j - 1]); j--)
+      entries[j] = entries[j - 1];
+    entries[j] = moving;
+  }
+}
+
+static uint64_t sum_bits(const adji_row_style *style, const void *sums, uint32_t i) {
+  uint64_t bits = 0;
+  if (style->type == ADJ_F64)
+    memcpy(&bits, (const double *)sums + i, 8);
+  else
+    memcpy(&bits, (const float *)sums + i, 4); /* little-endian: the low half */
+  return bits;
+}
+
+static void order_with_sums(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t count) {
+  entry *entries = room->entries;
+  uint32_t *ids = room->ids[slot];
+  bool by_distance = style->order == ADJ_ORDER_DISTANCE;
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t bits = sum_bits(style, room->sums[slot], i);
+    entries[i] = by_distance ? (entry){bits, ids[i]} : (entry){ids[i], bits};
+  }
+  sort_entries(entries, count, 48);
+  size_t size = style->type == ADJ_F64 ? 8 : 4;
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t bits = by_distance ? entries[i].major : entries[i].minor;
+    ids[i] = (uint32_t)(by_distance ? entries[i].minor : entries[i].major);
+    memcpy((char *)room->sums[slot] + i * size, &bits, size);
+  }
+}
+
+/* ---- Filtering -------------------------------------------------------------------------------------- */
+
+static void copy_sum(const adji_row_style *style, void *sums, uint32_t to, uint32_t from) {
+  if (style->type == ADJ_F64)
+    ((double *)sums)[to] = ((double *)sums)[from];
+  else
+    ((float *)sums)[to] = ((float *)sums)[from];
+}
+
+static uint32_t keep_above(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
+                           uint32_t count) {
+  uint32_t *ids = room->ids[slot], kept = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t id = ids[i];
+    ids[kept] = id;
+    if (room->sums[slot]) copy_sum(style, room->sums[slot], kept, i);
+    kept += id > row;
+  }
+  return kept;
+}
+
+static uint32_t drop_one(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
+                         uint32_t count) {
+  uint32_t *ids = room->ids[slot];
+  for (uint32_t i = 0; i < count; i++) {
+    if (ids[i] != row) continue;
+    ids[i] = ids[--count];
+    if (room->sums[slot]) copy_sum(style, room->sums[slot], i, count);
+    break;
+  }
+  return count;
+}
+
+/* ---- The row ------------------------------------------------------------------------------------------ */
+
+uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row, uint32_t count) {
+  if (style->one_way)
+    count = keep_above(style, room, slot, row, count);
+  else if (style->drop_self)
+    count = drop_one(style, room, slot, row, count);
+  if (style->order == ADJ_ORDER_ANY) return count;
+  if (adji_row_needs_sums(style))
+    order_with_sums(style, room, slot, count);
+  else
+    style->kernels->sort_ids(room->ids[slot], count);
+  return count;
+}
+
+adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
+                          uint32_t count, const adji_window *window) {
+  uint64_t at = window->offsets[row] - window->offsets[window->first_row];
+  uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
+  if (length != count)
+    return adji_fail(ADJ_E_INTERNAL, "row %u: %u neighbours found where %llu were counted", row, count,
+                     (unsigned long long)length);
+  memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t));
+  if (!window->distances) return ADJ_OK;
+  if (style->type == ADJ_F64) {
+    const double *sums = room->sums[slot];
+    for (uint32_t i = 0; i < count; i++)
+      ((double *)window->distances)[at + i] = adji_distance_f64(style->metric, sums[i]);
+  } else {
+    const float *sums = room->sums[slot];
+    for (uint32_t i = 0; i < count; i++)
+      ((float *)window->distances)[at + i] = adji_distance_f32(style->metric, sums[i]);
+  }
+  return ADJ_OK;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows: from the neighbours a worker found, in the order it found them, to a row of the result in
+ * its final place.
+ */
+#ifndef ADJI_ROWS_H
+#define ADJI_ROWS_H
+
+#include "core/context.h"
+#include "distance/kernels.h"
+
+/* What the caller wants of a row. */
+typedef struct adji_row_style {
+  adj_type type;
+  adj_metric metric;
+  adj_order order;
+  bool distances; /* to be stored                                     */
+  bool drop_self; /* the row's own id is not part of it               */
+  bool one_way;   /* only ids above the row's own                     */
+  const adji_kernels *kernels;
+} adji_row_style;
+
+/* Sums must be listed beside the ids: to be stored, or to sort by. */
+static inline bool adji_row_needs_sums(const adji_row_style *style) {
+  return style->distances || style->order == ADJ_ORDER_DISTANCE;
+}
+
+/* A block of consecutive rows with room for their entries: all of a result, or a buffer of it. */
+typedef struct adji_window {
+  uint64_t first_row, end_row;
+  const uint64_t *offsets; /* of all rows; the window's first entry is offsets[first_row] */
+  uint32_t *ids;
+  void *distances; /* NULL when not wanted */
+} adji_window;
+
+/* One lane's room for the neighbours of up to ADJI_LIST_MAX queries. */
+typedef struct adji_row_room {
+  adji_memory *memory;
+  uint32_t *ids[ADJI_LIST_MAX];
+  void *sums[ADJI_LIST_MAX];
+  void *entries; /* for sorting ids and sums together */
+  uint64_t capacity;
+} adji_row_room;
+
+/* Room for rows of up to capacity entries; grows what is there. */
+adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const adji_row_style *style,
+                                 uint64_t capacity);
+void adji_row_room_clear(adji_row_room *room);
+
+/* Drops from the count neighbours listed in room what the style does not want and brings the rest
+ * into order. Returns how many are left. */
+uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row, uint32_t count);
+
+/* Copies an ordered row to its place. ADJ_E_INTERNAL when it is not as long as its place. */
+adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
+                          uint32_t count, const adji_window *window);
+
+#endif
