@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adjoin selftest: runs the list of cases on this machine, on every backend and instruction set it
+ * offers, and compares each whole result with a reference that shares no code with the library.
+ */
+#include <adjoin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+
+int adjoin_selftest(int argc, char **argv);
+
+enum { MOST_COLUMNS = 8, CELL = 16 };
+
+/* What is tested: one column of the table. */
+typedef struct column {
+  char title[32];
+  adj_backend backend;
+  adj_ctx *ctx;
+} column;
+
+typedef struct request {
+  const char *backend, *isa; /* NULL: all there are */
+  uint32_t threads;          /* 0: one per core     */
+  bool quick;
+} request;
+
+typedef struct table {
+  column columns[MOST_COLUMNS];
+  int count;
+  uint64_t passed, failed;
+} table;
+
+static const struct {
+  const char *name;
+  adj_backend backend;
+} BACKENDS[] = {{"auto", ADJ_BACKEND_AUTO},
+                {"cpu", ADJ_BACKEND_CPU},
+                {"gpu", ADJ_BACKEND_GPU},
+                {"hybrid", ADJ_BACKEND_HYBRID},
+                {"reference", ADJ_BACKEND_REFERENCE}};
+enum { BACKEND_COUNT = sizeof BACKENDS / sizeof *BACKENDS };
+
+static const char HELP[] =
+    "usage: adjoin selftest [--backend auto|cpu|gpu|hybrid|reference] [--isa NAME] [--threads N] [--quick]\n"
+    "\n"
+    "Joins a list of small, difficult sets on this machine and compares every id and every bit of\n"
+    "every distance with plain nested loops. Without options: every backend and instruction set\n"
+    "there is. Exit status 1 when a result differs.\n"
+    "\n"
+    "  --backend NAME   only this backend\n"
+    "  --isa NAME       only this instruction set (see adjoin info)\n"
+    "  --threads N      threads to use; default one per core\n"
+    "  --quick          the smaller cases only, a second or two\n";
+
+/* ---- The command line ------------------------------------------------------------------------------- */
+
+static int usage(const char *what, const char *argument) {
+  fprintf(stderr, "adjoin selftest: %s%s\nTry 'adjoin selftest --help'.\n", what, argument);
+  return 2;
+}
+
+/* The value of an option given as "--name value" or "--name=value"; NULL when argv[*at] is another. */
+static const char *value_of(const char *name, int argc, char **argv, int *at) {
+  size_t length = strlen(name);
+  if (strncmp(argv[*at], name, length)) return NULL;
+  if (argv[*at][length] == '=') return argv[*at] + length + 1;
+  if (argv[*at][length]) return NULL;
+  return *at + 1 < argc ? argv[++*at] : "";
+}
+
+static bool known_backend(const char *name) {
+  for (int b = 0; b < BACKEND_COUNT; b++)
+    if (!strcmp(name, BACKENDS[b].name)) return true;
+  return false;
+}
+
+/* 0: go on; otherwise 1 + the exit status. */
+static int parse(request *wanted, int argc, char **argv) {
+  for (int at = 1; at < argc; at++) {
+    const char *value;
+    if (!strcmp(argv[at], "--help") || !strcmp(argv[at], "-h")) {
+      fputs(HELP, stdout);
+      return 1;
+    }
+    if (!strcmp(argv[at], "--quick")) {
+      wanted->quick = true;
+    } else if ((value = value_of("--backend", argc, argv, &at))) {
+      if (!known_backend(value)) return 1 + usage("--backend: there is no ", *value ? value : "name given");
+      wanted->backend = value;
+    } else if ((value = value_of("--isa", argc, argv, &at))) {
+      wanted->isa = value;
+    } else if ((value = value_of("--threads", argc, argv, &at))) {
+      char *end;
+      unsigned long threads = strtoul(value, &end, 10);
+      if (*end || *value < '0' || *value > '9' || threads < 1 || threads > 4096)
+        return 1 + usage("--threads: not a number from 1 to 4096: ", value);
+      wanted->threads = (uint32_t)threads;
+    } else {
+      return 1 + usage("unknown argument ", argv[at]);
+    }
+  }
+  return 0;
+}
+
+/* ---- What can be tested ------------------------------------------------------------------------------ */
+
+/* A join of two points tells whether a backend is there. */
+static bool try_backend(adj_ctx *ctx, adj_backend backend) {
+  float coordinates[] = {0, 1};
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = 1;
+  points.count = 2;
+  points.data = coordinates;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_RANGE;
+  spec.radius = 1;
+  spec.backend = backend;
+  adj_dataset *set = NULL;
+  adj_plan *plan = NULL;
+  adj_status status = adj_dataset_create(ctx, &points, &set);
+  if (!status) status = adj_plan_create(ctx, &spec, set, NULL, &plan);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  return status == ADJ_OK;
+}
+
+static bool add_column(table *t, const request *wanted, int backend, const char *isa) {
+  if (t->count == MOST_COLUMNS) return true;
+  column *c = &t->columns[t->count];
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = wanted->threads;
+  options.isa = isa;
+  if (adj_ctx_create(&options, &c->ctx)) {
+    fprintf(stderr, "adjoin selftest: %s\n", adj_last_error());
+    return false;
+  }
+  c->backend = BACKENDS[backend].backend;
+  snprintf(c->title, sizeof c->title, "%s%s%s", BACKENDS[backend].name, isa ? "/" : "", isa ? isa : "");
+  if (try_backend(c->ctx, c->backend)) {
+    t->count++;
+    return true;
+  }
+  printf("%s cannot run here: %s\n", BACKENDS[backend].name, adj_last_error());
+  adj_ctx_destroy(c->ctx);
+  return wanted->backend == NULL; /* it was only looked for, not asked for */
+}
+
+/* The columns asked for; without a wish, the reference, the CPU with every instruction set, and
+ * whatever devices there are. */
+static bool choose_columns(table *t, const request *wanted) {
+  for (int b = 0; b < BACKEND_COUNT; b++) {
+    bool cpu = BACKENDS[b].backend == ADJ_BACKEND_CPU;
+    if (wanted->backend ? strcmp(wanted->backend, BACKENDS[b].name) != 0 : b == 0) continue;
+    if (!cpu || wanted->isa) {
+      if (!add_column(t, wanted, b, wanted->isa)) return false;
+      continue;
+    }
+    for (uint32_t i = 0; adj_isa_name(i); i++)
+      if (!add_column(t, wanted, b, adj_isa_name(i))) return false;
+  }
+  return true;
+}
+
+/* ---- The table --------------------------------------------------------------------------------------- */
+
+/* Every algorithm, in rotating order of the rows and with and without distances. */
+static bool run_cell(const column *col, const join_case *c, const join_answer *answer, uint32_t turn, char *message,
+                     size_t capacity) {
+  static const char *const algorithms[] = {NULL, "grid", "ego", "brute"};
+  int last = col->backend == ADJ_BACKEND_CPU ? 4 : 1;
+  for (int a = 0; a < last; a++, turn++) {
+    join_setup setup = {col->backend, algorithms[a], NULL, (adj_order)(turn % 3), turn % 2};
+    join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
+    if (verdict == JOIN_DIFFERS || (verdict == JOIN_REFUSED && a == 0)) return false;
+  }
+  return true;
+}
+
+static bool run_row(table *t, const join_case *c, uint32_t number) {
+  join_answer answer;
+  if (!answer_case(c, &answer)) {
+    fprintf(stderr, "adjoin selftest: out of memory\n");
+    return false;
+  }
+  char messages[MOST_COLUMNS][512] = {{0}};
+  bool fine[MOST_COLUMNS];
+  printf("%-52s", c->name);
+  for (int i = 0; i < t->count; i++) {
+    fine[i] = run_cell(&t->columns[i], c, &answer, number, messages[i], sizeof messages[i]);
+    printf(" %-*s", CELL, fine[i] ? "ok" : "FAILED");
+    if (fine[i])
+      t->passed++;
+    else
+      t->failed++;
+  }
+  putchar('\n');
+  for (int i = 0; i < t->count; i++)
+    if (!fine[i]) printf("    %s: %s\n", t->columns[i].title, messages[i]);
+  answer_free(&answer);
+  return true;
+}
+
+static bool run_table(table *t, bool quick) {
+  printf("%-52s", "case");
+  for (int i = 0; i < t->count; i++)
+    printf(" %-*s", CELL, t->columns[i].title);
+  putchar('\n');
+  for (uint32_t number = 0; number < case_count(); number++) {
+    join_case c;
+    if (!case_build(number, &c)) {
+      fprintf(stderr, "adjoin selftest: out of memory\n");
+      return false;
+    }
+    bool done = (quick && !c.quick) || run_row(t, &c, number);
+    case_free(&c);
+    if (!done) return false;
+  }
+  return true;
+}
+
+int adjoin_selftest(int argc, char **argv) {
+  request wanted = {0};
+  int exits = parse(&wanted, argc, argv);
+  if (exits) return exits - 1;
+  table t = {.count = 0};
+  bool done = choose_columns(&t, &wanted) && t.count > 0 && run_table(&t, wanted.quick);
+  for (int i = 0; i < t.count; i++)
+    adj_ctx_destroy(t.columns[i].ctx);
+  if (!done) return 1;
+  printf("%llu passed, %llu failed\n", (unsigned long long)t.passed, (unsigned long long)t.failed);
+  return t.failed > 0;
+}

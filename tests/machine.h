@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What test_cases and test_random vary: contexts of every instruction set and several numbers of
+ * threads, algorithms, and the settings of the planner.
+ */
+#ifndef ADJOIN_TEST_MACHINE_H
+#define ADJOIN_TEST_MACHINE_H
+
+#include "check.h"
+#include "compare.h"
+
+enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 32 };
+
+typedef struct machine {
+  adj_ctx *contexts[MOST_CONTEXTS]; /* one per instruction set and 1 to MOST_THREADS threads */
+  int context_count;
+  const char *tunings[MOST_TUNINGS]; /* what this library takes; the first is NULL */
+  int tuning_count;
+} machine;
+
+static const char *const ALGORITHMS[] = {NULL, "grid", "ego", "brute"};
+enum { ALGORITHM_COUNT = sizeof ALGORITHMS / sizeof *ALGORITHMS };
+
+/* Settings that must not change any result: thin and wide cells, few and many slabs, batches and
+ * buffers that are far too small. */
+static const char *const TUNINGS[] = {
+    NULL,
+    "indexed=1",
+    "indexed=2",
+    "indexed=3",
+    "indexed=10",
+    "cell=1",
+    "cell=1.7",
+    "cell=3",
+    "fine=1",
+    "fine=2",
+    "fine=5",
+    "batch=1",
+    "batch=7",
+    "buffer=1",
+    "batch=100000",
+    "buffer=4096",
+    "once=on",
+    "once=off",
+    "boxes=on",
+    "boxes=off",
+    "sample=1",
+    "once=on,batch=3,buffer=512",
+    "indexed=2,cell=1,fine=3,batch=5",
+    "once=off,indexed=1,fine=4,boxes=on",
+};
+
+/* Whether a plan with that tuning can be had at all. */
+static inline bool tuning_is_known(adj_ctx *ctx, const char *tuning) {
+  float coordinates[] = {0, 0, 0, 1, 1, 1};
+  join_case c = {.self_join = true, .radius = 1, .metric = ADJ_L2};
+  c.left = (point_set){ADJ_F32, 3, 2, coordinates};
+  c.right = (point_set){ADJ_F32, 3, 0, NULL};
+  join_setup setup = {.backend = ADJ_BACKEND_CPU, .tuning = tuning};
+  join_answer answer;
+  char message[256];
+  assert_true(answer_case(&c, &answer));
+  join_verdict verdict = compare_case(ctx, &c, &answer, &setup, message, sizeof message);
+  answer_free(&answer);
+  if (verdict != JOIN_SAME) print_message("tuning \"%s\" is left out: %s\n", tuning, message);
+  return verdict == JOIN_SAME;
+}
+
+static inline void machine_start(machine *m) {
+  memset(m, 0, sizeof *m);
+  for (uint32_t i = 0; adj_isa_name(i); i++)
+    for (uint32_t threads = 1; threads <= MOST_THREADS; threads++) {
+      assert_true(m->context_count < MOST_CONTEXTS);
+      m->contexts[m->context_count++] = context_of(threads, adj_isa_name(i));
+    }
+  for (size_t i = 0; i < sizeof TUNINGS / sizeof *TUNINGS; i++)
+    if (!TUNINGS[i] || tuning_is_known(m->contexts[0], TUNINGS[i])) m->tunings[m->tuning_count++] = TUNINGS[i];
+}
+
+/* Everything the runs took must have been given back. */
+static inline void machine_stop(machine *m) {
+  for (int i = 0; i < m->context_count; i++) {
+    assert_int_equal(adj_ctx_memory_used(m->contexts[i]), 0);
+    adj_ctx_destroy(m->contexts[i]);
+  }
+}
+
+static inline const char *name_or(const char *name, const char *otherwise) {
+  return name ? name : otherwise;
+}
+
+static inline void print_failure(const join_case *c, const adj_ctx *ctx, const join_setup *setup, const char *message) {
+  static const char *const orders[] = {"id", "distance", "any"};
+  print_message(
+      "%s\n    %u-D, %llu x %llu points, radius %a, metric %d, flags %u; backend %d, %s, %s, %u threads, order "
+      "%s, tuning %s%s\n    %s\n",
+      c->name, c->left.dim, (unsigned long long)c->left.count, (unsigned long long)c->right.count, c->radius,
+      (int)c->metric, c->flags, (int)setup->backend, name_or(setup->algorithm, "auto"), adj_ctx_isa(ctx),
+      adj_ctx_threads(ctx), orders[setup->order], name_or(setup->tuning, "none"),
+      setup->distances ? ", with distances" : "", message);
+}
+
+#endif

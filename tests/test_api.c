@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The public interface as a caller meets it: the simple calls, wrong arguments and the messages they
+ * give, structs of older and newer callers, limits, and a context that goes on after a failure.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "compare.h"
+
+/* ---- What most tests begin with ------------------------------------------------------------------------ */
+
+static adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = "unif";
+  options.count = count;
+  options.dim = dim;
+  adj_dataset *set = NULL;
+  must(adj_dataset_generate(ctx, &options, &set));
+  return set;
+}
+
+static adj_join_spec range_spec(double radius) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_RANGE;
+  spec.radius = radius;
+  return spec;
+}
+
+static adj_plan *range_plan(adj_ctx *ctx, const adj_dataset *set, double radius) {
+  adj_join_spec spec = range_spec(radius);
+  adj_plan *plan = NULL;
+  must(adj_plan_create(ctx, &spec, set, NULL, &plan));
+  return plan;
+}
+
+static uint64_t count_pairs(adj_plan *plan) {
+  uint64_t total = 0;
+  must(adj_count(plan, NULL, &total, NULL, NULL));
+  return total;
+}
+
+/* ---- Status, version, context --------------------------------------------------------------------------- */
+
+static void statuses_have_names(void **state) {
+  (void)state;
+  assert_string_equal(adj_status_name(ADJ_OK), "ADJ_OK");
+  assert_string_equal(adj_status_name(ADJ_E_LIMIT), "ADJ_E_LIMIT");
+  assert_string_equal(adj_status_text(ADJ_CANCELLED), "stopped by the caller");
+  assert_string_equal(adj_status_name((adj_status)-7), "ADJ_UNKNOWN");
+  assert_string_equal(adj_status_text((adj_status)-7), "unknown status");
+  assert_non_null(adj_last_error());
+  assert_int_equal(adj_version_number(), ADJ_VERSION_MAJOR * 10000 + ADJ_VERSION_MINOR * 100 + ADJ_VERSION_PATCH);
+  assert_string_equal(adj_version_string(), ADJ_VERSION_STRING);
+  assert_non_null(adj_build_features());
+}
+
+static void contexts_say_what_they_are(void **state) {
+  (void)state;
+  adj_ctx *ctx;
+  must(adj_ctx_create(NULL, &ctx));
+  assert_true(adj_ctx_threads(ctx) >= 1);
+  assert_true(adj_ctx_memory_limit(ctx) > 0);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  assert_string_equal(adj_ctx_isa(ctx), adj_isa_name(0));
+  adj_ctx_destroy(ctx);
+  adj_ctx_destroy(NULL);
+  ctx = context_of(3, "scalar");
+  assert_int_equal(adj_ctx_threads(ctx), 3);
+  assert_string_equal(adj_ctx_isa(ctx), "scalar");
+  adj_ctx_destroy(ctx);
+
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  adj_ctx *untouched = (adj_ctx *)&options;
+  ctx = untouched;
+  options.isa = "mmx";
+  must_fail(ADJ_E_UNSUPPORTED, "mmx", adj_ctx_create(&options, &ctx));
+  options.isa = NULL;
+  options.threads = 5000;
+  must_fail(ADJ_E_ARGUMENT, "threads: 5000", adj_ctx_create(&options, &ctx));
+  must_fail(ADJ_E_ARGUMENT, "out", adj_ctx_create(NULL, NULL));
+  assert_ptr_equal(ctx, untouched);
+}
+
+static void structs_of_other_versions(void **state) {
+  (void)state;
+  /* An older caller knows only the first fields: the rest keeps its default. */
+  adj_ctx_options older;
+  memset(&older, 0xee, sizeof older);
+  adj_ctx_options_init(&older, 8);
+  older.threads = 2;
+  adj_ctx *ctx;
+  must(adj_ctx_create(&older, &ctx));
+  assert_int_equal(adj_ctx_threads(ctx), 2);
+  /* A newer caller's unknown fields are refused when they are used. */
+  struct {
+    adj_join_spec known;
+    uint64_t unknown;
+  } newer;
+  adj_join_spec_init(&newer.known, sizeof newer);
+  newer.known.kind = ADJ_RANGE;
+  newer.known.radius = 0.1;
+  adj_dataset *set = uniform(ctx, 100, 2);
+  adj_plan *plan;
+  must(adj_plan_create(ctx, &newer.known, set, NULL, &plan));
+  adj_plan_destroy(plan);
+  newer.unknown = 1;
+  must_fail(ADJ_E_STRUCT, "adj_join_spec", adj_plan_create(ctx, &newer.known, set, NULL, &plan));
+  adj_join_spec spec = range_spec(0.1);
+  spec.struct_size = 0;
+  must_fail(ADJ_E_STRUCT, "adj_join_spec_init", adj_plan_create(ctx, &spec, set, NULL, &plan));
+  adj_points points;
+  memset(&points, 0, sizeof points);
+  must_fail(ADJ_E_STRUCT, "adj_points", adj_dataset_create(ctx, &points, &set));
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* Nothing is written behind what an older caller has room for. */
+static void results_fit_older_structs(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 1000, 2);
+  adj_plan *plan = range_plan(ctx, set, 0.05);
+  adj_stats stats, before;
+  memset(&stats, 0xee, sizeof stats);
+  adj_stats_init(&stats, offsetof(adj_stats, pairs));
+  before = stats;
+  must(adj_count(plan, NULL, NULL, NULL, &stats));
+  assert_int_equal(stats.struct_size, offsetof(adj_stats, pairs));
+  assert_int_equal(stats.threads, 2);
+  assert_non_null(stats.backend);
+  assert_non_null(stats.algorithm);
+  size_t known = offsetof(adj_stats, pairs);
+  assert_memory_equal((char *)&stats + known, (char *)&before + known, sizeof stats - known);
+  adj_run_control control;
+  memset(&control, 0, sizeof control);
+  must_fail(ADJ_E_STRUCT, "adj_run_control", adj_count(plan, NULL, NULL, &control, NULL));
+  memset(&stats, 0, sizeof stats);
+  must_fail(ADJ_E_STRUCT, "adj_stats", adj_count(plan, NULL, NULL, NULL, &stats));
+  adj_estimate estimate;
+  memset(&estimate, 0, sizeof estimate);
+  must_fail(ADJ_E_STRUCT, "adj_estimate", adj_plan_estimate(plan, &estimate));
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Datasets ---------------------------------------------------------------------------------------------- */
+
+static adj_points points_of(const void *data, uint64_t count, uint32_t dim) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.data = data;
+  points.count = count;
+  points.dim = dim;
+  return points;
+}
+
+static void datasets_are_checked(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  float data[6] = {1, 2, 3, 4, NAN, 6};
+  adj_points points = points_of(data, 3, 2);
+  adj_dataset *untouched = (adj_dataset *)ctx, *set = untouched;
+  must_fail(ADJ_E_DATA, "row 3, column 1", adj_dataset_create(ctx, &points, &set));
+  data[4] = -INFINITY;
+  must_fail(ADJ_E_DATA, "infinity", adj_dataset_create(ctx, &points, &set));
+  data[4] = 5;
+  points.dim = 0;
+  must_fail(ADJ_E_ARGUMENT, "dim: 0", adj_dataset_create(ctx, &points, &set));
+  points = points_of(data, ADJ_MAX_COUNT + 1, 2);
+  must_fail(ADJ_E_ARGUMENT, "count", adj_dataset_create(ctx, &points, &set));
+  points = points_of(NULL, 3, 2);
+  must_fail(ADJ_E_ARGUMENT, "data", adj_dataset_create(ctx, &points, &set));
+  points = points_of(data, 3, 2);
+  points.type = (adj_type)9;
+  must_fail(ADJ_E_ARGUMENT, "type: 9", adj_dataset_create(ctx, &points, &set));
+  points = points_of(data, 3, 2);
+  points.row_stride = 7;
+  must_fail(ADJ_E_ARGUMENT, "row_stride", adj_dataset_create(ctx, &points, &set));
+  points = points_of(data, 3, 2);
+  points.ownership = (adj_ownership)0;
+  must_fail(ADJ_E_ARGUMENT, "ownership", adj_dataset_create(ctx, &points, &set));
+  must_fail(ADJ_E_ARGUMENT, "ctx", adj_dataset_create(NULL, &points, &set));
+  assert_ptr_equal(set, untouched);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_dataset_destroy(NULL);
+  adj_ctx_destroy(ctx);
+}
+
+static void datasets_answer(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  double data[6] = {1, -2, 3, 4, -5, 6}, row[2], low, high;
+  adj_points points = points_of(data, 3, 2);
+  points.type = ADJ_F64;
+  adj_dataset *set;
+  must(adj_dataset_create(ctx, &points, &set));
+  data[0] = 99; /* it was copied */
+  assert_int_equal(adj_dataset_count(set), 3);
+  assert_int_equal(adj_dataset_dim(set), 2);
+  assert_int_equal(adj_dataset_type(set), ADJ_F64);
+  must(adj_dataset_row(set, 0, row));
+  assert_true(row[0] == 1 && row[1] == -2);
+  must_fail(ADJ_E_ARGUMENT, "row: 3", adj_dataset_row(set, 3, row));
+  adj_dataset_bounds(set, 0, &low, &high);
+  assert_true(low == -5 && high == 3);
+  adj_dataset_bounds(set, 1, &low, &high);
+  assert_true(low == -2 && high == 6);
+  size_t length;
+  assert_null(adj_dataset_label(set, 0, &length));
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* The same points by rows, by columns and out of a wider record give the same join. */
+static void strides_do_not_matter(void **state) {
+  (void)state;
+  enum { N = 300 };
+  static float packed[N][3], columns[3][N], wide[N][8];
+  join_case random = {.random = 7};
+  for (int i = 0; i < N; i++)
+    for (int j = 0; j < 3; j++)
+      packed[i][j] = columns[j][i] = wide[i][7 - 2 * j] = (float)case_random_unit(&random);
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_result *results[4];
+  for (int k = 0; k < 4; k++) {
+    adj_points points = points_of(k == 0 ? (void *)packed : k == 1 ? (void *)columns : (void *)wide[0], N, 3);
+    points.ownership = k == 3 ? ADJ_COPY : ADJ_BORROW;
+    if (k == 1) points.row_stride = sizeof(float), points.column_stride = N * sizeof(float);
+    if (k >= 2) {
+      points.row_stride = sizeof wide[0];
+      points.column_stride = 2 * sizeof(float);
+      for (int i = 0; k == 2 && i < N; i++) /* columns forward: 1, 3, 5 */
+        for (int j = 0; j < 3; j++)
+          wide[i][1 + 2 * j] = packed[i][j];
+      points.data = &wide[0][1];
+    }
+    adj_dataset *set;
+    must(adj_dataset_create(ctx, &points, &set));
+    adj_plan *plan = range_plan(ctx, set, 0.2);
+    must(adj_collect(plan, &results[k], NULL, NULL));
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  uint64_t pairs = adj_result_pairs(results[0]);
+  assert_true(pairs > 1000);
+  for (int k = 1; k < 4; k++) {
+    assert_int_equal(adj_result_pairs(results[k]), pairs);
+    assert_memory_equal(adj_result_offsets(results[k]), adj_result_offsets(results[0]), (N + 1) * sizeof(uint64_t));
+    assert_memory_equal(adj_result_ids(results[k]), adj_result_ids(results[0]), pairs * sizeof(uint32_t));
+  }
+  for (int k = 0; k < 4; k++)
+    adj_result_destroy(results[k]);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- The simple calls ---------------------------------------------------------------------------------------- */
+
+static void simple_call(void **state) {
+  (void)state;
+  const double points[] = {0, 0, 3, 4, 3, 4, 10, 10};
+  const uint64_t offsets[] = {0, 2, 4, 6, 6};
+  const uint32_t ids[] = {1, 2, 0, 2, 0, 1};
+  adj_result *result;
+  must(adj_range_join(ADJ_F64, points, 4, 2, 5, &result));
+  assert_int_equal(adj_result_rows(result), 4);
+  assert_int_equal(adj_result_pairs(result), 6);
+  assert_memory_equal(adj_result_offsets(result), offsets, sizeof offsets);
+  assert_memory_equal(adj_result_ids(result), ids, sizeof ids);
+  assert_null(adj_result_distances(result));
+  assert_int_equal(adj_result_type(result), ADJ_F64);
+  adj_result_destroy(result);
+  must(adj_range_join(ADJ_F32, NULL, 0, 2, 5, &result));
+  assert_int_equal(adj_result_rows(result), 0);
+  assert_int_equal(adj_result_pairs(result), 0);
+  assert_int_equal(adj_result_offsets(result)[0], 0);
+  adj_result_destroy(result);
+  adj_result_destroy(NULL);
+  adj_result *untouched = (adj_result *)&result;
+  result = untouched;
+  must_fail(ADJ_E_ARGUMENT, "radius", adj_range_join(ADJ_F64, points, 4, 2, -1, &result));
+  must_fail(ADJ_E_ARGUMENT, "radius", adj_range_join(ADJ_F64, points, 4, 2, NAN, &result));
+  must_fail(ADJ_E_ARGUMENT, "data", adj_range_join(ADJ_F64, NULL, 4, 2, 1, &result));
+  must_fail(ADJ_E_ARGUMENT, "dim", adj_range_join(ADJ_F64, points, 4, 0, 1, &result));
+  must_fail(ADJ_E_ARGUMENT, "out", adj_range_join(ADJ_F64, points, 4, 2, 1, NULL));
+  assert_ptr_equal(result, untouched);
+}
+
+static void knn_is_not_there_yet(void **state) {
+  (void)state;
+  const float points[] = {0, 1, 2};
+  adj_result *result;
+  must_fail(ADJ_E_UNSUPPORTED, "kNN", adj_knn_join(ADJ_F32, points, 3, 1, 2, &result));
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = uniform(ctx, 10, 2);
+  adj_join_spec spec = range_spec(1);
+  spec.kind = ADJ_KNN;
+  spec.k = 2;
+  adj_plan *plan;
+  must_fail(ADJ_E_UNSUPPORTED, "kNN", adj_plan_create(ctx, &spec, set, NULL, &plan));
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Wrong joins ------------------------------------------------------------------------------------------------ */
+
+static void refuse(adj_ctx *ctx, const adj_dataset *left, const adj_dataset *right, adj_join_spec spec,
+                   adj_status status, const char *word) {
+  adj_plan *untouched = (adj_plan *)ctx, *plan = untouched;
+  must_fail(status, word, adj_plan_create(ctx, &spec, left, right, &plan));
+  assert_ptr_equal(plan, untouched);
+}
+
+static void wrong_specs_are_named(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = uniform(ctx, 50, 2), *other = uniform(ctx, 50, 3);
+  const adj_join_spec good = range_spec(0.1);
+  adj_join_spec spec = good;
+  spec.radius = -1e-9;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "radius: -1e-09");
+  spec.radius = NAN;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "radius");
+  spec = good;
+  spec.kind = (adj_join_kind)0;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "kind");
+  spec = good;
+  spec.metric = (adj_metric)99;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "metric");
+  spec.metric = ADJ_COSINE;
+  refuse(ctx, set, NULL, spec, ADJ_E_UNSUPPORTED, "metric");
+  spec = good;
+  spec.order = (adj_order)3;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "order");
+  spec = good;
+  spec.backend = (adj_backend)17;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "backend");
+  spec.backend = ADJ_BACKEND_GPU; /* the context was made with device_count 0 */
+  refuse(ctx, set, NULL, spec, ADJ_E_UNSUPPORTED, "gpu");
+  spec = good;
+  spec.flags = 1u << 20;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "flags");
+  spec = good;
+  spec.algorithm = "magic";
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "magic");
+  spec = good;
+  spec.tuning = "speed=11";
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "speed");
+  spec.tuning = "batch=many";
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "many");
+  spec.tuning = "batch";
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "batch");
+  refuse(ctx, set, other, good, ADJ_E_ARGUMENT, "dim");
+  adj_dataset_destroy(other);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+static void two_sets_must_match(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = uniform(ctx, 50, 2), *same = uniform(ctx, 50, 2), *wide;
+  const double data[] = {0, 0};
+  adj_points points = points_of(data, 1, 2);
+  points.type = ADJ_F64;
+  must(adj_dataset_create(ctx, &points, &wide));
+  adj_join_spec spec = range_spec(0.1);
+  refuse(ctx, set, wide, spec, ADJ_E_ARGUMENT, "type");
+  spec.flags = ADJ_ONE_WAY;
+  refuse(ctx, set, same, spec, ADJ_E_ARGUMENT, "ADJ_ONE_WAY");
+  spec.flags = ADJ_WITH_SELF;
+  refuse(ctx, set, same, spec, ADJ_E_ARGUMENT, "ADJ_WITH_SELF");
+  /* The same dataset on both sides is a self-join: nobody is their own neighbour. */
+  adj_plan *self, *twice;
+  spec.flags = 0;
+  must(adj_plan_create(ctx, &spec, set, set, &twice));
+  self = range_plan(ctx, set, 0.1);
+  assert_int_equal(count_pairs(twice), count_pairs(self));
+  adj_plan_destroy(self);
+  adj_plan_destroy(twice);
+  adj_dataset_destroy(wide);
+  adj_dataset_destroy(same);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+static void nulls_are_named(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = uniform(ctx, 50, 2);
+  adj_plan *plan = range_plan(ctx, set, 0.1), *out;
+  adj_join_spec spec = range_spec(0.1);
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  adj_result *result;
+  adj_estimate estimate;
+  adj_estimate_init(&estimate, sizeof estimate);
+  char text[10];
+  must_fail(ADJ_E_ARGUMENT, "ctx", adj_plan_create(NULL, &spec, set, NULL, &out));
+  must_fail(ADJ_E_ARGUMENT, "spec", adj_plan_create(ctx, NULL, set, NULL, &out));
+  must_fail(ADJ_E_ARGUMENT, "left", adj_plan_create(ctx, &spec, NULL, set, &out));
+  must_fail(ADJ_E_ARGUMENT, "out", adj_plan_create(ctx, &spec, set, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "plan", adj_count(NULL, NULL, NULL, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "plan", adj_collect(NULL, &result, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "out", adj_collect(plan, NULL, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "plan", adj_stream(NULL, &sink, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "sink", adj_stream(plan, NULL, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "write", adj_stream(plan, &sink, NULL, NULL));
+  must_fail(ADJ_E_ARGUMENT, "plan", adj_plan_explain(NULL, text, sizeof text, NULL));
+  must_fail(ADJ_E_ARGUMENT, "plan", adj_plan_estimate(NULL, &estimate));
+  must_fail(ADJ_E_ARGUMENT, "out", adj_plan_estimate(plan, NULL));
+  must(adj_count(plan, NULL, NULL, NULL, NULL)); /* allowed: everything is optional */
+  adj_plan_destroy(NULL);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(statuses_have_names),       cmocka_unit_test(contexts_say_what_they_are),
+      cmocka_unit_test(structs_of_other_versions), cmocka_unit_test(results_fit_older_structs),
+      cmocka_unit_test(datasets_are_checked),      cmocka_unit_test(datasets_answer),
+      cmocka_unit_test(strides_do_not_matter),     cmocka_unit_test(simple_call),
+      cmocka_unit_test(knn_is_not_there_yet),      cmocka_unit_test(wrong_specs_are_named),
+      cmocka_unit_test(two_sets_must_match),       cmocka_unit_test(nulls_are_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every case with every algorithm, instruction set and number of threads; orders, distances and
+ * settings of the planner rotate so that each case meets all of them. Whole results are compared.
+ *
+ *   test_cases [--quick] [--all] [PART PARTS]
+ *
+ * --quick: the small cases, with a few combinations. --all: orders, distances and tunings no longer
+ * rotate but are all tried. PART of PARTS: so that several processes can share the work.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "machine.h"
+
+enum { MOST_FAILURES = 20 };
+
+static struct {
+  bool quick, all;
+  uint32_t part, parts;
+} asked = {false, false, 0, 1};
+
+typedef struct tally {
+  uint64_t runs, refused, failures;
+} tally;
+
+static void run(tally *t, adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup) {
+  char message[512];
+  join_verdict verdict = compare_case(ctx, c, answer, setup, message, sizeof message);
+  t->runs++;
+  if (verdict == JOIN_SAME) return;
+  if (verdict == JOIN_REFUSED) {
+    if (!t->refused++) print_message("refused: %s\n", message);
+    return;
+  }
+  if (t->failures++ < MOST_FAILURES) print_failure(c, ctx, setup, message);
+}
+
+/* One case on one context and algorithm: one combination of the rest, or all. */
+static void run_combinations(tally *t, const machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
+                             const char *algorithm, uint32_t turn) {
+  join_setup setup = {.backend = ADJ_BACKEND_CPU, .algorithm = algorithm};
+  if (!asked.all) {
+    setup.order = (adj_order)(turn % 3);
+    setup.distances = turn / 3 % 2;
+    setup.tuning = m->tunings[turn % (uint32_t)m->tuning_count];
+    run(t, ctx, c, answer, &setup);
+    return;
+  }
+  for (int order = 0; order < 3; order++)
+    for (int distances = 0; distances < 2; distances++)
+      for (int tuning = 0; tuning < m->tuning_count; tuning++) {
+        setup.order = (adj_order)order;
+        setup.distances = distances;
+        setup.tuning = m->tunings[tuning];
+        run(t, ctx, c, answer, &setup);
+      }
+}
+
+static void run_case(tally *t, const machine *m, const join_case *c, uint32_t number) {
+  join_answer answer;
+  assert_true(answer_case(c, &answer));
+  uint32_t turn = number * 7;
+  for (int i = 0; i < m->context_count; i++)
+    for (int a = 0; a < ALGORITHM_COUNT; a++, turn++) {
+      if (asked.quick && turn % 5) continue;
+      run_combinations(t, m, m->contexts[i], c, &answer, ALGORITHMS[a], turn);
+    }
+  join_setup automatic = {.backend = ADJ_BACKEND_AUTO, .order = (adj_order)(number % 3), .distances = true};
+  run(t, m->contexts[number % (uint32_t)m->context_count], c, &answer, &automatic);
+  join_setup reference = {.backend = ADJ_BACKEND_REFERENCE, .order = (adj_order)(number % 3), .distances = number % 2};
+  if (c->quick) run(t, m->contexts[number % (uint32_t)m->context_count], c, &answer, &reference);
+  answer_free(&answer);
+}
+
+static void every_case_is_right(void **state) {
+  (void)state;
+  machine m;
+  machine_start(&m);
+  tally t = {0};
+  for (uint32_t i = asked.part; i < case_count(); i += asked.parts) {
+    join_case c;
+    assert_true(case_build(i, &c));
+    if (c.quick || !asked.quick) run_case(&t, &m, &c, i);
+    case_free(&c);
+  }
+  print_message("%llu joins, %llu refused, %llu wrong\n", (unsigned long long)t.runs, (unsigned long long)t.refused,
+                (unsigned long long)t.failures);
+  assert_int_equal(t.failures, 0);
+  assert_true(t.runs > t.refused);
+  machine_stop(&m);
+}
+
+int main(int argc, char **argv) {
+  int at = 1;
+  for (; at < argc && argv[at][0] == '-'; at++) {
+    if (!strcmp(argv[at], "--quick")) asked.quick = true;
+    if (!strcmp(argv[at], "--all")) asked.all = true;
+  }
+  if (at + 1 < argc) {
+    asked.part = (uint32_t)strtoul(argv[at], NULL, 10);
+    asked.parts = (uint32_t)strtoul(argv[at + 1], NULL, 10);
+  }
+  if (!asked.parts || asked.part >= asked.parts) {
+    fprintf(stderr, "usage: test_cases [--quick] [--all] [PART PARTS]\n");
+    return 2;
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_is_right)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

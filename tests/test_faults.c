@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory runs out at every point where it can: the n-th allocation fails, for n from 0 until the call
+ * succeeds. Each failure must say so, leave outputs untouched and give everything back.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "core/context.h"
+
+/* One thing to do; *out receives what it made, for undo. */
+typedef struct attempt {
+  adj_ctx *ctx;
+  const adj_dataset *left, *right;
+  adj_join_spec spec;
+  const char *generator;
+} attempt;
+
+typedef adj_status (*action)(attempt *a, uint64_t *result);
+
+static void print_faults(const char *what, int64_t faults) {
+  print_message("%s: %lld allocations can fail\n", what, (long long)faults);
+}
+
+/* Runs the action with the first, the second, ... allocation failing. The result must come out the
+ * same as without faults. */
+static void try_all_faults(const char *what, attempt *a, action act) {
+  adji_memory *memory = &a->ctx->memory;
+  uint64_t used = atomic_load(&memory->used), right = 0, result = 0;
+  must(act(a, &right));
+  assert_int_equal(atomic_load(&memory->used), used);
+  int64_t n = 0;
+  for (;; n++) {
+    result = 12345;
+    atomic_store(&memory->fail_at, n);
+    adj_status status = act(a, &result);
+    bool hit = atomic_load(&memory->fail_at) < 0;
+    atomic_store(&memory->fail_at, -1);
+    assert_int_equal(atomic_load(&memory->used), used);
+    if (status == ADJ_OK) {
+      assert_int_equal(result, right);
+      if (!hit) break; /* there were fewer allocations than that */
+      continue;        /* it did without that block */
+    }
+    if (status != ADJ_E_MEMORY) fail_msg("%s: allocation %lld: %s", what, (long long)n, adj_status_name(status));
+    assert_non_null(strstr(adj_last_error(), "out of memory"));
+    assert_int_equal(result, 12345);
+    assert_true(n < 100000);
+  }
+  print_faults(what, n);
+  assert_true(n > 0);
+}
+
+/* ---- The actions ----------------------------------------------------------------------------------------- */
+
+/* A sum that depends on the whole of a row, so that a wrong result is noticed. */
+static uint64_t digest(uint64_t sum, uint64_t row, const uint32_t *ids, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++)
+    sum = (sum ^ (row * 2654435761u + ids[i])) * UINT64_C(0x100000001b3);
+  return sum;
+}
+
+static adj_status act_count(attempt *a, uint64_t *result) {
+  adj_plan *plan = NULL;
+  adj_status status = adj_plan_create(a->ctx, &a->spec, a->left, a->right, &plan);
+  uint64_t total = 0;
+  uint32_t *degrees = calloc(adj_dataset_count(a->left) + 1, sizeof *degrees);
+  if (!status) status = adj_count(plan, degrees, &total, NULL, NULL);
+  if (!status) *result = digest(total, 0, degrees, adj_dataset_count(a->left));
+  free(degrees);
+  adj_plan_destroy(plan);
+  return status;
+}
+
+static adj_status act_collect(attempt *a, uint64_t *result) {
+  adj_plan *plan = NULL;
+  adj_result *collected = NULL;
+  adj_status status = adj_plan_create(a->ctx, &a->spec, a->left, a->right, &plan);
+  if (!status) status = adj_collect(plan, &collected, NULL, NULL);
+  if (!status) {
+    uint64_t sum = 1;
+    const uint64_t *offsets = adj_result_offsets(collected);
+    for (uint64_t row = 0; row < adj_result_rows(collected); row++)
+      sum = digest(sum, row, adj_result_ids(collected) + offsets[row], offsets[row + 1] - offsets[row]);
+    *result = sum;
+  }
+  adj_result_destroy(collected);
+  adj_plan_destroy(plan);
+  return status;
+}
+
+static adj_status digest_rows(void *user, const adj_rows *rows) {
+  uint64_t *sum = user;
+  for (uint64_t i = 0; i < rows->row_count; i++)
+    *sum = digest(*sum, rows->first_row + i, rows->ids + rows->offsets[i], rows->offsets[i + 1] - rows->offsets[i]);
+  return ADJ_OK;
+}
+
+static adj_status act_stream(attempt *a, uint64_t *result) {
+  adj_plan *plan = NULL;
+  uint64_t sum = 1;
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.user = &sum;
+  sink.write = digest_rows;
+  adj_status status = adj_plan_create(a->ctx, &a->spec, a->left, a->right, &plan);
+  if (!status) status = adj_stream(plan, &sink, NULL, NULL);
+  if (!status) *result = sum;
+  adj_plan_destroy(plan);
+  return status;
+}
+
+static adj_status act_generate(attempt *a, uint64_t *result) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = a->generator;
+  options.count = 1000;
+  options.dim = 3;
+  adj_dataset *untouched = (adj_dataset *)a, *set = untouched;
+  adj_status status = adj_dataset_generate(a->ctx, &options, &set);
+  if (status) {
+    if (set != untouched) return ADJ_E_INTERNAL;
+    return status;
+  }
+  *result = adj_dataset_count(set);
+  adj_dataset_destroy(set);
+  return ADJ_OK;
+}
+
+static adj_status act_create(attempt *a, uint64_t *result) {
+  static const float data[] = {1, 2, 3, 4, 5, 6};
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.data = data;
+  points.count = 3;
+  points.dim = 2;
+  adj_dataset *set = NULL;
+  adj_status status = adj_dataset_create(a->ctx, &points, &set);
+  if (!status) *result = adj_dataset_count(set);
+  adj_dataset_destroy(set);
+  return status;
+}
+
+/* ---- The tests -------------------------------------------------------------------------------------------- */
+
+static adj_dataset *make(adj_ctx *ctx, const char *name, uint64_t count, uint32_t dim, uint64_t seed) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = name;
+  options.count = count;
+  options.dim = dim;
+  options.seed = seed;
+  adj_dataset *set = NULL;
+  must(adj_dataset_generate(ctx, &options, &set));
+  return set;
+}
+
+static void making_points(void **state) {
+  (void)state;
+  attempt a = {.ctx = context_of(2, NULL)};
+  try_all_faults("create", &a, act_create);
+  static const char *const names[] = {"unif", "expo", "clusters", "sphere", "lattice", "duplicates"};
+  for (int i = 0; i < 6; i++) {
+    a.generator = names[i];
+    try_all_faults(names[i], &a, act_generate);
+  }
+  adj_ctx_destroy(a.ctx);
+}
+
+/* Joins of every algorithm and mode, with one thread and with two. */
+static void try_joins(uint32_t threads, const char *tuning) {
+  static const char *const algorithms[] = {NULL, "grid", "ego", "brute"};
+  attempt a = {.ctx = context_of(threads, NULL)};
+  adj_dataset *left = make(a.ctx, "clusters", 1500, 3, 1), *right = make(a.ctx, "unif", 700, 3, 2);
+  for (int k = 0; k < 4; k++)
+    for (int mode = 0; mode < 6; mode++) {
+      a.left = left;
+      a.right = mode % 2 ? right : NULL;
+      adj_join_spec_init(&a.spec, sizeof a.spec);
+      a.spec.kind = ADJ_RANGE;
+      a.spec.radius = 0.05;
+      a.spec.algorithm = algorithms[k];
+      a.spec.tuning = tuning;
+      a.spec.order = (adj_order)(mode / 2 % 2); /* not ANY: the digest depends on the order */
+      a.spec.flags = mode >= 2 ? ADJ_WITH_DISTANCE : 0;
+      char what[80];
+      snprintf(what, sizeof what, "%s, mode %d, %u threads", algorithms[k] ? algorithms[k] : "auto", mode, threads);
+      try_all_faults(what, &a, mode < 2 ? act_count : mode < 4 ? act_collect : act_stream);
+    }
+  adj_dataset_destroy(left);
+  adj_dataset_destroy(right);
+  assert_int_equal(adj_ctx_memory_used(a.ctx), 0);
+  adj_ctx_destroy(a.ctx);
+}
+
+static void joining_with_one_thread(void **state) {
+  (void)state;
+  try_joins(1, NULL);
+}
+
+static void joining_with_two_threads(void **state) {
+  (void)state;
+  try_joins(2, NULL);
+}
+
+static void joining_with_small_buffers(void **state) {
+  (void)state;
+  try_joins(2, "batch=50,buffer=4096");
+}
+
+static void joining_each_pair_once(void **state) {
+  (void)state;
+  try_joins(1, "once=on");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(making_points),
+      cmocka_unit_test(joining_with_one_thread),
+      cmocka_unit_test(joining_with_two_threads),
+      cmocka_unit_test(joining_with_small_buffers),
+      cmocka_unit_test(joining_each_pair_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Random joins against the reference: builder, type, metric, dimension, sizes, radius, flags, order,
+ * algorithm, instruction set, threads and settings are all drawn. Each join has a seed of its own,
+ * which a failure prints; ADJOIN_SEED repeats it first. ADJOIN_SECONDS: how long to go on (20).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "machine.h"
+
+static const case_builder BUILDERS[] = {
+    build_uniform,   build_uniform,   build_uniform,    build_equal,  build_duplicates, build_lattice,
+    build_triangles, build_ulps,      build_ulps,       build_ulps,   build_tiny,       build_cell_edges,
+    build_outlier,   build_large_box, build_cell_edges, build_line,   build_clumps,     build_zeros,
+    build_clusters,  build_clusters,  build_flat,       build_uneven, build_huge,       build_same_sets,
+};
+
+/* Random numbers apart from those of the points. */
+typedef struct dice {
+  join_case state;
+} dice;
+
+static uint64_t below(dice *d, uint64_t limit) {
+  return case_random(&d->state) % limit;
+}
+
+/* Log-uniform between low and high. */
+static double spread(dice *d, double low, double high) {
+  return low * pow(high / low, case_random_unit(&d->state));
+}
+
+static uint32_t random_dim(dice *d) {
+  switch (below(d, 4)) {
+    case 0:
+      return 1 + (uint32_t)below(d, 4);
+    case 1:
+      return 1 + (uint32_t)below(d, 8);
+    case 2:
+      return 1 + (uint32_t)below(d, 32);
+    default:
+      return 1 + (uint32_t)below(d, 128);
+  }
+}
+
+/* Mostly small, never more work than the reference does in a fraction of a second. */
+static uint32_t random_count(dice *d, uint32_t dim) {
+  double most = fmin(3000, sqrt(2e7 / dim));
+  if (below(d, 20) == 0) return (uint32_t)below(d, 3);
+  return (uint32_t)spread(d, 1, most);
+}
+
+static case_entry random_entry(dice *d) {
+  case_entry e = {.name = "random"};
+  e.build = BUILDERS[below(d, sizeof BUILDERS / sizeof *BUILDERS)];
+  e.dim = random_dim(d);
+  e.left = random_count(d, e.dim);
+  e.right = below(d, 3) ? SELF : random_count(d, e.dim);
+  e.metric = below(d, 2) ? ADJ_L2 : (adj_metric)(1 + below(d, 3));
+  if (e.right == SELF) e.flags = (below(d, 4) ? 0 : ADJ_WITH_SELF) | (below(d, 4) ? 0 : ADJ_ONE_WAY);
+  bool needs_radius = e.build == build_ulps || e.build == build_cell_edges || e.build == build_clumps;
+  e.radius = below(d, 10) == 0 ? 0 : -spread(d, 1e-4, 0.5);
+  if (needs_radius || below(d, 4) == 0) e.radius = spread(d, 1e-3, 2) * sqrt(e.dim);
+  if (e.build == build_tiny) e.radius = (double)below(d, 60);
+  if (e.build == build_huge) e.radius = spread(d, 1e-3, 1.5);
+  if (e.build == build_line || e.build == build_huge || e.build == build_tiny)
+    e.scale = e.build == build_line ? (double)below(d, 3) : below(d, 2) ? 0.5 : 0;
+  else
+    e.scale = below(d, 3) ? 0 : spread(d, 1e-3, 1e3);
+  e.offset = below(d, 3) ? 0 : (below(d, 2) ? 1 : -1) * spread(d, 1e-3, 1e6);
+  /* These two take points of left to put right's around them. */
+  if ((e.build == build_ulps || e.build == build_same_sets) && e.left == 0) e.left = 1;
+  return e;
+}
+
+static join_setup random_setup(dice *d, const machine *m) {
+  join_setup setup = {.backend = ADJ_BACKEND_CPU};
+  setup.algorithm = ALGORITHMS[below(d, ALGORITHM_COUNT)];
+  setup.tuning = below(d, 2) ? NULL : m->tunings[below(d, (uint64_t)m->tuning_count)];
+  setup.order = (adj_order)below(d, 3);
+  setup.distances = below(d, 2);
+  return setup;
+}
+
+static bool one_join(const machine *m, uint64_t seed, uint64_t *pairs) {
+  dice d = {.state = {.random = seed}};
+  case_entry entry = random_entry(&d);
+  join_case c;
+  assert_true(case_build_entry(&entry, below(&d, 2) ? ADJ_F64 : ADJ_F32, seed ^ 0x5555, &c));
+  join_answer answer;
+  assert_true(answer_case(&c, &answer));
+  *pairs += answer.by_id.offsets[answer.by_id.rows];
+  bool fine = true;
+  for (int again = 0; fine && again < 4; again++) {
+    join_setup setup = random_setup(&d, m);
+    adj_ctx *ctx = m->contexts[below(&d, (uint64_t)m->context_count)];
+    char message[512];
+    fine = compare_case(ctx, &c, &answer, &setup, message, sizeof message) != JOIN_DIFFERS;
+    if (!fine) print_failure(&c, ctx, &setup, message);
+  }
+  if (!fine) print_message("ADJOIN_SEED=%llu repeats it\n", (unsigned long long)seed);
+  answer_free(&answer);
+  case_free(&c);
+  return fine;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void random_joins_are_right(void **state) {
+  (void)state;
+  const char *given = getenv("ADJOIN_SEED"), *how_long = getenv("ADJOIN_SECONDS");
+  uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) * 1000003;
+  double seconds = how_long ? strtod(how_long, NULL) : 20;
+  print_message("ADJOIN_SEED=%llu\n", (unsigned long long)seed);
+  machine m;
+  machine_start(&m);
+  uint64_t joins = 0, wrong = 0, pairs = 0;
+  for (double begin = now(); wrong < 5 && now() - begin < seconds; joins++)
+    wrong += !one_join(&m, seed + joins, &pairs);
+  print_message("%llu random joins, %llu pairs, %llu wrong\n", (unsigned long long)joins, (unsigned long long)pairs,
+                (unsigned long long)wrong);
+  assert_int_equal(wrong, 0);
+  assert_true(joins > 0);
+  machine_stop(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(random_joins_are_right)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

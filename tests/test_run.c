@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running a join: progress and cancelling, limits on pairs and memory, sinks that refuse, results
+ * larger than memory, explanations and estimates, threads that share a context.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "check.h"
+
+static adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = "unif";
+  options.count = count;
+  options.dim = dim;
+  adj_dataset *set = NULL;
+  must(adj_dataset_generate(ctx, &options, &set));
+  return set;
+}
+
+static adj_plan *plan_with(adj_ctx *ctx, const adj_dataset *set, double radius, const char *tuning) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_RANGE;
+  spec.radius = radius;
+  spec.tuning = tuning;
+  adj_plan *plan = NULL;
+  must(adj_plan_create(ctx, &spec, set, NULL, &plan));
+  return plan;
+}
+
+static adj_run_control control_of(void) {
+  adj_run_control control;
+  adj_run_control_init(&control, sizeof control);
+  control.interval_ms = 0;
+  return control;
+}
+
+/* ---- A sink that counts, and fails where it is told to ----------------------------------------------- */
+
+typedef struct counter {
+  uint64_t rows, pairs, told_rows, told_pairs;
+  int begun, ended, writes;
+  int fail_begin, fail_write; /* fail_write: at that write, from 1 */
+  adj_status with, outcome;
+  adj_ctx *cancel; /* cancelled in the first write */
+} counter;
+
+static adj_status begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  counter *c = user;
+  c->begun++;
+  c->told_rows = rows;
+  c->told_pairs = pairs;
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < rows; i++)
+    sum += degrees[i];
+  assert_int_equal(sum, pairs);
+  return c->fail_begin ? c->with : ADJ_OK;
+}
+
+static adj_status write_rows(void *user, const adj_rows *rows) {
+  counter *c = user;
+  assert_int_equal(rows->first_row, c->rows);
+  c->rows += rows->row_count;
+  c->pairs += rows->offsets[rows->row_count] - rows->offsets[0];
+  c->writes++;
+  if (c->cancel) adj_cancel(c->cancel);
+  return c->writes == c->fail_write ? c->with : ADJ_OK;
+}
+
+static void end(void *user, adj_status outcome) {
+  counter *c = user;
+  c->ended++;
+  c->outcome = outcome;
+}
+
+static adj_sink sink_of(counter *c) {
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.user = c;
+  sink.begin = begin;
+  sink.write = write_rows;
+  sink.end = end;
+  return sink;
+}
+
+static void sinks_may_refuse(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 3000, 2);
+  adj_plan *plan = plan_with(ctx, set, 0.05, "buffer=4096");
+  uint64_t used = adj_ctx_memory_used(ctx);
+  counter c = {.fail_begin = 1, .with = ADJ_E_IO};
+  adj_sink sink = sink_of(&c);
+  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_E_IO);
+  assert_int_equal(c.writes, 0);
+  assert_int_equal(c.ended, 1);
+  assert_int_equal(c.outcome, ADJ_E_IO);
+  for (int at = 1; at <= 3; at++) {
+    c = (counter){.fail_write = at, .with = at == 1 ? ADJ_E_SINK : at == 2 ? ADJ_CANCELLED : ADJ_E_FORMAT};
+    assert_int_equal(adj_stream(plan, &sink, NULL, NULL), c.with);
+    assert_int_equal(c.writes, at);
+    assert_int_equal(c.ended, 1);
+    assert_int_equal(c.outcome, c.with);
+    assert_int_equal(adj_ctx_memory_used(ctx), used);
+  }
+  c = (counter){0};
+  must(adj_stream(plan, &sink, NULL, NULL)); /* the plan goes on after all that */
+  assert_int_equal(c.rows, 3000);
+  assert_int_equal(c.pairs, c.told_pairs);
+  assert_true(c.writes > 3);
+  sink.begin = NULL; /* both are optional */
+  sink.end = NULL;
+  c = (counter){0};
+  must(adj_stream(plan, &sink, NULL, NULL));
+  assert_int_equal(c.rows, 3000);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Limits --------------------------------------------------------------------------------------------- */
+
+static void max_pairs_is_kept(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 2000, 2);
+  adj_plan *plan = plan_with(ctx, set, 0.1, NULL);
+  uint64_t pairs = 0, untouched = 77;
+  must(adj_count(plan, NULL, &pairs, NULL, NULL));
+  assert_true(pairs > 1000);
+  uint64_t used = adj_ctx_memory_used(ctx);
+  adj_run_control control = control_of();
+  control.max_pairs = pairs;
+  adj_result *result = NULL;
+  counter c = {0};
+  adj_sink sink = sink_of(&c);
+  must(adj_count(plan, NULL, &pairs, &control, NULL));
+  must(adj_collect(plan, &result, &control, NULL));
+  adj_result_destroy(result);
+  must(adj_stream(plan, &sink, &control, NULL));
+  control.max_pairs = pairs - 1;
+  adj_result *none = result = (adj_result *)ctx;
+  must_fail(ADJ_E_LIMIT, "pairs", adj_count(plan, NULL, &untouched, &control, NULL));
+  assert_int_equal(untouched, 77);
+  must_fail(ADJ_E_LIMIT, "pairs", adj_collect(plan, &result, &control, NULL));
+  assert_ptr_equal(result, none);
+  c = (counter){0};
+  must_fail(ADJ_E_LIMIT, "pairs", adj_stream(plan, &sink, &control, NULL));
+  assert_int_equal(c.writes, 0); /* nothing was handed out that would have to be taken back */
+  assert_int_equal(c.begun, c.ended);
+  assert_int_equal(adj_ctx_memory_used(ctx), used);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* 5000 points that are all neighbours: 25 million pairs, 100 MB, in a context of 20 MB. */
+static void memory_limit_is_kept(void **state) {
+  (void)state;
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = 2;
+  options.memory_limit = 20 << 20;
+  adj_ctx *ctx;
+  must(adj_ctx_create(&options, &ctx));
+  adj_dataset *set = uniform(ctx, 5000, 2);
+  adj_plan *plan = plan_with(ctx, set, 2, "buffer=1000000");
+  uint64_t used = adj_ctx_memory_used(ctx);
+  adj_result *result = NULL;
+  must_fail(ADJ_E_MEMORY, "MiB", adj_collect(plan, &result, NULL, NULL));
+  assert_null(result);
+  assert_non_null(strstr(adj_last_error(), "95.3 MiB")); /* 5000 * 4999 ids of 4 bytes */
+  assert_int_equal(adj_ctx_memory_used(ctx), used);
+  uint64_t pairs = 0;
+  must(adj_count(plan, NULL, &pairs, NULL, NULL));
+  assert_int_equal(pairs, 5000 * 4999);
+  counter c = {0};
+  adj_sink sink = sink_of(&c);
+  must(adj_stream(plan, &sink, NULL, NULL)); /* what does not fit can be streamed */
+  assert_int_equal(c.pairs, pairs);
+  adj_plan_destroy(plan);
+  plan = plan_with(ctx, set, 0.01, NULL); /* and the context is as good as new */
+  must(adj_collect(plan, &result, NULL, NULL));
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  assert_true(adj_ctx_memory_peak(ctx) <= options.memory_limit);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Progress and cancelling ---------------------------------------------------------------------------- */
+
+typedef struct watcher {
+  double last;
+  int calls, wrong, cancel_at;
+  atomic_int inside; /* calls must not overlap */
+} watcher;
+
+static int watch(void *user, const adj_progress *where) {
+  watcher *w = user;
+  if (atomic_fetch_add(&w->inside, 1)) w->wrong++;
+  if (!where->phase || !(where->fraction >= w->last && where->fraction <= 1)) w->wrong++;
+  w->last = where->fraction;
+  w->calls++;
+  atomic_fetch_sub(&w->inside, 1);
+  return w->calls == w->cancel_at;
+}
+
+static void progress_goes_forward(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(3, NULL);
+  adj_dataset *set = uniform(ctx, 20000, 2);
+  adj_plan *plan = plan_with(ctx, set, 0.02, "batch=64");
+  watcher w = {0};
+  adj_run_control control = control_of();
+  control.progress = watch;
+  control.user = &w;
+  adj_result *result;
+  must(adj_collect(plan, &result, &control, NULL));
+  assert_true(w.calls > 1);
+  assert_int_equal(w.wrong, 0);
+  adj_result_destroy(result);
+  counter c = {0};
+  adj_sink sink = sink_of(&c);
+  w = (watcher){0};
+  must(adj_stream(plan, &sink, &control, NULL));
+  assert_int_equal(w.wrong, 0);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+static void progress_can_cancel(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 20000, 2);
+  adj_plan *plan = plan_with(ctx, set, 0.02, "batch=64");
+  uint64_t used = adj_ctx_memory_used(ctx), total = 0, before = 5;
+  adj_run_control control = control_of();
+  adj_result *result = NULL;
+  counter c;
+  adj_sink sink = sink_of(&c);
+  for (int at = 1; at <= 20; at += 6) {
+    watcher w = {.cancel_at = at};
+    control.progress = watch;
+    control.user = &w;
+    assert_int_equal(adj_count(plan, NULL, &before, &control, NULL), ADJ_CANCELLED);
+    assert_int_equal(before, 5);
+    w = (watcher){.cancel_at = at};
+    assert_int_equal(adj_collect(plan, &result, &control, NULL), ADJ_CANCELLED);
+    assert_null(result);
+    w = (watcher){.cancel_at = at};
+    c = (counter){0};
+    assert_int_equal(adj_stream(plan, &sink, &control, NULL), ADJ_CANCELLED);
+    assert_int_equal(c.begun, c.ended);
+    assert_int_equal(adj_ctx_memory_used(ctx), used);
+  }
+  must(adj_count(plan, NULL, &total, NULL, NULL)); /* that cancelled one run, not the context */
+  assert_true(total > 0);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+static void *cancel_soon(void *argument) {
+  struct timespec pause = {0, 30000000};
+  nanosleep(&pause, NULL);
+  adj_cancel(argument);
+  return NULL;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A join of minutes, cancelled from another thread, ends at once. */
+static void another_thread_can_cancel(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, "scalar");
+  adj_dataset *set = uniform(ctx, 400000, 8);
+  adj_plan *plan = plan_with(ctx, set, 0.9, NULL);
+  pthread_t thread;
+  double began = seconds();
+  pthread_create(&thread, NULL, cancel_soon, ctx);
+  uint64_t total = 0;
+  must_fail(ADJ_CANCELLED, "stopped", adj_count(plan, NULL, &total, NULL, NULL));
+  assert_true(seconds() - began < 5); /* generous: sanitizers slow things down */
+  pthread_join(thread, NULL);
+  assert_int_equal(adj_count(plan, NULL, &total, NULL, NULL), ADJ_CANCELLED); /* it stays in force */
+  adj_dataset *more = NULL;
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = 1;
+  adj_ctx_uncancel(ctx);
+  must(adj_dataset_create(ctx, &points, &more));
+  adj_dataset_destroy(more);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+static void sink_can_cancel(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 20000, 2);
+  adj_plan *plan = plan_with(ctx, set, 0.02, "buffer=10000,batch=16");
+  counter c = {.cancel = ctx};
+  adj_sink sink = sink_of(&c);
+  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_CANCELLED);
+  assert_int_equal(c.ended, 1);
+  assert_int_equal(c.outcome, ADJ_CANCELLED);
+  assert_true(c.rows < 20000);
+  adj_ctx_uncancel(ctx);
+  c = (counter){0};
+  must(adj_stream(plan, &sink, NULL, NULL));
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Explaining ------------------------------------------------------------------------------------------ */
+
+static void plans_explain_themselves(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 5000, 3);
+  adj_plan *plan = plan_with(ctx, set, 0.05, NULL);
+  size_t needed = 0, after = 0;
+  must(adj_plan_explain(plan, NULL, 0, &needed));
+  assert_true(needed > 50);
+  char *whole = malloc(needed), start[20];
+  must(adj_plan_explain(plan, whole, needed, NULL));
+  assert_int_equal(strlen(whole) + 1, needed);
+  assert_non_null(strstr(whole, "5000"));
+  assert_non_null(strstr(whole, "0.05"));
+  must(adj_plan_explain(plan, start, sizeof start, &after));
+  assert_int_equal(after, needed);
+  assert_int_equal(strlen(start), sizeof start - 1);
+  assert_memory_equal(start, whole, sizeof start - 1);
+  must(adj_count(plan, NULL, NULL, NULL, NULL));
+  must(adj_plan_explain(plan, NULL, 0, &after)); /* now also what happened */
+  assert_true(after > needed);
+  free(whole);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* Estimates of smooth data are within a factor of three; of empty data they are 0. */
+static void estimates_are_sane(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  static const double radii[] = {0.005, 0.02, 0.1};
+  adj_dataset *set = uniform(ctx, 20000, 2);
+  for (int i = 0; i < 3; i++) {
+    adj_plan *plan = plan_with(ctx, set, radii[i], NULL);
+    adj_estimate estimate;
+    adj_estimate_init(&estimate, sizeof estimate);
+    must(adj_plan_estimate(plan, &estimate));
+    uint64_t pairs = 0;
+    adj_stats stats;
+    adj_stats_init(&stats, sizeof stats);
+    must(adj_count(plan, NULL, &pairs, NULL, &stats));
+    assert_true(estimate.pairs > (double)pairs / 3 && estimate.pairs < (double)pairs * 3);
+    assert_true(estimate.candidates >= estimate.pairs / 3);
+    assert_true(estimate.result_bytes >= 4 * estimate.pairs);
+    assert_true(estimate.seconds > 0 && isfinite(estimate.seconds));
+    assert_true(stats.candidates >= pairs / 2);
+    assert_true(stats.estimated_pairs == estimate.pairs);
+    adj_plan_destroy(plan);
+  }
+  adj_dataset_destroy(set);
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = 3;
+  must(adj_dataset_create(ctx, &points, &set));
+  adj_plan *plan = plan_with(ctx, set, 1, NULL);
+  adj_estimate estimate;
+  adj_estimate_init(&estimate, sizeof estimate);
+  must(adj_plan_estimate(plan, &estimate));
+  assert_true(estimate.pairs == 0);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+static void stats_add_up(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 20000, 2);
+  adj_plan *plan = plan_with(ctx, set, 0.02, NULL);
+  adj_result *result;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  double began = seconds();
+  must(adj_collect(plan, &result, NULL, &stats));
+  double took = seconds() - began;
+  assert_string_equal(stats.backend, "cpu");
+  assert_string_equal(stats.isa, adj_ctx_isa(ctx));
+  assert_int_equal(stats.threads, 2);
+  assert_int_equal(stats.pairs, adj_result_pairs(result));
+  assert_true(stats.join_s > 0 && stats.join_s <= took);
+  assert_true(stats.plan_s >= 0 && stats.index_s >= 0);
+  assert_true(stats.peak_bytes >= 4 * stats.pairs);
+  assert_true(stats.imbalance >= 0);
+  assert_true(stats.batches >= 1);
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Sharing ---------------------------------------------------------------------------------------------- */
+
+typedef struct sharer {
+  adj_ctx *ctx;
+  const adj_dataset *set;
+  double radius;
+  uint64_t pairs;
+  adj_status status;
+} sharer;
+
+static void *join_repeatedly(void *argument) {
+  sharer *s = argument;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_RANGE;
+  spec.radius = s->radius;
+  for (int i = 0; i < 10 && !s->status; i++) {
+    adj_plan *plan = NULL;
+    adj_result *result = NULL;
+    s->status = adj_plan_create(s->ctx, &spec, s->set, NULL, &plan);
+    if (!s->status) s->status = adj_collect(plan, &result, NULL, NULL);
+    if (!s->status && i && adj_result_pairs(result) != s->pairs) s->status = ADJ_E_INTERNAL;
+    if (!s->status) s->pairs = adj_result_pairs(result);
+    adj_result_destroy(result);
+    adj_plan_destroy(plan);
+  }
+  return NULL;
+}
+
+static void threads_share_a_context(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 3000, 2);
+  sharer sharers[3] = {{ctx, set, 0.02, 0, ADJ_OK}, {ctx, set, 0.05, 0, ADJ_OK}, {ctx, set, 0.1, 0, ADJ_OK}};
+  pthread_t threads[3];
+  for (int i = 0; i < 3; i++)
+    pthread_create(&threads[i], NULL, join_repeatedly, &sharers[i]);
+  for (int i = 0; i < 3; i++)
+    pthread_join(threads[i], NULL);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(sharers[i].status, ADJ_OK);
+    adj_plan *plan = plan_with(ctx, set, sharers[i].radius, NULL);
+    uint64_t pairs;
+    must(adj_count(plan, NULL, &pairs, NULL, NULL));
+    assert_int_equal(sharers[i].pairs, pairs);
+    adj_plan_destroy(plan);
+  }
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+static void count_event(void *user, const adj_trace_event *event) {
+  atomic_int *events = user;
+  if (event->name && event->end_ns >= event->begin_ns && event->lane < 2) atomic_fetch_add(events, 1);
+}
+
+static void traces_are_told(void **state) {
+  (void)state;
+  atomic_int events = 0;
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = 2;
+  options.trace = count_event;
+  options.trace_user = &events;
+  adj_ctx *ctx;
+  must(adj_ctx_create(&options, &ctx));
+  adj_dataset *set = uniform(ctx, 10000, 2);
+  int after_data = atomic_load(&events);
+  assert_true(after_data >= 2); /* generate, check */
+  adj_plan *plan = plan_with(ctx, set, 0.02, NULL);
+  must(adj_count(plan, NULL, NULL, NULL, NULL));
+  assert_true(atomic_load(&events) > after_data);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sinks_may_refuse),        cmocka_unit_test(max_pairs_is_kept),
+      cmocka_unit_test(memory_limit_is_kept),    cmocka_unit_test(progress_goes_forward),
+      cmocka_unit_test(progress_can_cancel),     cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
+      cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
+      cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
