@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parts below a join, each by itself: distance kernels of every instruction set against the
+ * reference, the sorts, and the promise of a grid's slabs.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cases.h"
+#include "check.h"
+#include "core/cpu.h"
+#include "distance/kernels.h"
+#include "index/grid.h"
+#include "index/radix_sort.h"
+
+enum { MOST_POINTS = 300, MOST_DIM = 70, ROOM = MOST_POINTS + ADJI_PAD };
+
+/* Points by row for the reference, and by dimension as kernels read them. */
+typedef struct layout {
+  point_set rows;
+  void *columns;
+  uint32_t ids[ROOM];
+  adji_view view;
+} layout;
+
+static void lay_out(layout *l, const point_set *rows, join_case *random) {
+  size_t size = type_size(rows->type);
+  l->rows = *rows;
+  l->columns = calloc((size_t)rows->dim * ROOM, size);
+  assert_non_null(l->columns);
+  for (uint64_t i = 0; i < rows->count; i++)
+    for (uint32_t j = 0; j < rows->dim; j++)
+      memcpy((char *)l->columns + (j * ROOM + i) * size, (const char *)rows->data + (i * rows->dim + j) * size, size);
+  for (uint32_t i = 0; i < ROOM; i++)
+    l->ids[i] = (uint32_t)case_random(random);
+  l->view = (adji_view){l->columns, ROOM, l->ids, rows->dim, (uint32_t)rows->count};
+}
+
+typedef struct work {
+  layout left, right;
+  adj_metric metric;
+  double limit;
+  uint32_t queries[ADJI_LIST_MAX];
+  adji_range ranges[4];
+  adji_task task;
+} work;
+
+static int by_id(const void *x, const void *y) {
+  uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+  return (a > b) - (a < b);
+}
+
+/* Up to four disjoint ranges, some of them empty, and queries from anywhere, in ascending order. */
+static void random_task(work *w, join_case *random, bool forward) {
+  uint32_t right = w->right.view.count, at = 0;
+  for (int r = 0; r < 4; r++) {
+    uint32_t begin = at + (uint32_t)(case_random(random) % (right - at + 1));
+    uint32_t end = begin + (uint32_t)(case_random(random) % (right - begin + 1));
+    w->ranges[r] = (adji_range){begin, end};
+    at = end;
+  }
+  uint32_t many = 1 + (uint32_t)(case_random(random) % ADJI_LIST_MAX);
+  for (uint32_t q = 0; q < many; q++)
+    w->queries[q] = (uint32_t)(case_random(random) % w->left.view.count);
+  qsort(w->queries, many, sizeof *w->queries, by_id);
+  w->task = (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward};
+}
+
+/* What a query must find, from the definition. */
+static uint32_t expected(const work *w, uint32_t query, uint32_t *ids, double *sums) {
+  uint32_t many = 0;
+  for (int r = 0; r < 4; r++)
+    for (uint32_t i = w->ranges[r].begin; i < w->ranges[r].end; i++) {
+      if (w->task.forward && i <= query) continue;
+      double s = reference_value(w->left.rows.type, w->metric, row_of(&w->left.rows, query), row_of(&w->right.rows, i),
+                                 w->left.rows.dim);
+      if (!(s <= w->limit)) continue;
+      ids[many] = w->right.ids[i];
+      sums[many++] = s;
+    }
+  return many;
+}
+
+static void check_task(const work *w, const adji_kernels *kernels) {
+  static uint32_t lists[ADJI_LIST_MAX][ROOM + 8];
+  static double sums[ADJI_LIST_MAX][ROOM + 8];
+  uint32_t counts[ADJI_LIST_MAX], found[ADJI_LIST_MAX], *ids[ADJI_LIST_MAX], right[MOST_POINTS];
+  void *sum_lists[ADJI_LIST_MAX];
+  double right_sums[MOST_POINTS];
+  int type = w->left.rows.type == ADJ_F64, metric = (int)w->metric - 1;
+  for (uint32_t q = 0; q < ADJI_LIST_MAX; q++) {
+    counts[q] = 7;
+    found[q] = 3; /* entries that are already there */
+    ids[q] = lists[q];
+    sum_lists[q] = sums[q];
+    lists[q][2] = 0xabcdef;
+  }
+  kernels->count[type][metric](&w->task, counts);
+  kernels->list[type][metric](&w->task, ids, w->metric == ADJ_L1 ? NULL : sum_lists, found);
+  for (uint32_t q = 0; q < w->task.query_count; q++) {
+    uint32_t many = expected(w, w->queries[q], right, right_sums);
+    assert_int_equal(counts[q], 7 + many);
+    assert_int_equal(found[q], 3 + many);
+    assert_int_equal(lists[q][2], 0xabcdef);
+    assert_memory_equal(lists[q] + 3, right, many * sizeof *right);
+    for (uint32_t i = 0; i < many && w->metric != ADJ_L1; i++)
+      assert_true(right_sums[i] == (type ? sums[q][3 + i] : (double)((float *)(void *)sums[q])[3 + i]));
+  }
+}
+
+static void kernels_are_canonical(void **state) {
+  (void)state;
+  join_case random = {.random = 4};
+  for (int round = 0; round < 600; round++) {
+    uint32_t dim = round < 300 ? 1 + (uint32_t)round % 20 : 1 + (uint32_t)(case_random(&random) % MOST_DIM);
+    bool self = round % 3 == 0;
+    case_entry entry = {.name = "kernel", .dim = dim, .radius = 0.3, .metric = (adj_metric)(1 + round % 3)};
+    entry.build = round % 4 == 0   ? build_uniform
+                  : round % 4 == 1 ? build_ulps
+                  : round % 4 == 2 ? build_lattice
+                                   : build_huge;
+    entry.left = 1 + (uint32_t)(case_random(&random) % MOST_POINTS);
+    entry.right = self ? SELF : 1 + (uint32_t)(case_random(&random) % MOST_POINTS);
+    entry.scale = entry.build == build_huge ? 0.5 : 0;
+    if (entry.build == build_uniform) entry.radius = -0.3;
+    join_case c;
+    assert_true(case_build_entry(&entry, round / 3 % 2 ? ADJ_F64 : ADJ_F32, (uint64_t)round, &c));
+    work w = {.metric = c.metric, .limit = adji_limit(c.left.type, c.metric, c.radius)};
+    assert_true(w.limit == reference_threshold(c.left.type, c.metric, c.radius));
+    lay_out(&w.left, &c.left, &random);
+    lay_out(&w.right, self ? &c.left : &c.right, &random);
+    for (uint32_t i = 0; adj_isa_name(i); i++)
+      for (int again = 0; again < 4; again++) {
+        random_task(&w, &random, self && again % 2);
+        check_task(&w, adji_kernels_for(adj_isa_name(i)));
+      }
+    free(w.left.columns);
+    free(w.right.columns);
+    case_free(&c);
+  }
+}
+
+static void single_pairs_are_canonical(void **state) {
+  (void)state;
+  join_case random = {.random = 5};
+  for (int round = 0; round < 2000; round++) {
+    uint32_t dim = 1 + (uint32_t)(case_random(&random) % 40);
+    adj_metric metric = (adj_metric)(1 + round % 3);
+    double a[40], b[40];
+    float fa[40], fb[40], spread[80];
+    for (uint32_t j = 0; j < dim; j++) {
+      fa[j] = (float)(a[j] = case_random_unit(&random) - 0.5);
+      fb[j] = (float)(b[j] = case_random_unit(&random) - 0.5);
+      spread[2 * j] = fb[j];
+    }
+    assert_true(adji_sum_f64(metric, a, 1, b, 1, dim) == reference_value(ADJ_F64, metric, a, b, dim));
+    double right = reference_value(ADJ_F32, metric, fa, fb, dim);
+    assert_true((double)adji_sum_f32(metric, fa, 1, fb, 1, dim) == right);
+    assert_true((double)adji_sum_f32(metric, fa, 1, spread, 2, dim) == right);
+  }
+}
+
+/* ---- Sorts ---------------------------------------------------------------------------------------------- */
+
+static void ids_are_sorted(void **state) {
+  (void)state;
+  enum { MOST = 6000 };
+  static uint32_t ids[MOST + ADJI_PAD + 1], right[MOST];
+  join_case random = {.random = 6};
+  static const uint32_t sizes[] = {0,  1,  2,  3,   7,   8,   9,   15,  16,  17,  31,  32,   33,   47,   48,   49,
+                                   63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 500, 1023, 1024, 1025, 3000, 6000};
+  for (uint32_t i = 0; adj_isa_name(i); i++)
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+      for (int round = 0; round < 30; round++) {
+        uint64_t limit = round % 5 == 0 ? 10 : round % 5 == 1 ? 1000 : round % 5 == 2 ? 100000 : 0xffffffff;
+        for (uint32_t n = 0; n < sizes[s]; n++) {
+          ids[n] = (uint32_t)(case_random(&random) % limit);
+          if (round % 7 == 1) ids[n] = n;
+          if (round % 7 == 2) ids[n] = sizes[s] - n;
+          if (round % 7 == 3) ids[n] |= 0x80000000; /* no sorting as signed numbers */
+        }
+        memcpy(right, ids, sizes[s] * sizeof *ids);
+        qsort(right, sizes[s], sizeof *right, by_id);
+        ids[sizes[s] + ADJI_PAD] = 0x1234;
+        adji_kernels_for(adj_isa_name(i))->sort_ids(ids, sizes[s]);
+        assert_memory_equal(ids, right, sizes[s] * sizeof *ids);
+        assert_int_equal(ids[sizes[s] + ADJI_PAD], 0x1234);
+      }
+}
+
+/* Sorted by the bits asked for, and stable: the untouched bits of equal items hold their old place. */
+static void items_are_sorted(void **state) {
+  (void)state;
+  join_case random = {.random = 8};
+  static const uint64_t sizes[] = {0, 1, 2, 100, 16384, 50000, 200001};
+  for (uint32_t threads = 1; threads <= 3; threads++) {
+    adj_ctx *ctx = context_of(threads, NULL);
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+      for (uint32_t bits = 0; bits <= 45; bits += 3) {
+        uint64_t n = sizes[s];
+        uint64_t *items = malloc((n + 1) * sizeof *items), *spare = malloc((n + 1) * sizeof *items);
+        for (uint64_t i = 0; i < n; i++)
+          items[i] = (case_random(&random) & ((UINT64_C(1) << bits) - 1)) << 18 | i;
+        must(adji_radix_sort(ctx, &items, &spare, n, 18, bits));
+        for (uint64_t i = 1; i < n; i++)
+          assert_true(items[i - 1] < items[i]); /* by key, then by place: exactly stability */
+        free(items);
+        free(spare);
+      }
+    assert_int_equal(adj_ctx_memory_used(ctx), 0);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+/* ---- The grid ------------------------------------------------------------------------------------------- */
+
+/* Two coordinates that belong to each other must be within reach of each other's slab. The pairs are
+ * the worst there are: the last one inside of the radius, at the edges of slabs. */
+static void slabs_keep_their_promise(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  join_case random = {.random = 9};
+  for (int round = 0; round < 3000; round++) {
+    static const double radii[] = {0, 1e-320, 1e-160, 1e-12, 1e-3, 0.1, 0.3, 1, 7, 1e5, 1e150, 1e300};
+    adj_type type = round % 2 ? ADJ_F64 : ADJ_F32;
+    double radius = radii[case_random(&random) % 12] * (1 + case_random_unit(&random));
+    double offset = round % 3 ? 0 : (case_random_unit(&random) - 0.5) * 1e6 * radius;
+    case_entry entry = {.name = "slabs", .dim = 1, .left = 200, .right = SELF, .radius = radius, .offset = offset};
+    entry.metric = (adj_metric)(1 + case_random(&random) % 3);
+    entry.build = round % 5 ? build_ulps : build_cell_edges;
+    entry.scale = entry.build == build_ulps ? radius * pow(10, (double)(case_random(&random) % 9)) : 0;
+    if (type == ADJ_F32 && radius > 1e25) continue; /* points would not be finite */
+    if (radius > 1e200) continue;
+    join_case c;
+    assert_true(case_build_entry(&entry, type, (uint64_t)round, &c));
+    double limit = reference_threshold(type, c.metric, c.radius), low = INFINITY, high = -INFINITY, x[200];
+    for (int i = 0; i < 200; i++) {
+      x[i] = type == ADJ_F64 ? ((double *)c.left.data)[i] : (double)((float *)c.left.data)[i];
+      low = fmin(low, x[i]);
+      high = fmax(high, x[i]);
+    }
+    double sample[50];
+    for (int i = 0; i < 50; i++)
+      sample[i] = low + (high - low) * i / 50;
+    adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4), .low = low};
+    uint64_t most = (uint64_t)1 << case_random(&random) % 31;
+    must(adji_axis_init(ctx, &axis, &wanted, high, adji_grid_width(type, c.metric, limit), most, sample, 50));
+    assert_true(axis.slabs >= 1 && axis.slabs <= most);
+    for (int i = 0; i < 200; i++)
+      for (int k = 0; k < 200; k++) {
+        if (!(reference_value(type, c.metric, row_of(&c.left, i), row_of(&c.left, k), 1) <= limit)) continue;
+        uint64_t a = adji_axis_slab(&axis, x[i]), b = adji_axis_slab(&axis, x[k]);
+        if ((a > b ? a - b : b - a) > axis.reach)
+          fail_msg("round %d: %a and %a belong under %a, but are in slabs %llu and %llu", round, x[i], x[k], c.radius,
+                   (unsigned long long)a, (unsigned long long)b);
+      }
+    adji_grid grid = {.axis_count = 1};
+    grid.axes[0] = axis;
+    adji_grid_clear(ctx, &grid);
+    case_free(&c);
+  }
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_are_canonical),    cmocka_unit_test(single_pairs_are_canonical),
+      cmocka_unit_test(ids_are_sorted),           cmocka_unit_test(items_are_sorted),
+      cmocka_unit_test(slabs_keep_their_promise),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
