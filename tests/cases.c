@@ -41,7 +41,6 @@ static const case_entry entries[] = {
     {CASE("duplicates", build_duplicates, 4, 1000, SELF, -0.01)},
     {CASE("duplicates, with self", build_duplicates, 2, 500, SELF, 0), WITH_SELF},
     {CASE("duplicates, one way", build_duplicates, 2, 500, SELF, 0), ONE_WAY},
-    {CASE("duplicates, one way and self", build_duplicates, 2, 500, SELF, 0), .flags = ADJ_ONE_WAY | ADJ_WITH_SELF},
     {CASE("distinct points, radius 0", build_uniform, 2, 500, SELF, 0)},
     {CASE("lattice 1-D", build_lattice, 1, 500, SELF, 3)},
     {CASE("lattice 2-D", build_lattice, 2, 900, SELF, 1)},

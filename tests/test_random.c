@@ -47,7 +47,7 @@ static uint32_t random_dim(dice *d) {
 
 /* Mostly small, never more work than the reference does in a fraction of a second. */
 static uint32_t random_count(dice *d, uint32_t dim) {
-  double most = fmin(3000, sqrt(2e7 / dim));
+  double most = fmin(3000, sqrt((below(d, 10) ? 3e6 : 2e7) / dim));
   if (below(d, 20) == 0) return (uint32_t)below(d, 3);
   return (uint32_t)spread(d, 1, most);
 }
@@ -59,7 +59,7 @@ static case_entry random_entry(dice *d) {
   e.left = random_count(d, e.dim);
   e.right = below(d, 3) ? SELF : random_count(d, e.dim);
   e.metric = below(d, 2) ? ADJ_L2 : (adj_metric)(1 + below(d, 3));
-  if (e.right == SELF) e.flags = (below(d, 4) ? 0 : ADJ_WITH_SELF) | (below(d, 4) ? 0 : ADJ_ONE_WAY);
+  if (e.right == SELF) e.flags = below(d, 3) ? 0 : below(d, 2) ? ADJ_WITH_SELF : ADJ_ONE_WAY;
   bool needs_radius = e.build == build_ulps || e.build == build_cell_edges || e.build == build_clumps;
   e.radius = below(d, 10) == 0 ? 0 : -spread(d, 1e-4, 0.5);
   if (needs_radius || below(d, 4) == 0) e.radius = spread(d, 1e-3, 2) * sqrt(e.dim);

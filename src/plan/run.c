@@ -141,7 +141,9 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, rows_ahead *rows, a
 
 /* The estimate refuses what is far too large before any work is done; close cases are counted. */
 static adj_status refuse_early(adj_plan *plan) {
-  return plan->estimated_pairs > 0 ? check_fits(plan, plan->estimated_pairs / 2, false) : ADJ_OK;
+  double bytes = plan->estimated_pairs / 2 * (double)adji_plan_entry_bytes(plan);
+  if (bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes)) return ADJ_OK;
+  return check_fits(plan, plan->estimated_pairs, false);
 }
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
