@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@
 #include "io/output_private.h"
 
 /* One system call writes at most this much, so that a cancel is noticed between two of them. */
-static const uint64_t WRITE_BYTES = (uint64_t)8 << 20;
+static const uint64_t WRITE_BYTES = (uint64_t)8 << 20, PIPE_BYTES = (uint64_t)64 << 10;
+
+enum { POLL_MS = 100 };
 
 const char *adji_output_name(const adji_output *output) {
   return output->name;
@@ -109,15 +112,29 @@ adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out) {
 
 /* ---- Writing ---------------------------------------------------------------------------------- */
 
-/* offset NULL: where the file stands. */
+/* Writes some of the bytes at an offset. */
+static ssize_t write_file(adji_output *output, uint64_t offset, const char *bytes, uint64_t count) {
+  return pwrite(output->fd, bytes, (size_t)(count < WRITE_BYTES ? count : WRITE_BYTES), (off_t)offset);
+}
+
+/* Writes some of the bytes where the output stands. A plain write may wait for ever for whoever
+ * reads the pipe; waiting in short turns lets adj_cancel through. */
+static ssize_t write_pipe(adji_output *output, const char *bytes, uint64_t count) {
+  struct pollfd wait = {.fd = output->fd, .events = POLLOUT};
+  int ready = poll(&wait, 1, POLL_MS);
+  if (ready == 0) errno = EINTR;
+  if (ready <= 0) return -1;
+  return write(output->fd, bytes, (size_t)(count < PIPE_BYTES ? count : PIPE_BYTES));
+}
+
+/* offset NULL: where the output stands. */
 static adj_status write_all(adji_output *output, const uint64_t *offset, const char *bytes, uint64_t count) {
   uint64_t done = 0;
   while (done < count) {
     adj_status status = adji_check_cancel(output->ctx);
     if (status) return status;
-    size_t now = (size_t)(count - done < WRITE_BYTES ? count - done : WRITE_BYTES);
-    ssize_t written =
-        offset ? pwrite(output->fd, bytes + done, now, (off_t)(*offset + done)) : write(output->fd, bytes + done, now);
+    ssize_t written = offset ? write_file(output, *offset + done, bytes + done, count - done)
+                             : write_pipe(output, bytes + done, count - done);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return fail_errno(output, "cannot be written", errno);
     if (written == 0) return fail_errno(output, "cannot be written", ENOSPC);

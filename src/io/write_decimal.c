@@ -133,11 +133,32 @@ static const char PAIRS[] =
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
     "8081828384858687888990919293949596979899";
 
+static const uint64_t TENS[] = {1u,
+                                10u,
+                                100u,
+                                1000u,
+                                10000u,
+                                100000u,
+                                1000000u,
+                                10000000u,
+                                100000000u,
+                                1000000000u,
+                                10000000000u,
+                                100000000000u,
+                                1000000000000u,
+                                10000000000000u,
+                                100000000000000u,
+                                1000000000000000u,
+                                10000000000000000u,
+                                100000000000000000u,
+                                1000000000000000000u,
+                                10000000000000000000u};
+
+/* The number of bits times log10(2) is right, or one too small. */
 static int digit_count(uint64_t value) {
-  int digits = 1;
-  for (uint64_t bound = 10; digits < 20 && value >= bound; bound *= 10)
-    digits++;
-  return digits;
+  value |= 1; /* of 0 and 1 alike: one digit */
+  int guess = (64 - __builtin_clzll(value)) * 1233 >> 12;
+  return guess + (guess < 20 && value >= TENS[guess]);
 }
 
 /* Exactly digits digits, ending before end. */
@@ -182,9 +203,10 @@ static char *put_decimal(decimal d, char *to) {
     memset(to + digits, '0', (size_t)(whole - digits));
     return to + whole;
   }
-  put_digits(d.digits, digits, to + 1 + digits);
-  memmove(to, to + 1, (size_t)whole);
+  uint64_t unit = TENS[digits - whole];
+  put_digits(d.digits / unit, whole, to + whole);
   to[whole] = '.';
+  put_digits(d.digits % unit, digits - whole, to + digits + 1);
   return to + digits + 1;
 }
 

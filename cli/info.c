@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adjoin info: the machine as the program sees it, or what a file of points holds.
+ */
+#include <adjoin.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "join.h"
+#include "signals.h"
+#include "text.h"
+
+static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
+                              {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
+                              {OPTION_END, 0, NULL, NULL, 0, NULL}};
+static const option *const tables[] = {join_input_options, help, NULL};
+
+/* ---- The machine ------------------------------------------------------------------------------ */
+
+/* The choice in brackets of "always [madvise] never"; "unknown" where the system does not say. */
+static void huge_pages(char *choice, size_t room) {
+  char line[128] = "";
+  FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+  if (file) {
+    if (!fgets(line, sizeof line, file)) line[0] = 0;
+    fclose(file);
+  }
+  const char *begin = strchr(line, '[');
+  size_t length = begin ? strcspn(begin + 1, "]") : 0;
+  if (length)
+    snprintf(choice, room, "%.*s", (int)length, begin + 1);
+  else
+    snprintf(choice, room, "unknown");
+}
+
+static void print_machine(const adj_ctx *ctx) {
+  char total[32], limit[32], pages[64];
+  double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  huge_pages(pages, sizeof pages);
+  const char *features = adj_build_features();
+  printf("adjoin          %s\n", adj_version_string());
+  printf("threads         %u\n", adj_ctx_threads(ctx));
+  printf("instructions    ");
+  for (uint32_t i = 0; adj_isa_name(i); i++)
+    printf("%s%s", i ? " " : "", adj_isa_name(i));
+  printf("  (used: %s)\n", adj_ctx_isa(ctx));
+  printf("memory          %s, of which a join may hold %s\n", text_bytes(bytes, total),
+         text_bytes((double)adj_ctx_memory_limit(ctx), limit));
+  printf("huge pages      %s\n", pages);
+  printf("built with      %s\n", *features ? features : "no optional parts");
+  printf("devices         none: this build has no GPU support\n");
+}
+
+/* ---- A file ----------------------------------------------------------------------------------- */
+
+/* The radius at which points spread evenly over the bounds would have about ten neighbours, to one
+ * digit; 0 when that makes no sense. A flat dimension takes no part. */
+static double suggest_radius(const adj_dataset *points) {
+  double count = (double)adj_dataset_count(points), log_volume = 0, dim = 0;
+  for (uint32_t j = 0; j < adj_dataset_dim(points); j++) {
+    double low, high;
+    adj_dataset_bounds(points, j, &low, &high);
+    if (high > low) {
+      log_volume += log(high - low);
+      dim++;
+    }
+  }
+  if (dim == 0 || count < 2) return 0;
+  double log_ball = dim / 2 * log(acos(-1.0)) - lgamma(dim / 2 + 1); /* of radius 1 */
+  double radius = exp((log_volume - log_ball + log(10 / count)) / dim);
+  if (!isfinite(radius) || radius <= 0) return 0;
+  double digit = pow(10, floor(log10(radius)));
+  return round(radius / digit) * digit;
+}
+
+static void print_bounds(const adj_dataset *points) {
+  enum { MOST = 16 };
+  uint32_t dim = adj_dataset_dim(points);
+  for (uint32_t j = 0; j < dim && j < MOST; j++) {
+    double low, high;
+    adj_dataset_bounds(points, j, &low, &high);
+    char name[32];
+    snprintf(name, sizeof name, "dimension %u", j + 1);
+    printf("%-15s %.9g to %.9g\n", name, low, high);
+  }
+  if (dim > MOST) printf("%-15s %u more dimensions\n", "...", dim - MOST);
+}
+
+static void print_points(const char *path, const adj_dataset *points, double seconds) {
+  char count[32], time[32], bytes[32];
+  uint64_t n = adj_dataset_count(points);
+  uint32_t dim = adj_dataset_dim(points);
+  bool wide = adj_dataset_type(points) == ADJ_F64;
+  size_t length;
+  printf("file            %s\n", path);
+  printf("points          %s\n", text_count(n, count));
+  printf("dimensions      %u\n", dim);
+  printf("type            %s, %s in memory\n", wide ? "f64" : "f32",
+         text_bytes((double)n * dim * (wide ? 8 : 4), bytes));
+  const char *label = n ? adj_dataset_label(points, 0, &length) : NULL;
+  if (label) printf("names           yes; the first is \"%.*s\"\n", (int)(length < 200 ? length : 200), label);
+  print_bounds(points);
+  printf("read in         %s\n", text_duration(seconds, time));
+  double radius = suggest_radius(points);
+  if (radius > 0)
+    printf(
+        "\nNext: adjoin count -r %g %s\n(spread evenly, each point would have about ten neighbours at that radius)\n",
+        radius, path);
+}
+
+/* ---- The command ------------------------------------------------------------------------------ */
+
+static void print_log(void *user, adj_log_level level, const char *line) {
+  (void)user;
+  if (level != ADJ_LOG_DEBUG) fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
+}
+
+static int run(const subcommand *command, int argc, char **argv) {
+  join_request request = {.radius = NAN};
+  const char *path = NULL;
+  int many = options_parse(command, &request, argc, argv, &path, 1);
+  if (many == PARSE_HELP) return EXIT_DONE;
+  if (many == PARSE_WRONG) return EXIT_USAGE;
+  adj_ctx *ctx = NULL;
+  adj_dataset *points = NULL;
+  adj_ctx_options settings;
+  adj_ctx_options_init(&settings, sizeof settings);
+  settings.log = print_log;
+  adj_status status = adj_ctx_create(&settings, &ctx);
+  if (!status) signals_watch(ctx);
+  if (!status && path) {
+    adj_open_options options = join_open_options(&request);
+    double began = seconds_now();
+    status = adj_dataset_open(ctx, path, &options, &points);
+    if (!status) print_points(path, points, seconds_now() - began);
+  } else if (!status) {
+    print_machine(ctx);
+  }
+  int code = status ? join_failed(status) : EXIT_DONE;
+  signals_watch(NULL);
+  adj_dataset_destroy(points);
+  adj_ctx_destroy(ctx);
+  return code;
+}
+
+const subcommand command_info = {
+    "info",
+    "the machine as adjoin sees it, or what a file of points holds",
+    "[FILE] [options]",
+    "  adjoin info                                      cores, instructions, memory, devices\n"
+    "  adjoin info points.csv --columns x,y,z           how many points, of what, between what\n",
+    tables,
+    run,
+};

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A join from files to answer: open the points, plan, run, report. range, knn and count differ in
+ * what they ask for, which the request says.
+ */
+#include "join.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "progress.h"
+#include "report.h"
+#include "signals.h"
+#include "text.h"
+#include "trace.h"
+
+/* Everything a run holds, so that one function can let go of it. */
+typedef struct join_job {
+  const join_request *request;
+  trace_log *trace;
+  adj_ctx *ctx;
+  adj_dataset *left, *right; /* right NULL: a self-join */
+  adj_plan *plan;
+  char *plan_text; /* --explain: as it was before the run */
+  run_report report;
+} join_job;
+
+static void print_log(void *user, adj_log_level level, const char *line) {
+  const join_request *request = user;
+  if (request->quiet || level == ADJ_LOG_DEBUG) return;
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
+}
+
+static adj_status create_context(join_job *job) {
+  const join_request *request = job->request;
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = (uint32_t)request->threads;
+  options.memory_limit = request->memory;
+  options.isa = request->isa;
+  options.log = print_log;
+  options.log_user = (void *)request;
+  if (job->trace) {
+    options.trace = trace_add;
+    options.trace_user = job->trace;
+  }
+  adj_status status = adj_ctx_create(&options, &job->ctx);
+  if (!status) signals_watch(job->ctx);
+  return status;
+}
+
+/* ---- The points ------------------------------------------------------------------------------- */
+
+static const char *type_name(adj_type type) {
+  return type == ADJ_F64 ? "f64" : "f32";
+}
+
+/* Both are caught by the library as well, which does not know the files' names. */
+static int check_match(const join_job *job) {
+  const join_request *request = job->request;
+  if (!job->right) return EXIT_DONE;
+  adj_type a = adj_dataset_type(job->left), b = adj_dataset_type(job->right);
+  if (a != b) {
+    fprintf(stderr, "adjoin: %s holds %s and %s holds %s: say --type f32 or --type f64 to join them in that type\n",
+            request->left, type_name(a), request->right, type_name(b));
+    return EXIT_FAILED;
+  }
+  uint32_t m = adj_dataset_dim(job->left), n = adj_dataset_dim(job->right);
+  if (m != n) {
+    fprintf(stderr, "adjoin: %s has %u dimensions and %s has %u\n", request->left, m, request->right, n);
+    return EXIT_FAILED;
+  }
+  return EXIT_DONE;
+}
+
+adj_open_options join_open_options(const join_request *request) {
+  adj_open_options options;
+  adj_open_options_init(&options, sizeof options);
+  options.type = (adj_type)request->type;
+  options.format = request->input_format;
+  options.columns = request->columns;
+  options.id_column = request->id;
+  options.shape = request->shape;
+  options.dataset = request->dataset;
+  return options;
+}
+
+static adj_status open_points(join_job *job) {
+  const join_request *request = job->request;
+  adj_open_options options = join_open_options(request);
+  double began = seconds_now();
+  adj_status status = adj_dataset_open(job->ctx, request->left, &options, &job->left);
+  if (!status && request->right) status = adj_dataset_open(job->ctx, request->right, &options, &job->right);
+  job->report.read_s = seconds_now() - began;
+  trace_phase(job->trace, "read", began);
+  return status;
+}
+
+/* ---- The plan --------------------------------------------------------------------------------- */
+
+static adj_status create_plan(join_job *job) {
+  const join_request *request = job->request;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = request->kind;
+  if (request->metric) spec.metric = (adj_metric)request->metric;
+  if (request->backend) spec.backend = (adj_backend)(request->backend - 1);
+  if (request->order) spec.order = (adj_order)(request->order - 1);
+  if (!isnan(request->radius)) spec.radius = request->radius;
+  spec.k = (uint32_t)request->k;
+  spec.flags = (request->distance ? ADJ_WITH_DISTANCE : 0u) | (request->self ? ADJ_WITH_SELF : 0u) |
+               (request->one_way ? ADJ_ONE_WAY : 0u);
+  spec.algorithm = request->algorithm;
+  spec.tuning = request->tuning;
+  double began = seconds_now();
+  adj_status status = adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan);
+  trace_phase(job->trace, "plan and index", began);
+  return status;
+}
+
+/* The plan's text, to be freed; NULL with the status set. */
+static char *explain(const adj_plan *plan, adj_status *status) {
+  size_t needed = 0;
+  *status = adj_plan_explain(plan, NULL, 0, &needed);
+  if (*status) return NULL;
+  char *text = malloc(needed + 1);
+  if (text) *status = adj_plan_explain(plan, text, needed + 1, NULL);
+  return text;
+}
+
+/* Of the text after the run only what it adds to the text before. */
+static void print_what_happened(const join_job *job) {
+  adj_status status;
+  char *text = explain(job->plan, &status);
+  if (text && !status) {
+    size_t before = strlen(job->plan_text);
+    fputs(strncmp(text, job->plan_text, before) ? text : text + before, stderr);
+  }
+  free(text);
+}
+
+/* ---- The run ---------------------------------------------------------------------------------- */
+
+static adj_status run_plan(join_job *job) {
+  const join_request *request = job->request;
+  progress_line progress;
+  adj_run_control control;
+  adj_run_control_init(&control, sizeof control);
+  control.max_pairs = request->max_pairs;
+  progress_begin(&progress, request->progress, request->no_progress || request->quiet);
+  if (progress.on) {
+    control.progress = progress_show;
+    control.user = &progress;
+    if (!progress.terminal) control.interval_ms = 1000;
+  }
+  adj_write_options options;
+  adj_write_options_init(&options, sizeof options);
+  options.format = request->format;
+  options.counts = request->per_point_counts;
+  double began = seconds_now();
+  adj_status status = request->output ? adj_write(job->plan, request->output, &options, &control, &job->report.stats)
+                                      : adj_count(job->plan, NULL, NULL, &control, &job->report.stats);
+  trace_phase(job->trace, request->output ? "join and write" : "join", began);
+  progress_end(&progress);
+  return status;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------- */
+
+int join_failed(adj_status status) {
+  int number = signals_received();
+  if (status == ADJ_CANCELLED && number) {
+    fprintf(stderr, "adjoin: stopped, nothing was written\n");
+    return 128 + number;
+  }
+  fprintf(stderr, "adjoin: %s\n", adj_last_error());
+  return status == ADJ_E_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static int report_all(join_job *job, const subcommand *command) {
+  const join_request *request = job->request;
+  run_report *report = &job->report;
+  report->command = command->name;
+  report->request = request;
+  report->left = job->left;
+  report->right = job->right ? job->right : job->left;
+  report->wall_s = seconds_now() - report->began;
+  if (request->explain) print_what_happened(job);
+  bool good = report_total(report);
+  if (!request->quiet) report_summary(report);
+  if (request->stats) good = report_stats(report) && good;
+  if (request->trace) good = trace_save(job->trace, request->trace) && good;
+  return good ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int run_steps(join_job *job, const subcommand *command) {
+  const join_request *request = job->request;
+  adj_status status = create_context(job);
+  if (!status) status = open_points(job);
+  if (status) return join_failed(status);
+  int code = check_match(job);
+  if (code) return code;
+  status = create_plan(job);
+  if (!status && (request->explain || request->dry_run)) job->plan_text = explain(job->plan, &status);
+  if (status) return join_failed(status);
+  if (job->plan_text) fputs(job->plan_text, request->dry_run ? stdout : stderr);
+  if (request->dry_run) return EXIT_DONE;
+  status = run_plan(job);
+  return status ? join_failed(status) : report_all(job, command);
+}
+
+int join_run(const subcommand *command, const join_request *request) {
+  join_job job = {.request = request};
+  job.report.began = seconds_now();
+  adj_stats_init(&job.report.stats, sizeof job.report.stats);
+  if (request->trace) job.trace = trace_create();
+  int code = run_steps(&job, command);
+  signals_watch(NULL);
+  adj_plan_destroy(job.plan);
+  adj_dataset_destroy(job.right);
+  adj_dataset_destroy(job.left);
+  adj_ctx_destroy(job.ctx);
+  trace_destroy(job.trace);
+  free(job.plan_text);
+  return code;
+}

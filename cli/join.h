@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What range, knn and count share: the request, its options, and the run from files to answer.
+ */
+#ifndef CLI_JOIN_H
+#define CLI_JOIN_H
+
+#include <adjoin.h>
+#include <stdbool.h>
+
+#include "options.h"
+
+/* What the options leave here; text fields are NULL, numbers 0 unless given. */
+typedef struct join_request {
+  const char *left, *right; /* right NULL: a self-join */
+  /* what */
+  adj_join_kind kind;
+  double radius; /* NaN: not given */
+  uint64_t k;
+  int metric; /* adj_metric; 0: not given */
+  bool self, one_way;
+  /* result */
+  bool per_point_counts; /* of the output: counts, not pairs */
+  const char *output, *format;
+  bool distance;
+  int order; /* 1 + adj_order */
+  uint64_t max_pairs;
+  /* input */
+  int type; /* adj_type; 0: as stored */
+  const char *input_format, *columns, *id, *shape, *dataset;
+  /* how */
+  int backend; /* 1 + adj_backend */
+  uint64_t threads, memory;
+  const char *isa, *algorithm, *tuning;
+  /* reports */
+  bool explain, dry_run, progress, no_progress, quiet;
+  const char *stats, *trace;
+} join_request;
+
+/* Tables of options for the commands: how the inputs are read, how the join is run, what is reported. */
+extern const option join_input_options[], join_run_options[], join_report_options[];
+
+/* Parses the arguments into the request, which holds the command's defaults; left and right too.
+ * Returns EXIT_DONE, or the exit code to end with and *stop true (also for --help). */
+int join_parse(const subcommand *command, join_request *request, int argc, char **argv, bool *stop);
+
+/* Runs it. Returns the program's exit code. */
+int join_run(const subcommand *command, const join_request *request);
+
+/* The part of the request that says how to read a file. */
+adj_open_options join_open_options(const join_request *request);
+
+/* Prints why a call of the library failed. Returns the exit code, which tells a signal apart. */
+int join_failed(adj_status status);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The options that range, knn and count share, and what must hold between them.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "join.h"
+
+#define FIELD(name) offsetof(join_request, name)
+
+const option join_input_options[] = {
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Input (both files; \"-\" is standard input)"},
+    {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type),
+     "convert the points; default: as stored, text as f32.\nThe join is exact in this type"},
+    {OPTION_TEXT, 0, "input-format", "NAME", FIELD(input_format),
+     "npy, csv, tsv, fvecs, bvecs, fbin, raw or hdf5;\ndefault: from the file"},
+    {OPTION_TEXT, 0, "columns", "LIST", FIELD(columns), "csv, tsv: the coordinates, \"x,y,z\" or \"2-4\""},
+    {OPTION_TEXT, 0, "id", "COLUMN", FIELD(id), "csv, tsv: names of the points, used in text output"},
+    {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape), "raw: type and dimension, \"f32:3\" or \"f64:1000x16\""},
+    {OPTION_TEXT, 0, "dataset", "PATH", FIELD(dataset), "hdf5: which dataset in the file"},
+    {OPTION_END, 0, NULL, NULL, 0, NULL}};
+
+const option join_run_options[] = {
+    {OPTION_HEADING, 0, NULL, NULL, 0, "How to run (none of this changes the answer)"},
+    {OPTION_CHOICE, 0, "backend", "auto|cpu|gpu|hybrid|reference", FIELD(backend), "where to compute; default auto"},
+    {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "default: one per usable core"},
+    {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory),
+     "most memory to hold, such as 4G; default: 90 %\nof what is free"},
+    {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa), "instruction set: scalar, avx2, avx512, neon"},
+    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm), "auto, grid, ego or brute"},
+    {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "override the planner: \"indexed=4,batch=1024\""},
+    {OPTION_END, 0, NULL, NULL, 0, NULL}};
+
+const option join_report_options[] = {
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Reports (on standard error, or in files)"},
+    {OPTION_FLAG, 0, "explain", NULL, FIELD(explain), "print the plan and its reasons, then what happened"},
+    {OPTION_FLAG, 0, "dry-run", NULL, FIELD(dry_run), "print the plan on standard output and stop"},
+    {OPTION_TEXT, 0, "stats", "FILE", FIELD(stats), "times, counts and memory as JSON; \"-\": standard\noutput"},
+    {OPTION_TEXT, 0, "trace", "FILE", FIELD(trace), "a timeline for ui.perfetto.dev"},
+    {OPTION_FLAG, 0, "progress", NULL, FIELD(progress), "show progress even where there is no terminal"},
+    {OPTION_FLAG, 0, "no-progress", NULL, FIELD(no_progress), "never show progress"},
+    {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "nothing but errors on standard error"},
+    {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
+    {OPTION_END, 0, NULL, NULL, 0, NULL}};
+
+static bool is_standard(const char *path) {
+  return path && !strcmp(path, "-");
+}
+
+/* What is wrong usage whatever the files hold. */
+static int check_request(const subcommand *command, const join_request *r) {
+  if (r->kind == ADJ_RANGE && isnan(r->radius)) return usage_error(command, "-r RADIUS is missing");
+  if (!isnan(r->radius) && r->radius < 0) return usage_error(command, "--radius: %g is negative", r->radius);
+  if (r->kind == ADJ_KNN && !r->k) return usage_error(command, "-k K is missing, or 0");
+  if (r->k > UINT32_MAX) return usage_error(command, "-k: %llu is too large", (unsigned long long)r->k);
+  if (r->threads > 4096)
+    return usage_error(command, "--threads: %llu is more than 4096", (unsigned long long)r->threads);
+  if (is_standard(r->left) && is_standard(r->right))
+    return usage_error(command, "standard input can be only one of the two inputs");
+  if (is_standard(r->output) + is_standard(r->stats) + is_standard(r->trace) > 1)
+    return usage_error(command, "only one of --output, --stats and --trace can be standard output");
+  if (r->one_way && r->right) return usage_error(command, "--one-way is for one set joined with itself");
+  if (r->self && r->right) return usage_error(command, "--self is for one set joined with itself");
+  if (r->self && r->one_way) return usage_error(command, "--self and --one-way exclude each other");
+  if (r->format && !r->output) return usage_error(command, "--format is about the output: -o FILE is missing");
+  return EXIT_DONE;
+}
+
+int join_parse(const subcommand *command, join_request *request, int argc, char **argv, bool *stop) {
+  const char *files[2] = {NULL, NULL};
+  int many = options_parse(command, request, argc, argv, files, 2);
+  *stop = true;
+  if (many == PARSE_HELP) return EXIT_DONE;
+  if (many == PARSE_WRONG) return EXIT_USAGE;
+  if (many == 0) return usage_error(command, "the file of points is missing");
+  request->left = files[0];
+  request->right = files[1];
+  int code = check_request(command, request);
+  *stop = code != EXIT_DONE;
+  return code;
+}

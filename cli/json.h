@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * JSON text that grows: for --stats and --trace.
+ */
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct json_writer {
+  char *text;
+  size_t length, room;
+  bool failed; /* memory ran out; everything after is dropped */
+} json_writer;
+
+void json_raw(json_writer *json, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void json_text(json_writer *json, const char *text); /* a string, quoted and escaped; NULL: null */
+void json_real(json_writer *json, double value);     /* reads back as the same value; null when not finite */
+
+/* Writes it to a file and frees it. False after a message. */
+bool json_save(json_writer *json, const char *path);
+
+#endif

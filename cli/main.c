@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program adjoin: finds the subcommand and runs it. Messages go to standard error, data to
+ * standard output. Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n.
+ */
+#include <adjoin.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+
+#ifdef ADJOIN_SELFTEST
+static int run_selftest(const subcommand *command, int argc, char **argv) {
+  (void)command;
+  return adjoin_selftest(argc, argv);
+}
+
+static const subcommand command_selftest = {
+    .name = "selftest", .summary = "every backend against the definition of right", .run = run_selftest};
+#endif
+
+static const subcommand *const commands[] = {&command_range,
+                                             &command_knn,
+                                             &command_count,
+                                             &command_generate,
+                                             &command_info,
+#ifdef ADJOIN_SELFTEST
+                                             &command_selftest,
+#endif
+                                             NULL};
+
+static const subcommand *find_command(const char *name) {
+  for (const subcommand *const *c = commands; *c; c++)
+    if (!strcmp((*c)->name, name)) return *c;
+  return NULL;
+}
+
+static void print_help(FILE *to) {
+  fputs(
+      "adjoin: exact similarity joins over point sets\n"
+      "\n"
+      "  adjoin range -r 0.01 points.npy -o pairs.npz     all pairs within 0.01 of each other\n"
+      "  adjoin count -r 0.01 points.npy                  how many they are\n"
+      "  adjoin generate clusters -n 1M -d 3 -o points.npy\n"
+      "                                                   a million points to try it with\n"
+      "\n"
+      "Commands ('adjoin COMMAND --help' for each):\n",
+      to);
+  for (const subcommand *const *c = commands; *c; c++)
+    fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
+  fputs(
+      "\n"
+      "Reads npy, csv, tsv, fvecs, bvecs, fbin, hdf5 and raw files; writes npz, csv, tsv and npy.\n"
+      "Every answer is exact and does not depend on threads, instruction set or backend.\n",
+      to);
+}
+
+static int unknown_command(const char *typed) {
+  const char *names[sizeof commands / sizeof *commands];
+  size_t many = 0;
+  for (const subcommand *const *c = commands; *c; c++)
+    names[many++] = (*c)->name;
+  names[many] = NULL;
+  const char *nearest = nearest_name(typed, names);
+  fprintf(stderr, "adjoin: there is no command \"%s\"", typed);
+  if (nearest) fprintf(stderr, "; %s?", nearest);
+  fprintf(stderr, "\nTry 'adjoin --help'.\n");
+  return EXIT_USAGE;
+}
+
+static int dispatch(int argc, char **argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return EXIT_USAGE;
+  }
+  const char *name = argv[1];
+  if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+    printf("adjoin %s\n", adj_version_string());
+    return EXIT_DONE;
+  }
+  bool help = !strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h");
+  if (help && argc == 2) {
+    print_help(stdout);
+    return EXIT_DONE;
+  }
+  if (help) name = argv[2];
+  const subcommand *command = find_command(name);
+  if (!command) return unknown_command(name);
+  if (!help) return command->run(command, argc - 1, argv + 1);
+  char *ask[] = {argv[2], "--help", NULL};
+  return command->run(command, 2, ask);
+}
+
+/* What was printed is on its way out only now; a full disk must not go unnoticed. */
+int main(int argc, char **argv) {
+  int code = dispatch(argc, argv);
+  if (!fflush(stdout) || code) return code;
+  fprintf(stderr, "adjoin: standard output: cannot be written: %s\n", strerror(errno));
+  return EXIT_FAILED;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was meant: the known name with the fewest typing errors between it and what was typed.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "options.h"
+
+enum { LONGEST = 32 };
+
+static unsigned least(unsigned a, unsigned b) {
+  return a < b ? a : b;
+}
+
+/* Letters added, dropped, changed or swapped with their neighbour; LONGEST for long words. */
+static unsigned typing_errors(const char *a, const char *b) {
+  size_t m = strlen(a), n = strlen(b);
+  unsigned d[LONGEST][LONGEST];
+  if (m >= LONGEST || n >= LONGEST) return LONGEST;
+  for (size_t i = 0; i <= m; i++)
+    d[i][0] = (unsigned)i;
+  for (size_t j = 0; j <= n; j++)
+    d[0][j] = (unsigned)j;
+  for (size_t i = 1; i <= m; i++)
+    for (size_t j = 1; j <= n; j++) {
+      unsigned best = least(d[i - 1][j], d[i][j - 1]) + 1;
+      best = least(best, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) best = least(best, d[i - 2][j - 2] + 1);
+      d[i][j] = best;
+    }
+  return d[m][n];
+}
+
+const char *nearest_name(const char *typed, const char *const *names) {
+  const char *nearest = NULL;
+  unsigned fewest = (unsigned)strlen(typed) / 3 + 2; /* more errors than this are another word */
+  for (; *names; names++) {
+    unsigned errors = typing_errors(typed, *names);
+    if (errors < fewest) {
+      fewest = errors;
+      nearest = *names;
+    }
+  }
+  return nearest;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Command lines, declared: a command lists its options in tables, which parse the arguments and
+ * print the help alike.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stddef.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+typedef enum option_kind {
+  OPTION_END = 0, /* ends a table                                                              */
+  OPTION_HEADING, /* help is the text of a heading                                             */
+  OPTION_FLAG,    /* bool: set to true                                                         */
+  OPTION_TEXT,    /* const char *                                                              */
+  OPTION_REAL,    /* double                                                                    */
+  OPTION_COUNT,   /* uint64_t: 1000, 10k, 2M, 1.5G (powers of 1000)                            */
+  OPTION_SIZE,    /* uint64_t, bytes: 4G, 512M, 100k (powers of 1024)                          */
+  OPTION_CHOICE   /* int: value is "one|two|three"; set to 1, 2 or 3                           */
+} option_kind;
+
+typedef struct option {
+  option_kind kind;
+  char letter;       /* 0: none                                    */
+  const char *name;  /* without the dashes                         */
+  const char *value; /* what the help calls it, or the choices     */
+  size_t into;       /* offset of the field in the request struct  */
+  const char *help;  /* may hold line ends                         */
+} option;
+
+/* A subcommand. */
+typedef struct subcommand {
+  const char *name;
+  const char *summary;          /* one line                                    */
+  const char *usage;            /* the arguments after "adjoin NAME"           */
+  const char *examples;         /* lines, ready to print                       */
+  const option *const *options; /* tables, the last NULL; NULL: parses itself  */
+  int (*run)(const struct subcommand *command, int argc, char **argv);
+} subcommand;
+
+/* What options_parse returns instead of a number of arguments. */
+enum { PARSE_WRONG = -1, PARSE_HELP = -2 };
+
+/* Parses argv[1] and on (argv[0] is the command's name) into the fields of request, and the
+ * arguments that are no options into plain, at most most of them. Returns how many those are;
+ * PARSE_WRONG after a message, for which the program exits with EXIT_USAGE; PARSE_HELP after help. */
+int options_parse(const subcommand *command, void *request, int argc, char **argv, const char **plain, int most);
+
+void options_print_help(const subcommand *command);
+
+/* "adjoin range: MESSAGE", and where to find help. Returns EXIT_USAGE. */
+int usage_error(const subcommand *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The name nearest to what was typed, or NULL when none is near. names ends with NULL. */
+const char *nearest_name(const char *typed, const char *const *names);
+
+#endif

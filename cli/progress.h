@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How far the join is: a line on the terminal that rewrites itself and is gone at the end.
+ */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <adjoin.h>
+#include <stdbool.h>
+
+typedef struct progress_line {
+  bool on, terminal; /* not a terminal: plain lines, one a second */
+  bool drawn;
+  double began;
+} progress_line;
+
+/* Shown when standard error is a terminal, or always, or never. */
+void progress_begin(progress_line *progress, bool always, bool never);
+
+/* For adj_run_control: user is the progress. Never cancels. */
+int progress_show(void *user, const adj_progress *where);
+
+void progress_end(progress_line *progress); /* erases the line */
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ctrl-C and friends: the first asks the library to stop, the second ends the program.
+ */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include <adjoin.h>
+
+/* From now on a signal cancels ctx; with NULL it ends the program at once. */
+void signals_watch(adj_ctx *ctx);
+
+/* The signal that arrived, or 0. */
+int signals_received(void);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * --stats: one JSON object about the run. docs/man/adjoin.1 lists the fields.
+ */
+#include <string.h>
+
+#include "json.h"
+#include "report.h"
+
+static void put_text(json_writer *json, const char *name, const char *value) {
+  json_raw(json, ",\n  \"%s\": ", name);
+  json_text(json, value);
+}
+
+static void put_count(json_writer *json, const char *name, uint64_t value) {
+  json_raw(json, ",\n  \"%s\": %llu", name, (unsigned long long)value);
+}
+
+static void put_real(json_writer *json, const char *name, double value) {
+  json_raw(json, ",\n  \"%s\": ", name);
+  json_real(json, value);
+}
+
+static void put_seconds(json_writer *json, const run_report *report) {
+  const adj_stats *stats = &report->stats;
+  const struct {
+    const char *name;
+    double seconds;
+  } phases[] = {{"read", report->read_s},
+                {"plan", stats->plan_s},
+                {"index", stats->index_s},
+                {"join", stats->join_s},
+                {"write", stats->write_s}};
+  json_raw(json, ",\n  \"seconds\": {");
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+    json_raw(json, "%s\"%s\": %.9f", i ? ", " : "", phases[i].name, phases[i].seconds);
+  json_raw(json, "}");
+  json_raw(json, ",\n  \"wall_seconds\": %.9f", report->wall_s);
+}
+
+static void put_join(json_writer *json, const run_report *report) {
+  static const char *const metrics[] = {"l2", "l2", "l1", "linf"}; /* by adj_metric; 0: the default */
+  const join_request *request = report->request;
+  put_count(json, "n_left", adj_dataset_count(report->left));
+  put_count(json, "n_right", adj_dataset_count(report->right));
+  put_count(json, "dim", adj_dataset_dim(report->left));
+  put_text(json, "type", adj_dataset_type(report->left) == ADJ_F64 ? "f64" : "f32");
+  put_text(json, "metric", metrics[request->metric]);
+  put_real(json, "radius", request->radius);
+  if (request->k) put_count(json, "k", request->k);
+}
+
+bool report_stats(const run_report *report) {
+  const adj_stats *stats = &report->stats;
+  json_writer json = {0};
+  double join_s = stats->plan_s + stats->index_s + stats->join_s + stats->write_s;
+  json_raw(&json, "{\n  \"adjoin\": ");
+  json_text(&json, adj_version_string());
+  put_text(&json, "command", report->command);
+  put_seconds(&json, report);
+  put_count(&json, "pairs", stats->pairs);
+  put_count(&json, "candidates", stats->candidates);
+  put_count(&json, "peak_bytes", stats->peak_bytes);
+  put_text(&json, "backend", stats->backend);
+  put_text(&json, "algorithm", stats->algorithm);
+  put_count(&json, "threads", stats->threads);
+  put_text(&json, "isa", stats->isa);
+  put_join(&json, report);
+  put_real(&json, "pairs_per_second", join_s > 0 ? (double)stats->pairs / join_s : 0);
+  put_count(&json, "cells", stats->cells);
+  put_count(&json, "batches", stats->batches);
+  put_count(&json, "batches_redone", stats->batches_redone);
+  put_real(&json, "imbalance", stats->imbalance);
+  put_real(&json, "estimated_pairs", stats->estimated_pairs);
+  put_real(&json, "estimated_candidates", stats->estimated_candidates);
+  json_raw(&json, "\n}\n");
+  return json_save(&json, report->request->stats);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers for people, the clock, and small files written whole.
+ */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each writes to a buffer of 32 characters and returns it. */
+const char *text_count(uint64_t value, char *buffer);    /* 1,234,567 */
+const char *text_short(double value, char *buffer);      /* 1.23 M    */
+const char *text_bytes(double bytes, char *buffer);      /* 1.5 GiB   */
+const char *text_duration(double seconds, char *buffer); /* 0.42 s, 12 s, 3:05, 2:00:10; 24 will do */
+
+double seconds_now(void); /* monotonic */
+
+/* Writes the text to the path, "-" being standard output. The file appears when it is complete.
+ * False after a message. */
+bool text_save(const char *path, const char *text, size_t length);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Collecting what the library reports, and writing it as trace events: one lane per thread.
+ */
+#include "trace.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "json.h"
+#include "text.h"
+
+struct trace_log {
+  pthread_mutex_t lock;
+  adj_trace_event *events;
+  size_t count, room;
+  size_t dropped; /* for want of memory */
+};
+
+trace_log *trace_create(void) {
+  trace_log *trace = calloc(1, sizeof *trace);
+  if (trace) pthread_mutex_init(&trace->lock, NULL);
+  return trace;
+}
+
+void trace_destroy(trace_log *trace) {
+  if (!trace) return;
+  pthread_mutex_destroy(&trace->lock);
+  free(trace->events);
+  free(trace);
+}
+
+static bool has_room(trace_log *trace) {
+  if (trace->count < trace->room) return true;
+  size_t room = 2 * trace->room + 1024;
+  adj_trace_event *events = realloc(trace->events, room * sizeof *events);
+  if (!events) return false;
+  trace->events = events;
+  trace->room = room;
+  return true;
+}
+
+void trace_add(void *user, const adj_trace_event *event) {
+  trace_log *trace = user;
+  pthread_mutex_lock(&trace->lock);
+  if (has_room(trace))
+    trace->events[trace->count++] = *event;
+  else
+    trace->dropped++;
+  pthread_mutex_unlock(&trace->lock);
+}
+
+void trace_phase(trace_log *trace, const char *name, double began) {
+  if (!trace) return;
+  adj_trace_event event = {
+      .name = name, .begin_ns = (uint64_t)(began * 1e9), .end_ns = (uint64_t)(seconds_now() * 1e9)};
+  trace_add(trace, &event);
+}
+
+static int by_lane_and_time(const void *a, const void *b) {
+  const adj_trace_event *x = a, *y = b;
+  if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+  if (x->begin_ns != y->begin_ns) return x->begin_ns < y->begin_ns ? -1 : 1;
+  return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns; /* the enclosing one first */
+}
+
+static void put_lane_name(json_writer *json, uint32_t lane) {
+  json_raw(json, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"args\":{\"name\":\"%s %u\"}},\n", lane,
+           lane ? "worker" : "main and worker", lane);
+}
+
+/* Times are in microseconds from the first event. */
+static void put_event(json_writer *json, const adj_trace_event *event, uint64_t start_ns) {
+  json_raw(json, "{\"name\":");
+  json_text(json, event->name);
+  json_raw(json, ",\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"items\":%llu}},\n",
+           event->lane, (double)(event->begin_ns - start_ns) * 1e-3, (double)(event->end_ns - event->begin_ns) * 1e-3,
+           (unsigned long long)event->items);
+}
+
+bool trace_save(trace_log *trace, const char *path) {
+  json_writer json = {0};
+  uint64_t start_ns = UINT64_MAX;
+  for (size_t i = 0; i < trace->count; i++)
+    if (trace->events[i].begin_ns < start_ns) start_ns = trace->events[i].begin_ns;
+  if (trace->count) qsort(trace->events, trace->count, sizeof *trace->events, by_lane_and_time);
+  json_raw(&json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  for (size_t i = 0; i < trace->count; i++) {
+    const adj_trace_event *event = &trace->events[i];
+    if (!i || event->lane != event[-1].lane) put_lane_name(&json, event->lane);
+    put_event(&json, event, start_ns);
+  }
+  json_raw(&json, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"adjoin\"}}\n]}\n");
+  if (trace->dropped) fprintf(stderr, "adjoin: %s: %zu events were dropped for want of memory\n", path, trace->dropped);
+  return json_save(&json, path);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * --trace: a timeline of the run that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+ */
+#ifndef CLI_TRACE_H
+#define CLI_TRACE_H
+
+#include <adjoin.h>
+#include <stdbool.h>
+
+typedef struct trace_log trace_log;
+
+trace_log *trace_create(void); /* NULL when there is no memory */
+void trace_destroy(trace_log *trace);
+
+/* For adj_ctx_options: user is the trace. From any thread. */
+void trace_add(void *user, const adj_trace_event *event);
+
+/* A phase of the program itself, from began (seconds_now) until now, on the first lane. */
+void trace_phase(trace_log *trace, const char *name, double began); /* trace may be NULL */
+
+/* False after a message. */
+bool trace_save(trace_log *trace, const char *path);
+
+#endif

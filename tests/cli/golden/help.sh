@@ -1,0 +1,2 @@
+adjoin --help
+adjoin --version | sed 's/[0-9][0-9.]*/VERSION/'

@@ -1,0 +1,1 @@
+adjoin range -r 1 points.npy --max-pair 3

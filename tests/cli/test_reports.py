@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""What a run tells about itself: --stats, --trace, --explain, --progress, --quiet, and adjoin info."""
+import json
+import os
+import pty
+import subprocess
+import time
+
+from program import ADJOIN, ProgramTest, main, read_npz_pairs
+
+
+class Reports(ProgramTest):
+    FIELDS = ("adjoin command seconds wall_seconds pairs candidates peak_bytes backend algorithm threads isa n_left "
+              "n_right dim type metric radius pairs_per_second cells batches batches_redone imbalance "
+              "estimated_pairs estimated_candidates").split()
+
+    def setUp(self):
+        super().setUp()
+        self.generate("clusters", 20000, 3, "points.npy")
+
+    def test_stats(self):
+        began = time.monotonic()
+        self.adjoin("range", "-r", 0.02, "points.npy", "-o", "pairs.npz", "--stats", "stats.json", "--threads", 2)
+        waited = time.monotonic() - began
+        with open("stats.json", encoding="utf-8") as file:
+            stats = json.load(file)
+        self.assertEqual(list(stats), self.FIELDS)
+        self.assertEqual(list(stats["seconds"]), ["read", "plan", "index", "join", "write"])
+        self.assertEqual(stats["pairs"], len(read_npz_pairs("pairs.npz")))
+        self.assertEqual((stats["command"], stats["n_left"], stats["n_right"], stats["dim"], stats["type"]),
+                         ("range", 20000, 20000, 3, "f32"))
+        self.assertEqual((stats["metric"], stats["radius"], stats["threads"]), ("l2", 0.02, 2))
+        self.assertGreaterEqual(stats["candidates"], stats["pairs"] / 2)
+        self.assertGreater(stats["peak_bytes"], 0)
+        # The phases add up to what was waited for, but for starting the program and the threads.
+        phases = sum(stats["seconds"].values())
+        self.assertTrue(all(seconds >= 0 for seconds in stats["seconds"].values()))
+        self.assertLessEqual(phases, 1.001 * stats["wall_seconds"])
+        self.assertGreater(phases, 0.5 * stats["wall_seconds"])
+        self.assertLess(stats["wall_seconds"], waited)
+
+    def test_stats_on_standard_output(self):
+        done = self.adjoin("count", "-r", 0.02, "points.npy", "--metric", "linf", "--stats", "-")
+        self.assertEqual(json.loads(done.stdout)["metric"], "linf")
+
+    def test_trace(self):
+        self.adjoin("range", "-r", 0.02, "points.npy", "-o", "pairs.csv", "--trace", "trace.json", "--threads", 2)
+        with open("trace.json", encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        pieces = [event for event in events if event["ph"] == "X"]
+        names = {event["name"] for event in pieces}
+        self.assertLessEqual({"read", "check", "plan and index", "join and write", "write"}, names)
+        named = {event["tid"] for event in events if event["name"] == "thread_name"}
+        self.assertEqual(named, {event["tid"] for event in pieces})
+        self.assertTrue(all(event["ts"] >= 0 and event["dur"] >= 0 for event in pieces))
+
+    def test_quiet_and_progress(self):
+        quiet = self.adjoin("range", "-r", 0.02, "points.npy", "-q")
+        self.assertEqual(quiet.stderr, "")
+        plain = self.adjoin("range", "-r", 0.02, "points.npy")
+        self.assertNotIn("\r", plain.stderr)
+        self.assertNotIn("%", plain.stderr)
+        self.assertEqual(plain.stdout, quiet.stdout)
+
+    def test_progress_on_a_terminal(self):
+        """The line is drawn in place and erased: what stays on the screen is the summary."""
+        screen, terminal = pty.openpty()
+        with subprocess.Popen([ADJOIN, "range", "-r", "0.5", "points.npy", "--backend", "reference"],
+                              stdout=subprocess.DEVNULL, stderr=terminal) as program:
+            os.close(terminal)
+            text = b""
+            while True:
+                try:
+                    more = os.read(screen, 65536)
+                except OSError:  # the program has closed its end
+                    break
+                if not more:
+                    break
+                text += more
+        os.close(screen)
+        self.assertEqual(program.returncode, 0)
+        self.assertIn(b"\r[", text)
+        self.assertIn(b" pairs, ", text)
+        kept = text.decode().replace("\r\n", "\n").split("\r\x1b[K")[-1]
+        self.assertTrue(kept.startswith("adjoin: "), kept)
+
+    def test_explain(self):
+        plan = self.adjoin("range", "-r", 0.02, "points.npy", "--dry-run")
+        self.assertEqual(plan.stderr, "")
+        self.assertGreater(len(plan.stdout), 50)
+        done = self.adjoin("range", "-r", 0.02, "points.npy", "--explain", "-q")
+        self.assertRegex(done.stdout, r"^\d+\n$")
+        first_line = plan.stdout.splitlines()[0]
+        self.assertEqual(done.stderr.count(first_line), 1, "the plan is printed once")
+
+    def test_info(self):
+        machine = self.adjoin("info").stdout
+        for word in "threads", "instructions", "memory", "huge pages", "built with", "devices":
+            self.assertIn(word, machine)
+        about = self.adjoin("info", "points.npy").stdout
+        self.assertIn("points          20,000\n", about)
+        self.assertIn("dimensions      3\n", about)
+        command = next(line for line in about.splitlines() if line.startswith("Next: adjoin "))
+        self.adjoin(*command.split()[2:])
+
+
+main()

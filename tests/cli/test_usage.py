@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""What goes wrong, is said on standard error, and ends with the right code: 1 failed, 2 wrong usage."""
+import os
+
+from program import ProgramTest, main, read_bytes
+
+
+class Usage(ProgramTest):
+    def refuses(self, words, *arguments, code=2):
+        done = self.adjoin(*arguments, code=code)
+        self.assertEqual(done.stdout, "")
+        for word in words if isinstance(words, tuple) else (words,):
+            self.assertIn(word, done.stderr)
+
+    def test_wrong_usage(self):
+        self.generate("unif", 10, 2, "p.npy")
+        for words, arguments in [
+                ("Commands", []),
+                (('no command "rnage"', "range?"), ["rnage"]),
+                (("no option --raduis", "--radius?"), ["range", "--raduis", "1", "p.npy"]),
+                ("no option -x", ["range", "-x", "p.npy"]),
+                ("-r RADIUS is missing", ["range", "p.npy"]),
+                ("the file of points is missing", ["range", "-r", "1"]),
+                ("one argument too many", ["range", "-r", "1", "a", "b", "c"]),
+                ('"one" is not a number', ["range", "-r", "one", "p.npy"]),
+                ("is negative", ["range", "-r", "-1", "p.npy"]),
+                ("needs a value", ["range", "p.npy", "-r"]),
+                ("takes no value", ["range", "-r", "1", "p.npy", "--distance=3"]),
+                ("is none of l2, l1, linf", ["range", "-r", "1", "p.npy", "--metric", "cosine"]),
+                ("not a size", ["range", "-r", "1", "p.npy", "--memory", "4X"]),
+                ("not a count", ["range", "-r", "1", "p.npy", "--max-pairs", "-3"]),
+                ("only one of", ["range", "-r", "1", "p.npy", "-o", "-", "--stats", "-"]),
+                ("only one of the two", ["range", "-r", "1", "-", "-"]),
+                ("--one-way is for one set", ["range", "-r", "1", "p.npy", "p.npy", "--one-way"]),
+                ("exclude each other", ["range", "-r", "1", "p.npy", "--self", "--one-way"]),
+                ("-o FILE is missing", ["range", "-r", "1", "p.npy", "--format", "csv"]),
+                ("not a format pairs", ["range", "-r", "1", "p.npy", "-o", "x.docx"]),
+                ("names no format", ["range", "-r", "1", "p.npy", "-o", "pairs"]),
+                ("not a format counts", ["count", "-r", "1", "p.npy", "-o", "x.npz"]),
+                ("npz needs a file", ["range", "-r", "1", "p.npy", "-o", "-", "--format", "npz"]),
+                ("kind of points is missing", ["generate", "-n", "5", "-o", "x.npy"]),
+                ("-o FILE is missing", ["generate", "unif", "-n", "5", "-d", "2"]),
+                ("-k K is missing", ["knn", "p.npy"]),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.refuses(words, *arguments)
+        self.assertEqual(os.listdir("."), ["p.npy"])
+
+    def test_failures(self):
+        self.generate("unif", 10, 2, "p.npy")
+        self.generate("unif", 10, 3, "p3.npy")
+        self.generate("unif", 10, 2, "wide.npy", "--type", "f64")
+        os.mkdir("folder.csv")
+        for words, arguments in [
+                (("nosuch.npy", "No such file"), ["range", "-r", "1", "nosuch.npy"]),
+                (("p.npy has 2 dimensions", "p3.npy has 3"), ["range", "-r", "1", "p.npy", "p3.npy"]),
+                (("p.npy holds f32", "wide.npy holds f64", "--type"), ["range", "-r", "1", "p.npy", "wide.npy"]),
+                (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "-o", "folder.csv"]),
+                (("nowhere/x.csv", "No such file"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
+                ("isa", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
+                ("90", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.refuses(words, *arguments, code=1)
+        self.assertEqual(sorted(os.listdir(".")), ["folder.csv", "p.npy", "p3.npy", "wide.npy"])
+        self.adjoin("range", "-r", 1, "p.npy", "wide.npy", "--type", "f64")
+
+    def test_knn_says_what_the_library_says(self):
+        self.generate("unif", 10, 2, "p.npy")
+        done = self.adjoin("knn", "-k", 3, "p.npy", code=1)
+        self.assertIn("kNN", done.stderr)
+
+    def test_ways_to_write_an_option(self):
+        self.generate("unif", 100, 2, "p.npy")
+        answers = {self.adjoin("range", *way, "p.npy").stdout
+                   for way in (["-r", ".25"], ["-r.25"], ["--radius=0.25"], ["--radius", "2.5e-1"])}
+        self.assertEqual(len(answers), 1)
+        self.generate("unif", "0.1k", 2, "q.npy")
+        self.assertEqual(read_bytes("p.npy"), read_bytes("q.npy"))
+        os.rename("q.npy", "-q.npy")
+        self.assertEqual({self.adjoin("range", "-r.25", "--", "-q.npy").stdout}, answers)
+
+    def test_existing_files(self):
+        """A result replaces a file, follows a link, and leaves devices alone."""
+        self.generate("unif", 100, 2, "p.npy")
+        with open("old.csv", "w", encoding="utf-8") as file:
+            file.write("old")
+        os.symlink("old.csv", "link.csv")
+        self.adjoin("range", "-r", 0.1, "p.npy", "-o", "link.csv")
+        self.assertTrue(os.path.islink("link.csv"))
+        self.assertTrue(read_bytes("old.csv").startswith(b"left,right\n"))
+        self.adjoin("range", "-r", 0.1, "p.npy", "-o", "/dev/null", "--format", "csv")
+        self.adjoin("range", "-r", 0.1, "p.npy", "--stats", "/dev/null", "--trace", "/dev/null")
+        self.assertFalse(os.path.isfile("/dev/null"))
+        self.assertEqual(sorted(os.listdir(".")), ["link.csv", "old.csv", "p.npy"])
+
+    def test_help_of_every_command(self):
+        for command in "range", "knn", "count", "generate", "info":
+            page = self.adjoin(command, "--help")
+            self.assertEqual(page.stdout, self.adjoin("help", command).stdout)
+            self.assertIn(f"Usage: adjoin {command}", page.stdout)
+            self.assertEqual(page.stderr, "")
+            for line in page.stdout.splitlines():
+                self.assertLessEqual(len(line), 100, line)
+
+
+main()
