@@ -15,7 +15,7 @@ static const option what[] = {
     {OPTION_CHOICE, 0, "metric", "l2|l1|linf", FIELD(metric), "distance; default l2"},
     {OPTION_FLAG, 0, "one-way", NULL, FIELD(one_way), "one set: each pair once, left < right"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: also each point with itself"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail, and say how many, when there are more"},
+    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there are more"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o only the number of pairs is printed)"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
      "write the pairs; \"-\": standard output. The file\nappears when it is complete"},

@@ -26,7 +26,9 @@ class Stopped(ProgramTest):
         self.generate("unif", 600000, 3, "points.npy")
 
     def start_big(self, *more):
-        program = start(*self.BIG, *more)
+        return self.watch(start(*self.BIG, *more))
+
+    def watch(self, program):
         self.addCleanup(program.stderr.close)
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
@@ -51,7 +53,7 @@ class Stopped(ProgramTest):
                     self.assertEqual(os.listdir("."), ["points.npy"])
 
     def test_terminate(self):
-        program = self.start_big()
+        program = self.watch(start("count", "-r", 0.4, "points.npy", "--no-progress"))
         self.assertEqual(self.stop(program, signal.SIGTERM, 0.5), 143)
         self.assertEqual(os.listdir("."), ["points.npy"])
 

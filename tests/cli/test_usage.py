@@ -58,7 +58,7 @@ class Usage(ProgramTest):
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "-o", "folder.csv"]),
                 (("nowhere/x.csv", "No such file"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
                 ("isa", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
-                ("90", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
+                ("more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments, code=1)
