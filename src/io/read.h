@@ -19,6 +19,7 @@ typedef struct adji_source {
   const unsigned char *bytes;
   uint64_t size;
   bool plain_file;        /* bytes are what path holds: a library may open path itself */
+  uint64_t chunk_bytes;   /* of text, read by one thread at a time; 0: the usual. Tests cut finer */
   void *mapping;          /* to unmap, or NULL */
   uint64_t mapping_bytes; /* of the mapping */
   void *block;            /* to free, or NULL */

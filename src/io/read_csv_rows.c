@@ -24,7 +24,7 @@ typedef struct table {
   const adji_csv_layout *layout;
   const char *file; /* the first byte of the source */
   chunk *chunks;
-  uint64_t chunk_count;
+  uint64_t chunk_count, chunk_bytes;
   uint64_t rows;
   adj_type type;
   char *points;
@@ -59,12 +59,13 @@ static uint64_t count_rows(const char *p, const char *end, char separator) {
   return rows;
 }
 
-/* A chunk is the lines that begin in its CHUNK_BYTES. */
-static const char *chunk_start(const adji_csv_layout *layout, uint64_t number) {
+/* A chunk is the lines that begin in its chunk_bytes. */
+static const char *chunk_start(const table *t, uint64_t number) {
+  const adji_csv_layout *layout = t->layout;
   uint64_t size = (uint64_t)(layout->end - layout->body);
   if (!number) return layout->body;
-  if (number * CHUNK_BYTES >= size) return layout->end;
-  return adji_csv_next_line(layout->body + number * CHUNK_BYTES - 1, layout->end);
+  if (number * t->chunk_bytes >= size) return layout->end;
+  return adji_csv_next_line(layout->body + number * t->chunk_bytes - 1, layout->end);
 }
 
 static adj_status count_chunk(void *user, uint64_t task, uint32_t lane) {
@@ -72,8 +73,8 @@ static adj_status count_chunk(void *user, uint64_t task, uint32_t lane) {
   table *t = user;
   chunk *c = &t->chunks[task];
   char separator = t->layout->separator;
-  c->begin = chunk_start(t->layout, task);
-  c->end = chunk_start(t->layout, task + 1);
+  c->begin = chunk_start(t, task);
+  c->end = chunk_start(t, task + 1);
   if (c->begin == c->end) return ADJ_OK;
   uint64_t odd = adji_csv_no_row(c->begin, c->end, separator);
   c->lines = 1; /* the last, with or without its line end */
@@ -292,7 +293,7 @@ static adj_status read_labels(adj_ctx *ctx, table *t) {
 
 static adj_status read_body(adj_ctx *ctx, table *t) {
   uint64_t size = (uint64_t)(t->layout->end - t->layout->body);
-  t->chunk_count = size / CHUNK_BYTES + 1;
+  t->chunk_count = size / t->chunk_bytes + 1;
   t->chunks = adji_alloc_zero(&ctx->memory, t->chunk_count, sizeof *t->chunks, "the chunks of a file");
   if (!t->chunks) return ADJ_E_MEMORY;
   adj_status status = adji_loop(ctx, t->chunk_count, count_chunk, t);
@@ -316,6 +317,7 @@ adj_status adji_csv_read_rows(adji_source *source, const adji_csv_layout *layout
                               adji_dataset_parts *parts) {
   adji_memory *memory = &source->ctx->memory;
   table t = {.layout = layout, .file = (const char *)source->bytes, .type = type};
+  t.chunk_bytes = source->chunk_bytes ? source->chunk_bytes : CHUNK_BYTES;
   adj_status status = read_body(source->ctx, &t);
   adji_free(memory, t.chunks);
   if (status) {

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compressed files, whose content is found out by looking.
+ */
+#include "harness.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz_read("a.gz", NULL, data, size, 0);
+  return 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows with their dimension in front, of floats and of bytes.
+ */
+#include "harness.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz_read("a.fvecs", NULL, data, size, 0);
+  fuzz_read("a.bvecs", NULL, data, size, 0);
+  return 0;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the fuzz targets share.
+ */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/read.h"
+
+_Noreturn void fuzz_stop(const char *file, int line, const char *condition) {
+  fprintf(stderr, "%s:%d: %s does not hold; last message: %s\n", file, line, condition, adj_last_error());
+  abort();
+}
+
+adj_ctx *fuzz_context(void) {
+  static adj_ctx *ctx; /* lives as long as the process */
+  if (!ctx) {
+    adj_ctx_options options;
+    adj_ctx_options_init(&options, sizeof options);
+    options.threads = 1;
+    options.memory_limit = (uint64_t)64 << 20;
+    require(adj_ctx_create(&options, &ctx) == ADJ_OK);
+  }
+  return ctx;
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
+  const unsigned char *b = bytes;
+  for (size_t i = 0; i < size; i++)
+    hash = (hash ^ b[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static uint64_t look_at(const adj_dataset *set, uint64_t hash) {
+  uint64_t count = adj_dataset_count(set);
+  uint32_t dim = adj_dataset_dim(set);
+  size_t size = adj_dataset_type(set) == ADJ_F64 ? 8 : 4;
+  hash = mix(mix(hash, &count, sizeof count), &dim, sizeof dim);
+  void *row = malloc(dim * size);
+  require(row != NULL);
+  for (uint64_t i = 0; i < count; i++) {
+    require(adj_dataset_row(set, i, row) == ADJ_OK);
+    for (uint32_t j = 0; j < dim; j++)
+      require(isfinite(size == 8 ? ((double *)row)[j] : (double)((float *)row)[j]));
+    hash = mix(hash, row, dim * size);
+    size_t length = 0;
+    const char *label = adj_dataset_label(set, i, &length);
+    if (label) hash = mix(mix(hash, label, length), &length, sizeof length);
+  }
+  free(row);
+  return hash;
+}
+
+uint64_t fuzz_read(const char *name, const adj_open_options *options, const void *bytes, size_t size,
+                   uint64_t chunk_bytes) {
+  adj_ctx *ctx = fuzz_context();
+  adj_open_options defaults;
+  adj_open_options_init(&defaults, sizeof defaults);
+  adji_source source;
+  adji_source_borrow(ctx, name, bytes, size, &source);
+  source.chunk_bytes = chunk_bytes;
+  adj_dataset *set = NULL;
+  adj_status status = adji_read_source(&source, options ? options : &defaults, &set);
+  adji_source_close(&source);
+  uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), &status, sizeof status);
+  if (status) {
+    require(set == NULL);
+    require(!strncmp(adj_last_error(), name, strlen(name)));
+    require(status != ADJ_E_INTERNAL);
+    hash = mix(hash, adj_last_error(), strlen(adj_last_error()));
+  } else {
+    hash = look_at(set, hash);
+    adj_dataset_destroy(set);
+  }
+  require(adj_ctx_memory_used(ctx) == 0);
+  return hash;
+}

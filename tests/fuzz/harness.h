@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the fuzz targets share: a file in memory is read, and everything that comes of it is looked at.
+ */
+#ifndef ADJOIN_FUZZ_HARNESS_H
+#define ADJOIN_FUZZ_HARNESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "adjoin.h"
+
+/* What libFuzzer, or replay.c, calls. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Stops with a message when something does not hold. */
+#define require(condition)                                       \
+  do {                                                           \
+    if (!(condition)) fuzz_stop(__FILE__, __LINE__, #condition); \
+  } while (0)
+_Noreturn void fuzz_stop(const char *file, int line, const char *condition);
+
+/* One context for all inputs: one thread, 64 MiB. */
+adj_ctx *fuzz_context(void);
+
+/* Reads size bytes as a file of that name. Whatever the outcome: no memory stays behind, a failure has
+ * a message that begins with the name, and the points of a success are all finite. Returns a hash of
+ * the outcome: status and message, or shape, points and labels. */
+uint64_t fuzz_read(const char *name, const adj_open_options *options, const void *bytes, size_t size,
+                   uint64_t chunk_bytes);
+
+#endif
