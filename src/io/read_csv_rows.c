@@ -237,7 +237,7 @@ static inline __attribute__((always_inline)) adj_status read_chunk_as(table *t, 
     adji_csv_fault fault = read_row(t, &place, is_f64);
     if (fault) return report(t, c, p, &place, fault);
     place.values += row_bytes;
-    place.label += t->label_ends != NULL;
+    if (place.label) place.label++;
     p = place.at + (place.at < c->end); /* the last line of a file may have no end */
   }
   c->label_bytes = place.label_bytes;
