@@ -119,6 +119,8 @@ def print_report(report):
         header = ["case", "mode", "ours s", "any order s", "best peer s", "best peer", "ratio", "bar", "pairs", "mean",
                   "agreement"]
         print(table(header, [case_row(r) for r in report["cases"]]) + "\n")
+        if where["quick"]:
+            print("Tiny inputs: the answers count, the times do not.\n")
         header = ["ours", "mode", "algorithm", "plan s", "plan+index s", "join s", "cand/pair", "cells",
                   "peak bytes/point", "imbalance", "median s"]
         rows = [row for row in map(phase_row, report["cases"]) if row]

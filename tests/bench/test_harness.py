@@ -5,7 +5,6 @@ different join must never pass a comparison."""
 import contextlib
 import io
 import json
-import math
 import pathlib
 import subprocess
 import sys
@@ -59,7 +58,7 @@ class Agreement(unittest.TestCase):
         self.assertEqual(runner.differing_rows(line(), line()), 0)
         self.assertEqual(runner.differing_rows(line(), line(changed=[7])), 1)
         self.assertAlmostEqual(runner.differing_rows(line(), line(changed=range(1000))), 1145, delta=5)
-        self.assertEqual(runner.differing_rows(line(), line(changed=range(BUCKETS))), math.inf)
+        self.assertEqual(runner.differing_rows(line(), line(changed=range(BUCKETS))), 1_000_000)
 
     def test_equal_answers_give_a_ratio(self):
         record, _ = run({"adjoin": line(0.5), "adjoin/any": line(0.4), "nanoflann/16": line(2.0)})
