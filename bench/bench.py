@@ -98,13 +98,14 @@ def command_run(args):
     contenders, absent = choose_contenders(setting, args.peer)
     if OURS[0] not in contenders or not setting.points.adjoin:
         sys.exit(f"{args.build}: build adjoin and its benchmark drivers first (make, or cmake --build)")
+    machine = report.machine(args.build, setting)
     records = run_cases(args, setting, contenders)
     checked = run_checks(args, setting)
     if not setting.quick:
         checked += checks.scaling(records) + checks.estimates(records)
     faults = [f"{r['case']} {r['mode']}: {fault}" for r in records for fault in r["faults"]]
     faults += runner.check_modes(records) + [f"{c['check']}: {c['fault']}" for c in checked if c["fault"]]
-    done = {"machine": report.machine(args.build, setting), "absent": absent, "cases": records, "checks": checked,
+    done = {"machine": machine, "absent": absent, "cases": records, "checks": checked,
             "faults": faults}
     report.print_report(done)
     if args.json:

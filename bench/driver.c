@@ -91,10 +91,14 @@ bool bench_load(const char *path, bench_points *points) {
   return ok;
 }
 
-double bench_now(void) {
+static double seconds_of(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double bench_now(void) {
+  return seconds_of(CLOCK_MONOTONIC);
 }
 
 /* A line of /proc/self/status in bytes; 0 where there is none. */
@@ -110,7 +114,7 @@ static uint64_t status_bytes(const char *name) {
   return kib * 1024;
 }
 
-void bench_rss_begin(bench_timing *timing) {
+void bench_usage_begin(bench_timing *timing) {
   /* Writing 5 makes the kernel forget the peak so far. Where that is not allowed the peak is still
    * right for a first repeat, because loading holds the points only once. */
   FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -119,9 +123,11 @@ void bench_rss_begin(bench_timing *timing) {
     fclose(file);
   }
   timing->rss_before = status_bytes("VmRSS:");
+  timing->cpu_s = -seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-void bench_rss_end(bench_timing *timing) {
+void bench_usage_end(bench_timing *timing) {
+  timing->cpu_s += seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   timing->rss_peak = status_bytes("VmHWM:");
 }
 
@@ -160,8 +166,8 @@ void bench_report(const char *driver, const bench_args *args, const bench_timing
                   const char *extra) {
   printf("{\"driver\": \"%s\", \"variant\": \"%s\", \"mode\": \"%s\", \"threads\": %u, ", driver, args->variant,
          args->mode, args->threads);
-  printf("\"seconds\": %.6f, \"index_s\": %.6f, \"rss_before\": %" PRIu64 ", \"rss_peak\": %" PRIu64, timing->seconds,
-         timing->index_s, timing->rss_before, timing->rss_peak);
+  printf("\"seconds\": %.6f, \"index_s\": %.6f, \"cpu_s\": %.6f, \"rss_before\": %" PRIu64 ", \"rss_peak\": %" PRIu64,
+         timing->seconds, timing->index_s, timing->cpu_s, timing->rss_before, timing->rss_peak);
   if (digest) {
     printf(", \"pairs\": %" PRIu64 ", \"degree_sum\": \"%016" PRIx64 "\", \"pair_sum\": \"%016" PRIx64 "\"",
            digest->pairs, digest->degree_sum, digest->pair_sum);

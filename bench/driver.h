@@ -47,6 +47,7 @@ typedef struct bench_digest {
 
 typedef struct bench_timing {
   double seconds, index_s; /* all of it; the part that builds the index                     */
+  double cpu_s;            /* of all threads: far below seconds * threads on a busy machine */
   uint64_t rss_before;     /* bytes resident before the timed part, points included         */
   uint64_t rss_peak;       /* and the most during it                                        */
 } bench_timing;
@@ -57,9 +58,9 @@ bool bench_load(const char *path, bench_points *points);
 
 double bench_now(void); /* seconds of a monotonic clock */
 
-/* Starts and ends the measurement of memory around a timed part. */
-void bench_rss_begin(bench_timing *timing);
-void bench_rss_end(bench_timing *timing);
+/* Around the timed part: what it takes of memory and of processors. */
+void bench_usage_begin(bench_timing *timing);
+void bench_usage_end(bench_timing *timing);
 
 void bench_digest_rows(const uint64_t *offsets, const uint32_t *ids, uint64_t rows, bench_digest *digest);
 void bench_digest_counts(const uint32_t *counts, uint64_t rows, bench_digest *digest);

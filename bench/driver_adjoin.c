@@ -102,13 +102,13 @@ static bool report(const run *r, const bench_timing *timing, bench_digest *diges
 
 static bool repeat_join(run *r, bench_digest *digest) {
   bench_timing timing = {0};
-  bench_rss_begin(&timing);
+  bench_usage_begin(&timing);
   const double begin = bench_now();
   adj_status status = prepare(r);
   timing.index_s = bench_now() - begin;
   if (status == ADJ_OK) status = join(r);
   timing.seconds = bench_now() - begin;
-  bench_rss_end(&timing);
+  bench_usage_end(&timing);
   if (status != ADJ_OK) fprintf(stderr, "adjoin: %s: %s\n", adj_status_name(status), adj_last_error());
   const bool ok = status == ADJ_OK && report(r, &timing, digest);
   run_clear(r);
@@ -117,11 +117,11 @@ static bool repeat_join(run *r, bench_digest *digest) {
 
 static bool repeat_read(run *r) {
   bench_timing timing = {0};
-  bench_rss_begin(&timing);
+  bench_usage_begin(&timing);
   const double begin = bench_now();
   adj_status status = adj_dataset_open(r->ctx, r->args->path, NULL, &r->dataset);
   timing.seconds = bench_now() - begin;
-  bench_rss_end(&timing);
+  bench_usage_end(&timing);
   if (status != ADJ_OK) {
     fprintf(stderr, "adjoin: %s: %s\n", adj_status_name(status), adj_last_error());
     return false;

@@ -225,7 +225,7 @@ void repeat(const bench_args &args, const bench_points &points, size_t leaf) {
   for (unsigned repeat = 0; repeat < args.repeats; repeat++) {
     bench_timing timing{};
     Result result;
-    bench_rss_begin(&timing);
+    bench_usage_begin(&timing);
     const double begin = bench_now();
     Join<DIM> join(points, args.radius, leaf);
     timing.index_s = bench_now() - begin;
@@ -235,7 +235,7 @@ void repeat(const bench_args &args, const bench_points &points, size_t leaf) {
       join.collect(result);
     }
     timing.seconds = bench_now() - begin;
-    bench_rss_end(&timing);
+    bench_usage_end(&timing);
     auto digest = std::make_unique<bench_digest>();
     if (counting) {
       bench_digest_counts(result.counts.get(), points.count, digest.get());

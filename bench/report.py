@@ -45,7 +45,7 @@ def machine(build, setting):
         "commit": commit, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "cpu": cpu_model(), "cores": os.cpu_count(), "memory_gb": round(memory_bytes() / 1e9),
         "system": f"{platform.system()} {platform.release()}", "compiler": compiler_of(build),
-        "threads": setting.threads, "repeats": setting.repeats, "quick": setting.quick,
+        "load": os.getloadavg()[0], "threads": setting.threads, "repeats": setting.repeats, "quick": setting.quick,
     }
 
 
@@ -115,6 +115,9 @@ def print_report(report):
     print(f"adjoin {where['commit']}, {where['date']}\n{where['cpu']}, {where['cores']} cores, "
           f"{where['memory_gb']} GB, {where['system']}\n{where['compiler']}; {where['threads']} threads, "
           f"{where['repeats']} rounds, the fastest of each\n")
+    if where["load"] > 0.5:
+        print(f"The load was {where['load']:.1f} before the first run: others were at work on this machine, and times "
+              f"are too long.\n")
     if report["cases"]:
         header = ["case", "mode", "ours s", "any order s", "best peer s", "best peer", "ratio", "bar", "pairs", "mean",
                   "agreement"]
