@@ -119,7 +119,7 @@ static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_
 
 /* ---- 2. Offsets -------------------------------------------------------------------------------------- */
 
-static adj_status make_offsets(once *o) {
+static adj_status make_offsets(once *o, uint64_t max_pairs) {
   adj_result *result = o->result;
   adji_memory *memory = &o->join->ctx->memory;
   result->offsets = adji_alloc(memory, result->rows + 1, sizeof *result->offsets, "row offsets");
@@ -130,6 +130,9 @@ static adj_status make_offsets(once *o) {
     offset += atomic_load_explicit(&o->degrees[i], memory_order_relaxed);
   }
   result->offsets[result->rows] = result->pairs = offset;
+  if (max_pairs && offset > max_pairs)
+    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed", (unsigned long long)offset,
+                     (unsigned long long)max_pairs);
   result->ids = adji_alloc(memory, offset, sizeof *result->ids, "result");
   if (!result->ids) return ADJ_E_MEMORY;
   if (o->sums) {
@@ -198,6 +201,7 @@ static void add_self(once *o, uint32_t row) {
 static adj_status order_row(once *o, lane *l, uint32_t row) {
   adj_result *result = o->result;
   adji_row_style style = o->join->style;
+  if (style.order == ADJ_ORDER_ANY && !style.distances) return ADJ_OK;
   style.drop_self = style.one_way = false; /* done already */
   uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
   adj_status status = adji_row_room_reserve(&l->room, &o->join->ctx->memory, &style, count);
@@ -271,7 +275,7 @@ adj_status adji_once_collect(const adji_join *join, const adji_range_options *op
   adj_status status = open_once(&o);
   if (!status) status = adji_run_pass(run, queue, &(adji_pass){"join", &o, list_batch}, NULL);
   uint64_t begin = adji_now_ns();
-  if (!status) status = make_offsets(&o);
+  if (!status) status = make_offsets(&o, run->control.max_pairs);
   if (!status) status = deal_out(&o);
   adji_trace(join->ctx, "deal", 0, begin, result->rows);
   free_chunks(&o);
