@@ -79,7 +79,7 @@ static void select_smallest(keyed *v, uint64_t count, uint64_t middle) {
 
 /* Cuts a piece in two at a multiple of the block; returns the cut, or 0 when there is nothing to cut. */
 static uint32_t cut(const ordering *o, piece p, keyed *v) {
-  uint32_t count = p.end - p.begin, dim;
+  uint32_t count = p.end - p.begin, dim = 0;
   uint32_t at = (p.begin + count / 2 + ADJI_BLOCK / 2) / ADJI_BLOCK * ADJI_BLOCK;
   if (at <= p.begin || at >= p.end) return 0;
   if (!widest(o, p, LOOK_AT, &dim) && !widest(o, p, count, &dim)) return 0;

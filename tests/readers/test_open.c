@@ -246,7 +246,7 @@ static void memory_limit(void **state) {
   must(adj_ctx_create(&options, &ctx));
   adj_dataset *set = NULL;
   static char large[4000 * 4];
-  for (int i = 0; i < 4000; i++)
+  for (size_t i = 0; i < 4000; i++)
     memcpy(large + i * 4, "1,2\n", 4);
   must_fail(ADJ_E_MEMORY, "a.csv: points: needs 31.2 KiB more",
             open_bytes(ctx, "a.csv", large, sizeof large, NULL, &set));
