@@ -17,6 +17,11 @@ def limit_file_size(size):
     return limit
 
 
+def allowed_seconds():
+    """A second to stop in; more where other programs keep the cores busy."""
+    return max(1.0, os.getloadavg()[0] / os.cpu_count())
+
+
 class Stopped(ProgramTest):
     """A join of 300 million pairs, which takes many seconds to write."""
     BIG = ("range", "-r", 0.06, "points.npy", "--distance", "--no-progress")
@@ -40,7 +45,7 @@ class Stopped(ProgramTest):
         began = time.monotonic()
         program.send_signal(number)
         code = program.wait(timeout=30)
-        self.assertLess(time.monotonic() - began, 1.0)
+        self.assertLess(time.monotonic() - began, allowed_seconds())
         return code
 
     def test_ctrl_c(self):
