@@ -58,9 +58,10 @@ static void print_help(FILE *to) {
 }
 
 static int unknown_command(const char *typed) {
-  const char *names[sizeof commands / sizeof *commands];
+  enum { MOST = 15 };
+  const char *names[MOST + 1];
   size_t many = 0;
-  for (const subcommand *const *c = commands; *c; c++)
+  for (const subcommand *const *c = commands; *c && many < MOST; c++)
     names[many++] = (*c)->name;
   names[many] = NULL;
   const char *nearest = nearest_name(typed, names);

@@ -34,7 +34,7 @@ static adj_status sink_write(void *user, const adj_rows *rows) {
 /* ---- Choosing and running --------------------------------------------------------------------- */
 
 static const adji_pair_format *const formats[] = {&adji_format_npz, &adji_format_csv, &adji_format_tsv,
-                                                  &adji_format_npy};
+                                                  &adji_format_npy, NULL};
 
 /* The name of the format: what was asked for, or the path's ending. */
 static const char *format_name(const char *asked, const char *path, char *buffer) {
@@ -43,9 +43,9 @@ static const char *format_name(const char *asked, const char *path, char *buffer
 }
 
 static adj_status find_format(const char *name, const char *path, bool counts, const adji_pair_format **out) {
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-    if (!strcmp(formats[i]->name, name) && !(counts && formats[i] == &adji_format_npz)) {
-      *out = formats[i];
+  for (const adji_pair_format *const *format = formats; *format; format++)
+    if (!strcmp((*format)->name, name) && !(counts && *format == &adji_format_npz)) {
+      *out = *format;
       return ADJ_OK;
     }
   const char *what = counts ? "counts" : "pairs", *which = counts ? "npy, csv, tsv" : "npz, csv, tsv, npy";
