@@ -33,7 +33,7 @@ class Points:
         """Points of `adjoin generate`, f32, seed 1."""
         if not self.adjoin:
             raise FileNotFoundError("the program adjoin, which generates the points, is not built")
-        command = [self.adjoin, "generate", name, "-n", str(count), "-d", str(dim), "-o"]
+        command = [self.adjoin, "generate", name, "-n", str(count), "-d", str(dim), "--quiet", "-o"]
 
         def make(path):
             subprocess.run(command + [str(path)], check=True, stdout=subprocess.DEVNULL)

@@ -54,11 +54,13 @@ def memory_bytes():
 
 
 def table(header, rows):
-    """Columns as wide as they need to be; numbers, that is all but the first column, to the right."""
-    cells = [header] + [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[c]) for row in cells) for c in range(len(header))]
-    lines = ["  ".join(cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths)))
-             for row in cells]
+    """Columns as wide as they need to be, those that hold numbers to the right."""
+    rows = [[str(cell) for cell in row] for row in rows]
+    columns = range(len(header))
+    widths = [max(len(row[c]) for row in [header] + rows) for c in columns]
+    numbers = [any(row[c].replace(",", "").replace(".", "").lstrip("-").isdigit() for row in rows) for c in columns]
+    lines = ["  ".join(row[c].rjust(widths[c]) if numbers[c] else row[c].ljust(widths[c]) for c in columns)
+             for row in [header] + rows]
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(line.rstrip() for line in lines)
 
@@ -114,7 +116,7 @@ def print_report(report):
     where = report["machine"]
     print(f"adjoin {where['commit']}, {where['date']}\n{where['cpu']}, {where['cores']} cores, "
           f"{where['memory_gb']} GB, {where['system']}\n{where['compiler']}; {where['threads']} threads, "
-          f"{where['repeats']} rounds, the fastest of each\n")
+          f"{where['repeats']} round{'s' * (where['repeats'] > 1)}, the fastest of each\n")
     if where["load"] > 0.5:
         print(f"The load was {where['load']:.1f} before the first run: others were at work on this machine, and times "
               f"are too long.\n")
