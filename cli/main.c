@@ -11,7 +11,6 @@
 
 #include "commands.h"
 
-#ifdef ADJOIN_SELFTEST
 static int run_selftest(const subcommand *command, int argc, char **argv) {
   (void)command;
   return adjoin_selftest(argc, argv);
@@ -19,17 +18,9 @@ static int run_selftest(const subcommand *command, int argc, char **argv) {
 
 static const subcommand command_selftest = {
     .name = "selftest", .summary = "every backend against the definition of right", .run = run_selftest};
-#endif
 
-static const subcommand *const commands[] = {&command_range,
-                                             &command_knn,
-                                             &command_count,
-                                             &command_generate,
-                                             &command_info,
-#ifdef ADJOIN_SELFTEST
-                                             &command_selftest,
-#endif
-                                             NULL};
+static const subcommand *const commands[] = {
+    &command_range, &command_knn, &command_count, &command_generate, &command_info, &command_selftest, NULL};
 
 static const subcommand *find_command(const char *name) {
   for (const subcommand *const *c = commands; *c; c++)

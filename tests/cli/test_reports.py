@@ -20,7 +20,7 @@ class Reports(ProgramTest):
 
     def test_stats(self):
         began = time.monotonic()
-        self.adjoin("range", "-r", 0.02, "points.npy", "-o", "pairs.npz", "--stats", "stats.json", "--threads", 2)
+        self.adjoin("range", "-r", 0.005, "points.npy", "-o", "pairs.npz", "--stats", "stats.json", "--threads", 2)
         waited = time.monotonic() - began
         with open("stats.json", encoding="utf-8") as file:
             stats = json.load(file)
@@ -29,7 +29,7 @@ class Reports(ProgramTest):
         self.assertEqual(stats["pairs"], len(read_npz_pairs("pairs.npz")))
         self.assertEqual((stats["command"], stats["n_left"], stats["n_right"], stats["dim"], stats["type"]),
                          ("range", 20000, 20000, 3, "f32"))
-        self.assertEqual((stats["metric"], stats["radius"], stats["threads"]), ("l2", 0.02, 2))
+        self.assertEqual((stats["metric"], stats["radius"], stats["threads"]), ("l2", 0.005, 2))
         self.assertGreaterEqual(stats["candidates"], stats["pairs"] / 2)
         self.assertGreater(stats["peak_bytes"], 0)
         # The phases add up to what was waited for, but for starting the program and the threads.
@@ -65,7 +65,8 @@ class Reports(ProgramTest):
     def test_progress_on_a_terminal(self):
         """The line is drawn in place and erased: what stays on the screen is the summary."""
         screen, terminal = pty.openpty()
-        with subprocess.Popen([ADJOIN, "range", "-r", "0.5", "points.npy", "--backend", "reference"],
+        self.generate("unif", 10000, 2, "slow.npy")
+        with subprocess.Popen([ADJOIN, "range", "-r", "0.5", "slow.npy", "--backend", "reference"],
                               stdout=subprocess.DEVNULL, stderr=terminal) as program:
             os.close(terminal)
             text = b""
