@@ -172,14 +172,14 @@ static void making_points(void **state) {
 static void try_joins(uint32_t threads, const char *tuning) {
   static const char *const algorithms[] = {NULL, "grid", "ego", "brute"};
   attempt a = {.ctx = context_of(threads, NULL)};
-  adj_dataset *left = make(a.ctx, "clusters", 1500, 3, 1), *right = make(a.ctx, "unif", 700, 3, 2);
+  adj_dataset *left = make(a.ctx, "clusters", 300, 3, 1), *right = make(a.ctx, "unif", 200, 3, 2);
   for (int k = 0; k < 4; k++)
     for (int mode = 0; mode < 6; mode++) {
       a.left = left;
       a.right = mode % 2 ? right : NULL;
       adj_join_spec_init(&a.spec, sizeof a.spec);
       a.spec.kind = ADJ_RANGE;
-      a.spec.radius = 0.05;
+      a.spec.radius = 0.1;
       a.spec.algorithm = algorithms[k];
       a.spec.tuning = tuning;
       a.spec.order = (adj_order)(mode / 2 % 2); /* not ANY: the digest depends on the order */
@@ -206,7 +206,7 @@ static void joining_with_two_threads(void **state) {
 
 static void joining_with_small_buffers(void **state) {
   (void)state;
-  try_joins(2, "batch=50,buffer=4096");
+  try_joins(2, "batch=50,buffer=20000");
 }
 
 static void joining_each_pair_once(void **state) {
