@@ -266,7 +266,7 @@ bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, joi
                  .flags = entry->flags,
                  .random = seed};
   uint64_t right = c.self_join ? 0 : entry->right;
-  c.quick = (uint64_t)entry->left * (c.self_join ? entry->left : right) * entry->dim <= 2000000;
+  c.quick = (uint64_t)entry->left * (c.self_join ? entry->left : right) * entry->dim <= 500000;
   snprintf(c.name, sizeof c.name, "%s, %s", entry->name, type == ADJ_F64 ? "f64" : "f32");
   if (!allocate(&c.left, type, entry->dim, entry->left) || !allocate(&c.right, type, entry->dim, right)) {
     case_free(&c);
