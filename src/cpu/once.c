@@ -39,9 +39,11 @@ typedef struct once {
   bool sums;
   uint32_t sum_words; /* 32-bit words of a sum: 0, 1 or 2 */
   lane *lanes;
-  _Atomic uint32_t *degrees; /* of the rows; counted down again when lists are dealt out */
-  adj_result *result;
-  chunk **todo; /* all chunks, for the parallel dealing */
+  _Atomic uint32_t *degrees; /* of the rows                                */
+  _Atomic uint64_t *places;  /* per row: where its next entry goes         */
+  uint64_t rows;
+  adj_result *result; /* NULL: the counts are all that is wanted */
+  chunk **todo;       /* all chunks, for the parallel dealing */
   uint64_t todo_count, slices;
 } once;
 
@@ -72,23 +74,28 @@ static uint32_t lower(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
+static void count_list(once *o, uint32_t row, const uint32_t *ids, uint32_t count) {
+  if (o->style.one_way) {
+    for (uint32_t i = 0; i < count; i++)
+      add_degree(o, lower(row, ids[i]), 1);
+    return;
+  }
+  add_degree(o, row, count);
+  if (!o->mirror) return;
+  for (uint32_t i = 0; i < count; i++)
+    __builtin_prefetch((const void *)&o->degrees[ids[i]], 1);
+  for (uint32_t i = 0; i < count; i++)
+    add_degree(o, ids[i], 1);
+}
+
 static adj_status keep_list(lane *l, uint32_t slot, uint32_t row, uint32_t count) {
   once *o = l->once;
-  if (!count) return ADJ_OK;
   uint32_t *record = reserve_words(l, 2 + (uint64_t)count * (1 + o->sum_words));
   if (!record) return ADJ_E_MEMORY;
   record[0] = row;
   record[1] = count;
   memcpy(record + 2, l->room.ids[slot], count * sizeof *record);
   if (o->sums) memcpy(record + 2 + count, l->room.sums[slot], (uint64_t)count * o->sum_words * 4);
-  if (o->style.one_way) {
-    for (uint32_t i = 0; i < count; i++)
-      add_degree(o, lower(row, record[2 + i]), 1);
-    return ADJ_OK;
-  }
-  add_degree(o, row, count);
-  for (uint32_t i = 0; i < count && o->mirror; i++)
-    add_degree(o, record[2 + i], 1);
   return ADJ_OK;
 }
 
@@ -104,7 +111,10 @@ static adj_status list_group(void *user, const adji_group *group, adji_tally *ta
     adji_list_queries(&o->style, group, first, many, &l->room, found);
     for (uint32_t k = 0; k < many && !status; k++) {
       tally->pairs += (uint64_t)found[k] << (o->mirror && !o->style.one_way);
-      status = keep_list(l, k, group->task.left->ids[group->task.queries[first + k]], found[k]);
+      if (!found[k]) continue;
+      uint32_t row = group->task.left->ids[group->task.queries[first + k]];
+      count_list(o, row, l->room.ids[k], found[k]);
+      if (o->result) status = keep_list(l, k, row, found[k]);
     }
   }
   return status;
@@ -119,34 +129,40 @@ static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_
 
 /* ---- 2. Offsets -------------------------------------------------------------------------------------- */
 
+static adj_status make_room(once *o) {
+  adj_result *result = o->result;
+  adji_memory *memory = &o->join->ctx->memory;
+  result->ids = adji_alloc(memory, result->pairs, sizeof *result->ids, "result");
+  if (!result->ids) return ADJ_E_MEMORY;
+  if (!o->sums) return ADJ_OK;
+  result->distances = adji_alloc(memory, result->pairs, 4 * (size_t)o->sum_words, "result");
+  return result->distances ? ADJ_OK : ADJ_E_MEMORY;
+}
+
 static adj_status make_offsets(once *o, uint64_t max_pairs) {
   adj_result *result = o->result;
   adji_memory *memory = &o->join->ctx->memory;
-  result->offsets = adji_alloc(memory, result->rows + 1, sizeof *result->offsets, "row offsets");
-  if (!result->offsets) return ADJ_E_MEMORY;
+  result->offsets = adji_alloc(memory, o->rows + 1, sizeof *result->offsets, "row offsets");
+  o->places = adji_alloc(memory, o->rows, sizeof *o->places, "row offsets");
+  if (!result->offsets || !o->places) return ADJ_E_MEMORY;
   uint64_t offset = 0;
-  for (uint64_t i = 0; i < result->rows; i++) {
+  for (uint64_t i = 0; i < o->rows; i++) {
     result->offsets[i] = offset;
+    atomic_init(&o->places[i], offset);
     offset += atomic_load_explicit(&o->degrees[i], memory_order_relaxed);
   }
-  result->offsets[result->rows] = result->pairs = offset;
+  result->offsets[o->rows] = result->pairs = offset;
   if (max_pairs && offset > max_pairs)
     return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed", (unsigned long long)offset,
                      (unsigned long long)max_pairs);
-  result->ids = adji_alloc(memory, offset, sizeof *result->ids, "result");
-  if (!result->ids) return ADJ_E_MEMORY;
-  if (o->sums) {
-    result->distances = adji_alloc(memory, offset, 4 * (size_t)o->sum_words, "result");
-    if (!result->distances) return ADJ_E_MEMORY;
-  }
-  return ADJ_OK;
+  return make_room(o);
 }
 
 /* ---- 3. Dealing out ---------------------------------------------------------------------------------- */
 
-/* Takes `many` of the places a row still has. */
+/* Takes the next `many` places of a row. */
 static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
-  return o->result->offsets[row] + atomic_fetch_sub_explicit(&o->degrees[row], many, memory_order_relaxed) - many;
+  return atomic_fetch_add_explicit(&o->places[row], many, memory_order_relaxed);
 }
 
 static void put(once *o, uint32_t row, uint32_t id, const uint32_t *sum) {
@@ -158,7 +174,10 @@ static void put(once *o, uint32_t row, uint32_t id, const uint32_t *sum) {
 static void deal_record(once *o, const uint32_t *record) {
   uint32_t row = record[0], count = record[1];
   const uint32_t *ids = record + 2, *sums = o->sums ? ids + count : NULL;
-  for (uint32_t i = 0; i < count && (o->mirror || o->style.one_way); i++) {
+  bool scatter = o->mirror || o->style.one_way;
+  for (uint32_t i = 0; i < count && scatter; i++)
+    __builtin_prefetch((const void *)&o->places[ids[i]], 1);
+  for (uint32_t i = 0; i < count && scatter; i++) {
     uint32_t to = o->style.one_way ? lower(row, ids[i]) : ids[i];
     put(o, to, row ^ ids[i] ^ to, sums ? sums + (uint64_t)i * o->sum_words : NULL);
   }
@@ -231,15 +250,15 @@ static adj_status order_slice(void *user, uint64_t slice, uint32_t lane_number) 
 static adj_status open_once(once *o) {
   adj_ctx *ctx = o->join->ctx;
   o->lanes = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *o->lanes, "workers");
-  o->degrees = adji_alloc_zero(&ctx->memory, o->result->rows, sizeof *o->degrees, "neighbour counts");
-  if (!o->lanes || !o->degrees) return ADJ_E_MEMORY;
+  if (!o->lanes) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; i < ctx->threads && !status; i++) {
     o->lanes[i].once = o;
     status = adji_walker_init(&o->lanes[i].walker, o->join, o->options, o->mirror, o->sums);
   }
-  for (uint64_t row = 0; row < o->result->rows && o->join->self_join; row++)
-    atomic_init(&o->degrees[row], !o->join->style.drop_self && !o->join->style.one_way);
+  bool self = o->join->self_join && !o->join->style.drop_self && !o->join->style.one_way;
+  for (uint64_t row = 0; row < o->rows; row++)
+    atomic_init(&o->degrees[row], self);
   return status;
 }
 
@@ -261,31 +280,58 @@ static void close_once(once *o) {
     adji_row_room_clear(&o->lanes[i].room);
   }
   adji_free(&ctx->memory, o->lanes);
-  adji_free(&ctx->memory, (void *)o->degrees);
   adji_free(&ctx->memory, o->todo);
+  adji_free(&ctx->memory, (void *)o->places);
+}
+
+static adj_status collect_steps(once *o, adji_queue *queue, adji_run *run) {
+  adj_status status = open_once(o);
+  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"join", o, list_batch}, NULL);
+  if (status) return status;
+  uint64_t begin = adji_now_ns();
+  status = make_offsets(o, run->control.max_pairs);
+  if (!status) status = deal_out(o);
+  adji_trace(o->join->ctx, "deal", 0, begin, o->rows);
+  free_chunks(o);
+  begin = adji_now_ns();
+  if (!status) status = adji_loop(o->join->ctx, o->slices, order_slice, o);
+  adji_trace(o->join->ctx, "order", 0, begin, o->rows);
+  return status;
 }
 
 adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
                              adj_result *result) {
+  adji_memory *memory = &join->ctx->memory;
   once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join, .result = result};
+  o.rows = result->rows;
   o.sums = adji_row_needs_sums(&join->style);
   o.sum_words = !o.sums ? 0 : join->style.type == ADJ_F64 ? 2 : 1;
-  o.slices = result->rows / 4096 + 1;
+  o.slices = o.rows / 4096 + 1;
+  o.degrees = adji_alloc(memory, o.rows, sizeof *o.degrees, "neighbour counts");
+  if (!o.degrees) return ADJ_E_MEMORY;
   run->progress_to = 0.8;
-  adj_status status = open_once(&o);
-  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"join", &o, list_batch}, NULL);
-  uint64_t begin = adji_now_ns();
-  if (!status) status = make_offsets(&o, run->control.max_pairs);
-  if (!status) status = deal_out(&o);
-  adji_trace(join->ctx, "deal", 0, begin, result->rows);
-  free_chunks(&o);
-  begin = adji_now_ns();
-  if (!status) status = adji_loop(join->ctx, o.slices, order_slice, &o);
-  adji_trace(join->ctx, "order", 0, begin, result->rows);
+  adj_status status = collect_steps(&o, queue, run);
   close_once(&o);
+  adji_free(memory, (void *)o.degrees);
   if (!status && o.sums && !join->style.distances) { /* they were needed for the order only */
-    adji_free(&join->ctx->memory, result->distances);
+    adji_free(memory, result->distances);
     result->distances = NULL;
   }
+  return status;
+}
+
+adj_status adji_once_count(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
+                           uint32_t *degrees, uint64_t *total) {
+  once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join};
+  o.rows = join->left->count;
+  o.style.distances = false;
+  o.style.order = ADJ_ORDER_ANY;
+  o.degrees = (_Atomic uint32_t *)degrees;
+  adj_status status = open_once(&o);
+  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"count", &o, list_batch}, NULL);
+  close_once(&o);
+  *total = 0;
+  for (uint64_t row = 0; row < o.rows && !status; row++)
+    *total += degrees[row];
   return status;
 }

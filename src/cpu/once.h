@@ -13,4 +13,8 @@
 adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
                              adj_result *result);
 
+/* The counts alone: degrees by row. Memory: 4 bytes a point. */
+adj_status adji_once_count(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
+                           uint32_t *degrees, uint64_t *total);
+
 #endif

@@ -16,6 +16,7 @@ typedef struct range_engine {
   adji_join join;
   adji_range_options options;
   adji_queue queue;
+  bool once; /* counts are found by evaluating each pair once */
 } range_engine;
 
 /* One lane of a pass. */
@@ -243,6 +244,8 @@ static adj_status count_total(range_engine *e, adji_run *run, uint64_t *total) {
 static adj_status range_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
   range_engine *e = state;
   if (!degrees && e->join.self_join && !run->control.max_pairs) return count_total(e, run, total);
+  if (degrees && e->join.self_join && e->once)
+    return adji_once_count(&e->join, &e->options, &e->queue, run, degrees, total);
   pass p = {.engine = e, .degrees = degrees};
   adji_tally tally = {0};
   bool one_way = e->join.style.one_way;
@@ -310,6 +313,10 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   close_lanes(&s.pass);
   adji_free(&e->join.ctx->memory, s.tallies);
   return status;
+}
+
+void adji_range_set_once(adji_engine *engine, bool once) {
+  ((range_engine *)engine->state)->once = once;
 }
 
 /* ---- The engine ------------------------------------------------------------------------------------- */

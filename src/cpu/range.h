@@ -19,6 +19,9 @@ typedef struct adji_range_options {
 
 adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out);
 
+/* Whether the degrees of a self-join are counted by evaluating each pair once, for both its points. */
+void adji_range_set_once(adji_engine *engine, bool once);
+
 /* Counts the neighbours and candidates of some queries spread evenly over the order of the index,
  * and scales them up to all. */
 adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);

@@ -10,22 +10,24 @@
  */
 
 typedef struct FN(group) {
-  const T *query[4]; /* first coordinate; the next is left_stride on */
+  T x[4][MOST_FIXED]; /* coordinates, in few dimensions                                 */
+  const T *query[4];  /* in many: the first coordinate, the next is left_stride on      */
   uint32_t position[4];
   uint64_t left_stride;
   VEC limit;
 } FN(group);
 
 /* A group of fewer than 4 repeats its last query; the repeats' results are not used. */
-static inline FN(group) FN(load_group)(const adji_task *task, uint32_t first, uint32_t many) {
-  FN(group) g;
-  g.left_stride = task->left->stride;
-  g.limit = V_SET1((T)task->limit);
-  for (uint32_t k = 0; k < 4; k++) {
-    g.position[k] = task->queries[first + (k < many ? k : many - 1)];
-    g.query[k] = (const T *)task->left->coords + g.position[k];
+ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
+                                const uint32_t dim, const bool is_long, FN(group) * g) {
+  g->left_stride = task->left->stride;
+  g->limit = V_SET1((T)task->limit);
+  for (uint32_t k = 0; k < wide; k++) {
+    g->position[k] = task->queries[first + (k < many ? k : many - 1)];
+    g->query[k] = (const T *)task->left->coords + g->position[k];
+    for (uint32_t j = 0; j < dim && !is_long; j++)
+      g->x[k][j] = g->query[k][j * g->left_stride];
   }
-  return g;
 }
 
 /* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a
@@ -40,7 +42,8 @@ ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stri
     for (; j < stop; j++) {
       VEC c = V_LOAD(candidate + j * stride);
       for (uint32_t k = 0; k < wide; k++) {
-        VEC t = V_SUB(V_SET1(g->query[k][j * g->left_stride]), c);
+        T x = is_long ? g->query[k][j * g->left_stride] : g->x[k][j];
+        VEC t = V_SUB(V_SET1(x), c);
         s[k] = SUM(s[k], t);
       }
     }
@@ -69,7 +72,8 @@ static inline uint64_t FN(range_begin)(const adji_task *task, const FN(group) * 
 
 ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                  const uint32_t dim, const bool is_long, uint32_t *counts) {
-  FN(group) g = FN(load_group)(task, first, many);
+  FN(group) g;
+  FN(load_group)(task, first, many, wide, dim, is_long, &g);
   const T *coords = task->right->coords;
   uint64_t stride = task->right->stride;
   uint32_t total[4] = {0, 0, 0, 0};
@@ -116,7 +120,8 @@ static void FN(count)(const adji_task *task, uint32_t *counts) {
 ADJI_INLINE void FN(list_group)(const adji_task *task, const uint32_t wide, const uint32_t dim, const bool is_long,
                                 uint32_t *const *ids, void *const *sums, uint32_t *found) {
   uint32_t many = task->query_count;
-  FN(group) g = FN(load_group)(task, 0, many);
+  FN(group) g;
+  FN(load_group)(task, 0, many, wide, dim, is_long, &g);
   const T *coords = task->right->coords;
   uint64_t stride = task->right->stride;
   uint64_t at[4] = {0, 0, 0, 0};
@@ -129,7 +134,7 @@ ADJI_INLINE void FN(list_group)(const adji_task *task, const uint32_t wide, cons
       if (!FN(sums)(&g, coords + i, stride, wide, dim, is_long, s)) continue;
       for (uint32_t k = 0; k < wide && k < many; k++) {
         uint32_t mask = V_LE(s[k], g.limit) & FN(valid)(i, end, task->forward, g.position[k]);
-        if (is_long && !mask) continue; /* in few dimensions packing nothing is cheaper than a branch */
+        if (dim > 3 && !mask) continue; /* in few dimensions packing nothing is cheaper than a branch */
         V_PACK_IDS(ids[k] + at[k], task->right->ids + i, mask);
         if (sums) V_PACK((T *)sums[k] + at[k], s[k], mask);
         at[k] += (uint32_t)__builtin_popcount(mask);

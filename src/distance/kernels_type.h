@@ -21,7 +21,7 @@
 #define FN(name) PASTE(name, METRIC, TYPE)
 /* Dimensions that have an instance of their own, where the queries stay in registers. */
 #define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
-enum { SHORTC_STEP = 4 };
+enum { MOST_FIXED = 6, SHORTC_STEP = 4 };
 #endif
 
 #define METRIC l2

@@ -137,7 +137,10 @@ static adj_status prepare_cpu(adj_plan *plan, const char *algorithm) {
   if (!status) status = build_index(plan);
   uint64_t indexed = adji_now_ns();
   if (!status) status = estimate(plan);
-  if (!status) adji_choose_once(plan);
+  if (!status) {
+    adji_choose_once(plan);
+    adji_range_set_once(&plan->engine, plan->choice.once);
+  }
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);
