@@ -59,13 +59,20 @@ static uint64_t count_rows(const char *p, const char *end, char separator) {
   return rows;
 }
 
-/* A chunk is the lines that begin in its chunk_bytes. */
-static const char *chunk_start(const table *t, uint64_t number) {
+/* A chunk is the lines that begin in its chunk_bytes, so it may reach beyond them, or be empty. Looking
+ * for a first line no further than that keeps the search linear when lines are longer than chunks. */
+static void find_chunk(const table *t, uint64_t number, chunk *c) {
   const adji_csv_layout *layout = t->layout;
-  uint64_t size = (uint64_t)(layout->end - layout->body);
-  if (!number) return layout->body;
-  if (number * t->chunk_bytes >= size) return layout->end;
-  return adji_csv_next_line(layout->body + number * t->chunk_bytes - 1, layout->end);
+  uint64_t offset = number * t->chunk_bytes, size = (uint64_t)(layout->end - layout->body);
+  uint64_t limit = size - offset > t->chunk_bytes ? offset + t->chunk_bytes : size;
+  const char *begin = layout->body;
+  if (number && limit > offset) {
+    const char *feed = memchr(begin + offset - 1, '\n', limit - offset);
+    begin = feed ? feed + 1 : NULL;
+  }
+  if (!begin || limit == offset) begin = layout->body + limit;
+  c->begin = c->end = begin;
+  if (begin < layout->body + limit) c->end = adji_csv_next_line(layout->body + limit - 1, layout->end);
 }
 
 static adj_status count_chunk(void *user, uint64_t task, uint32_t lane) {
@@ -73,8 +80,7 @@ static adj_status count_chunk(void *user, uint64_t task, uint32_t lane) {
   table *t = user;
   chunk *c = &t->chunks[task];
   char separator = t->layout->separator;
-  c->begin = chunk_start(t, task);
-  c->end = chunk_start(t, task + 1);
+  find_chunk(t, task, c);
   if (c->begin == c->end) return ADJ_OK;
   uint64_t odd = adji_csv_no_row(c->begin, c->end, separator);
   c->lines = 1; /* the last, with or without its line end */
