@@ -103,6 +103,12 @@ static void gzip(void **state) {
   size += pack(file + size); /* two members: the second's header line is no number */
   must_fail(ADJ_E_FORMAT, "a.csv.gz: line 5, column 1: \"x\" is not a number",
             open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
+  must(open_golden(ctx, "two_members.csv.gz", NULL, &set)); /* its last bytes tell the size of the second alone */
+  assert_int_equal(adj_dataset_count(set), 20001);
+  float last[2];
+  must(adj_dataset_row(set, 20000, last));
+  assert_true(last[0] == 3 && last[1] == 4);
+  adj_dataset_destroy(set);
   size = pack(file);
   must_fail(ADJ_E_FORMAT, "a.csv.gz: the compressed data ends early",
             open_bytes(ctx, "a.csv.gz", file, size - 1, NULL, &set));
