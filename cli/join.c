@@ -153,7 +153,7 @@ static adj_status run_plan(join_job *job) {
   if (progress.on) {
     control.progress = progress_show;
     control.user = &progress;
-    if (!progress.terminal) control.interval_ms = 1000;
+    if (!progress.terminal) control.interval_ms = 500;
   }
   adj_write_options options;
   adj_write_options_init(&options, sizeof options);

@@ -26,8 +26,9 @@ typedef struct npz_state {
 
 /* ---- Arrays in pieces, on all threads --------------------------------------------------------- */
 
-/* Bytes that are made, summed and written in one go: a core's own cache holds them. */
-enum { PIECE_BYTES = 1 << 18 };
+/* Bytes that are made, summed and written in one go: a core's own cache, and any thread's stack, holds
+ * them. */
+enum { PIECE_BYTES = 1 << 16 };
 
 /* count items of one array to append. from is the items as they are to be written; or NULL, and
  * make writes items first .. first + many - 1 to a buffer. */

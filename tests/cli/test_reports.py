@@ -62,6 +62,14 @@ class Reports(ProgramTest):
         self.assertNotIn("%", plain.stderr)
         self.assertEqual(plain.stdout, quiet.stdout)
 
+    def test_progress_without_a_terminal(self):
+        self.generate("unif", 20000, 2, "slow.npy")
+        shown = self.adjoin("count", "-r", 0.5, "slow.npy", "--backend", "reference", "--progress", "--threads", 1)
+        lines = shown.stderr.splitlines()
+        self.assertGreaterEqual(len(lines), 2)
+        for line in lines[:-1]:
+            self.assertRegex(line, r"^\[#*\.*\] \w+ +\d+ %  .* pairs, .*/s")
+
     def test_progress_on_a_terminal(self):
         """The line is drawn in place and erased: what stays on the screen is the summary."""
         screen, terminal = pty.openpty()

@@ -247,6 +247,43 @@ static void test_zip64(void **unused) {
   adj_ctx_destroy(ctx);
 }
 
+/* Ids that int32 does not hold: both index arrays are int64. The sets are made of counts alone,
+ * since the writer looks at nothing else of them. */
+static void test_npz_with_wide_ids(void **unused) {
+  (void)unused;
+  adj_ctx *ctx;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  const adj_dataset left = {.count = 2}, right = {.count = 3000000000u};
+  const uint32_t degrees[] = {2, 1}, ids[] = {7, 2999999999u, 2147483648u};
+  const uint64_t offsets[] = {0, 2, 3};
+  adj_rows rows = {.row_count = 2, .offsets = offsets, .ids = ids};
+  adji_pair_writer writer = {.ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32};
+  const adji_pair_format *format = &adji_format_npz;
+  assert_int_equal(adji_output_open(ctx, "wide.npz", &writer.output), ADJ_OK);
+  assert_int_equal(format->begin(&writer, 2, 3, degrees), ADJ_OK);
+  assert_int_equal(format->rows(&writer, &rows), ADJ_OK);
+  assert_int_equal(format->finish(&writer), ADJ_OK);
+  format->end(&writer);
+  assert_int_equal(adji_output_close(writer.output, ADJ_OK), ADJ_OK);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+
+  /* Local headers of 30 bytes and a name, .npy headers of 128 bytes, data: one after the other. */
+  unsigned char file[2048];
+  int fd = open("wide.npz", O_RDONLY);
+  ssize_t size = read(fd, file, sizeof file);
+  close(fd);
+  const size_t indptr_at = 30 + 10 + 128 + 3 + 30 + 9 + 128 + 16 + 30 + 10;
+  const size_t indices_at = indptr_at + 128 + 3 * 8 + 30 + 11;
+  assert_in_range(size, indices_at + 128 + 3 * 8, sizeof file);
+  assert_non_null(strstr((const char *)file + indptr_at + 10, "'<i8'"));
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(little_endian(file + indptr_at + 128 + 8 * i, 8), offsets[i]);
+    assert_int_equal(little_endian(file + indices_at + 128 + 8 * i, 8), ids[i]);
+  }
+  unlink("wide.npz");
+  adj_ctx_destroy(ctx);
+}
+
 /* ---- Outputs ---------------------------------------------------------------------------------- */
 
 static int files_here(void) {
@@ -480,6 +517,7 @@ int main(void) {
       cmocka_unit_test(test_counts_as_text),
       cmocka_unit_test(test_crc),
       cmocka_unit_test(test_zip64),
+      cmocka_unit_test(test_npz_with_wide_ids),
       cmocka_unit_test(test_output_vanishes_on_failure),
       cmocka_unit_test(test_two_outputs_to_one_name),
       cmocka_unit_test(test_bad_paths),
