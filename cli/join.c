@@ -172,7 +172,7 @@ static adj_status run_plan(join_job *job) {
 int join_failed(adj_status status) {
   int number = signals_received();
   if (status == ADJ_CANCELLED && number) {
-    fprintf(stderr, "adjoin: stopped, nothing was written\n");
+    fprintf(stderr, "adjoin: stopped\n");
     return 128 + number;
   }
   fprintf(stderr, "adjoin: %s\n", adj_last_error());
