@@ -273,10 +273,10 @@ static void test_npz_with_wide_ids(void **unused) {
   ssize_t size = read(fd, file, sizeof file);
   close(fd);
   const size_t indptr_at = 30 + 10 + 128 + 3 + 30 + 9 + 128 + 16 + 30 + 10;
-  const size_t indices_at = indptr_at + 128 + 3 * 8 + 30 + 11;
-  assert_in_range(size, indices_at + 128 + 3 * 8, sizeof file);
+  const size_t indices_at = indptr_at + 128 + sizeof offsets + 30 + 11;
+  assert_in_range(size, indices_at + 128 + sizeof offsets, sizeof file);
   assert_non_null(strstr((const char *)file + indptr_at + 10, "'<i8'"));
-  for (int i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; i++) {
     assert_int_equal(little_endian(file + indptr_at + 128 + 8 * i, 8), offsets[i]);
     assert_int_equal(little_endian(file + indices_at + 128 + 8 * i, 8), ids[i]);
   }
