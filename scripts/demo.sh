@@ -15,5 +15,5 @@ show() {
 }
 
 show generate clusters -n 1M -d 3 -o points.npy
-show info points.npy
-show range -r 0.002 points.npy -o neighbours.npz --stats stats.json --explain
+show range -r 0.00005 points.npy --explain -o neighbours.npz
+show range -r 0.00005 points.npy --distance -o - | head -n 8

@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Installs a build into an empty folder, moves that folder, and then uses it as strangers do.
+#   check_install.sh SOURCE_DIR BUILD_DIR C_COMPILER
+set -eu
+source=$1 build=$2 cc=$3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+step() { printf '== %s\n' "$*"; }
+
+step "install, then move the installation"
+cmake --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+lib=$(dirname "$(dirname "$(find "$prefix" -name adjoin.pc)")")
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+
+step "the header is C11 and C++17 without a warning"
+strict="-Wall -Wextra -pedantic -Werror -fsyntax-only"
+echo '#include <adjoin.h>' >"$work/header.c"
+cp "$work/header.c" "$work/header.cc"
+# shellcheck disable=SC2086 # lists of flags are meant to split, here and below
+"$cc" -std=c11 $strict -I"$prefix/include" "$work/header.c"
+if command -v c++ >/dev/null; then
+  # shellcheck disable=SC2086
+  c++ -std=c++17 $strict -I"$prefix/include" "$work/header.cc"
+else
+  echo "no C++ compiler: skipped"
+fi
+
+# Every function the header declares is there, and nothing else can be seen from outside.
+if [ -e "$lib/libadjoin.so" ] && command -v nm >/dev/null; then
+  step "exported symbols are those of the header"
+  nm -D --defined-only "$lib/libadjoin.so" | awk '{ print $3 }' | sort >"$work/exported"
+  tr '\n' ' ' <"$prefix/include/adjoin.h" | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
+    sort -u >"$work/declared"
+  diff "$work/declared" "$work/exported" || { echo "< declared, > exported"; exit 1; }
+fi
+
+if [ -x "$prefix/bin/adjoin" ]; then
+  step "the program finds its library beside itself"
+  "$prefix/bin/adjoin" --version
+fi
+
+# run_all FOLDER: runs every example there; the smallest one has a known answer.
+run_all() {
+  for source_file in "$source"/examples/*.c; do
+    example=$(basename "$source_file" .c)
+    "$1/$example" >"$work/$example.out" || { echo "$example failed"; exit 1; }
+  done
+  printf '0: 1 2 7\n1: 0 2 7\n2: 0 1 7\n3: 4 6\n4: 3 6\n5:\n6: 3 4\n7: 0 1 2\n18 pairs\n' >"$work/expected"
+  diff "$work/expected" "$work/first_join.out"
+  cat "$work/two_sets.out" "$work/stream.out"
+}
+
+step "examples through find_package(adjoin)"
+if ! { CC=$cc cmake -S "$source/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" &&
+  cmake --build "$work/cmake"; } >"$work/log" 2>&1; then
+  cat "$work/log"
+  exit 1
+fi
+run_all "$work/cmake"
+
+if command -v pkg-config >/dev/null; then
+  step "examples through pkg-config, shared"
+  mkdir "$work/shared" "$work/static"
+  for source_file in "$source"/examples/*.c; do
+    # shellcheck disable=SC2046
+    "$cc" -std=c11 "$source_file" $(pkg-config --cflags --libs adjoin) -Wl,-rpath,"$lib" \
+      -o "$work/shared/$(basename "$source_file" .c)"
+  done
+  run_all "$work/shared"
+
+  step "examples through pkg-config, static"
+  rm -f "$lib"/libadjoin.so*
+  for source_file in "$source"/examples/*.c; do
+    # shellcheck disable=SC2046
+    "$cc" -std=c11 "$source_file" $(pkg-config --static --cflags --libs adjoin) \
+      -o "$work/static/$(basename "$source_file" .c)"
+  done
+  run_all "$work/static"
+fi
+echo "installation is sound"
