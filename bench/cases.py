@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The named cases: which points, which radius, which outputs, against which peers.
 
-Radii were found once with `bench.py tune` on the points of `adjoin generate` (f32, seed 1) and are written
-down, so that every run joins the same thing; the pairs a case must give are checked by its digest.
+Radii were found once on the points of `adjoin generate` (f32, seed 1) and are written down, so that every run
+joins the same thing: with `bench.py tune` up to six dimensions, and in 16 and 32 from the distances of 2,000 of the
+points to all others, which leaves the mean some per cent off. The mean really found is in the table.
 """
 from dataclasses import dataclass, replace
 
@@ -42,7 +43,7 @@ CASES = [
     Case("syn16d-30", "Syn16D200K", M // 5, 16, 30, 0.0434, kind="high", bar_csr=4, bar_count=4),
     Case("syn16d-300", "Syn16D200K", M // 5, 16, 300, 0.05444, kind="high", bar_csr=4, bar_count=4),
     Case("syn16d-1000", "Syn16D200K", M // 5, 16, 1000, 0.06207, kind="high", bar_csr=4, bar_count=4),
-    Case("syn32d-30", "Syn32D200K", M // 5, 32, 30, 0.09026, kind="high", bar_csr=4, bar_count=4),
+    Case("syn32d-30", "Syn32D200K", M // 5, 32, 30, 0.0909, kind="high", bar_csr=4, bar_count=4),
     Case("syn32d-300", "Syn32D200K", M // 5, 32, 300, 0.10475, kind="high", bar_csr=4, bar_count=4),
     Case("syn32d-1000", "Syn32D200K", M // 5, 32, 1000, 0.11429, kind="high", bar_csr=4, bar_count=4),
     Case("unif2d10m-10", "Unif2D10M", 10 * M, 2, 10, 0.000564),
