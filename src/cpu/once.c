@@ -108,7 +108,7 @@ static adj_status list_group(void *user, const adji_group *group, adji_tally *ta
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
     uint32_t many = group->task.query_count - first;
     if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
-    adji_list_queries(&o->style, group, first, many, &l->room, found);
+    adji_list_queries(&l->walker, &o->style, group, first, many, &l->room, found);
     for (uint32_t k = 0; k < many && !status; k++) {
       tally->pairs += (uint64_t)found[k] << (o->mirror && !o->style.one_way);
       if (!found[k]) continue;

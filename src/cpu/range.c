@@ -61,10 +61,6 @@ static adj_status fill_queue(range_engine *e) {
 
 /* ---- Count ------------------------------------------------------------------------------------------ */
 
-static adji_count_fn count_kernel(const adji_join *join) {
-  return join->style.kernels->count[join->style.type == ADJ_F64][join->style.metric - 1];
-}
-
 static adj_status count_group(void *user, const adji_group *group, adji_tally *tally) {
   const lane *l = user;
   const pass *p = l->pass;
@@ -73,8 +69,8 @@ static adj_status count_group(void *user, const adji_group *group, adji_tally *t
   /* A point always belongs to itself, at distance 0: it was counted and is taken off again. */
   uint32_t own = p->engine->join.style.drop_self;
   for (uint32_t k = 0; k < task->query_count; k++)
-    counts[k] = (uint32_t)group->inside_total - own;
-  count_kernel (&p->engine->join)(task, counts);
+    counts[k] = 0 - own;
+  adji_count_queries(&l->walker, group, counts);
   for (uint32_t k = 0; k < task->query_count; k++) {
     tally->pairs += counts[k];
     if (p->degrees) p->degrees[task->left->ids[task->queries[k]]] = counts[k];
@@ -90,28 +86,6 @@ static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane
 }
 
 /* ---- Fill ------------------------------------------------------------------------------------------- */
-
-/* Candidates that belong without comparing: their ids are copied. */
-static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t found) {
-  for (uint32_t r = 0; r < group->inside_count; r++) {
-    uint32_t many = group->inside[r].end - group->inside[r].begin;
-    memcpy(ids + found, group->task.right->ids + group->inside[r].begin, many * sizeof *ids);
-    found += many;
-  }
-  return found;
-}
-
-void adji_list_queries(const adji_row_style *style, const adji_group *group, uint32_t first, uint32_t many,
-                       adji_row_room *room, uint32_t *found) {
-  adji_task task = group->task;
-  task.queries += first;
-  task.query_count = many;
-  adji_list_fn list = style->kernels->list[style->type == ADJ_F64][style->metric - 1];
-  memset(found, 0, ADJI_LIST_MAX * sizeof *found);
-  list(&task, room->ids, adji_row_needs_sums(style) ? room->sums : NULL, found);
-  for (uint32_t k = 0; k < many && group->inside_count; k++)
-    found[k] = append_inside(group, room->ids[k], found[k]);
-}
 
 /* The most neighbours a query of [first, first + many) can list. */
 static uint64_t longest_list(const pass *p, const adji_group *group, uint32_t first, uint32_t many) {
@@ -132,7 +106,7 @@ static adj_status fill_queries(lane *l, const adji_group *group, uint32_t first,
   adj_status status =
       adji_row_room_reserve(&l->room, &p->engine->join.ctx->memory, style, longest_list(p, group, first, many));
   if (status) return status;
-  adji_list_queries(style, group, first, many, &l->room, found);
+  adji_list_queries(&l->walker, style, group, first, many, &l->room, found);
   for (uint32_t k = 0; k < many && !status; k++) {
     uint32_t row = group->task.left->ids[group->task.queries[first + k]];
     uint32_t count = adji_row_order(style, &l->room, k, row, found[k]);
@@ -185,7 +159,7 @@ static adj_status count_one_way(void *user, const adji_group *group, adji_tally 
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
     uint32_t many = group->task.query_count - first;
     if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
-    adji_list_queries(style, group, first, many, &l->room, found);
+    adji_list_queries(&l->walker, style, group, first, many, &l->room, found);
     for (uint32_t k = 0; k < many; k++) {
       uint32_t row = group->task.left->ids[group->task.queries[first + k]], above = 0;
       for (uint32_t i = 0; i < found[k]; i++)

@@ -5,6 +5,7 @@
 #ifndef ADJI_RANGE_H
 #define ADJI_RANGE_H
 
+#include "cpu/sieve.h"
 #include "index/boxes.h"
 #include "index/grid.h"
 #include "queue/join.h"
@@ -13,6 +14,7 @@ typedef struct adji_range_options {
   const adji_grid *grid;
   const adji_index *left, *right; /* the same for a self-join                                  */
   const adji_boxes *boxes;        /* of the right index; NULL: none                            */
+  const adji_sieve_plan *sieve;   /* the filter of codes; NULL: none                           */
   bool ego;                       /* candidates by recursion over the boxes, not by the cells  */
   uint64_t batch;                 /* queries a batch; 0: the default                           */
 } adji_range_options;

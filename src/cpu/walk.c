@@ -5,6 +5,8 @@
  */
 #include "cpu/walk.h"
 
+#include <string.h>
+
 adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_options *options, bool forward,
                             bool sums) {
   *w = (adji_walker){.join = join, .options = options, .forward = forward};
@@ -15,6 +17,7 @@ adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_ra
     w->box = adji_alloc(&join->ctx->memory, 2 * (uint64_t)options->right->view.dim, 8, "bounding box");
     if (!w->box) status = ADJ_E_MEMORY;
   }
+  if (!status && options->sieve) status = adji_sieve_init(&w->sieve, options->sieve, &join->ctx->memory);
   if (status) adji_walker_clear(w);
   return status;
 }
@@ -26,6 +29,7 @@ void adji_walker_clear(adji_walker *w) {
   adji_free(memory, w->split.near);
   adji_free(memory, w->split.inside);
   adji_free(memory, w->box);
+  adji_sieve_clear(&w->sieve);
   *w = (adji_walker){0};
 }
 
@@ -161,4 +165,48 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_w
     p = end;
   }
   return status;
+}
+
+/* ---- Neighbours of a group --------------------------------------------------------------------------- */
+
+/* Candidates that belong without comparing: their ids are copied. */
+static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t found) {
+  for (uint32_t r = 0; r < group->inside_count; r++) {
+    uint32_t many = group->inside[r].end - group->inside[r].begin;
+    memcpy(ids + found, group->task.right->ids + group->inside[r].begin, many * sizeof *ids);
+    found += many;
+  }
+  return found;
+}
+
+void adji_list_queries(const adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
+                       uint32_t many, adji_row_room *room, uint32_t *found) {
+  adji_task task = group->task;
+  task.queries += first;
+  task.query_count = many;
+  void *const *sums = adji_row_needs_sums(style) ? room->sums : NULL;
+  memset(found, 0, ADJI_LIST_MAX * sizeof *found);
+  if (w->options->sieve)
+    adji_sieve_list(&w->sieve, style->type, &task, room->ids, sums, found);
+  else
+    style->kernels->list[style->type == ADJ_F64][style->metric - 1](&task, room->ids, sums, found);
+  for (uint32_t k = 0; k < many && group->inside_count; k++)
+    found[k] = append_inside(group, room->ids[k], found[k]);
+}
+
+void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts) {
+  const adji_row_style *style = &w->join->style;
+  for (uint32_t k = 0; k < group->task.query_count; k++)
+    counts[k] += (uint32_t)group->inside_total;
+  if (!w->options->sieve) {
+    style->kernels->count[style->type == ADJ_F64][style->metric - 1](&group->task, counts);
+    return;
+  }
+  adji_task task = group->task;
+  for (uint32_t first = 0; first < group->task.query_count; first += ADJI_LIST_MAX) {
+    uint32_t left = group->task.query_count - first;
+    task.queries = group->task.queries + first;
+    task.query_count = left < ADJI_LIST_MAX ? left : ADJI_LIST_MAX;
+    adji_sieve_list(&w->sieve, style->type, &task, NULL, NULL, counts + first);
+  }
 }

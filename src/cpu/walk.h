@@ -18,7 +18,8 @@ typedef struct adji_walker {
   adji_neighbours neighbours;
   adji_split split;
   uint64_t split_room;
-  void *box; /* of a group of queries */
+  void *box;        /* of a group of queries */
+  adji_sieve sieve; /* used when options->sieve is set */
   uint32_t queries[ADJI_GROUP];
 } adji_walker;
 
@@ -51,7 +52,10 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_w
 
 /* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into
  * room; found receives how many each has. The room must be large enough. */
-void adji_list_queries(const adji_row_style *style, const adji_group *group, uint32_t first, uint32_t many,
-                       adji_row_room *room, uint32_t *found);
+void adji_list_queries(const adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
+                       uint32_t many, adji_row_room *room, uint32_t *found);
+
+/* Adds the neighbours of each query of the group to counts. */
+void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts);
 
 #endif

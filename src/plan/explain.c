@@ -53,6 +53,7 @@ static void say_how(text *t, const adj_plan *plan) {
   if (plan->right_index.ctx)
     say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
+  if (plan->sieve.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
   say(t, "  collecting: %s\n",
       plan->choice.once ? "each candidate evaluated once, then dealt out to its rows"
                         : "counted first, then filled in place");

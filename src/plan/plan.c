@@ -93,20 +93,44 @@ static void describe_join(adj_plan *plan) {
                                       .kernels = adji_kernels_for(plan->ctx->isa)};
 }
 
+/* Whether the filter of codes can be used, and is likely to drop most candidates. */
+static adj_status choose_codes(adj_plan *plan) {
+  const adji_filter *filter = adji_filter_for(plan->ctx->isa);
+  uint32_t dim = plan->left->dim, least = plan->tuning.codes == ADJI_ON ? 1 : ADJI_CODE_MIN_DIM;
+  if (!filter || plan->tuning.codes == ADJI_OFF || plan->spec.metric != ADJ_L2 || dim < least ||
+      dim > ADJI_CODE_MAX_DIM || !strcmp(plan->choice.algorithm, "brute"))
+    return ADJ_OK;
+  bool useful;
+  adj_status status = adji_code_scale_init(plan->ctx, plan->right, plan->join.limit, &plan->code_scale, &useful);
+  if (!status && useful) plan->sieve = (adji_sieve_plan){filter, NULL, &plan->right_codes, plan->code_scale.reach_sq};
+  return status;
+}
+
+static adj_status build_codes(adj_plan *plan) {
+  if (!plan->sieve.filter) return ADJ_OK;
+  plan->sieve.left = plan->self_join ? &plan->right_codes : &plan->left_codes;
+  adj_status status = adji_codes_build(plan->ctx, &plan->right_index, &plan->code_scale, &plan->right_codes);
+  if (!status && !plan->self_join)
+    status = adji_codes_build(plan->ctx, &plan->left_index, &plan->code_scale, &plan->left_codes);
+  return status;
+}
+
 static adj_status build_index(adj_plan *plan) {
   bool ego = !strcmp(plan->choice.algorithm, "ego");
   adji_order_options order = {.boxes = plan->tuning.boxes != ADJI_OFF || ego};
   adj_status status = adji_index_build(plan->ctx, &plan->grid, plan->right, &order, &plan->right_index);
   if (!status && !plan->self_join)
     status = adji_index_build(plan->ctx, &plan->grid, plan->left, &order, &plan->left_index);
-  bool wanted = plan->tuning.boxes == ADJI_ON || ego ||
-                (plan->tuning.boxes != ADJI_OFF && plan->right_index.largest_cell >= ADJI_LONG_CELL);
-  if (!status && wanted) status = adji_boxes_build(plan->ctx, &plan->right_index, plan->spec.metric, &plan->boxes);
+  bool boxes = plan->tuning.boxes == ADJI_ON || ego ||
+               (plan->tuning.boxes != ADJI_OFF && plan->right_index.largest_cell >= ADJI_LONG_CELL);
+  if (!status && boxes) status = adji_boxes_build(plan->ctx, &plan->right_index, plan->spec.metric, &plan->boxes);
+  if (!status) status = build_codes(plan);
   if (status) return status;
   adji_range_options options = {.grid = &plan->grid,
                                 .left = plan->self_join ? &plan->right_index : &plan->left_index,
                                 .right = &plan->right_index,
-                                .boxes = wanted ? &plan->boxes : NULL,
+                                .boxes = boxes ? &plan->boxes : NULL,
+                                .sieve = plan->sieve.filter ? &plan->sieve : NULL,
                                 .ego = ego,
                                 .batch = plan->tuning.batch};
   return adji_range_create(&plan->join, &options, &plan->engine);
@@ -130,8 +154,8 @@ static adj_status prepare_cpu(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = "cpu";
   plan->choice.algorithm = algorithm ? algorithm : "grid";
-  adj_status status = ADJ_OK;
-  if (strcmp(plan->choice.algorithm, "brute")) status = adji_choose_grid(plan);
+  adj_status status = choose_codes(plan);
+  if (!status && strcmp(plan->choice.algorithm, "brute")) status = adji_choose_grid(plan);
   if (!algorithm && !plan->grid.axis_count) plan->choice.algorithm = "brute";
   uint64_t planned = adji_now_ns();
   if (!status) status = build_index(plan);
@@ -190,6 +214,9 @@ void adj_plan_destroy(adj_plan *plan) {
   if (!plan) return;
   if (plan->engine.destroy) plan->engine.destroy(plan->engine.state);
   adji_boxes_clear(&plan->boxes);
+  adji_codes_clear(&plan->left_codes);
+  adji_codes_clear(&plan->right_codes);
+  adji_code_scale_clear(&plan->code_scale);
   adji_index_clear(&plan->left_index);
   adji_index_clear(&plan->right_index);
   adji_grid_clear(plan->ctx, &plan->grid);

@@ -5,6 +5,7 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
+#include "cpu/sieve.h"
 #include "index/boxes.h"
 #include "index/grid.h"
 #include "plan/tuning.h"
@@ -29,6 +30,9 @@ struct adj_plan {
   adji_grid grid;
   adji_index left_index, right_index; /* left_index is unused in a self-join */
   adji_boxes boxes;                   /* of the right index; empty when not wanted */
+  adji_code_scale code_scale;
+  adji_codes left_codes, right_codes; /* left_codes is unused in a self-join */
+  adji_sieve_plan sieve;              /* filter NULL: no codes               */
   adji_engine engine;
   double estimated_pairs, estimated_candidates, estimated_seconds;
   uint64_t sampled;

@@ -16,13 +16,10 @@ static const struct setting {
   size_t offset;
   double least, most;
 } settings[] = {
-    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 10},
-    {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6},
-    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64},
-    {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9},
-    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15},
-    {"once", SWITCH, offsetof(adji_tuning, once), 0, 0},
-    {"boxes", SWITCH, offsetof(adji_tuning, boxes), 0, 0},
+    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 10}, {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6},
+    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64},       {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9},
+    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15}, {"once", SWITCH, offsetof(adji_tuning, once), 0, 0},
+    {"boxes", SWITCH, offsetof(adji_tuning, boxes), 0, 0},      {"codes", SWITCH, offsetof(adji_tuning, codes), 0, 0},
     {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
@@ -56,7 +53,9 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
 static adj_status parse_item(const char *item, size_t length, adji_tuning *out) {
   const char *equals = memchr(item, '=', length);
   const struct setting *s = equals ? find(item, (size_t)(equals - item)) : NULL;
-  if (!s) return refuse(item, length, "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, sample=");
+  if (!s)
+    return refuse(item, length,
+                  "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=");
   const char *value = equals + 1;
   size_t value_length = length - (size_t)(value - item);
   if (s->kind != SWITCH) return set_number(s, item, length, value, out);

@@ -21,6 +21,7 @@ typedef struct adji_tuning {
   uint64_t buffer;  /* bytes of the buffer of a stream                               */
   uint64_t once;    /* adji_switch: each pair evaluated once (self-join, adj_collect) */
   uint64_t boxes;   /* adji_switch: bounding boxes of blocks of points               */
+  uint64_t codes;   /* adji_switch: the filter of 8-bit codes                        */
   uint64_t sample;  /* queries that the estimate looks at                            */
 } adji_tuning;
 

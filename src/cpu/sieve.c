@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Neighbours through the filter of codes.
+ */
+#include "cpu/sieve.h"
+
+/* Candidates of a tile: their codes stay in the first cache while the queries pass. */
+enum { TILE = 1024 };
+
+adj_status adji_sieve_init(adji_sieve *sieve, const adji_sieve_plan *plan, adji_memory *memory) {
+  *sieve = (adji_sieve){.plan = plan, .memory = memory};
+  for (int k = 0; k < ADJI_LIST_MAX; k++) {
+    sieve->words[k] = adji_alloc(memory, plan->right->groups, sizeof(uint32_t), "codes of queries");
+    sieve->kept[k] = adji_alloc(memory, TILE + ADJI_PAD, sizeof(uint32_t), "candidates");
+    if (sieve->words[k] && sieve->kept[k]) continue;
+    adji_sieve_clear(sieve);
+    return ADJ_E_MEMORY;
+  }
+  return ADJ_OK;
+}
+
+void adji_sieve_clear(adji_sieve *sieve) {
+  for (int k = 0; k < ADJI_LIST_MAX && sieve->memory; k++) {
+    adji_free(sieve->memory, sieve->words[k]);
+    adji_free(sieve->memory, sieve->kept[k]);
+  }
+  *sieve = (adji_sieve){0};
+}
+
+/* The canonical test of what passed for query k. With forward, what is not behind the query is left
+ * out; positions ascend, so that is a beginning of the list. */
+static void refine(const adji_sieve *sieve, adj_type type, const adji_task *task, uint32_t k,
+                   const adji_filter_task *tile, uint32_t passed, uint32_t *const *ids, void *const *sums,
+                   uint32_t *found) {
+  uint32_t position = task->queries[k], skip = 0;
+  while (task->forward && skip < passed && (uint64_t)tile->range.begin + sieve->kept[k][skip] <= position)
+    skip++;
+  size_t size = type == ADJ_F64 ? 8 : 4;
+  adji_refine_task work = {.right = task->right,
+                           .query = (const char *)task->left->coords + position * size,
+                           .query_stride = task->left->stride,
+                           .limit = task->limit,
+                           .base = tile->range.begin,
+                           .kept = sieve->kept[k] + skip,
+                           .count = passed - skip};
+  found[k] += sieve->plan->filter->refine[type == ADJ_F64](&work, ids ? ids[k] + found[k] : NULL,
+                                                           sums ? (char *)sums[k] + found[k] * size : NULL);
+}
+
+void adji_sieve_list(const adji_sieve *sieve, adj_type type, const adji_task *task, uint32_t *const *ids,
+                     void *const *sums, uint32_t *found) {
+  const adji_sieve_plan *plan = sieve->plan;
+  adji_filter_task tile = {.bytes = plan->right->bytes,
+                           .offset = plan->right->offset,
+                           .groups = plan->right->groups,
+                           .query_count = task->query_count};
+  for (uint32_t k = 0; k < task->query_count; k++) {
+    int64_t norm = adji_codes_query(plan->left, task->queries[k], sieve->words[k]);
+    tile.words[k] = sieve->words[k];
+    tile.least[k] = (int32_t)(norm - plan->reach_sq);
+  }
+  for (uint32_t r = 0; r < task->range_count; r++) {
+    uint64_t begin = task->ranges[r].begin, end = task->ranges[r].end;
+    if (task->forward && begin <= task->queries[0]) begin = (uint64_t)task->queries[0] + 1;
+    for (; begin < end; begin = tile.range.end) {
+      uint32_t passed[ADJI_LIST_MAX];
+      tile.range = (adji_range){(uint32_t)begin, (uint32_t)(end - begin > TILE ? begin + TILE : end)};
+      plan->filter->keep(&tile, sieve->kept, passed);
+      for (uint32_t k = 0; k < task->query_count; k++)
+        if (passed[k]) refine(sieve, type, task, k, &tile, passed[k], ids, sums, found);
+    }
+  }
+}

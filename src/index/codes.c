@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Eight-bit codes of points: their scale, and how they are laid out.
+ */
+#include "index/codes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCALE_SAMPLE = 1024 };
+
+/* ---- Scale --------------------------------------------------------------------------------------- */
+
+static int ascending(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return a < b ? -1 : a > b;
+}
+
+/* The middle 99 % of a sample of one dimension. */
+static void middle_range(const adj_dataset *set, uint32_t dim, double *values, double *low, double *high) {
+  uint64_t count = set->count < SCALE_SAMPLE ? set->count : SCALE_SAMPLE;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t begin, end;
+    adji_slice(set->count, count, i, &begin, &end);
+    values[i] = adji_dataset_at(set, begin + (i * 2654435761u) % (end - begin), dim);
+  }
+  qsort(values, count, sizeof *values, ascending);
+  *low = values[count / 200];
+  *high = values[count - 1 - count / 200];
+}
+
+/* With u half an ulp of 1: each of the dim terms of the canonical sum carries the rounding of t
+ * (squared: 2u), and of its fma and of those after it (dim u). So the true squared distance is at
+ * most limit * (1 + (dim + 4) * 2u) + dim * (the smallest positive T); the factor 2 and the small
+ * ones below cover the roundings of this function. */
+static int64_t reach_of(adj_type type, uint32_t dim, double limit, double inverse) {
+  double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
+  double widest = sqrt(limit * (1 + (dim + 4.0) * 4 * u) + 2 * dim * tiny);
+  double reach = (widest * inverse + sqrt((double)dim) * (1 + 0x1p-30)) * (1 + 0x1p-30);
+  double squared = reach * reach + 1;
+  return squared < 0x1p31 ? (int64_t)squared : INT64_C(1) << 31;
+}
+
+adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double limit, adji_code_scale *out,
+                                bool *useful) {
+  *out = (adji_code_scale){.ctx = ctx};
+  *useful = false;
+  if (!set->count) return ADJ_OK;
+  out->low = adji_alloc(&ctx->memory, set->dim, sizeof *out->low, "codes");
+  double *values = adji_alloc(&ctx->memory, SCALE_SAMPLE, sizeof *values, "codes"), widest = 0;
+  if (!out->low || !values) {
+    adji_free(&ctx->memory, values);
+    adji_code_scale_clear(out);
+    return ADJ_E_MEMORY;
+  }
+  for (uint32_t j = 0; j < set->dim; j++) {
+    double high;
+    middle_range(set, j, values, &out->low[j], &high);
+    if (high - out->low[j] > widest) widest = high - out->low[j];
+  }
+  adji_free(&ctx->memory, values);
+  double step = widest / 255;
+  out->inverse = 1 / step;
+  if (!isfinite(widest) || !isfinite(out->inverse) || !isfinite(limit)) return ADJ_OK;
+  out->reach_sq = reach_of(set->type, set->dim, limit, out->inverse);
+  /* The slack of sqrt(dim) steps must be small beside the radius. */
+  *useful = sqrt((double)set->dim) * step < 0.5 * sqrt(limit) && out->reach_sq < INT64_C(1) << 30;
+  return ADJ_OK;
+}
+
+void adji_code_scale_clear(adji_code_scale *scale) {
+  if (scale->ctx) adji_free(&scale->ctx->memory, scale->low);
+  *scale = (adji_code_scale){0};
+}
+
+/* ---- Build ------------------------------------------------------------------------------------------ */
+
+typedef struct build {
+  const adji_index *index;
+  const adji_code_scale *scale;
+  adji_codes *codes;
+  uint64_t blocks, slices;
+} build;
+
+static uint8_t code_of(double x, double low, double inverse) {
+  double q = (x - low) * inverse;
+  return q > 0 ? (q < 255 ? (uint8_t)q : 255) : 0;
+}
+
+static void code_block(const build *b, uint64_t block) {
+  const adji_view *view = &b->index->view;
+  adji_codes *codes = b->codes;
+  bool f64 = b->index->set->type == ADJ_F64;
+  int64_t sums[ADJI_CODE_BLOCK] = {0};
+  uint64_t first = block * ADJI_CODE_BLOCK;
+  uint64_t many = view->count - first < ADJI_CODE_BLOCK ? view->count - first : ADJI_CODE_BLOCK;
+  uint8_t *bytes = codes->bytes + block * codes->groups * 64;
+  memset(bytes, 0, (uint64_t)codes->groups * 64);
+  for (uint32_t j = 0; j < view->dim; j++) {
+    uint64_t at = j * view->stride + first;
+    for (uint64_t i = 0; i < many; i++) {
+      double x = f64 ? ((const double *)view->coords)[at + i] : (double)((const float *)view->coords)[at + i];
+      uint8_t code = code_of(x, b->scale->low[j], b->scale->inverse);
+      bytes[(j / 4) * 64 + i * 4 + j % 4] = code;
+      sums[i] += (int64_t)code * code - 256 * (int64_t)code;
+    }
+  }
+  for (uint64_t i = 0; i < ADJI_CODE_BLOCK; i++)
+    codes->offset[first + i] = (int32_t)sums[i];
+}
+
+static adj_status code_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end;
+  adji_slice(b->blocks, b->slices, slice, &begin, &end);
+  for (uint64_t block = begin; block < end; block++)
+    code_block(b, block);
+  return ADJ_OK;
+}
+
+adj_status adji_codes_build(adj_ctx *ctx, const adji_index *index, const adji_code_scale *scale, adji_codes *out) {
+  uint64_t begin = adji_now_ns();
+  *out = (adji_codes){.ctx = ctx, .dim = index->view.dim, .groups = (index->view.dim + 3) / 4};
+  build b = {.index = index, .scale = scale, .codes = out};
+  b.blocks = ((uint64_t)index->view.count + ADJI_CODE_BLOCK - 1) / ADJI_CODE_BLOCK;
+  b.slices = b.blocks / 64 + 1 < 4 * (uint64_t)ctx->threads ? b.blocks / 64 + 1 : 4 * (uint64_t)ctx->threads;
+  out->bytes = adji_alloc(&ctx->memory, b.blocks, (size_t)out->groups * 64, "codes");
+  out->offset = adji_alloc(&ctx->memory, b.blocks * ADJI_CODE_BLOCK, sizeof *out->offset, "codes");
+  adj_status status = out->bytes && out->offset ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) status = adji_loop(ctx, b.slices, code_slice, &b);
+  if (status) adji_codes_clear(out);
+  adji_trace(ctx, "codes", 0, begin, index->view.count);
+  return status;
+}
+
+void adji_codes_clear(adji_codes *codes) {
+  if (!codes->ctx) return;
+  adji_free(&codes->ctx->memory, codes->bytes);
+  adji_free(&codes->ctx->memory, codes->offset);
+  *codes = (adji_codes){0};
+}
+
+int64_t adji_codes_query(const adji_codes *codes, uint32_t position, uint32_t *words) {
+  uint64_t block = position / ADJI_CODE_BLOCK, lane = position % ADJI_CODE_BLOCK;
+  int64_t norm = 0;
+  for (uint32_t g = 0; g < codes->groups; g++) {
+    const uint8_t *four = codes->bytes + (block * codes->groups + g) * 64 + lane * 4;
+    for (int i = 0; i < 4; i++)
+      norm += (int64_t)four[i] * four[i];
+    memcpy(&words[g], four, 4);
+    words[g] ^= 0x80808080u; /* c - 128, as a signed byte */
+  }
+  return norm;
+}
