@@ -69,7 +69,10 @@ static const char *value_of(const char *name, int argc, char **argv, int *at) {
   if (strncmp(argv[*at], name, length)) return NULL;
   if (argv[*at][length] == '=') return argv[*at] + length + 1;
   if (argv[*at][length]) return NULL;
-  return *at + 1 < argc ? argv[++*at] : "";
+  const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
+  if (!next) return "";
+  ++*at;
+  return next;
 }
 
 static bool known_backend(const char *name) {
@@ -196,7 +199,7 @@ static bool run_row(table *t, const join_case *c, uint32_t number) {
     return false;
   }
   char messages[MOST_COLUMNS][512] = {{0}};
-  bool fine[MOST_COLUMNS];
+  bool fine[MOST_COLUMNS] = {false};
   printf("%-52s", c->name);
   for (int i = 0; i < t->count; i++) {
     fine[i] = run_cell(&t->columns[i], c, &answer, t, number, messages[i], sizeof messages[i]);

@@ -238,7 +238,7 @@ void build_ulps(join_case *c, const case_entry *entry) {
       put_at_edge(c, &c->left, i - 1, &c->left, i, i / 2 % 2);
     else
       uniform_row(c, entry, &c->left, i);
-  for (uint64_t i = 0; i < c->right.count; i++)
+  for (uint64_t i = 0; c->left.count && i < c->right.count; i++)
     put_at_edge(c, &c->left, case_random(c) % c->left.count, &c->right, i, i % 2);
 }
 
@@ -354,6 +354,6 @@ void build_wide_left(join_case *c, const case_entry *entry) {
 void build_same_sets(join_case *c, const case_entry *entry) {
   for (uint64_t i = 0; i < c->left.count; i++)
     uniform_row(c, entry, &c->left, i);
-  for (uint64_t i = 0; i < c->right.count; i++)
+  for (uint64_t i = 0; c->left.count && i < c->right.count; i++)
     copy_row(&c->right, i, &c->left, c->left.count - 1 - i % c->left.count);
 }

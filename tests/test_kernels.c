@@ -30,7 +30,8 @@ static void lay_out(layout *l, const point_set *rows, join_case *random) {
   assert_non_null(l->columns);
   for (uint64_t i = 0; i < rows->count; i++)
     for (uint32_t j = 0; j < rows->dim; j++)
-      memcpy((char *)l->columns + (j * ROOM + i) * size, (const char *)rows->data + (i * rows->dim + j) * size, size);
+      memcpy((char *)l->columns + ((size_t)j * ROOM + i) * size, (const char *)rows->data + (i * rows->dim + j) * size,
+             size);
   for (uint32_t i = 0; i < ROOM; i++)
     l->ids[i] = (uint32_t)case_random(random);
   l->view = (adji_view){l->columns, ROOM, l->ids, rows->dim, (uint32_t)rows->count};
@@ -151,7 +152,7 @@ static void single_pairs_are_canonical(void **state) {
     for (uint32_t j = 0; j < dim; j++) {
       fa[j] = (float)(a[j] = case_random_unit(&random) - 0.5);
       fb[j] = (float)(b[j] = case_random_unit(&random) - 0.5);
-      spread[2 * j] = fb[j];
+      spread[2 * (size_t)j] = fb[j];
     }
     assert_true(adji_sum_f64(metric, a, 1, b, 1, dim) == reference_value(ADJ_F64, metric, a, b, dim));
     double right = reference_value(ADJ_F32, metric, fa, fb, dim);

@@ -70,8 +70,6 @@ static case_entry random_entry(dice *d) {
   else
     e.scale = below(d, 3) ? 0 : spread(d, 1e-3, 1e3);
   e.offset = below(d, 3) ? 0 : (below(d, 2) ? 1 : -1) * spread(d, 1e-3, 1e6);
-  /* These two take points of left to put right's around them. */
-  if ((e.build == build_ulps || e.build == build_same_sets) && e.left == 0) e.left = 1;
   return e;
 }
 
