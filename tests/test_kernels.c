@@ -163,23 +163,32 @@ static void single_pairs_are_canonical(void **state) {
 
 /* ---- Sorts ---------------------------------------------------------------------------------------------- */
 
+/* Different ids in random order, as far apart as gap on average; some rounds are in order already, or
+ * in reverse. */
+static void random_ids(uint32_t *ids, uint32_t count, uint64_t gap, int round, join_case *random) {
+  uint64_t at = 0;
+  for (uint32_t n = 0; n < count; n++)
+    ids[round % 7 == 2 ? count - 1 - n : n] = (uint32_t)(at += 1 + case_random(random) % gap);
+  for (uint32_t n = count; n > 1 && round % 7 != 1 && round % 7 != 2; n--) {
+    uint32_t other = (uint32_t)(case_random(random) % n), id = ids[other];
+    ids[other] = ids[n - 1];
+    ids[n - 1] = id;
+  }
+}
+
 static void ids_are_sorted(void **state) {
   (void)state;
   enum { MOST = 6000 };
   static uint32_t ids[MOST + ADJI_PAD + 1], right[MOST];
   join_case random = {.random = 6};
-  static const uint32_t sizes[] = {0,  1,  2,  3,   7,   8,   9,   15,  16,  17,  31,  32,   33,   47,   48,   49,
-                                   63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 500, 1023, 1024, 1025, 3000, 6000};
+  static const uint32_t sizes[] = {0,   1,   2,   3,   7,   8,    9,    15,   16,   17,  31,  32,
+                                   33,  47,  48,  49,  63,  64,   65,   100,  127,  128, 129, 255,
+                                   256, 257, 288, 289, 500, 1023, 1024, 1025, 3000, 6000};
+  static const uint64_t gaps[] = {1, 2, 50, 700000}; /* 6000 * 700000 is almost 2^32: no signed numbers */
   for (uint32_t i = 0; adj_isa_name(i); i++)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-      for (int round = 0; round < 30; round++) {
-        uint64_t limit = round % 5 == 0 ? 10 : round % 5 == 1 ? 1000 : round % 5 == 2 ? 100000 : 0xffffffff;
-        for (uint32_t n = 0; n < sizes[s]; n++) {
-          ids[n] = (uint32_t)(case_random(&random) % limit);
-          if (round % 7 == 1) ids[n] = n;
-          if (round % 7 == 2) ids[n] = sizes[s] - n;
-          if (round % 7 == 3) ids[n] |= 0x80000000; /* no sorting as signed numbers */
-        }
+      for (int round = 0; round < 40; round++) {
+        random_ids(ids, sizes[s], gaps[round % 4], round, &random);
         memcpy(right, ids, sizes[s] * sizeof *ids);
         qsort(right, sizes[s], sizeof *right, by_id);
         ids[sizes[s] + ADJI_PAD] = 0x1234;
