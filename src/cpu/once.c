@@ -223,6 +223,7 @@ static adj_status order_row(once *o, lane *l, uint32_t row) {
   if (style.order == ADJ_ORDER_ANY && !style.distances) return ADJ_OK;
   style.drop_self = style.one_way = false; /* done already */
   uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
+  if (!count) return ADJ_OK; /* and perhaps no room yet */
   adj_status status = adji_row_room_reserve(&l->room, &o->join->ctx->memory, &style, count);
   if (status) return status;
   memcpy(l->room.ids[0], result->ids + at, count * sizeof *result->ids);
