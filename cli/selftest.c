@@ -66,7 +66,7 @@ static int usage(const char *what, const char *argument) {
 /* The value of an option given as "--name value" or "--name=value"; NULL when argv[*at] is another. */
 static const char *value_of(const char *name, int argc, char **argv, int *at) {
   size_t length = strlen(name);
-  if (strncmp(argv[*at], name, length)) return NULL;
+  if (!argv[*at] || strncmp(argv[*at], name, length)) return NULL;
   if (argv[*at][length] == '=') return argv[*at] + length + 1;
   if (argv[*at][length]) return NULL;
   const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;

@@ -12,8 +12,7 @@ find include src cli tests bench examples -name .venv -prune -o -name '*.[ch]' -
 echo "clang-format: $(wc -l <build/lint/formatted) files"
 xargs clang-format --dry-run -Werror <build/lint/formatted
 
-# Every file that is compiled, with the flags it is compiled with. One at a time: given several files, the
-# analyser forgets what va_start did in all but the first.
+# Every file that is compiled, with the flags it is compiled with.
 cmake -S . -B build/lint -DCMAKE_C_COMPILER=clang >build/lint/log || { cat build/lint/log; exit 1; }
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u >build/lint/analysed
 echo "clang-tidy: $(wc -l <build/lint/analysed) files"

@@ -168,7 +168,7 @@ static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
 static void put(once *o, uint32_t row, uint32_t id, const uint32_t *sum) {
   uint64_t at = take_places(o, row, 1);
   o->result->ids[at] = id;
-  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, o->sum_words * 4);
+  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, (size_t)o->sum_words * 4);
 }
 
 static void deal_record(once *o, const uint32_t *record) {

@@ -79,16 +79,16 @@ SORT_INLINE void sort_padded(uint32_t *ids, uint32_t count, const uint32_t many)
   uint32_t full = count / 16;
   for (uint32_t i = 0; i < many; i++) {
     if (i < full)
-      v[i] = _mm512_loadu_si512(ids + 16 * i);
+      v[i] = _mm512_loadu_si512(ids + (size_t)16 * i);
     else {
       uint32_t left = i == full ? count % 16 : 0;
-      v[i] = _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), (__mmask16)((1u << left) - 1), ids + 16 * i);
+      v[i] = _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), (__mmask16)((1u << left) - 1), ids + (size_t)16 * i);
     }
   }
   sort_registers(v, many);
   for (uint32_t i = 0; 16 * i < count; i++) {
     uint32_t left = count - 16 * i;
-    _mm512_mask_storeu_epi32(ids + 16 * i, left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1), v[i]);
+    _mm512_mask_storeu_epi32(ids + (size_t)16 * i, left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1), v[i]);
   }
 }
 
