@@ -291,7 +291,7 @@ void build_tiny(join_case *c, const case_entry *entry) {
 void build_huge(join_case *c, const case_entry *entry) {
   double largest = c->left.type == ADJ_F64 ? DBL_MAX : FLT_MAX;
   double unit = scale_of(entry) == 1 ? largest : pow(largest, entry->scale);
-  c->radius = entry->radius * unit;
+  c->radius = fmin(entry->radius * unit, DBL_MAX); /* a radius is finite */
   for (int side = 0; side < 2; side++) {
     point_set *set = side ? &c->right : &c->left;
     for (uint64_t i = 0; i < set->count; i++)

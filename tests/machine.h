@@ -45,9 +45,12 @@ static const char *const TUNINGS[] = {
     "boxes=on",
     "boxes=off",
     "sample=1",
+    "codes=on",
+    "codes=off",
     "once=on,batch=3,buffer=512",
     "indexed=2,cell=1,fine=3,batch=5",
     "once=off,indexed=1,fine=4,boxes=on",
+    "codes=on,batch=9",
 };
 
 /* Whether a plan with that tuning can be had at all. */

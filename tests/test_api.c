@@ -330,6 +330,8 @@ static void wrong_specs_are_named(void **state) {
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "radius: -1e-09");
   spec.radius = NAN;
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "radius");
+  spec.radius = INFINITY;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "radius");
   spec = good;
   spec.kind = (adj_join_kind)0;
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "kind");
