@@ -273,11 +273,54 @@ static void slabs_keep_their_promise(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* The last coordinate of the type that belongs to a, above it. */
+static double furthest(adj_type type, adj_metric metric, double a, double radius, double limit) {
+  double within = a, without = a + 2 * radius;
+  for (;;) {
+    double middle = within + (without - within) / 2;
+    if (type == ADJ_F32) middle = (double)(float)middle;
+    if (middle == within || middle == without) return within;
+    float fa = (float)a, fm = (float)middle;
+    const void *x = type == ADJ_F64 ? (void *)&a : (void *)&fa, *y = type == ADJ_F64 ? (void *)&middle : (void *)&fm;
+    if (reference_value(type, metric, x, y, 1) <= limit)
+      within = middle;
+    else
+      without = middle;
+  }
+}
+
+/* From the last coordinate of a slab to the furthest that belongs to it: a slab that is thinner than
+ * it may be by the least fraction puts the two too far apart. */
+static void slabs_are_wide_enough(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  join_case random = {.random = 10};
+  for (int round = 0; round < 2000; round++) {
+    adj_type type = round % 2 ? ADJ_F64 : ADJ_F32;
+    adj_metric metric = (adj_metric)(1 + round % 3);
+    double radius = 0.01 + case_random_unit(&random), limit = reference_threshold(type, metric, radius);
+    adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4)};
+    if (type == ADJ_F64 && round % 5 == 0) wanted.low = -1000 * case_random_unit(&random);
+    must(adji_axis_init(ctx, &axis, &wanted, wanted.low + 100, adji_grid_width(type, metric, limit), 1 << 20, NULL, 0));
+    assert_null(axis.breaks);
+    uint64_t slab = case_random(&random) % (axis.slabs - 1);
+    double a = axis.low + (double)(slab + 1) / axis.inverse;
+    if (type == ADJ_F32) a = (double)(float)a;
+    while (adji_axis_slab(&axis, a) > slab)
+      a = type == ADJ_F64 ? nextafter(a, -INFINITY) : (double)nextafterf((float)a, -INFINITY);
+    double b = furthest(type, metric, a, radius, limit);
+    uint64_t from = adji_axis_slab(&axis, a), to = adji_axis_slab(&axis, b);
+    if (to - from > axis.reach)
+      fail_msg("%a in slab %llu, %a in slab %llu", a, (unsigned long long)from, b, (unsigned long long)to);
+  }
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_are_canonical),    cmocka_unit_test(single_pairs_are_canonical),
       cmocka_unit_test(ids_are_sorted),           cmocka_unit_test(items_are_sorted),
-      cmocka_unit_test(slabs_keep_their_promise),
+      cmocka_unit_test(slabs_keep_their_promise), cmocka_unit_test(slabs_are_wide_enough),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
