@@ -160,6 +160,10 @@ SORT_INLINE uint32_t middle_id(const uint32_t *ids, uint32_t count) {
 static void sort_ids_avx512(uint32_t *ids, uint32_t count) {
   while (count > 256) {
     uint32_t below = partition_ids(ids, count, middle_id(ids, count));
+    if (!below) { /* equal ids, which no row has, would be partitioned for ever */
+      adji_sort_ids_portable(ids, count);
+      return;
+    }
     sort_ids_avx512(ids + below, count - below);
     count = below;
   }
