@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cpu/once.h"
+#include "cpu/ordered.h"
 #include "cpu/walk.h"
 
 enum { DEFAULT_BATCH = 1024 };
@@ -23,6 +24,7 @@ typedef struct range_engine {
 typedef struct lane {
   adji_walker walker;
   adji_row_room room;
+  adji_ordered ordered;
   const struct pass *pass;
 } lane;
 
@@ -99,9 +101,9 @@ static uint64_t longest_list(const pass *p, const adji_group *group, uint32_t fi
   return longest;
 }
 
-static adj_status fill_queries(lane *l, const adji_group *group, uint32_t first, uint32_t many, adji_tally *tally) {
+static adj_status fill_queries(lane *l, const adji_row_style *style, const adji_group *group, uint32_t first,
+                               uint32_t many, adji_tally *tally) {
   const pass *p = l->pass;
-  const adji_row_style *style = &p->engine->join.style;
   uint32_t found[ADJI_LIST_MAX];
   adj_status status =
       adji_row_room_reserve(&l->room, &p->engine->join.ctx->memory, style, longest_list(p, group, first, many));
@@ -130,13 +132,21 @@ static void fetch_ahead(const adji_window *window, const uint32_t *ids_at) {
 }
 
 static adj_status fill_group(void *user, const adji_group *group, adji_tally *tally) {
-  const adji_window *window = ((const lane *)user)->pass->window;
-  for (uint32_t k = 0; k < group->task.query_count; k++)
-    fetch_ahead(window, group->task.left->ids + group->task.queries[k]);
+  lane *l = user;
+  const adji_join *join = &l->pass->engine->join;
+  adji_row_style style = join->style;
+  adji_group ordered;
   adj_status status = ADJ_OK;
+  for (uint32_t k = 0; k < group->task.query_count; k++)
+    fetch_ahead(l->pass->window, group->task.left->ids + group->task.queries[k]);
+  if (!l->walker.options->sieve && adji_ordered_pays(join, group)) {
+    status = adji_ordered_copy(&l->ordered, join, group, &ordered);
+    group = &ordered;
+    style.in_order = true;
+  }
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
     uint32_t many = group->task.query_count - first;
-    status = fill_queries(user, group, first, many < ADJI_LIST_MAX ? many : ADJI_LIST_MAX, tally);
+    status = fill_queries(l, &style, group, first, many < ADJI_LIST_MAX ? many : ADJI_LIST_MAX, tally);
   }
   return status;
 }
@@ -185,6 +195,7 @@ static void close_lanes(pass *p) {
   for (uint32_t i = 0; p->lanes && i < ctx->threads; i++) {
     adji_walker_clear(&p->lanes[i].walker);
     adji_row_room_clear(&p->lanes[i].room);
+    adji_ordered_clear(&p->lanes[i].ordered);
   }
   adji_free(&ctx->memory, p->lanes);
 }

@@ -151,14 +151,22 @@ static uint32_t keep_above(const adji_row_style *style, adji_row_room *room, uin
   return kept;
 }
 
+/* Takes entry i out: what follows moves up when it is in order, otherwise the last one takes its place. */
+static void take_out(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t i, uint32_t count) {
+  uint32_t *ids = room->ids[slot], from = style->in_order ? i + 1 : count - 1, many = count - from;
+  memmove(ids + i, ids + from, many * sizeof *ids);
+  if (!room->sums[slot]) return;
+  size_t size = style->type == ADJ_F64 ? 8 : 4;
+  char *sums = room->sums[slot];
+  memmove(sums + i * size, sums + from * size, many * size);
+}
+
 static uint32_t drop_one(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
                          uint32_t count) {
-  uint32_t *ids = room->ids[slot];
   for (uint32_t i = 0; i < count; i++) {
-    if (ids[i] != row) continue;
-    ids[i] = ids[--count];
-    if (room->sums[slot]) copy_sum(style, room->sums[slot], i, count);
-    break;
+    if (room->ids[slot][i] != row) continue;
+    take_out(style, room, slot, i, count);
+    return count - 1;
   }
   return count;
 }
@@ -170,7 +178,7 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
     count = keep_above(style, room, slot, row, count);
   else if (style->drop_self)
     count = drop_one(style, room, slot, row, count);
-  if (style->order == ADJ_ORDER_ANY) return count;
+  if (style->order == ADJ_ORDER_ANY || (style->order == ADJ_ORDER_ID && style->in_order)) return count;
   if (adji_row_needs_sums(style))
     order_with_sums(style, room, slot, count);
   else

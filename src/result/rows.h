@@ -17,6 +17,7 @@ typedef struct adji_row_style {
   bool distances; /* to be stored                                     */
   bool drop_self; /* the row's own id is not part of it               */
   bool one_way;   /* only ids above the row's own                     */
+  bool in_order;  /* neighbours are listed in ascending order of id */
   const adji_kernels *kernels;
 } adji_row_style;
 

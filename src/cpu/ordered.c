@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Candidates in the order of their ids: a radix sort of what fits the first cache, then a copy.
+ */
+#include "cpu/ordered.h"
+
+#include <string.h>
+
+enum { MOST = 4096, LEAST_QUERIES = 6, DIGIT = 8, BUCKETS = 1 << DIGIT };
+
+bool adji_ordered_pays(const adji_join *join, const adji_group *group) {
+  return join->style.order == ADJ_ORDER_ID && group->task.query_count >= LEAST_QUERIES && !group->inside_count &&
+         group->near_total <= MOST && group->near_total >= 16;
+}
+
+static adj_status reserve(adji_ordered *o, const adji_join *join) {
+  if (o->coords) return ADJ_OK;
+  size_t size = adji_type_size(join->style.type);
+  uint64_t room = MOST + ADJI_PAD;
+  o->memory = &join->ctx->memory;
+  o->keys = adji_alloc(o->memory, MOST, sizeof *o->keys, "candidates in order");
+  o->spare = adji_alloc(o->memory, MOST, sizeof *o->spare, "candidates in order");
+  o->ids = adji_alloc_zero(o->memory, room, sizeof *o->ids, "candidates in order");
+  if (!o->keys || !o->spare || !o->ids) return ADJ_E_MEMORY;
+  o->coords = adji_alloc_zero(o->memory, adji_mul(room, join->right->dim), size, "candidates in order");
+  return o->coords ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+void adji_ordered_clear(adji_ordered *o) {
+  if (!o->memory) return;
+  adji_free(o->memory, o->keys);
+  adji_free(o->memory, o->spare);
+  adji_free(o->memory, o->ids);
+  adji_free(o->memory, o->coords);
+  *o = (adji_ordered){0};
+}
+
+static uint64_t list_keys(const adji_group *group, uint64_t *keys) {
+  uint64_t count = 0;
+  const uint32_t *ids = group->task.right->ids;
+  for (uint32_t r = 0; r < group->task.range_count; r++)
+    for (uint64_t i = group->task.ranges[r].begin; i < group->task.ranges[r].end; i++)
+      keys[count++] = (uint64_t)ids[i] << 32 | i;
+  return count;
+}
+
+/* Least significant digit first, as many digits as the largest id has; all are counted in one pass. */
+static void sort_keys(adji_ordered *o, uint64_t count, uint32_t largest) {
+  uint32_t places[4][BUCKETS];
+  int digits = largest ? (32 - __builtin_clz(largest) + DIGIT - 1) / DIGIT : 0;
+  memset(places, 0, (size_t)digits * sizeof *places);
+  for (uint64_t i = 0; i < count; i++)
+    for (int d = 0; d < digits; d++)
+      places[d][o->keys[i] >> (32 + d * DIGIT) & (BUCKETS - 1)]++;
+  for (int d = 0; d < digits; d++) {
+    uint32_t place = 0;
+    for (int b = 0; b < BUCKETS; b++) {
+      uint32_t many = places[d][b];
+      places[d][b] = place;
+      place += many;
+    }
+    for (uint64_t i = 0; i < count; i++)
+      o->spare[places[d][o->keys[i] >> (32 + d * DIGIT) & (BUCKETS - 1)]++] = o->keys[i];
+    uint64_t *exchange = o->keys;
+    o->keys = o->spare;
+    o->spare = exchange;
+  }
+}
+
+#define COPY(T)                                                                        \
+  static void copy_##T(const adji_ordered *o, const adji_view *from, uint64_t count) { \
+    for (uint32_t j = 0; j < from->dim; j++) {                                         \
+      const T *x = (const T *)from->coords + j * from->stride;                         \
+      T *to = (T *)o->coords + j * (uint64_t)(MOST + ADJI_PAD);                        \
+      for (uint64_t i = 0; i < count; i++)                                             \
+        to[i] = x[(uint32_t)o->keys[i]];                                               \
+    }                                                                                  \
+  }
+COPY(float)
+COPY(double)
+
+adj_status adji_ordered_copy(adji_ordered *o, const adji_join *join, const adji_group *group, adji_group *copy) {
+  adj_status status = reserve(o, join);
+  if (status) return status;
+  const adji_view *right = group->task.right;
+  uint64_t count = list_keys(group, o->keys);
+  sort_keys(o, count, right->count);
+  for (uint64_t i = 0; i < count; i++)
+    o->ids[i] = (uint32_t)(o->keys[i] >> 32);
+  if (join->style.type == ADJ_F64)
+    copy_double(o, right, count);
+  else
+    copy_float(o, right, count);
+  o->view = (adji_view){o->coords, MOST + ADJI_PAD, o->ids, right->dim, (uint32_t)count};
+  o->all = (adji_range){0, (uint32_t)count};
+  *copy = *group;
+  copy->task.right = &o->view;
+  copy->task.ranges = &o->all;
+  copy->task.range_count = 1;
+  return ADJ_OK;
+}
