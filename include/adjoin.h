@@ -25,18 +25,27 @@
  *
  * What "exact" promises. The distance of two points is computed in the type of the data, over the
  * dimensions in input order, with one rounding per step (docs/exactness.md). A pair belongs to a
- * range join iff that distance is <= radius. The k nearest are the k smallest by (distance, id), so
- * ties have one answer. Backend, thread count, instruction set, device and batch size never change
- * a bit of a result.
+ * range join iff that distance is <= radius; for L2, the squares are compared. The k nearest are the k
+ * smallest by (distance, id), so ties have one answer. Backend, thread count, instruction set, device
+ * and batch size never change a bit of a result.
+ *
+ * Complexity and memory. n is the number of left points, m of right points (m = n in a self-join),
+ * T the type of the data. Memory is what the call holds on top of what exists already; it counts
+ * against the context's limit, except for handles and small tables. Functions without a line of their
+ * own take constant time and no memory.
  *
  * Ids are row numbers, 0-based and 32 bits wide; a dataset holds at most ADJ_MAX_COUNT rows.
  *
- * Threads. Handles may be shared between threads; calls that work on one context take turns. One
- * plan runs one join at a time. adj_cancel() may be called from any thread and from a signal
- * handler. Nothing here prints, exits, aborts or installs a signal handler.
+ * Threads. Handles may be shared between threads; calls that work on one context take turns at its
+ * team of threads. One plan runs one join at a time. adj_cancel() may be called from any thread and
+ * from a signal handler. Nothing here prints, exits, aborts or installs a signal handler.
  *
  * Structs the caller fills begin with struct_size, set by the struct's _init function together with
- * all defaults; a newer library accepts the shorter struct of an older caller.
+ * all defaults; a newer library accepts the shorter struct of an older caller, and an older one the
+ * longer struct of a newer caller as long as the fields it does not know are 0.
+ *
+ * Not in this version yet, and refused with ADJ_E_UNSUPPORTED: kNN joins, GPUs, and the metrics beyond
+ * L2, L1 and Linf. The interface already has their places.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -109,17 +118,20 @@ typedef struct adj_result adj_result;   /* a finished join held in memory, one r
 
 /* All neighbours within radius (closed ball, L2) of each of count points, the point itself left
  * out, each row in ascending order of id. points is row-major and packed.
- * Time: O(n log n + pairs) for low dimension. Memory: about 30 bytes a point plus 8 bytes a point
- * and 4 bytes a pair for the result. */
+ * Time: O(n + candidates); in few dimensions candidates are a small multiple of n + pairs. Memory:
+ * that of adj_plan_create and adj_collect; the index is freed before the call returns, and the result
+ * keeps 8 bytes a point and 4 bytes a pair. */
 ADJ_API adj_status adj_range_join(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius,
                                   adj_result **out);
 
 /* The k nearest of each of count points (L2), nearest first, ties to the lower id, the point itself
- * left out. Every row has k entries, padded with ADJ_NO_ID and an infinite distance. */
+ * left out. Every row has k entries, padded with ADJ_NO_ID and an infinite distance. Not in this
+ * version yet: ADJ_E_UNSUPPORTED. */
 ADJ_API adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
                                 adj_result **out);
 
-/* The result. Row i holds entries offsets[i] .. offsets[i + 1] - 1 of ids and distances. */
+/* The result. Row i holds entries offsets[i] .. offsets[i + 1] - 1 of ids and distances. The arrays
+ * live as long as the result. */
 ADJ_API uint64_t adj_result_rows(const adj_result *result);
 ADJ_API uint64_t adj_result_pairs(const adj_result *result);
 ADJ_API const uint64_t *adj_result_offsets(const adj_result *result); /* rows + 1 entries */
@@ -166,19 +178,20 @@ typedef struct adj_ctx_options {
 } adj_ctx_options;
 
 ADJ_API void adj_ctx_options_init(adj_ctx_options *options, size_t struct_size);
-/* options may be NULL: all defaults. */
+/* options may be NULL: all defaults. Starts threads - 1 threads, which sleep between calls. */
 ADJ_API adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out);
-/* Destroy a context after everything made with it. */
+/* Destroy a context after everything made with it: datasets, plans, results. */
 ADJ_API void adj_ctx_destroy(adj_ctx *ctx);
 
 ADJ_API uint32_t adj_ctx_threads(const adj_ctx *ctx);
 ADJ_API uint64_t adj_ctx_memory_limit(const adj_ctx *ctx);
 ADJ_API uint64_t adj_ctx_memory_used(const adj_ctx *ctx);
-ADJ_API uint64_t adj_ctx_memory_peak(const adj_ctx *ctx); /* since creation */
+ADJ_API uint64_t adj_ctx_memory_peak(const adj_ctx *ctx); /* since the last run began, or creation */
 ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
 
 /* Asks every call that works on ctx to stop: it returns ADJ_CANCELLED within a batch, and leaves
- * no partial file. Stays in force until adj_ctx_uncancel. Async-signal-safe. */
+ * no partial file. Stays in force, also for calls that begin later, until adj_ctx_uncancel.
+ * Async-signal-safe. */
 ADJ_API void adj_cancel(adj_ctx *ctx);
 ADJ_API void adj_ctx_uncancel(adj_ctx *ctx);
 
@@ -209,7 +222,8 @@ typedef struct adj_points {
 ADJ_API void adj_points_init(adj_points *points, size_t struct_size);
 
 /* Checks that every coordinate is finite: otherwise ADJ_E_DATA names the row and column.
- * Time: one pass. Memory: 0 (ADJ_BORROW) or the size of the points (ADJ_COPY). */
+ * Time: one parallel pass. Memory: 16 bytes a dimension for the bounds, and with ADJ_COPY the size of
+ * the points. */
 ADJ_API adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_dataset **out);
 
 /* How to read a file. NULL and 0 mean: decide from the file. */
@@ -226,9 +240,9 @@ typedef struct adj_open_options {
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
 
 /* Opens a file of points; path "-" is standard input. options may be NULL. A malformed file gives
- * ADJ_E_FORMAT or ADJ_E_DATA and a message with file, line (or row) and column.
- * Memory: uncompressed npy, fbin and raw files of floats are mapped, not read; others are held as
- * floats. See docs/formats.md. */
+ * ADJ_E_FORMAT or ADJ_E_DATA and a message with file, line (or row) and column. See docs/formats.md.
+ * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats are
+ * mapped, not read; others are held as floats, dim * sizeof(T) bytes a point. */
 ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
 
 /* Points from a generator, the same on every machine for the same seed.
@@ -248,10 +262,12 @@ typedef struct adj_generate_options {
 } adj_generate_options;
 
 ADJ_API void adj_generate_options_init(adj_generate_options *options, size_t struct_size);
+/* Time: one parallel pass. Memory: dim * sizeof(T) bytes a point. */
 ADJ_API adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out);
 
 /* Writes the points; format NULL: from the path's ending (npy, csv, tsv, fvecs, fbin, raw). The
- * file appears only when it is complete. */
+ * file appears only when it is complete.
+ * Time: one parallel pass. Memory: a few megabytes a thread. */
 ADJ_API adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const char *format);
 
 ADJ_API void adj_dataset_destroy(adj_dataset *dataset);
@@ -259,7 +275,7 @@ ADJ_API void adj_dataset_destroy(adj_dataset *dataset);
 ADJ_API uint64_t adj_dataset_count(const adj_dataset *dataset);
 ADJ_API uint32_t adj_dataset_dim(const adj_dataset *dataset);
 ADJ_API adj_type adj_dataset_type(const adj_dataset *dataset);
-/* Copies row number row to out (dim values of the dataset's type). */
+/* Copies row number row to out (dim values of the dataset's type). Time: O(dim). */
 ADJ_API adj_status adj_dataset_row(const adj_dataset *dataset, uint64_t row, void *out);
 /* Smallest and largest coordinate in dimension j; 0 and 0 for an empty set. */
 ADJ_API void adj_dataset_bounds(const adj_dataset *dataset, uint32_t j, double *low, double *high);
@@ -313,7 +329,7 @@ typedef struct adj_join_spec {
   uint32_t flags;
   uint32_t reserved;
   /* NULL or "auto", or a named algorithm: "grid" (cells, each with its neighbours), "ego" (Super-EGO:
-   * recursion over epsilon grid order), "brute" (every pair). */
+   * recursion over epsilon grid order), "brute" (every pair). Never changes the result. */
   const char *algorithm;
   /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
    * refused. See docs/tuning.md. */
@@ -323,33 +339,39 @@ typedef struct adj_join_spec {
 ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
 
 /* Decides how to join and builds the index. right NULL (or equal to left): left with itself. The
- * datasets must outlive the plan.
- * Time: O(n log n). Memory: see docs/performance.md; about 30 bytes a point for 2-D f32. */
+ * datasets must outlive the plan; spec and its strings need not.
+ * Time: a few parallel passes over n + m points, and a sample of up to 2,048 queries; O(c log c) more
+ * for a cell of c >= 256 points. Memory, per point of either set: 16 bytes while sorting, then
+ * 4 + dim * sizeof(T) bytes, and 12 bytes a non-empty cell (2-D f32: at most 24 bytes). Where they are
+ * used: bounding boxes, dim * sizeof(T) / 16 bytes a right point; codes, about dim + 4 bytes a point;
+ * heavy cells, 16 bytes a point of the largest while it is ordered. */
 ADJ_API adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left,
                                    const adj_dataset *right, adj_plan **out);
 ADJ_API void adj_plan_destroy(adj_plan *plan);
 
 /* What the plan decided, why, and what it expects; after a run, also what happened. Writes at most
- * capacity bytes including the final 0; needed (may be NULL) receives the bytes of the whole text. */
+ * capacity bytes including the final 0; needed (may be NULL) receives the bytes of the whole text, so
+ * that a call with buffer NULL and capacity 0 tells how much room it takes. */
 ADJ_API adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed);
 
 typedef struct adj_estimate {
   uint32_t struct_size;
   uint32_t reserved;
-  double pairs, candidates; /* expected                                        */
+  double pairs, candidates; /* expected; candidates of one pass                */
   double result_bytes;      /* of adj_collect                                  */
   double seconds;           /* of the join, index not included                 */
 } adj_estimate;
 
 ADJ_API void adj_estimate_init(adj_estimate *estimate, size_t struct_size);
+/* Found by adj_plan_create already. All 0 with ADJ_BACKEND_REFERENCE, which does not estimate. */
 ADJ_API adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out);
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
 typedef struct adj_progress {
-  const char *phase; /* "count", "join", "write"                */
-  double fraction;   /* of the whole run, 0..1                  */
-  uint64_t pairs;    /* found so far                            */
+  const char *phase; /* "count", "join"                         */
+  double fraction;   /* of the whole run, 0..1, about           */
+  uint64_t pairs;    /* found so far in this phase              */
 } adj_progress;
 
 typedef struct adj_run_control {
@@ -368,12 +390,15 @@ typedef struct adj_stats {
   const char *backend;                     /* "cpu"                                            */
   const char *algorithm;                   /* "grid"                                           */
   const char *isa;                         /* "avx512"                                         */
-  double plan_s, index_s, join_s, write_s; /* wall clock; plan and index from adj_plan_create  */
+  double plan_s, index_s, join_s, write_s; /* wall clock; plan and index from adj_plan_create, */
+                                           /* write: inside the sink's functions               */
   uint64_t pairs;                          /* reported                                         */
-  uint64_t candidates;                     /* distances begun                                  */
-  uint64_t batches;                        /* taken from the queue                             */
+  uint64_t candidates;                     /* compared, in every pass: a run that counts first */
+                                           /* and then fills meets each candidate twice        */
+  uint64_t batches;                        /* taken from the queue, in every pass              */
   uint64_t batches_redone;                 /* a buffer was too small: nothing was lost         */
-  uint64_t peak_bytes;                     /* most host memory the context held in this run    */
+  uint64_t peak_bytes;                     /* most host memory the context held in this run,   */
+                                           /* points and index included                        */
   uint64_t cells;                          /* non-empty cells of the index                     */
   double imbalance;                        /* (slowest worker - mean) / mean busy time         */
   double estimated_pairs, estimated_candidates;
@@ -381,16 +406,25 @@ typedef struct adj_stats {
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
 
-/* control and stats may be NULL in all of these. On failure outputs are untouched. */
+/* control and stats may be NULL in all of these. On failure outputs are untouched. A plan may be run
+ * any number of times, in any of these ways.
+ *
+ * Time of one pass: O(n + cells * 3^(axes - 1) + candidates * dim), over all threads. Every run also
+ * holds, per thread, room for four of the longest rows it meets. */
 
-/* Count only: no pair is stored or moved. degrees (one per left point) and total may each be NULL.
- * Memory: 4 bytes per left point when degrees are asked for. */
+/* Count only: no pair is stored or moved. degrees (one per left point) and total may each be NULL;
+ * without degrees a self-join evaluates each pair of points once.
+ * Time: one pass. Memory: 4 bytes per left point when degrees are asked for, which are copied to the
+ * caller's array at the end; nothing otherwise. */
 ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
                              adj_stats *stats);
 
-/* Everything in memory. Fails with ADJ_E_MEMORY, saying how large the result would be, when it does
- * not fit the context's memory limit.
- * Memory: 8 bytes per left point and 4 bytes a pair (8 or 12 with distances). */
+/* Everything in memory. Fails with ADJ_E_MEMORY when it does not fit the context's memory limit;
+ * results far too large are refused before any work, with the size they would have.
+ * Time: two passes, the first of which counts; or one, where the plan evaluates each pair once
+ * (docs/tuning.md, "once"). Memory: 8 bytes per left point and e = 4 bytes a pair (8 or 12 with
+ * distances) for the result; meanwhile 4 bytes per left point more, or, evaluating once, 20 bytes per
+ * left point and e bytes for each pair that was evaluated (half of the pairs in a self-join). */
 ADJ_API adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats);
 
 /* A block of consecutive finished rows, valid only during the call. */
@@ -407,17 +441,20 @@ typedef struct adj_sink {
   uint32_t struct_size;
   uint32_t reserved;
   void *user;
-  /* Optional. rows and pairs are exact; degrees has one entry per row and is valid until end. */
+  /* Optional. rows and pairs are exact; degrees has one entry per row and is valid until end. Called
+   * when all is counted: a run that fails before calls nothing. */
   adj_status (*begin)(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
   adj_status (*write)(void *user, const adj_rows *rows);
-  /* Optional; called once, always, when begin was called. */
+  /* Optional; called once, always, when counting was done, whether or not there is a begin. */
   void (*end)(void *user, adj_status outcome);
 } adj_sink;
 
 ADJ_API void adj_sink_init(adj_sink *sink, size_t struct_size);
 
 /* Streams the result through a buffer of bounded size: for results larger than memory.
- * Memory: 4 bytes per left point plus a buffer (tuning "buffer", by default at most 256 MiB). */
+ * Time: a pass that counts, then one pass for each time the buffer is filled, in which only the rows of
+ * the buffer are compared. Memory: 12 bytes per left point plus a buffer (tuning "buffer", by default
+ * at most 256 MiB, but at least the longest row) and 8 bytes for each row that is in it. */
 ADJ_API adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats);
 
 typedef struct adj_write_options {
@@ -429,8 +466,10 @@ typedef struct adj_write_options {
 ADJ_API void adj_write_options_init(adj_write_options *options, size_t struct_size);
 
 /* Runs the join into a file; path "-" is standard output (csv when no format is given). Results of
- * any size: what does not fit in memory is streamed. The file appears only when it is complete.
- * options may be NULL. See docs/formats.md for the formats. */
+ * any size: rows are streamed. The file appears only when it is complete. options may be NULL. See
+ * docs/formats.md for the formats.
+ * Time: that of adj_stream (of adj_count with counts), and of formatting the rows in parallel. Memory:
+ * that of adj_stream (8 bytes per left point with counts), and a few megabytes a thread. */
 ADJ_API adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options,
                              const adj_run_control *control, adj_stats *stats);
 

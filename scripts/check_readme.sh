@@ -1,26 +1,52 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The shell examples of a Markdown file must run as printed. Those in blocks opened by ```sh test are run, in
-# order, by one shell in an empty folder, with the program just built first on the PATH.
+# The examples of a Markdown file must run as printed, in an empty folder and with what was just built. By the word
+# that opens a block:
+#   ```sh test        all of them, in order, by one shell, with the program first on the PATH
+#   ```c test         all of them, in order, are one program: compiled without a warning, linked and run
+#   ```python test    after those, by a Python that has SciPy; left out where there is none
 #   check_readme.sh README.md BUILD_DIR
 set -eu
-readme=$1
+readme=$(realpath "$1")
 build=$(realpath "$2")
+source=$(realpath "$(dirname "$0")/..")
 
-if [ ! -e "$readme" ]; then
-  echo "$readme is not there: nothing to check"
-  exit 0
-fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-awk '/^```sh test$/ { inside = 1; next } /^```/ { inside = 0 } inside { sub(/^\$ /, ""); print }' "$readme" \
-  >"$work/examples.sh"
-if [ ! -s "$work/examples.sh" ]; then
-  echo "$readme holds no block opened by \`\`\`sh test"
-  exit 1
-fi
 mkdir "$work/empty"
 cd "$work/empty"
-PATH="$build:$PATH" sh -eux "$work/examples.sh"
-echo "$readme: all $(wc -l <"$work/examples.sh") lines ran"
+
+# blocks LANGUAGE FILE: the lines of these blocks; fails when there are none.
+blocks() {
+  awk -v opens="\`\`\`$1 test" '$0 == opens { inside = 1; next } /^```/ { inside = 0 } inside { sub(/^\$ /, ""); print }' \
+    "$readme" >"$2"
+  [ -s "$2" ]
+}
+
+checked=0
+if blocks sh "$work/examples.sh"; then
+  PATH="$build:$PATH" sh -eux "$work/examples.sh"
+  checked=$((checked + $(wc -l <"$work/examples.sh")))
+fi
+
+if blocks c "$work/example.c"; then
+  cc=${CC:-cc}
+  "$cc" -std=c11 -Wall -Wextra -Werror -I"$source/include" -I"$build/include" -c "$work/example.c" -o "$work/example.o"
+  if [ -e "$build/src/libadjoin.so" ]; then
+    "$cc" "$work/example.o" -L"$build/src" -ladjoin -Wl,-rpath,"$build/src" -o "$work/example"
+    "$work/example"
+  fi
+  checked=$((checked + $(wc -l <"$work/example.c")))
+fi
+
+if blocks python "$work/example.py"; then
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import scipy.sparse' 2>/dev/null || continue
+    "$python" "$work/example.py"
+    checked=$((checked + $(wc -l <"$work/example.py")))
+    break
+  done
+fi
+
+[ "$checked" -gt 0 ] || { echo "$readme holds no block to check"; exit 1; }
+echo "$readme: all $checked lines ran"
