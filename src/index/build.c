@@ -105,8 +105,8 @@ static adj_status sort_points(build *b) {
 
 /* ---- Cells ---------------------------------------------------------------------------------------- */
 
-static uint64_t key_at(const build *b, uint64_t i) {
-  if (b->grid->key_bits + b->id_bits <= 64) return b->items[i] >> b->id_bits;
+static inline uint64_t key_at(const build *b, uint64_t i) {
+  if (__builtin_expect(b->grid->key_bits + b->id_bits <= 64, 1)) return b->items[i] >> b->id_bits;
   return cell_number(b->grid, b->set, b->items[i] & ((UINT64_C(1) << b->id_bits) - 1));
 }
 

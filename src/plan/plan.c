@@ -115,14 +115,19 @@ static adj_status build_codes(adj_plan *plan) {
   return status;
 }
 
+/* Boxes are for recursion and for long cells; brute force compares every pair. */
+static bool choose_boxes(const adj_plan *plan, bool long_cells) {
+  if (!strcmp(plan->choice.algorithm, "ego")) return true;
+  if (plan->tuning.boxes != ADJI_AUTO) return plan->tuning.boxes == ADJI_ON;
+  return long_cells && strcmp(plan->choice.algorithm, "brute");
+}
+
 static adj_status build_index(adj_plan *plan) {
-  bool ego = !strcmp(plan->choice.algorithm, "ego");
-  adji_order_options order = {.boxes = plan->tuning.boxes != ADJI_OFF || ego};
+  adji_order_options order = {.boxes = choose_boxes(plan, true)};
   adj_status status = adji_index_build(plan->ctx, &plan->grid, plan->right, &order, &plan->right_index);
   if (!status && !plan->self_join)
     status = adji_index_build(plan->ctx, &plan->grid, plan->left, &order, &plan->left_index);
-  bool boxes = plan->tuning.boxes == ADJI_ON || ego ||
-               (plan->tuning.boxes != ADJI_OFF && plan->right_index.largest_cell >= ADJI_LONG_CELL);
+  bool boxes = choose_boxes(plan, plan->right_index.largest_cell >= ADJI_LONG_CELL);
   if (!status && boxes) status = adji_boxes_build(plan->ctx, &plan->right_index, plan->spec.metric, &plan->boxes);
   if (!status) status = build_codes(plan);
   if (status) return status;
@@ -131,7 +136,7 @@ static adj_status build_index(adj_plan *plan) {
                                 .right = &plan->right_index,
                                 .boxes = boxes ? &plan->boxes : NULL,
                                 .sieve = plan->sieve.filter ? &plan->sieve : NULL,
-                                .ego = ego,
+                                .ego = !strcmp(plan->choice.algorithm, "ego"),
                                 .batch = plan->tuning.batch};
   return adji_range_create(&plan->join, &options, &plan->engine);
 }
@@ -156,7 +161,7 @@ static adj_status prepare_cpu(adj_plan *plan, const char *algorithm) {
   plan->choice.algorithm = algorithm ? algorithm : "grid";
   adj_status status = choose_codes(plan);
   if (!status && strcmp(plan->choice.algorithm, "brute")) status = adji_choose_grid(plan);
-  if (!algorithm && !plan->grid.axis_count) plan->choice.algorithm = "brute";
+  if (!algorithm && !plan->grid.axis_count) plan->choice.algorithm = "ego";
   uint64_t planned = adji_now_ns();
   if (!status) status = build_index(plan);
   uint64_t indexed = adji_now_ns();

@@ -139,11 +139,20 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, rows_ahead *rows, a
   return plan->engine.fill(plan->engine.state, run, &window);
 }
 
-/* The estimate refuses what is far too large before any work is done; close cases are counted. */
+static bool estimate_fits(const adj_plan *plan, double factor) {
+  double bytes = plan->estimated_pairs * factor * (double)adji_plan_entry_bytes(plan);
+  return bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes);
+}
+
+/* A result four times too large by the estimate is refused before any work is done. Closer ones are
+ * counted first, and refused by the count: estimates are never trusted. */
 static adj_status refuse_early(adj_plan *plan) {
-  double bytes = plan->estimated_pairs / 2 * (double)adji_plan_entry_bytes(plan);
-  if (bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes)) return ADJ_OK;
-  return check_fits(plan, plan->estimated_pairs, false);
+  return estimate_fits(plan, 0.25) ? ADJ_OK : check_fits(plan, plan->estimated_pairs, false);
+}
+
+/* Evaluating once holds half of the pairs a second time; without room for that, they are counted. */
+static bool collect_at_once(const adj_plan *plan) {
+  return plan->choice.once && plan->engine.collect && estimate_fits(plan, 1.6);
 }
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
@@ -156,7 +165,7 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
   adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
   if (!result) status = ADJ_E_MEMORY;
   if (!status) status = refuse_early(plan);
-  if (!status && plan->choice.once && plan->engine.collect) {
+  if (!status && collect_at_once(plan)) {
     status = plan->engine.collect(plan->engine.state, &run, result);
     rows.pairs = result->pairs;
   } else if (!status) {

@@ -43,6 +43,7 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
   text[value_length] = 0;
   double number = strtod(text, &end);
   if (*end || !(number >= s->least && number <= s->most)) return refuse(item, length, "is out of range or no number");
+  if (s->kind == NUMBER && number != (double)(uint64_t)number) return refuse(item, length, "needs a whole number");
   if (s->kind == FACTOR)
     memcpy((char *)out + s->offset, &number, sizeof number);
   else
