@@ -230,7 +230,8 @@ ADJ_API adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, ad
 typedef struct adj_open_options {
   uint32_t struct_size;
   adj_type type;         /* 0: as stored (integers, half: f32 when exact, else f64; text: f32)  */
-  const char *format;    /* "npy", "csv", "tsv", "fvecs", "bvecs", "fbin", "raw", "hdf5"        */
+  const char *format;    /* "npy", "csv", "tsv", "fvecs", "bvecs", "fbin", "u8bin", "i8bin",    */
+                         /* "raw", "hdf5"                                                       */
   const char *columns;   /* csv, tsv: "x,y,z" or "1,2,5-7" (1-based): which columns, in order   */
   const char *id_column; /* csv, tsv: kept as the label of each row, name or number             */
   const char *shape;     /* raw: "f32:3" or "f64:1000x16": type and dimension, perhaps count    */
