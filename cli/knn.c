@@ -32,7 +32,7 @@ static int run(const subcommand *command, int argc, char **argv) {
 
 const subcommand command_knn = {
     "knn",
-    "the k nearest neighbours of each point, exactly",
+    "the k nearest neighbours of each point (not in this version yet)",
     "-k K A [B] [-o FILE] [options]",
     "  adjoin knn -k 10 points.npy -o neighbours.npz    of each point among the others\n"
     "  adjoin knn -k 1 fixes.csv stations.csv -o nearest.csv --distance\n"

@@ -421,7 +421,7 @@ ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total,
                              adj_stats *stats);
 
 /* Everything in memory. Fails with ADJ_E_MEMORY when it does not fit the context's memory limit;
- * results far too large are refused before any work, with the size they would have.
+ * the message says how large the result would be. Far too large ones are refused before any work.
  * Time: two passes, the first of which counts; or one, where the plan evaluates each pair once
  * (docs/tuning.md, "once"). Memory: 8 bytes per left point and e = 4 bytes a pair (8 or 12 with
  * distances) for the result; meanwhile 4 bytes per left point more, or, evaluating once, 20 bytes per
