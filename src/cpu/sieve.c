@@ -27,11 +27,17 @@ void adji_sieve_clear(adji_sieve *sieve) {
   *sieve = (adji_sieve){0};
 }
 
+/* Where the neighbours of each query go. */
+typedef struct listing {
+  uint32_t *const *ids; /* may be NULL, as sums */
+  void *const *sums;
+  uint32_t *found;
+} listing;
+
 /* The canonical test of what passed for query k. With forward, what is not behind the query is left
  * out; positions ascend, so that is a beginning of the list. */
 static void refine(const adji_sieve *sieve, adj_type type, const adji_task *task, uint32_t k,
-                   const adji_filter_task *tile, uint32_t passed, uint32_t *const *ids, void *const *sums,
-                   uint32_t *found) {
+                   const adji_filter_task *tile, uint32_t passed, const listing *to) {
   uint32_t position = task->queries[k], skip = 0;
   while (task->forward && skip < passed && (uint64_t)tile->range.begin + sieve->kept[k][skip] <= position)
     skip++;
@@ -43,13 +49,15 @@ static void refine(const adji_sieve *sieve, adj_type type, const adji_task *task
                            .base = tile->range.begin,
                            .kept = sieve->kept[k] + skip,
                            .count = passed - skip};
-  found[k] += sieve->plan->filter->refine[type == ADJ_F64](&work, ids ? ids[k] + found[k] : NULL,
-                                                           sums ? (char *)sums[k] + found[k] * size : NULL);
+  uint32_t *ids = to->ids ? to->ids[k] + to->found[k] : NULL;
+  void *sums = to->sums ? (char *)to->sums[k] + to->found[k] * size : NULL;
+  to->found[k] += sieve->plan->filter->refine[type == ADJ_F64](&work, ids, sums);
 }
 
 void adji_sieve_list(const adji_sieve *sieve, adj_type type, const adji_task *task, uint32_t *const *ids,
                      void *const *sums, uint32_t *found) {
   const adji_sieve_plan *plan = sieve->plan;
+  const listing to = {ids, sums, found};
   adji_filter_task tile = {.bytes = plan->right->bytes,
                            .offset = plan->right->offset,
                            .groups = plan->right->groups,
@@ -67,7 +75,7 @@ void adji_sieve_list(const adji_sieve *sieve, adj_type type, const adji_task *ta
       tile.range = (adji_range){(uint32_t)begin, (uint32_t)(end - begin > TILE ? begin + TILE : end)};
       plan->filter->keep(&tile, sieve->kept, passed);
       for (uint32_t k = 0; k < task->query_count; k++)
-        if (passed[k]) refine(sieve, type, task, k, &tile, passed[k], ids, sums, found);
+        if (passed[k]) refine(sieve, type, task, k, &tile, passed[k], &to);
     }
   }
 }

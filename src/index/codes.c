@@ -102,7 +102,7 @@ static void code_block(const build *b, uint64_t block) {
     for (uint64_t i = 0; i < many; i++) {
       double x = f64 ? ((const double *)view->coords)[at + i] : (double)((const float *)view->coords)[at + i];
       uint8_t code = code_of(x, b->scale->low[j], b->scale->inverse);
-      bytes[(j / 4) * 64 + i * 4 + j % 4] = code;
+      bytes[(uint64_t)(j / 4) * 64 + i * 4 + j % 4] = code;
       sums[i] += (int64_t)code * code - 256 * (int64_t)code;
     }
   }
