@@ -31,11 +31,14 @@ adj_status adji_run_report(adji_run *run, const char *phase, double fraction, ui
   if (pthread_mutex_trylock(&run->report_lock)) return ADJ_OK; /* someone else is telling */
   uint64_t now = adji_now_ns();
   int stop = 0;
-  if (always || now - run->last_report_ns >= run->control.interval_ms * UINT64_C(1000000)) {
+  double whole = run->progress_from + (run->progress_to - run->progress_from) * fraction;
+  if (whole > 1) whole = 1; /* parts that were added up in another order than their total */
+  /* A lane that was overtaken on its way here has old news. */
+  bool due = whole >= run->last_fraction && now - run->last_report_ns >= run->control.interval_ms * UINT64_C(1000000);
+  if (always || due) {
     run->last_report_ns = now;
-    adj_progress where = {.phase = phase,
-                          .fraction = run->progress_from + (run->progress_to - run->progress_from) * fraction,
-                          .pairs = pairs};
+    run->last_fraction = whole;
+    adj_progress where = {.phase = phase, .fraction = whole, .pairs = pairs};
     stop = run->control.progress(run->control.user, &where);
   }
   pthread_mutex_unlock(&run->report_lock);

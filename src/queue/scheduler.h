@@ -27,6 +27,7 @@ typedef struct adji_run {
   adj_run_control control;
   double progress_from, progress_to; /* what part of the whole the next pass is */
   uint64_t last_report_ns;
+  double last_fraction; /* what was told, which never goes back */
   pthread_mutex_t report_lock;
   adji_tally tally; /* of the passes so far */
   uint64_t batches;
