@@ -17,6 +17,7 @@
 #include "cpu/walk.h"
 
 static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
+enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512 };
 
 typedef struct chunk {
   struct chunk *next;
@@ -99,8 +100,7 @@ static adj_status keep_list(lane *l, uint32_t slot, uint32_t row, uint32_t count
   return ADJ_OK;
 }
 
-static adj_status list_group(void *user, const adji_group *group, adji_tally *tally) {
-  lane *l = user;
+static adj_status list_queries(lane *l, const adji_group *group, adji_tally *tally) {
   once *o = l->once;
   uint32_t found[ADJI_LIST_MAX];
   adj_status status =
@@ -115,6 +115,36 @@ static adj_status list_group(void *user, const adji_group *group, adji_tally *ta
       uint32_t row = group->task.left->ids[group->task.queries[first + k]];
       count_list(o, row, l->room.ids[k], found[k]);
       if (o->result) status = keep_list(l, k, row, found[k]);
+    }
+  }
+  return status;
+}
+
+/* Candidates whose coordinates, or codes, fill about half of a core's second cache. */
+static uint32_t panel_size(const once *o) {
+  uint64_t bytes = o->options->sieve ? o->join->right->dim : o->join->right->dim * adji_type_size(o->style.type);
+  uint64_t size = PANEL_BYTES / bytes;
+  return size > SMALLEST_PANEL ? (uint32_t)size : SMALLEST_PANEL;
+}
+
+/* A row may have several lists, so all queries of the group can pass over one panel of candidates
+ * before the next is fetched. */
+static adj_status list_group(void *user, const adji_group *group, adji_tally *tally) {
+  lane *l = user;
+  uint32_t most = panel_size(l->once);
+  if (group->near_total <= most) return list_queries(l, group, tally);
+  adji_group panel = *group;
+  adj_status status = ADJ_OK;
+  for (uint32_t r = 0; r < group->task.range_count && !status; r++) {
+    adji_range range = group->task.ranges[r];
+    for (uint64_t at = range.begin; at < range.end && !status; at += most) {
+      adji_range part = {(uint32_t)at, range.end - at > most ? (uint32_t)at + most : range.end};
+      panel.task.ranges = &part;
+      panel.task.range_count = 1;
+      panel.near_total = part.end - part.begin;
+      status = list_queries(l, &panel, tally);
+      panel.inside_count = 0; /* once is enough */
+      panel.inside_total = 0;
     }
   }
   return status;

@@ -257,9 +257,11 @@ static adj_status range_collect(void *state, adji_run *run, adj_result *result) 
 
 /* ---- Estimate --------------------------------------------------------------------------------------- */
 
+/* Places spread evenly over the order of the index; at each, a few neighbouring queries that share
+ * the search for their candidates where that is the larger part. */
 typedef struct sampling {
   pass pass;
-  uint64_t sample, each;
+  uint64_t places, each;
   adji_tally *tallies; /* per task */
 } sampling;
 
@@ -271,25 +273,27 @@ static adj_status sample_queries(void *user, uint64_t task, uint32_t lane_number
   adji_walk walk = {0, UINT64_MAX, count_group, l};
   uint64_t count = s->pass.engine->options.left->view.count;
   adj_status status = ADJ_OK;
-  for (uint64_t i = task * SAMPLE_TASK; i < s->sample && i < (task + 1) * SAMPLE_TASK && !status; i++) {
-    uint32_t at = (uint32_t)((double)count * ((double)i + 0.5) / (double)s->sample);
-    status = adji_walk_batch(&l->walker, &(adji_batch){at, at + 1, 0}, &walk, &s->tallies[task]);
+  for (uint64_t i = task * SAMPLE_TASK; i < s->places && i < (task + 1) * SAMPLE_TASK && !status; i++) {
+    uint64_t at = (uint64_t)((double)(count - s->each) * ((double)i + 0.5) / (double)s->places);
+    adji_batch few = {(uint32_t)at, (uint32_t)(at + s->each), 0};
+    status = adji_walk_batch(&l->walker, &few, &walk, &s->tallies[task]);
   }
   return status;
 }
 
 adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
   range_engine *e = engine->state;
-  uint64_t count = e->options.left->view.count, tasks = (sample + SAMPLE_TASK - 1) / SAMPLE_TASK;
+  uint64_t count = e->options.left->view.count;
   *pairs = *candidates = 0;
   if (!count || !e->options.right->view.count) return ADJ_OK;
-  if (sample > count) sample = count;
-  sampling s = {.pass = {.engine = e}, .sample = sample};
+  sampling s = {.pass = {.engine = e}, .each = e->join.left->dim > 3 && count > 4 * sample ? 4 : 1};
+  s.places = s.each == 1 ? (sample < count ? sample : count) : sample / 2;
+  uint64_t tasks = (s.places + SAMPLE_TASK - 1) / SAMPLE_TASK;
   s.tallies = adji_alloc_zero(&e->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
   if (!s.tallies) return ADJ_E_MEMORY;
   adj_status status = open_lanes(&s.pass, false, false);
   if (!status) status = adji_loop(e->join.ctx, tasks, sample_queries, &s);
-  double scale = (double)count / (double)sample;
+  double scale = (double)count / (double)(s.places * s.each);
   for (uint64_t t = 0; t < tasks; t++) {
     *pairs += (double)s.tallies[t].pairs * scale;
     *candidates += (double)s.tallies[t].candidates * scale;

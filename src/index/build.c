@@ -156,13 +156,14 @@ static adj_status find_cells(build *b) {
     total += many;
   }
   index->cell_count = total;
-  index->cell_keys = adji_alloc(&b->ctx->memory, total + 1, sizeof *index->cell_keys, "cells");
+  index->cell_keys = adji_alloc(&b->ctx->memory, total + ADJI_CELL_PAD, sizeof *index->cell_keys, "cells");
   index->cell_starts = adji_alloc(&b->ctx->memory, total + 1, sizeof *index->cell_starts, "cells");
   index->view.ids = adji_alloc(&b->ctx->memory, count + ADJI_PAD, sizeof *index->view.ids, "ids of the index");
   if (!index->cell_keys || !index->cell_starts || !index->view.ids) return ADJ_E_MEMORY;
   memset((uint32_t *)index->view.ids + count, 0, ADJI_PAD * sizeof *index->view.ids);
   status = adji_loop(b->ctx, b->slices, write_cells, b);
-  index->cell_keys[total] = UINT64_MAX;
+  for (int i = 0; i < ADJI_CELL_PAD; i++)
+    index->cell_keys[total + i] = UINT64_MAX;
   index->cell_starts[total] = (uint32_t)count;
   return status;
 }

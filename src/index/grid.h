@@ -13,7 +13,10 @@
 #include "data/dataset.h"
 #include "distance/kernels.h"
 
-enum { ADJI_MAX_AXES = 10 };
+enum {
+  ADJI_MAX_AXES = 10,
+  ADJI_CELL_PAD = 16 /* entries of UINT64_MAX behind the numbers of the cells */
+};
 
 typedef struct adji_axis {
   uint32_t dim;
@@ -54,7 +57,7 @@ typedef struct adji_index {
   const adj_dataset *set;
   adji_view view; /* coordinates by dimension, ids */
   uint64_t cell_count;
-  uint64_t *cell_keys;   /* cell_count + 1 entries, the last one UINT64_MAX */
+  uint64_t *cell_keys;   /* cell_count + ADJI_CELL_PAD entries, ascending */
   uint32_t *cell_starts; /* cell_count + 1 entries: first position          */
   uint32_t largest_cell;
 } adji_index;

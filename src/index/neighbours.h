@@ -5,7 +5,7 @@
  * so 3^(axes - 1) ranges cover all 3^axes neighbours.
  *
  * Ranges are found by merging, not by searching: as the cells of a batch are visited in ascending
- * order, the neighbours at one offset ascend too, so each offset keeps two cursors that only move
+ * order, the neighbours at one offset ascend too, so each offset keeps a cursor that only moves
  * forward.
  */
 #ifndef ADJI_NEIGHBOURS_H
@@ -18,9 +18,9 @@ typedef struct adji_neighbours {
   uint32_t offset_count;
   uint32_t reach;    /* of the last axis                                        */
   bool forward;      /* only candidates in the cell itself and in later ones    */
+  bool wide;         /* the CPU compares eight cell numbers at once              */
   int64_t *offsets;  /* in the number of a cell, ascending                      */
   uint32_t *first;   /* per offset: cursor to the first cell of the range       */
-  uint32_t *last;    /* per offset: cursor behind its last cell                 */
   adji_range *found; /* room for offset_count ranges                            */
 } adji_neighbours;
 

@@ -35,7 +35,8 @@ typedef struct chooser {
   const adj_dataset *set; /* the right set                                     */
   double width;           /* a cell must be at least this wide                  */
   uint64_t sample;        /* rows in the sample                                 */
-  double *values;         /* sample x dim, row-major                            */
+  double *values;         /* per dimension, the sample's coordinates            */
+  double *slabs;          /* the same, as numbers of slabs of this width        */
   axis_view *views;       /* candidates for axes, the most selective first      */
   uint32_t view_count;
   uint64_t *keys, *spare; /* for collisions                                     */
@@ -58,14 +59,15 @@ static adj_status draw_sample(chooser *c) {
   uint32_t dim = c->set->dim;
   c->sample = c->set->count < SAMPLE ? c->set->count : SAMPLE;
   c->values = adji_alloc(memory, c->sample * dim, sizeof *c->values, "sample");
+  c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
   c->views = adji_alloc_zero(memory, dim, sizeof *c->views, "sample");
   c->keys = adji_alloc(memory, c->sample, sizeof *c->keys, "sample");
   c->spare = adji_alloc(memory, c->sample, sizeof *c->spare, "sample");
-  if (!c->values || !c->views || !c->keys || !c->spare) return ADJ_E_MEMORY;
+  if (!c->values || !c->slabs || !c->views || !c->keys || !c->spare) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < c->sample; i++) {
     uint64_t row = sample_row(c, i);
     for (uint32_t j = 0; j < dim; j++)
-      c->values[i * dim + j] = adji_dataset_at(c->set, row, j);
+      c->values[j * c->sample + i] = adji_dataset_at(c->set, row, j);
   }
   return ADJ_OK;
 }
@@ -73,6 +75,7 @@ static adj_status draw_sample(chooser *c) {
 static void free_sample(chooser *c) {
   adji_memory *memory = &c->plan->ctx->memory;
   adji_free(memory, c->values);
+  adji_free(memory, c->slabs);
   adji_free(memory, c->views);
   adji_free(memory, c->keys);
   adji_free(memory, c->spare);
@@ -80,20 +83,21 @@ static void free_sample(chooser *c) {
 
 /* ---- Axes worth having ------------------------------------------------------------------------------ */
 
-static double slab_of(const chooser *c, uint64_t i, const axis_view *view, double width) {
-  return floor((c->values[i * c->set->dim + view->dim] - c->set->low[view->dim]) / width);
+/* The slabs of the sample along a dimension, for the narrowest cells. */
+static void number_slabs(const chooser *c, uint32_t dim) {
+  const double *values = c->values + dim * c->sample;
+  double *slabs = c->slabs + dim * c->sample;
+  for (uint64_t i = 0; i < c->sample; i++)
+    slabs[i] = floor((values[i] - c->set->low[dim]) / c->width);
 }
 
 /* The share of sampled pairs that are within one slab of each other along a dimension. */
-static double near_share(const chooser *c, const axis_view *view) {
+static double near_share(const chooser *c, uint32_t dim) {
   uint64_t step = c->sample / PAIR_QUERIES + 1, near = 0, pairs = 0;
-  for (uint64_t q = 0; q < c->sample; q += step) {
-    double at = slab_of(c, q, view, c->width);
-    for (uint64_t i = q % 7; i < c->sample; i += 7) {
-      near += fabs(slab_of(c, i, view, c->width) - at) <= 1;
-      pairs++;
-    }
-  }
+  const double *slabs = c->slabs + dim * c->sample;
+  for (uint64_t q = 0; q < c->sample; q += step)
+    for (uint64_t i = q % 7; i < c->sample; i += 7, pairs++)
+      near += fabs(slabs[i] - slabs[q]) <= 1;
   return (double)near / (double)pairs;
 }
 
@@ -109,7 +113,8 @@ static void view_axes(chooser *c) {
   for (uint32_t j = 0; j < c->set->dim; j++) {
     axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->width, 0};
     if (!(view.slabs > 2)) continue;
-    view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, &view);
+    number_slabs(c, j);
+    view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
     if (view.near > 0.97) continue;
     c->views[c->view_count++] = view;
   }
@@ -118,13 +123,13 @@ static void view_axes(chooser *c) {
 
 /* ---- Collisions and candidates ----------------------------------------------------------------------- */
 
-/* Others in the cell of a point, with cells of the given width on the first `axes` views. */
-static adj_status cell_mates(chooser *c, uint32_t axes, double width, double *mates) {
+/* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
+static adj_status cell_mates(chooser *c, uint32_t axes, double factor, double *mates) {
   for (uint64_t i = 0; i < c->sample; i++) {
     uint64_t hash = 0;
     for (uint32_t a = 0; a < axes; a++) {
-      hash =
-          (hash ^ (uint64_t)(int64_t)fmin(slab_of(c, i, &c->views[a], width), 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
+      double slab = floor(c->slabs[c->views[a].dim * c->sample + i] / factor);
+      hash = (hash ^ (uint64_t)(int64_t)fmin(slab, 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
       hash ^= hash >> 32;
     }
     c->keys[i] = hash;
@@ -145,13 +150,12 @@ static adj_status cell_mates(chooser *c, uint32_t axes, double width, double *ma
 static void count_candidates(const chooser *c, uint32_t most, double *candidates) {
   uint64_t step = c->sample / PAIR_QUERIES + 1, pairs = 0, depth[ADJI_MAX_AXES + 1] = {0};
   for (uint64_t q = 0; q < c->sample; q += step) {
-    double at[ADJI_MAX_AXES];
-    for (uint32_t a = 0; a < most; a++)
-      at[a] = slab_of(c, q, &c->views[a], c->width);
     for (uint64_t i = 0; i < c->sample; i++, pairs++) {
       uint32_t a = 0;
-      while (a < most && fabs(slab_of(c, i, &c->views[a], c->width) - at[a]) <= 1)
-        a++;
+      for (; a < most; a++) {
+        const double *slabs = c->slabs + c->views[a].dim * c->sample;
+        if (!(fabs(slabs[i] - slabs[q]) <= 1)) break;
+      }
       depth[a]++;
     }
   }
@@ -184,7 +188,7 @@ static adj_status choose_axis_count(chooser *c, uint32_t *axes) {
   *axes = 0;
   for (uint32_t k = 0; k <= most; k++) {
     double mates;
-    adj_status status = cell_mates(c, k, c->width, &mates);
+    adj_status status = cell_mates(c, k, 1, &mates);
     if (status) return status;
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + mates) * ranges * LOOKUP_NS + n * full * vector_ns(c);
@@ -200,13 +204,13 @@ static adj_status choose_axis_count(chooser *c, uint32_t *axes) {
 /* Where cells of one radius would hold hardly a point, wider ones save look-ups. */
 static adj_status choose_width(chooser *c, uint32_t axes, double *factor, double *mates) {
   *factor = c->plan->tuning.cell > 1 ? c->plan->tuning.cell : 1;
-  adj_status status = cell_mates(c, axes, c->width * *factor, mates);
+  adj_status status = cell_mates(c, axes, *factor, mates);
   double widest = 0;
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
   for (int i = 0; i < MAX_TRIES && !status && !c->plan->tuning.cell && *mates < 0.7 && *factor * 8 < widest; i++) {
     *factor *= 1.5;
-    status = cell_mates(c, axes, c->width * *factor, mates);
+    status = cell_mates(c, axes, *factor, mates);
   }
   return status;
 }

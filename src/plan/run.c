@@ -266,16 +266,57 @@ static adj_status stream_rows(stream *s) {
   return status;
 }
 
-static adj_status stream_to_sink(stream *s) {
-  adj_status status = count_rows(s->plan, s->run, &s->rows);
-  if (status) return status;
+static adj_status begin_sink(stream *s) {
   uint64_t begin = adji_now_ns();
+  adj_status status = ADJ_OK;
   if (s->sink->begin) status = s->sink->begin(s->sink->user, s->plan->left->count, s->rows.pairs, s->rows.degrees);
   s->sink_s += seconds_since(begin);
-  if (!status) status = stream_rows(s);
-  begin = adji_now_ns();
+  return status;
+}
+
+static void end_sink(stream *s, adj_status status) {
+  uint64_t begin = adji_now_ns();
   if (s->sink->end) s->sink->end(s->sink->user, status);
   s->sink_s += seconds_since(begin);
+}
+
+/* Whether the whole result, and what evaluating once needs beside it, is within the size of the
+ * buffer: then it is collected, in a fraction of the evaluations. */
+static bool small_enough(const adj_plan *plan) {
+  double buffer = (double)(plan->tuning.buffer ? plan->tuning.buffer : DEFAULT_BUFFER);
+  double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
+  return collect_at_once(plan) && 1.6 * bytes < buffer;
+}
+
+static adj_status stream_collected(stream *s, adj_result *result) {
+  uint64_t count = s->plan->left->count;
+  adj_status status = s->plan->engine.collect(s->plan->engine.state, s->run, result);
+  if (status) return status;
+  s->rows.pairs = result->pairs;
+  s->rows.degrees = adji_alloc(&s->plan->ctx->memory, count, sizeof *s->rows.degrees, "neighbour counts");
+  if (!s->rows.degrees) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count; i++)
+    s->rows.degrees[i] = (uint32_t)(result->offsets[i + 1] - result->offsets[i]);
+  status = begin_sink(s);
+  adji_window all = {0, count, result->offsets, result->ids, result->distances};
+  if (!status && count) status = deliver(s, &all);
+  end_sink(s, status);
+  return status;
+}
+
+static adj_status stream_to_sink(stream *s) {
+  if (small_enough(s->plan)) {
+    adj_result *result = adji_result_create(s->plan->ctx, s->plan->left->count, s->plan->left->type);
+    if (!result) return ADJ_E_MEMORY;
+    adj_status status = stream_collected(s, result);
+    adj_result_destroy(result);
+    return status;
+  }
+  adj_status status = count_rows(s->plan, s->run, &s->rows);
+  if (status) return status;
+  status = begin_sink(s);
+  if (!status) status = stream_rows(s);
+  end_sink(s, status);
   return status;
 }
 

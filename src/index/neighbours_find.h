@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inner step of index/neighbours.h, for every instruction set: moving the cursors of one cell.
+ */
+#ifndef ADJI_NEIGHBOURS_FIND_H
+#define ADJI_NEIGHBOURS_FIND_H
+
+#include "index/neighbours.h"
+
+/* A cursor looks at this many numbers at once: the table of numbers goes on for as many behind its
+ * end, all UINT64_MAX. */
+enum { ADJI_KEYS_AT_ONCE = 8 };
+_Static_assert((int)ADJI_KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may look behind the last cell");
+
+/* The first cell from `from` on whose number is at least key. */
+uint32_t adji_search_cell(const uint64_t *keys, uint64_t from, uint64_t count, uint64_t key);
+
+/* A cursor that eight cells did not move far enough: doubles its step. */
+uint32_t adji_advance_far(const uint64_t *keys, uint64_t at, uint64_t count, uint64_t key);
+
+/* key + offset, not below 0. */
+static inline uint64_t adji_shifted(uint64_t key, int64_t offset) {
+  int64_t at = (int64_t)key + offset;
+  return at < 0 ? 0 : (uint64_t)at;
+}
+
+/* The numbers of the cells that offset o reaches from key: from lowest to before behind. */
+static inline uint64_t adji_lowest(const adji_neighbours *n, uint64_t key, uint32_t o) {
+  int64_t back = n->forward && n->offsets[o] == 0 ? 0 : -(int64_t)n->reach;
+  return adji_shifted(key, n->offsets[o] + back);
+}
+static inline uint64_t adji_behind(const adji_neighbours *n, uint64_t key, uint32_t o) {
+  return adji_shifted(key, n->offsets[o] + (int64_t)n->reach + 1);
+}
+
+#if defined(__x86_64__)
+uint32_t adji_neighbours_find_avx512(adji_neighbours *n, uint64_t key);
+#endif
+
+#endif
