@@ -398,8 +398,8 @@ typedef struct adj_stats {
                                            /* and then fills meets each candidate twice        */
   uint64_t batches;                        /* taken from the queue, in every pass              */
   uint64_t batches_redone;                 /* a buffer was too small: nothing was lost         */
-  uint64_t peak_bytes;                     /* most host memory the context held in this run,   */
-                                           /* points and index included                        */
+  uint64_t peak_bytes;                     /* most host memory the context held at once, from  */
+                                           /* adj_plan_create on                               */
   uint64_t cells;                          /* non-empty cells of the index                     */
   double imbalance;                        /* (slowest worker - mean) / mean busy time         */
   double estimated_pairs, estimated_candidates;

@@ -279,8 +279,8 @@ static adj_status make_grid(chooser *c) {
   }
   size_t used = strlen(c->plan->choice.reason);
   snprintf(c->plan->choice.reason + used, sizeof c->plan->choice.reason - used,
-           "%u of %u dimensions indexed, cells %.3g radii wide with about %.1f points each", axes, c->set->dim, factor,
-           mates + 1);
+           "%u of %u dimensions indexed, cells %.3g times as wide as the radius with about %.1f points each", axes,
+           c->set->dim, factor, mates + 1);
   return status;
 }
 

@@ -207,7 +207,9 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   describe_join(plan);
+  adji_memory_reset_peak(&ctx->memory);
   status = mine.backend == ADJ_BACKEND_REFERENCE ? prepare_reference(plan) : prepare_cpu(plan, algorithm);
+  plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);
   else

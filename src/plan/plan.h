@@ -37,6 +37,7 @@ struct adj_plan {
   double estimated_pairs, estimated_candidates, estimated_seconds;
   uint64_t sampled;
   double plan_s, index_s;
+  uint64_t plan_peak; /* bytes held at most while the plan was made */
   bool ran;
   adj_stats last; /* of the last run, for explain */
 };

@@ -39,7 +39,8 @@ static adj_status finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, d
   mine.pairs = pairs;
   mine.candidates = run->tally.candidates;
   mine.batches = run->batches;
-  mine.peak_bytes = atomic_load(&plan->ctx->memory.peak);
+  uint64_t peak = atomic_load(&plan->ctx->memory.peak);
+  mine.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
   mine.cells = plan->right_index.cell_count;
   double mean = run->busy_sum / plan->ctx->threads;
   mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
