@@ -195,22 +195,37 @@ static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
   return atomic_fetch_add_explicit(&o->places[row], many, memory_order_relaxed);
 }
 
-static void put(once *o, uint32_t row, uint32_t id, const uint32_t *sum) {
-  uint64_t at = take_places(o, row, 1);
+static void put(once *o, uint64_t at, uint32_t id, const uint32_t *sum) {
   o->result->ids[at] = id;
-  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, (size_t)o->sum_words * 4);
+  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, o->sum_words * 4);
+}
+
+/* Deals out the far sides of a record's pairs. Places are taken for some pairs first and written
+ * after: taking one waits for all writes before it, and those go to memory that is far away. */
+enum { DEAL_AT_ONCE = 64 };
+
+static void scatter(once *o, uint32_t row, const uint32_t *ids, uint32_t count, const uint32_t *sums) {
+  uint64_t at[DEAL_AT_ONCE];
+  for (uint32_t first = 0; first < count; first += DEAL_AT_ONCE) {
+    uint32_t many = count - first < DEAL_AT_ONCE ? count - first : DEAL_AT_ONCE;
+    for (uint32_t i = 0; i < many; i++)
+      __builtin_prefetch((const void *)&o->places[ids[first + i]], 1);
+    for (uint32_t i = 0; i < many; i++) {
+      uint32_t id = ids[first + i];
+      at[i] = take_places(o, o->style.one_way ? lower(row, id) : id, 1);
+    }
+    for (uint32_t i = 0; i < many; i++) {
+      uint32_t id = ids[first + i];
+      uint32_t other = o->style.one_way && row < id ? id : row;
+      put(o, at[i], other, sums ? sums + (uint64_t)(first + i) * o->sum_words : NULL);
+    }
+  }
 }
 
 static void deal_record(once *o, const uint32_t *record) {
   uint32_t row = record[0], count = record[1];
   const uint32_t *ids = record + 2, *sums = o->sums ? ids + count : NULL;
-  bool scatter = o->mirror || o->style.one_way;
-  for (uint32_t i = 0; i < count && scatter; i++)
-    __builtin_prefetch((const void *)&o->places[ids[i]], 1);
-  for (uint32_t i = 0; i < count && scatter; i++) {
-    uint32_t to = o->style.one_way ? lower(row, ids[i]) : ids[i];
-    put(o, to, row ^ ids[i] ^ to, sums ? sums + (uint64_t)i * o->sum_words : NULL);
-  }
+  if (o->mirror || o->style.one_way) scatter(o, row, ids, count, sums);
   if (o->style.one_way) return;
   uint64_t at = take_places(o, row, count);
   memcpy(o->result->ids + at, ids, count * sizeof *ids);
@@ -244,7 +259,7 @@ static adj_status deal_out(once *o) {
 
 static void add_self(once *o, uint32_t row) {
   static const uint32_t zero[2] = {0, 0};
-  put(o, row, row, o->sums ? zero : NULL);
+  put(o, take_places(o, row, 1), row, o->sums ? zero : NULL);
 }
 
 static adj_status order_row(once *o, lane *l, uint32_t row) {
