@@ -91,24 +91,9 @@ void adji_neighbours_seek(adji_neighbours *n, uint64_t key) {
     n->first[o] = adji_search_cell(n->right->cell_keys, 0, n->right->cell_count, adji_lowest(n, key, o));
 }
 
-static uint32_t find_portable(adji_neighbours *n, uint64_t key) {
-  const uint64_t *keys = n->right->cell_keys;
-  const uint32_t *starts = n->right->cell_starts;
-  uint64_t cells = n->right->cell_count;
-  uint32_t many = 0;
-  for (uint32_t o = 0; o < n->offset_count; o++) {
-    uint32_t first = advance(keys, n->first[o], cells, adji_lowest(n, key, o));
-    uint32_t last = advance(keys, first, cells, adji_behind(n, key, o));
-    n->first[o] = first;
-    n->found[many] = (adji_range){starts[first], starts[last]};
-    many += first != last;
-  }
-  return many;
-}
-
 uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t key) {
 #if defined(__x86_64__)
   if (n->wide) return adji_neighbours_find_avx512(n, key);
 #endif
-  return find_portable(n, key);
+  return adji_find_by(n, key, advance);
 }

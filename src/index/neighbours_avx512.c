@@ -9,7 +9,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
+static inline __attribute__((always_inline)) uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count,
+                                                              uint64_t key) {
   __m512i eight = _mm512_loadu_si512(keys + at);
   uint32_t below = _mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key));
   if (__builtin_expect(below == 0xff, 0)) return adji_advance_far(keys, at + (uint64_t)ADJI_KEYS_AT_ONCE, count, key);
@@ -17,17 +18,6 @@ static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count
 }
 
 uint32_t adji_neighbours_find_avx512(adji_neighbours *n, uint64_t key) {
-  const uint64_t *keys = n->right->cell_keys;
-  const uint32_t *starts = n->right->cell_starts;
-  uint64_t cells = n->right->cell_count;
-  uint32_t many = 0;
-  for (uint32_t o = 0; o < n->offset_count; o++) {
-    uint32_t first = advance(keys, n->first[o], cells, adji_lowest(n, key, o));
-    uint32_t last = advance(keys, first, cells, adji_behind(n, key, o));
-    n->first[o] = first;
-    n->found[many] = (adji_range){starts[first], starts[last]};
-    many += first != last;
-  }
-  return many;
+  return adji_find_by(n, key, advance);
 }
 #endif

@@ -33,6 +33,26 @@ static inline uint64_t adji_behind(const adji_neighbours *n, uint64_t key, uint3
   return adji_shifted(key, n->offsets[o] + (int64_t)n->reach + 1);
 }
 
+/* Moves a cursor to the first cell from `at` on whose number is at least key. */
+typedef uint32_t (*adji_advance_fn)(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key);
+
+/* adji_neighbours_find with a given way to move a cursor, which is inlined. */
+static inline __attribute__((always_inline)) uint32_t adji_find_by(adji_neighbours *n, uint64_t key,
+                                                                   const adji_advance_fn advance) {
+  const uint64_t *keys = n->right->cell_keys;
+  const uint32_t *starts = n->right->cell_starts;
+  uint64_t cells = n->right->cell_count;
+  uint32_t many = 0;
+  for (uint32_t o = 0; o < n->offset_count; o++) {
+    uint32_t first = advance(keys, n->first[o], cells, adji_lowest(n, key, o));
+    uint32_t last = advance(keys, first, cells, adji_behind(n, key, o));
+    n->first[o] = first;
+    n->found[many] = (adji_range){starts[first], starts[last]};
+    many += first != last;
+  }
+  return many;
+}
+
 #if defined(__x86_64__)
 uint32_t adji_neighbours_find_avx512(adji_neighbours *n, uint64_t key);
 #endif
