@@ -101,6 +101,26 @@ static uint64_t longest_list(const pass *p, const adji_group *group, uint32_t fi
   return longest;
 }
 
+/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel. */
+static bool plain_rows(const adji_row_style *style) {
+  return !adji_row_needs_sums(style) && !style->one_way && !style->in_order;
+}
+
+static adj_status place_row(lane *l, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
+                            adji_tally *tally) {
+  const adji_window *window = l->pass->window;
+  uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
+  if (plain_rows(style) && found - style->drop_self == length) {
+    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
+    tally->pairs += style->kernels->place_ids(l->room.ids[slot], found, style->drop_self ? row : ADJ_NO_ID,
+                                              style->order == ADJ_ORDER_ID, to);
+    return ADJ_OK;
+  }
+  uint32_t count = adji_row_order(style, &l->room, slot, row, found);
+  tally->pairs += count;
+  return adji_row_place(style, &l->room, slot, row, count, window);
+}
+
 static adj_status fill_queries(lane *l, const adji_row_style *style, const adji_group *group, uint32_t first,
                                uint32_t many, adji_tally *tally) {
   const pass *p = l->pass;
@@ -109,12 +129,8 @@ static adj_status fill_queries(lane *l, const adji_row_style *style, const adji_
       adji_row_room_reserve(&l->room, &p->engine->join.ctx->memory, style, longest_list(p, group, first, many));
   if (status) return status;
   adji_list_queries(&l->walker, style, group, first, many, &l->room, found);
-  for (uint32_t k = 0; k < many && !status; k++) {
-    uint32_t row = group->task.left->ids[group->task.queries[first + k]];
-    uint32_t count = adji_row_order(style, &l->room, k, row, found[k]);
-    tally->pairs += count;
-    status = adji_row_place(style, &l->room, k, row, count, p->window);
-  }
+  for (uint32_t k = 0; k < many && !status; k++)
+    status = place_row(l, style, k, group->task.left->ids[group->task.queries[first + k]], found[k], tally);
   return status;
 }
 

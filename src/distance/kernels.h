@@ -59,6 +59,11 @@ typedef struct adji_kernels {
   adji_count_fn count[2][ADJI_METRICS]; /* [0]: f32, [1]: f64 */
   adji_list_fn list[2][ADJI_METRICS];
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
+  bool sorts_in_registers;                         /* sort_ids is quick for rows of up to a few hundred */
+  /* A row in one go: copies count ids without the one equal to drop (which is among them, unless it is
+   * ADJ_NO_ID) to `to`, sorted when asked for. Returns how many; ids may be overwritten. Writes to no
+   * entry of `to` beyond them. */
+  uint32_t (*place_ids)(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
 } adji_kernels;
 
 /* The table for an instruction set that core/cpu.h calls usable. */

@@ -61,5 +61,6 @@ static inline __m256i front_pairs(uint32_t mask) {
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_avx2 = ADJI_KERNEL_TABLE("avx2", adji_sort_ids_portable);
+const adji_kernels adji_kernels_avx2 =
+    ADJI_KERNEL_TABLE("avx2", adji_sort_ids_portable, false, adji_place_ids_portable);
 #endif

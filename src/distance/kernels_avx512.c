@@ -47,5 +47,5 @@
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_avx512 = ADJI_KERNEL_TABLE("avx512", sort_ids_avx512);
+const adji_kernels adji_kernels_avx512 = ADJI_KERNEL_TABLE("avx512", sort_ids_avx512, true, place_ids_avx512);
 #endif

@@ -67,5 +67,6 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_neon = ADJI_KERNEL_TABLE("neon", adji_sort_ids_portable);
+const adji_kernels adji_kernels_neon =
+    ADJI_KERNEL_TABLE("neon", adji_sort_ids_portable, false, adji_place_ids_portable);
 #endif

@@ -43,4 +43,5 @@
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_scalar = ADJI_KERNEL_TABLE("scalar", adji_sort_ids_portable);
+const adji_kernels adji_kernels_scalar =
+    ADJI_KERNEL_TABLE("scalar", adji_sort_ids_portable, false, adji_place_ids_portable);

@@ -5,6 +5,10 @@
  */
 #include "distance/sort_ids.h"
 
+#include <string.h>
+
+#include "adjoin.h"
+
 static void insertion(uint32_t *ids, uint32_t count) {
   for (uint32_t i = 1; i < count; i++) {
     uint32_t id = ids[i], j = i;
@@ -53,4 +57,15 @@ void adji_sort_ids_portable(uint32_t *ids, uint32_t count) {
     highest |= ids[i];
   int bits = 32 - __builtin_clz(highest | 1);
   radix(ids, count, bits > BITS ? bits - BITS : 0);
+}
+
+uint32_t adji_place_ids_portable(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to) {
+  for (uint32_t i = 0; drop != ADJ_NO_ID && i < count; i++) {
+    if (ids[i] != drop) continue;
+    ids[i] = ids[--count];
+    break;
+  }
+  if (sort) adji_sort_ids_portable(ids, count);
+  if (count) memcpy(to, ids, count * sizeof *ids);
+  return count;
 }

@@ -8,8 +8,10 @@
 #define ADJI_SORT_IDS_AVX512_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "adjoin.h"
 #include "distance/sort_ids.h"
 
 #define SORT_INLINE static inline __attribute__((always_inline))
@@ -178,6 +180,42 @@ static void sort_ids_avx512(uint32_t *ids, uint32_t count) {
     sort_padded(ids, count, 8);
   else
     sort_padded(ids, count, 16);
+}
+
+/* ---- A row in one go --------------------------------------------------------------------------------- */
+
+/* Closes the gap that drop leaves, in a row of any length. */
+static inline uint32_t close_gap(uint32_t *ids, uint32_t count, uint32_t drop) {
+  for (uint32_t i = 0; i < count; i += 16) {
+    uint32_t left = count - i;
+    __mmask16 valid = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
+    __m512i v = _mm512_maskz_loadu_epi32(valid, ids + i);
+    uint32_t same = _mm512_mask_cmpeq_epu32_mask(valid, v, _mm512_set1_epi32((int)drop));
+    if (!same) continue;
+    ids[i + (uint32_t)__builtin_ctz(same)] = ids[count - 1];
+    return count - 1;
+  }
+  return count;
+}
+
+static uint32_t place_ids_avx512(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to) {
+  if (count <= 16) { /* never leaves the register */
+    __m512i v = _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), (__mmask16)((1u << count) - 1), ids);
+    __mmask16 keep = _mm512_cmpneq_epu32_mask(v, _mm512_set1_epi32((int)drop));
+    count = (uint32_t)__builtin_popcount(keep & ((1u << count) - 1));
+    v = _mm512_mask_compress_epi32(_mm512_set1_epi32(-1), keep, v);
+    if (sort) v = sort_lanes(v);
+    _mm512_mask_storeu_epi32(to, (__mmask16)((1u << count) - 1), v);
+    return count;
+  }
+  if (drop != ADJ_NO_ID) count = close_gap(ids, count, drop);
+  if (sort) sort_ids_avx512(ids, count);
+  uint32_t i = 0;
+  for (; i + 16 <= count; i += 16)
+    _mm512_storeu_si512(to + i, _mm512_loadu_si512(ids + i));
+  __mmask16 rest = (__mmask16)((1u << (count - i)) - 1);
+  _mm512_mask_storeu_epi32(to + i, rest, _mm512_maskz_loadu_epi32(rest, ids + i));
+  return count;
 }
 
 #undef SORT_INLINE

@@ -216,11 +216,11 @@ static adj_status choose_width(chooser *c, uint32_t axes, double *factor, double
 }
 
 /* The last axis can be finer at no cost in look-ups: 2 + 1/fine radii of it are candidates instead of
- * 3. Cells then hold fewer queries; about eight should be left to share what is loaded and sorted. */
+ * 3. Cells then hold fewer queries; about four should be left to share what is loaded. */
 static uint32_t choose_fine(const chooser *c, double mates) {
   if (c->plan->tuning.fine) return (uint32_t)c->plan->tuning.fine;
   uint32_t fine = 1;
-  while (fine < 8 && mates / (2 * fine) >= 7)
+  while (fine < 8 && mates / (2 * fine) >= 3)
     fine *= 2;
   return fine;
 }
