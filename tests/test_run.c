@@ -289,7 +289,7 @@ static double seconds(void) {
 static void another_thread_can_cancel(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, "scalar");
-  adj_dataset *set = uniform(ctx, 400000, 8);
+  adj_dataset *set = uniform(ctx, 100000, 8);
   adj_plan *plan = plan_with(ctx, set, 0.9, NULL);
   pthread_t thread;
   double began = seconds();

@@ -193,7 +193,7 @@ adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room
   if (length != count)
     return adji_fail(ADJ_E_INTERNAL, "row %u: %u neighbours found where %llu were counted", row, count,
                      (unsigned long long)length);
-  memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t));
+  if (count) memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t)); /* else there may be no room */
   if (!window->distances) return ADJ_OK;
   if (style->type == ADJ_F64) {
     const double *sums = room->sums[slot];
