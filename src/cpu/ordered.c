@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-enum { MOST = 4096, LEAST_QUERIES = 4, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
+enum { MOST = 4096, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
 
-/* Where rows of ids can be sorted in registers, that is quicker. */
+/* Rows of ids alone that are sorted in registers are quicker one by one, unless very many share. */
 bool adji_ordered_pays(const adji_join *join, const adji_group *group) {
   const adji_row_style *style = &join->style;
-  if (style->order != ADJ_ORDER_ID || (style->kernels->sorts_in_registers && !adji_row_needs_sums(style))) return false;
-  return group->task.query_count >= LEAST_QUERIES && !group->inside_count && group->near_total <= MOST &&
-         group->near_total >= LEAST_CANDIDATES;
+  bool quick = style->kernels->sorts_in_registers && !adji_row_needs_sums(style);
+  return style->order == ADJ_ORDER_ID && group->task.query_count >= (quick ? MANY_QUERIES : LEAST_QUERIES) &&
+         !group->inside_count && group->near_total <= MOST && group->near_total >= LEAST_CANDIDATES;
 }
 
 static adj_status reserve(adji_ordered *o, const adji_join *join) {
