@@ -197,7 +197,7 @@ static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
 
 static void put(once *o, uint64_t at, uint32_t id, const uint32_t *sum) {
   o->result->ids[at] = id;
-  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, o->sum_words * 4);
+  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, (size_t)o->sum_words * 4);
 }
 
 /* Deals out the far sides of a record's pairs. Places are taken for some pairs first and written
