@@ -64,9 +64,9 @@ tsan: ## tests that use threads, under the thread sanitizer
 	@$(call build,tsan)
 	@$(call ctest,tsan,threads,$(fixed_addresses))
 
-coverage: ## line coverage of src/ by the tests; fails under 90 %
+coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fails under 90 %
 	@scripts/setup.sh develop
-	@scripts/coverage.sh build/coverage $(JOBS)
+	@scripts/coverage.sh build/coverage $(JOBS) $(LABEL)
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS
 	@scripts/setup.sh develop
