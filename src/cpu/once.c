@@ -106,6 +106,7 @@ static adj_status list_queries(lane *l, const adji_group *group, adji_tally *tal
   adj_status status =
       adji_row_room_reserve(&l->room, &o->join->ctx->memory, &o->style, group->near_total + group->inside_total);
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
+    if (adji_group_cancelled(&l->walker, group)) return adji_check_cancel(o->join->ctx);
     uint32_t many = group->task.query_count - first;
     if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
     adji_list_queries(&l->walker, &o->style, group, first, many, &l->room, found);

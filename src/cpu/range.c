@@ -11,7 +11,7 @@
 #include "cpu/ordered.h"
 #include "cpu/walk.h"
 
-enum { DEFAULT_BATCH = 1024 };
+enum { DEFAULT_BATCH = 1024, COUNTS_AHEAD = 24 };
 
 typedef struct range_engine {
   adji_join join;
@@ -70,8 +70,11 @@ static adj_status count_group(void *user, const adji_group *group, adji_tally *t
   uint32_t counts[ADJI_GROUP];
   /* A point always belongs to itself, at distance 0: it was counted and is taken off again. */
   uint32_t own = p->engine->join.style.drop_self;
-  for (uint32_t k = 0; k < task->query_count; k++)
+  for (uint32_t k = 0; k < task->query_count; k++) {
     counts[k] = 0 - own;
+    /* Rows are far apart, so the places of the counts to come are fetched ahead. */
+    if (p->degrees) __builtin_prefetch(&p->degrees[task->left->ids[task->queries[k] + COUNTS_AHEAD]], 1);
+  }
   adji_count_queries(&l->walker, group, counts);
   for (uint32_t k = 0; k < task->query_count; k++) {
     tally->pairs += counts[k];
@@ -161,6 +164,7 @@ static adj_status fill_group(void *user, const adji_group *group, adji_tally *ta
     style.in_order = true;
   }
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
+    if (adji_group_cancelled(&l->walker, group)) return adji_check_cancel(join->ctx);
     uint32_t many = group->task.query_count - first;
     status = fill_queries(l, &style, group, first, many < ADJI_LIST_MAX ? many : ADJI_LIST_MAX, tally);
   }

@@ -104,7 +104,8 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
   }
   group.near_total = total_of(group.task.ranges, group.task.range_count);
   tally->candidates += group.near_total * query_count;
-  return walk->visit(walk->user, &group, tally);
+  adj_status status = walk->visit(walk->user, &group, tally);
+  return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->join->ctx);
 }
 
 /* The queries [begin, end) of one cell, in groups. */
@@ -196,17 +197,18 @@ void adji_list_queries(const adji_walker *w, const adji_row_style *style, const 
 
 void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts) {
   const adji_row_style *style = &w->join->style;
-  for (uint32_t k = 0; k < group->task.query_count; k++)
+  adji_count_fn count = style->kernels->count[style->type == ADJ_F64][style->metric - 1];
+  uint32_t total = group->task.query_count;
+  for (uint32_t k = 0; k < total; k++)
     counts[k] += (uint32_t)group->inside_total;
-  if (!w->options->sieve) {
-    style->kernels->count[style->type == ADJ_F64][style->metric - 1](&group->task, counts);
-    return;
-  }
+  uint32_t each = w->options->sieve || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
   adji_task task = group->task;
-  for (uint32_t first = 0; first < group->task.query_count; first += ADJI_LIST_MAX) {
-    uint32_t left = group->task.query_count - first;
+  for (uint32_t first = 0; first < total && !adji_group_cancelled(w, group); first += each) {
     task.queries = group->task.queries + first;
-    task.query_count = left < ADJI_LIST_MAX ? left : ADJI_LIST_MAX;
-    adji_sieve_list(&w->sieve, style->type, &task, NULL, NULL, counts + first);
+    task.query_count = total - first < each ? total - first : each;
+    if (w->options->sieve)
+      adji_sieve_list(&w->sieve, style->type, &task, NULL, NULL, counts + first);
+    else
+      count(&task, counts + first);
   }
 }

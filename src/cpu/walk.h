@@ -39,6 +39,16 @@ typedef struct adji_group {
   uint64_t near_total;   /* candidates in task.ranges */
 } adji_group;
 
+/* Groups with so many candidates look for adj_cancel between their queries. What they found is then
+ * not complete; the walk fails with ADJ_CANCELLED after the visit. */
+enum { ADJI_LONG_GROUP = 8192 };
+static inline bool adji_group_is_long(const adji_group *group) {
+  return group->near_total > ADJI_LONG_GROUP;
+}
+static inline bool adji_group_cancelled(const adji_walker *w, const adji_group *group) {
+  return adji_group_is_long(group) && atomic_load_explicit(&w->join->ctx->cancelled, memory_order_relaxed);
+}
+
 typedef adj_status (*adji_visit_fn)(void *user, const adji_group *group, adji_tally *tally);
 
 /* Visits the queries of batch whose row is in [first_row, end_row). */
