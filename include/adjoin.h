@@ -44,8 +44,8 @@
  * all defaults; a newer library accepts the shorter struct of an older caller, and an older one the
  * longer struct of a newer caller as long as the fields it does not know are 0.
  *
- * Not in this version yet, and refused with ADJ_E_UNSUPPORTED: kNN joins, GPUs, and the metrics beyond
- * L2, L1 and Linf. The interface already has their places.
+ * Not in this version yet, and refused with ADJ_E_UNSUPPORTED: GPUs, and the metrics beyond L2, L1 and
+ * Linf. The interface already has their places.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -125,8 +125,7 @@ ADJ_API adj_status adj_range_join(adj_type type, const void *points, uint64_t co
                                   adj_result **out);
 
 /* The k nearest of each of count points (L2), nearest first, ties to the lower id, the point itself
- * left out. Every row has k entries, padded with ADJ_NO_ID and an infinite distance. Not in this
- * version yet: ADJ_E_UNSUPPORTED. */
+ * left out. Every row has k entries, padded with ADJ_NO_ID and an infinite distance. */
 ADJ_API adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
                                 adj_result **out);
 
@@ -443,7 +442,8 @@ typedef struct adj_sink {
   uint32_t reserved;
   void *user;
   /* Optional. rows and pairs are exact; degrees has one entry per row and is valid until end. Called
-   * when all is counted: a run that fails before calls nothing. */
+   * when all is counted: a run that fails before calls nothing. kNN: every row has k entries, padding
+   * included, so pairs is rows * k and degrees is NULL. */
   adj_status (*begin)(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
   adj_status (*write)(void *user, const adj_rows *rows);
   /* Optional; called once, always, when counting was done, whether or not there is a begin. */

@@ -295,20 +295,22 @@ static void simple_call(void **state) {
   assert_ptr_equal(result, untouched);
 }
 
-static void knn_is_not_there_yet(void **state) {
+static void simple_knn_join(void **state) {
   (void)state;
-  const float points[] = {0, 1, 2};
+  const float points[] = {0, 1, 3, 3};
+  const uint32_t expected[] = {1, 2, 3, 0, 2, 3, 3, 1, 0, 2, 1, 0};
   adj_result *result;
-  must_fail(ADJ_E_UNSUPPORTED, "kNN", adj_knn_join(ADJ_F32, points, 3, 1, 2, &result));
-  adj_ctx *ctx = context_of(1, NULL);
-  adj_dataset *set = uniform(ctx, 10, 2);
-  adj_join_spec spec = range_spec(1);
-  spec.kind = ADJ_KNN;
-  spec.k = 2;
-  adj_plan *plan;
-  must_fail(ADJ_E_UNSUPPORTED, "kNN", adj_plan_create(ctx, &spec, set, NULL, &plan));
-  adj_dataset_destroy(set);
-  adj_ctx_destroy(ctx);
+  assert_int_equal(adj_knn_join(ADJ_F32, points, 4, 1, 3, &result), ADJ_OK);
+  assert_int_equal(adj_result_rows(result), 4);
+  assert_int_equal(adj_result_offsets(result)[4], 12);
+  assert_memory_equal(adj_result_ids(result), expected, sizeof expected);
+  adj_result_destroy(result);
+  /* More than there are: padded. */
+  assert_int_equal(adj_knn_join(ADJ_F32, points, 2, 1, 2, &result), ADJ_OK);
+  const uint32_t padded[] = {1, ADJ_NO_ID, 0, ADJ_NO_ID};
+  assert_memory_equal(adj_result_ids(result), padded, sizeof padded);
+  adj_result_destroy(result);
+  must_fail(ADJ_E_ARGUMENT, "k:", adj_knn_join(ADJ_F32, points, 2, 1, 0, &result));
 }
 
 /* ---- Wrong joins ------------------------------------------------------------------------------------------------ */
@@ -441,7 +443,7 @@ int main(void) {
       cmocka_unit_test(structs_of_other_versions), cmocka_unit_test(results_fit_older_structs),
       cmocka_unit_test(datasets_are_checked),      cmocka_unit_test(datasets_answer),
       cmocka_unit_test(strides_do_not_matter),     cmocka_unit_test(simple_call),
-      cmocka_unit_test(knn_is_not_there_yet),      cmocka_unit_test(wrong_specs_are_named),
+      cmocka_unit_test(simple_knn_join),           cmocka_unit_test(wrong_specs_are_named),
       cmocka_unit_test(two_sets_must_match),       cmocka_unit_test(nulls_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ typedef struct reference {
   /* Of the pass at work. */
   uint32_t *degrees;
   const adji_window *window;
+  const adji_table *table;
   adji_row_room *rooms; /* one per lane */
 } reference;
 
@@ -48,14 +49,15 @@ static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane
   return ADJ_OK;
 }
 
-static adj_status fill_row(reference *r, uint32_t i, adji_row_room *room) {
+/* Lists the neighbours of left point i in the room's first slot; returns how many. */
+static uint32_t list_row(reference *r, uint32_t i, adji_row_room *room) {
   uint32_t many = 0;
   double sum;
   const adji_row_style *style = &r->join.style;
   for (uint64_t j = 0; j < r->join.right->count; j++) {
     if (!belongs(&r->join, i, j, &sum)) continue;
     room->ids[0][many] = (uint32_t)j;
-    if (adji_row_needs_sums(style)) {
+    if (room->sums[0]) {
       if (style->type == ADJ_F64)
         ((double *)room->sums[0])[many] = sum;
       else
@@ -63,7 +65,12 @@ static adj_status fill_row(reference *r, uint32_t i, adji_row_room *room) {
     }
     many++;
   }
-  many = adji_row_order(style, room, 0, i, many);
+  return many;
+}
+
+static adj_status fill_row(reference *r, uint32_t i, adji_row_room *room) {
+  const adji_row_style *style = &r->join.style;
+  uint32_t many = adji_row_order(style, room, 0, i, list_row(r, i, room));
   return adji_row_place(style, room, 0, i, many, r->window);
 }
 
@@ -90,17 +97,53 @@ static adj_status reference_count(void *state, adji_run *run, uint32_t *degrees,
   return status;
 }
 
-static adj_status reference_fill(void *state, adji_run *run, const adji_window *window) {
-  reference *r = state;
+static adj_status run_with_rooms(reference *r, adji_run *run,
+                                 adj_status (*process)(void *, const adji_batch *, uint32_t, adji_tally *)) {
   adj_ctx *ctx = r->join.ctx;
-  r->window = window;
   r->rooms = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *r->rooms, "row buffers");
   if (!r->rooms) return ADJ_E_MEMORY;
-  adj_status status = adji_run_pass(run, &r->queue, &(adji_pass){"join", r, fill_batch}, NULL);
+  adj_status status = adji_run_pass(run, &r->queue, &(adji_pass){"join", r, process}, NULL);
   for (uint32_t lane = 0; lane < ctx->threads; lane++)
     adji_row_room_clear(&r->rooms[lane]);
   adji_free(&ctx->memory, r->rooms);
   return status;
+}
+
+static adj_status reference_fill(void *state, adji_run *run, const adji_window *window) {
+  reference *r = state;
+  r->window = window;
+  return run_with_rooms(r, run, fill_batch);
+}
+
+/* ---- kNN --------------------------------------------------------------------------------------------- */
+
+static adj_status nearest_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
+  const adji_table *table = r->table;
+  uint32_t many = list_row(r, i, room);
+  adji_row_style style = r->join.style;
+  style.order = ADJ_ORDER_DISTANCE;
+  many = adji_row_order(&style, room, 0, i, many);
+  if (many > table->k) many = table->k;
+  adji_table_place(table, &style, i, room->ids[0], room->sums[0], many);
+  tally->pairs += many;
+  tally->candidates += r->join.right->count;
+  return ADJ_OK;
+}
+
+static adj_status nearest_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  reference *r = user;
+  adji_row_style style = r->join.style;
+  style.order = ADJ_ORDER_DISTANCE;
+  adj_status status = adji_row_room_reserve(&r->rooms[lane], &r->join.ctx->memory, &style, r->join.right->count);
+  for (uint64_t i = batch->begin; i < batch->end && !status; i++)
+    if (i >= r->table->first_row && i < r->table->end_row) status = nearest_row(r, (uint32_t)i, &r->rooms[lane], tally);
+  return status;
+}
+
+static adj_status reference_nearest(void *state, adji_run *run, const adji_table *table) {
+  reference *r = state;
+  r->table = table;
+  return run_with_rooms(r, run, nearest_batch);
 }
 
 static void reference_destroy(void *state) {
@@ -125,6 +168,10 @@ adj_status adji_reference_create(const adji_join *join, adji_engine *out) {
     reference_destroy(r);
     return status;
   }
-  *out = (adji_engine){.state = r, .count = reference_count, .fill = reference_fill, .destroy = reference_destroy};
+  *out = (adji_engine){.state = r,
+                       .count = reference_count,
+                       .fill = reference_fill,
+                       .nearest = reference_nearest,
+                       .destroy = reference_destroy};
   return ADJ_OK;
 }

@@ -2,6 +2,7 @@
  *
  * The plan in words: what, why, what is expected and, after a run, what happened.
  */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +33,13 @@ static void __attribute__((format(printf, 2, 3))) say(text *t, const char *forma
 static void say_what(text *t, const adj_plan *plan) {
   static const char *const metrics[] = {"", "L2", "L1", "Linf"};
   const char *type = plan->left->type == ADJ_F64 ? "f64" : "f32";
-  say(t, "range join, radius %g, %s, %s, %u dimensions\n", plan->spec.radius, metrics[plan->spec.metric], type,
-      plan->left->dim);
+  if (plan->spec.kind == ADJ_RANGE)
+    say(t, "range join, radius %g", plan->spec.radius);
+  else if (isinf(plan->spec.radius))
+    say(t, "kNN join, k %u", plan->spec.k);
+  else
+    say(t, "kNN join, k %u, radius %g", plan->spec.k, plan->spec.radius);
+  say(t, ", %s, %s, %u dimensions\n", metrics[plan->spec.metric], type, plan->left->dim);
   if (plan->self_join)
     say(t, "  %llu points with themselves\n", (unsigned long long)plan->left->count);
   else
@@ -54,6 +60,7 @@ static void say_how(text *t, const adj_plan *plan) {
     say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
   if (plan->sieve.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
+  if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  collecting: %s\n",
       plan->choice.once ? "each candidate evaluated once, then dealt out to its rows"
                         : "counted first, then filled in place");

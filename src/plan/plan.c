@@ -14,6 +14,7 @@
 #include "index/block_order.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_once.h"
+#include "plan/plan_nearest.h"
 
 void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
   adj_join_spec defaults = {.kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2};
@@ -28,11 +29,13 @@ void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
 static adj_status check_kind(const adj_join_spec *spec) {
-  if (spec->kind == ADJ_KNN) return adji_fail(ADJ_E_UNSUPPORTED, "kind: kNN joins are not in this version yet");
-  if (spec->kind != ADJ_RANGE) return adji_fail(ADJ_E_ARGUMENT, "kind: %d is no kind of join", (int)spec->kind);
+  if (spec->kind != ADJ_RANGE && spec->kind != ADJ_KNN)
+    return adji_fail(ADJ_E_ARGUMENT, "kind: %d is no kind of join", (int)spec->kind);
   if (isnan(spec->radius) || spec->radius < 0)
     return adji_fail(ADJ_E_ARGUMENT, "radius: %g is not a distance", spec->radius);
-  if (isinf(spec->radius)) return adji_fail(ADJ_E_ARGUMENT, "radius: a range join needs a finite radius");
+  if (isinf(spec->radius) && spec->kind == ADJ_RANGE)
+    return adji_fail(ADJ_E_ARGUMENT, "radius: a range join needs a finite radius");
+  if (spec->kind == ADJ_KNN && !spec->k) return adji_fail(ADJ_E_ARGUMENT, "k: a kNN join needs at least 1 neighbour");
   if (spec->metric < ADJ_L2 || spec->metric > ADJ_HAVERSINE)
     return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)spec->metric);
   if (spec->metric > ADJ_LINF)
@@ -45,6 +48,8 @@ static adj_status check_style(const adj_join_spec *spec, bool self_join) {
     return adji_fail(ADJ_E_ARGUMENT, "order: %d is no order", (int)spec->order);
   if (spec->flags & ~(uint32_t)(ADJ_WITH_DISTANCE | ADJ_WITH_SELF | ADJ_ONE_WAY))
     return adji_fail(ADJ_E_ARGUMENT, "flags: 0x%x has bits this library does not know", spec->flags);
+  if ((spec->flags & ADJ_ONE_WAY) && spec->kind == ADJ_KNN)
+    return adji_fail(ADJ_E_ARGUMENT, "flags: ADJ_ONE_WAY is for range joins");
   if ((spec->flags & ADJ_ONE_WAY) && !self_join)
     return adji_fail(ADJ_E_ARGUMENT, "flags: ADJ_ONE_WAY is for joins of a set with itself");
   if ((spec->flags & ADJ_ONE_WAY) && (spec->flags & ADJ_WITH_SELF))
@@ -60,15 +65,20 @@ static adj_status check_sets(const adj_dataset *left, const adj_dataset *right) 
   return ADJ_OK;
 }
 
-static const char *const algorithms[] = {"grid", "ego", "brute"};
+/* The algorithms of each kind of join; NULL ends a list. */
+static const char *const range_algorithms[] = {"grid", "ego", "brute", NULL};
+static const char *const knn_algorithms[] = {"kdtree", "brute", NULL};
 
-static adj_status check_algorithm(const char *wanted, const char **algorithm) {
+static adj_status check_algorithm(const adj_join_spec *spec, const char **algorithm) {
+  const char *wanted = spec->algorithm;
+  bool knn = spec->kind == ADJ_KNN;
   *algorithm = NULL;
   if (!wanted || !strcmp(wanted, "auto")) return ADJ_OK;
-  for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
-    if (!strcmp(wanted, algorithms[i])) *algorithm = algorithms[i];
+  for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
+    if (!strcmp(wanted, *name)) *algorithm = *name;
   if (*algorithm) return ADJ_OK;
-  return adji_fail(ADJ_E_ARGUMENT, "algorithm: \"%s\" is not auto, grid, ego or brute", wanted);
+  return adji_fail(ADJ_E_ARGUMENT, "algorithm: \"%s\" is not auto, %s", wanted,
+                   knn ? "kdtree or brute" : "grid, ego or brute");
 }
 
 static adj_status check_backend(adj_backend backend) {
@@ -83,6 +93,7 @@ static adj_status check_backend(adj_backend backend) {
 static void describe_join(adj_plan *plan) {
   const adj_join_spec *spec = &plan->spec;
   plan->join = (adji_join){.ctx = plan->ctx, .left = plan->left, .right = plan->right, .self_join = plan->self_join};
+  plan->join.k = spec->kind == ADJ_KNN ? spec->k : 0;
   plan->join.limit = adji_limit(plan->left->type, spec->metric, spec->radius);
   plan->join.style = (adji_row_style){.type = plan->left->type,
                                       .metric = spec->metric,
@@ -197,7 +208,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!status) status = check_style(&mine, self_join);
   if (!status) status = check_sets(left, right);
   if (!status) status = check_backend(mine.backend);
-  if (!status) status = check_algorithm(mine.algorithm, &algorithm);
+  if (!status) status = check_algorithm(&mine, &algorithm);
   if (!status) status = adji_tuning_parse(mine.tuning, &tuning);
   if (!status) status = adji_check_cancel(ctx);
   if (status) return status;
@@ -208,7 +219,9 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   describe_join(plan);
   adji_memory_reset_peak(&ctx->memory);
-  status = mine.backend == ADJ_BACKEND_REFERENCE ? prepare_reference(plan) : prepare_cpu(plan, algorithm);
+  status = mine.backend == ADJ_BACKEND_REFERENCE ? prepare_reference(plan)
+           : mine.kind == ADJ_KNN                ? adji_plan_nearest(plan, algorithm)
+                                                 : prepare_cpu(plan, algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);

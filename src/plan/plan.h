@@ -47,4 +47,14 @@ static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
   return 4 + (plan->join.style.distances ? adji_type_size(plan->left->type) : 0);
 }
 
+/* Bytes of the buffer that a stream goes through, unless the tuning says otherwise. */
+#define ADJI_DEFAULT_BUFFER ((uint64_t)256 << 20)
+
+/* The figures of a run that ends well. */
+adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
+                           adj_stats *stats);
+
+/* ADJ_E_MEMORY, and how large the result would be, when it cannot be held. */
+adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact);
+
 #endif

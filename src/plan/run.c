@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
+#include "plan/run_nearest.h"
 #include "result/result.h"
 
 void adj_stats_init(adj_stats *stats, size_t struct_size) {
@@ -25,8 +26,8 @@ static double seconds_since(uint64_t begin_ns) {
 
 /* ---- Figures ----------------------------------------------------------------------------------------- */
 
-static adj_status finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
-                             adj_stats *stats) {
+adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
+                           adj_stats *stats) {
   adj_stats mine = {.struct_size = sizeof mine};
   mine.threads = plan->ctx->threads;
   mine.backend = plan->choice.backend;
@@ -56,6 +57,7 @@ static adj_status finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, d
 adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
                      adj_stats *stats) {
   if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: must not be NULL");
+  if (plan->spec.kind == ADJ_KNN) return adji_nearest_count(plan, degrees, total, control, stats);
   adji_run run;
   uint64_t begin = adji_now_ns(), pairs = 0, left = plan->left->count;
   uint32_t *mine = NULL;
@@ -67,7 +69,7 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
     if (!mine) status = ADJ_E_MEMORY;
   }
   if (!status) status = plan->engine.count(plan->engine.state, &run, mine, &pairs);
-  if (!status) status = finish_run(plan, &run, begin, 0, pairs, stats);
+  if (!status) status = adji_finish_run(plan, &run, begin, 0, pairs, stats);
   if (!status && degrees && left) memcpy(degrees, mine, left * sizeof *mine);
   if (!status && total) *total = pairs;
   adji_free(&plan->ctx->memory, mine);
@@ -114,7 +116,7 @@ static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows) {
 /* ---- Collect ------------------------------------------------------------------------------------------------ */
 
 /* Says how large the result would be when it cannot be held. */
-static adj_status check_fits(adj_plan *plan, double pairs, bool exact) {
+adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact) {
   double bytes = pairs * (double)adji_plan_entry_bytes(plan);
   const adji_memory *memory = &plan->ctx->memory;
   if (bytes < 0x1p62 && adji_fits(memory, (uint64_t)bytes)) return ADJ_OK;
@@ -128,7 +130,7 @@ static adj_status check_fits(adj_plan *plan, double pairs, bool exact) {
 
 static adj_status fill_result(adj_plan *plan, adji_run *run, rows_ahead *rows, adj_result *result) {
   adji_memory *memory = &plan->ctx->memory;
-  adj_status status = check_fits(plan, (double)rows->pairs, true);
+  adj_status status = adji_check_fits(plan, (double)rows->pairs, true);
   if (status) return status;
   result->ids = adji_alloc(memory, rows->pairs, sizeof *result->ids, "result");
   if (!result->ids) return ADJ_E_MEMORY;
@@ -148,7 +150,7 @@ static bool estimate_fits(const adj_plan *plan, double factor) {
 /* A result four times too large by the estimate is refused before any work is done. Closer ones are
  * counted first, and refused by the count: estimates are never trusted. */
 static adj_status refuse_early(adj_plan *plan) {
-  return estimate_fits(plan, 0.25) ? ADJ_OK : check_fits(plan, plan->estimated_pairs, false);
+  return estimate_fits(plan, 0.25) ? ADJ_OK : adji_check_fits(plan, plan->estimated_pairs, false);
 }
 
 /* Evaluating once holds half of the pairs a second time; without room for that, they are counted. */
@@ -158,6 +160,7 @@ static bool collect_at_once(const adj_plan *plan) {
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  if (plan->spec.kind == ADJ_KNN) return adji_nearest_collect(plan, out, control, stats);
   adji_run run;
   uint64_t begin = adji_now_ns();
   rows_ahead rows = {0};
@@ -177,7 +180,7 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
     result->offsets = rows.offsets;
     result->pairs = rows.pairs;
   }
-  if (!status) status = finish_run(plan, &run, begin, 0, rows.pairs, stats);
+  if (!status) status = adji_finish_run(plan, &run, begin, 0, rows.pairs, stats);
   if (status)
     adj_result_destroy(result);
   else
@@ -201,8 +204,6 @@ typedef struct stream {
   double sink_s;
 } stream;
 
-static const uint64_t DEFAULT_BUFFER = (uint64_t)256 << 20;
-
 /* The buffer: what the tuning says, or a fair share of what the limit leaves; at least the longest
  * row. */
 static adj_status make_buffer(stream *s) {
@@ -211,7 +212,7 @@ static adj_status make_buffer(stream *s) {
   for (uint64_t i = 0; i < count; i++)
     if (s->rows.degrees[i] > longest) longest = s->rows.degrees[i];
   uint64_t left = memory->limit - atomic_load(&memory->used);
-  uint64_t bytes = s->plan->tuning.buffer ? s->plan->tuning.buffer : DEFAULT_BUFFER;
+  uint64_t bytes = s->plan->tuning.buffer ? s->plan->tuning.buffer : ADJI_DEFAULT_BUFFER;
   if (!s->plan->tuning.buffer && bytes > left / 2) bytes = left / 2;
   s->room = bytes / entry > longest ? bytes / entry : longest;
   if (s->room > s->rows.pairs) s->room = s->rows.pairs;
@@ -284,7 +285,7 @@ static void end_sink(stream *s, adj_status status) {
 /* Whether the whole result, and what evaluating once needs beside it, is within the size of the
  * buffer: then it is collected, in a fraction of the evaluations. */
 static bool small_enough(const adj_plan *plan) {
-  double buffer = (double)(plan->tuning.buffer ? plan->tuning.buffer : DEFAULT_BUFFER);
+  double buffer = (double)(plan->tuning.buffer ? plan->tuning.buffer : ADJI_DEFAULT_BUFFER);
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
   return collect_at_once(plan) && 1.6 * bytes < buffer;
 }
@@ -329,11 +330,12 @@ adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_contro
   uint64_t begin = adji_now_ns();
   adj_status status = adji_take_struct(&mine, sizeof mine, sink, "adj_sink");
   if (!status && !mine.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
+  if (!status && plan->spec.kind == ADJ_KNN) return adji_nearest_stream(plan, &mine, control, stats);
   if (!status) status = adji_run_init(&run, plan->ctx, control);
   if (status) return status;
   stream s = {.plan = plan, .run = &run, .sink = &mine};
   status = stream_to_sink(&s);
-  if (!status) status = finish_run(plan, &run, begin, s.sink_s, s.rows.pairs, stats);
+  if (!status) status = adji_finish_run(plan, &run, begin, s.sink_s, s.rows.pairs, stats);
   adji_free(&plan->ctx->memory, s.ids);
   adji_free(&plan->ctx->memory, s.distances);
   adji_free(&plan->ctx->memory, s.relative);

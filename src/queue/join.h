@@ -14,9 +14,16 @@ typedef struct adji_join {
   adj_ctx *ctx;
   const adj_dataset *left, *right; /* the same for a self-join */
   bool self_join;
-  double limit;
+  uint32_t k;   /* kNN: neighbours a row; 0 in a range join               */
+  double limit; /* no pair with a larger sum belongs; kNN: often infinite */
   adji_row_style style;
 } adji_join;
+
+/* The most neighbours a row of a kNN join can have: fewer than k where the right set is small. */
+static inline uint32_t adji_join_reach(const adji_join *join) {
+  uint64_t others = join->right->count - (join->style.drop_self && join->right->count ? 1 : 0);
+  return others < join->k ? (uint32_t)others : join->k;
+}
 
 /* An engine finds pairs. State is its own; a run is one call at a time. */
 typedef struct adji_engine {
@@ -28,6 +35,8 @@ typedef struct adji_engine {
   /* May be NULL: fills the result's offsets, ids, distances and pairs in one go, without counting
    * first. */
   adj_status (*collect)(void *state, adji_run *run, adj_result *result);
+  /* kNN, which has none of the others: fills the rows of the table, all k entries of each. */
+  adj_status (*nearest)(void *state, adji_run *run, const adji_table *table);
   void (*destroy)(void *state);
 } adji_engine;
 

@@ -4,6 +4,7 @@
  */
 #include "result/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 /* An id and a sum to be sorted together. Sums are never negative, so their bits order like them. */
@@ -186,6 +187,17 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
   return count;
 }
 
+/* From sums to the distances that are reported. */
+static void store_distances(adj_type type, adj_metric metric, const void *sums, uint32_t count, void *to, uint64_t at) {
+  if (type == ADJ_F64) {
+    for (uint32_t i = 0; i < count; i++)
+      ((double *)to)[at + i] = adji_distance_f64(metric, ((const double *)sums)[i]);
+  } else {
+    for (uint32_t i = 0; i < count; i++)
+      ((float *)to)[at + i] = adji_distance_f32(metric, ((const float *)sums)[i]);
+  }
+}
+
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window) {
   uint64_t at = window->offsets[row] - window->offsets[window->first_row];
@@ -194,15 +206,22 @@ adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room
     return adji_fail(ADJ_E_INTERNAL, "row %u: %u neighbours found where %llu were counted", row, count,
                      (unsigned long long)length);
   if (count) memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t)); /* else there may be no room */
-  if (!window->distances) return ADJ_OK;
-  if (style->type == ADJ_F64) {
-    const double *sums = room->sums[slot];
-    for (uint32_t i = 0; i < count; i++)
-      ((double *)window->distances)[at + i] = adji_distance_f64(style->metric, sums[i]);
-  } else {
-    const float *sums = room->sums[slot];
-    for (uint32_t i = 0; i < count; i++)
-      ((float *)window->distances)[at + i] = adji_distance_f32(style->metric, sums[i]);
-  }
+  if (window->distances) store_distances(style->type, style->metric, room->sums[slot], count, window->distances, at);
   return ADJ_OK;
+}
+
+void adji_table_place(const adji_table *table, const adji_row_style *style, uint64_t row, const uint32_t *ids,
+                      const void *sums, uint32_t count) {
+  uint64_t at = (row - table->first_row) * table->k;
+  memcpy(table->ids + at, ids, count * sizeof *ids);
+  for (uint32_t i = count; i < table->k; i++)
+    table->ids[at + i] = ADJ_NO_ID;
+  if (!table->distances) return;
+  store_distances(style->type, style->metric, sums, count, table->distances, at);
+  for (uint32_t i = count; i < table->k; i++) {
+    if (style->type == ADJ_F64)
+      ((double *)table->distances)[at + i] = INFINITY;
+    else
+      ((float *)table->distances)[at + i] = INFINITY;
+  }
 }

@@ -34,6 +34,14 @@ typedef struct adji_window {
   void *distances; /* NULL when not wanted */
 } adji_window;
 
+/* The same for a kNN join, whose rows all have k entries: nearest first, then padding. */
+typedef struct adji_table {
+  uint64_t first_row, end_row;
+  uint32_t k;
+  uint32_t *ids;   /* row r: from entry (r - first_row) * k on */
+  void *distances; /* NULL when not wanted                     */
+} adji_table;
+
 /* One lane's room for the neighbours of up to ADJI_LIST_MAX queries. */
 typedef struct adji_row_room {
   adji_memory *memory;
@@ -55,5 +63,9 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
 /* Copies an ordered row to its place. ADJ_E_INTERNAL when it is not as long as its place. */
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window);
+
+/* Puts a row of count <= k neighbours, ordered by (sum, id), into its place in the table and pads it. */
+void adji_table_place(const adji_table *table, const adji_row_style *style, uint64_t row, const uint32_t *ids,
+                      const void *sums, uint32_t count);
 
 #endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making a plan for a kNN join.
+ */
+#include "plan/plan_nearest.h"
+
+#include <stdio.h>
+
+#include "cpu/reference.h"
+
+adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm) {
+  plan->choice.backend = "cpu";
+  plan->choice.algorithm = algorithm ? algorithm : "brute";
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "every pair is compared");
+  plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
+  plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+  return adji_reference_create(&plan->join, &plan->engine);
+}
