@@ -177,8 +177,9 @@ static bool choose_columns(table *t, const request *wanted) {
  * without distances. */
 static bool run_cell(const column *col, const join_case *c, const join_answer *answer, const table *t, uint32_t turn,
                      char *message, size_t capacity) {
-  static const char *const algorithms[] = {NULL, "grid", "ego", "brute"};
-  int last = col->backend == ADJ_BACKEND_CPU ? 4 : 1;
+  static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
+  const char *const *algorithms = c->k ? nearest : range;
+  int last = col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
     join_setup setup = {col->backend, algorithms[a], NULL, (adj_order)(turn % 3), turn % 2};

@@ -287,11 +287,11 @@ void build_tiny(join_case *c, const case_entry *entry) {
 }
 
 /* Large values: up to the largest finite one to the power scale. The entry's radius counts units of
- * that. Some coordinates are the unit itself, so that differences overflow. */
+ * that, and stays finite where it is. Some coordinates are the unit itself, so that differences overflow. */
 void build_huge(join_case *c, const case_entry *entry) {
   double largest = c->left.type == ADJ_F64 ? DBL_MAX : FLT_MAX;
   double unit = scale_of(entry) == 1 ? largest : pow(largest, entry->scale);
-  c->radius = fmin(entry->radius * unit, DBL_MAX); /* a radius is finite */
+  if (isfinite(entry->radius)) c->radius = fmin(entry->radius * unit, DBL_MAX);
   for (int side = 0; side < 2; side++) {
     point_set *set = side ? &c->right : &c->left;
     for (uint64_t i = 0; i < set->count; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of cases. Every entry is run in f32 and in f64.
+ * The list of cases: the range joins here, the kNN joins from cases_nearest.c. Every entry is run in
+ * f32 and in f64.
  */
 #include "cases.h"
 
@@ -8,15 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define L1 .metric = ADJ_L1
-#define LINF .metric = ADJ_LINF
-#define ONE_WAY .flags = ADJ_ONE_WAY
-#define WITH_SELF .flags = ADJ_WITH_SELF
-
-/* What every case has; scale, offset, metric and flags follow where they are not the default. */
-#define CASE(name_, build_, dim_, left_, right_, radius_) \
-  .name = name_, .build = build_, .dim = dim_, .left = left_, .right = right_, .radius = radius_
 
 static const case_entry entries[] = {
     /* Few points. */
@@ -216,7 +208,7 @@ static const case_entry entries[] = {
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
 uint32_t case_count(void) {
-  return 2 * ENTRIES;
+  return 2 * (ENTRIES + nearest_entry_count);
 }
 
 /* SplitMix64: every seed is a good seed. */
@@ -261,6 +253,7 @@ static bool allocate(point_set *set, adj_type type, uint32_t dim, uint64_t count
 
 bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, join_case *out) {
   join_case c = {.self_join = entry->right == SELF,
+                 .k = entry->k,
                  .radius = entry->radius,
                  .metric = entry->metric ? entry->metric : ADJ_L2,
                  .flags = entry->flags,
@@ -279,7 +272,9 @@ bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, joi
 }
 
 bool case_build(uint32_t index, join_case *out) {
-  return case_build_entry(&entries[index / 2], index % 2 ? ADJ_F64 : ADJ_F32, index, out);
+  uint32_t number = index / 2;
+  const case_entry *entry = number < ENTRIES ? &entries[number] : &nearest_entries[number - ENTRIES];
+  return case_build_entry(entry, index % 2 ? ADJ_F64 : ADJ_F32, index, out);
 }
 
 void case_free(join_case *c) {

@@ -15,7 +15,8 @@ typedef struct join_case {
   bool quick; /* belongs to the short list */
   bool self_join;
   point_set left, right; /* right is empty in a self-join */
-  double radius;
+  uint32_t k;            /* 0: a range join                       */
+  double radius;         /* of a kNN join: the bound, or INFINITY */
   adj_metric metric;
   uint32_t flags;
   uint64_t random; /* state of the builder's random numbers */
@@ -48,12 +49,25 @@ struct case_entry {
   uint32_t dim;
   uint32_t left, right; /* counts; right SELF: a self-join                               */
   double radius;        /* negative: that share of all pairs is to be found, -0.01: 1 %  */
+  uint32_t k;           /* 0: a range join                                               */
   double scale, offset; /* what they mean is the builder's business; a scale of 0 is 1   */
   adj_metric metric;    /* 0: L2                                                         */
   uint32_t flags;
 };
 
 #define SELF UINT32_MAX
+
+/* What every entry of a list has; scale, offset, metric and flags follow where they are not the default. */
+#define CASE(name_, build_, dim_, left_, right_, radius_) \
+  .name = name_, .build = build_, .dim = dim_, .left = left_, .right = right_, .radius = radius_
+#define L1 .metric = ADJ_L1
+#define LINF .metric = ADJ_LINF
+#define ONE_WAY .flags = ADJ_ONE_WAY
+#define WITH_SELF .flags = ADJ_WITH_SELF
+
+/* The kNN joins of the list. */
+extern const case_entry nearest_entries[];
+extern const uint32_t nearest_entry_count;
 
 void build_uniform(join_case *c, const case_entry *entry);
 void build_equal(join_case *c, const case_entry *entry);

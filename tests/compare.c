@@ -13,7 +13,7 @@
 typedef struct comparison {
   const join_case *c;
   const join_setup *setup;
-  const reference_rows *right; /* the answer in the order asked for */
+  const reference_rows *right; /* the answer in the order asked for; kNN rows are padded */
   adj_plan *plan;
   char *message;
   size_t capacity;
@@ -33,8 +33,24 @@ static bool call_failed(comparison *job, const char *call, adj_status status) {
   return differs(job, "%s: %s: %s", call, adj_status_name(status), adj_last_error());
 }
 
-static uint64_t pairs_of(const reference_rows *rows) {
+/* Entries of the answer, padding included. */
+static uint64_t entries_of(const reference_rows *rows) {
   return rows->offsets[rows->rows];
+}
+
+/* Neighbours in a row of the answer: the padding of a kNN row, which comes last, is none. */
+static uint64_t neighbours_in(const reference_rows *rows, uint64_t row) {
+  uint64_t end = rows->offsets[row + 1];
+  while (end > rows->offsets[row] && rows->ids[end - 1] == ADJ_NO_ID)
+    end--;
+  return end - rows->offsets[row];
+}
+
+static uint64_t pairs_of(const reference_rows *rows) {
+  uint64_t pairs = 0;
+  for (uint64_t row = 0; row < rows->rows; row++)
+    pairs += neighbours_in(rows, row);
+  return pairs;
 }
 
 /* ---- Whole results ----------------------------------------------------------------------------------- */
@@ -54,30 +70,33 @@ static double distance_at(adj_type type, const void *distances, uint64_t at) {
   return type == ADJ_F64 ? ((const double *)distances)[at] : (double)((const float *)distances)[at];
 }
 
+static void take_entries(const comparison *job, const uint32_t *ids, const void *distances, uint64_t at, uint64_t count,
+                         entry *out) {
+  for (uint64_t n = 0; n < count; n++)
+    out[n] = (entry){ids[at + n], distances ? distance_at(job->c->left.type, distances, at + n) : 0};
+  if (job->setup->order == ADJ_ORDER_ANY) qsort(out, count, sizeof *out, by_id);
+}
+
 /* A row of the library against a row of the reference; NULL distances are not compared. */
 static bool check_row(comparison *job, const char *call, uint64_t row, const uint32_t *ids, const void *distances,
                       uint64_t at, uint64_t count) {
-  adj_type type = job->c->left.type;
-  uint64_t begin = job->right->offsets[row], wanted = job->right->offsets[row + 1] - begin;
+  const reference_rows *right = job->right;
+  uint64_t begin = right->offsets[row], wanted = right->offsets[row + 1] - begin;
   if (count != wanted)
     return differs(job, "%s: row %" PRIu64 " has %" PRIu64 " entries instead of %" PRIu64, call, row, count, wanted);
-  entry *entries = malloc((count + 1) * sizeof *entries);
-  if (!entries) return differs(job, "out of memory");
-  for (uint64_t n = 0; n < count; n++)
-    entries[n] = (entry){ids[at + n], distances ? distance_at(type, distances, at + n) : 0};
-  if (job->setup->order == ADJ_ORDER_ANY) qsort(entries, count, sizeof *entries, by_id);
+  entry *mine = malloc(2 * (count + 1) * sizeof *mine), *theirs = mine + count;
+  if (!mine) return differs(job, "out of memory");
+  take_entries(job, ids, distances, at, count, mine);
+  take_entries(job, right->ids, distances ? right->distances : NULL, begin, count, theirs);
   bool same = true;
-  for (uint64_t n = 0; same && n < count; n++) {
-    uint32_t id = job->right->ids[begin + n];
-    double distance = distance_at(type, job->right->distances, begin + n);
-    if (entries[n].id != id)
-      same =
-          differs(job, "%s: row %" PRIu64 ", entry %" PRIu64 ": id %u instead of %u", call, row, n, entries[n].id, id);
-    else if (distances && entries[n].distance != distance)
-      same = differs(job, "%s: row %" PRIu64 ", id %u: distance %a instead of %a", call, row, id, entries[n].distance,
-                     distance);
-  }
-  free(entries);
+  for (uint64_t n = 0; same && n < count; n++)
+    if (mine[n].id != theirs[n].id)
+      same = differs(job, "%s: row %" PRIu64 ", entry %" PRIu64 ": id %u instead of %u", call, row, n, mine[n].id,
+                     theirs[n].id);
+    else if (memcmp(&mine[n].distance, &theirs[n].distance, sizeof mine[n].distance) != 0)
+      same = differs(job, "%s: row %" PRIu64 ", id %u: distance %a instead of %a", call, row, mine[n].id,
+                     mine[n].distance, theirs[n].distance);
+  free(mine);
   return same;
 }
 
@@ -95,10 +114,11 @@ static bool check_collected(comparison *job) {
   if (status) return call_failed(job, "collect", status);
   bool same = check_stats(job, "collect", &stats);
   if (same && adj_result_rows(result) != job->right->rows) same = differs(job, "collect: wrong number of rows");
-  if (same && adj_result_pairs(result) != pairs_of(job->right)) same = differs(job, "collect: wrong number of pairs");
+  if (same && adj_result_pairs(result) != entries_of(job->right)) same = differs(job, "collect: wrong number of pairs");
   if (same && adj_result_type(result) != job->c->left.type) same = differs(job, "collect: wrong type");
   const void *distances = adj_result_distances(result);
-  if (same && job->setup->distances && !distances && pairs_of(job->right)) same = differs(job, "collect: no distances");
+  if (same && job->setup->distances && !distances && entries_of(job->right))
+    same = differs(job, "collect: no distances");
   if (same && !job->setup->distances && distances) same = differs(job, "collect: distances that nobody asked for");
   const uint64_t *offsets = adj_result_offsets(result);
   if (same && offsets[0] != 0) same = differs(job, "collect: the offsets do not begin with 0");
@@ -111,7 +131,7 @@ static bool check_collected(comparison *job) {
 
 static bool check_degrees(comparison *job, const char *call, const uint32_t *degrees) {
   for (uint64_t row = 0; row < job->right->rows; row++) {
-    uint64_t wanted = job->right->offsets[row + 1] - job->right->offsets[row];
+    uint64_t wanted = neighbours_in(job->right, row);
     if (degrees[row] != wanted)
       return differs(job, "%s: row %" PRIu64 " has %u neighbours instead of %" PRIu64, call, row, degrees[row], wanted);
   }
@@ -150,12 +170,16 @@ typedef struct stream_check {
 
 static adj_status stream_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
   stream_check *check = user;
+  comparison *job = check->job;
   check->begun++;
-  if (rows != check->job->right->rows || pairs != pairs_of(check->job->right)) {
-    differs(check->job, "stream: begin says %" PRIu64 " rows and %" PRIu64 " pairs", rows, pairs);
-    return ADJ_E_SINK;
-  }
-  return check_degrees(check->job, "stream", degrees) ? ADJ_OK : ADJ_E_SINK;
+  bool same = true;
+  if (rows != job->right->rows || pairs != entries_of(job->right))
+    same = differs(job, "stream: begin says %" PRIu64 " rows and %" PRIu64 " pairs", rows, pairs);
+  else if (job->c->k && degrees)
+    same = differs(job, "stream: begin has degrees where every row has k entries");
+  else if (!job->c->k)
+    same = check_degrees(job, "stream", degrees);
+  return same ? ADJ_OK : ADJ_E_SINK;
 }
 
 static adj_status stream_write(void *user, const adj_rows *rows) {
@@ -218,7 +242,8 @@ static adj_status borrow(adj_ctx *ctx, const point_set *set, adj_dataset **out) 
 static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_RANGE;
+  spec.kind = c->k ? ADJ_KNN : ADJ_RANGE;
+  spec.k = c->k;
   spec.metric = c->metric;
   spec.radius = c->radius;
   spec.flags = c->flags;
@@ -234,7 +259,7 @@ static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
 join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                           char *message, size_t capacity) {
   comparison job = {.c = c, .setup = setup, .message = message, .capacity = capacity};
-  job.right = setup->order == ADJ_ORDER_DISTANCE ? &answer->by_distance : &answer->by_id;
+  job.right = setup->order == ADJ_ORDER_DISTANCE && !c->k ? &answer->by_distance : &answer->by_id;
   join_verdict verdict = JOIN_DIFFERS;
   adj_dataset *left = NULL, *right = NULL;
   adj_join_spec spec = spec_of(c, setup);
@@ -258,6 +283,7 @@ bool answer_case(const join_case *c, join_answer *out) {
   const point_set *right = c->self_join ? NULL : &c->right;
   memset(out, 0, sizeof *out);
   if (!reference_join(&c->left, right, &spec, &out->by_id)) return false;
+  if (c->k) return true;
   spec.order = ADJ_ORDER_DISTANCE;
   if (reference_join(&c->left, right, &spec, &out->by_distance)) return true;
   answer_free(out);

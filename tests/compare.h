@@ -23,7 +23,7 @@ typedef enum join_verdict {
   JOIN_REFUSED  /* the library says that it cannot do that: ADJ_E_UNSUPPORTED        */
 } join_verdict;
 
-/* The right answer to a case, in both orders. */
+/* The right answer to a case, in both orders. That of a kNN join has one, by_id. */
 typedef struct join_answer {
   reference_rows by_id, by_distance;
 } join_answer;

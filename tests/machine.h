@@ -18,8 +18,12 @@ typedef struct machine {
   int tuning_count;
 } machine;
 
-static const char *const ALGORITHMS[] = {NULL, "grid", "ego", "brute"};
-enum { ALGORITHM_COUNT = sizeof ALGORITHMS / sizeof *ALGORITHMS };
+/* What a case can be joined with; NULL, the planner's choice, comes first. */
+static inline int algorithms_for(const join_case *c, const char *const **names) {
+  static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
+  *names = c->k ? nearest : range;
+  return c->k ? (int)(sizeof nearest / sizeof *nearest) : (int)(sizeof range / sizeof *range);
+}
 
 /* Settings that must not change any result: thin and wide cells, few and many slabs, batches and
  * buffers that are far too small. */
@@ -95,9 +99,9 @@ static inline const char *name_or(const char *name, const char *otherwise) {
 static inline void print_failure(const join_case *c, const adj_ctx *ctx, const join_setup *setup, const char *message) {
   static const char *const orders[] = {"id", "distance", "any"};
   print_message(
-      "%s\n    %u-D, %llu x %llu points, radius %a, metric %d, flags %u; backend %d, %s, %s, %u threads, order "
+      "%s\n    %u-D, %llu x %llu points, k %u, radius %a, metric %d, flags %u; backend %d, %s, %s, %u threads, order "
       "%s, tuning %s%s\n    %s\n",
-      c->name, c->left.dim, (unsigned long long)c->left.count, (unsigned long long)c->right.count, c->radius,
+      c->name, c->left.dim, (unsigned long long)c->left.count, (unsigned long long)c->right.count, c->k, c->radius,
       (int)c->metric, c->flags, (int)setup->backend, name_or(setup->algorithm, "auto"), adj_ctx_isa(ctx),
       adj_ctx_threads(ctx), orders[setup->order], name_or(setup->tuning, "none"),
       setup->distances ? ", with distances" : "", message);

@@ -29,7 +29,9 @@ typedef struct reference_rows {
 } reference_rows;
 
 /* Joins left with right, or with itself when right is NULL. Of spec, kind, metric (L2, L1 or Linf),
- * radius, k, order and flags are read; ADJ_ORDER_ANY gives ascending ids. False: out of memory. */
+ * radius, k, order and flags are read; ADJ_ORDER_ANY gives ascending ids. A row of a kNN join has k
+ * entries by (distance, id), whatever the order, padded with ADJ_NO_ID and INFINITY. False: out of
+ * memory. */
 bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out);
 void reference_free(reference_rows *rows);
 

@@ -61,11 +61,13 @@ static void run_combinations(tally *t, const machine *m, adj_ctx *ctx, const joi
 static void run_case(tally *t, const machine *m, const join_case *c, uint32_t number) {
   join_answer answer;
   assert_true(answer_case(c, &answer));
+  const char *const *algorithms;
+  int algorithm_count = algorithms_for(c, &algorithms);
   uint32_t turn = number * 7, stride = asked.quick ? 7 : c->quick ? 1 : 5; /* large cases take long */
   for (int i = 0; i < m->context_count; i++)
-    for (int a = 0; a < ALGORITHM_COUNT; a++, turn++) {
+    for (int a = 0; a < algorithm_count; a++, turn++) {
       if (turn % stride && !asked.all) continue;
-      run_combinations(t, m, m->contexts[i], c, &answer, ALGORITHMS[a], turn);
+      run_combinations(t, m, m->contexts[i], c, &answer, algorithms[a], turn);
     }
   join_setup automatic = {.backend = ADJ_BACKEND_AUTO, .order = (adj_order)(number % 3), .distances = true};
   run(t, m->contexts[number % (uint32_t)m->context_count], c, &answer, &automatic);

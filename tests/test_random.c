@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random joins against the reference: builder, type, metric, dimension, sizes, radius, flags, order,
- * algorithm, instruction set, threads and settings are all drawn. Each join has a seed of its own,
+ * Random joins against the reference: kind, builder, type, metric, dimension, sizes, radius, k, flags,
+ * order, algorithm, instruction set, threads and settings are all drawn. Each join has a seed of its own,
  * which a failure prints; ADJOIN_SEED repeats it first. ADJOIN_SECONDS: how long to go on (20).
  */
 #include <math.h>
@@ -52,6 +52,11 @@ static uint32_t random_count(dice *d, uint32_t dim) {
   return (uint32_t)spread(d, 1, most);
 }
 
+/* Builders that place points by the radius. */
+static bool needs_radius(const case_entry *e) {
+  return e->build == build_ulps || e->build == build_cell_edges || e->build == build_clumps;
+}
+
 static case_entry random_entry(dice *d) {
   case_entry e = {.name = "random"};
   e.build = BUILDERS[below(d, sizeof BUILDERS / sizeof *BUILDERS)];
@@ -60,9 +65,8 @@ static case_entry random_entry(dice *d) {
   e.right = below(d, 3) ? SELF : random_count(d, e.dim);
   e.metric = below(d, 2) ? ADJ_L2 : (adj_metric)(1 + below(d, 3));
   if (e.right == SELF) e.flags = below(d, 3) ? 0 : below(d, 2) ? ADJ_WITH_SELF : ADJ_ONE_WAY;
-  bool needs_radius = e.build == build_ulps || e.build == build_cell_edges || e.build == build_clumps;
   e.radius = below(d, 10) == 0 ? 0 : -spread(d, 1e-4, 0.5);
-  if (needs_radius || below(d, 4) == 0) e.radius = spread(d, 1e-3, 2) * sqrt(e.dim);
+  if (needs_radius(&e) || below(d, 4) == 0) e.radius = spread(d, 1e-3, 2) * sqrt(e.dim);
   if (e.build == build_tiny) e.radius = (double)below(d, 60);
   if (e.build == build_huge) e.radius = spread(d, 1e-3, 1.5);
   if (e.build == build_line || e.build == build_huge || e.build == build_tiny)
@@ -73,9 +77,21 @@ static case_entry random_entry(dice *d) {
   return e;
 }
 
-static join_setup random_setup(dice *d, const machine *m) {
+/* Turns the entry into a kNN join: with any k up to more than there are points, and mostly without a
+ * bound, unless the builder lives on one. */
+static void make_nearest(dice *d, case_entry *e) {
+  uint32_t others = e->right == SELF ? e->left : e->right;
+  e->k = (uint32_t)spread(d, 1, others + 10.0);
+  if (below(d, 4) == 0 && others) e->k = others + (uint32_t)below(d, 3);
+  if (e->flags & ADJ_ONE_WAY) e->flags = 0;
+  if (!needs_radius(e) && below(d, 3)) e->radius = INFINITY;
+}
+
+static join_setup random_setup(dice *d, const machine *m, const join_case *c) {
   join_setup setup = {.backend = ADJ_BACKEND_CPU};
-  setup.algorithm = ALGORITHMS[below(d, ALGORITHM_COUNT)];
+  const char *const *algorithms;
+  int algorithm_count = algorithms_for(c, &algorithms);
+  setup.algorithm = algorithms[below(d, (uint64_t)algorithm_count)];
   setup.tuning = below(d, 2) ? NULL : m->tunings[below(d, (uint64_t)m->tuning_count)];
   setup.order = (adj_order)below(d, 3);
   setup.distances = below(d, 2);
@@ -85,6 +101,7 @@ static join_setup random_setup(dice *d, const machine *m) {
 static bool one_join(const machine *m, uint64_t seed, uint64_t *pairs) {
   dice d = {.state = {.random = seed}};
   case_entry entry = random_entry(&d);
+  if (below(&d, 2)) make_nearest(&d, &entry);
   join_case c;
   assert_true(case_build_entry(&entry, below(&d, 2) ? ADJ_F64 : ADJ_F32, seed ^ 0x5555, &c));
   join_answer answer;
@@ -92,7 +109,7 @@ static bool one_join(const machine *m, uint64_t seed, uint64_t *pairs) {
   *pairs += answer.by_id.offsets[answer.by_id.rows];
   bool fine = true;
   for (int again = 0; fine && again < 4; again++) {
-    join_setup setup = random_setup(&d, m);
+    join_setup setup = random_setup(&d, m, &c);
     adj_ctx *ctx = m->contexts[below(&d, (uint64_t)m->context_count)];
     char message[512];
     fine = compare_case(ctx, &c, &answer, &setup, message, sizeof message) != JOIN_DIFFERS;

@@ -65,11 +65,6 @@ class Usage(ProgramTest):
         self.assertEqual(sorted(os.listdir(".")), ["folder.csv", "p.npy", "p3.npy", "wide.npy"])
         self.adjoin("range", "-r", 1, "p.npy", "wide.npy", "--type", "f64")
 
-    def test_knn_says_what_the_library_says(self):
-        self.generate("unif", 10, 2, "p.npy")
-        done = self.adjoin("knn", "-k", 3, "p.npy", code=1)
-        self.assertIn("kNN", done.stderr)
-
     def test_ways_to_write_an_option(self):
         self.generate("unif", 100, 2, "p.npy")
         answers = {self.adjoin("range", *way, "p.npy").stdout
