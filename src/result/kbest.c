@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k best of a query, and the selection on keys in plain C.
+ */
+#include "result/kbest.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Keys in plain C ---------------------------------------------------------------------------------- */
+
+enum { SHORT = 24 };
+
+/* Without a branch on the comparison, which nobody could predict. */
+#define PLAIN_PARTITION(name, key_type)                                         \
+  static inline uint64_t name(key_type *keys, uint64_t count, key_type pivot) { \
+    uint64_t below = 0;                                                         \
+    for (uint64_t i = 0; i < count; i++) {                                      \
+      key_type key = keys[i];                                                   \
+      keys[i] = keys[below];                                                    \
+      keys[below] = key;                                                        \
+      below += key < pivot;                                                     \
+    }                                                                           \
+    return below;                                                               \
+  }
+#define PLAIN_INSERTION(name, key_type)                     \
+  static inline void name(key_type *keys, uint64_t count) { \
+    for (uint64_t i = 1; i < count; i++) {                  \
+      key_type key = keys[i];                               \
+      uint64_t j = i;                                       \
+      for (; j && key < keys[j - 1]; j--)                   \
+        keys[j] = keys[j - 1];                              \
+      keys[j] = key;                                        \
+    }                                                       \
+  }
+
+PLAIN_PARTITION(partition_f32, uint64_t)
+PLAIN_INSERTION(insert_f32, uint64_t)
+#define KEY uint64_t
+#define SELECT select_f32
+#define SORT sort_f32
+#define PARTITION partition_f32
+#define SORT_SHORT insert_f32
+#include "result/select_body.h"
+
+PLAIN_PARTITION(partition_f64, adji_key_wide)
+PLAIN_INSERTION(insert_f64, adji_key_wide)
+#define KEY adji_key_wide
+#define SELECT select_f64
+#define SORT sort_f64
+#define PARTITION partition_f64
+#define SORT_SHORT insert_f64
+#include "result/select_body.h"
+
+static uint64_t pack_f32(const float *sums, const uint32_t *ids, uint64_t count, uint64_t last, uint64_t *keys) {
+  uint64_t packed = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    keys[packed] = adji_key_f32(sums[i], ids[i]);
+    packed += keys[packed] <= last;
+  }
+  return packed;
+}
+
+static const adji_key_kernels key_kernels_portable = {select_f32, sort_f32, pack_f32};
+
+const adji_key_kernels *adji_key_kernels_for(const char *isa) {
+#if defined(__x86_64__)
+  if (!strcmp(isa, "avx512")) return &adji_key_kernels_avx512;
+#endif
+  (void)isa;
+  return &key_kernels_portable;
+}
+
+static adji_key_wide key_f64(double sum, uint32_t id) {
+  sum += 0.0; /* -0 + 0 is 0 */
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  uint64_t negative = 0 - (bits >> 63);
+  return (adji_key_wide)(bits ^ (negative | UINT64_C(1) << 63)) << 32 | id;
+}
+
+static double key_sum_f64(adji_key_wide key) {
+  uint64_t order = (uint64_t)(key >> 32), positive = 0 - (order >> 63);
+  uint64_t bits = order ^ (~positive | UINT64_C(1) << 63);
+  double sum;
+  memcpy(&sum, &bits, sizeof sum);
+  return sum;
+}
+
+static uint64_t pack_f64(const double *sums, const uint32_t *ids, uint64_t count, adji_key_wide last,
+                         adji_key_wide *keys) {
+  uint64_t packed = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    keys[packed] = key_f64(sums[i], ids[i]);
+    packed += keys[packed] <= last;
+  }
+  return packed;
+}
+
+/* ---- The k best ------------------------------------------------------------------------------------------ */
+
+/* Keys beyond k that are held before the next selection, and how many are added at once. */
+static uint64_t surplus(uint64_t k) {
+  return k + 32;
+}
+enum { PIECE = 256 };
+
+adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k) {
+  *best = (adji_kbest){.memory = &ctx->memory, .type = type, .k = k, .kernels = adji_key_kernels_for(ctx->isa)};
+  best->capacity = k + surplus(k) + PIECE;
+  size_t size = type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
+  best->keys = adji_alloc(best->memory, best->capacity + ADJI_KEY_PAD, size, "nearest candidates");
+  adji_kbest_reset(best, INFINITY);
+  return best->keys ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+void adji_kbest_clear(adji_kbest *best) {
+  if (best->memory) adji_free(best->memory, best->keys);
+  *best = (adji_kbest){0};
+}
+
+void adji_kbest_reset(adji_kbest *best, double limit) {
+  best->held = 0;
+  best->limit = limit;
+  best->last_f32 = adji_key_f32((float)limit, UINT32_MAX);
+  best->last_f64 = key_f64(limit, UINT32_MAX);
+}
+
+void adji_kbest_tighten(adji_kbest *best) {
+  if (best->held < best->k) return;
+  if (best->type == ADJ_F64) {
+    adji_key_wide *keys = best->keys;
+    select_f64(keys, best->held, best->k);
+    best->last_f64 = keys[best->k - 1];
+    best->limit = key_sum_f64(best->last_f64);
+  } else {
+    uint64_t *keys = best->keys;
+    best->kernels->select(keys, best->held, best->k);
+    best->last_f32 = keys[best->k - 1];
+    best->limit = (double)adji_key_sum_f32(best->last_f32);
+  }
+  best->held = best->k;
+}
+
+/* After keys were added: there is room for a piece again, and the first k give the first limit. */
+static void settle(adji_kbest *best, uint64_t before) {
+  bool first = before < best->k && best->held >= best->k;
+  if (first || best->held > best->k + surplus(best->k)) adji_kbest_tighten(best);
+}
+
+void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uint64_t count) {
+  for (uint64_t i = 0; i < count; i += PIECE) {
+    uint64_t piece = count - i < PIECE ? count - i : PIECE, before = best->held;
+    if (best->type == ADJ_F64)
+      best->held +=
+          pack_f64((const double *)sums + i, ids + i, piece, best->last_f64, (adji_key_wide *)best->keys + best->held);
+    else
+      best->held += best->kernels->pack((const float *)sums + i, ids + i, piece, best->last_f32,
+                                        (uint64_t *)best->keys + best->held);
+    settle(best, before);
+  }
+}
+
+void adji_kbest_merge(adji_kbest *best, const adji_kbest *other) {
+  size_t size = best->type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
+  for (uint64_t i = 0; i < other->held; i += PIECE) {
+    uint64_t piece = other->held - i < PIECE ? other->held - i : PIECE, before = best->held;
+    memcpy((char *)best->keys + best->held * size, (const char *)other->keys + i * size, piece * size);
+    best->held += piece;
+    settle(best, before);
+  }
+}
+
+uint64_t adji_kbest_finish(adji_kbest *best, uint32_t *ids, void *sums) {
+  adji_kbest_tighten(best);
+  const uint64_t *narrow = best->keys;
+  const adji_key_wide *wide = best->keys;
+  if (best->type == ADJ_F64)
+    sort_f64(best->keys, best->held);
+  else
+    best->kernels->sort(best->keys, best->held);
+  for (uint64_t i = 0; i < best->held; i++)
+    ids[i] = (uint32_t)(best->type == ADJ_F64 ? (uint64_t)wide[i] : narrow[i]);
+  for (uint64_t i = 0; sums && i < best->held; i++) {
+    if (best->type == ADJ_F64)
+      ((double *)sums)[i] = key_sum_f64(wide[i]);
+    else
+      ((float *)sums)[i] = adji_key_sum_f32(narrow[i]);
+  }
+  return best->held;
+}
