@@ -454,8 +454,10 @@ ADJ_API void adj_sink_init(adj_sink *sink, size_t struct_size);
 
 /* Streams the result through a buffer of bounded size: for results larger than memory.
  * Time: a pass that counts, then one pass for each time the buffer is filled, in which only the rows of
- * the buffer are compared. Memory: 12 bytes per left point plus a buffer (tuning "buffer", by default
- * at most 256 MiB, but at least the longest row) and 8 bytes for each row that is in it. */
+ * the buffer are compared; one pass in all where the plan evaluates each pair once and the result is
+ * small. Memory: 12 bytes per left point plus a buffer (tuning "buffer", by default at most 256 MiB,
+ * 640 MiB for a small result evaluated once, but at least the longest row) and 8 bytes for each row
+ * that is in it. */
 ADJ_API adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats);
 
 typedef struct adj_write_options {

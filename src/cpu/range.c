@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/estimate.h"
 #include "cpu/once.h"
 #include "cpu/ordered.h"
 #include "cpu/walk.h"
@@ -306,8 +307,11 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   uint64_t count = e->options.left->view.count;
   *pairs = *candidates = 0;
   if (!count || !e->options.right->view.count) return ADJ_OK;
-  sampling s = {.pass = {.engine = e}, .each = e->join.left->dim > 3 && count > 4 * sample ? 4 : 1};
-  s.places = s.each == 1 ? (sample < count ? sample : count) : sample / 2;
+  sampling s = {.pass = {.engine = e}, .each = 1, .places = sample < count ? sample : count};
+  if (e->join.left->dim > 3 && count > 4 * sample) {
+    s.each = e->options.sieve ? 4 : 2;
+    s.places = e->options.sieve ? sample / 6 : sample / 4;
+  }
   uint64_t tasks = (s.places + SAMPLE_TASK - 1) / SAMPLE_TASK;
   s.tallies = adji_alloc_zero(&e->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
   if (!s.tallies) return ADJ_E_MEMORY;
@@ -321,6 +325,7 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   if (e->join.style.one_way) *pairs = (*pairs - (double)(e->join.style.drop_self ? 0 : count)) / 2;
   close_lanes(&s.pass);
   adji_free(&e->join.ctx->memory, s.tallies);
+  if (!status && e->options.sieve) status = adji_estimate_pairs(&e->join, &e->options, pairs);
   return status;
 }
 

@@ -49,6 +49,8 @@ static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
 
 /* Bytes of the buffer that a stream goes through, unless the tuning says otherwise. */
 #define ADJI_DEFAULT_BUFFER ((uint64_t)256 << 20)
+/* The same where each pair is evaluated once, which needs the whole result at once. */
+#define ADJI_ONCE_BUFFER ((uint64_t)640 << 20)
 
 /* The figures of a run that ends well. */
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,

@@ -282,12 +282,14 @@ static void end_sink(stream *s, adj_status status) {
   s->sink_s += seconds_since(begin);
 }
 
-/* Whether the whole result, and what evaluating once needs beside it, is within the size of the
- * buffer: then it is collected, in a fraction of the evaluations. */
+/* Whether the whole result, and what evaluating once needs beside it, is small: then it is collected,
+ * in a fraction of the evaluations, which is worth a larger buffer than the usual one. */
 static bool small_enough(const adj_plan *plan) {
-  double buffer = (double)(plan->tuning.buffer ? plan->tuning.buffer : ADJI_DEFAULT_BUFFER);
+  const adji_memory *memory = &plan->ctx->memory;
+  uint64_t buffer = plan->tuning.buffer, left = memory->limit - atomic_load(&memory->used);
+  if (!buffer) buffer = ADJI_ONCE_BUFFER < left / 2 ? ADJI_ONCE_BUFFER : left / 2;
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
-  return collect_at_once(plan) && 1.6 * bytes < buffer;
+  return collect_at_once(plan) && 1.6 * bytes < (double)buffer;
 }
 
 static adj_status stream_collected(stream *s, adj_result *result) {
