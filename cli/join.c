@@ -120,6 +120,17 @@ static adj_status create_plan(join_job *job) {
   return status;
 }
 
+/* A row has k entries, whether or not there are as many points. */
+static void note_padding(const join_job *job) {
+  const join_request *request = job->request;
+  uint64_t points = adj_dataset_count(job->right ? job->right : job->left);
+  uint64_t others = points - (points && !job->right && !request->self);
+  char count[32];
+  if (request->kind != ADJ_KNN || request->k <= others || request->quiet) return;
+  fprintf(stderr, "adjoin: note: -k %llu is more than the %s point%s there are: rows are padded\n",
+          (unsigned long long)request->k, text_count(others, count), others == 1 ? "" : "s");
+}
+
 /* The plan's text, to be freed; NULL with the status set. */
 static char *explain(const adj_plan *plan, adj_status *status) {
   size_t needed = 0;
@@ -143,6 +154,21 @@ static void print_what_happened(const join_job *job) {
 
 /* ---- The run ---------------------------------------------------------------------------------- */
 
+static adj_status drop_rows(void *user, const adj_rows *rows) {
+  (void)user, (void)rows;
+  return ADJ_OK;
+}
+
+/* Without an output only the number of pairs is wanted. That of a kNN join is often known beforehand;
+ * it is run all the same, for its times and figures. */
+static adj_status run_without_output(join_job *job, const adj_run_control *control) {
+  if (job->request->kind == ADJ_RANGE) return adj_count(job->plan, NULL, NULL, control, &job->report.stats);
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.write = drop_rows;
+  return adj_stream(job->plan, &sink, control, &job->report.stats);
+}
+
 static adj_status run_plan(join_job *job) {
   const join_request *request = job->request;
   progress_line progress;
@@ -158,10 +184,11 @@ static adj_status run_plan(join_job *job) {
   adj_write_options options;
   adj_write_options_init(&options, sizeof options);
   options.format = request->format;
+  options.distances = request->distances;
   options.counts = request->per_point_counts;
   double began = seconds_now();
   adj_status status = request->output ? adj_write(job->plan, request->output, &options, &control, &job->report.stats)
-                                      : adj_count(job->plan, NULL, NULL, &control, &job->report.stats);
+                                      : run_without_output(job, &control);
   trace_phase(job->trace, request->output ? "join and write" : "join", began);
   progress_end(&progress);
   return status;
@@ -202,6 +229,7 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (status) return join_failed(status);
   int code = check_match(job);
   if (code) return code;
+  note_padding(job);
   status = create_plan(job);
   if (!status && (request->explain || request->dry_run)) job->plan_text = explain(job->plan, &status);
   if (status) return join_failed(status);

@@ -20,8 +20,8 @@ typedef struct join_request {
   int metric; /* adj_metric; 0: not given */
   bool self, one_way;
   /* result */
-  bool per_point_counts; /* of the output: counts, not pairs */
-  const char *output, *format;
+  bool per_point_counts;                   /* of the output: counts, not pairs */
+  const char *output, *format, *distances; /* distances: a second file */
   bool distance;
   int order; /* 1 + adj_order */
   uint64_t max_pairs;

@@ -28,7 +28,7 @@ const option join_run_options[] = {
     {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory),
      "most memory to hold, such as 4G; default: 90 %\nof what is free"},
     {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa), "instruction set: scalar, avx2, avx512, neon"},
-    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm), "auto, grid, ego or brute"},
+    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm), "auto, or grid, ego, brute; of knn kdtree, brute"},
     {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "override the planner: \"indexed=4,batch=1024\""},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
@@ -63,6 +63,8 @@ static int check_request(const subcommand *command, const join_request *r) {
   if (r->one_way && r->right) return usage_error(command, "--one-way is for one set joined with itself");
   if (r->self && r->right) return usage_error(command, "--self is for one set joined with itself");
   if (r->self && r->one_way) return usage_error(command, "--self and --one-way exclude each other");
+  if (r->distances && !r->output)
+    return usage_error(command, "--distances is beside the neighbours: -o FILE is missing");
   if (r->format && !r->output) return usage_error(command, "--format is about the output: -o FILE is missing");
   return EXIT_DONE;
 }

@@ -3,6 +3,8 @@
  * adjoin knn: the k nearest of each point.
  */
 #include <math.h>
+#include <string.h>
+#include <strings.h>
 
 #include "commands.h"
 #include "join.h"
@@ -15,28 +17,45 @@ static const option what[] = {
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "none farther than this; default: no limit"},
     {OPTION_CHOICE, 0, "metric", "l2|l1|linf", FIELD(metric), "distance; default l2"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: a point may be its own neighbour"},
-    {OPTION_HEADING, 0, NULL, NULL, 0, "Output"},
-    {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), "write the neighbours; \"-\": standard output"},
-    {OPTION_TEXT, 0, "format", "NAME", FIELD(format), "npz, csv, tsv or npy; default: from the ending of\nFILE"},
-    {OPTION_FLAG, 0, "distance", NULL, FIELD(distance), "with the distances"},
+    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there would be more neighbours"},
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o only the number of neighbours is printed)"},
+    {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
+     "write the neighbours, nearest first; \"-\": standard\noutput. The file appears when it is complete"},
+    {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
+     "npz, csv, tsv, npy, ivecs, or csr, a graph for\nscikit-learn; default: from the ending of FILE,\ncsv for \"-\""},
+    {OPTION_TEXT, 0, "distances", "FILE", FIELD(distances),
+     "the distances in a file of their own, npy or fvecs.\nnpz, csv, tsv and csr hold them anyway"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {what, join_input_options, join_run_options, join_report_options, NULL};
+
+/* Distances are asked for unless the output holds ids alone: they cost memory and time. */
+static bool holds_distances(const join_request *request) {
+  if (!request->output) return false;
+  if (request->distances) return true;
+  const char *dot = strrchr(request->output, '.');
+  const char *format = request->format ? request->format : dot ? dot + 1 : "";
+  return strcasecmp(format, "npy") != 0 && strcasecmp(format, "ivecs") != 0;
+}
 
 static int run(const subcommand *command, int argc, char **argv) {
   join_request request = {.kind = ADJ_KNN, .radius = NAN};
   bool stop;
   int code = join_parse(command, &request, argc, argv, &stop);
+  request.distance = holds_distances(&request);
   return stop ? code : join_run(command, &request);
 }
 
 const subcommand command_knn = {
     "knn",
-    "the k nearest neighbours of each point (not in this version yet)",
+    "the k nearest neighbours of each point, exactly",
     "-k K A [B] [-o FILE] [options]",
-    "  adjoin knn -k 10 points.npy -o neighbours.npz    of each point among the others\n"
-    "  adjoin knn -k 1 fixes.csv stations.csv -o nearest.csv --distance\n"
-    "                                                   the station nearest to each fix\n",
+    "  adjoin knn -k 10 points.npy -o near.npz          of each point among the others\n"
+    "  adjoin knn -k 1 fixes.csv stations.csv -o -      the station nearest to each fix\n"
+    "  adjoin knn -k 100 query.fvecs base.fvecs -o near.ivecs --distances near.fvecs\n"
+    "                                                   as benchmarks of nearest neighbours have it\n"
+    "  adjoin knn -k 15 points.npy -o graph.npz --format csr\n"
+    "                                                   for scikit-learn and scipy.sparse.load_npz\n",
     tables,
     run,
 };

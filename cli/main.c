@@ -34,6 +34,7 @@ static void print_help(FILE *to) {
       "\n"
       "  adjoin range -r 0.01 points.npy -o pairs.npz     all pairs within 0.01 of each other\n"
       "  adjoin count -r 0.01 points.npy                  how many they are\n"
+      "  adjoin knn -k 10 points.npy -o near.npz          the ten nearest of each point\n"
       "  adjoin generate clusters -n 1M -d 3 -o points.npy\n"
       "                                                   a million points to try it with\n"
       "\n"
@@ -43,7 +44,7 @@ static void print_help(FILE *to) {
     fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
   fputs(
       "\n"
-      "Reads npy, csv, tsv, fvecs, bvecs, fbin, hdf5 and raw files; writes npz, csv, tsv and npy.\n"
+      "Reads npy, csv, tsv, fvecs, bvecs, fbin, hdf5 and raw files; writes npz, csv, tsv, npy and ivecs.\n"
       "Every answer is exact and does not depend on threads, instruction set or backend.\n",
       to);
 }

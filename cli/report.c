@@ -31,21 +31,39 @@ static void add_phase(char *text, size_t room, const char *name, double seconds)
   snprintf(text + length, room - length, "%s%s %s", length ? ", " : "", name, text_duration(seconds, time));
 }
 
+/* "12 pairs, 3 per point", or "the 8 nearest of 1,000 points among 2,000". */
+static void describe_result(const run_report *report, char *text, size_t room) {
+  const join_request *request = report->request;
+  char first[32], second[32], many[32] = "";
+  uint64_t rows = adj_dataset_count(report->left);
+  if (request->k > 1) snprintf(many, sizeof many, "%llu ", (unsigned long long)request->k);
+  if (request->kind == ADJ_RANGE)
+    snprintf(text, room, "%s pairs, %.4g per point", text_count(report->stats.pairs, first),
+             rows ? (double)report->stats.pairs / (double)rows : 0);
+  else if (report->left == report->right)
+    snprintf(text, room, "the %snearest of %s points", many, text_count(rows, first));
+  else
+    snprintf(text, room, "the %snearest of %s points among %s", many, text_count(rows, first),
+             text_count(adj_dataset_count(report->right), second));
+}
+
 void report_summary(const run_report *report) {
   const adj_stats *stats = &report->stats;
-  char pairs[32], wall[32], rate[32], peak[32], phases[160] = "";
-  uint64_t rows = adj_dataset_count(report->left);
+  const join_request *request = report->request;
+  char result[128], wall[32], rate[32], peak[32], phases[160] = "";
   double join_s = stats->plan_s + stats->index_s + stats->join_s + stats->write_s;
+  bool nearest = request->kind == ADJ_KNN;
+  double many = nearest ? (double)adj_dataset_count(report->left) : (double)stats->pairs;
+  describe_result(report, result, sizeof result);
   add_phase(phases, sizeof phases, "read", report->read_s);
   add_phase(phases, sizeof phases, "plan", stats->plan_s);
   add_phase(phases, sizeof phases, "index", stats->index_s);
   add_phase(phases, sizeof phases, "join", stats->join_s);
   add_phase(phases, sizeof phases, "write", stats->write_s);
-  fprintf(stderr, "adjoin: %s pairs, %.4g per point, in %s%s%s%s; %s pairs/s, peak memory %s\n",
-          text_count(stats->pairs, pairs), rows ? (double)stats->pairs / (double)rows : 0,
-          text_duration(report->wall_s, wall), *phases ? " (" : "", phases, *phases ? ")" : "",
-          text_short(join_s > 0 ? (double)stats->pairs / join_s : 0, rate),
-          text_bytes((double)stats->peak_bytes, peak));
-  if (report->request->output && !is_standard(report->request->output))
-    fprintf(stderr, "adjoin: wrote %s\n", report->request->output);
+  fprintf(stderr, "adjoin: %s, in %s%s%s%s; %s %s/s, peak memory %s\n", result, text_duration(report->wall_s, wall),
+          *phases ? " (" : "", phases, *phases ? ")" : "", text_short(join_s > 0 ? many / join_s : 0, rate),
+          nearest ? "points" : "pairs", text_bytes((double)stats->peak_bytes, peak));
+  if (!request->output || is_standard(request->output)) return;
+  fprintf(stderr, "adjoin: wrote %s\n", request->output);
+  if (request->distances) fprintf(stderr, "adjoin: wrote %s\n", request->distances);
 }

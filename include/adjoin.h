@@ -462,8 +462,10 @@ ADJ_API adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_ru
 
 typedef struct adj_write_options {
   uint32_t struct_size;
-  uint32_t counts;    /* 1: one number of neighbours per left point instead of the pairs       */
-  const char *format; /* "npz", "csv", "tsv", "npy"; NULL: from the path's ending              */
+  uint32_t counts;       /* 1: one number of neighbours per left point instead of the pairs    */
+  const char *format;    /* "npz", "csv", "tsv", "npy"; kNN also "ivecs", and "csr", a graph    */
+                         /* for scikit-learn; NULL: from the path's ending                     */
+  const char *distances; /* kNN: path of a second file with the distances, .npy or .fvecs      */
 } adj_write_options;
 
 ADJ_API void adj_write_options_init(adj_write_options *options, size_t struct_size);
@@ -471,8 +473,9 @@ ADJ_API void adj_write_options_init(adj_write_options *options, size_t struct_si
 /* Runs the join into a file; path "-" is standard output (csv when no format is given). Results of
  * any size: rows are streamed. The file appears only when it is complete. options may be NULL. See
  * docs/formats.md for the formats.
- * Time: that of adj_stream (of adj_count with counts), and of formatting the rows in parallel. Memory:
- * that of adj_stream (8 bytes per left point with counts), and a few megabytes a thread. */
+ * Time: that of adj_stream (of adj_count with counts; of both for "csr" within a radius), and of
+ * formatting the rows in parallel. Memory: that of adj_stream (8 bytes per left point with counts, 4
+ * more for "csr"), and a few megabytes a thread. */
 ADJ_API adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options,
                              const adj_run_control *control, adj_stats *stats);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_write: a join into a file. The join streams its rows, the format turns them into bytes, the
- * output makes a file of them that appears at the end.
+ * adj_write: a join into a file, or two. The join streams its rows, the format turns them into bytes,
+ * the output makes a file of them that appears at the end.
  */
 #include "io/write.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "plan/plan.h"
@@ -14,71 +15,177 @@ void adj_write_options_init(adj_write_options *options, size_t struct_size) {
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
 }
 
-/* ---- The sink between the join and a format --------------------------------------------------- */
+/* ---- The sink between the join and its files ---------------------------------------------------- */
 
-typedef struct write_job {
+/* A file in a format. */
+typedef struct write_file {
   const adji_pair_format *format;
   adji_pair_writer writer;
+} write_file;
+
+enum { MAIN, DISTANCES, FILES };
+
+typedef struct write_job {
+  adj_plan *plan;
+  write_file file[FILES]; /* format NULL: not wanted                          */
+  uint32_t *degrees;      /* of a graph: neighbours of each point, and in all */
+  uint64_t pairs;
 } write_job;
 
 static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
   write_job *job = user;
-  return job->format->begin(&job->writer, rows, pairs, degrees);
+  adj_status status = ADJ_OK;
+  for (write_file *file = job->file; !status && file < job->file + FILES; file++) {
+    if (!file->format) continue;
+    if (file->format == &adji_table_graph)
+      status = file->format->begin(&file->writer, rows, job->pairs, job->degrees);
+    else
+      status = file->format->begin(&file->writer, rows, pairs, degrees);
+  }
+  return status;
 }
 
 static adj_status sink_write(void *user, const adj_rows *rows) {
   write_job *job = user;
-  return job->format->rows(&job->writer, rows);
+  adj_status status = ADJ_OK;
+  for (write_file *file = job->file; !status && file < job->file + FILES; file++)
+    if (file->format) status = file->format->rows(&file->writer, rows);
+  return status;
 }
 
-/* ---- Choosing and running --------------------------------------------------------------------- */
+/* ---- Choosing a format ---------------------------------------------------------------------------- */
 
-static const adji_pair_format *const formats[] = {&adji_format_npz, &adji_format_csv, &adji_format_tsv,
-                                                  &adji_format_npy, NULL};
+typedef struct family {
+  const char *what, *names;
+  const adji_pair_format *formats[7]; /* the last is NULL */
+} family;
 
-/* The name of the format: what was asked for, or the path's ending. */
-static const char *format_name(const char *asked, const char *path, char *buffer) {
-  if (asked) return asked;
-  return strcmp(path, "-") ? adji_path_ending(path, buffer) : "csv";
-}
+static const family pairs_family = {
+    "pairs", "npz, csv, tsv, npy", {&adji_format_npz, &adji_format_csv, &adji_format_tsv, &adji_format_npy}};
+static const family counts_family = {"counts", "npy, csv, tsv", {&adji_format_npy, &adji_format_csv, &adji_format_tsv}};
+static const family neighbours_family = {
+    "neighbours",
+    "npz, csv, tsv, npy, ivecs, csr",
+    {&adji_table_npz, &adji_format_csv, &adji_format_tsv, &adji_table_npy, &adji_table_ivecs, &adji_table_graph}};
+static const family distances_family = {"distances", "npy, fvecs", {&adji_distances_npy, &adji_distances_fvecs}};
 
-static adj_status find_format(const char *name, const char *path, bool counts, const adji_pair_format **out) {
-  for (const adji_pair_format *const *format = formats; *format; format++)
-    if (!strcmp((*format)->name, name) && !(counts && *format == &adji_format_npz)) {
+/* name NULL: the format is the path's ending. */
+static adj_status find_format(const family *from, const char *name, const char *path, const adji_pair_format **out) {
+  char ending[16];
+  if (!name) name = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
+  for (const adji_pair_format *const *format = from->formats; *format; format++)
+    if (!strcmp((*format)->name, name)) {
       *out = *format;
       return ADJ_OK;
     }
-  const char *what = counts ? "counts" : "pairs", *which = counts ? "npy, csv, tsv" : "npz, csv, tsv, npy";
-  if (!*name) return adji_fail(ADJ_E_ARGUMENT, "%s: its ending names no format for %s (%s)", path, what, which);
-  return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format %s are written in (%s)", path, name, what, which);
+  if (!*name)
+    return adji_fail(ADJ_E_ARGUMENT, "%s: its ending names no format for %s (%s)", path, from->what, from->names);
+  return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format %s are written in (%s)", path, name, from->what,
+                   from->names);
 }
 
-static adj_status write_pairs(adj_plan *plan, write_job *job, const adj_run_control *control, adj_stats *stats) {
-  adji_output *output = job->writer.output;
-  if (job->format->needs_offsets && !adji_output_seekable(output))
+static adj_status choose_formats(write_job *job, const char *path, const adj_write_options *options) {
+  bool nearest = job->plan->spec.kind == ADJ_KNN, counts = options->counts != 0;
+  const family *from = counts ? &counts_family : nearest ? &neighbours_family : &pairs_family;
+  adj_status status = find_format(from, options->format, path, &job->file[MAIN].format);
+  if (status || !options->distances) return status;
+  if (!nearest || counts)
+    return adji_fail(ADJ_E_ARGUMENT, "distances: a file of their own is for the neighbours of kNN joins");
+  if (!(job->plan->spec.flags & ADJ_WITH_DISTANCE))
+    return adji_fail(ADJ_E_ARGUMENT, "distances: the join was planned without ADJ_WITH_DISTANCE");
+  if (!strcmp(options->distances, "-") || !strcmp(options->distances, path))
+    return adji_fail(ADJ_E_ARGUMENT, "distances: \"%s\" is not a file of their own", options->distances);
+  return find_format(&distances_family, NULL, options->distances, &job->file[DISTANCES].format);
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------- */
+
+/* A run that is one half of the whole, as far as progress goes. */
+typedef struct half {
+  adj_run_control whole;
+  double from;
+} half;
+
+static int half_progress(void *user, const adj_progress *where) {
+  const half *h = user;
+  adj_progress mine = *where;
+  mine.fraction = h->from + mine.fraction / 2;
+  return h->whole.progress(h->whole.user, &mine);
+}
+
+/* A graph has no padding, and its arrays need their sizes at the start: so the neighbours are counted
+ * first, which takes a run of its own where a bound leaves it open how many there are. */
+static adj_status write_graph(write_job *job, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
+  adj_plan *plan = job->plan;
+  adj_run_control mine;
+  adj_run_control_init(&mine, sizeof mine);
+  adj_status status = control ? adji_take_struct(&mine, sizeof mine, control, "adj_run_control") : ADJ_OK;
+  if (status) return status;
+  half part = {.whole = mine};
+  bool bounded = isfinite(plan->join.limit);
+  if (bounded && mine.progress) {
+    mine.progress = half_progress;
+    mine.user = &part;
+  }
+  job->degrees = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *job->degrees, "counts");
+  if (!job->degrees) return ADJ_E_MEMORY;
+  adj_stats counted;
+  adj_stats_init(&counted, sizeof counted);
+  status = adj_count(plan, job->degrees, &job->pairs, &mine, &counted);
+  part.from = 0.5;
+  if (!status) status = adj_stream(plan, sink, &mine, stats);
+  stats->join_s += counted.join_s;
+  stats->candidates += counted.candidates;
+  stats->batches += counted.batches;
+  adji_free(&plan->ctx->memory, job->degrees);
+  return status;
+}
+
+static adj_status write_rows(write_job *job, const adj_run_control *control, adj_stats *stats) {
+  write_file *file = &job->file[MAIN];
+  if (file->format->needs_offsets && !adji_output_seekable(file->writer.output))
     return adji_fail(ADJ_E_ARGUMENT, "%s: %s needs a file; csv, tsv and npy can be written to a pipe",
-                     adji_output_name(output), job->format->name);
+                     adji_output_name(file->writer.output), file->format->name);
   adj_sink sink;
   adj_sink_init(&sink, sizeof sink);
   sink.user = job;
   sink.begin = sink_begin;
   sink.write = sink_write;
-  adj_status status = adj_stream(plan, &sink, control, stats);
-  if (!status) status = job->format->finish(&job->writer);
-  job->format->end(&job->writer);
+  adj_status status = file->format == &adji_table_graph ? write_graph(job, &sink, control, stats)
+                                                        : adj_stream(job->plan, &sink, control, stats);
+  for (file = job->file; file < job->file + FILES; file++) {
+    if (!file->format) continue;
+    if (!status) status = file->format->finish(&file->writer);
+    file->format->end(&file->writer);
+  }
   return status;
 }
 
-static adj_status write_degrees(adj_plan *plan, write_job *job, const adj_run_control *control, adj_stats *stats) {
+static adj_status write_degrees(write_job *job, const adj_run_control *control, adj_stats *stats) {
+  adj_plan *plan = job->plan;
   adji_memory *memory = &plan->ctx->memory;
   uint32_t *degrees = adji_alloc(memory, plan->left->count + 1, sizeof *degrees, "counts");
   if (!degrees) return ADJ_E_MEMORY;
   adj_status status = adj_count(plan, degrees, NULL, control, stats);
   uint64_t begin_ns = adji_now_ns();
-  if (!status) status = adji_write_counts(job->writer.output, job->format->name, plan->left, degrees);
+  const write_file *file = &job->file[MAIN];
+  if (!status) status = adji_write_counts(file->writer.output, file->format->name, plan->left, degrees);
   stats->write_s += (double)(adji_now_ns() - begin_ns) * 1e-9;
   adji_free(memory, degrees);
   return status;
+}
+
+static adj_status open_file(write_job *job, int which, const char *path) {
+  adj_plan *plan = job->plan;
+  if (!job->file[which].format) return ADJ_OK;
+  adji_pair_writer *writer = &job->file[which].writer;
+  *writer = (adji_pair_writer){.ctx = plan->ctx,
+                               .left = plan->left,
+                               .right = plan->right,
+                               .type = plan->left->type,
+                               .k = plan->join.k,
+                               .with_distance = (plan->spec.flags & ADJ_WITH_DISTANCE) != 0};
+  return adji_output_open(plan->ctx, path, &writer->output);
 }
 
 adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options, const adj_run_control *control,
@@ -92,18 +199,16 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   if (!status && stats) status = adji_take_struct(&run, sizeof run, stats, "adj_stats");
   if (status) return status;
   adj_stats_init(&run, sizeof run);
-  if (plan->spec.kind != ADJ_RANGE) return adji_fail(ADJ_E_UNSUPPORTED, "adj_write: writes range joins only so far");
 
-  char ending[16];
-  bool counts = mine.counts != 0;
-  write_job job = {.writer = {.ctx = plan->ctx, .left = plan->left, .right = plan->right, .type = plan->left->type}};
-  job.writer.with_distance = (plan->spec.flags & ADJ_WITH_DISTANCE) != 0;
-  status = find_format(format_name(mine.format, path, ending), path, counts, &job.format);
-  if (!status) status = adji_output_open(plan->ctx, path, &job.writer.output);
-  if (status) return status;
-  status = counts ? write_degrees(plan, &job, control, &run) : write_pairs(plan, &job, control, &run);
+  write_job job = {.plan = plan};
+  status = choose_formats(&job, path, &mine);
+  if (!status) status = open_file(&job, MAIN, path);
+  if (!status) status = open_file(&job, DISTANCES, mine.distances);
+  if (!status) status = mine.counts ? write_degrees(&job, control, &run) : write_rows(&job, control, &run);
   uint64_t close_ns = adji_now_ns();
-  status = adji_output_close(job.writer.output, status);
+  /* The main file last: where it is, the other is. */
+  status = adji_output_close(job.file[DISTANCES].writer.output, status);
+  status = adji_output_close(job.file[MAIN].writer.output, status);
   run.write_s += (double)(adji_now_ns() - close_ns) * 1e-9;
   if (!status && stats) status = adji_give_struct(stats, &run, sizeof run, "adj_stats");
   return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats a join's pairs can be written in, as write.c drives them: begin once, rows for each
+ * The formats a join can be written in, as write.c drives them: begin once, rows for each
  * block of rows in ascending order, finish once when all went well, end always.
  */
 #ifndef ADJI_WRITE_H
@@ -14,6 +14,7 @@ typedef struct adji_pair_writer {
   adj_ctx *ctx;
   const adj_dataset *left, *right; /* right == left for a self-join                        */
   adj_type type;                   /* of the distances                                     */
+  uint32_t k;                      /* kNN: entries of every row, padding last; else 0      */
   bool with_distance;
   void *state; /* the format's own: made by begin, freed by end, NULL before   */
 } adji_pair_writer;
@@ -21,14 +22,21 @@ typedef struct adji_pair_writer {
 typedef struct adji_pair_format {
   const char *name;   /* also the path's ending                                           */
   bool needs_offsets; /* cannot be written to a pipe                                      */
-  /* rows and pairs are exact; degrees has one entry per row and is valid until end. */
+  /* rows and pairs are exact; degrees has one entry per row and is valid until end. kNN: as adj_sink has
+   * it, but for the graph, which is told the neighbours without the padding. */
   adj_status (*begin)(adji_pair_writer *writer, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
   adj_status (*rows)(adji_pair_writer *writer, const adj_rows *rows);
   adj_status (*finish)(adji_pair_writer *writer);
   void (*end)(adji_pair_writer *writer);
 } adji_pair_format;
 
+/* Pairs; the two of text also write tables of kNN joins. */
 extern const adji_pair_format adji_format_npz, adji_format_csv, adji_format_tsv, adji_format_npy;
+
+/* Tables of kNN joins; the distances beside a table of ids; the table as a sparse matrix. */
+extern const adji_pair_format adji_table_npz, adji_table_npy, adji_table_ivecs;
+extern const adji_pair_format adji_distances_npy, adji_distances_fvecs;
+extern const adji_pair_format adji_table_graph;
 
 /* One number of neighbours per left point: "npy", "csv" or "tsv". */
 adj_status adji_write_counts(adji_output *output, const char *format, const adj_dataset *left, const uint32_t *degrees);
@@ -37,6 +45,14 @@ adj_status adji_write_counts(adji_output *output, const char *format, const adj_
  * most ADJI_NPY_HEADER bytes, returns how many: always a multiple of 64. */
 enum { ADJI_NPY_HEADER = 256 };
 size_t adji_npy_header(char *to, const char *descr, const char *shape);
+
+/* The descr of distances and coordinates. */
+static inline const char *adji_npy_real(adj_type type) {
+  return type == ADJ_F64 ? "'<f8'" : "'<f4'";
+}
+
+/* Ids as int64, padding as -1. */
+void adji_put_wide_ids(const uint32_t *ids, uint64_t count, void *to);
 
 /* The row in rows, a block's, that pair number pair of the block belongs to: counted from the block's first. */
 uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs as text: a header line, then one line a pair, "left,right" or "left,right,distance".
+ * Pairs as text: a header line, then one line a pair, "left,right" or "left,right,distance". Of a kNN
+ * join "left,rank,right,distance", where rank 1 is the nearest; padding has no line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,10 +28,12 @@ static adj_status begin_text(adji_pair_writer *writer, char separator) {
   writer->state = state;
   state->separator = separator;
   state->line_bytes = adji_row_name_bytes(writer->left) + adji_row_name_bytes(writer->right) + ADJI_REAL_TEXT + 3;
+  if (writer->k) state->line_bytes += ADJI_COUNT_TEXT + 1;
   adji_decimals_init(&state->decimals);
-  char header[32];
-  int length = snprintf(header, sizeof header, "left%cright%c%s", separator, writer->with_distance ? separator : '\n',
-                        writer->with_distance ? "distance\n" : "");
+  char header[40];
+  const char rank[] = {'r', 'a', 'n', 'k', separator, 0};
+  int length = snprintf(header, sizeof header, "left%c%sright%c%s", separator, writer->k ? rank : "",
+                        writer->with_distance ? separator : '\n', writer->with_distance ? "distance\n" : "");
   return adji_output_write(writer->output, header, (uint64_t)length);
 }
 
@@ -59,6 +62,7 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
       end = rows->offsets[++row + 1];
       name = NULL;
     }
+    if (rows->ids[pair] == ADJ_NO_ID) continue;
     if (name) {
       memcpy(to, name, name_bytes);
       name = to;
@@ -68,6 +72,10 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
       to = adji_put_row_name(writer->left, rows->first_row + row, state->separator, to);
       *to++ = state->separator;
       name_bytes = (size_t)(to - name);
+    }
+    if (writer->k) {
+      to = adji_put_count(pair - rows->offsets[row] + 1, to);
+      *to++ = state->separator;
     }
     to = adji_put_row_name(writer->right, rows->ids[pair], state->separator, to);
     if (writer->with_distance) {

@@ -70,7 +70,7 @@ static adj_status write_binary(adji_output *output, points_job *job) {
 static adj_status write_npy(adji_output *output, const adj_dataset *set) {
   char header[ADJI_NPY_HEADER], shape[64];
   snprintf(shape, sizeof shape, "(%llu, %u)", (unsigned long long)set->count, set->dim);
-  size_t bytes = adji_npy_header(header, set->type == ADJ_F64 ? "'<f8'" : "'<f4'", shape);
+  size_t bytes = adji_npy_header(header, adji_npy_real(set->type), shape);
   adj_status status = adji_output_write(output, header, bytes);
   points_job job = {.set = set};
   return status ? status : write_binary(output, &job);

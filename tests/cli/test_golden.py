@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent / "golden"
-MASKS = [(r" in [0-9.:]+( s)?( \([a-z][^)]*\))?", " in #"), (r"[0-9.]+( [kMGTP])? pairs/s", "# pairs/s"),
+MASKS = [(r" in [0-9.:]+( s)?( \([a-z][^)]*\))?", " in #"), (r"[0-9.]+( [kMGTP])? (pairs|points)/s", r"# \2/s"),
          (r"peak memory .*", "peak memory #"), (r"read in( +)[0-9.]+ s", r"read in\1#"),
          (r"\.part-[0-9]+", ".part-#")]
 

@@ -284,6 +284,28 @@ static void test_npz_with_wide_ids(void **unused) {
   adj_ctx_destroy(ctx);
 }
 
+/* What 32 signed bits do not hold is refused before the first row. */
+static void test_ivecs_refuses_large_ids(void **unused) {
+  (void)unused;
+  adj_ctx *ctx;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  const adj_dataset left = {.count = 2};
+  adj_dataset right = {.count = 2147483648u};
+  adji_pair_writer writer = {.ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32, .k = 5};
+  assert_int_equal(adji_output_open(ctx, "x.ivecs", &writer.output), ADJ_OK);
+  assert_int_equal(adji_table_ivecs.begin(&writer, 2, 10, NULL), ADJ_OK); /* the largest id is 2147483647 */
+  right.count++;
+  assert_int_equal(adji_table_ivecs.begin(&writer, 2, 10, NULL), ADJ_E_ARGUMENT);
+  assert_non_null(strstr(adj_last_error(), "2147483649 points"));
+  right.count = 10;
+  writer.k = 2147483648u;
+  assert_int_equal(adji_table_ivecs.begin(&writer, 2, 10, NULL), ADJ_E_ARGUMENT);
+  assert_int_equal(adji_distances_fvecs.begin(&writer, 2, 10, NULL), ADJ_E_ARGUMENT);
+  assert_non_null(strstr(adj_last_error(), "k is 2147483648"));
+  assert_int_equal(adji_output_close(writer.output, ADJ_E_ARGUMENT), ADJ_E_ARGUMENT);
+  adj_ctx_destroy(ctx);
+}
+
 /* ---- Outputs ---------------------------------------------------------------------------------- */
 
 static int files_here(void) {
@@ -410,7 +432,7 @@ typedef struct fault_world {
   adj_plan *plan;
 } fault_world;
 
-static void make_world(fault_world *world) {
+static void make_world(fault_world *world, adj_join_kind kind) {
   adj_generate_options generator;
   adj_generate_options_init(&generator, sizeof generator);
   generator.name = "unif";
@@ -418,8 +440,9 @@ static void make_world(fault_world *world) {
   generator.dim = 2;
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_RANGE;
+  spec.kind = kind;
   spec.radius = 0.1;
+  spec.k = 30;
   spec.flags = ADJ_WITH_DISTANCE;
   assert_int_equal(adj_ctx_create(NULL, &world->ctx), ADJ_OK);
   assert_int_equal(adj_dataset_generate(world->ctx, &generator, &world->points), ADJ_OK);
@@ -434,9 +457,10 @@ static void end_world(fault_world *world) {
 }
 
 /* Fails the n-th allocation, for every n there is: an error each time, no file, no leak. */
-static void check_faults(adj_status (*act)(fault_world *world, const char *path), const char *path) {
+static void check_faults(adj_join_kind kind, adj_status (*act)(fault_world *world, const char *path),
+                         const char *path) {
   fault_world world;
-  make_world(&world);
+  make_world(&world, kind);
   uint64_t before = adj_ctx_memory_used(world.ctx);
   adj_status status = ADJ_E_MEMORY;
   for (int64_t n = 0; status; n++) {
@@ -467,21 +491,44 @@ static adj_status save_points(fault_world *world, const char *path) {
   return adj_dataset_save(world->points, path, NULL);
 }
 
+static adj_status write_graph(fault_world *world, const char *path) {
+  adj_write_options options;
+  adj_write_options_init(&options, sizeof options);
+  options.format = "csr";
+  return adj_write(world->plan, path, &options, NULL, NULL);
+}
+
+/* The second file must come and go with the first; it is removed here, so that one is left to count. */
+static adj_status write_with_distances(fault_world *world, const char *path) {
+  adj_write_options options;
+  adj_write_options_init(&options, sizeof options);
+  options.distances = "far.fvecs";
+  adj_status status = adj_write(world->plan, path, &options, NULL, NULL);
+  assert_int_equal(unlink("far.fvecs"), status ? -1 : 0);
+  return status;
+}
+
 static void test_memory_faults(void **unused) {
   (void)unused;
-  check_faults(write_pairs, "pairs.npz");
-  check_faults(write_pairs, "pairs.csv");
-  check_faults(write_pairs, "pairs.npy");
-  check_faults(write_counts, "counts.csv");
-  check_faults(write_counts, "counts.npy");
-  check_faults(save_points, "points.csv");
-  check_faults(save_points, "points.npy");
+  check_faults(ADJ_KNN, write_pairs, "near.npz");
+  check_faults(ADJ_KNN, write_pairs, "near.csv");
+  check_faults(ADJ_KNN, write_pairs, "near.npy");
+  check_faults(ADJ_KNN, write_counts, "counts.csv");
+  check_faults(ADJ_KNN, write_graph, "graph.npz");
+  check_faults(ADJ_KNN, write_with_distances, "near.ivecs");
+  check_faults(ADJ_RANGE, write_pairs, "pairs.npz");
+  check_faults(ADJ_RANGE, write_pairs, "pairs.csv");
+  check_faults(ADJ_RANGE, write_pairs, "pairs.npy");
+  check_faults(ADJ_RANGE, write_counts, "counts.csv");
+  check_faults(ADJ_RANGE, write_counts, "counts.npy");
+  check_faults(ADJ_RANGE, save_points, "points.csv");
+  check_faults(ADJ_RANGE, save_points, "points.npy");
 }
 
 static void test_arguments(void **unused) {
   (void)unused;
   fault_world world;
-  make_world(&world);
+  make_world(&world, ADJ_RANGE);
   assert_int_equal(adj_write(NULL, "x.csv", NULL, NULL, NULL), ADJ_E_ARGUMENT);
   assert_int_equal(adj_write(world.plan, NULL, NULL, NULL, NULL), ADJ_E_ARGUMENT);
   assert_int_equal(adj_dataset_save(NULL, "x.csv", NULL), ADJ_E_ARGUMENT);
@@ -491,6 +538,9 @@ static void test_arguments(void **unused) {
   assert_int_equal(adj_write(world.plan, "x.csv", &options, NULL, NULL), ADJ_E_STRUCT);
   adj_stats stats = {0};
   assert_int_equal(adj_write(world.plan, "x.csv", NULL, NULL, &stats), ADJ_E_STRUCT);
+  adj_write_options_init(&options, sizeof options);
+  options.distances = "y.npy"; /* for kNN joins only */
+  assert_int_equal(adj_write(world.plan, "x.csv", &options, NULL, NULL), ADJ_E_ARGUMENT);
   assert_int_equal(files_here(), 0);
   end_world(&world);
 }
@@ -518,6 +568,7 @@ int main(void) {
       cmocka_unit_test(test_crc),
       cmocka_unit_test(test_zip64),
       cmocka_unit_test(test_npz_with_wide_ids),
+      cmocka_unit_test(test_ivecs_refuses_large_ids),
       cmocka_unit_test(test_output_vanishes_on_failure),
       cmocka_unit_test(test_two_outputs_to_one_name),
       cmocka_unit_test(test_bad_paths),

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arrays in pieces, on all threads, into a zip file.
+ */
+#include "io/write_arrays.h"
+
+#include "io/write.h"
+
+/* A part on its way, with the checksum of each of its pieces. */
+typedef struct append_job {
+  adji_arrays *arrays;
+  const adji_array_part *part;
+  uint64_t piece_items;
+  uint32_t *crcs;
+} append_job;
+
+static uint64_t items_in_piece(const append_job *job, uint64_t piece) {
+  uint64_t left = job->part->count - piece * job->piece_items;
+  return left < job->piece_items ? left : job->piece_items;
+}
+
+static adj_status write_piece(void *user, uint64_t piece, uint32_t lane) {
+  (void)lane;
+  append_job *job = user;
+  const adji_array_part *part = job->part;
+  adji_arrays *arrays = job->arrays;
+  uint64_t made[ADJI_ARRAYS_PIECE / sizeof(uint64_t)];
+  uint64_t first = piece * job->piece_items, many = items_in_piece(job, piece);
+  const void *bytes = made;
+  if (part->from)
+    bytes = (const char *)part->from + first * part->item_bytes;
+  else
+    part->make(part->user, first, many, made);
+  job->crcs[piece] = adji_crc(&arrays->crc, bytes, many * part->item_bytes);
+  uint64_t at = arrays->member[part->array].data_at + arrays->written[part->array] + first * part->item_bytes;
+  return adji_output_write_at(arrays->output, at, bytes, many * part->item_bytes);
+}
+
+adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part) {
+  adj_ctx *ctx = arrays->ctx;
+  if (!part->count) return ADJ_OK;
+  append_job job = {.arrays = arrays, .part = part, .piece_items = ADJI_ARRAYS_PIECE / part->item_bytes};
+  uint64_t pieces = (part->count - 1) / job.piece_items + 1;
+  job.crcs = adji_alloc(&ctx->memory, pieces, sizeof *job.crcs, "checksums");
+  if (!job.crcs) return ADJ_E_MEMORY;
+  uint64_t begin_ns = adji_now_ns();
+  adj_status status = adji_loop(ctx, pieces, write_piece, &job);
+  adji_zip_member *member = &arrays->member[part->array];
+  for (uint64_t piece = 0; !status && piece < pieces; piece++)
+    member->crc = adji_crc_join(member->crc, job.crcs[piece], items_in_piece(&job, piece) * part->item_bytes);
+  arrays->written[part->array] += part->count * part->item_bytes;
+  adji_free(&ctx->memory, job.crcs);
+  if (!status) adji_trace(ctx, "write", 0, begin_ns, part->count);
+  return status;
+}
+
+adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *output, const adji_array *each,
+                             uint32_t count) {
+  arrays->ctx = ctx;
+  arrays->output = output;
+  arrays->count = count;
+  adji_crc_init(&arrays->crc);
+  char headers[ADJI_ARRAYS_MOST][ADJI_NPY_HEADER];
+  size_t header_bytes[ADJI_ARRAYS_MOST];
+  for (uint32_t i = 0; i < count; i++) {
+    header_bytes[i] = adji_npy_header(headers[i], each[i].descr, each[i].shape);
+    arrays->member[i] = (adji_zip_member){.name = each[i].name, .bytes = header_bytes[i] + each[i].bytes};
+    arrays->written[i] = 0;
+  }
+  adji_zip_place(arrays->member, count);
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; !status && i < count; i++) {
+    adji_array_part header = {.array = i, .count = header_bytes[i], .item_bytes = 1, .from = headers[i]};
+    status = adji_arrays_append(arrays, &header);
+  }
+  return status;
+}
+
+adj_status adji_arrays_finish(adji_arrays *arrays) {
+  for (uint32_t i = 0; i < arrays->count; i++)
+    if (arrays->written[i] != arrays->member[i].bytes)
+      return adji_fail(ADJ_E_INTERNAL, "%s: %s has %llu bytes where %llu were announced",
+                       adji_output_name(arrays->output), arrays->member[i].name, (unsigned long long)arrays->written[i],
+                       (unsigned long long)arrays->member[i].bytes);
+  return adji_zip_finish(arrays->output, arrays->member, arrays->count);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The arrays of a .npz file, a zip file with one .npy file per array. Their sizes are known from the
+ * start, so every array has its place: they grow side by side, each on all threads, and the
+ * checksums, which nobody knows before the end, are written last.
+ */
+#ifndef ADJI_WRITE_ARRAYS_H
+#define ADJI_WRITE_ARRAYS_H
+
+#include "io/output.h"
+#include "io/write_crc.h"
+#include "io/write_zip.h"
+
+enum {
+  ADJI_ARRAYS_MOST = 5,
+  /* Bytes that are made, summed and written in one go: a core's own cache, and any thread's stack,
+   * holds them. */
+  ADJI_ARRAYS_PIECE = 1 << 16
+};
+
+typedef struct adji_array {
+  const char *name;  /* "indices.npy"                            */
+  const char *descr; /* Python's name of the type: "'<i8'"       */
+  char shape[48];    /* "(5, 2)"                                 */
+  uint64_t bytes;    /* of all its items                         */
+} adji_array;
+
+typedef struct adji_arrays {
+  adj_ctx *ctx;
+  adji_output *output;
+  uint32_t count;
+  adji_zip_member member[ADJI_ARRAYS_MOST];
+  uint64_t written[ADJI_ARRAYS_MOST]; /* bytes of each so far */
+  adji_crc_tables crc;
+} adji_arrays;
+
+/* Gives every array its place and writes its header. */
+adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *output, const adji_array *each,
+                             uint32_t count);
+
+/* Items to append to an array. from is the items as they are to be written; or NULL, and make writes
+ * items first .. first + many - 1 to a buffer, where first is a multiple of the items that
+ * ADJI_ARRAYS_PIECE bytes hold. */
+typedef struct adji_array_part {
+  uint32_t array;
+  uint64_t count;
+  size_t item_bytes;
+  const void *from;
+  void (*make)(const void *user, uint64_t first, uint64_t many, void *to);
+  const void *user;
+} adji_array_part;
+
+adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part);
+
+/* All items are there: the headers of the zip file. ADJ_E_INTERNAL when some are not. */
+adj_status adji_arrays_finish(adji_arrays *arrays);
+
+#endif
