@@ -3,6 +3,7 @@
  * Memory runs out at every point where it can: the n-th allocation fails, for n from 0 until the call
  * succeeds. Each failure must say so, leave outputs untouched and give everything back.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -168,24 +169,27 @@ static void making_points(void **state) {
   adj_ctx_destroy(a.ctx);
 }
 
-/* Joins of every algorithm and mode, with one thread and with two. */
-static void try_joins(uint32_t threads, const char *tuning) {
-  static const char *const algorithms[] = {NULL, "grid", "ego", "brute"};
+/* Joins of every algorithm and mode, with one thread and with two. k 0: range joins. */
+static void try_joins(uint32_t k, uint32_t threads, const char *tuning) {
+  static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
+  const char *const *algorithms = k ? nearest : range;
   attempt a = {.ctx = context_of(threads, NULL)};
   adj_dataset *left = make(a.ctx, "clusters", 300, 3, 1), *right = make(a.ctx, "unif", 200, 3, 2);
-  for (int k = 0; k < 4; k++)
+  for (int i = 0; i < (k ? 3 : 4); i++)
     for (int mode = 0; mode < 6; mode++) {
       a.left = left;
       a.right = mode % 2 ? right : NULL;
       adj_join_spec_init(&a.spec, sizeof a.spec);
-      a.spec.kind = ADJ_RANGE;
-      a.spec.radius = 0.1;
-      a.spec.algorithm = algorithms[k];
+      a.spec.kind = k ? ADJ_KNN : ADJ_RANGE;
+      a.spec.radius = k && k < 100 ? INFINITY : 0.1;
+      a.spec.k = k;
+      a.spec.algorithm = algorithms[i];
       a.spec.tuning = tuning;
       a.spec.order = (adj_order)(mode / 2 % 2); /* not ANY: the digest depends on the order */
       a.spec.flags = mode >= 2 ? ADJ_WITH_DISTANCE : 0;
       char what[80];
-      snprintf(what, sizeof what, "%s, mode %d, %u threads", algorithms[k] ? algorithms[k] : "auto", mode, threads);
+      snprintf(what, sizeof what, "%s %s, mode %d, %u threads", k ? "kNN" : "range",
+               algorithms[i] ? algorithms[i] : "auto", mode, threads);
       try_all_faults(what, &a, mode < 2 ? act_count : mode < 4 ? act_collect : act_stream);
     }
   adj_dataset_destroy(left);
@@ -196,22 +200,29 @@ static void try_joins(uint32_t threads, const char *tuning) {
 
 static void joining_with_one_thread(void **state) {
   (void)state;
-  try_joins(1, NULL);
+  try_joins(0, 1, NULL);
 }
 
 static void joining_with_two_threads(void **state) {
   (void)state;
-  try_joins(2, NULL);
+  try_joins(0, 2, NULL);
 }
 
 static void joining_with_small_buffers(void **state) {
   (void)state;
-  try_joins(2, "batch=50,buffer=20000");
+  try_joins(0, 2, "batch=50,buffer=20000");
 }
 
 static void joining_each_pair_once(void **state) {
   (void)state;
-  try_joins(1, "once=on");
+  try_joins(0, 1, "once=on");
+}
+
+static void joining_the_nearest(void **state) {
+  (void)state;
+  try_joins(1, 1, NULL);
+  try_joins(10, 2, NULL);
+  try_joins(300, 2, "buffer=20000");
 }
 
 int main(void) {
@@ -221,6 +232,7 @@ int main(void) {
       cmocka_unit_test(joining_with_two_threads),
       cmocka_unit_test(joining_with_small_buffers),
       cmocka_unit_test(joining_each_pair_once),
+      cmocka_unit_test(joining_the_nearest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

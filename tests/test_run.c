@@ -4,24 +4,10 @@
  * larger than memory, explanations and estimates, threads that share a context.
  */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "check.h"
-
-static adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
-  adj_generate_options options;
-  adj_generate_options_init(&options, sizeof options);
-  options.name = "unif";
-  options.count = count;
-  options.dim = dim;
-  adj_dataset *set = NULL;
-  must(adj_dataset_generate(ctx, &options, &set));
-  return set;
-}
+#include "running.h"
 
 static adj_plan *plan_with(adj_ctx *ctx, const adj_dataset *set, double radius, const char *tuning) {
   adj_join_spec spec;
@@ -32,61 +18,6 @@ static adj_plan *plan_with(adj_ctx *ctx, const adj_dataset *set, double radius, 
   adj_plan *plan = NULL;
   must(adj_plan_create(ctx, &spec, set, NULL, &plan));
   return plan;
-}
-
-static adj_run_control control_of(void) {
-  adj_run_control control;
-  adj_run_control_init(&control, sizeof control);
-  control.interval_ms = 0;
-  return control;
-}
-
-/* ---- A sink that counts, and fails where it is told to ----------------------------------------------- */
-
-typedef struct counter {
-  uint64_t rows, pairs, told_rows, told_pairs;
-  int begun, ended, writes;
-  int fail_begin, fail_write; /* fail_write: at that write, from 1 */
-  adj_status with, outcome;
-  adj_ctx *cancel; /* cancelled in the first write */
-} counter;
-
-static adj_status begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
-  counter *c = user;
-  c->begun++;
-  c->told_rows = rows;
-  c->told_pairs = pairs;
-  uint64_t sum = 0;
-  for (uint64_t i = 0; i < rows; i++)
-    sum += degrees[i];
-  assert_int_equal(sum, pairs);
-  return c->fail_begin ? c->with : ADJ_OK;
-}
-
-static adj_status write_rows(void *user, const adj_rows *rows) {
-  counter *c = user;
-  assert_int_equal(rows->first_row, c->rows);
-  c->rows += rows->row_count;
-  c->pairs += rows->offsets[rows->row_count] - rows->offsets[0];
-  c->writes++;
-  if (c->cancel) adj_cancel(c->cancel);
-  return c->writes == c->fail_write ? c->with : ADJ_OK;
-}
-
-static void end(void *user, adj_status outcome) {
-  counter *c = user;
-  c->ended++;
-  c->outcome = outcome;
-}
-
-static adj_sink sink_of(counter *c) {
-  adj_sink sink;
-  adj_sink_init(&sink, sizeof sink);
-  sink.user = c;
-  sink.begin = begin;
-  sink.write = write_rows;
-  sink.end = end;
-  return sink;
 }
 
 static void sinks_may_refuse(void **state) {
@@ -200,22 +131,6 @@ static void memory_limit_is_kept(void **state) {
 
 /* ---- Progress and cancelling ---------------------------------------------------------------------------- */
 
-typedef struct watcher {
-  double last;
-  int calls, wrong, cancel_at;
-  atomic_int inside; /* calls must not overlap */
-} watcher;
-
-static int watch(void *user, const adj_progress *where) {
-  watcher *w = user;
-  if (atomic_fetch_add(&w->inside, 1)) w->wrong++;
-  if (!where->phase || !(where->fraction >= w->last && where->fraction <= 1)) w->wrong++;
-  w->last = where->fraction;
-  w->calls++;
-  atomic_fetch_sub(&w->inside, 1);
-  return w->calls == w->cancel_at;
-}
-
 static void progress_goes_forward(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(3, NULL);
@@ -270,19 +185,6 @@ static void progress_can_cancel(void **state) {
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
-}
-
-static void *cancel_soon(void *argument) {
-  struct timespec pause = {0, 30000000};
-  nanosleep(&pause, NULL);
-  adj_cancel(argument);
-  return NULL;
-}
-
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* A join of seconds, cancelled from another thread, ends at once. */
