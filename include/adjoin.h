@@ -44,8 +44,8 @@
  * all defaults; a newer library accepts the shorter struct of an older caller, and an older one the
  * longer struct of a newer caller as long as the fields it does not know are 0.
  *
- * Not in this version yet, and refused with ADJ_E_UNSUPPORTED: GPUs, and the metrics beyond L2, L1 and
- * Linf. The interface already has their places.
+ * Not in this version yet, and refused with ADJ_E_UNSUPPORTED: GPUs. The interface already has their
+ * places.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -287,13 +287,14 @@ ADJ_API const char *adj_dataset_label(const adj_dataset *dataset, uint64_t row, 
 typedef enum adj_join_kind { ADJ_RANGE = 1, ADJ_KNN = 2 } adj_join_kind;
 
 typedef enum adj_metric {
-  ADJ_L2 = 1,
-  ADJ_L1 = 2,
-  ADJ_LINF = 3,
-  ADJ_LP = 4,
-  ADJ_COSINE = 5,
-  ADJ_DOT = 6,
-  ADJ_HAVERSINE = 7
+  ADJ_L2 = 1,       /* straight line                                                             */
+  ADJ_L1 = 2,       /* sum of the differences                                                    */
+  ADJ_LINF = 3,     /* largest difference                                                        */
+  ADJ_LP = 4,       /* (sum of |difference|^p)^(1/p); p 1, 2 and INFINITY are the three above    */
+  ADJ_COSINE = 5,   /* 1 - cosine of the angle, 0 to 2. A point of zeros is refused              */
+  ADJ_DOT = 6,      /* inner product: more is nearer. Range: products >= radius, which may be    */
+                    /* negative. What is reported is the product; padding of kNN: -infinity      */
+  ADJ_HAVERSINE = 7 /* great circle: points are longitude, latitude                              */
 } adj_metric;
 
 typedef enum adj_backend {
@@ -317,13 +318,16 @@ enum {
   ADJ_ONE_WAY = 1u << 2        /* range self-join: report (i, j) with i < j only              */
 };
 
+typedef enum adj_angle { ADJ_DEGREES = 0, ADJ_RADIANS = 1 } adj_angle;
+typedef enum adj_unit { ADJ_UNIT_METRES = 0, ADJ_UNIT_DEGREES = 1, ADJ_UNIT_RADIANS = 2 } adj_unit;
+
 typedef struct adj_join_spec {
   uint32_t struct_size;
   adj_join_kind kind;
   adj_metric metric;   /* default ADJ_L2                                                          */
   adj_backend backend; /* AUTO decides; adj_plan_explain tells why                                */
   double radius;       /* range: the threshold. kNN: upper bound, INFINITY (default): none        */
-  double p;            /* ADJ_LP: the exponent, >= 1                                              */
+  double p;            /* ADJ_LP: the exponent, >= 1, may be INFINITY                             */
   uint32_t k;          /* kNN: neighbours per left point                                          */
   adj_order order;
   uint32_t flags;
@@ -334,6 +338,16 @@ typedef struct adj_join_spec {
   /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
    * refused. See docs/tuning.md. */
   const char *tuning;
+  /* ADJ_HAVERSINE: what the columns longitude and latitude are in, what radius and distances are in, and
+   * the radius of the sphere for ADJ_UNIT_METRES (or whatever unit it is given in); 0: 6,371,008.8 m. */
+  adj_angle angle;
+  adj_unit unit;
+  double sphere_radius;
+  /* A periodic box, for ADJ_L2, ADJ_L1, ADJ_LINF and ADJ_LP: one length for all dimensions or one for
+   * each; 0: that dimension is not periodic. Coordinates must be in [0, length]. */
+  const double *box;
+  uint32_t box_count; /* 0: no box */
+  uint32_t reserved2;
 } adj_join_spec;
 
 ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
@@ -344,7 +358,8 @@ ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
  * for a cell of c >= 256 points. Memory, per point of either set: 16 bytes while sorting, then
  * 4 + dim * sizeof(T) bytes, and 12 bytes a non-empty cell (2-D f32: at most 24 bytes). Where they are
  * used: bounding boxes, dim * sizeof(T) / 16 bytes a right point; codes, about dim + 4 bytes a point;
- * heavy cells, 16 bytes a point of the largest while it is ordered. */
+ * heavy cells, 16 bytes a point of the largest while it is ordered. ADJ_COSINE and ADJ_HAVERSINE join
+ * points derived from both sets, which the plan holds: dim * sizeof(T) or 3 * sizeof(T) bytes a point. */
 ADJ_API adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left,
                                    const adj_dataset *right, adj_plan **out);
 ADJ_API void adj_plan_destroy(adj_plan *plan);

@@ -37,6 +37,11 @@ static void lay_out(layout *l, const point_set *rows, join_case *random) {
   l->view = (adji_view){l->columns, ROOM, l->ids, rows->dim, (uint32_t)rows->count};
 }
 
+/* L2, L1 and Linf as the library measures them. */
+static const adji_measure MEASURES[] = {[ADJ_L2] = {.step = ADJI_STEP_L2, .report = ADJI_REPORT_ROOT},
+                                        [ADJ_L1] = {.step = ADJI_STEP_L1, .report = ADJI_REPORT_SUM},
+                                        [ADJ_LINF] = {.step = ADJI_STEP_LINF, .report = ADJI_REPORT_SUM}};
+
 typedef struct work {
   layout left, right;
   adj_metric metric;
@@ -64,7 +69,8 @@ static void random_task(work *w, join_case *random, bool forward) {
   for (uint32_t q = 0; q < many; q++)
     w->queries[q] = (uint32_t)(case_random(random) % w->left.view.count);
   qsort(w->queries, many, sizeof *w->queries, by_id);
-  w->task = (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward};
+  w->task = (adji_task){&w->left.view, &w->right.view, w->queries,          w->ranges, many, 4,
+                        w->limit,      forward,        &MEASURES[w->metric]};
 }
 
 /* What a query must find, from the definition. */
@@ -88,7 +94,7 @@ static void check_task(const work *w, const adji_kernels *kernels) {
   uint32_t counts[ADJI_LIST_MAX], found[ADJI_LIST_MAX], *ids[ADJI_LIST_MAX], right[MOST_POINTS];
   void *sum_lists[ADJI_LIST_MAX];
   double right_sums[MOST_POINTS];
-  int type = w->left.rows.type == ADJ_F64, metric = (int)w->metric - 1;
+  int type = w->left.rows.type == ADJ_F64, step = (int)MEASURES[w->metric].step;
   for (uint32_t q = 0; q < ADJI_LIST_MAX; q++) {
     counts[q] = 7;
     found[q] = 3; /* entries that are already there */
@@ -96,8 +102,8 @@ static void check_task(const work *w, const adji_kernels *kernels) {
     sum_lists[q] = sums[q];
     lists[q][2] = 0xabcdef;
   }
-  kernels->count[type][metric](&w->task, counts);
-  kernels->list[type][metric](&w->task, ids, w->metric == ADJ_L1 ? NULL : sum_lists, found);
+  kernels->count[type][step](&w->task, counts);
+  kernels->list[type][step](&w->task, ids, w->metric == ADJ_L1 ? NULL : sum_lists, found);
   for (uint32_t q = 0; q < w->task.query_count; q++) {
     uint32_t many = expected(w, w->queries[q], right, right_sums);
     assert_int_equal(counts[q], 7 + many);
@@ -126,7 +132,7 @@ static void kernels_are_canonical(void **state) {
     if (entry.build == build_uniform) entry.radius = -0.3;
     join_case c;
     assert_true(case_build_entry(&entry, round / 3 % 2 ? ADJ_F64 : ADJ_F32, (uint64_t)round, &c));
-    work w = {.metric = c.metric, .limit = adji_limit(c.left.type, c.metric, c.radius)};
+    work w = {.metric = c.metric, .limit = adji_limit(&MEASURES[c.metric], c.left.type, c.radius)};
     assert_true(w.limit == reference_threshold(c.left.type, c.metric, c.radius));
     lay_out(&w.left, &c.left, &random);
     lay_out(&w.right, self ? &c.left : &c.right, &random);
@@ -154,10 +160,10 @@ static void single_pairs_are_canonical(void **state) {
       fb[j] = (float)(b[j] = case_random_unit(&random) - 0.5);
       spread[2 * (size_t)j] = fb[j];
     }
-    assert_true(adji_sum_f64(metric, a, 1, b, 1, dim) == reference_value(ADJ_F64, metric, a, b, dim));
+    assert_true(adji_sum_f64(&MEASURES[metric], a, 1, b, 1, dim) == reference_value(ADJ_F64, metric, a, b, dim));
     double right = reference_value(ADJ_F32, metric, fa, fb, dim);
-    assert_true((double)adji_sum_f32(metric, fa, 1, fb, 1, dim) == right);
-    assert_true((double)adji_sum_f32(metric, fa, 1, spread, 2, dim) == right);
+    assert_true((double)adji_sum_f32(&MEASURES[metric], fa, 1, fb, 1, dim) == right);
+    assert_true((double)adji_sum_f32(&MEASURES[metric], fa, 1, spread, 2, dim) == right);
   }
 }
 
@@ -254,7 +260,8 @@ static void slabs_keep_their_promise(void **state) {
       sample[i] = low + (high - low) * i / 50;
     adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4), .low = low};
     uint64_t most = (uint64_t)1 << case_random(&random) % 31;
-    must(adji_axis_init(ctx, &axis, &wanted, high, adji_grid_width(type, c.metric, limit), most, sample, 50));
+    must(adji_axis_init(ctx, &axis, &wanted, high, adji_grid_width(type, &MEASURES[c.metric], limit, 0), most, sample,
+                        50));
     assert_true(axis.slabs >= 1 && axis.slabs <= most);
     for (int i = 0; i < 200; i++)
       for (int k = 0; k < 200; k++) {
@@ -301,7 +308,8 @@ static void slabs_are_wide_enough(void **state) {
     double radius = 0.01 + case_random_unit(&random), limit = reference_threshold(type, metric, radius);
     adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4)};
     if (type == ADJ_F64 && round % 5 == 0) wanted.low = -1000 * case_random_unit(&random);
-    must(adji_axis_init(ctx, &axis, &wanted, wanted.low + 100, adji_grid_width(type, metric, limit), 1 << 20, NULL, 0));
+    must(adji_axis_init(ctx, &axis, &wanted, wanted.low + 100, adji_grid_width(type, &MEASURES[metric], limit, 0),
+                        1 << 20, NULL, 0));
     assert_null(axis.breaks);
     uint64_t slab = case_random(&random) % (axis.slabs - 1);
     double a = axis.low + (double)(slab + 1) / axis.inverse;

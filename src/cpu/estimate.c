@@ -60,8 +60,9 @@ static adj_status compare_slice(void *user, uint64_t task, uint32_t lane) {
                     .ranges = &all,
                     .query_count = (uint32_t)(many < TASK_QUERIES ? many : TASK_QUERIES),
                     .range_count = 1,
-                    .limit = s->join->limit};
-  style->kernels->count[style->type == ADJ_F64][style->metric - 1](&work, s->counts + first);
+                    .limit = s->join->limit,
+                    .measure = style->measure};
+  style->kernels->count[style->type == ADJ_F64][style->measure->step](&work, s->counts + first);
   return ADJ_OK;
 }
 

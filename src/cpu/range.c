@@ -64,19 +64,34 @@ static adj_status fill_queue(range_engine *e) {
 
 /* ---- Count ------------------------------------------------------------------------------------------ */
 
+/* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
+static bool belongs_to_itself(const adji_join *join, const adji_view *view, uint32_t query) {
+  const adji_row_style *style = &join->style;
+  uint64_t stride = view->stride;
+  if (style->type == ADJ_F64) {
+    const double *x = (const double *)view->coords + query;
+    return adji_sum_f64(style->measure, x, stride, x, stride, view->dim) <= join->limit;
+  }
+  const float *x = (const float *)view->coords + query;
+  return (double)adji_sum_f32(style->measure, x, stride, x, stride, view->dim) <= join->limit;
+}
+
 static adj_status count_group(void *user, const adji_group *group, adji_tally *tally) {
   const lane *l = user;
   const pass *p = l->pass;
   const adji_task *task = &group->task;
   uint32_t counts[ADJI_GROUP];
-  /* A point always belongs to itself, at distance 0: it was counted and is taken off again. */
-  uint32_t own = p->engine->join.style.drop_self;
+  /* A point belongs to itself, at distance 0: it was counted and is taken off again. */
+  const adji_join *join = &p->engine->join;
+  bool drop = join->style.drop_self, always = adji_measure_grows(join->style.measure);
   for (uint32_t k = 0; k < task->query_count; k++) {
-    counts[k] = 0 - own;
+    counts[k] = 0 - (uint32_t)(drop && always);
     /* Rows are far apart, so the places of the counts to come are fetched ahead. */
     if (p->degrees) __builtin_prefetch(&p->degrees[task->left->ids[task->queries[k] + COUNTS_AHEAD]], 1);
   }
   adji_count_queries(&l->walker, group, counts);
+  for (uint32_t k = 0; k < task->query_count && drop && !always; k++)
+    counts[k] -= belongs_to_itself(join, task->left, task->queries[k]);
   for (uint32_t k = 0; k < task->query_count; k++) {
     tally->pairs += counts[k];
     if (p->degrees) p->degrees[task->left->ids[task->queries[k]]] = counts[k];
@@ -249,8 +264,8 @@ static adj_status count_total(range_engine *e, adji_run *run, uint64_t *total) {
 
 static adj_status range_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
   range_engine *e = state;
-  if (!degrees && e->join.self_join && !run->control.max_pairs) return count_total(e, run, total);
-  if (degrees && e->join.self_join && e->once)
+  if (!degrees && e->options.symmetric && !run->control.max_pairs) return count_total(e, run, total);
+  if (degrees && e->options.symmetric && e->once)
     return adji_once_count(&e->join, &e->options, &e->queue, run, degrees, total);
   pass p = {.engine = e, .degrees = degrees};
   adji_tally tally = {0};

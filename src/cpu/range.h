@@ -16,6 +16,7 @@ typedef struct adji_range_options {
   const adji_boxes *boxes;        /* of the right index; NULL: none                            */
   const adji_sieve_plan *sieve;   /* the filter of codes; NULL: none                           */
   bool ego;                       /* candidates by recursion over the boxes, not by the cells  */
+  bool symmetric;                 /* one index of one set, in which a pair can be met once     */
   uint64_t batch;                 /* queries a batch; 0: the default                           */
 } adji_range_options;
 

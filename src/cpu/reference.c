@@ -22,8 +22,8 @@ static double sum_of(const adji_join *join, uint64_t i, uint64_t j) {
   size_t size = adji_type_size(l->type);
   uint64_t a_stride = l->column_stride / size, b_stride = r->column_stride / size;
   if (l->type == ADJ_F64)
-    return adji_sum_f64(join->style.metric, (const double *)a, a_stride, (const double *)b, b_stride, l->dim);
-  return (double)adji_sum_f32(join->style.metric, (const float *)a, a_stride, (const float *)b, b_stride, l->dim);
+    return adji_sum_f64(join->style.measure, (const double *)a, a_stride, (const double *)b, b_stride, l->dim);
+  return (double)adji_sum_f32(join->style.measure, (const float *)a, a_stride, (const float *)b, b_stride, l->dim);
 }
 
 /* Whether right point j is a neighbour of left point i in the join's result. */

@@ -71,7 +71,7 @@ static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_
     if (stretch.end - stretch.begin < SHORT_STRETCH)
       w->split.near[w->split.near_count++] = stretch;
     else
-      adji_boxes_split(boxes, w->box, w->join->limit, stretch, &w->split);
+      adji_boxes_split(boxes, w->box, stretch, &w->split);
   }
   return ADJ_OK;
 }
@@ -92,7 +92,8 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
                                .ranges = ranges,
                                .range_count = count,
                                .limit = w->join->limit,
-                               .forward = w->forward}};
+                               .forward = w->forward,
+                               .measure = w->join->style.measure}};
   if (w->options->boxes) {
     adj_status status = split_ranges(w, query_count, ranges, count);
     if (status) return status;
@@ -190,14 +191,14 @@ void adji_list_queries(const adji_walker *w, const adji_row_style *style, const 
   if (w->options->sieve)
     adji_sieve_list(&w->sieve, style->type, &task, room->ids, sums, found);
   else
-    style->kernels->list[style->type == ADJ_F64][style->metric - 1](&task, room->ids, sums, found);
+    style->kernels->list[style->type == ADJ_F64][style->measure->step](&task, room->ids, sums, found);
   for (uint32_t k = 0; k < many && group->inside_count; k++)
     found[k] = append_inside(group, room->ids[k], found[k]);
 }
 
 void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts) {
   const adji_row_style *style = &w->join->style;
-  adji_count_fn count = style->kernels->count[style->type == ADJ_F64][style->metric - 1];
+  adji_count_fn count = style->kernels->count[style->type == ADJ_F64][style->measure->step];
   uint32_t total = group->task.query_count;
   for (uint32_t k = 0; k < total; k++)
     counts[k] += (uint32_t)group->inside_total;

@@ -18,40 +18,25 @@ const adji_kernels *adji_kernels_for(const char *isa) {
   return &adji_kernels_scalar;
 }
 
-float adji_sum_f32(adj_metric metric, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,
-                   uint32_t dim) {
-  float s = 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    float t = a[j * a_stride] - b[j * b_stride];
-    if (metric == ADJ_L2)
-      s = fmaf(t, t, s);
-    else if (metric == ADJ_L1)
-      s = s + fabsf(t);
-    else
-      s = fabsf(t) > s ? fabsf(t) : s;
+#define SUM_OF(T, suffix, FMA, ABS)                                                                              \
+  static T dot_##suffix(const T *a, uint64_t a_stride, const T *b, uint64_t b_stride, uint32_t dim) {            \
+    T s = 0;                                                                                                     \
+    for (uint32_t j = 0; j < dim; j++)                                                                           \
+      s = FMA(a[j * a_stride], b[j * b_stride], s);                                                              \
+    return 0 - s;                                                                                                \
+  }                                                                                                              \
+                                                                                                                 \
+  T adji_sum_##suffix(const adji_measure *measure, const T *a, uint64_t a_stride, const T *b, uint64_t b_stride, \
+                      uint32_t dim) {                                                                            \
+    if (measure->step == ADJI_STEP_DOT) return dot_##suffix(a, a_stride, b, b_stride, dim);                      \
+    const T *box = measure->box;                                                                                 \
+    T s = 0;                                                                                                     \
+    for (uint32_t j = 0; j < dim; j++) {                                                                         \
+      T t = ABS(a[j * a_stride] - b[j * b_stride]);                                                              \
+      if (box && box[j] - t < t) t = box[j] - t;                                                                 \
+      s = adji_step_##suffix(measure, s, t);                                                                     \
+    }                                                                                                            \
+    return s;                                                                                                    \
   }
-  return s;
-}
-
-double adji_sum_f64(adj_metric metric, const double *a, uint64_t a_stride, const double *b, uint64_t b_stride,
-                    uint32_t dim) {
-  double s = 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    double t = a[j * a_stride] - b[j * b_stride];
-    if (metric == ADJ_L2)
-      s = fma(t, t, s);
-    else if (metric == ADJ_L1)
-      s = s + fabs(t);
-    else
-      s = fabs(t) > s ? fabs(t) : s;
-  }
-  return s;
-}
-
-double adji_limit(adj_type type, adj_metric metric, double radius) {
-  if (type == ADJ_F32) {
-    float r = (float)radius;
-    return metric == ADJ_L2 ? (double)(r * r) : (double)r;
-  }
-  return metric == ADJ_L2 ? radius * radius : radius;
-}
+SUM_OF(float, f32, fmaf, fabsf)
+SUM_OF(double, f64, fma, fabs)

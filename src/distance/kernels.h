@@ -3,9 +3,12 @@
  * The canonical distance, in kernels that compare queries with many candidates. This is the one
  * place that decides whether a pair belongs (docs/exactness.md):
  *
- *   t = a[j] - b[j];  L2: s = fma(t, t, s);  L1: s = s + |t|;  Linf: s = max(s, |t|)
+ *   t = a[j] - b[j];  L2: s = fma(t, t, s);  L1: s = s + |t|;  Linf: s = max(s, |t|);  Lp: s = s + |t|^p
+ *   in a periodic box of length L, with min(|t|, L - |t|) in place of |t|
+ *   inner product: s = fma(a[j], b[j], s), and 0 - s in the end
  *
- * in the type of the data, over the dimensions in input order; a pair belongs iff s <= limit.
+ * in the type of the data, over the dimensions in input order; a pair belongs iff s <= limit. steps.h
+ * has them in one list.
  * SIMD lanes run over candidates, each lane summing its own dimensions in order, so every
  * instruction set gives the same bits. A table is filled per instruction set from one body
  * (kernels_body.h).
@@ -16,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "adjoin.h"
+#include "distance/measure.h"
 
 /* Points in index order, one array per dimension: coordinate j of position i is
  * ((T *)coords)[j * stride + i]. Every array can be read ADJI_PAD entries past count. */
@@ -32,9 +35,8 @@ typedef struct adji_range {
 } adji_range;
 
 enum {
-  ADJI_PAD = 64,     /* entries of slack behind every array a kernel reads or writes */
-  ADJI_LIST_MAX = 4, /* queries one call of list takes                               */
-  ADJI_METRICS = 3   /* L2, L1, Linf: index metric - 1                               */
+  ADJI_PAD = 64,    /* entries of slack behind every array a kernel reads or writes */
+  ADJI_LIST_MAX = 4 /* queries one call of list takes                               */
 };
 
 typedef struct adji_task {
@@ -44,6 +46,7 @@ typedef struct adji_task {
   uint32_t query_count, range_count;
   double limit; /* exact in the type of the data */
   bool forward; /* left is right: only candidates at positions after the query's */
+  const adji_measure *measure;
 } adji_task;
 
 /* Adds the number of candidates that belong to each query to counts[k]. */
@@ -56,8 +59,8 @@ typedef void (*adji_list_fn)(const adji_task *task, uint32_t *const *ids, void *
 
 typedef struct adji_kernels {
   const char *isa;
-  adji_count_fn count[2][ADJI_METRICS]; /* [0]: f32, [1]: f64 */
-  adji_list_fn list[2][ADJI_METRICS];
+  adji_count_fn count[2][ADJI_STEPS]; /* [0]: f32, [1]: f64 */
+  adji_list_fn list[2][ADJI_STEPS];
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
   bool sorts_in_registers;                         /* sort_ids is quick for rows of up to a few hundred */
   /* A row in one go: copies count ids without the one equal to drop (which is among them, unless it is
@@ -78,20 +81,9 @@ extern const adji_kernels adji_kernels_neon;
 #endif
 
 /* One pair, for where vectors do not pay: s of two points given by pointers and strides (in entries). */
-float adji_sum_f32(adj_metric metric, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,
+float adji_sum_f32(const adji_measure *measure, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,
                    uint32_t dim);
-double adji_sum_f64(adj_metric metric, const double *a, uint64_t a_stride, const double *b, uint64_t b_stride,
+double adji_sum_f64(const adji_measure *measure, const double *a, uint64_t a_stride, const double *b, uint64_t b_stride,
                     uint32_t dim);
-
-/* The threshold for s that a radius means: T(r) * T(r) rounded to T for L2, T(r) otherwise. */
-double adji_limit(adj_type type, adj_metric metric, double radius);
-
-/* The distance reported for s: its square root rounded to T for L2, s otherwise. */
-static inline float adji_distance_f32(adj_metric metric, float s) {
-  return metric == ADJ_L2 ? __builtin_sqrtf(s) : s;
-}
-static inline double adji_distance_f64(adj_metric metric, double s) {
-  return metric == ADJ_L2 ? __builtin_sqrt(s) : s;
-}
 
 #endif

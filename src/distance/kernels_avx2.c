@@ -25,10 +25,13 @@ static inline __m256i front_pairs(uint32_t mask) {
 #define VEC __m256
 #define LANES 8
 #define V_LOAD(p) _mm256_loadu_ps(p)
+#define V_STORE(p, v) _mm256_storeu_ps(p, v)
 #define V_SET1(x) _mm256_set1_ps(x)
 #define V_ZERO() _mm256_setzero_ps()
 #define V_SUB(a, b) _mm256_sub_ps(a, b)
 #define V_ADD(a, b) _mm256_add_ps(a, b)
+#define V_MUL(a, b) _mm256_mul_ps(a, b)
+#define V_MIN(a, b) _mm256_min_ps(a, b)
 #define V_MAX(a, b) _mm256_max_ps(a, b)
 #define V_ABS(a) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a)
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
@@ -44,10 +47,13 @@ static inline __m256i front_pairs(uint32_t mask) {
 #define VEC __m256d
 #define LANES 4
 #define V_LOAD(p) _mm256_loadu_pd(p)
+#define V_STORE(p, v) _mm256_storeu_pd(p, v)
 #define V_SET1(x) _mm256_set1_pd(x)
 #define V_ZERO() _mm256_setzero_pd()
 #define V_SUB(a, b) _mm256_sub_pd(a, b)
 #define V_ADD(a, b) _mm256_add_pd(a, b)
+#define V_MUL(a, b) _mm256_mul_pd(a, b)
+#define V_MIN(a, b) _mm256_min_pd(a, b)
 #define V_MAX(a, b) _mm256_max_pd(a, b)
 #define V_ABS(a) _mm256_andnot_pd(_mm256_set1_pd(-0.0), a)
 #define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)

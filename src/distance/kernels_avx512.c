@@ -14,10 +14,13 @@
 #define VEC __m512
 #define LANES 16
 #define V_LOAD(p) _mm512_loadu_ps(p)
+#define V_STORE(p, v) _mm512_storeu_ps(p, v)
 #define V_SET1(x) _mm512_set1_ps(x)
 #define V_ZERO() _mm512_setzero_ps()
 #define V_SUB(a, b) _mm512_sub_ps(a, b)
 #define V_ADD(a, b) _mm512_add_ps(a, b)
+#define V_MUL(a, b) _mm512_mul_ps(a, b)
+#define V_MIN(a, b) _mm512_min_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b)
 #define V_ABS(a) _mm512_abs_ps(a)
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
@@ -32,10 +35,13 @@
 #define VEC __m512d
 #define LANES 8
 #define V_LOAD(p) _mm512_loadu_pd(p)
+#define V_STORE(p, v) _mm512_storeu_pd(p, v)
 #define V_SET1(x) _mm512_set1_pd(x)
 #define V_ZERO() _mm512_setzero_pd()
 #define V_SUB(a, b) _mm512_sub_pd(a, b)
 #define V_ADD(a, b) _mm512_add_pd(a, b)
+#define V_MUL(a, b) _mm512_mul_pd(a, b)
+#define V_MIN(a, b) _mm512_min_pd(a, b)
 #define V_MAX(a, b) _mm512_max_pd(a, b)
 #define V_ABS(a) _mm512_abs_pd(a)
 #define V_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)

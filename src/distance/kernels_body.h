@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The body of the kernels for one instruction set, type and metric. kernels_type.h includes it once
- * per metric and defines SUM(s, t), the metric's step, and FN(name), the name of a function of this
- * instance; the instruction set's file defines the vectors, see there.
+ * The body of the kernels for one instruction set, type and step. steps.h includes it once per step and
+ * defines STEP, FINISH and FN(name), the name of a function of this instance; the instruction set's
+ * file defines the vectors, see kernels_type.h.
  *
  * Shape of every kernel: a group of up to 4 queries is compared with one vector of candidates at a
  * time, so that a group shares the candidates' loads and the loop over the ranges. Functions that
@@ -14,6 +14,7 @@ typedef struct FN(group) {
   const T *query[4];  /* in many: the first coordinate, the next is left_stride on      */
   uint32_t position[4];
   uint64_t left_stride;
+  const adji_measure *measure;
   VEC limit;
 } FN(group);
 
@@ -21,6 +22,7 @@ typedef struct FN(group) {
 ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                 const uint32_t dim, const bool is_long, FN(group) * g) {
   g->left_stride = task->left->stride;
+  g->measure = task->measure;
   g->limit = V_SET1((T)task->limit);
   for (uint32_t k = 0; k < wide; k++) {
     g->position[k] = task->queries[first + (k < many ? k : many - 1)];
@@ -31,8 +33,8 @@ ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t 
 }
 
 /* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a
- * sum is abandoned once no lane of any query can belong (SHORTC): s never decreases, so a lane that
- * is above the limit stays above it. Returns false then. */
+ * sum that never decreases is abandoned once no lane of any query can belong (SHORTC): a lane that is
+ * above the limit stays above it. Returns false then. */
 ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stride, const uint32_t wide,
                           const uint32_t dim, const bool is_long, VEC *s) {
   for (uint32_t k = 0; k < wide; k++)
@@ -43,17 +45,18 @@ ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stri
       VEC c = V_LOAD(candidate + j * stride);
       for (uint32_t k = 0; k < wide; k++) {
         T x = is_long ? g->query[k][j * g->left_stride] : g->x[k][j];
-        VEC t = V_SUB(V_SET1(x), c);
-        s[k] = SUM(s[k], t);
+        s[k] = STEP(s[k], V_SET1(x), c, g->measure, j);
       }
     }
-    if (is_long) {
+    if (is_long && GROWS) {
       uint32_t alive = 0;
       for (uint32_t k = 0; k < wide; k++)
         alive |= V_LE(s[k], g->limit);
       if (!alive) return false;
     }
   }
+  for (uint32_t k = 0; k < wide; k++)
+    s[k] = FINISH(s[k]);
   return true;
 }
 

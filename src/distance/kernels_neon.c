@@ -37,10 +37,13 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define VEC float32x4_t
 #define LANES 4
 #define V_LOAD(p) vld1q_f32(p)
+#define V_STORE(p, v) vst1q_f32(p, v)
 #define V_SET1(x) vdupq_n_f32(x)
 #define V_ZERO() vdupq_n_f32(0)
 #define V_SUB(a, b) vsubq_f32(a, b)
 #define V_ADD(a, b) vaddq_f32(a, b)
+#define V_MUL(a, b) vmulq_f32(a, b)
+#define V_MIN(a, b) vbslq_f32(vcltq_f32(a, b), a, b)
 #define V_MAX(a, b) vmaxq_f32(a, b)
 #define V_ABS(a) vabsq_f32(a)
 #define V_FMA(a, b, c) vfmaq_f32(c, a, b)
@@ -54,10 +57,13 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define VEC float64x2_t
 #define LANES 2
 #define V_LOAD(p) vld1q_f64(p)
+#define V_STORE(p, v) vst1q_f64(p, v)
 #define V_SET1(x) vdupq_n_f64(x)
 #define V_ZERO() vdupq_n_f64(0)
 #define V_SUB(a, b) vsubq_f64(a, b)
 #define V_ADD(a, b) vaddq_f64(a, b)
+#define V_MUL(a, b) vmulq_f64(a, b)
+#define V_MIN(a, b) vbslq_f64(vcltq_f64(a, b), a, b)
 #define V_MAX(a, b) vmaxq_f64(a, b)
 #define V_ABS(a) vabsq_f64(a)
 #define V_FMA(a, b, c) vfmaq_f64(c, a, b)

@@ -13,10 +13,13 @@
 #define VEC float
 #define LANES 1
 #define V_LOAD(p) (*(p))
+#define V_STORE(p, v) (*(p) = (v))
 #define V_SET1(x) (x)
 #define V_ZERO() 0.0f
 #define V_SUB(a, b) ((a) - (b))
 #define V_ADD(a, b) ((a) + (b))
+#define V_MUL(a, b) ((a) * (b))
+#define V_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define V_MAX(a, b) ((b) > (a) ? (b) : (a))
 #define V_ABS(a) fabsf(a)
 #define V_FMA(a, b, c) fmaf(a, b, c)
@@ -30,10 +33,13 @@
 #define VEC double
 #define LANES 1
 #define V_LOAD(p) (*(p))
+#define V_STORE(p, v) (*(p) = (v))
 #define V_SET1(x) (x)
 #define V_ZERO() 0.0
 #define V_SUB(a, b) ((a) - (b))
 #define V_ADD(a, b) ((a) + (b))
+#define V_MUL(a, b) ((a) * (b))
+#define V_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define V_MAX(a, b) ((b) > (a) ? (b) : (a))
 #define V_ABS(a) fabs(a)
 #define V_FMA(a, b, c) fma(a, b, c)

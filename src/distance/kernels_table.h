@@ -2,10 +2,14 @@
  *
  * The initialiser of a kernel table, for the end of an instruction set's file.
  */
-#define ADJI_KERNEL_TABLE(name, sort, in_registers, place)                                                 \
-  {                                                                                                        \
-    .isa = (name),                                                                                         \
-    .count = {{count_l2_f32, count_l1_f32, count_linf_f32}, {count_l2_f64, count_l1_f64, count_linf_f64}}, \
-    .list = {{list_l2_f32, list_l1_f32, list_linf_f32}, {list_l2_f64, list_l1_f64, list_linf_f64}},        \
-    .sort_ids = (sort), .sorts_in_registers = (in_registers), .place_ids = (place)                         \
+#define COUNT_F32_(name, NAME) [ADJI_STEP_##NAME] = count_##name##_f32,
+#define COUNT_F64_(name, NAME) [ADJI_STEP_##NAME] = count_##name##_f64,
+#define LIST_F32_(name, NAME) [ADJI_STEP_##NAME] = list_##name##_f32,
+#define LIST_F64_(name, NAME) [ADJI_STEP_##NAME] = list_##name##_f64,
+
+#define ADJI_KERNEL_TABLE(name, sort, in_registers, place)                                  \
+  {                                                                                         \
+    .isa = (name), .count = {{ADJI_STEP_LIST(COUNT_F32_)}, {ADJI_STEP_LIST(COUNT_F64_)}},   \
+    .list = {{ADJI_STEP_LIST(LIST_F32_)}, {ADJI_STEP_LIST(LIST_F64_)}}, .sort_ids = (sort), \
+    .sorts_in_registers = (in_registers), .place_ids = (place)                              \
   }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of one instruction set and type, for every metric. The instruction set's file defines
+ * The kernels of one instruction set and type, for every step. The instruction set's file defines
  * before it includes this:
  *
  *   T, TYPE               float and f32, or double and f64
  *   VEC, LANES            a vector of T and its number of lanes (at most 16)
- *   V_LOAD(p) V_SET1(x) V_ZERO() V_SUB(a, b) V_ADD(a, b) V_MAX(a, b) V_ABS(a) V_FMA(a, b, c)
+ *   V_LOAD(p) V_STORE(p, v) V_SET1(x) V_ZERO()
+ *   V_SUB(a, b) V_ADD(a, b) V_MUL(a, b) V_MAX(a, b) V_ABS(a) V_FMA(a, b, c)
+ *   V_MIN(a, b)           a where it is less than b, otherwise b: also where a is NaN
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
  *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one behind the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
@@ -16,41 +18,60 @@
 
 #ifndef ADJI_INLINE
 #define ADJI_INLINE static inline __attribute__((always_inline))
-#define PASTE_(name, metric, type) name##_##metric##_##type
-#define PASTE(name, metric, type) PASTE_(name, metric, type)
-#define FN(name) PASTE(name, METRIC, TYPE)
-/* Dimensions that have an instance of their own, where the queries stay in registers. */
-#define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define PASTE_(name, type) name##_##type
+#define PASTE(name, type) PASTE_(name, type)
+#define TYPED(name) PASTE(name, TYPE)
+#define FN(name) PASTE(PASTE(name, STEP_NAME), TYPE)
+/* Queries of up to so many dimensions stay in registers, where the step has an instance for them. */
 enum { MOST_FIXED = 6, SHORTC_STEP = 4 };
 #endif
 
-#define METRIC l2
-#define SUM(s, t) V_FMA(t, t, s)
-#include "distance/kernels_body.h"
-#undef METRIC
-#undef SUM
+ADJI_INLINE VEC TYPED(square)(VEC s, VEC t) {
+  return V_FMA(t, t, s);
+}
 
-#define METRIC l1
-#define SUM(s, t) V_ADD(s, V_ABS(t))
-#include "distance/kernels_body.h"
-#undef METRIC
-#undef SUM
+/* The distance |t| in a periodic dimension; t where length is infinite, even if t is too. */
+ADJI_INLINE VEC TYPED(shorter)(VEC t, VEC length) {
+  return V_MIN(V_SUB(length, t), t);
+}
 
-#define METRIC linf
-#define SUM(s, t) V_MAX(s, V_ABS(t))
-#include "distance/kernels_body.h"
-#undef METRIC
-#undef SUM
+/* The same operations as adji_power_f32 and _f64. Those of powers that are not whole are left to the
+ * compiler, lane by lane or in vectors: no choice of its changes a bit. */
+ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
+  if (!p->whole) {
+    T lanes[LANES];
+    V_STORE(lanes, x);
+    for (int i = 0; i < LANES; i++)
+      lanes[i] = (T)adji_exp_log((double)lanes[i], p->exponent);
+    return V_LOAD(lanes);
+  }
+  uint32_t bit = ADJI_MOST_WHOLE;
+  while (!(p->whole & bit))
+    bit >>= 1;
+  VEC power = x;
+  while (bit >>= 1) {
+    power = V_MUL(power, power);
+    if (p->whole & bit) power = V_MUL(power, x);
+  }
+  return power;
+}
+
+#define BODY "distance/kernels_body.h"
+#include "distance/steps.h"
+#undef BODY
 
 #undef T
 #undef TYPE
 #undef VEC
 #undef LANES
 #undef V_LOAD
+#undef V_STORE
 #undef V_SET1
 #undef V_ZERO
 #undef V_SUB
 #undef V_ADD
+#undef V_MUL
+#undef V_MIN
 #undef V_MAX
 #undef V_ABS
 #undef V_FMA

@@ -9,71 +9,83 @@
 
 /* ---- Per type ------------------------------------------------------------------------------------ */
 
-#define BOXES(T, FMA, ABS)                                                                            \
-  static void widen_##T(T *to, const T *from, uint32_t dim) {                                         \
-    for (uint32_t j = 0; j < dim; j++) {                                                              \
-      to[j] = from[j] < to[j] ? from[j] : to[j];                                                      \
-      to[dim + j] = from[dim + j] > to[dim + j] ? from[dim + j] : to[dim + j];                        \
-    }                                                                                                 \
-  }                                                                                                   \
-                                                                                                      \
-  static void block_##T(const adji_view *view, uint64_t begin, uint64_t end, T *bounds) {             \
-    for (uint32_t j = 0; j < view->dim; j++) {                                                        \
-      const T *x = (const T *)view->coords + j * view->stride;                                        \
-      T low = x[begin], high = x[begin];                                                              \
-      for (uint64_t i = begin + 1; i < end; i++) {                                                    \
-        low = x[i] < low ? x[i] : low;                                                                \
-        high = x[i] > high ? x[i] : high;                                                             \
-      }                                                                                               \
-      bounds[j] = low;                                                                                \
-      bounds[view->dim + j] = high;                                                                   \
-    }                                                                                                 \
-  }                                                                                                   \
-                                                                                                      \
-  static void some_##T(const adji_view *view, const uint32_t *positions, uint32_t count, T *bounds) { \
-    for (uint32_t j = 0; j < view->dim; j++) {                                                        \
-      const T *x = (const T *)view->coords + j * view->stride;                                        \
-      T low = x[positions[0]], high = low;                                                            \
-      for (uint32_t i = 1; i < count; i++) {                                                          \
-        T at = x[positions[i]];                                                                       \
-        low = at < low ? at : low;                                                                    \
-        high = at > high ? at : high;                                                                 \
-      }                                                                                               \
-      bounds[j] = low;                                                                                \
-      bounds[view->dim + j] = high;                                                                   \
-    }                                                                                                 \
-  }                                                                                                   \
-                                                                                                      \
-  static inline T step_##T(adj_metric metric, T s, T t) {                                             \
-    if (metric == ADJ_L2) return FMA(t, t, s);                                                        \
-    if (metric == ADJ_L1) return s + t;                                                               \
-    return t > s ? t : s;                                                                             \
-  }                                                                                                   \
-                                                                                                      \
-  /* The least sum two points of the boxes a and b can have; stops once it is above the limit. */     \
-  static bool apart_##T(adj_metric metric, const T *a, const T *b, uint32_t dim, T limit) {           \
-    T s = 0;                                                                                          \
-    for (uint32_t j = 0; j < dim; j++) {                                                              \
-      T above = a[j] - b[dim + j], below = b[j] - a[dim + j];                                         \
-      T gap = above > below ? above : below;                                                          \
-      if (gap > 0) s = step_##T(metric, s, gap);                                                      \
-      if (s > limit) return true;                                                                     \
-    }                                                                                                 \
-    return false;                                                                                     \
-  }                                                                                                   \
-                                                                                                      \
-  /* Whether the largest sum two points of the boxes can have is within the limit. */                 \
-  static bool within_##T(adj_metric metric, const T *a, const T *b, uint32_t dim, T limit) {          \
-    T s = 0;                                                                                          \
-    for (uint32_t j = 0; j < dim; j++) {                                                              \
-      T one = ABS(a[dim + j] - b[j]), other = ABS(b[dim + j] - a[j]);                                 \
-      s = step_##T(metric, s, one > other ? one : other);                                             \
-      if (!(s <= limit)) return false;                                                                \
-    }                                                                                                 \
-    return true;                                                                                      \
+#define BOXES(T, suffix, ABS)                                                                          \
+  static void widen_##T(T *to, const T *from, uint32_t dim) {                                          \
+    for (uint32_t j = 0; j < dim; j++) {                                                               \
+      to[j] = from[j] < to[j] ? from[j] : to[j];                                                       \
+      to[dim + j] = from[dim + j] > to[dim + j] ? from[dim + j] : to[dim + j];                         \
+    }                                                                                                  \
+  }                                                                                                    \
+                                                                                                       \
+  static void block_##T(const adji_view *view, uint64_t begin, uint64_t end, T *bounds) {              \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                         \
+      const T *x = (const T *)view->coords + j * view->stride;                                         \
+      T low = x[begin], high = x[begin];                                                               \
+      for (uint64_t i = begin + 1; i < end; i++) {                                                     \
+        low = x[i] < low ? x[i] : low;                                                                 \
+        high = x[i] > high ? x[i] : high;                                                              \
+      }                                                                                                \
+      bounds[j] = low;                                                                                 \
+      bounds[view->dim + j] = high;                                                                    \
+    }                                                                                                  \
+  }                                                                                                    \
+                                                                                                       \
+  static void some_##T(const adji_view *view, const uint32_t *positions, uint32_t count, T *bounds) {  \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                         \
+      const T *x = (const T *)view->coords + j * view->stride;                                         \
+      T low = x[positions[0]], high = low;                                                             \
+      for (uint32_t i = 1; i < count; i++) {                                                           \
+        T at = x[positions[i]];                                                                        \
+        low = at < low ? at : low;                                                                     \
+        high = at > high ? at : high;                                                                  \
+      }                                                                                                \
+      bounds[j] = low;                                                                                 \
+      bounds[view->dim + j] = high;                                                                    \
+    }                                                                                                  \
+  }                                                                                                    \
+                                                                                                       \
+  /* A distance d in a dimension, the shorter way round. */                                            \
+  static inline T around_##T(const T *box, uint32_t j, T d) {                                          \
+    return box && box[j] - d < d ? box[j] - d : d;                                                     \
+  }                                                                                                    \
+                                                                                                       \
+  /* The least sum two points of the boxes a and b can have; stops once it is above the limit. */      \
+  static bool apart_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) {  \
+    const T *box = measure->box;                                                                       \
+    T s = 0;                                                                                           \
+    for (uint32_t j = 0; j < dim; j++) {                                                               \
+      T above = a[j] - b[dim + j], below = b[j] - a[dim + j];                                          \
+      T gap = above > below ? above : below;                                                           \
+      if (box && gap > 0) {                                                                            \
+        T most = around_##T(box, j, above > below ? a[dim + j] - b[j] : b[dim + j] - a[j]);            \
+        gap = around_##T(box, j, gap);                                                                 \
+        gap = most < gap ? most : gap;                                                                 \
+      }                                                                                                \
+      if (gap > 0) s = adji_step_##suffix(measure, s, gap);                                            \
+      if (s > limit) return true;                                                                      \
+    }                                                                                                  \
+    return false;                                                                                      \
+  }                                                                                                    \
+                                                                                                       \
+  /* Whether the largest sum two points of the boxes can have is within the limit. */                  \
+  static bool within_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) { \
+    const T *box = measure->box;                                                                       \
+    T s = 0;                                                                                           \
+    for (uint32_t j = 0; j < dim; j++) {                                                               \
+      T one = ABS(a[dim + j] - b[j]), other = ABS(b[dim + j] - a[j]);                                  \
+      T most = one > other ? one : other;                                                              \
+      if (box) {                                                                                       \
+        T above = a[j] - b[dim + j], below = b[j] - a[dim + j], gap = above > below ? above : below;   \
+        if (gap < 0) gap = 0;                                                                          \
+        most = box[j] - gap < most ? box[j] - gap : most;                                              \
+      }                                                                                                \
+      s = adji_step_##suffix(measure, s, most);                                                        \
+      if (!(s <= limit)) return false;                                                                 \
+    }                                                                                                  \
+    return true;                                                                                       \
   }
-BOXES(float, fmaf, fabsf)
-BOXES(double, fma, fabs)
+BOXES(float, f32, fabsf)
+BOXES(double, f64, fabs)
 
 /* ---- Build ------------------------------------------------------------------------------------------ */
 
@@ -114,9 +126,24 @@ static void pair_level(adji_boxes *boxes, uint32_t level) {
   }
 }
 
-adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, adj_metric metric, adji_boxes *out) {
+/* Let e be the slack of a power: it is within 1 +- e of x^p, and 4 tiny where it is denormal. If g <= t,
+ * then power(g) <= (power(t) + 4 tiny) (1 + e) / (1 - e) + 4 tiny. A sum of dim terms rounds by at most
+ * 1 + dim u. So the sum of the g is at most 1 + 3e + 2 dim u times that of the t, and 16 dim tiny; the
+ * slack is wider than that by what rounding it to T may take away. */
+static void set_limits(adji_boxes *boxes, double limit) {
+  boxes->drop_above = boxes->take_within = limit;
+  if (adji_plain_step(boxes->measure->step) != ADJI_STEP_LP || boxes->measure->power.whole) return;
+  double u = boxes->type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = boxes->type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
+  double slack = 4 * ADJI_POWER_SLACK(u) + 4 * boxes->dim * u;
+  boxes->drop_above = limit * (1 + slack) + 32 * boxes->dim * tiny;
+  boxes->take_within = limit * (1 - slack) - 32 * boxes->dim * tiny;
+}
+
+adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, const adji_measure *measure, double limit,
+                            adji_boxes *out) {
   const adji_view *view = &index->view;
-  *out = (adji_boxes){.ctx = ctx, .type = index->set->type, .metric = metric, .dim = view->dim, .count = view->count};
+  *out = (adji_boxes){.ctx = ctx, .type = index->set->type, .measure = measure, .dim = view->dim, .count = view->count};
+  set_limits(out, limit);
   uint64_t blocks = ((uint64_t)view->count + ADJI_BLOCK - 1) / ADJI_BLOCK;
   size_t bytes = 2 * (size_t)view->dim * adji_type_size(out->type);
   for (uint64_t many = blocks; many; many = many > 1 ? (many + 1) / 2 : 0) {
@@ -153,7 +180,6 @@ void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions
 typedef struct split {
   const adji_boxes *boxes;
   const void *bounds;
-  double limit;
   adji_range stretch;
   adji_split *out;
 } split;
@@ -167,14 +193,14 @@ static void append(adji_range *ranges, uint32_t *count, uint32_t begin, uint32_t
 
 static bool block_apart(const split *s, const void *box) {
   const adji_boxes *b = s->boxes;
-  return b->type == ADJ_F64 ? apart_double(b->metric, s->bounds, box, b->dim, s->limit)
-                            : apart_float(b->metric, s->bounds, box, b->dim, (float)s->limit);
+  return b->type == ADJ_F64 ? apart_double(b->measure, s->bounds, box, b->dim, b->drop_above)
+                            : apart_float(b->measure, s->bounds, box, b->dim, (float)b->drop_above);
 }
 
 static bool block_within(const split *s, const void *box) {
   const adji_boxes *b = s->boxes;
-  return b->type == ADJ_F64 ? within_double(b->metric, s->bounds, box, b->dim, s->limit)
-                            : within_float(b->metric, s->bounds, box, b->dim, (float)s->limit);
+  return b->type == ADJ_F64 ? within_double(b->measure, s->bounds, box, b->dim, b->take_within)
+                            : within_float(b->measure, s->bounds, box, b->dim, (float)b->take_within);
 }
 
 static void split_block(const split *s, uint32_t level, uint64_t block) {
@@ -197,9 +223,9 @@ static void split_block(const split *s, uint32_t level, uint64_t block) {
   }
 }
 
-void adji_boxes_split(const adji_boxes *boxes, const void *bounds, double limit, adji_range stretch, adji_split *out) {
+void adji_boxes_split(const adji_boxes *boxes, const void *bounds, adji_range stretch, adji_split *out) {
   if (stretch.begin >= stretch.end) return;
-  split s = {boxes, bounds, limit, stretch, out};
+  split s = {boxes, bounds, stretch, out};
   /* Begin at the level where one or two blocks cover the stretch. */
   uint32_t level = 0;
   uint64_t first = stretch.begin / ADJI_BLOCK, last = (stretch.end - 1) / ADJI_BLOCK;

@@ -7,7 +7,12 @@
  * canonical sum of the smallest possible |t| (the gap between two boxes, rounded) is therefore a
  * lower bound of the canonical sum of every pair, and that of the largest possible |t| an upper one:
  * no slack is needed. A stretch is dropped iff the lower bound is above the limit, and taken whole
- * iff the upper bound is not.
+ * iff the upper bound is not. Only powers that are not whole are monotone up to a slack, by which both
+ * tests are made stricter: see adji_boxes_build.
+ *
+ * In a periodic dimension of length L, |t| = min(d, L - d) where d, the rounded difference, lies
+ * between the gap g and the largest difference h. It rises with d and then falls, so it is at least the
+ * lesser of its values at g and h, and at most min(h, L - g).
  */
 #ifndef ADJI_BOXES_H
 #define ADJI_BOXES_H
@@ -19,15 +24,17 @@ enum { ADJI_BLOCK = 64, ADJI_MAX_LEVELS = 32 };
 typedef struct adji_boxes {
   adj_ctx *ctx;
   adj_type type;
-  adj_metric metric;
-  uint32_t dim, count; /* of the points                                           */
-  uint32_t levels;     /* level 0: blocks of ADJI_BLOCK points; each pairs two     */
+  const adji_measure *measure;
+  double drop_above, take_within; /* sums of boxes                                */
+  uint32_t dim, count;            /* of the points                                           */
+  uint32_t levels;                /* level 0: blocks of ADJI_BLOCK points; each pairs two     */
   uint64_t level_blocks[ADJI_MAX_LEVELS];
   void *level_bounds[ADJI_MAX_LEVELS]; /* per block: dim lows, dim highs, in the type of the data */
 } adji_boxes;
 
-/* Time: one pass. Memory: 4 * dim * sizeof(T) bytes for every 64 points. */
-adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, adj_metric metric, adji_boxes *out);
+/* For joins with this limit. Time: one pass. Memory: 4 * dim * sizeof(T) bytes for every 64 points. */
+adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, const adji_measure *measure, double limit,
+                            adji_boxes *out);
 void adji_boxes_clear(adji_boxes *boxes);
 
 /* The box of some positions of a view: dim lows, dim highs to bounds. */
@@ -42,6 +49,6 @@ typedef struct adji_split {
   bool compare_all; /* put into near what would go inside: the sums are wanted */
 } adji_split;
 
-void adji_boxes_split(const adji_boxes *boxes, const void *bounds, double limit, adji_range stretch, adji_split *out);
+void adji_boxes_split(const adji_boxes *boxes, const void *bounds, adji_range stretch, adji_split *out);
 
 #endif

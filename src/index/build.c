@@ -10,6 +10,7 @@
 
 #include "index/block_order.h"
 #include "index/grid.h"
+#include "index/images.h"
 #include "index/radix_sort.h"
 
 typedef struct build {
@@ -19,9 +20,10 @@ typedef struct build {
   adji_index *index;
   const adji_order_options *options;
   uint64_t *items, *spare;
+  uint64_t count; /* of items: points and images */
   uint32_t id_bits;
   uint64_t slices;
-  uint64_t *slice_cells; /* per slice: cells that begin in it, then the number of the first */
+  uint64_t *slice_cells; /* per slice: cells (or images) that begin in it, then the number of the first */
   /* The part of the cell number that is sorted by: (number >> key_shift) & key_mask. */
   uint32_t key_shift;
   uint64_t key_mask;
@@ -89,9 +91,72 @@ static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
+static adj_status make_items(build *b, uint64_t count) {
+  b->count = count;
+  b->items = adji_alloc(&b->ctx->memory, count, sizeof *b->items, "cell numbers");
+  b->spare = adji_alloc(&b->ctx->memory, count, sizeof *b->spare, "cell numbers");
+  return b->items && b->spare ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+/* ---- Cell numbers of images ------------------------------------------------------------------------ */
+
+static adj_status count_images(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  build *b = user;
+  uint64_t begin, end, many = 0;
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  for (uint64_t i = begin; i < end; i++)
+    many += adji_cells_of_images(b->grid, b->set, i, NULL);
+  b->slice_cells[slice] = many;
+  return ADJ_OK;
+}
+
+static adj_status number_images(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  build *b = user;
+  uint64_t begin, end, at = b->slice_cells[slice], keys[1 << ADJI_MAX_AXES];
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  for (uint64_t i = begin; i < end; i++) {
+    uint32_t many = adji_cells_of_images(b->grid, b->set, i, keys);
+    for (uint32_t k = 0; k < many; k++)
+      b->items[at++] = keys[k] << b->id_bits | i;
+  }
+  return ADJ_OK;
+}
+
+/* The counts of the slices become where each begins; returns the total. */
+static uint64_t add_up(build *b) {
+  uint64_t total = 0;
+  for (uint64_t s = 0; s < b->slices; s++) {
+    uint64_t many = b->slice_cells[s];
+    b->slice_cells[s] = total;
+    total += many;
+  }
+  return total;
+}
+
+/* A cell's number and a row's fit 64 bits together: the planner sees to it. */
+static adj_status sort_images(build *b) {
+  if (b->grid->key_bits + b->id_bits > 64)
+    return adji_fail(ADJ_E_INTERNAL, "cells of a periodic grid have numbers of %u bits", b->grid->key_bits);
+  adj_status status = adji_loop(b->ctx, b->slices, count_images, b);
+  if (status) return status;
+  uint64_t total = add_up(b);
+  if (total > ADJ_MAX_COUNT)
+    return adji_fail(ADJ_E_UNSUPPORTED, "box: with their images beyond its faces there are %llu points; use ego",
+                     (unsigned long long)total);
+  status = make_items(b, total);
+  if (!status) status = adji_loop(b->ctx, b->slices, number_images, b);
+  if (!status) status = adji_radix_sort(b->ctx, &b->items, &b->spare, total, b->id_bits, b->grid->key_bits);
+  return status;
+}
+
+/* ---- Order ------------------------------------------------------------------------------------------ */
+
 static adj_status sort_points(build *b) {
+  if (b->options->images) return sort_images(b);
+  adj_status status = make_items(b, b->set->count);
   uint32_t room = 64 - b->id_bits, bits = b->grid->key_bits;
-  adj_status status = ADJ_OK;
   for (uint32_t done = 0; !status && (done < bits || !done); done += room) {
     uint32_t now = bits - done < room ? bits - done : room;
     b->key_shift = done;
@@ -114,7 +179,7 @@ static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   build *b = user;
   uint64_t begin, end, many = 0;
-  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  adji_slice(b->count, b->slices, slice, &begin, &end);
   uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
   for (uint64_t i = begin; i < end; i++) {
     uint64_t key = key_at(b, i);
@@ -130,7 +195,7 @@ static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   build *b = user;
   uint64_t begin, end, id_mask = (UINT64_C(1) << b->id_bits) - 1, cell = b->slice_cells[slice];
-  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  adji_slice(b->count, b->slices, slice, &begin, &end);
   uint32_t *ids = (uint32_t *)b->index->view.ids;
   uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
   for (uint64_t i = begin; i < end; i++) {
@@ -147,15 +212,10 @@ static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
 
 static adj_status find_cells(build *b) {
   adji_index *index = b->index;
-  uint64_t count = b->set->count, total = 0;
+  uint64_t count = b->count;
   adj_status status = adji_loop(b->ctx, b->slices, count_cells, b);
   if (status) return status;
-  for (uint64_t s = 0; s < b->slices; s++) {
-    uint64_t many = b->slice_cells[s];
-    b->slice_cells[s] = total;
-    total += many;
-  }
-  index->cell_count = total;
+  uint64_t total = index->cell_count = add_up(b);
   index->cell_keys = adji_alloc(&b->ctx->memory, total + ADJI_CELL_PAD, sizeof *index->cell_keys, "cells");
   index->cell_starts = adji_alloc(&b->ctx->memory, total + 1, sizeof *index->cell_starts, "cells");
   index->view.ids = adji_alloc(&b->ctx->memory, count + ADJI_PAD, sizeof *index->view.ids, "ids of the index");
@@ -191,7 +251,7 @@ static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
   uint64_t begin, end;
-  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  adji_slice(b->count, b->slices, slice, &begin, &end);
   if (b->set->type == ADJ_F64)
     gather_double(b, begin, end);
   else
@@ -206,8 +266,8 @@ static adj_status gather_points(build *b) {
   size_t size = adji_type_size(b->set->type);
   uint64_t line = 64 / size;
   view->dim = b->set->dim;
-  view->count = (uint32_t)b->set->count;
-  view->stride = (((b->set->count + ADJI_PAD) / line + 1) | 1) * line;
+  view->count = (uint32_t)b->count;
+  view->stride = (((b->count + ADJI_PAD) / line + 1) | 1) * line;
   char *coords = adji_alloc(&b->ctx->memory, adji_mul(view->stride, view->dim), size, "points of the index");
   if (!coords) return ADJ_E_MEMORY;
   view->coords = coords;
@@ -232,13 +292,11 @@ static void measure_cells(adji_index *index) {
 
 static adj_status build_steps(build *b) {
   adj_ctx *ctx = b->ctx;
-  uint64_t count = b->set->count, begin = adji_now_ns();
-  b->items = adji_alloc(&ctx->memory, count, sizeof *b->items, "cell numbers");
-  b->spare = adji_alloc(&ctx->memory, count, sizeof *b->spare, "cell numbers");
+  uint64_t begin = adji_now_ns();
   b->slice_cells = adji_alloc(&ctx->memory, b->slices, sizeof *b->slice_cells, "cells");
-  if (!b->items || !b->spare || !b->slice_cells) return ADJ_E_MEMORY;
+  if (!b->slice_cells) return ADJ_E_MEMORY;
   adj_status status = sort_points(b);
-  adji_trace(ctx, "sort", 0, begin, count);
+  adji_trace(ctx, "sort", 0, begin, b->count);
   adji_free(&ctx->memory, b->spare);
   b->spare = NULL;
   begin = adji_now_ns();
@@ -248,7 +306,7 @@ static adj_status build_steps(build *b) {
   if (!status) measure_cells(b->index);
   if (!status && b->options->boxes) status = adji_block_order(ctx, b->set, b->index);
   if (!status) status = gather_points(b);
-  adji_trace(ctx, "gather", 0, begin, count);
+  adji_trace(ctx, "gather", 0, begin, b->count);
   return status;
 }
 

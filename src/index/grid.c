@@ -13,14 +13,23 @@
  * less than either operand; so |t| <= limit.
  * L2: fl(t * t + s) >= fl(t * t) since rounding is monotone; so fl(t * t) <= limit, and t * t <=
  * limit * (1 + 2u) + (the smallest positive T), the last term for squares that underflow.
+ * Lp: power(|t|) <= limit, as for L1. With e the slack of the power, |t|^p <= (limit + 4 tiny) / (1 - e);
+ * the root that is taken of it has an error of its own, below 2^-44.
  *
- * In both cases |a - b| <= |t| * (1 + 2u): the difference of two T never underflows. The factors
- * below are wider than these by a few units, which covers the roundings of this function. */
-double adji_grid_width(adj_type type, adj_metric metric, double limit) {
+ * In all cases |a - b| <= |t| * (1 + 2u): the difference of two T never underflows. The factors
+ * below are wider than these by a few units, which covers the roundings of this function.
+ *
+ * In a periodic dimension of length L, t is fl(L - d) when that is less than d = fl|a - b|. Then d is
+ * within u L of |a - b|, so the true way round is at most |t| * (1 + 2u) + u L. */
+double adji_grid_width(adj_type type, const adji_measure *measure, double limit, uint32_t j) {
   double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53;
   double tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
-  if (metric == ADJ_L2) limit = sqrt(limit * (1 + 4 * u) + 2 * tiny);
-  return limit * (1 + 8 * u) * (1 + 0x1p-50) + tiny;
+  adji_step step = adji_plain_step(measure->step);
+  if (step == ADJI_STEP_L2) limit = sqrt(limit * (1 + 4 * u) + 2 * tiny);
+  if (step == ADJI_STEP_LP)
+    limit = adji_exp_log(limit * (1 + 2 * ADJI_POWER_SLACK(u)) + 8 * tiny, measure->power.inverse) * (1 + 0x1p-40);
+  double length = adji_box_length(measure, type, j);
+  return limit * (1 + 8 * u) * (1 + 0x1p-50) + tiny + (length > 0 ? 4 * u * length : 0);
 }
 
 /* Slabs of equal width. With q = (x - low) * inverse evaluated in double, the slab is floor(q).

@@ -25,6 +25,8 @@ typedef struct adji_axis {
   uint64_t stride; /* of a slab in the cell's number                                             */
   double low, inverse;
   double *breaks; /* NULL: slabs of equal width; otherwise where each slab begins, ascending      */
+  double period;  /* length of the box, 0: not periodic                                          */
+  double margin;  /* how near to a face of the box points have an image beyond the other         */
 } adji_axis;
 
 typedef struct adji_grid {
@@ -33,9 +35,9 @@ typedef struct adji_grid {
   uint32_t key_bits;             /* of a cell's number                     */
 } adji_grid;
 
-/* The largest difference two coordinates can have when their points belong under limit: what slabs
- * must be as wide as. */
-double adji_grid_width(adj_type type, adj_metric metric, double limit);
+/* The largest difference that two coordinates of dimension j can have, the shorter way round where it is
+ * periodic, when their points belong under limit: what slabs must be as wide as. */
+double adji_grid_width(adj_type type, const adji_measure *measure, double limit, uint32_t j);
 
 /* Sets up an axis over [low, high] with at most max_slabs slabs of at least width / reach each. When
  * the box holds more slabs than that, they begin at values of the (sorted) sample instead of at
@@ -55,7 +57,7 @@ uint64_t adji_axis_slab(const adji_axis *axis, double x);
 typedef struct adji_index {
   adj_ctx *ctx;
   const adj_dataset *set;
-  adji_view view; /* coordinates by dimension, ids */
+  adji_view view; /* coordinates by dimension, ids; images included */
   uint64_t cell_count;
   uint64_t *cell_keys;   /* cell_count + ADJI_CELL_PAD entries, ascending */
   uint32_t *cell_starts; /* cell_count + 1 entries: first position          */
@@ -63,12 +65,13 @@ typedef struct adji_index {
 } adji_index;
 
 typedef struct adji_order_options {
-  bool boxes; /* long cells get an order in which blocks of points have small bounding boxes */
+  bool boxes;  /* long cells get an order in which blocks of points have small bounding boxes */
+  bool images; /* points near the faces of a periodic box are there twice, see index/images.h */
 } adji_order_options;
 
 /* Sorts the points of set into the order of the grid.
- * Time: O(n) passes. Memory: 4 bytes a point for ids, the size of the points, 12 bytes a cell; while
- * building, 16 bytes a point more. */
+ * Time: O(n) passes. Memory, images counting as points: 4 bytes a point for ids, the size of the points, 12 bytes a
+ * cell; while building, 16 bytes a point more. */
 adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
                             const adji_order_options *options, adji_index *out);
 void adji_index_clear(adji_index *index);

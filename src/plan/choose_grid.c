@@ -33,7 +33,7 @@ typedef struct axis_view {
 typedef struct chooser {
   adj_plan *plan;
   const adj_dataset *set; /* the right set                                     */
-  double width;           /* a cell must be at least this wide                  */
+  double *widths;         /* per dimension: a cell must be at least this wide   */
   uint64_t sample;        /* rows in the sample                                 */
   double *values;         /* per dimension, the sample's coordinates            */
   double *slabs;          /* the same, as numbers of slabs of this width        */
@@ -60,10 +60,13 @@ static adj_status draw_sample(chooser *c) {
   c->sample = c->set->count < SAMPLE ? c->set->count : SAMPLE;
   c->values = adji_alloc(memory, c->sample * dim, sizeof *c->values, "sample");
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
+  c->widths = adji_alloc(memory, dim, sizeof *c->widths, "sample");
   c->views = adji_alloc_zero(memory, dim, sizeof *c->views, "sample");
   c->keys = adji_alloc(memory, c->sample, sizeof *c->keys, "sample");
   c->spare = adji_alloc(memory, c->sample, sizeof *c->spare, "sample");
-  if (!c->values || !c->slabs || !c->views || !c->keys || !c->spare) return ADJ_E_MEMORY;
+  if (!c->values || !c->slabs || !c->widths || !c->views || !c->keys || !c->spare) return ADJ_E_MEMORY;
+  for (uint32_t j = 0; j < dim; j++)
+    c->widths[j] = adji_grid_width(c->set->type, &c->plan->measure, c->plan->join.limit, j);
   for (uint64_t i = 0; i < c->sample; i++) {
     uint64_t row = sample_row(c, i);
     for (uint32_t j = 0; j < dim; j++)
@@ -76,6 +79,7 @@ static void free_sample(chooser *c) {
   adji_memory *memory = &c->plan->ctx->memory;
   adji_free(memory, c->values);
   adji_free(memory, c->slabs);
+  adji_free(memory, c->widths);
   adji_free(memory, c->views);
   adji_free(memory, c->keys);
   adji_free(memory, c->spare);
@@ -88,7 +92,7 @@ static void number_slabs(const chooser *c, uint32_t dim) {
   const double *values = c->values + dim * c->sample;
   double *slabs = c->slabs + dim * c->sample;
   for (uint64_t i = 0; i < c->sample; i++)
-    slabs[i] = floor((values[i] - c->set->low[dim]) / c->width);
+    slabs[i] = floor((values[i] - c->set->low[dim]) / c->widths[dim]);
 }
 
 /* The share of sampled pairs that are within one slab of each other along a dimension. */
@@ -107,12 +111,20 @@ static int more_selective(const void *left, const void *right) {
   return a->dim < b->dim ? -1 : a->dim > b->dim;
 }
 
-/* Dimensions in which the box is at least three slabs wide, the most selective first. In up to three
- * dimensions all of them are taken anyway, so the widest stands for the most selective. */
+/* The length of a periodic dimension, 0 for others. */
+static double period_of(const chooser *c, uint32_t dim) {
+  return adji_box_length(&c->plan->measure, c->set->type, dim);
+}
+
+/* A periodic axis has at least so many cells: see index/images.h. */
+static const double LEAST_CELLS = 4.01;
+
+/* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to
+ * three dimensions all of them are taken anyway, so the widest stands for the most selective. */
 static void view_axes(chooser *c) {
   for (uint32_t j = 0; j < c->set->dim; j++) {
-    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->width, 0};
-    if (!(view.slabs > 2)) continue;
+    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0};
+    if (!(view.slabs > 2) || (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j])) continue;
     number_slabs(c, j);
     view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
     if (view.near > 0.97) continue;
@@ -175,7 +187,8 @@ static double vector_ns(const chooser *c) {
 }
 
 static adj_status choose_axis_count(chooser *c, uint32_t *axes) {
-  uint32_t most = c->view_count < 8 ? c->view_count : 8;
+  uint32_t most = c->plan->measure.box ? 5 : 8; /* a periodic axis doubles the points near its faces */
+  if (c->view_count < most) most = c->view_count;
   *axes = most;
   if (c->plan->tuning.indexed) {
     *axes = c->plan->tuning.indexed < most ? (uint32_t)c->plan->tuning.indexed : most;
@@ -225,9 +238,11 @@ static uint32_t choose_fine(const chooser *c, double mates) {
   return fine;
 }
 
-/* Bits for the number of a cell are shared out evenly. */
-static uint64_t slabs_allowed(uint32_t axes) {
-  uint32_t bits = 60 / axes;
+/* Bits for the number of a cell are shared out evenly. With images a row's number must fit in beside
+ * it; one bit is for the numbers that stay empty behind each axis. */
+static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
+  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->set->count);
+  uint32_t bits = (c->plan->measure.box ? 63 - row_bits : 60) / axes;
   return UINT64_C(1) << (bits < 20 ? bits : 20);
 }
 
@@ -250,11 +265,27 @@ static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
   return values;
 }
 
-static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double width, uint32_t reach) {
+/* A periodic axis: slabs of equal width over the whole box and the images beyond its faces. They are
+ * wider where their numbers and those of the rows would not fit 64 bits together. */
+static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, uint32_t axes, double factor,
+                                     uint32_t reach) {
+  double period = period_of(c, dim), cell = c->widths[dim] * factor;
+  uint64_t allowed = slabs_allowed(c, axes);
+  while (reach > 1 && 16 * reach > allowed)
+    reach /= 2;
+  cell = fmax(cell, period * reach * 1.01 / (double)(allowed - 4 * reach));
+  cell = fmin(cell, period / LEAST_CELLS);
+  adji_axis wanted = {.dim = dim, .reach = reach, .low = -cell, .period = period, .margin = c->widths[dim]};
+  return adji_axis_init(c->plan->ctx, axis, &wanted, period + cell, cell, allowed, NULL, 0);
+}
+
+static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor, uint32_t reach) {
   adji_axis *axis = &c->plan->grid.axes[a];
   uint32_t dim = c->views[axes - 1 - a].dim; /* the most selective last: it is the fine one */
+  if (period_of(c, dim) > 0) return make_periodic_axis(c, axis, dim, axes, factor, reach);
   adji_axis wanted = {.dim = dim, .reach = reach, .low = c->set->low[dim]};
-  uint64_t allowed = slabs_allowed(axes), count = 0;
+  uint64_t allowed = slabs_allowed(c, axes), count = 0;
+  double width = c->widths[dim] * factor;
   double needed = (c->set->high[dim] - wanted.low) / width * reach, *values = NULL;
   if (!(needed * 1.01 + 2 < (double)allowed)) {
     values = sorted_values(c, dim, &count);
@@ -274,7 +305,7 @@ static adj_status make_grid(chooser *c) {
   if (status) return status;
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates);
   for (uint32_t a = 0; a < axes && !status; a++) {
-    status = make_axis(c, a, axes, c->width * factor, a == axes - 1 ? fine : 1);
+    status = make_axis(c, a, axes, factor, a == axes - 1 ? fine : 1);
     c->plan->grid.axis_count = a + 1;
   }
   size_t used = strlen(c->plan->choice.reason);
@@ -285,10 +316,9 @@ static adj_status make_grid(chooser *c) {
 }
 
 adj_status adji_choose_grid(adj_plan *plan) {
-  chooser c = {.plan = plan, .set = plan->right};
-  c.width = adji_grid_width(plan->right->type, plan->join.style.metric, plan->join.limit);
+  chooser c = {.plan = plan, .set = plan->join.right};
   adj_status status = ADJ_OK;
-  if (isfinite(c.width) && plan->right->count > 1) {
+  if (isfinite(plan->join.limit) && c.set->count > 1) {
     status = draw_sample(&c);
     if (!status) view_axes(&c);
     if (!status && c.view_count) status = make_grid(&c);

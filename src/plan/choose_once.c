@@ -11,7 +11,7 @@ static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0
 static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30;
 
 static double candidate_ns(const adj_plan *plan) {
-  double dims = plan->left->dim;
+  double dims = plan->join.left->dim;
   if (plan->sieve.filter) return CANDIDATE_NS + CODE_DIM_NS * dims;
   return CANDIDATE_NS + CANDIDATE_DIM_NS * (dims < 12 ? dims : 12); /* sums are abandoned early */
 }
@@ -22,5 +22,8 @@ void adji_choose_once(adj_plan *plan) {
   double direct = 2 * evaluation + rows * (COUNTED_ROW_NS + ROW_NS) + pairs * PAIR_NS;
   double once = evaluation * (plan->self_join ? 0.5 : 1.0) + rows * ROW_NS + pairs * MOVED_PAIR_NS;
   plan->choice.once = plan->tuning.once == ADJI_AUTO ? once < direct : plan->tuning.once == ADJI_ON;
+  /* A self-join is evaluated once from one of a pair's points, which takes one index, and a distance of
+   * 0 from each point to itself. */
+  if (plan->self_join && !(plan->one_index && adji_measure_grows(&plan->measure))) plan->choice.once = false;
   plan->estimated_seconds = (plan->choice.once ? once : direct) * 1e-9 / plan->ctx->threads;
 }

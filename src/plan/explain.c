@@ -30,8 +30,23 @@ static void __attribute__((format(printf, 2, 3))) say(text *t, const char *forma
   t->length += length;
 }
 
+static void say_metric(text *t, const adj_plan *plan) {
+  static const char *const metrics[] = {"", "L2", "L1", "Linf", "Lp", "cosine", "inner product", "great circle"};
+  const adj_join_spec *spec = &plan->spec;
+  say(t, ", %s", metrics[spec->metric]);
+  if (spec->metric == ADJ_LP) say(t, " with p %g", spec->p);
+  if (spec->metric == ADJ_HAVERSINE && spec->unit == ADJ_UNIT_METRES)
+    say(t, " on a sphere of radius %.9g", plan->measure.unit);
+  else if (spec->metric == ADJ_HAVERSINE)
+    say(t, " in %s", spec->unit == ADJ_UNIT_DEGREES ? "degrees" : "radians");
+  for (uint32_t j = 0; plan->box && j < plan->left->dim && j < 8; j++) {
+    double length = adji_box_length(&plan->measure, plan->left->type, j);
+    say(t, j ? " x %g" : ", periodic box %g", length);
+  }
+  if (plan->box && plan->left->dim > 8) say(t, " x ...");
+}
+
 static void say_what(text *t, const adj_plan *plan) {
-  static const char *const metrics[] = {"", "L2", "L1", "Linf"};
   const char *type = plan->left->type == ADJ_F64 ? "f64" : "f32";
   if (plan->spec.kind == ADJ_RANGE)
     say(t, "range join, radius %g", plan->spec.radius);
@@ -39,7 +54,8 @@ static void say_what(text *t, const adj_plan *plan) {
     say(t, "kNN join, k %u", plan->spec.k);
   else
     say(t, "kNN join, k %u, radius %g", plan->spec.k, plan->spec.radius);
-  say(t, ", %s, %s, %u dimensions\n", metrics[plan->spec.metric], type, plan->left->dim);
+  say_metric(t, plan);
+  say(t, ", %s, %u dimensions\n", type, plan->left->dim);
   if (plan->self_join)
     say(t, "  %llu points with themselves\n", (unsigned long long)plan->left->count);
   else
@@ -59,6 +75,9 @@ static void say_how(text *t, const adj_plan *plan) {
   if (plan->right_index.ctx)
     say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
+  if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
+    say(t, "  periodic: %llu images of points near the faces of the box\n",
+        (unsigned long long)plan->right_index.view.count - plan->right->count);
   if (plan->sieve.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
   if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  collecting: %s\n",

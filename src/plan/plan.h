@@ -21,15 +21,19 @@ typedef struct adji_choice {
 
 struct adj_plan {
   adj_ctx *ctx;
-  const adj_dataset *left, *right; /* the same for a self-join */
+  const adj_dataset *left, *right; /* the caller's; the same for a self-join */
   bool self_join;
-  adj_join_spec spec; /* algorithm and tuning are not kept */
+  adj_join_spec spec; /* algorithm, tuning and box are not kept */
   adji_tuning tuning;
-  adji_join join;
+  adji_join join; /* of sets that may be derived from left and right */
+  adji_measure measure;
+  void *box;                                 /* lengths of the measure's box, or NULL */
+  adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
   adji_choice choice;
   adji_grid grid;
-  adji_index left_index, right_index; /* left_index is unused in a self-join */
-  adji_boxes boxes;                   /* of the right index; empty when not wanted */
+  adji_index left_index, right_index;
+  bool one_index;   /* the right index is that of the left set too */
+  adji_boxes boxes; /* of the right index; empty when not wanted */
   adji_code_scale code_scale;
   adji_codes left_codes, right_codes; /* left_codes is unused in a self-join */
   adji_sieve_plan sieve;              /* filter NULL: no codes               */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* An id and a sum to be sorted together. Sums are never negative, so their bits order like them. */
+/* An id and a sum to be sorted together. */
 typedef struct entry {
   uint64_t major, minor;
 } entry;
@@ -105,13 +105,30 @@ static void sort_entries(entry *entries, uint64_t count, int depth) {
   }
 }
 
-static uint64_t sum_bits(const adji_row_style *style, const void *sums, uint32_t i) {
-  uint64_t bits = 0;
-  if (style->type == ADJ_F64)
+/* A sum as an integer of the same order. The bits of floats order like them when they are positive and
+ * the other way round when they are negative; a sum of 0 is never negative. */
+static uint64_t sum_key(adj_type type, const void *sums, uint32_t i) {
+  const uint64_t sign = (uint64_t)1 << 63;
+  uint64_t bits;
+  if (type == ADJ_F64) {
     memcpy(&bits, (const double *)sums + i, 8);
-  else
-    memcpy(&bits, (const float *)sums + i, 4); /* little-endian: the low half */
-  return bits;
+  } else {
+    uint32_t half;
+    memcpy(&half, (const float *)sums + i, 4);
+    bits = (uint64_t)half << 32;
+  }
+  return bits & sign ? ~bits : bits | sign;
+}
+
+static void put_sum(adj_type type, void *sums, uint32_t i, uint64_t key) {
+  const uint64_t sign = (uint64_t)1 << 63;
+  uint64_t bits = key & sign ? key ^ sign : ~key;
+  if (type == ADJ_F64) {
+    memcpy((double *)sums + i, &bits, 8);
+  } else {
+    uint32_t half = (uint32_t)(bits >> 32);
+    memcpy((float *)sums + i, &half, 4);
+  }
 }
 
 static void order_with_sums(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t count) {
@@ -119,15 +136,13 @@ static void order_with_sums(const adji_row_style *style, adji_row_room *room, ui
   uint32_t *ids = room->ids[slot];
   bool by_distance = style->order == ADJ_ORDER_DISTANCE;
   for (uint32_t i = 0; i < count; i++) {
-    uint64_t bits = sum_bits(style, room->sums[slot], i);
-    entries[i] = by_distance ? (entry){bits, ids[i]} : (entry){ids[i], bits};
+    uint64_t key = sum_key(style->type, room->sums[slot], i);
+    entries[i] = by_distance ? (entry){key, ids[i]} : (entry){ids[i], key};
   }
   sort_entries(entries, count, 48);
-  size_t size = style->type == ADJ_F64 ? 8 : 4;
   for (uint32_t i = 0; i < count; i++) {
-    uint64_t bits = by_distance ? entries[i].major : entries[i].minor;
     ids[i] = (uint32_t)(by_distance ? entries[i].minor : entries[i].major);
-    memcpy((char *)room->sums[slot] + i * size, &bits, size);
+    put_sum(style->type, room->sums[slot], i, by_distance ? entries[i].major : entries[i].minor);
   }
 }
 
@@ -188,14 +203,8 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
 }
 
 /* From sums to the distances that are reported. */
-static void store_distances(adj_type type, adj_metric metric, const void *sums, uint32_t count, void *to, uint64_t at) {
-  if (type == ADJ_F64) {
-    for (uint32_t i = 0; i < count; i++)
-      ((double *)to)[at + i] = adji_distance_f64(metric, ((const double *)sums)[i]);
-  } else {
-    for (uint32_t i = 0; i < count; i++)
-      ((float *)to)[at + i] = adji_distance_f32(metric, ((const float *)sums)[i]);
-  }
+static void store_distances(const adji_row_style *style, const void *sums, uint32_t count, void *to, uint64_t at) {
+  adji_report_distances(style->measure, style->type, sums, count, (char *)to + at * (style->type == ADJ_F64 ? 8 : 4));
 }
 
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
@@ -206,7 +215,7 @@ adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room
     return adji_fail(ADJ_E_INTERNAL, "row %u: %u neighbours found where %llu were counted", row, count,
                      (unsigned long long)length);
   if (count) memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t)); /* else there may be no room */
-  if (window->distances) store_distances(style->type, style->metric, room->sums[slot], count, window->distances, at);
+  if (window->distances) store_distances(style, room->sums[slot], count, window->distances, at);
   return ADJ_OK;
 }
 
@@ -217,11 +226,12 @@ void adji_table_place(const adji_table *table, const adji_row_style *style, uint
   for (uint32_t i = count; i < table->k; i++)
     table->ids[at + i] = ADJ_NO_ID;
   if (!table->distances) return;
-  store_distances(style->type, style->metric, sums, count, table->distances, at);
+  store_distances(style, sums, count, table->distances, at);
+  float far = style->measure->report == ADJI_REPORT_NEGATED ? -INFINITY : INFINITY;
   for (uint32_t i = count; i < table->k; i++) {
     if (style->type == ADJ_F64)
-      ((double *)table->distances)[at + i] = INFINITY;
+      ((double *)table->distances)[at + i] = (double)far;
     else
-      ((float *)table->distances)[at + i] = INFINITY;
+      ((float *)table->distances)[at + i] = far;
   }
 }

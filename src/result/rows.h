@@ -12,7 +12,7 @@
 /* What the caller wants of a row. */
 typedef struct adji_row_style {
   adj_type type;
-  adj_metric metric;
+  const adji_measure *measure;
   adj_order order;
   bool distances; /* to be stored                                     */
   bool drop_self; /* the row's own id is not part of it               */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sets derived from others, row by row: what some metrics are measured on. Labels stay with the
+ * original.
+ */
+#ifndef ADJI_DERIVE_H
+#define ADJI_DERIVE_H
+
+#include "data/dataset.h"
+
+/* Every row divided by its length, for cosine distances. A row of zeros is ADJ_E_DATA.
+ * Time: one parallel pass. Memory: the size of the points. */
+adj_status adji_derive_units(adj_ctx *ctx, const adj_dataset *set, adj_dataset **out);
+
+/* Longitude and latitude as points of the unit sphere, for great-circle distances. A latitude beyond a
+ * pole is ADJ_E_DATA. Time: one parallel pass. Memory: 3 * sizeof(T) bytes a point. */
+adj_status adji_derive_sphere(adj_ctx *ctx, const adj_dataset *set, adj_angle angle, adj_dataset **out);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a join measures, as its kernels see it: the step from dimension to dimension, what a radius
+ * means as a limit of the sum, and how a sum is reported (docs/exactness.md). A metric of the interface
+ * is one of these steps over the points, or over points derived from them.
+ */
+#ifndef ADJI_MEASURE_H
+#define ADJI_MEASURE_H
+
+#include <stdbool.h>
+
+#include "adjoin.h"
+#include "distance/power.h"
+
+/* The steps there are kernels for: X(name, NAME). Those of a box take |t| the shorter way round. */
+#define ADJI_STEP_LIST(X) \
+  X(l2, L2)               \
+  X(l1, L1)               \
+  X(linf, LINF)           \
+  X(lp, LP)               \
+  X(dot, DOT)             \
+  X(l2_box, L2_BOX)       \
+  X(l1_box, L1_BOX)       \
+  X(linf_box, LINF_BOX)   \
+  X(lp_box, LP_BOX)
+
+typedef enum adji_step {
+#define ADJI_STEP_ENUM_(name, NAME) ADJI_STEP_##NAME,
+  ADJI_STEP_LIST(ADJI_STEP_ENUM_)
+#undef ADJI_STEP_ENUM_
+      ADJI_STEPS
+} adji_step;
+
+typedef enum adji_report {
+  ADJI_REPORT_SUM,     /* s                                         */
+  ADJI_REPORT_ROOT,    /* sqrt(s)                                   */
+  ADJI_REPORT_POWER,   /* s^(1/p)                                   */
+  ADJI_REPORT_HALF,    /* s / 2: cosine                             */
+  ADJI_REPORT_NEGATED, /* 0 - s: inner product                      */
+  ADJI_REPORT_ARC      /* 2 asin(sqrt(s) / 2) in some unit          */
+} adji_report;
+
+typedef struct adji_measure {
+  adji_step step;
+  adji_report report;
+  adji_power power; /* Lp                                                                        */
+  double unit;      /* ADJI_REPORT_ARC: the distance that an angle of one radian is              */
+  const void *box;  /* steps of a box: a length of T per dimension, infinity where not periodic  */
+} adji_measure;
+
+/* The step without a box: ADJI_STEP_L2 for ADJI_STEP_L2_BOX. */
+static inline adji_step adji_plain_step(adji_step step) {
+  return step >= ADJI_STEP_L2_BOX ? (adji_step)(step - ADJI_STEP_L2_BOX) : step;
+}
+
+/* Whether sums never decrease from one dimension to the next, and that of a point with itself is 0. An
+ * inner product promises neither. */
+static inline bool adji_measure_grows(const adji_measure *measure) {
+  return measure->step != ADJI_STEP_DOT;
+}
+
+/* The length of the box in dimension j; 0: not periodic. */
+static inline double adji_box_length(const adji_measure *measure, adj_type type, uint32_t j) {
+  if (!measure->box) return 0;
+  double length = type == ADJ_F64 ? ((const double *)measure->box)[j] : (double)((const float *)measure->box)[j];
+  return isinf(length) ? 0 : length;
+}
+
+/* The sum s and the term of one more dimension, in which the points are t >= 0 apart. Not for inner
+ * products. */
+#define ADJI_STEP_OF_(T, suffix, FMA)                                         \
+  static inline T adji_step_##suffix(const adji_measure *measure, T s, T t) { \
+    switch (adji_plain_step(measure->step)) {                                 \
+      case ADJI_STEP_L2:                                                      \
+        return FMA(t, t, s);                                                  \
+      case ADJI_STEP_L1:                                                      \
+        return s + t;                                                         \
+      case ADJI_STEP_LP:                                                      \
+        return s + adji_power_##suffix(&measure->power, t);                   \
+      default:                                                                \
+        return t > s ? t : s;                                                 \
+    }                                                                         \
+  }
+ADJI_STEP_OF_(float, f32, fmaf)
+ADJI_STEP_OF_(double, f64, fma)
+#undef ADJI_STEP_OF_
+
+/* The threshold for s that a radius means: T(r) squared and rounded to T for L2, and so on. Exact in
+ * the type. */
+double adji_limit(const adji_measure *measure, adj_type type, double radius);
+
+/* The distances reported for sums: count of them, in the type. */
+void adji_report_distances(const adji_measure *measure, adj_type type, const void *sums, uint64_t count, void *to);
+
+#endif

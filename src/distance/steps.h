@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Includes BODY, the name of a file, once for every step of distance/measure.h: one list of the
+ * canonical operations for all kernels. Defined for the body:
+ *
+ *   STEP_NAME                 the step's name in FN(name), the name of a function of this instance
+ *   STEP(s, x, c, measure, j) the sum s and the term of dimension j, of vectors x and c of coordinates
+ *   FINISH(s)                 what becomes of the sum behind the last dimension
+ *   GROWS                     1: sums never decrease from one dimension to the next
+ *   FIXED_DIMENSIONS(X)       dimensions worth an instance of their own, at most MOST_FIXED
+ *
+ * The instruction set's vectors, and what kernels_type.h builds of them, must be there.
+ */
+#define DIFFERENCE(x, c) V_ABS(V_SUB(x, c))
+#define AROUND(x, c, measure, j) TYPED(shorter)(DIFFERENCE(x, c), V_SET1(((const T *)(measure)->box)[j]))
+#define FINISH(s) (s)
+#define GROWS 1
+
+#define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define STEP_NAME l2
+#define STEP(s, x, c, measure, j) TYPED(square)(s, V_SUB(x, c))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+
+#define STEP_NAME l1
+#define STEP(s, x, c, measure, j) V_ADD(s, DIFFERENCE(x, c))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+
+#define STEP_NAME linf
+#define STEP(s, x, c, measure, j) V_MAX(s, DIFFERENCE(x, c))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+#undef FIXED_DIMENSIONS
+
+#define FIXED_DIMENSIONS(X) X(1) X(2) X(3)
+#define STEP_NAME l2_box
+#define STEP(s, x, c, measure, j) TYPED(square)(s, AROUND(x, c, measure, j))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+
+#define STEP_NAME l1_box
+#define STEP(s, x, c, measure, j) V_ADD(s, AROUND(x, c, measure, j))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+
+#define STEP_NAME linf_box
+#define STEP(s, x, c, measure, j) V_MAX(s, AROUND(x, c, measure, j))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+#undef FIXED_DIMENSIONS
+
+/* Powers cost far more than what an instance for a dimension saves. */
+#define FIXED_DIMENSIONS(X)
+#define STEP_NAME lp
+#define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(DIFFERENCE(x, c), &(measure)->power))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+
+#define STEP_NAME lp_box
+#define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(AROUND(x, c, measure, j), &(measure)->power))
+#include BODY
+#undef STEP_NAME
+#undef STEP
+
+#undef FINISH
+#undef GROWS
+#define FINISH(s) V_SUB(V_ZERO(), s)
+#define GROWS 0
+#define STEP_NAME dot
+#define STEP(s, x, c, measure, j) V_FMA(x, c, s)
+#include BODY
+#undef STEP_NAME
+#undef STEP
+#undef FIXED_DIMENSIONS
+#undef FINISH
+#undef GROWS
+#undef AROUND
+#undef DIFFERENCE

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The checks of a request: every message names the field and its value.
+ */
+#include "plan/check.h"
+
+#include <math.h>
+#include <string.h>
+
+static adj_status check_kind(const adj_join_spec *spec) {
+  if (spec->kind != ADJ_RANGE && spec->kind != ADJ_KNN)
+    return adji_fail(ADJ_E_ARGUMENT, "kind: %d is no kind of join", (int)spec->kind);
+  if (isnan(spec->radius) || (spec->radius < 0 && spec->metric != ADJ_DOT))
+    return adji_fail(ADJ_E_ARGUMENT, "radius: %g is not a distance", spec->radius);
+  if (isinf(spec->radius) && spec->kind == ADJ_RANGE)
+    return adji_fail(ADJ_E_ARGUMENT, "radius: a range join needs a finite radius");
+  if (spec->kind == ADJ_KNN && !spec->k) return adji_fail(ADJ_E_ARGUMENT, "k: a kNN join needs at least 1 neighbour");
+  return ADJ_OK;
+}
+
+static adj_status check_sphere(const adj_join_spec *spec, uint32_t dim) {
+  if (dim != 2)
+    return adji_fail(ADJ_E_ARGUMENT, "metric: great-circle distances need 2 columns, longitude and latitude, not %u",
+                     dim);
+  if (spec->angle != ADJ_DEGREES && spec->angle != ADJ_RADIANS)
+    return adji_fail(ADJ_E_ARGUMENT, "angle: %d is neither ADJ_DEGREES nor ADJ_RADIANS", (int)spec->angle);
+  if (spec->unit < ADJ_UNIT_METRES || spec->unit > ADJ_UNIT_RADIANS)
+    return adji_fail(ADJ_E_ARGUMENT, "unit: %d is no unit", (int)spec->unit);
+  if (!(spec->sphere_radius >= 0) || isinf(spec->sphere_radius))
+    return adji_fail(ADJ_E_ARGUMENT, "sphere_radius: %g is no radius of a sphere", spec->sphere_radius);
+  return ADJ_OK;
+}
+
+static adj_status check_metric(const adj_join_spec *spec, uint32_t dim) {
+  if (spec->metric < ADJ_L2 || spec->metric > ADJ_HAVERSINE)
+    return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)spec->metric);
+  if (spec->metric == ADJ_LP && !(spec->p >= 1))
+    return adji_fail(ADJ_E_ARGUMENT, "p: %g is less than 1, which makes no metric", spec->p);
+  return spec->metric == ADJ_HAVERSINE ? check_sphere(spec, dim) : ADJ_OK;
+}
+
+static adj_status check_box(const adj_join_spec *spec, adj_type type, uint32_t dim) {
+  if (!spec->box_count) return ADJ_OK;
+  if (!spec->box) return adji_fail(ADJ_E_ARGUMENT, "box: is NULL, but box_count is %u", spec->box_count);
+  if (spec->metric > ADJ_LP)
+    return adji_fail(ADJ_E_ARGUMENT, "box: only L2, L1, Linf and Lp can be measured in a periodic box");
+  if (spec->box_count != 1 && spec->box_count != dim)
+    return adji_fail(ADJ_E_ARGUMENT, "box: %u lengths for points of %u dimensions", spec->box_count, dim);
+  for (uint32_t i = 0; i < spec->box_count; i++) {
+    double length = type == ADJ_F64 ? spec->box[i] : (double)(float)spec->box[i];
+    if (!(length >= 0) || isinf(length) || (spec->box[i] > 0 && length == 0))
+      return adji_fail(ADJ_E_ARGUMENT, "box: length %u is %g; it must be positive, or 0 where it is not periodic",
+                       i + 1, spec->box[i]);
+  }
+  return ADJ_OK;
+}
+
+static adj_status check_style(const adj_join_spec *spec, bool self_join) {
+  if (spec->order < ADJ_ORDER_ID || spec->order > ADJ_ORDER_ANY)
+    return adji_fail(ADJ_E_ARGUMENT, "order: %d is no order", (int)spec->order);
+  if (spec->flags & ~(uint32_t)(ADJ_WITH_DISTANCE | ADJ_WITH_SELF | ADJ_ONE_WAY))
+    return adji_fail(ADJ_E_ARGUMENT, "flags: 0x%x has bits this library does not know", spec->flags);
+  if ((spec->flags & ADJ_ONE_WAY) && spec->kind == ADJ_KNN)
+    return adji_fail(ADJ_E_ARGUMENT, "flags: ADJ_ONE_WAY is for range joins");
+  if ((spec->flags & ADJ_ONE_WAY) && !self_join)
+    return adji_fail(ADJ_E_ARGUMENT, "flags: ADJ_ONE_WAY is for joins of a set with itself");
+  if ((spec->flags & ADJ_ONE_WAY) && (spec->flags & ADJ_WITH_SELF))
+    return adji_fail(ADJ_E_ARGUMENT, "flags: ADJ_ONE_WAY reports i < j, so ADJ_WITH_SELF cannot be added");
+  return ADJ_OK;
+}
+
+static adj_status check_sets(const adj_dataset *left, const adj_dataset *right) {
+  if (left->dim != right->dim)
+    return adji_fail(ADJ_E_ARGUMENT, "left and right: %u and %u dimensions", left->dim, right->dim);
+  if (left->type != right->type)
+    return adji_fail(ADJ_E_ARGUMENT, "left and right: one is f32, the other f64; open both with the same type");
+  return ADJ_OK;
+}
+
+/* The algorithms of each kind of join; NULL ends a list. */
+static const char *const range_algorithms[] = {"grid", "ego", "brute", NULL};
+static const char *const knn_algorithms[] = {"kdtree", "brute", NULL};
+
+static adj_status check_algorithm(const adj_join_spec *spec, const char **algorithm) {
+  const char *wanted = spec->algorithm;
+  bool knn = spec->kind == ADJ_KNN;
+  *algorithm = NULL;
+  if (wanted && spec->metric == ADJ_DOT && strcmp(wanted, "auto") && strcmp(wanted, "brute"))
+    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"%s\" needs a distance; inner products are found by brute force",
+                     wanted);
+  if (!wanted || !strcmp(wanted, "auto")) return ADJ_OK;
+  for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
+    if (!strcmp(wanted, *name)) *algorithm = *name;
+  if (*algorithm) return ADJ_OK;
+  return adji_fail(ADJ_E_ARGUMENT, "algorithm: \"%s\" is not auto, %s", wanted,
+                   knn ? "kdtree or brute" : "grid, ego or brute");
+}
+
+static adj_status check_backend(adj_backend backend) {
+  if (backend == ADJ_BACKEND_GPU || backend == ADJ_BACKEND_HYBRID)
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+  if (backend > ADJ_BACKEND_REFERENCE) return adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)backend);
+  return ADJ_OK;
+}
+
+adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                           const char **algorithm) {
+  adj_status status = check_kind(spec);
+  if (!status) status = check_metric(spec, left->dim);
+  if (!status) status = check_style(spec, left == right);
+  if (!status) status = check_sets(left, right);
+  if (!status) status = check_box(spec, left->type, left->dim);
+  if (!status) status = check_backend(spec->backend);
+  return status ? status : check_algorithm(spec, algorithm);
+}
