@@ -7,29 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "cases.h"
+#include "case_points.h"
 
 /* ---- Coordinates ------------------------------------------------------------------------------------ */
-
-static void put(point_set *set, uint64_t row, uint32_t j, double x) {
-  if (set->type == ADJ_F64)
-    ((double *)set->data)[row * set->dim + j] = x;
-  else
-    ((float *)set->data)[row * set->dim + j] = (float)x;
-}
-
-static double get(const point_set *set, uint64_t row, uint32_t j) {
-  uint64_t at = row * set->dim + j;
-  return set->type == ADJ_F64 ? ((const double *)set->data)[at] : (double)((const float *)set->data)[at];
-}
 
 static void copy_row(point_set *to, uint64_t to_row, const point_set *from, uint64_t from_row) {
   memcpy((char *)to->data + to_row * to->dim * type_size(to->type), row_of(from, from_row),
          to->dim * type_size(to->type));
-}
-
-static double rounded(adj_type type, double x) {
-  return type == ADJ_F64 ? x : (double)(float)x;
 }
 
 /* The next value of the type above (steps > 0) or below x, so many times. */
@@ -43,16 +27,6 @@ static double step(adj_type type, double x, int steps) {
 
 static double scale_of(const case_entry *entry) {
   return entry->scale != 0 ? entry->scale : 1;
-}
-
-/* Calls row for every row of both sets. */
-typedef void (*row_builder)(join_case *c, const case_entry *entry, point_set *set, uint64_t row);
-
-static void each_row(join_case *c, const case_entry *entry, row_builder row) {
-  for (uint64_t i = 0; i < c->left.count; i++)
-    row(c, entry, &c->left, i);
-  for (uint64_t i = 0; i < c->right.count; i++)
-    row(c, entry, &c->right, i);
 }
 
 /* ---- Plain distributions ---------------------------------------------------------------------------- */
@@ -185,7 +159,7 @@ void build_zeros(join_case *c, const case_entry *entry) {
 
 /* ---- The edge of the ball --------------------------------------------------------------------------- */
 
-/* A random step of length 1 in the metric of the case; one in four runs along an axis. Returns the
+/* A random step of length 1 in the metric of the case, or in L2; one in four runs along an axis. Returns the
  * axis of its largest component. */
 static uint32_t random_direction(join_case *c, double *step_of, uint32_t dim) {
   uint32_t only = case_random(c) % 4 ? dim : (uint32_t)(case_random(c) % dim), largest = 0;
@@ -194,11 +168,15 @@ static uint32_t random_direction(join_case *c, double *step_of, uint32_t dim) {
     step_of[j] = only < dim && j != only ? 0 : 2 * case_random_unit(c) - 1 + 1e-9;
     double size = fabs(step_of[j]);
     if (size > fabs(step_of[largest])) largest = j;
-    if (c->metric == ADJ_L2) length += size * size;
-    if (c->metric == ADJ_L1) length += size;
-    if (c->metric == ADJ_LINF) length = fmax(length, size);
+    if (c->metric == ADJ_LINF)
+      length = fmax(length, size);
+    else
+      length += c->metric == ADJ_L1 ? size : c->metric == ADJ_LP && isfinite(c->p) ? pow(size, c->p) : size * size;
   }
-  if (c->metric == ADJ_L2) length = sqrt(length);
+  if (c->metric == ADJ_LP && isfinite(c->p))
+    length = pow(length, 1 / c->p);
+  else if (c->metric != ADJ_L1 && c->metric != ADJ_LINF)
+    length = sqrt(length);
   for (uint32_t j = 0; j < dim; j++)
     step_of[j] /= length;
   return largest;
@@ -215,14 +193,15 @@ static void put_at_edge(join_case *c, const point_set *from, uint64_t base, poin
   uint32_t axis = random_direction(c, direction, dim);
   for (uint32_t j = 0; j < dim; j++)
     put(set, row, j, get(from, base, j) + c->radius * direction[j]);
-  double threshold = reference_threshold(set->type, c->metric, c->radius);
+  adj_join_spec spec = case_spec(c);
+  double threshold = reference_threshold(&spec, set->type);
   double within = get(from, base, axis);
   double without = rounded(set->type, within + (direction[axis] > 0 ? 2 : -2) * c->radius);
   for (;;) {
     double middle = rounded(set->type, within + (without - within) / 2);
     if (middle == within || middle == without) break;
     put(set, row, axis, middle);
-    if (reference_value(set->type, c->metric, row_of(from, base), row_of(set, row), set->dim) <= threshold)
+    if (reference_value(&spec, set->type, row_of(from, base), row_of(set, row), set->dim) <= threshold)
       within = middle;
     else
       without = middle;

@@ -5,6 +5,7 @@
  */
 #include "cases.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +209,7 @@ static const case_entry entries[] = {
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
 uint32_t case_count(void) {
-  return 2 * (ENTRIES + nearest_entry_count);
+  return 2 * (ENTRIES + nearest_entry_count + metric_entry_count);
 }
 
 /* SplitMix64: every seed is a good seed. */
@@ -234,15 +235,17 @@ static double radius_for_share(join_case *c, double share) {
   enum { SAMPLES = 1000 };
   double values[SAMPLES];
   const point_set *other = c->self_join ? &c->left : &c->right;
+  adj_join_spec spec = case_spec(c);
   if (!c->left.count || !other->count) return 0;
   for (int i = 0; i < SAMPLES; i++) {
     uint64_t a = case_random(c) % c->left.count, b = case_random(c) % other->count;
     if (c->self_join && a == b) b = (b + 1) % other->count;
-    values[i] = reference_value(c->left.type, c->metric, row_of(&c->left, a), row_of(other, b), c->left.dim);
+    values[i] = reference_value(&spec, c->left.type, row_of(&c->left, a), row_of(other, b), c->left.dim);
   }
   qsort(values, SAMPLES, sizeof *values, by_size);
   double value = values[(int)fmin(share * SAMPLES, SAMPLES - 1)];
-  return c->metric == ADJ_L2 ? sqrt(value) : value;
+  /* Where a distance is rounded after its root, the radius of a double is nearer to the edge. */
+  return c->metric == ADJ_L2 ? sqrt(value) : reference_distance(&spec, c->left.type, value);
 }
 
 static bool allocate(point_set *set, adj_type type, uint32_t dim, uint64_t count) {
@@ -251,34 +254,72 @@ static bool allocate(point_set *set, adj_type type, uint32_t dim, uint64_t count
   return set->data != NULL;
 }
 
+static bool make_box(join_case *c, const case_entry *entry) {
+  if (entry->box == 0) return true;
+  c->box_count = entry->uneven_box ? entry->dim : 1;
+  c->box = calloc(c->box_count, sizeof *c->box);
+  for (uint32_t j = 0; c->box && j < c->box_count; j++)
+    c->box[j] = j % 3 == 0 ? entry->box : j % 3 == 1 ? entry->box / 2 : 0;
+  return c->box != NULL;
+}
+
+adj_join_spec case_spec(const join_case *c) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = c->k ? ADJ_KNN : ADJ_RANGE;
+  spec.k = c->k;
+  spec.radius = c->radius;
+  spec.metric = c->metric;
+  spec.p = c->p;
+  spec.angle = c->angle;
+  spec.unit = c->unit;
+  spec.box = c->box;
+  spec.box_count = c->box_count;
+  spec.flags = c->flags;
+  return spec;
+}
+
 bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, join_case *out) {
   join_case c = {.self_join = entry->right == SELF,
                  .k = entry->k,
                  .radius = entry->radius,
                  .metric = entry->metric ? entry->metric : ADJ_L2,
+                 .p = entry->p,
+                 .angle = entry->angle,
+                 .unit = entry->unit,
                  .flags = entry->flags,
                  .random = seed};
   uint64_t right = c.self_join ? 0 : entry->right;
   c.quick = (uint64_t)entry->left * (c.self_join ? entry->left : right) * entry->dim <= 500000;
   snprintf(c.name, sizeof c.name, "%s, %s", entry->name, type == ADJ_F64 ? "f64" : "f32");
-  if (!allocate(&c.left, type, entry->dim, entry->left) || !allocate(&c.right, type, entry->dim, right)) {
+  if (!allocate(&c.left, type, entry->dim, entry->left) || !allocate(&c.right, type, entry->dim, right) ||
+      !make_box(&c, entry)) {
     case_free(&c);
     return false;
   }
   entry->build(&c, entry);
-  if (c.radius < 0) c.radius = radius_for_share(&c, -c.radius);
+  fit_points(&c);
+  if (c.metric == ADJ_DOT && isfinite(c.radius))
+    c.radius = c.radius > 0 ? c.radius - 1 : fmax(-DBL_MAX, fmin(radius_for_share(&c, -c.radius), DBL_MAX));
+  else if (c.radius < 0)
+    c.radius = radius_for_share(&c, -c.radius);
   *out = c;
   return true;
 }
 
 bool case_build(uint32_t index, join_case *out) {
   uint32_t number = index / 2;
-  const case_entry *entry = number < ENTRIES ? &entries[number] : &nearest_entries[number - ENTRIES];
+  const case_entry *entry = number < ENTRIES ? &entries[number]
+                            : number < ENTRIES + nearest_entry_count
+                                ? &nearest_entries[number - ENTRIES]
+                                : &metric_entries[number - ENTRIES - nearest_entry_count];
   return case_build_entry(entry, index % 2 ? ADJ_F64 : ADJ_F32, index, out);
 }
 
 void case_free(join_case *c) {
   free(c->left.data);
   free(c->right.data);
+  free(c->box);
   c->left.data = c->right.data = NULL;
+  c->box = NULL;
 }

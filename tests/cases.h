@@ -18,6 +18,11 @@ typedef struct join_case {
   uint32_t k;            /* 0: a range join                       */
   double radius;         /* of a kNN join: the bound, or INFINITY */
   adj_metric metric;
+  double p;
+  adj_angle angle;
+  adj_unit unit;
+  double *box; /* box_count lengths, or NULL */
+  uint32_t box_count;
   uint32_t flags;
   uint64_t random; /* state of the builder's random numbers */
 } join_case;
@@ -27,6 +32,9 @@ uint32_t case_count(void);
 /* Makes the points of case number index. False: out of memory. */
 bool case_build(uint32_t index, join_case *out);
 void case_free(join_case *c);
+
+/* What to ask of the library, and of the reference. */
+adj_join_spec case_spec(const join_case *c);
 
 /* ---- For the builders of points (case_points.c) ----------------------------------------------------- */
 
@@ -48,11 +56,17 @@ struct case_entry {
   case_builder build;
   uint32_t dim;
   uint32_t left, right; /* counts; right SELF: a self-join                               */
-  double radius;        /* negative: that share of all pairs is to be found, -0.01: 1 %  */
+  double radius;        /* negative: that share of all pairs is to be found, -0.01: 1 %; */
+                        /* inner products: at or below 0 a share, above 0 the radius + 1 */
   uint32_t k;           /* 0: a range join                                               */
   double scale, offset; /* what they mean is the builder's business; a scale of 0 is 1   */
   adj_metric metric;    /* 0: L2                                                         */
   uint32_t flags;
+  double p; /* Lp */
+  adj_angle angle;
+  adj_unit unit;
+  double box;      /* length of a periodic box that the points are wrapped into; 0: none */
+  bool uneven_box; /* half as long in the second dimension, not periodic in the third    */
 };
 
 #define SELF UINT32_MAX
@@ -65,9 +79,9 @@ struct case_entry {
 #define ONE_WAY .flags = ADJ_ONE_WAY
 #define WITH_SELF .flags = ADJ_WITH_SELF
 
-/* The kNN joins of the list. */
-extern const case_entry nearest_entries[];
-extern const uint32_t nearest_entry_count;
+/* The kNN joins of the list, and the joins with other metrics and in periodic boxes. */
+extern const case_entry nearest_entries[], metric_entries[];
+extern const uint32_t nearest_entry_count, metric_entry_count;
 
 void build_uniform(join_case *c, const case_entry *entry);
 void build_equal(join_case *c, const case_entry *entry);
@@ -89,5 +103,17 @@ void build_zeros(join_case *c, const case_entry *entry);
 void build_clusters(join_case *c, const case_entry *entry);
 void build_flat(join_case *c, const case_entry *entry);
 void build_uneven(join_case *c, const case_entry *entry);
+
+/* case_points_metrics.c */
+void build_globe(join_case *c, const case_entry *entry);
+void build_poles(join_case *c, const case_entry *entry);
+void build_directions(join_case *c, const case_entry *entry);
+void build_faces(join_case *c, const case_entry *entry);
+
+/* Makes the points of a case fit its metric: inside of the box, and not without a direction. */
+void fit_points(join_case *c);
+
+/* x, wrapped into [0, length] in the type. */
+double wrapped(adj_type type, double x, double length);
 
 #endif

@@ -240,14 +240,7 @@ static adj_status borrow(adj_ctx *ctx, const point_set *set, adj_dataset **out) 
 }
 
 static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = c->k ? ADJ_KNN : ADJ_RANGE;
-  spec.k = c->k;
-  spec.metric = c->metric;
-  spec.radius = c->radius;
-  spec.flags = c->flags;
-  if (!setup) return spec;
+  adj_join_spec spec = case_spec(c);
   spec.backend = setup->backend;
   spec.algorithm = setup->algorithm;
   spec.tuning = setup->tuning;
@@ -279,7 +272,7 @@ join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *a
 }
 
 bool answer_case(const join_case *c, join_answer *out) {
-  adj_join_spec spec = spec_of(c, NULL);
+  adj_join_spec spec = case_spec(c);
   const point_set *right = c->self_join ? NULL : &c->right;
   memset(out, 0, sizeof *out);
   if (!reference_join(&c->left, right, &spec, &out->by_id)) return false;

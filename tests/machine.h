@@ -99,12 +99,13 @@ static inline const char *name_or(const char *name, const char *otherwise) {
 static inline void print_failure(const join_case *c, const adj_ctx *ctx, const join_setup *setup, const char *message) {
   static const char *const orders[] = {"id", "distance", "any"};
   print_message(
-      "%s\n    %u-D, %llu x %llu points, k %u, radius %a, metric %d, flags %u; backend %d, %s, %s, %u threads, order "
+      "%s\n    %u-D, %llu x %llu points, k %u, radius %a, metric %d, p %g, box %g, flags %u; backend %d, %s, %s, %u "
+      "threads, order "
       "%s, tuning %s%s\n    %s\n",
       c->name, c->left.dim, (unsigned long long)c->left.count, (unsigned long long)c->right.count, c->k, c->radius,
-      (int)c->metric, c->flags, (int)setup->backend, name_or(setup->algorithm, "auto"), adj_ctx_isa(ctx),
-      adj_ctx_threads(ctx), orders[setup->order], name_or(setup->tuning, "none"),
-      setup->distances ? ", with distances" : "", message);
+      (int)c->metric, c->p, c->box_count ? c->box[0] : 0, c->flags, (int)setup->backend,
+      name_or(setup->algorithm, "auto"), adj_ctx_isa(ctx), adj_ctx_threads(ctx), orders[setup->order],
+      name_or(setup->tuning, "none"), setup->distances ? ", with distances" : "", message);
 }
 
 #endif

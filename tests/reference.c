@@ -8,40 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The canonical distance ----------------------------------------------------------------------- */
-
-static float value_f32(adj_metric metric, const float *a, const float *b, uint32_t dim) {
-  float s = 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    float t = a[j] - b[j];
-    if (metric == ADJ_L2) s = fmaf(t, t, s);
-    if (metric == ADJ_L1) s = s + fabsf(t);
-    if (metric == ADJ_LINF) s = fabsf(t) > s ? fabsf(t) : s;
-  }
-  return s;
-}
-
-static double value_f64(adj_metric metric, const double *a, const double *b, uint32_t dim) {
-  double s = 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    double t = a[j] - b[j];
-    if (metric == ADJ_L2) s = fma(t, t, s);
-    if (metric == ADJ_L1) s = s + fabs(t);
-    if (metric == ADJ_LINF) s = fabs(t) > s ? fabs(t) : s;
-  }
-  return s;
-}
-
-double reference_value(adj_type type, adj_metric metric, const void *a, const void *b, uint32_t dim) {
-  return type == ADJ_F64 ? value_f64(metric, a, b, dim) : (double)value_f32(metric, a, b, dim);
-}
-
-double reference_threshold(adj_type type, adj_metric metric, double radius) {
-  if (type == ADJ_F64) return metric == ADJ_L2 ? radius * radius : radius;
-  float r = (float)radius;
-  return metric == ADJ_L2 ? (double)(r * r) : (double)r;
-}
-
 /* ---- Rows ------------------------------------------------------------------------------------------- */
 
 typedef struct neighbour {
@@ -81,11 +47,11 @@ static bool wanted(const adj_join_spec *spec, uint64_t i, uint64_t j) {
 static bool find_row(const point_set *left, const point_set *right, const adj_join_spec *spec, uint64_t i,
                      neighbours *row) {
   const point_set *other = right ? right : left;
-  double threshold = reference_threshold(left->type, spec->metric, spec->radius);
+  double threshold = reference_threshold(spec, left->type);
   row->count = 0;
   for (uint64_t j = 0; j < other->count; j++) {
     if (!right && !wanted(spec, i, j)) continue;
-    double value = reference_value(left->type, spec->metric, row_of(left, i), row_of(other, j), left->dim);
+    double value = reference_value(spec, left->type, row_of(left, i), row_of(other, j), left->dim);
     if (value <= threshold && !append(row, value, (uint32_t)j)) return false;
   }
   bool nearest = spec->kind == ADJ_KNN;
@@ -97,15 +63,8 @@ static bool find_row(const point_set *left, const point_set *right, const adj_jo
   return true;
 }
 
-/* The distance reported for a canonical value. */
-static void put_distance(adj_type type, adj_metric metric, double value, void *distances, uint64_t at) {
-  if (type == ADJ_F64)
-    ((double *)distances)[at] = metric == ADJ_L2 ? sqrt(value) : value;
-  else
-    ((float *)distances)[at] = metric == ADJ_L2 ? sqrtf((float)value) : (float)value;
-}
-
-static bool add_row(const neighbours *row, adj_type type, adj_metric metric, uint64_t *room, reference_rows *out) {
+static bool add_row(const neighbours *row, adj_type type, const adj_join_spec *spec, uint64_t *room,
+                    reference_rows *out) {
   uint64_t at = out->offsets[out->rows];
   if (at + row->count > *room) {
     uint64_t larger = 2 * (at + row->count);
@@ -118,7 +77,11 @@ static bool add_row(const neighbours *row, adj_type type, adj_metric metric, uin
   }
   for (uint64_t n = 0; n < row->count; n++) {
     out->ids[at + n] = row->list[n].id;
-    put_distance(type, metric, row->list[n].value, out->distances, at + n);
+    double distance = reference_distance(spec, type, row->list[n].value);
+    if (type == ADJ_F64)
+      ((double *)out->distances)[at + n] = distance;
+    else
+      ((float *)out->distances)[at + n] = (float)distance;
   }
   out->offsets[++out->rows] = at + row->count;
   return true;
@@ -130,7 +93,7 @@ bool reference_join(const point_set *left, const point_set *right, const adj_joi
   uint64_t room = 0;
   bool fine = rows.offsets != NULL;
   for (uint64_t i = 0; fine && i < left->count; i++)
-    fine = find_row(left, right, spec, i, &row) && add_row(&row, left->type, spec->metric, &room, &rows);
+    fine = find_row(left, right, spec, i, &row) && add_row(&row, left->type, spec, &room, &rows);
   free(row.list);
   if (fine)
     *out = rows;

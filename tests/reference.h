@@ -28,17 +28,19 @@ typedef struct reference_rows {
   void *distances;
 } reference_rows;
 
-/* Joins left with right, or with itself when right is NULL. Of spec, kind, metric (L2, L1 or Linf),
- * radius, k, order and flags are read; ADJ_ORDER_ANY gives ascending ids. A row of a kNN join has k
- * entries by (distance, id), whatever the order, padded with ADJ_NO_ID and INFINITY. False: out of
- * memory. */
+/* Joins left with right, or with itself when right is NULL. Of spec, all that says what is joined is
+ * read, and what says how is not; ADJ_ORDER_ANY gives ascending ids. A row of a kNN join has k
+ * entries by (distance, id), whatever the order, padded with ADJ_NO_ID and INFINITY (inner products: -INFINITY). False:
+ * out of memory. */
 bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out);
 void reference_free(reference_rows *rows);
 
-/* The canonical value s of two points of dim coordinates (the squared distance for L2), and the
- * threshold R that it is compared with. Both in T, which a double holds exactly. */
-double reference_value(adj_type type, adj_metric metric, const void *a, const void *b, uint32_t dim);
-double reference_threshold(adj_type type, adj_metric metric, double radius);
+/* The canonical value s of two points of dim coordinates (the squared distance for L2), the threshold R
+ * that it is compared with, and the distance that is reported for it. In T, which a double holds exactly. */
+enum { REFERENCE_MOST_DIM = 4096 };
+double reference_value(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim);
+double reference_threshold(const adj_join_spec *spec, adj_type type);
+double reference_distance(const adj_join_spec *spec, adj_type type, double value);
 
 static inline size_t type_size(adj_type type) {
   return type == ADJ_F64 ? sizeof(double) : sizeof(float);

@@ -8,6 +8,7 @@
 
 #include "cases.h"
 #include "check.h"
+#include "core/angles.h"
 #include "core/cpu.h"
 #include "distance/kernels.h"
 #include "index/grid.h"
@@ -37,14 +38,38 @@ static void lay_out(layout *l, const point_set *rows, join_case *random) {
   l->view = (adji_view){l->columns, ROOM, l->ids, rows->dim, (uint32_t)rows->count};
 }
 
-/* L2, L1 and Linf as the library measures them. */
-static const adji_measure MEASURES[] = {[ADJ_L2] = {.step = ADJI_STEP_L2, .report = ADJI_REPORT_ROOT},
-                                        [ADJ_L1] = {.step = ADJI_STEP_L1, .report = ADJI_REPORT_SUM},
-                                        [ADJ_LINF] = {.step = ADJI_STEP_LINF, .report = ADJI_REPORT_SUM}};
+/* What the library measures for a step: Lp with the exponent p, boxes of the lengths in spec. */
+static adji_measure measure_of(adji_step step, double p, const void *box) {
+  adji_measure m = {.step = step, .box = box, .power = {.exponent = p, .inverse = 1 / p}};
+  static const adji_report reports[] = {[ADJI_STEP_L2] = ADJI_REPORT_ROOT,
+                                        [ADJI_STEP_L1] = ADJI_REPORT_SUM,
+                                        [ADJI_STEP_LINF] = ADJI_REPORT_SUM,
+                                        [ADJI_STEP_LP] = ADJI_REPORT_POWER,
+                                        [ADJI_STEP_DOT] = ADJI_REPORT_NEGATED};
+  m.report = reports[adji_plain_step(step)];
+  if (p <= ADJI_MOST_WHOLE && p == floor(p)) m.power.whole = (uint32_t)p;
+  return m;
+}
+
+/* And what the reference is asked for. */
+static adj_join_spec spec_of(const adji_measure *m, double radius) {
+  static const adj_metric metrics[] = {[ADJI_STEP_L2] = ADJ_L2,
+                                       [ADJI_STEP_L1] = ADJ_L1,
+                                       [ADJI_STEP_LINF] = ADJ_LINF,
+                                       [ADJI_STEP_LP] = ADJ_LP,
+                                       [ADJI_STEP_DOT] = ADJ_DOT};
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.metric = metrics[adji_plain_step(m->step)];
+  spec.p = m->power.exponent;
+  spec.radius = radius;
+  return spec;
+}
 
 typedef struct work {
   layout left, right;
-  adj_metric metric;
+  adj_join_spec spec;
+  adji_measure measure;
   double limit;
   uint32_t queries[ADJI_LIST_MAX];
   adji_range ranges[4];
@@ -69,8 +94,7 @@ static void random_task(work *w, join_case *random, bool forward) {
   for (uint32_t q = 0; q < many; q++)
     w->queries[q] = (uint32_t)(case_random(random) % w->left.view.count);
   qsort(w->queries, many, sizeof *w->queries, by_id);
-  w->task = (adji_task){&w->left.view, &w->right.view, w->queries,          w->ranges, many, 4,
-                        w->limit,      forward,        &MEASURES[w->metric]};
+  w->task = (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward, &w->measure};
 }
 
 /* What a query must find, from the definition. */
@@ -79,7 +103,7 @@ static uint32_t expected(const work *w, uint32_t query, uint32_t *ids, double *s
   for (int r = 0; r < 4; r++)
     for (uint32_t i = w->ranges[r].begin; i < w->ranges[r].end; i++) {
       if (w->task.forward && i <= query) continue;
-      double s = reference_value(w->left.rows.type, w->metric, row_of(&w->left.rows, query), row_of(&w->right.rows, i),
+      double s = reference_value(&w->spec, w->left.rows.type, row_of(&w->left.rows, query), row_of(&w->right.rows, i),
                                  w->left.rows.dim);
       if (!(s <= w->limit)) continue;
       ids[many] = w->right.ids[i];
@@ -94,7 +118,7 @@ static void check_task(const work *w, const adji_kernels *kernels) {
   uint32_t counts[ADJI_LIST_MAX], found[ADJI_LIST_MAX], *ids[ADJI_LIST_MAX], right[MOST_POINTS];
   void *sum_lists[ADJI_LIST_MAX];
   double right_sums[MOST_POINTS];
-  int type = w->left.rows.type == ADJ_F64, step = (int)MEASURES[w->metric].step;
+  int type = w->left.rows.type == ADJ_F64, step = (int)w->measure.step;
   for (uint32_t q = 0; q < ADJI_LIST_MAX; q++) {
     counts[q] = 7;
     found[q] = 3; /* entries that are already there */
@@ -103,42 +127,71 @@ static void check_task(const work *w, const adji_kernels *kernels) {
     lists[q][2] = 0xabcdef;
   }
   kernels->count[type][step](&w->task, counts);
-  kernels->list[type][step](&w->task, ids, w->metric == ADJ_L1 ? NULL : sum_lists, found);
+  kernels->list[type][step](&w->task, ids, step == ADJI_STEP_L1 ? NULL : sum_lists, found);
   for (uint32_t q = 0; q < w->task.query_count; q++) {
     uint32_t many = expected(w, w->queries[q], right, right_sums);
     assert_int_equal(counts[q], 7 + many);
     assert_int_equal(found[q], 3 + many);
     assert_int_equal(lists[q][2], 0xabcdef);
     assert_memory_equal(lists[q] + 3, right, many * sizeof *right);
-    for (uint32_t i = 0; i < many && w->metric != ADJ_L1; i++)
+    for (uint32_t i = 0; i < many && step != ADJI_STEP_L1; i++)
       assert_true(right_sums[i] == (type ? sums[q][3 + i] : (double)((float *)(void *)sums[q])[3 + i]));
+  }
+}
+
+static const double EXPONENTS[] = {3, 1.5, 4, 2.5, 7, 16, 1.0000001, 17, 100};
+
+/* Points of one kind or another for a round of the test; wrapped into the box of a step that has one. */
+static case_entry kernel_entry(int round, adji_step step, double p, join_case *random) {
+  case_entry entry = {.name = "kernel", .radius = 0.3, .p = p};
+  entry.dim = round < 300 ? 1 + (uint32_t)round % 20 : 1 + (uint32_t)(case_random(random) % MOST_DIM);
+  entry.metric = spec_of(&(adji_measure){.step = step}, 0).metric;
+  entry.build = round % 4 == 0   ? build_uniform
+                : round % 4 == 1 ? build_ulps
+                : round % 4 == 2 ? build_lattice
+                                 : build_huge;
+  entry.left = 1 + (uint32_t)(case_random(random) % MOST_POINTS);
+  entry.right = round % 3 == 0 ? SELF : 1 + (uint32_t)(case_random(random) % MOST_POINTS);
+  entry.scale = entry.build == build_huge ? 0.5 : 0;
+  if (step == ADJI_STEP_DOT) entry.offset = -0.5;
+  if (step >= ADJI_STEP_L2_BOX) {
+    entry.box = round % 8 < 4 ? 1 : 0.7;
+    entry.uneven_box = round % 2;
+    if (entry.build == build_ulps) entry.build = build_faces;
+  }
+  if (entry.build == build_uniform || step == ADJI_STEP_DOT) entry.radius = -0.3;
+  return entry;
+}
+
+/* The lengths of the case's box as kernels read them. */
+static void spread_box(const join_case *c, double *wide, float *narrow) {
+  for (uint32_t j = 0; j < c->left.dim; j++) {
+    double length = c->box_count ? c->box[c->box_count == 1 ? 0 : j] : 0;
+    wide[j] = length > 0 ? length : INFINITY;
+    narrow[j] = (float)wide[j];
   }
 }
 
 static void kernels_are_canonical(void **state) {
   (void)state;
   join_case random = {.random = 4};
-  for (int round = 0; round < 600; round++) {
-    uint32_t dim = round < 300 ? 1 + (uint32_t)round % 20 : 1 + (uint32_t)(case_random(&random) % MOST_DIM);
-    bool self = round % 3 == 0;
-    case_entry entry = {.name = "kernel", .dim = dim, .radius = 0.3, .metric = (adj_metric)(1 + round % 3)};
-    entry.build = round % 4 == 0   ? build_uniform
-                  : round % 4 == 1 ? build_ulps
-                  : round % 4 == 2 ? build_lattice
-                                   : build_huge;
-    entry.left = 1 + (uint32_t)(case_random(&random) % MOST_POINTS);
-    entry.right = self ? SELF : 1 + (uint32_t)(case_random(&random) % MOST_POINTS);
-    entry.scale = entry.build == build_huge ? 0.5 : 0;
-    if (entry.build == build_uniform) entry.radius = -0.3;
+  for (int round = 0; round < 1200; round++) {
+    adji_step step = (adji_step)(round % ADJI_STEPS);
+    double p = EXPONENTS[(round / ADJI_STEPS) % 9], wide[MOST_DIM];
+    float narrow[MOST_DIM];
+    case_entry entry = kernel_entry(round, step, p, &random);
     join_case c;
     assert_true(case_build_entry(&entry, round / 3 % 2 ? ADJ_F64 : ADJ_F32, (uint64_t)round, &c));
-    work w = {.metric = c.metric, .limit = adji_limit(&MEASURES[c.metric], c.left.type, c.radius)};
-    assert_true(w.limit == reference_threshold(c.left.type, c.metric, c.radius));
+    spread_box(&c, wide, narrow);
+    const void *box = step < ADJI_STEP_L2_BOX ? NULL : c.left.type == ADJ_F64 ? (void *)wide : (void *)narrow;
+    work w = {.spec = case_spec(&c), .measure = measure_of(step, p, box)};
+    w.limit = adji_limit(&w.measure, c.left.type, c.radius);
+    assert_true(w.limit == reference_threshold(&w.spec, c.left.type));
     lay_out(&w.left, &c.left, &random);
-    lay_out(&w.right, self ? &c.left : &c.right, &random);
+    lay_out(&w.right, c.self_join ? &c.left : &c.right, &random);
     for (uint32_t i = 0; adj_isa_name(i); i++)
       for (int again = 0; again < 4; again++) {
-        random_task(&w, &random, self && again % 2);
+        random_task(&w, &random, c.self_join && again % 2);
         check_task(&w, adji_kernels_for(adj_isa_name(i)));
       }
     free(w.left.columns);
@@ -150,9 +203,10 @@ static void kernels_are_canonical(void **state) {
 static void single_pairs_are_canonical(void **state) {
   (void)state;
   join_case random = {.random = 5};
-  for (int round = 0; round < 2000; round++) {
+  for (int round = 0; round < 4000; round++) {
     uint32_t dim = 1 + (uint32_t)(case_random(&random) % 40);
-    adj_metric metric = (adj_metric)(1 + round % 3);
+    adji_measure m = measure_of((adji_step)(round % ADJI_STEP_L2_BOX), EXPONENTS[round % 9], NULL);
+    adj_join_spec spec = spec_of(&m, 0);
     double a[40], b[40];
     float fa[40], fb[40], spread[80];
     for (uint32_t j = 0; j < dim; j++) {
@@ -160,11 +214,69 @@ static void single_pairs_are_canonical(void **state) {
       fb[j] = (float)(b[j] = case_random_unit(&random) - 0.5);
       spread[2 * (size_t)j] = fb[j];
     }
-    assert_true(adji_sum_f64(&MEASURES[metric], a, 1, b, 1, dim) == reference_value(ADJ_F64, metric, a, b, dim));
-    double right = reference_value(ADJ_F32, metric, fa, fb, dim);
-    assert_true((double)adji_sum_f32(&MEASURES[metric], fa, 1, fb, 1, dim) == right);
-    assert_true((double)adji_sum_f32(&MEASURES[metric], fa, 1, spread, 2, dim) == right);
+    double value = reference_value(&spec, ADJ_F64, a, b, dim), reported;
+    assert_true(adji_sum_f64(&m, a, 1, b, 1, dim) == value);
+    adji_report_distances(&m, ADJ_F64, &value, 1, &reported);
+    assert_true(reported == reference_distance(&spec, ADJ_F64, value));
+    float right = (float)reference_value(&spec, ADJ_F32, fa, fb, dim), narrow;
+    assert_true(adji_sum_f32(&m, fa, 1, fb, 1, dim) == right);
+    assert_true(adji_sum_f32(&m, fa, 1, spread, 2, dim) == right);
+    adji_report_distances(&m, ADJ_F32, &right, 1, &narrow);
+    assert_true((double)narrow == reference_distance(&spec, ADJ_F32, (double)right));
   }
+}
+
+/* The power is within its stated slack of the C library's in long double, and monotone up to it. */
+static void powers_are_close(void **state) {
+  (void)state;
+  join_case random = {.random = 11};
+  long double worst = 0;
+  for (int round = 0; round < 200000; round++) {
+    double p = round % 4 ? 1 + 49 * case_random_unit(&random) : EXPONENTS[round % 9];
+    double x = round % 2 ? ldexp(1 + case_random_unit(&random), (int)(case_random(&random) % 60) - 30)
+                         : 1 + ldexp(case_random_unit(&random) - 0.5, -(int)(case_random(&random) % 50));
+    long double right = powl((long double)x, (long double)p);
+    if (right < 1e-300L || right > 1e300L) continue;
+    adji_power power = measure_of(ADJI_STEP_LP, p, NULL).power;
+    long double error = fabsl((long double)adji_power_f64(&power, x) / right - 1);
+    if (error > worst) worst = error;
+    assert_true(error < (long double)ADJI_POWER_SLACK(0x1p-53) / 2);
+    float narrow = (float)x, of_narrow = adji_power_f32(&power, narrow);
+    right = powl((long double)narrow, (long double)p);
+    if (right < 1e-36L || right > 1e37L) continue;
+    assert_true(fabsl((long double)of_narrow / right - 1) < (long double)ADJI_POWER_SLACK(0x1p-24));
+  }
+  print_message("powers are within %.2Lg\n", worst);
+  static const double same[][3] = {
+      {0, 2.5, 0}, {1, 2.5, 1}, {4, 2.5, 32}, {INFINITY, 1.5, INFINITY}, {1e300, 50, INFINITY}};
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+    assert_true(adji_exp_log(same[i][0], same[i][1]) == same[i][2]);
+  assert_true(fabs(adji_exp_log(0x1p-1074, 0.5) / 0x1p-537 - 1) < 0x1p-50);
+}
+
+/* Sines, cosines and arcs, against the C library's in long double. */
+static void angles_are_close(void **state) {
+  (void)state;
+  join_case random = {.random = 12};
+  const long double pi = 3.14159265358979323846264338327950288L;
+  for (int round = 0; round < 100000; round++) {
+    double x = (case_random_unit(&random) - 0.5) * pow(10, (double)(case_random(&random) % 6));
+    adji_direction d = adji_direction_radians(x), g = adji_direction_degrees(x);
+    assert_true(fabsl((long double)d.sin - sinl((long double)x)) < 0x1p-52L);
+    assert_true(fabsl((long double)d.cos - cosl((long double)x)) < 0x1p-52L);
+    assert_true(fabsl((long double)g.sin - sinl((long double)x * pi / 180)) < 0x1p-52L);
+    assert_true(fabsl((long double)g.cos - cosl((long double)x * pi / 180)) < 0x1p-52L);
+    double h =
+        round % 2 ? case_random_unit(&random) : ldexp(case_random_unit(&random), -(int)(case_random(&random) % 60));
+    long double arc = asinl((long double)h);
+    assert_true(fabsl((long double)adji_asin(h) - arc) <= 0x1.4p-51L * arc);
+  }
+  for (int quarter = -8; quarter <= 8; quarter++) {
+    adji_direction d = adji_direction_degrees(90.0 * quarter);
+    assert_true(d.sin == (quarter % 2 ? ((quarter % 4 + 4) % 4 == 1 ? 1 : -1) : 0));
+    assert_true(d.cos == (quarter % 2 ? 0 : quarter % 4 ? -1 : 1));
+  }
+  assert_true(adji_asin(1) == 0x1.921fb54442d18p+0 && adji_asin(0) == 0);
 }
 
 /* ---- Sorts ---------------------------------------------------------------------------------------------- */
@@ -242,14 +354,17 @@ static void slabs_keep_their_promise(void **state) {
     double radius = radii[case_random(&random) % 12] * (1 + case_random_unit(&random));
     double offset = round % 3 ? 0 : (case_random_unit(&random) - 0.5) * 1e6 * radius;
     case_entry entry = {.name = "slabs", .dim = 1, .left = 200, .right = SELF, .radius = radius, .offset = offset};
-    entry.metric = (adj_metric)(1 + case_random(&random) % 3);
+    entry.metric = (adj_metric)(1 + case_random(&random) % 4);
+    entry.p = EXPONENTS[case_random(&random) % 9];
     entry.build = round % 5 ? build_ulps : build_cell_edges;
     entry.scale = entry.build == build_ulps ? radius * pow(10, (double)(case_random(&random) % 9)) : 0;
     if (type == ADJ_F32 && radius > 1e25) continue; /* points would not be finite */
     if (radius > 1e200) continue;
     join_case c;
     assert_true(case_build_entry(&entry, type, (uint64_t)round, &c));
-    double limit = reference_threshold(type, c.metric, c.radius), low = INFINITY, high = -INFINITY, x[200];
+    adj_join_spec spec = case_spec(&c);
+    adji_measure measure = measure_of((adji_step)(c.metric - ADJ_L2), c.p, NULL);
+    double limit = reference_threshold(&spec, type), low = INFINITY, high = -INFINITY, x[200];
     for (int i = 0; i < 200; i++) {
       x[i] = type == ADJ_F64 ? ((double *)c.left.data)[i] : (double)((float *)c.left.data)[i];
       low = fmin(low, x[i]);
@@ -260,12 +375,11 @@ static void slabs_keep_their_promise(void **state) {
       sample[i] = low + (high - low) * i / 50;
     adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4), .low = low};
     uint64_t most = (uint64_t)1 << case_random(&random) % 31;
-    must(adji_axis_init(ctx, &axis, &wanted, high, adji_grid_width(type, &MEASURES[c.metric], limit, 0), most, sample,
-                        50));
+    must(adji_axis_init(ctx, &axis, &wanted, high, adji_grid_width(type, &measure, limit, 0), most, sample, 50));
     assert_true(axis.slabs >= 1 && axis.slabs <= most);
     for (int i = 0; i < 200; i++)
       for (int k = 0; k < 200; k++) {
-        if (!(reference_value(type, c.metric, row_of(&c.left, i), row_of(&c.left, k), 1) <= limit)) continue;
+        if (!(reference_value(&spec, type, row_of(&c.left, i), row_of(&c.left, k), 1) <= limit)) continue;
         uint64_t a = adji_axis_slab(&axis, x[i]), b = adji_axis_slab(&axis, x[k]);
         if ((a > b ? a - b : b - a) > axis.reach)
           fail_msg("round %d: %a and %a belong under %a, but are in slabs %llu and %llu", round, x[i], x[k], c.radius,
@@ -281,15 +395,15 @@ static void slabs_keep_their_promise(void **state) {
 }
 
 /* The last coordinate of the type that belongs to a, above it. */
-static double furthest(adj_type type, adj_metric metric, double a, double radius, double limit) {
-  double within = a, without = a + 2 * radius;
+static double furthest(adj_type type, const adj_join_spec *spec, double a, double limit) {
+  double within = a, without = a + 2 * spec->radius;
   for (;;) {
     double middle = within + (without - within) / 2;
     if (type == ADJ_F32) middle = (double)(float)middle;
     if (middle == within || middle == without) return within;
     float fa = (float)a, fm = (float)middle;
     const void *x = type == ADJ_F64 ? (void *)&a : (void *)&fa, *y = type == ADJ_F64 ? (void *)&middle : (void *)&fm;
-    if (reference_value(type, metric, x, y, 1) <= limit)
+    if (reference_value(spec, type, x, y, 1) <= limit)
       within = middle;
     else
       without = middle;
@@ -304,19 +418,20 @@ static void slabs_are_wide_enough(void **state) {
   join_case random = {.random = 10};
   for (int round = 0; round < 2000; round++) {
     adj_type type = round % 2 ? ADJ_F64 : ADJ_F32;
-    adj_metric metric = (adj_metric)(1 + round % 3);
-    double radius = 0.01 + case_random_unit(&random), limit = reference_threshold(type, metric, radius);
+    adji_measure measure = measure_of((adji_step)(case_random(&random) % ADJI_STEP_DOT), EXPONENTS[round % 9], NULL);
+    adj_join_spec spec = spec_of(&measure, 0.01 + case_random_unit(&random));
+    double limit = reference_threshold(&spec, type);
     adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4)};
     if (type == ADJ_F64 && round % 5 == 0) wanted.low = -1000 * case_random_unit(&random);
-    must(adji_axis_init(ctx, &axis, &wanted, wanted.low + 100, adji_grid_width(type, &MEASURES[metric], limit, 0),
-                        1 << 20, NULL, 0));
+    must(adji_axis_init(ctx, &axis, &wanted, wanted.low + 100, adji_grid_width(type, &measure, limit, 0), 1 << 20, NULL,
+                        0));
     assert_null(axis.breaks);
     uint64_t slab = case_random(&random) % (axis.slabs - 1);
     double a = axis.low + (double)(slab + 1) / axis.inverse;
     if (type == ADJ_F32) a = (double)(float)a;
     while (adji_axis_slab(&axis, a) > slab)
       a = type == ADJ_F64 ? nextafter(a, -INFINITY) : (double)nextafterf((float)a, -INFINITY);
-    double b = furthest(type, metric, a, radius, limit);
+    double b = furthest(type, &spec, a, limit);
     uint64_t from = adji_axis_slab(&axis, a), to = adji_axis_slab(&axis, b);
     if (to - from > axis.reach)
       fail_msg("%a in slab %llu, %a in slab %llu", a, (unsigned long long)from, b, (unsigned long long)to);
@@ -327,6 +442,7 @@ static void slabs_are_wide_enough(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_are_canonical),    cmocka_unit_test(single_pairs_are_canonical),
+      cmocka_unit_test(powers_are_close),         cmocka_unit_test(angles_are_close),
       cmocka_unit_test(ids_are_sorted),           cmocka_unit_test(items_are_sorted),
       cmocka_unit_test(slabs_keep_their_promise), cmocka_unit_test(slabs_are_wide_enough),
   };

@@ -57,6 +57,43 @@ static bool needs_radius(const case_entry *e) {
   return e->build == build_ulps || e->build == build_cell_edges || e->build == build_clumps;
 }
 
+/* Another metric, or a box, where the builder's points are fit for it. */
+static void vary_metric(dice *d, case_entry *e) {
+  static const double exponents[] = {1, 1.0000001, 1.5, 2, 2.5, 3, 5, 16, 17, 100, INFINITY};
+  switch (below(d, 6)) {
+    case 0:
+      e->metric = ADJ_LP;
+      e->p = below(d, 2) ? exponents[below(d, sizeof exponents / sizeof *exponents)] : spread(d, 1, 50);
+      break;
+    case 1:
+      e->metric = ADJ_COSINE;
+      if (e->radius > 0) e->radius = spread(d, 1e-9, 2.5);
+      if (below(d, 2)) e->build = build_directions;
+      break;
+    case 2:
+      e->metric = ADJ_DOT;
+      if (below(d, 3) == 0) e->build = build_directions;
+      if (e->radius > 0) e->radius = below(d, 2) ? -spread(d, 1e-3, 0.9) : 2 * case_random_unit(&d->state);
+      break;
+    case 3:
+      e->metric = ADJ_HAVERSINE;
+      e->dim = 2;
+      e->build = below(d, 2) ? build_globe : build_poles;
+      e->scale = spread(d, 1e-6, 10);
+      e->angle = (adj_angle)below(d, 2);
+      e->unit = (adj_unit)below(d, 3);
+      if (e->radius > 0) e->radius = -spread(d, 1e-4, 0.5);
+      break;
+    default:
+      e->box = below(d, 2) ? 1 : spread(d, 1e-3, 1e3);
+      e->uneven_box = below(d, 3) == 0;
+      if (below(d, 2)) e->build = build_faces;
+      if (e->radius > 0) e->radius = e->box * spread(d, 1e-3, 0.7);
+      if (below(d, 3) == 0) e->metric = ADJ_LP;
+      e->p = below(d, 2) ? 3 : spread(d, 1, 5);
+  }
+}
+
 static case_entry random_entry(dice *d) {
   case_entry e = {.name = "random"};
   e.build = BUILDERS[below(d, sizeof BUILDERS / sizeof *BUILDERS)];
@@ -74,6 +111,7 @@ static case_entry random_entry(dice *d) {
   else
     e.scale = below(d, 3) ? 0 : spread(d, 1e-3, 1e3);
   e.offset = below(d, 3) ? 0 : (below(d, 2) ? 1 : -1) * spread(d, 1e-3, 1e6);
+  if (below(d, 2)) vary_metric(d, &e);
   return e;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sines, cosines and arcs of angles, with the same bits on every machine: those of a C library differ
- * in their last bits. Within 2 ulp.
+ * in their last bits. Within 3 ulp.
  */
 #ifndef ADJI_ANGLES_H
 #define ADJI_ANGLES_H

@@ -14,29 +14,24 @@ static double arc_limit(const adji_measure *measure, double radius) {
   return chord * chord;
 }
 
-/* In a kNN join an infinite radius stands for none, also where larger means nearer. */
-static double dot_limit(double radius) {
-  return isinf(radius) ? INFINITY : 0 - radius;
-}
-
-#define LIMIT(T, suffix)                                                \
-  static T limit_##suffix(const adji_measure *measure, double radius) { \
-    T r = (T)radius;                                                    \
-    switch (measure->report) {                                          \
-      case ADJI_REPORT_SUM:                                             \
-        break;                                                          \
-      case ADJI_REPORT_ROOT:                                            \
-        return r * r;                                                   \
-      case ADJI_REPORT_POWER:                                           \
-        return adji_power_##suffix(&measure->power, r);                 \
-      case ADJI_REPORT_HALF:                                            \
-        return 2 * r;                                                   \
-      case ADJI_REPORT_NEGATED:                                         \
-        return (T)dot_limit((double)r);                                 \
-      case ADJI_REPORT_ARC:                                             \
-        return (T)arc_limit(measure, radius);                           \
-    }                                                                   \
-    return r;                                                           \
+#define LIMIT(T, suffix)                                                                      \
+  static T limit_##suffix(const adji_measure *measure, double radius) {                       \
+    T r = (T)radius;                                                                          \
+    switch (measure->report) {                                                                \
+      case ADJI_REPORT_SUM:                                                                   \
+        break;                                                                                \
+      case ADJI_REPORT_ROOT:                                                                  \
+        return r * r;                                                                         \
+      case ADJI_REPORT_POWER:                                                                 \
+        return adji_power_##suffix(&measure->power, r);                                       \
+      case ADJI_REPORT_HALF:                                                                  \
+        return 2 * r;                                                                         \
+      case ADJI_REPORT_NEGATED:                                                               \
+        return isinf(radius) ? (T)INFINITY : 0 - r; /* no bound, also where more is nearer */ \
+      case ADJI_REPORT_ARC:                                                                   \
+        return (T)arc_limit(measure, radius);                                                 \
+    }                                                                                         \
+    return r;                                                                                 \
   }
 LIMIT(float, f32)
 LIMIT(double, f64)
