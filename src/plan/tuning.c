@@ -8,19 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { NUMBER, FACTOR, SWITCH } kind;
+typedef enum kind { NUMBER, FACTOR, NAME } kind;
+
+/* A name's value is its place in the list, counted from 1. */
+static const char *const switches[] = {"on", "off", NULL};
+static const char *const filters[] = {"none", "gemm", "vnni", "amx", NULL};
 
 static const struct setting {
   const char *name;
   kind kind;
   size_t offset;
   double least, most;
+  const char *const *names;
 } settings[] = {
-    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 10}, {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6},
-    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64},       {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9},
-    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15}, {"once", SWITCH, offsetof(adji_tuning, once), 0, 0},
-    {"boxes", SWITCH, offsetof(adji_tuning, boxes), 0, 0},      {"codes", SWITCH, offsetof(adji_tuning, codes), 0, 0},
-    {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9},
+    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 10, NULL},
+    {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6, NULL},
+    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64, NULL},
+    {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9, NULL},
+    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15, NULL},
+    {"once", NAME, offsetof(adji_tuning, once), 0, 0, switches},
+    {"boxes", NAME, offsetof(adji_tuning, boxes), 0, 0, switches},
+    {"codes", NAME, offsetof(adji_tuning, codes), 0, 0, switches},
+    {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9, NULL},
+    {"filter", NAME, offsetof(adji_tuning, filter), 0, 0, filters},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -51,23 +61,26 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
   return ADJ_OK;
 }
 
+static adj_status set_name(const struct setting *s, const char *item, size_t length, const char *value,
+                           adji_tuning *out) {
+  size_t value_length = length - (size_t)(value - item);
+  uint64_t place = 1;
+  for (const char *const *name = s->names; *name; name++, place++) {
+    if (strlen(*name) != value_length || strncmp(*name, value, value_length)) continue;
+    *(uint64_t *)(void *)((char *)out + s->offset) = place;
+    return ADJ_OK;
+  }
+  return refuse(item, length, s->names == switches ? "is neither on nor off" : "is none of none, gemm, vnni and amx");
+}
+
 static adj_status parse_item(const char *item, size_t length, adji_tuning *out) {
   const char *equals = memchr(item, '=', length);
   const struct setting *s = equals ? find(item, (size_t)(equals - item)) : NULL;
   if (!s)
     return refuse(item, length,
-                  "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=");
-  const char *value = equals + 1;
-  size_t value_length = length - (size_t)(value - item);
-  if (s->kind != SWITCH) return set_number(s, item, length, value, out);
-  uint64_t *to = (uint64_t *)(void *)((char *)out + s->offset);
-  if (value_length == 2 && !strncmp(value, "on", 2))
-    *to = ADJI_ON;
-  else if (value_length == 3 && !strncmp(value, "off", 3))
-    *to = ADJI_OFF;
-  else
-    return refuse(item, length, "is neither on nor off");
-  return ADJ_OK;
+                  "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=, filter=");
+  if (s->kind == NAME) return set_name(s, item, length, equals + 1, out);
+  return set_number(s, item, length, equals + 1, out);
 }
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out) {

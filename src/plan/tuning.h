@@ -23,6 +23,7 @@ typedef struct adji_tuning {
   uint64_t boxes;   /* adji_switch: bounding boxes of blocks of points               */
   uint64_t codes;   /* adji_switch: the filter of 8-bit codes                        */
   uint64_t sample;  /* queries that the estimate looks at                            */
+  uint64_t filter;  /* adji_brute_filter: of brute force                             */
 } adji_tuning;
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */

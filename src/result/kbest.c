@@ -105,13 +105,24 @@ static uint64_t surplus(uint64_t k) {
 }
 enum { PIECE = 256 };
 
-adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k) {
-  *best = (adji_kbest){.memory = &ctx->memory, .type = type, .k = k, .kernels = adji_key_kernels_for(ctx->isa)};
-  best->capacity = k + surplus(k) + PIECE;
-  size_t size = type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
-  best->keys = adji_alloc(best->memory, best->capacity + ADJI_KEY_PAD, size, "nearest candidates");
+static size_t key_size(adj_type type) {
+  return type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
+}
+
+uint64_t adji_kbest_bytes(adj_type type, uint64_t k) {
+  return adji_mul(k + surplus(k) + PIECE + ADJI_KEY_PAD, key_size(type));
+}
+
+void adji_kbest_init_in(adji_kbest *best, const char *isa, adj_type type, uint64_t k, void *room) {
+  *best = (adji_kbest){.type = type, .k = k, .kernels = adji_key_kernels_for(isa), .keys = room};
   adji_kbest_reset(best, INFINITY);
-  return best->keys ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k) {
+  void *room = adji_alloc(&ctx->memory, adji_kbest_bytes(type, k), 1, "nearest candidates");
+  adji_kbest_init_in(best, ctx->isa, type, k, room);
+  best->memory = &ctx->memory;
+  return room ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 void adji_kbest_clear(adji_kbest *best) {
@@ -162,7 +173,7 @@ void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uin
 }
 
 void adji_kbest_merge(adji_kbest *best, const adji_kbest *other) {
-  size_t size = best->type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
+  size_t size = key_size(best->type);
   for (uint64_t i = 0; i < other->held; i += PIECE) {
     uint64_t piece = other->held - i < PIECE ? other->held - i : PIECE, before = best->held;
     memcpy((char *)best->keys + best->held * size, (const char *)other->keys + i * size, piece * size);

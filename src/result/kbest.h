@@ -59,10 +59,9 @@ typedef struct adji_kbest {
   uint64_t held; /* keys, unsorted; k or more once there were k candidates                   */
   uint64_t k;
   /* The rest is private. */
-  adji_memory *memory;
+  adji_memory *memory; /* NULL: keys belong to the caller */
   const adji_key_kernels *kernels;
   adj_type type;
-  uint64_t capacity;
   void *keys;
   uint64_t last_f32; /* the largest key still of use, by type */
   adji_key_wide last_f64;
@@ -72,6 +71,10 @@ typedef struct adji_kbest {
  * clear may be called. */
 adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k);
 void adji_kbest_clear(adji_kbest *best);
+
+/* The same in the caller's memory of adji_kbest_bytes bytes, aligned to 16: nothing to clear. */
+uint64_t adji_kbest_bytes(adj_type type, uint64_t k);
+void adji_kbest_init_in(adji_kbest *best, const char *isa, adj_type type, uint64_t k, void *room);
 
 /* Begins a query: no candidate yet, and none with a sum above limit (of the data's type; may be infinite)
  * is wanted. */

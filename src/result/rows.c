@@ -222,7 +222,7 @@ adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room
 void adji_table_place(const adji_table *table, const adji_row_style *style, uint64_t row, const uint32_t *ids,
                       const void *sums, uint32_t count) {
   uint64_t at = (row - table->first_row) * table->k;
-  memcpy(table->ids + at, ids, count * sizeof *ids);
+  if (count) memcpy(table->ids + at, ids, count * sizeof *ids);
   for (uint32_t i = count; i < table->k; i++)
     table->ids[at + i] = ADJ_NO_ID;
   if (!table->distances) return;

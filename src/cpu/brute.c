@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine of brute force: which filter, what pieces of work, and from the k best to rows.
+ *
+ * A piece is a group of queries with all right points; where there are too few queries to keep all lanes
+ * busy, right points are cut into segments and a piece is a group with one of them. Then the best of the
+ * segments are merged in the end.
+ */
+#include "cpu/brute.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/brute_private.h"
+
+/* Queries of a group: enough of them that a tile of right points, once loaded, serves many. */
+enum { MOST_QUERIES = 512, FEWEST_QUERIES = 32, FEWEST_POINTS = 8192 };
+
+void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_kbest *best, uint32_t count) {
+  adji_rows_task task = {.query = adji_packed_row(b->queries, query),
+                         .rows = b->right.rows,
+                         .stride = b->right.stride,
+                         .dim = b->right.dim,
+                         .count = count,
+                         .list = lane->list,
+                         .limit = best->limit};
+  b->rows->sums[b->right.type == ADJ_F64](&task, lane->sums);
+  adji_kbest_add(best, lane->list, lane->sums, count);
+}
+
+/* ---- Rows of the result ------------------------------------------------------------------------------- */
+
+static void finish_piece(brute *b, brute_lane *lane, const brute_piece *piece, adji_tally *tally) {
+  size_t size = adji_type_size(b->join.style.type);
+  for (uint64_t q = piece->begin; q < piece->end; q++) {
+    adji_kbest *best = &lane->best[q - piece->begin];
+    if (b->segments == 1) {
+      uint64_t many = adji_kbest_finish(best, lane->ids, lane->row_sums);
+      adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
+      tally->pairs += many;
+    } else {
+      uint64_t part = (q - b->table->first_row) * b->segments + piece->segment, at = part * b->k;
+      b->part_counts[part] = (uint32_t)adji_kbest_finish(best, b->part_ids + at, (char *)b->part_sums + at * size);
+    }
+  }
+  tally->candidates += (piece->end - piece->begin) * (piece->last - piece->first);
+}
+
+static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
+  brute *b = user;
+  brute_lane *lane = &b->lanes[lane_number];
+  const brute_piece *piece = &b->pieces[batch->begin];
+  for (uint64_t q = piece->begin; q < piece->end; q++)
+    adji_kbest_reset(&lane->best[q - piece->begin], b->join.limit);
+  adj_status status = b->filtered ? adji_brute_sift(b, lane, piece) : adji_brute_plain(b, lane, piece);
+  if (!status) finish_piece(b, lane, piece, tally);
+  return status;
+}
+
+/* The best of several segments become rows. Few queries: one lane does it. */
+static void merge_segments(brute *b, adji_run *run) {
+  size_t size = adji_type_size(b->join.style.type);
+  brute_lane *lane = &b->lanes[0];
+  for (uint64_t q = b->table->first_row; q < b->table->end_row; q++) {
+    adji_kbest_reset(lane->best, b->join.limit);
+    for (uint32_t s = 0; s < b->segments; s++) {
+      uint64_t part = (q - b->table->first_row) * b->segments + s, at = part * b->k;
+      adji_kbest_add(lane->best, b->part_ids + at, (char *)b->part_sums + at * size, b->part_counts[part]);
+    }
+    uint64_t many = adji_kbest_finish(lane->best, lane->ids, lane->row_sums);
+    adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
+    run->tally.pairs += many;
+  }
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------------ */
+
+static void lay_out_lane(const brute *b, brute_lane *lane, brute_room *room) {
+  adj_type type = b->join.style.type;
+  size_t size = adji_type_size(type);
+  lane->best = brute_take(room, b->group, sizeof *lane->best);
+  uint64_t each = (adji_kbest_bytes(type, b->k) + 63) & ~UINT64_C(63);
+  char *keys = brute_take(room, adji_mul(b->group, each), 1);
+  for (uint64_t q = 0; keys && q < b->group; q++)
+    adji_kbest_init_in(&lane->best[q], b->join.ctx->isa, type, b->k, keys + q * each);
+  lane->list = brute_take(room, BRUTE_LIST + ADJI_PAD, sizeof *lane->list);
+  lane->sums = brute_take(room, BRUTE_LIST + ADJI_PAD, size);
+  lane->ids = brute_take(room, b->k, sizeof *lane->ids);
+  lane->row_sums = brute_take(room, b->k, size);
+  if (b->filtered)
+    adji_brute_sift_layout(b, &lane->sift, room);
+  else
+    adji_brute_plain_layout(b, &lane->plain, room);
+}
+
+static uint64_t lane_bytes(const brute *b) {
+  brute_lane lane;
+  brute_room room = {NULL, 0};
+  lay_out_lane(b, &lane, &room);
+  return room.used;
+}
+
+/* Groups shrink where k is large, and where memory is short. */
+static void choose_group(brute *b) {
+  const adji_memory *memory = &b->join.ctx->memory;
+  uint64_t lanes = b->join.ctx->threads;
+  b->group = b->batch ? b->batch : MOST_QUERIES;
+  while (!b->batch && b->group > FEWEST_QUERIES && lane_bytes(b) > (uint64_t)64 << 20)
+    b->group /= 2;
+  while (b->group > BRUTE_GROUP && !adji_fits(memory, adji_mul(lanes, lane_bytes(b)) + ((uint64_t)1 << 20)))
+    b->group /= 2;
+}
+
+static adj_status open_lanes(brute *b) {
+  adj_ctx *ctx = b->join.ctx;
+  b->lanes = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *b->lanes, "brute force");
+  if (!b->lanes) return ADJ_E_MEMORY;
+  uint64_t bytes = lane_bytes(b);
+  for (uint32_t i = 0; i < ctx->threads; i++) {
+    brute_room room = {adji_alloc(&ctx->memory, bytes, 1, "brute force"), 0};
+    if (!room.base) return ADJ_E_MEMORY;
+    b->lanes[i].memory = room.base;
+    lay_out_lane(b, &b->lanes[i], &room);
+  }
+  return ADJ_OK;
+}
+
+static void close_lanes(brute *b) {
+  adj_ctx *ctx = b->join.ctx;
+  for (uint32_t i = 0; b->lanes && i < ctx->threads; i++)
+    adji_free(&ctx->memory, b->lanes[i].memory);
+  adji_free(&ctx->memory, b->lanes);
+  b->lanes = NULL;
+}
+
+/* ---- Pieces -------------------------------------------------------------------------------------------------- */
+
+static uint64_t round_up(uint64_t n, uint64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/* How many queries a piece has and how many segments there are, so that every lane has some pieces. */
+static uint64_t cut_work(brute *b, uint64_t rows) {
+  uint64_t lanes = b->join.ctx->threads, group = b->group;
+  uint64_t share = round_up((rows + 4 * lanes - 1) / (4 * lanes), FEWEST_QUERIES);
+  if (lanes > 1 && share < group) group = share;
+  uint64_t groups = (rows + group - 1) / group, segments = 1;
+  if (lanes > 1 && groups < 2 * lanes) {
+    uint64_t most = b->right.count / FEWEST_POINTS + 1;
+    segments = (2 * lanes + groups - 1) / groups;
+    if (segments > most) segments = most;
+  }
+  b->segments = (uint32_t)segments;
+  return group;
+}
+
+static adj_status add_piece(brute *b, uint64_t begin, uint64_t end, uint32_t segment) {
+  brute_piece *piece = &b->pieces[b->queue.count];
+  uint64_t count = b->right.count, tiles = (count + ADJI_TILE_MULTIPLE - 1) / ADJI_TILE_MULTIPLE, first, last;
+  adji_slice(tiles, b->segments, segment, &first, &last);
+  last *= ADJI_TILE_MULTIPLE;
+  *piece = (brute_piece){begin, end, first * ADJI_TILE_MULTIPLE, last < count ? last : count, segment};
+  double work = (double)(end - begin) * (double)(piece->last - piece->first);
+  uint32_t number = (uint32_t)b->queue.count;
+  return adji_queue_add(&b->queue, (adji_batch){number, number + 1, work});
+}
+
+/* The last twentieth of the queries in smaller pieces, so that the lanes finish together. */
+static adj_status make_pieces(brute *b) {
+  adji_memory *memory = &b->join.ctx->memory;
+  uint64_t rows = b->table->end_row - b->table->first_row, group = cut_work(b, rows);
+  uint64_t most = (rows / (group < FEWEST_QUERIES ? group : FEWEST_QUERIES) + 2) * b->segments;
+  adj_status status = adji_queue_init(&b->queue, b->join.ctx, most);
+  if (status) return status;
+  b->pieces = adji_alloc(memory, most, sizeof *b->pieces, "pieces of work");
+  if (!b->pieces) return ADJ_E_MEMORY;
+  uint64_t tail = b->table->end_row - rows / 20, small = round_up(group / 4 + 1, FEWEST_QUERIES);
+  for (uint64_t begin = b->table->first_row, end; begin < b->table->end_row && !status; begin = end) {
+    end = begin + (begin < tail || small > group ? group : small);
+    if (end > b->table->end_row) end = b->table->end_row;
+    for (uint32_t s = 0; s < b->segments && !status; s++)
+      status = add_piece(b, begin, end, s);
+  }
+  adji_queue_sort(&b->queue);
+  return status;
+}
+
+static adj_status make_parts(brute *b) {
+  adji_memory *memory = &b->join.ctx->memory;
+  if (b->segments == 1) return ADJ_OK;
+  uint64_t parts = (b->table->end_row - b->table->first_row) * b->segments, entries = adji_mul(parts, b->k);
+  b->part_counts = adji_alloc_zero(memory, parts, sizeof *b->part_counts, "best of segments");
+  b->part_ids = adji_alloc(memory, entries, sizeof *b->part_ids, "best of segments");
+  b->part_sums = adji_alloc(memory, entries, adji_type_size(b->join.style.type), "best of segments");
+  return b->part_counts && b->part_ids && b->part_sums ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+static void drop_pieces(brute *b) {
+  adji_memory *memory = &b->join.ctx->memory;
+  adji_queue_clear(&b->queue);
+  adji_free(memory, b->pieces);
+  adji_free(memory, b->part_counts);
+  adji_free(memory, b->part_ids);
+  adji_free(memory, b->part_sums);
+  b->pieces = NULL;
+  b->part_counts = NULL;
+  b->part_ids = NULL;
+  b->part_sums = NULL;
+}
+
+/* Without right points, or without any but the query itself, rows are padding. */
+static void place_nothing(const brute *b) {
+  for (uint64_t row = b->table->first_row; row < b->table->end_row; row++)
+    adji_table_place(b->table, &b->join.style, row, b->table->ids, b->table->distances, 0);
+}
+
+static adj_status brute_nearest(void *state, adji_run *run, const adji_table *table) {
+  brute *b = state;
+  b->table = table;
+  if (table->end_row == table->first_row) return ADJ_OK;
+  if (!b->k) {
+    place_nothing(b);
+    return ADJ_OK;
+  }
+  choose_group(b);
+  adj_status status = make_pieces(b);
+  if (!status) status = make_parts(b);
+  if (!status) status = open_lanes(b);
+  if (!status) status = adji_run_pass(run, &b->queue, &(adji_pass){"join", b, run_piece}, NULL);
+  if (!status && b->segments > 1) merge_segments(b, run);
+  close_lanes(b);
+  drop_pieces(b);
+  return status;
+}
+
+/* ---- Creation --------------------------------------------------------------------------------------------------- */
+
+static const char *const filter_names[] = {"auto", "none", "gemm", "vnni", "amx"};
+
+/* The quickest filter that is there and useful, from the one asked for downwards. */
+static adj_status choose_filter(brute *b, adji_brute_filter wanted) {
+  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
+  int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
+  adj_status status = ADJ_OK;
+  for (int f = first; f > ADJI_FILTER_NONE && !b->filtered && !status; f--) {
+    const adji_product *product = adji_product_for(b->join.ctx->isa, filter_names[f]);
+    if (product) status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->filtered);
+  }
+  return status;
+}
+
+/* A tile stays in the second cache with the sketches of the queries; keys of the queries are a few times
+ * as many as wanted, so that what passes can wait. */
+static void choose_sizes(brute *b) {
+  uint64_t row = b->filtered ? (uint64_t)b->sketch.groups * 4 : (uint64_t)b->right.dim * adji_type_size(b->right.type);
+  uint64_t tile = ((uint64_t)256 << 10) / row / ADJI_TILE_MULTIPLE * ADJI_TILE_MULTIPLE;
+  b->tile = tile < ADJI_TILE_MULTIPLE ? ADJI_TILE_MULTIPLE : tile > 512 ? 512 : tile;
+  uint64_t keys = 8 * ((uint64_t)b->k + 1) + 2048;
+  b->keys_room = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_PRODUCT_PAD;
+}
+
+static void brute_destroy(void *state) {
+  brute *b = state;
+  if (!b) return;
+  adji_sketch_clear(&b->sketch);
+  adji_packed_clear(&b->left);
+  adji_packed_clear(&b->right);
+  free(b);
+}
+
+const char *adji_brute_filter_name(const adji_engine *engine) {
+  const brute *b = engine->state;
+  return b->filtered ? b->sketch.product->name : "none";
+}
+
+adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out) {
+  brute *b = calloc(1, sizeof *b);
+  if (!b) return adji_fail(ADJ_E_MEMORY, "no memory for brute force");
+  b->join = *join;
+  b->k = adji_join_reach(join);
+  b->rows = adji_rows_kernels_for(join->ctx->isa);
+  b->keys = adji_key_kernels_for(join->ctx->isa);
+  adj_status status = adji_packed_init(join->ctx, join->right, &b->right);
+  if (!status && !join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);
+  b->queries = join->self_join ? &b->right : &b->left;
+  if (!status) status = choose_filter(b, options->filter);
+  if (status) {
+    brute_destroy(b);
+    return status;
+  }
+  b->batch = options->batch;
+  choose_sizes(b);
+  *out = (adji_engine){.state = b, .nearest = brute_nearest, .destroy = brute_destroy};
+  return ADJ_OK;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of sketches with AVX-512: four queries with four blocks of candidates at a time, 16 sums in
+ * registers. Codes need VNNI, 64 products of bytes an instruction; f32 needs nothing more.
+ */
+#if defined(__x86_64__)
+#include "distance/product_append.h"
+
+enum { QUERIES = 4, BLOCKS = 4 };
+
+/* sum + the four products of bytes in each lane. Written out, so that this file needs no VNNI until the
+ * function that uses it is called. */
+PRODUCT_INLINE __m512i add_codes(__m512i sum, __m512i candidates, __m512i query) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(candidates), "v"(query));
+  return sum;
+}
+
+PRODUCT_INLINE __m512i add_f32(__m512i sum, __m512i candidates, __m512i query) {
+  return _mm512_castps_si512(
+      _mm512_fmadd_ps(_mm512_castsi512_ps(candidates), _mm512_castsi512_ps(query), _mm512_castsi512_ps(sum)));
+}
+
+/* Queries q .. q + 3 with the candidates of four blocks from number `at` of the tile on. */
+PRODUCT_INLINE void multiply(const adji_product_task *task, uint32_t q, uint32_t at, const bool codes) {
+  uint64_t groups = task->groups;
+  const char *block = task->blocks + at / ADJI_BLOCK * groups * 64, *query = task->queries + q * task->query_stride;
+  __m512i sum[QUERIES][BLOCKS];
+  for (uint32_t b = 0; b < BLOCKS; b++)
+    for (uint32_t k = 0; k < QUERIES; k++)
+      sum[k][b] = _mm512_loadu_si512(task->minus + at + (uint64_t)b * ADJI_BLOCK);
+  for (uint64_t g = 0; g < groups; g++) {
+    __m512i c[BLOCKS];
+    for (uint32_t b = 0; b < BLOCKS; b++)
+      c[b] = _mm512_loadu_si512(block + (b * groups + g) * 64);
+    for (uint32_t k = 0; k < QUERIES; k++) {
+      __m512i word = _mm512_set1_epi32(*(const int32_t *)(const void *)(query + k * task->query_stride + g * 4));
+      for (uint32_t b = 0; b < BLOCKS; b++)
+        sum[k][b] = codes ? add_codes(sum[k][b], c[b], word) : add_f32(sum[k][b], c[b], word);
+    }
+  }
+  for (uint32_t b = 0; b < BLOCKS; b++) {
+    __mmask16 valid = valid_lanes(task, at + b * ADJI_BLOCK);
+    for (uint32_t k = 0; k < QUERIES; k++) {
+      if (codes)
+        keep_codes(task, q + k, at + b * ADJI_BLOCK, valid, sum[k][b]);
+      else
+        keep_f32(task, q + k, at + b * ADJI_BLOCK, valid, _mm512_castsi512_ps(sum[k][b]));
+    }
+  }
+}
+
+PRODUCT_INLINE void multiply_tile(const adji_product_task *task, const bool codes) {
+  for (uint32_t at = 0; at < task->count; at += BLOCKS * ADJI_BLOCK)
+    for (uint32_t q = 0; q < task->query_count; q += QUERIES)
+      multiply(task, q, at, codes);
+}
+
+void adji_product_vnni(const adji_product_task *task) {
+  multiply_tile(task, true);
+}
+
+void adji_product_avx512(const adji_product_task *task) {
+  multiply_tile(task, false);
+}
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sketches: how they are made, and what they prove.
+ */
+#include "index/sketch.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Rows --------------------------------------------------------------------------------------------- */
+
+typedef struct packing {
+  const adj_dataset *set;
+  char *to;
+} packing;
+
+enum { ROWS_A_TASK = 1024 };
+
+static adj_status pack_rows(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const packing *p = user;
+  const adj_dataset *set = p->set;
+  size_t size = adji_type_size(set->type);
+  uint64_t end = (task + 1) * ROWS_A_TASK < set->count ? (task + 1) * ROWS_A_TASK : set->count;
+  for (uint64_t i = task * ROWS_A_TASK; i < end; i++)
+    for (uint32_t j = 0; j < set->dim; j++)
+      memcpy(p->to + (i * set->dim + j) * size, set->data + i * set->row_stride + j * set->column_stride, size);
+  return ADJ_OK;
+}
+
+adj_status adji_packed_init(adj_ctx *ctx, const adj_dataset *set, adji_packed *out) {
+  size_t size = adji_type_size(set->type);
+  *out = (adji_packed){.ctx = ctx, .type = set->type, .dim = set->dim, .count = set->count};
+  out->rows = set->data;
+  out->stride = set->row_stride / size;
+  if (set->column_stride == size && set->row_stride % size == 0) return ADJ_OK;
+  out->copy = adji_alloc(&ctx->memory, adji_mul(set->count, set->dim), size, "points row by row");
+  if (!out->copy) return ADJ_E_MEMORY;
+  out->rows = out->copy;
+  out->stride = set->dim;
+  packing p = {set, out->copy};
+  return adji_loop(ctx, (set->count + ROWS_A_TASK - 1) / ROWS_A_TASK, pack_rows, &p);
+}
+
+void adji_packed_clear(adji_packed *packed) {
+  if (packed->ctx) adji_free(&packed->ctx->memory, packed->copy);
+  *packed = (adji_packed){0};
+}
+
+/* z = x - centre, in f64: one rounding, relative to z. */
+static void centre_row(adj_type type, const void *row, const double *centre, uint32_t dim, double *z) {
+  if (type == ADJ_F64) {
+    for (uint32_t j = 0; j < dim; j++)
+      z[j] = ((const double *)row)[j] - centre[j];
+  } else {
+    for (uint32_t j = 0; j < dim; j++)
+      z[j] = (double)((const float *)row)[j] - centre[j];
+  }
+}
+
+/* ---- Sketches of one row -------------------------------------------------------------------------------- */
+
+/* What a row's sketch is like. Integers are exact in a double. */
+typedef struct shape {
+  double error_sq; /* |z - z^|^2                    */
+  double norm_sq;  /* of codes: in steps            */
+  double sum;      /* of codes                      */
+} shape;
+
+enum { MOST_CODE = 127 };
+
+/* The nearest integer, for |q| < 2^51, in a way that compilers can make vectors of. */
+static inline double nearest(double q) {
+  return (q + 0x1.8p52) - 0x1.8p52;
+}
+
+static shape code_row(const double *z, uint32_t dim, double step, int8_t *codes) {
+  shape s = {0, 0, 0};
+  double inverse = 1 / step;
+  for (uint32_t j = 0; j < dim; j++) {
+    double q = z[j] * inverse;
+    q = q > MOST_CODE ? MOST_CODE : q;
+    q = q < -MOST_CODE ? -MOST_CODE : q;
+    q = nearest(q);
+    double rest = z[j] - q * step;
+    codes[j] = (int8_t)q;
+    s.error_sq += rest * rest;
+    s.norm_sq += q * q;
+    s.sum += q;
+  }
+  return s;
+}
+
+static shape round_row(const double *z, uint32_t dim, float *to) {
+  shape s = {0, 0, 0};
+  for (uint32_t j = 0; j < dim; j++) {
+    to[j] = (float)z[j];
+    double rounded = (double)to[j], rest = z[j] - rounded;
+    s.error_sq += rest * rest;
+    s.norm_sq += rounded * rounded;
+  }
+  return s;
+}
+
+/* An upper bound of |z - z^| with the true z. Each rest was computed from a z that is off by 2^-53 |z|
+ * and a product q * step that is off by 2^-53 of itself; with codes both are at most 128 steps unless z is
+ * outside of their range, where the rest is large enough for the factor to cover it. With f32, |z| is at
+ * most 2^24 times its rounding error or the rounding is exact, but the subtraction before is not: its error
+ * is added for the whole row. Sums of squares err by less than 2^-30 of themselves. */
+static double error_bound(const adji_sketch *sketch, shape s) {
+  double noise = sketch->product->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
+                                        : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);
+  return sqrt(s.error_sq) * (1 + 0x1p-20) + noise;
+}
+
+/* ---- Scale ------------------------------------------------------------------------------------------------ */
+
+enum { CENTRE_SAMPLE = 1024, SCALE_SAMPLE = 128, SCALES = 20 };
+
+static int ascending(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return a < b ? -1 : a > b;
+}
+
+static const void *sampled_row(const adji_packed *points, uint64_t count, uint64_t i) {
+  uint64_t begin, end;
+  adji_slice(points->count, count, i, &begin, &end);
+  return adji_packed_row(points, begin + (i * 2654435761u) % (end - begin));
+}
+
+/* The mean of a sample. Any finite numbers are right; good ones make the sketches small. */
+static void find_centre(adji_sketch *sketch, const adji_packed *points, double *z) {
+  uint64_t count = points->count < CENTRE_SAMPLE ? points->count : CENTRE_SAMPLE;
+  double *sum = sketch->centre;
+  for (uint32_t j = 0; j < sketch->dim; j++)
+    sum[j] = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const void *row = sampled_row(points, count, i);
+    for (uint32_t j = 0; j < sketch->dim; j++)
+      z[j] = points->type == ADJ_F64 ? ((const double *)row)[j] : (double)((const float *)row)[j];
+    for (uint32_t j = 0; j < sketch->dim; j++)
+      sum[j] += z[j] / (double)count;
+  }
+}
+
+/* The error that 19 of 20 rows of the sample stay below, with codes of that step. */
+static double usual_error(const adji_sketch *sketch, const double *sample, uint32_t rows, double step, int8_t *codes) {
+  double errors[SCALE_SAMPLE];
+  for (uint32_t i = 0; i < rows; i++)
+    errors[i] = code_row(sample + (uint64_t)i * sketch->dim, sketch->dim, step, codes).error_sq;
+  qsort(errors, rows, sizeof *errors, ascending);
+  return sqrt(errors[(rows - 1) * 19 / 20]);
+}
+
+/* The step of codes: one that reaches the farthest coordinate of a sample wastes its codes when that one is
+ * far out, a smaller one cuts coordinates off. The best is where the usual error is smallest. Returns
+ * that error, or infinity where there is none. */
+static double find_step(adji_sketch *sketch, const double *sample, uint32_t rows, int8_t *codes) {
+  double widest = 0, best = INFINITY;
+  for (uint64_t i = 0; i < (uint64_t)rows * sketch->dim; i++)
+    widest = fabs(sample[i]) > widest ? fabs(sample[i]) : widest;
+  for (int i = 0; i < SCALES; i++, widest *= 0.8) {
+    double step = widest / MOST_CODE;
+    if (!(step > 0x1p-400 && step < 0x1p400)) continue; /* squares of rests must neither vanish nor overflow */
+    double error = usual_error(sketch, sample, rows, step, codes);
+    if (!(error < best)) continue;
+    best = error;
+    sketch->step = step;
+  }
+  return best;
+}
+
+/* Decides on centre and step. most_error receives the error above which a point is a stray. */
+static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, double *most_error) {
+  adji_memory *memory = &sketch->ctx->memory;
+  uint32_t rows = points->count < SCALE_SAMPLE ? (uint32_t)points->count : SCALE_SAMPLE;
+  double *sample = adji_alloc(memory, (uint64_t)(rows + 1) * sketch->dim, sizeof *sample, "sample of points");
+  int8_t *codes = adji_alloc(memory, sketch->dim, 1, "sample of points");
+  adj_status status = sample && codes ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) {
+    find_centre(sketch, points, sample);
+    for (uint32_t i = 0; i < rows; i++)
+      centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim,
+                 sample + (uint64_t)i * sketch->dim);
+    *most_error = sketch->product->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
+  }
+  adji_free(memory, sample);
+  adji_free(memory, codes);
+  return status;
+}
+
+/* ---- Sketches of all rows ---------------------------------------------------------------------------------- */
+
+enum { POINTS_A_TASK = 512 };
+
+typedef struct part {
+  double error, norm_sq;
+  uint64_t strays;
+} part;
+
+typedef struct build {
+  adji_sketch *sketch;
+  const adji_packed *points;
+  double most_error;
+  part *parts;     /* per task */
+  double *scratch; /* per lane: a row, and its sketch */
+} build;
+
+/* Words of a sketch go to the lane of its block. */
+static void place_words(adji_sketch *sketch, uint64_t position, const uint32_t *words) {
+  char *to = sketch->blocks + (position / ADJI_BLOCK * sketch->groups * ADJI_BLOCK + position % ADJI_BLOCK) * 4;
+  for (uint64_t g = 0; g < sketch->groups; g++)
+    memcpy(to + g * 4 * ADJI_BLOCK, &words[g], 4);
+}
+
+static bool is_stray(const build *b, double error, double norm_sq) {
+  return !(error <= b->most_error) || !(norm_sq < 1e37);
+}
+
+static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
+  adji_sketch *sketch = b->sketch;
+  bool codes = sketch->product->codes;
+  uint32_t *words = (uint32_t *)(void *)(z + sketch->dim);
+  memset(words, 0, (uint64_t)sketch->groups * 4); /* for what is behind the last dimension */
+  centre_row(sketch->type, adji_packed_row(b->points, i), sketch->centre, sketch->dim, z);
+  shape s = codes ? code_row(z, sketch->dim, sketch->step, (int8_t *)words)
+                  : round_row(z, sketch->dim, (float *)(void *)words);
+  double error = error_bound(sketch, s);
+  if (is_stray(b, error, s.norm_sq)) {
+    sketch->minus[i] = codes ? (adji_value){.code = ADJI_ABSENT} : (adji_value){.f32 = -INFINITY};
+    to->strays++;
+    return; /* the words stay 0 */
+  }
+  if (codes) {
+    for (uint32_t g = 0; g < sketch->groups; g++)
+      words[g] ^= 0x80808080u; /* + 128 */
+    sketch->minus[i].code = -(int32_t)(s.norm_sq / 2);
+  } else {
+    sketch->minus[i].f32 = -(float)(s.norm_sq / 2);
+  }
+  place_words(sketch, i, words);
+  if (error > to->error) to->error = error;
+  if (s.norm_sq > to->norm_sq) to->norm_sq = s.norm_sq;
+}
+
+/* Entries of f64 that hold a row and its sketch. */
+static uint64_t scratch_of(const adji_sketch *sketch) {
+  return sketch->dim + (sketch->groups + 1) / 2;
+}
+
+static adj_status sketch_points(void *user, uint64_t task, uint32_t lane) {
+  const build *b = user;
+  const adji_sketch *sketch = b->sketch;
+  uint64_t begin = task * POINTS_A_TASK, end = begin + POINTS_A_TASK;
+  double *z = b->scratch + lane * scratch_of(sketch);
+  part mine = {0, 0, 0};
+  for (uint64_t i = begin; i < end && i < sketch->count; i++)
+    sketch_point(b, i, z, &mine);
+  b->parts[task] = mine;
+  return ADJ_OK;
+}
+
+static adj_status list_strays(adji_sketch *sketch) {
+  sketch->strays = adji_alloc(&sketch->ctx->memory, sketch->stray_count, sizeof *sketch->strays, "strays");
+  if (!sketch->strays) return ADJ_E_MEMORY;
+  uint32_t listed = 0;
+  for (uint64_t i = 0; i < sketch->count && listed < sketch->stray_count; i++) {
+    adji_value minus = sketch->minus[i];
+    bool stray = sketch->product->codes ? minus.code == ADJI_ABSENT : isinf(minus.f32);
+    if (stray) sketch->strays[listed++] = (uint32_t)i;
+  }
+  return ADJ_OK;
+}
+
+/* All points, once the scale is known. */
+static adj_status sketch_all(build *b) {
+  adji_sketch *sketch = b->sketch;
+  adji_memory *memory = &sketch->ctx->memory;
+  uint64_t room = (sketch->count + ADJI_TILE_MULTIPLE - 1) / ADJI_TILE_MULTIPLE * ADJI_TILE_MULTIPLE;
+  uint64_t tasks = (sketch->count + POINTS_A_TASK - 1) / POINTS_A_TASK;
+  sketch->blocks = adji_alloc_zero(memory, adji_mul(room, sketch->groups), 4, "sketches of points");
+  sketch->minus = adji_alloc_zero(memory, room, sizeof *sketch->minus, "sketches of points");
+  b->parts = adji_alloc(memory, tasks, sizeof *b->parts, "sketches of points");
+  b->scratch =
+      adji_alloc(memory, adji_mul(scratch_of(sketch), sketch->ctx->threads), sizeof *b->scratch, "sketches of points");
+  bool room_there = sketch->blocks && sketch->minus && b->parts && b->scratch;
+  adj_status status = room_there ? adji_loop(sketch->ctx, tasks, sketch_points, b) : ADJ_E_MEMORY;
+  double norm_sq = 0;
+  uint64_t strays = 0;
+  for (uint64_t t = 0; t < tasks && !status; t++) {
+    if (b->parts[t].error > sketch->error) sketch->error = b->parts[t].error;
+    if (b->parts[t].norm_sq > norm_sq) norm_sq = b->parts[t].norm_sq;
+    strays += b->parts[t].strays;
+  }
+  sketch->norm = sqrt(norm_sq) * (1 + 0x1p-20);
+  sketch->stray_count = (uint32_t)strays;
+  if (!status) status = list_strays(sketch);
+  adji_free(memory, b->parts);
+  adji_free(memory, b->scratch);
+  return status;
+}
+
+adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_product *product, adji_sketch *out,
+                            bool *useful) {
+  *useful = false;
+  uint32_t most_dim = product->codes ? ADJI_CODES_MAX_DIM : ADJI_SKETCH_MAX_DIM;
+  *out = (adji_sketch){.ctx = ctx, .product = product, .type = points->type, .dim = points->dim};
+  if (!points->count || points->dim > most_dim) return ADJ_OK;
+  uint64_t begin_ns = adji_now_ns();
+  out->count = points->count;
+  out->groups = adji_product_groups(product->codes, points->dim);
+  out->step = 1;
+  out->centre = adji_alloc(&ctx->memory, points->dim, sizeof *out->centre, "sketches of points");
+  build b = {.sketch = out, .points = points};
+  adj_status status = out->centre ? find_scale(out, points, &b.most_error) : ADJ_E_MEMORY;
+  bool scaled = !status && (b.most_error < INFINITY || !product->codes);
+  if (scaled) status = sketch_all(&b);
+  *useful = !status && scaled && out->stray_count <= out->count / 8;
+  if (!*useful) adji_sketch_clear(out);
+  adji_trace(ctx, "sketch", 0, begin_ns, points->count);
+  return status;
+}
+
+void adji_sketch_clear(adji_sketch *sketch) {
+  if (!sketch->ctx) return;
+  adji_memory *memory = &sketch->ctx->memory;
+  adji_free(memory, sketch->centre);
+  adji_free(memory, sketch->blocks);
+  adji_free(memory, sketch->minus);
+  adji_free(memory, sketch->strays);
+  *sketch = (adji_sketch){0};
+}
+
+/* ---- What a sketch proves ------------------------------------------------------------------------------------ */
+
+void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *scratch, void *words,
+                            adji_sketch_query *out) {
+  memset(words, 0, (uint64_t)sketch->groups * 4);
+  centre_row(sketch->type, row, sketch->centre, sketch->dim, scratch);
+  bool codes = sketch->product->codes;
+  shape s = codes ? code_row(scratch, sketch->dim, sketch->step, words) : round_row(scratch, sketch->dim, words);
+  *out = (adji_sketch_query){.error = (error_bound(sketch, s) + sketch->error) * (1 + 0x1p-40)};
+  if (codes) {
+    out->base.code = (int32_t)(s.norm_sq + 256 * s.sum);
+    return;
+  }
+  out->base.f32 = (float)s.norm_sq;
+  double both = sqrt(s.norm_sq) * (1 + 0x1p-20) + sketch->norm;
+  out->noise = (sketch->dim + 16.0) * 0x1.4p-24 * both * both + sketch->dim * 0x1p-120;
+  if (!(s.norm_sq < 1e37)) { /* products would overflow: this sketch tells nothing */
+    memset(words, 0, (uint64_t)sketch->groups * 4);
+    out->base.f32 = 0;
+    out->error = INFINITY;
+  }
+}
+
+/* With u half an ulp of 1, and no overflow: t = fl(a - b) is off by a factor of at most 1 + u, and each of
+ * the dim fused operations by 1 + u of what is there by then, or by half of the smallest number. So for
+ * the canonical sum s and the true distance d, both s <= d^2 * f + g and d^2 <= s * f + g, with
+ * f = 1 + 4u(dim + 4), which is generous, and g = 2 * dim * (the smallest positive T). */
+typedef struct canonical {
+  double factor, least;
+} canonical;
+
+static canonical canonical_error(const adji_sketch *sketch) {
+  double u = sketch->type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = sketch->type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
+  return (canonical){1 + 4 * u * (sketch->dim + 4.0), 2 * tiny * sketch->dim};
+}
+
+/* The largest squared distance of sketches (in units of the value) that a pair with a canonical sum of at
+ * most `sum` can have. */
+static double most_value(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
+  canonical c = canonical_error(sketch);
+  double farthest = sqrt(sum * c.factor + c.least) * (1 + 0x1p-50) + query->error;
+  double steps = farthest / sketch->step;
+  return steps * steps * (1 + 0x1p-40) + query->noise;
+}
+
+uint32_t adji_sketch_most(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
+  double value = most_value(sketch, query, sum);
+  if (sketch->product->codes) return value < 0x1p30 ? (uint32_t)value + 1 : UINT32_C(1) << 30;
+  adji_value f32 = {.f32 = value < FLT_MAX ? nextafterf((float)value, INFINITY) : INFINITY};
+  return (uint32_t)f32.code;
+}
+
+adji_value adji_sketch_least(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
+  double value = most_value(sketch, query, sum);
+  if (sketch->product->codes) {
+    /* base - 2C <= value iff C >= (base - value) / 2. */
+    if (!(value < 0x1p29)) return (adji_value){.code = ADJI_LEAST_ALL};
+    return (adji_value){.code = (query->base.code - (int32_t)value) >> 1};
+  }
+  if (!(value < 1e38)) return (adji_value){.f32 = -FLT_MAX};
+  float least = (float)(((double)query->base.f32 - value) / 2);
+  return (adji_value){.f32 = nextafterf(least, -INFINITY)};
+}
+
+double adji_sketch_sum(const adji_sketch *sketch, const adji_sketch_query *query, uint32_t value) {
+  double squared;
+  if (sketch->product->codes) {
+    squared = (double)value + 1; /* half of a norm was rounded down */
+  } else {
+    adji_value f32 = {.code = (int32_t)value};
+    squared = (double)f32.f32 + query->noise;
+  }
+  canonical c = canonical_error(sketch);
+  double farthest = sqrt(squared) * sketch->step * (1 + 0x1p-40) + query->error;
+  double sum = farthest * farthest * c.factor * (1 + 0x1p-40) + c.least;
+  return sketch->type == ADJ_F32 && sum > FLT_MAX ? INFINITY : sum;
+}
