@@ -100,12 +100,20 @@ static adj_status open_points(join_job *job) {
 
 /* ---- The plan --------------------------------------------------------------------------------- */
 
+static void set_metric(const join_request *request, adj_join_spec *spec) {
+  if (request->metric) spec->metric = (adj_metric)request->metric;
+  if (!isnan(request->p)) spec->p = request->p;
+  if (request->angle) spec->angle = (adj_angle)(request->angle - 1);
+  if (request->unit) spec->unit = (adj_unit)(request->unit - 1);
+  if (!isnan(request->sphere)) spec->sphere_radius = request->sphere;
+}
+
 static adj_status create_plan(join_job *job) {
   const join_request *request = job->request;
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.kind = request->kind;
-  if (request->metric) spec.metric = (adj_metric)request->metric;
+  set_metric(request, &spec);
   if (request->backend) spec.backend = (adj_backend)(request->backend - 1);
   if (request->order) spec.order = (adj_order)(request->order - 1);
   if (!isnan(request->radius)) spec.radius = request->radius;
@@ -114,9 +122,16 @@ static adj_status create_plan(join_job *job) {
                (request->one_way ? ADJ_ONE_WAY : 0u);
   spec.algorithm = request->algorithm;
   spec.tuning = request->tuning;
+  double *box = NULL;
+  if (request->box) {
+    spec.box_count = join_box_lengths(request->box, NULL);
+    spec.box = box = malloc(spec.box_count * sizeof *box);
+    if (box) join_box_lengths(request->box, box);
+  }
   double began = seconds_now();
   adj_status status = adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan);
   trace_phase(job->trace, "plan and index", began);
+  free(box);
   return status;
 }
 

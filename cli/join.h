@@ -17,7 +17,10 @@ typedef struct join_request {
   adj_join_kind kind;
   double radius; /* NaN: not given */
   uint64_t k;
-  int metric; /* adj_metric; 0: not given */
+  int metric;       /* adj_metric; 0: not given */
+  double p, sphere; /* NaN: not given */
+  int angle, unit;  /* 1 + adj_angle, 1 + adj_unit */
+  const char *box;
   bool self, one_way;
   /* result */
   bool per_point_counts;                   /* of the output: counts, not pairs */
@@ -37,12 +40,17 @@ typedef struct join_request {
   const char *stats, *trace;
 } join_request;
 
-/* Tables of options for the commands: how the inputs are read, how the join is run, what is reported. */
-extern const option join_input_options[], join_run_options[], join_report_options[];
+/* Tables of options for the commands: what is measured, how the inputs are read, how the join is run, what
+ * is reported. */
+extern const option join_metric_options[], join_input_options[], join_run_options[], join_report_options[];
 
 /* Parses the arguments into the request, which holds the command's defaults; left and right too.
  * Returns EXIT_DONE, or the exit code to end with and *stop true (also for --help). */
 int join_parse(const subcommand *command, join_request *request, int argc, char **argv, bool *stop);
+
+/* The lengths of --box to lengths (NULL: not wanted), which has room for one more than the text has
+ * commas. Returns how many, or 0 when the text is no list of lengths. */
+uint32_t join_box_lengths(const char *text, double *lengths);
 
 /* Runs it. Returns the program's exit code. */
 int join_run(const subcommand *command, const join_request *request);

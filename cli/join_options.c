@@ -3,11 +3,26 @@
  * The options that range, knn and count share, and what must hold between them.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "join.h"
 
 #define FIELD(name) offsetof(join_request, name)
+
+const option join_metric_options[] = {
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Distance"},
+    {OPTION_CHOICE, 0, "metric", "l2|l1|linf|lp|cosine|dot|haversine", FIELD(metric),
+     "default l2. dot: the inner product, more is nearer, and\nR the least; haversine: the great circle, of columns\n"
+     "longitude, latitude"},
+    {OPTION_REAL, 0, "p", "P", FIELD(p), "lp: the exponent, at least 1"},
+    {OPTION_TEXT, 0, "box", "L[,L...]", FIELD(box),
+     "l2, l1, linf, lp: a periodic box, one length for all\ndimensions or one for each, 0: not periodic"},
+    {OPTION_CHOICE, 0, "angle", "degrees|radians", FIELD(angle), "haversine: of the columns; default degrees"},
+    {OPTION_CHOICE, 0, "unit", "metres|degrees|radians", FIELD(unit),
+     "haversine: of R and of distances; default metres"},
+    {OPTION_REAL, 0, "sphere", "R", FIELD(sphere), "haversine: radius in metres; default 6371008.8"},
+    {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_input_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Input (both files; \"-\" is standard input)"},
@@ -48,10 +63,36 @@ static bool is_standard(const char *path) {
   return path && !strcmp(path, "-");
 }
 
+uint32_t join_box_lengths(const char *text, double *lengths) {
+  uint32_t count = 0;
+  for (;; text++) {
+    char *end;
+    double length = strtod(text, &end);
+    if (end == text || !(length >= 0) || isinf(length) || (*end && *end != ',')) return 0;
+    if (lengths) lengths[count] = length;
+    count++;
+    text = end;
+    if (!*end) return count;
+  }
+}
+
+static int check_metric(const subcommand *command, const join_request *r) {
+  if (r->metric == ADJ_LP && isnan(r->p)) return usage_error(command, "--metric lp needs --p P");
+  if (r->metric != ADJ_LP && !isnan(r->p)) return usage_error(command, "--p is for --metric lp");
+  if (r->metric != ADJ_HAVERSINE && (r->angle || r->unit || !isnan(r->sphere)))
+    return usage_error(command, "--angle, --unit and --sphere are for --metric haversine");
+  if (!isnan(r->sphere) && (!(r->sphere > 0) || r->unit > 1))
+    return usage_error(command, "--sphere is the radius of a sphere, for distances in metres");
+  if (r->box && !join_box_lengths(r->box, NULL))
+    return usage_error(command, "--box: \"%s\" is no list of lengths such as 1 or 10,10,0", r->box);
+  return EXIT_DONE;
+}
+
 /* What is wrong usage whatever the files hold. */
 static int check_request(const subcommand *command, const join_request *r) {
   if (r->kind == ADJ_RANGE && isnan(r->radius)) return usage_error(command, "-r RADIUS is missing");
-  if (!isnan(r->radius) && r->radius < 0) return usage_error(command, "--radius: %g is negative", r->radius);
+  if (!isnan(r->radius) && r->radius < 0 && r->metric != ADJ_DOT)
+    return usage_error(command, "--radius: %g is negative", r->radius);
   if (r->kind == ADJ_KNN && !r->k) return usage_error(command, "-k K is missing, or 0");
   if (r->k > UINT32_MAX) return usage_error(command, "-k: %llu is too large", (unsigned long long)r->k);
   if (r->threads > 4096)
@@ -66,7 +107,7 @@ static int check_request(const subcommand *command, const join_request *r) {
   if (r->distances && !r->output)
     return usage_error(command, "--distances is beside the neighbours: -o FILE is missing");
   if (r->format && !r->output) return usage_error(command, "--format is about the output: -o FILE is missing");
-  return EXIT_DONE;
+  return check_metric(command, r);
 }
 
 int join_parse(const subcommand *command, join_request *request, int argc, char **argv, bool *stop) {

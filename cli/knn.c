@@ -15,7 +15,6 @@ static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
     {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many of each point (needed)"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "none farther than this; default: no limit"},
-    {OPTION_CHOICE, 0, "metric", "l2|l1|linf", FIELD(metric), "distance; default l2"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: a point may be its own neighbour"},
     {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there would be more neighbours"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o only the number of neighbours is printed)"},
@@ -27,7 +26,8 @@ static const option what[] = {
      "the distances in a file of their own, npy or fvecs.\nnpz, csv, tsv and csr hold them anyway"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
-static const option *const tables[] = {what, join_input_options, join_run_options, join_report_options, NULL};
+static const option *const tables[] = {
+    what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
 
 /* Distances are asked for unless the output holds ids alone: they cost memory and time. */
 static bool holds_distances(const join_request *request) {
@@ -39,7 +39,7 @@ static bool holds_distances(const join_request *request) {
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
-  join_request request = {.kind = ADJ_KNN, .radius = NAN};
+  join_request request = {.kind = ADJ_KNN, .radius = NAN, .p = NAN, .sphere = NAN};
   bool stop;
   int code = join_parse(command, &request, argc, argv, &stop);
   request.distance = holds_distances(&request);

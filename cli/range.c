@@ -12,7 +12,6 @@
 static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "pairs at most this far apart (needed)"},
-    {OPTION_CHOICE, 0, "metric", "l2|l1|linf", FIELD(metric), "distance; default l2"},
     {OPTION_FLAG, 0, "one-way", NULL, FIELD(one_way), "one set: each pair once, left < right"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: also each point with itself"},
     {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there are more"},
@@ -26,10 +25,11 @@ static const option what[] = {
      "of the neighbours of a point; default id.\nany is quickest, and not the same every time"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
-static const option *const tables[] = {what, join_input_options, join_run_options, join_report_options, NULL};
+static const option *const tables[] = {
+    what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
 
 static int run(const subcommand *command, int argc, char **argv) {
-  join_request request = {.kind = ADJ_RANGE, .radius = NAN};
+  join_request request = {.kind = ADJ_RANGE, .radius = NAN, .p = NAN, .sphere = NAN};
   bool stop;
   int code = join_parse(command, &request, argc, argv, &stop);
   return stop ? code : join_run(command, &request);

@@ -39,13 +39,16 @@ static void put_seconds(json_writer *json, const run_report *report) {
 }
 
 static void put_join(json_writer *json, const run_report *report) {
-  static const char *const metrics[] = {"l2", "l2", "l1", "linf"}; /* by adj_metric; 0: the default */
+  /* By adj_metric; 0: the default. */
+  static const char *const metrics[] = {"l2", "l2", "l1", "linf", "lp", "cosine", "dot", "haversine"};
   const join_request *request = report->request;
   put_count(json, "n_left", adj_dataset_count(report->left));
   put_count(json, "n_right", adj_dataset_count(report->right));
   put_count(json, "dim", adj_dataset_dim(report->left));
   put_text(json, "type", adj_dataset_type(report->left) == ADJ_F64 ? "f64" : "f32");
   put_text(json, "metric", metrics[request->metric]);
+  if (request->metric == ADJ_LP) put_real(json, "p", request->p);
+  if (request->box) put_text(json, "box", request->box);
   put_real(json, "radius", request->radius);
   if (request->k) put_count(json, "k", request->k);
 }

@@ -313,6 +313,74 @@ static void simple_knn_join(void **state) {
   must_fail(ADJ_E_ARGUMENT, "k:", adj_knn_join(ADJ_F32, points, 2, 1, 0, &result));
 }
 
+/* ---- Metrics ------------------------------------------------------------------------------------------------ */
+
+/* A set of f64 coordinates that the caller keeps. */
+static adj_dataset *set_of(adj_ctx *ctx, const double *data, uint64_t count, uint32_t dim) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = ADJ_F64;
+  points.data = data;
+  points.count = count;
+  points.dim = dim;
+  points.ownership = ADJ_BORROW;
+  adj_dataset *set;
+  must(adj_dataset_create(ctx, &points, &set));
+  return set;
+}
+
+/* The one distance of a join of two points. */
+static double distance_of(const double *points, uint32_t dim, adj_join_spec spec) {
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = set_of(ctx, points, 2, dim);
+  adj_plan *plan;
+  adj_result *result;
+  spec.flags = ADJ_WITH_DISTANCE | ADJ_ONE_WAY;
+  must(adj_plan_create(ctx, &spec, set, NULL, &plan));
+  must(adj_collect(plan, &result, NULL, NULL));
+  assert_int_equal(adj_result_pairs(result), 1);
+  double distance = *(const double *)adj_result_distances(result);
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+  return distance;
+}
+
+/* Values that anyone can check by hand; exactness is the business of the other tests. */
+static void metrics_mean_what_they_say(void **state) {
+  (void)state;
+  static const double corner[] = {0, 0, 3, 4}, across[] = {1, 0, 0, 2}, opposite[] = {0, 90, 77, -90};
+  static const double quarter[] = {-135, 0, -225, 0}, ends[] = {0.25, 5, 9.75, 5}, lengths[] = {10, 0};
+  adj_join_spec spec = range_spec(100);
+  spec.metric = ADJ_LP;
+  spec.p = 3;
+  assert_true(fabs(distance_of(corner, 2, spec) - cbrt(27 + 64)) < 1e-14);
+  spec.p = 2;
+  assert_true(distance_of(corner, 2, spec) == 5);
+  spec.p = INFINITY;
+  assert_true(distance_of(corner, 2, spec) == 4);
+  spec.metric = ADJ_COSINE;
+  assert_true(distance_of(across, 2, spec) == 1);
+  spec.metric = ADJ_DOT;
+  spec.radius = -1;
+  assert_true(distance_of(corner, 2, spec) == 0);
+  assert_false(signbit(distance_of(corner, 2, spec)));
+  spec = range_spec(180);
+  spec.metric = ADJ_HAVERSINE;
+  spec.unit = ADJ_UNIT_DEGREES;
+  assert_true(fabs(distance_of(opposite, 2, spec) - 180) < 1e-13);
+  assert_true(fabs(distance_of(quarter, 2, spec) - 90) < 1e-13);
+  spec.unit = ADJ_UNIT_METRES;
+  spec.sphere_radius = 2;
+  assert_true(fabs(distance_of(quarter, 2, spec) - 3.14159265358979) < 1e-13);
+  spec = range_spec(1);
+  spec.box = lengths;
+  spec.box_count = 2;
+  assert_true(distance_of(ends, 2, spec) == 0.5);
+}
+
 /* ---- Wrong joins ------------------------------------------------------------------------------------------------ */
 
 static void refuse(adj_ctx *ctx, const adj_dataset *left, const adj_dataset *right, adj_join_spec spec,
@@ -343,6 +411,8 @@ static void wrong_specs_are_named(void **state) {
   spec.metric = ADJ_LP;
   spec.p = 0.5;
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "p: 0.5");
+  spec.p = NAN;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "p: ");
   spec = good;
   spec.order = (adj_order)3;
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "order");
@@ -368,6 +438,51 @@ static void wrong_specs_are_named(void **state) {
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "batch");
   refuse(ctx, set, other, good, ADJ_E_ARGUMENT, "dim");
   adj_dataset_destroy(other);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+static void wrong_metrics_are_named(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  static const double rows[] = {1, 2, 0, 0, 4, 95}, length = 3, lengths[] = {3, 0, 3}, wrong[] = {1, -1};
+  adj_dataset *set = set_of(ctx, rows, 3, 2), *flat = set_of(ctx, rows, 2, 2), *wide = set_of(ctx, rows, 2, 3);
+  adj_join_spec spec = range_spec(0.1);
+  spec.metric = ADJ_COSINE;
+  refuse(ctx, set, NULL, spec, ADJ_E_DATA, "row 2: all coordinates are 0");
+  refuse(ctx, set, flat, spec, ADJ_E_DATA, "left: row 2");
+  spec.metric = ADJ_HAVERSINE;
+  refuse(ctx, set, NULL, spec, ADJ_E_DATA, "row 3, column 2: latitude 95");
+  refuse(ctx, flat, set, spec, ADJ_E_DATA, "right: row 3");
+  refuse(ctx, wide, NULL, spec, ADJ_E_ARGUMENT, "2 columns");
+  spec.sphere_radius = -1;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "sphere_radius: -1");
+  spec.unit = (adj_unit)3;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "unit: 3");
+  spec.angle = (adj_angle)2;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "angle: 2");
+  spec = range_spec(0.1);
+  spec.metric = ADJ_DOT;
+  spec.algorithm = "ego";
+  refuse(ctx, set, NULL, spec, ADJ_E_UNSUPPORTED, "brute");
+  spec = range_spec(0.1);
+  spec.box_count = 1;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "box: is NULL");
+  spec.box = &length;
+  refuse(ctx, set, NULL, spec, ADJ_E_DATA, "row 3, column 1: 4 is outside of the box, 0 to 3");
+  refuse(ctx, flat, set, spec, ADJ_E_DATA, "right: row 3, column 1");
+  spec.metric = ADJ_COSINE;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "box: only L2");
+  spec.metric = ADJ_L1;
+  spec.box = lengths;
+  spec.box_count = 3;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "box: 3 lengths for points of 2");
+  spec.box = wrong;
+  spec.box_count = 2;
+  refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "box: length 2 is -1");
+  adj_dataset_destroy(wide);
+  adj_dataset_destroy(flat);
   adj_dataset_destroy(set);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
@@ -440,12 +555,20 @@ static void nulls_are_named(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(statuses_have_names),       cmocka_unit_test(contexts_say_what_they_are),
-      cmocka_unit_test(structs_of_other_versions), cmocka_unit_test(results_fit_older_structs),
-      cmocka_unit_test(datasets_are_checked),      cmocka_unit_test(datasets_answer),
-      cmocka_unit_test(strides_do_not_matter),     cmocka_unit_test(simple_call),
-      cmocka_unit_test(simple_knn_join),           cmocka_unit_test(wrong_specs_are_named),
-      cmocka_unit_test(two_sets_must_match),       cmocka_unit_test(nulls_are_named),
+      cmocka_unit_test(statuses_have_names),
+      cmocka_unit_test(contexts_say_what_they_are),
+      cmocka_unit_test(structs_of_other_versions),
+      cmocka_unit_test(results_fit_older_structs),
+      cmocka_unit_test(datasets_are_checked),
+      cmocka_unit_test(datasets_answer),
+      cmocka_unit_test(strides_do_not_matter),
+      cmocka_unit_test(simple_call),
+      cmocka_unit_test(simple_knn_join),
+      cmocka_unit_test(wrong_specs_are_named),
+      cmocka_unit_test(two_sets_must_match),
+      cmocka_unit_test(nulls_are_named),
+      cmocka_unit_test(metrics_mean_what_they_say),
+      cmocka_unit_test(wrong_metrics_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,11 @@ static adji_measure measure_of(const adj_join_spec *spec) {
   }
 }
 
+/* A failure in one of two sets, named. */
+static adj_status in_set(const adj_plan *plan, const char *name, adj_status status) {
+  return status && !plan->self_join ? adji_fail_in(status, name) : status;
+}
+
 /* ---- The box ----------------------------------------------------------------------------------------- */
 
 static double length_of(const adj_join_spec *spec, uint32_t j) {
@@ -91,8 +96,9 @@ static adj_status make_box(adj_plan *plan) {
   adji_measure *measure = &plan->measure;
   measure->step = (adji_step)(measure->step + ADJI_STEP_L2_BOX);
   measure->box = plan->box;
-  adj_status status = check_inside(plan->left, measure);
-  return status || plan->self_join ? status : check_inside(plan->right, measure);
+  adj_status status = in_set(plan, "left", check_inside(plan->left, measure));
+  if (status || plan->self_join) return status;
+  return in_set(plan, "right", check_inside(plan->right, measure));
 }
 
 /* ---- The sets ---------------------------------------------------------------------------------------- */
@@ -106,13 +112,12 @@ static adj_status choose_sets(adj_plan *plan) {
   plan->join.left = plan->left;
   plan->join.right = plan->right;
   if (plan->spec.metric != ADJ_COSINE && plan->spec.metric != ADJ_HAVERSINE) return ADJ_OK;
-  adj_status status = derive(plan, plan->left, &plan->derived_left);
-  if (status) return plan->self_join ? status : adji_fail_in(status, "left");
+  adj_status status = in_set(plan, "left", derive(plan, plan->left, &plan->derived_left));
   plan->join.left = plan->join.right = plan->derived_left;
-  if (plan->self_join) return ADJ_OK;
-  status = derive(plan, plan->right, &plan->derived_right);
+  if (status || plan->self_join) return status;
+  status = in_set(plan, "right", derive(plan, plan->right, &plan->derived_right));
   plan->join.right = plan->derived_right;
-  return status ? adji_fail_in(status, "right") : ADJ_OK;
+  return status;
 }
 
 adj_status adji_describe_join(adj_plan *plan) {

@@ -1,0 +1,1 @@
+adjoin range -r 0.1 points.csv --metric lp
