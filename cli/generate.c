@@ -24,8 +24,8 @@ typedef struct generate_request {
 
 static const option options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0,
-     "Kinds: unif, expo, clusters, sphere, lattice, duplicates; or the name of a published set,\n"
-     "such as Unif2D2M, Expo6D10M or Syn16D2M, which says how many points and dimensions"},
+     "Kinds: unif, expo, clusters, normal, sphere, lattice, duplicates; or the name of a published\n"
+     "set, such as Unif2D2M, Expo6D10M or Syn16D2M, which says how many points and dimensions"},
     {OPTION_COUNT, 'n', "count", "N", FIELD(count), "points, such as 10k or 2M"},
     {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "dimensions"},
     {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "another seed, other points; default 1"},

@@ -246,8 +246,8 @@ ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size
 ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
 
 /* Points from a generator, the same on every machine for the same seed.
- * name: "unif", "expo", "clusters", "sphere", "lattice", "duplicates", or the name of a published
- * data set, which fixes count, dim and lambda: "Unif2D2M", "Expo6D10M", "Syn16D2M", ... */
+ * name: "unif", "expo", "clusters", "normal", "sphere", "lattice", "duplicates", or the name of a
+ * published data set, which fixes count, dim and lambda: "Unif2D2M", "Expo6D10M", "Syn16D2M", ... */
 typedef struct adj_generate_options {
   uint32_t struct_size;
   adj_type type; /* 0: f32 */

@@ -161,8 +161,8 @@ static void making_points(void **state) {
   (void)state;
   attempt a = {.ctx = context_of(2, NULL)};
   try_all_faults("create", &a, act_create);
-  static const char *const names[] = {"unif", "expo", "clusters", "sphere", "lattice", "duplicates"};
-  for (int i = 0; i < 6; i++) {
+  static const char *const names[] = {"unif", "expo", "clusters", "normal", "sphere", "lattice", "duplicates"};
+  for (int i = 0; i < 7; i++) {
     a.generator = names[i];
     try_all_faults(names[i], &a, act_generate);
   }

@@ -56,6 +56,8 @@ static const golden goldens[] = {
     {"sphere", ADJ_F32, 3001, 2, 5, UINT64_C(0x1cde4fef471754c3)},
     {"sphere", ADJ_F64, 3001, 1, 5, UINT64_C(0x60fc8e5bfcc2f13c)},
     {"sphere", ADJ_F64, 3001, 2, 5, UINT64_C(0x9d298916f44fcdba)},
+    {"normal", ADJ_F32, 3001, 1, 5, UINT64_C(0xc9101ea16a571815)},
+    {"normal", ADJ_F64, 3001, 2, 5, UINT64_C(0x02eb2264b0fbe1c1)},
     {"lattice", ADJ_F32, 3001, 1, 5, UINT64_C(0x2ea25a797b058b25)},
     {"lattice", ADJ_F32, 3001, 2, 5, UINT64_C(0x2ea25a797b058b25)},
     {"lattice", ADJ_F64, 3001, 1, 5, UINT64_C(0x01ccfe6d466eb475)},
@@ -99,8 +101,8 @@ static void bytes_never_change(void **state) {
 static void rows_do_not_depend_on_count(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
-  static const char *const names[] = {"unif", "expo", "clusters", "sphere", "duplicates"};
-  for (size_t k = 0; k < 5; k++) {
+  static const char *const names[] = {"unif", "expo", "clusters", "normal", "sphere", "duplicates"};
+  for (size_t k = 0; k < 6; k++) {
     adj_generate_options options = options_of(names[k], 100, 3);
     options.clusters = 7;
     adj_dataset *small, *large;
@@ -162,6 +164,12 @@ static void distributions_hold(void **state) {
     assert_true(m.low >= 0 && m.high <= 1);
     near(m.mean, 1 / 40.0, 0.0003);
     near(m.variance, 1 / 1600.0, 0.00002);
+    adj_dataset_destroy(set);
+
+    set = make(ctx, "normal", type, 100000, 4);
+    m = moments_of(set);
+    near(m.mean, 0, 0.01); /* six standard errors: 1 / sqrt(4e5) each */
+    near(m.variance, 1, 0.014);
     adj_dataset_destroy(set);
 
     set = make(ctx, "clusters", type, 20000, 3);
@@ -290,10 +298,10 @@ static void published_names(void **state) {
     const char *name, *generator;
     uint64_t count;
     uint32_t dim;
-  } known[] = {{"Unif2D2M", "unif", 2000000, 2},      {"Unif4D10M", "unif", 10000000, 4},
-               {"Expo8D10M", "expo", 10000000, 8},    {"Syn64D2M", "expo", 2000000, 64},
-               {"clusters3d5k", "clusters", 5000, 3}, {"SPHERE12D1K", "sphere", 1000, 12},
-               {"Lattice2D3m", "lattice", 3000000, 2}};
+  } known[] = {{"Unif2D2M", "unif", 2000000, 2},       {"Unif4D10M", "unif", 10000000, 4},
+               {"Expo8D10M", "expo", 10000000, 8},     {"Syn64D2M", "expo", 2000000, 64},
+               {"clusters3d5k", "clusters", 5000, 3},  {"SPHERE12D1K", "sphere", 1000, 12},
+               {"Lattice2D3m", "lattice", 3000000, 2}, {"Normal128D100K", "normal", 100000, 128}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     adji_published_set set;
     assert_true(adji_published_find(known[i].name, &set));

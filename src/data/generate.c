@@ -31,7 +31,7 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
   }
   if (*kind) return ADJ_OK;
   return adji_fail(ADJ_E_ARGUMENT,
-                   "name: \"%s\" is no generator; there are unif, expo, clusters, sphere, lattice, duplicates, "
+                   "name: \"%s\" is no generator; there are unif, expo, clusters, normal, sphere, lattice, duplicates, "
                    "and published sets such as Expo4D10M",
                    options->name);
 }

@@ -124,8 +124,8 @@ static void cluster_row(const adji_generator *g, uint64_t row) {
   }
 }
 
-/* A normal vector has no preferred direction; scaled to length 1 it is uniform on the sphere. */
-static void sphere_row(const adji_generator *g, uint64_t row) {
+/* Independent and standard normal in every dimension. Returns the square of the vector's length. */
+static double put_normal(const adji_generator *g, uint64_t row) {
   uint64_t key = key_of(g, FOR_ROWS, row);
   double square = 0;
   for (uint32_t j = 0; j < g->dim; j++) {
@@ -134,7 +134,16 @@ static void sphere_row(const adji_generator *g, uint64_t row) {
     square += x * x;
     put(g, row, j, x);
   }
-  double length = sqrt(square);
+  return square;
+}
+
+static void normal_row(const adji_generator *g, uint64_t row) {
+  put_normal(g, row);
+}
+
+/* A normal vector has no preferred direction; scaled to length 1 it is uniform on the sphere. */
+static void sphere_row(const adji_generator *g, uint64_t row) {
+  double length = sqrt(put_normal(g, row));
   for (uint32_t j = 0; j < g->dim; j++) {
     uint64_t at = row * g->dim + j;
     put(g, row, j, (g->type == ADJ_F64 ? ((double *)g->data)[at] : (double)((float *)g->data)[at]) / length);
@@ -158,7 +167,7 @@ static void duplicate_row(const adji_generator *g, uint64_t row) {
 }
 
 static const adji_generator_kind kinds[] = {
-    {"unif", uniform_row},  {"expo", exponential_row}, {"clusters", cluster_row},
+    {"unif", uniform_row},  {"expo", exponential_row}, {"clusters", cluster_row},     {"normal", normal_row},
     {"sphere", sphere_row}, {"lattice", lattice_row},  {"duplicates", duplicate_row},
 };
 

@@ -28,8 +28,8 @@ static uint64_t take_unit(const char **at) {
 bool adji_published_find(const char *name, adji_published_set *set) {
   static const struct {
     const char *prefix, *generator;
-  } families[] = {{"Unif", "unif"},         {"Expo", "expo"},     {"Syn", "expo"},
-                  {"Clusters", "clusters"}, {"Sphere", "sphere"}, {"Lattice", "lattice"}};
+  } families[] = {{"Unif", "unif"},     {"Expo", "expo"},     {"Syn", "expo"},       {"Clusters", "clusters"},
+                  {"Normal", "normal"}, {"Sphere", "sphere"}, {"Lattice", "lattice"}};
   for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
     size_t length = strlen(families[f].prefix);
     if (strncasecmp(name, families[f].prefix, length)) continue;
