@@ -75,7 +75,7 @@ def run_cases(args, setting, contenders):
             continue
         if setting.quick:
             case = cases.tiny(case)
-        path = setting.points.generate(case.generator, case.count, case.dim)
+        path = setting.points.of_case(case)
         kinds = {case.kind, "tiny"} if setting.quick else {case.kind}
         fitting = [c for c in contenders if kinds & set(c.suits.split())]
         for mode in case.modes:
@@ -102,7 +102,7 @@ def command_run(args):
     records = run_cases(args, setting, contenders)
     checked = run_checks(args, setting)
     if not setting.quick:
-        checked += checks.scaling(records) + checks.estimates(records)
+        checked += checks.scaling(records) + checks.estimates(records) + checks.planner(records)
     faults = [f"{r['case']} {r['mode']}: {fault}" for r in records for fault in r["faults"]]
     faults += runner.check_modes(records) + [f"{c['check']}: {c['fault']}" for c in checked if c["fault"]]
     done = {"machine": machine, "absent": absent, "cases": records, "checks": checked,
@@ -117,8 +117,8 @@ def command_run(args):
 
 def command_list(args):
     setting = make_setting(args)
-    rows = [[c.name, f"{c.count:,}", c.dim, c.radius, c.mean, " ".join(c.modes), c.points] for c in cases.CASES]
-    print(report.table(["case", "points", "dim", "radius", "mean", "modes", "data"], rows) + "\n")
+    rows = [[c.name, f"{c.count:,}", c.dim, c.what, c.mean, " ".join(c.modes), c.points] for c in cases.CASES]
+    print(report.table(["case", "points", "dim", "radius or k", "mean", "modes", "data"], rows) + "\n")
     for name, check in checks.CHECKS.items():
         print(f"{name:10} {check.__doc__}")
     print()
@@ -139,7 +139,7 @@ def tuned_radius(case, path, setting):
     counter = next(c for c in OURS[:1] + PEERS if "count" in c.modes and not setting.drivers.missing(c))
     radius, slope, last = case.radius, case.dim, None
     for _ in range(20):
-        line = setting.drivers.run(counter, path, radius, "count", setting.threads, setting.timeout)
+        line = setting.drivers.run(counter, path, repr(radius), "count", setting.threads, setting.timeout)
         mean = line["pairs"] / case.count
         setting.say(f"{case.name}: radius {radius!r} gives {mean:.2f} a point")
         if abs(mean / case.mean - 1) < 0.005:
@@ -156,8 +156,8 @@ def tuned_radius(case, path, setting):
 def command_tune(args):
     setting = make_setting(args)
     for case in cases.CASES:
-        if matches(case.name, args.case):
-            path = setting.points.generate(case.generator, case.count, case.dim)
+        if matches(case.name, args.case) and not case.k:
+            path = setting.points.of_case(case)
             radius, mean = tuned_radius(case, path, setting)
             print(f"{case.name}: radius {radius!r}, mean {mean:.2f}", flush=True)
     return 0
@@ -176,7 +176,7 @@ def parse_args():
     common.add_argument("--case", default="*", help="names or patterns, separated by commas")
     common.add_argument("--quiet", action="store_true", help="say nothing while running")
     run = commands.add_parser("run", parents=[common], help="run cases and print the tables")
-    run.add_argument("--mode", default="*", help="csr, count")
+    run.add_argument("--mode", default="*", help="csr, count, knn")
     run.add_argument("--peer", default="*", help="names or patterns; 'none' for ours alone")
     run.add_argument("--json", help="write everything measured there")
     run.add_argument("--quick", action="store_true", help="tiny inputs: shows that it works, not how fast")

@@ -61,7 +61,7 @@ def read_csv(setting):
     """A CSV file of three columns, parsed by all threads."""
     count = 20_000 if setting.quick else 10_000_000
     path = setting.points.generate("unif", count, 3, "csv")
-    lines = [setting.drivers.run(OURS[0], path, 0.0, "read", setting.threads, setting.timeout)
+    lines = [setting.drivers.run(OURS[0], path, "0", "read", setting.threads, setting.timeout)
              for _ in range(setting.repeats)]
     best, size = min(lines, key=lambda line: line["seconds"]), path.stat().st_size
     seconds = best["seconds"]
@@ -83,23 +83,41 @@ def fastest(records, case, mode, contender="adjoin"):
     return None
 
 
-def scaling(records):
-    """From 1 M to 10 M uniform points: time against n log n, and memory beyond points and result."""
+def growth(records, small_name, large_name, mode, bar):
+    """From 1 M to 10 M uniform points in one mode: time against n log n, and memory beyond points and result."""
     out = []
-    large_case = next(case for case in CASES if case.name == "unif2d10m-10")
-    for mode in ("csr", "count"):
-        small, large = fastest(records, "unif2d-10", mode), fastest(records, "unif2d10m-10", mode)
-        if small and large:
-            growth = large["min_s"] / small["min_s"]
-            out.append(record("scaling", f"time of 10 M over 1 M points, {mode}", growth, "x", 11.7, growth < 11.7))
-        if large and large.get("peak_bytes"):
-            n = large_case.count
-            result = 8 * (n + 1) + 4 * large["pairs"] if mode == "csr" else 4 * n
-            # adj_count's caller owns the counts, so only rows are part of what the context held.
-            held = large["peak_bytes"] - (result if mode == "csr" else 0)
-            resident = large["rss_peak"] - large["rss_before"] - result
-            out.append(record("memory", f"held beyond points and result, 10 M points, {mode}", held / n, "bytes/point",
-                              40, held / n <= 40, resident=resident / n))
+    small, large = fastest(records, small_name, mode), fastest(records, large_name, mode)
+    case = next(case for case in CASES if case.name == large_name)
+    if small and large:
+        ratio = large["min_s"] / small["min_s"]
+        out.append(record("scaling", f"time of 10 M over 1 M points, {mode}", ratio, "x", 11.7, ratio < 11.7))
+    if large and large.get("peak_bytes"):
+        n = case.count
+        # adj_count's caller owns the counts, so they are not part of what the context held.
+        result = 4 * n if mode == "count" else 8 * (n + 1) + (8 if case.k else 4) * large["pairs"]
+        held = large["peak_bytes"] - (0 if mode == "count" else result)
+        resident = large["rss_peak"] - large["rss_before"] - result
+        out.append(record("memory", f"held beyond points and result, 10 M points, {mode}", held / n, "bytes/point",
+                          bar, held / n <= bar, resident=resident / n))
+    return out
+
+
+def scaling(records):
+    """How time and memory grow with the points."""
+    return (growth(records, "unif2d-10", "unif2d10m-10", "csr", 40)
+            + growth(records, "unif2d-10", "unif2d10m-10", "count", 40)
+            + growth(records, "knn-unif2d-8", "knn-unif2d10m-8", "knn", 48))
+
+
+def planner(records):
+    """The planner's choice against the better of tree and brute force, where both took part."""
+    out = []
+    for r in records:
+        chosen, *each = (fastest(records, r["case"], "knn", name) for name in ("adjoin", "adjoin/kdtree", "adjoin/brute"))
+        if chosen and all(each):
+            ratio = chosen["min_s"] / min(line["min_s"] for line in each)
+            out.append(record("planner", f"time of the planner's choice over the better one, {r['case']}", ratio, "x", 1.3,
+                              ratio <= 1.3))
     return out
 
 

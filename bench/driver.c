@@ -6,25 +6,43 @@
 #include "driver.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-bool bench_parse(int argc, char **argv, bench_args *args) {
-  if (argc != 6 && argc != 7) {
-    fprintf(stderr, "usage: %s POINTS.npy RADIUS MODE THREADS REPEATS [VARIANT]\n", argv[0]);
-    return false;
-  }
-  args->path = argv[1];
-  args->mode = argv[3];
-  args->variant = argc == 7 ? argv[6] : "";
+/* A radius, or "k=8". */
+static bool parse_what(const char *text, bench_args *args) {
   char *end;
-  args->radius = strtod(argv[2], &end);
-  if (*end || end == argv[2] || !(args->radius >= 0)) {
-    fprintf(stderr, "%s: radius '%s' is not a number >= 0\n", argv[0], argv[2]);
+  args->k = 0;
+  args->radius = 0;
+  if (strncmp(text, "k=", 2) == 0) {
+    unsigned long k = strtoul(text + 2, &end, 10);
+    args->k = (uint32_t)k;
+    return *end == 0 && k >= 1 && k <= INT32_MAX;
+  }
+  args->radius = strtod(text, &end);
+  return *end == 0 && end != text && args->radius >= 0;
+}
+
+bool bench_parse(int argc, char **argv, bench_args *args) {
+  if (argc < 6 || argc > 8) {
+    fprintf(stderr, "usage: %s POINTS.npy[,RIGHT.npy] WHAT MODE THREADS REPEATS [VARIANT [ANSWER.npy]]\n", argv[0]);
     return false;
   }
+  char *comma = strchr(argv[1], ',');
+  if (comma) *comma = 0;
+  args->path = argv[1];
+  args->right_path = comma ? comma + 1 : NULL;
+  args->mode = argv[3];
+  args->variant = argc >= 7 ? argv[6] : "";
+  args->answer = argc == 8 ? argv[7] : NULL;
+  if (!parse_what(argv[2], args)) {
+    fprintf(stderr, "%s: '%s' is neither a radius >= 0 nor k=1, k=2, ...\n", argv[0], argv[2]);
+    return false;
+  }
+  char *end;
   unsigned *const numbers[2] = {&args->threads, &args->repeats};
   for (int i = 0; i < 2; i++) {
     unsigned long value = strtoul(argv[4 + i], &end, 10);
@@ -91,6 +109,11 @@ bool bench_load(const char *path, bench_points *points) {
   return ok;
 }
 
+bool bench_load_both(const bench_args *args, bench_points *left, bench_points *right) {
+  memset(right, 0, sizeof *right);
+  return bench_load(args->path, left) && (!args->right_path || bench_load(args->right_path, right));
+}
+
 static double seconds_of(clockid_t clock) {
   struct timespec now;
   clock_gettime(clock, &now);
@@ -131,7 +154,7 @@ void bench_usage_end(bench_timing *timing) {
   timing->rss_peak = status_bytes("VmHWM:");
 }
 
-/* A bijection of 64-bit words whose output bits all depend on all input bits; peers.py has the same. */
+/* A bijection of 64-bit words whose output bits all depend on all input bits; driver_python.py has the same. */
 static uint64_t mix(uint64_t i, uint64_t j) {
   uint64_t x = (i << 32 | j) + UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -162,6 +185,89 @@ void bench_digest_counts(const uint32_t *counts, uint64_t rows, bench_digest *di
   }
 }
 
+void bench_digest_table(const bench_table *table, bench_digest *digest) {
+  memset(digest, 0, sizeof *digest);
+  digest->far_rows = -1;
+  for (uint64_t i = 0; i < table->rows; i++) {
+    uint64_t sum = 0, found = 0;
+    for (uint64_t at = i * table->k; found < table->k && table->ids[at] != UINT32_MAX; at++, found++) {
+      sum += mix(i, table->ids[at]);
+      digest->distance_sum += (double)table->distances[at];
+    }
+    digest->buckets[i % BENCH_BUCKETS] += sum;
+    digest->pair_sum += sum;
+    digest->degree_sum += mix(i, found);
+    digest->pairs += found;
+  }
+}
+
+/* ---- The answer of a kNN join --------------------------------------------------------------------- */
+
+/* Every so many rows one is in the answer; driver_python.py has the same. */
+static uint64_t answer_stride(const bench_table *table) {
+  const uint64_t most = (uint64_t)1 << 24;
+  return table->rows * table->k / most + 1;
+}
+
+static bool write_answer(const char *path, const bench_table *table) {
+  FILE *file = fopen(path, "wb");
+  if (!file) {
+    perror(path);
+    return false;
+  }
+  const uint64_t stride = answer_stride(table);
+  char header[128], text[100];
+  int length =
+      snprintf(text, sizeof text, "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRIu64 ", %" PRIu32 "), }",
+               (table->rows + stride - 1) / stride, table->k);
+  memset(header, ' ', sizeof header);
+  memcpy(header, "\x93NUMPY\x01\x00", 8);
+  header[8] = sizeof header - 10; /* bytes of text, as two */
+  header[9] = 0;
+  memcpy(header + 10, text, (size_t)length);
+  header[sizeof header - 1] = '\n';
+  bool ok = fwrite(header, 1, sizeof header, file) == sizeof header;
+  for (uint64_t i = 0; ok && i < table->rows; i += stride)
+    ok = fwrite(table->distances + i * table->k, sizeof *table->distances, table->k, file) == table->k;
+  if (fclose(file) || !ok) fprintf(stderr, "%s: cannot be written\n", path);
+  return ok;
+}
+
+/* Within a relative error far above that of any f32 arithmetic in use, but for cancellation. */
+static bool is_near(float a, float b) {
+  return a == b || fabsf(a - b) <= 2e-5f * b;
+}
+
+static int64_t count_far_rows(const bench_points *answer, const bench_table *table) {
+  const uint64_t stride = answer_stride(table);
+  int64_t far = 0;
+  for (uint64_t row = 0; row < answer->count; row++) {
+    const float *wanted = (const float *)answer->data + row * table->k;
+    const float *found = table->distances + row * stride * table->k;
+    uint32_t at = 0;
+    while (at < table->k && is_near(found[at], wanted[at]))
+      at++;
+    far += at < table->k;
+  }
+  return far;
+}
+
+bool bench_answer(const char *path, const bench_table *table, bench_digest *digest) {
+  FILE *file = fopen(path, "rb");
+  if (!file) return write_answer(path, table);
+  fclose(file);
+  bench_points answer;
+  if (!bench_load(path, &answer)) return false;
+  bool fits = answer.dim == table->k && answer.value_bytes == 4 &&
+              answer.count == (table->rows + answer_stride(table) - 1) / answer_stride(table);
+  if (fits)
+    digest->far_rows = count_far_rows(&answer, table);
+  else
+    fprintf(stderr, "%s: is the answer to another question\n", path);
+  free(answer.data);
+  return fits;
+}
+
 void bench_report(const char *driver, const bench_args *args, const bench_timing *timing, const bench_digest *digest,
                   const char *extra) {
   printf("{\"driver\": \"%s\", \"variant\": \"%s\", \"mode\": \"%s\", \"threads\": %u, ", driver, args->variant,
@@ -175,6 +281,7 @@ void bench_report(const char *driver, const bench_args *args, const bench_timing
     for (int b = 0; b < BENCH_BUCKETS; b++)
       printf("%016" PRIx64, digest->buckets[b]);
     putchar('"');
+    if (args->k) printf(", \"distance_sum\": %.17g, \"far_rows\": %" PRId64, digest->distance_sum, digest->far_rows);
   }
   if (extra && *extra) printf(", %s", extra);
   puts("}");

@@ -3,10 +3,11 @@
  * What every compiled benchmark driver shares: the command line, the points, the digest of a
  * result and the line of JSON it prints. A driver is
  *
- *     driver POINTS.npy RADIUS MODE THREADS REPEATS [VARIANT]
+ *     driver POINTS.npy[,RIGHT.npy] WHAT MODE THREADS REPEATS [VARIANT [ANSWER.npy]]
  *
- * It loads the points (not timed), runs the self-join REPEATS times and prints one JSON object a
- * line for each. peers.py of this folder speaks the same protocol for peers written in Python.
+ * WHAT is a radius, or "k=8" for the eight nearest. It loads the points (not timed), runs the join
+ * REPEATS times and prints one JSON object a line for each. ANSWER is for kNN joins, see
+ * bench_answer. driver_python.py of this folder speaks the same protocol for peers written in Python.
  */
 #ifndef ADJOIN_BENCH_DRIVER_H
 #define ADJOIN_BENCH_DRIVER_H
@@ -19,11 +20,13 @@ extern "C" {
 #endif
 
 typedef struct bench_args {
-  const char *path;
+  const char *path, *right_path; /* right_path NULL: a self-join */
   double radius;
-  const char *mode; /* "csr", "count", or one that only some drivers know */
+  uint32_t k;       /* 0: a range join                                            */
+  const char *mode; /* "csr", "count", "knn", or one that only some drivers know */
   unsigned threads, repeats;
   const char *variant; /* "" when not given: a tuning of the driver, such as a leaf size */
+  const char *answer;  /* NULL when not given */
 } bench_args;
 
 typedef struct bench_points {
@@ -43,6 +46,9 @@ typedef struct bench_digest {
   /* The sum by row number modulo BENCH_BUCKETS, of pairs (csr) or degrees (count): how many buckets
    * of two results differ tells about how many rows do. */
   uint64_t buckets[BENCH_BUCKETS];
+  /* Of kNN joins only. */
+  double distance_sum;
+  int64_t far_rows; /* rows of the answer that this result is not near to; -1: not compared */
 } bench_digest;
 
 typedef struct bench_timing {
@@ -56,6 +62,9 @@ typedef struct bench_timing {
 bool bench_parse(int argc, char **argv, bench_args *args);
 bool bench_load(const char *path, bench_points *points);
 
+/* Loads both sets; right is empty, with data NULL, in a self-join. */
+bool bench_load_both(const bench_args *args, bench_points *left, bench_points *right);
+
 double bench_now(void); /* seconds of a monotonic clock */
 
 /* Around the timed part: what it takes of memory and of processors. */
@@ -64,6 +73,22 @@ void bench_usage_end(bench_timing *timing);
 
 void bench_digest_rows(const uint64_t *offsets, const uint32_t *ids, uint64_t rows, bench_digest *digest);
 void bench_digest_counts(const uint32_t *counts, uint64_t rows, bench_digest *digest);
+
+/* The table of a kNN join, k entries a row, nearest first. Padding has the id UINT32_MAX. */
+typedef struct bench_table {
+  uint64_t rows;
+  uint32_t k;
+  const uint32_t *ids;
+  const float *distances;
+} bench_table;
+
+void bench_digest_table(const bench_table *table, bench_digest *digest);
+
+/* Peers break ties as they please and round as they do, so tables are compared by their distances. The
+ * file of the answer holds those of every row, or of every n-th so that they are at most 2^24. Where
+ * there is none yet, this result becomes the answer; otherwise digest->far_rows receives the number of
+ * its rows in which a distance differs by more than rounding. false with a message on stderr. */
+bool bench_answer(const char *path, const bench_table *table, bench_digest *digest);
 
 /* extra: more JSON members, such as "\"leaf\": 16", or NULL. digest may be NULL for a driver's mode
  * that joins nothing. */

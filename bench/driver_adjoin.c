@@ -7,6 +7,7 @@
  *     csr       all rows in memory, each in ascending order of id (the default order; checked)
  *     csr-any   all rows in memory, each in any order, as the peers give them
  *     count     the number of neighbours of each point
+ *     knn       the k nearest of each point, ids and distances in memory
  *     read      no join: opens the file through the library, to time a reader
  *
  * The variant is the name of an algorithm; empty: the planner's choice.
@@ -20,9 +21,9 @@
 
 typedef struct run {
   const bench_args *args;
-  const bench_points *points;
+  const bench_points *points, *right_points; /* right_points has no data in a self-join */
   adj_ctx *ctx;
-  adj_dataset *dataset;
+  adj_dataset *dataset, *right;
   adj_plan *plan;
   adj_result *result;
   uint32_t *degrees;
@@ -33,29 +34,40 @@ static void run_clear(run *r) {
   adj_result_destroy(r->result);
   adj_plan_destroy(r->plan);
   adj_dataset_destroy(r->dataset);
+  adj_dataset_destroy(r->right);
   r->result = NULL;
   r->plan = NULL;
-  r->dataset = NULL;
+  r->dataset = r->right = NULL;
+}
+
+static adj_status borrow(run *r, const bench_points *from, adj_dataset **out) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = from->dim;
+  points.count = from->count;
+  points.data = from->data;
+  points.type = from->value_bytes == 8 ? ADJ_F64 : ADJ_F32;
+  points.ownership = ADJ_BORROW;
+  return adj_dataset_create(r->ctx, &points, out);
 }
 
 static adj_status prepare(run *r) {
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.dim = r->points->dim;
-  points.count = r->points->count;
-  points.data = r->points->data;
-  points.type = r->points->value_bytes == 8 ? ADJ_F64 : ADJ_F32;
-  points.ownership = ADJ_BORROW;
-  adj_status status = adj_dataset_create(r->ctx, &points, &r->dataset);
+  adj_status status = borrow(r, r->points, &r->dataset);
+  if (status == ADJ_OK && r->right_points->data) status = borrow(r, r->right_points, &r->right);
   if (status != ADJ_OK) return status;
 
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_RANGE;
-  spec.radius = r->args->radius;
+  if (r->args->k) {
+    spec.kind = ADJ_KNN;
+    spec.k = r->args->k;
+    spec.flags = ADJ_WITH_DISTANCE;
+  } else {
+    spec.radius = r->args->radius;
+  }
   if (strcmp(r->args->mode, "csr-any") == 0) spec.order = ADJ_ORDER_ANY;
   if (*r->args->variant) spec.algorithm = r->args->variant;
-  return adj_plan_create(r->ctx, &spec, r->dataset, NULL, &r->plan);
+  return adj_plan_create(r->ctx, &spec, r->dataset, r->right, &r->plan);
 }
 
 static adj_status join(run *r) {
@@ -80,8 +92,36 @@ static bool rows_in_order(const run *r) {
   return true;
 }
 
+/* Nearest first, a point never among its own neighbours. Equal distances do not tell the order of their
+ * ids: the squares, which decide, may differ. */
+static bool table_in_order(const run *r, const bench_table *table) {
+  for (uint64_t i = 0; i < table->rows; i++) {
+    for (uint64_t at = i * table->k; at < (i + 1) * table->k; at++) {
+      bool ordered = at == i * table->k || table->distances[at - 1] <= table->distances[at];
+      if (!ordered || (!r->right && table->ids[at] == i)) {
+        fprintf(stderr, "adjoin: row %llu holds itself or is not in order\n", (unsigned long long)i);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+static bool judge_table(const run *r, bench_digest *digest) {
+  if (r->points->value_bytes != 4) {
+    fprintf(stderr, "adjoin: kNN joins are compared in f32\n");
+    return false;
+  }
+  bench_table table = {r->points->count, r->args->k, adj_result_ids(r->result), adj_result_distances(r->result)};
+  if (!table_in_order(r, &table)) return false;
+  bench_digest_table(&table, digest);
+  return !r->args->answer || bench_answer(r->args->answer, &table, digest);
+}
+
 static bool report(const run *r, const bench_timing *timing, bench_digest *digest) {
-  if (r->result) {
+  if (r->args->k) {
+    if (!judge_table(r, digest)) return false;
+  } else if (r->result) {
     if (!rows_in_order(r)) return false;
     bench_digest_rows(adj_result_offsets(r->result), adj_result_ids(r->result), r->points->count, digest);
   } else {
@@ -152,23 +192,23 @@ static bool repeat_all(run *r) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const modes[] = {"csr", "csr-any", "count", "read", NULL};
+  static const char *const modes[] = {"csr", "csr-any", "count", "knn", "read", NULL};
   bench_args args;
-  bench_points points = {0};
+  bench_points points = {0}, right = {0};
   if (!bench_parse(argc, argv, &args)) return 2;
   int mode = 0;
   while (modes[mode] && strcmp(modes[mode], args.mode) != 0)
     mode++;
-  if (!modes[mode]) {
-    fprintf(stderr, "adjoin: no mode '%s'\n", args.mode);
+  if (!modes[mode] || (strcmp(args.mode, "knn") == 0) != (args.k > 0)) {
+    fprintf(stderr, "adjoin: no mode '%s' for %s\n", args.mode, args.k ? "k" : "a radius");
     return 2;
   }
-  if (strcmp(args.mode, "read") != 0 && !bench_load(args.path, &points)) return 1;
+  if (strcmp(args.mode, "read") != 0 && !bench_load_both(&args, &points, &right)) return 1;
 
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = args.threads;
-  run r = {.args = &args, .points = &points};
+  run r = {.args = &args, .points = &points, .right_points = &right};
   bool ok = adj_ctx_create(&options, &r.ctx) == ADJ_OK;
   if (ok) {
     ok = repeat_all(&r);
@@ -178,5 +218,6 @@ int main(int argc, char **argv) {
   run_clear(&r);
   adj_ctx_destroy(r.ctx);
   free(points.data);
+  free(right.data);
   return ok ? 0 : 1;
 }

@@ -2,8 +2,9 @@
  *
  * The peer nanoflann, used as well as we know how: points put into Morton order first, so that
  * neighbouring queries walk the same nodes; the dimension a template argument; all queries in an
- * OpenMP loop; result sets that keep ids only (or only count). The sort, the tree and, in mode
- * csr, the CSR rows by original id are all inside the timed part. The variant is the leaf size.
+ * OpenMP loop; result sets that keep ids only (or only count), or the k nearest but the point itself.
+ * The sort, the tree and the rows by original id are all inside the timed part. The variant is the
+ * leaf size.
  */
 #include <omp.h>
 
@@ -75,6 +76,17 @@ struct Collector {
   }
 };
 
+/* nanoflann's own set of the k nearest, in which the point itself is not entered: quicker than asking
+ * for one more. */
+struct Others : nanoflann::KNNResultSet<float, uint32_t> {
+  using Base = nanoflann::KNNResultSet<float, uint32_t>;
+  const uint32_t self;
+  Others(size_t k, uint32_t own) : Base(k), self(own) {}
+  bool addPoint(float distance, uint32_t id) {
+    return id == self || Base::addPoint(distance, id);
+  }
+};
+
 /* 30 to 32 bits, taken in turn from the first dimensions (at most eight), each scaled to its range. */
 void morton_keys(const bench_points &points, std::vector<uint32_t> &keys) {
   const float *data = static_cast<const float *>(points.data);
@@ -124,9 +136,27 @@ std::vector<uint32_t> sorted_rows(std::vector<uint32_t> &keys) {
   return rows;
 }
 
+/* Points in Morton order. */
+struct Ordered {
+  std::vector<uint32_t> rows; /* original row of each */
+  std::vector<float> data;
+  explicit Ordered(const bench_points &points) {
+    std::vector<uint32_t> keys(points.count);
+    morton_keys(points, keys);
+    rows = sorted_rows(keys);
+    data.resize(points.count * points.dim);
+    const float *from = static_cast<const float *>(points.data);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < static_cast<int64_t>(points.count); i++) {
+      std::copy_n(from + static_cast<size_t>(rows[i]) * points.dim, points.dim, data.data() + i * points.dim);
+    }
+  }
+};
+
 struct Result {
   std::unique_ptr<uint64_t[]> offsets;
   std::unique_ptr<uint32_t[]> ids, counts;
+  std::unique_ptr<float[]> distances;
 };
 
 template <int DIM>
@@ -137,22 +167,15 @@ class Join {
 
   const bench_points &points;
   const float worst;
-  std::vector<uint32_t> rows; /* original row of each point in Morton order */
-  std::vector<float> data;
+  const Ordered ordered;
+  const std::vector<uint32_t> &rows;
+  const std::vector<float> &data;
   Cloud cloud{};
   std::unique_ptr<Tree> tree;
 
  public:
-  Join(const bench_points &all, double radius, size_t leaf) : points(all), worst(closed(radius)) {
-    std::vector<uint32_t> keys(points.count);
-    morton_keys(points, keys);
-    rows = sorted_rows(keys);
-    data.resize(points.count * points.dim);
-    const float *from = static_cast<const float *>(points.data);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < size(); i++) {
-      std::copy_n(from + static_cast<size_t>(rows[i]) * points.dim, points.dim, data.data() + i * points.dim);
-    }
+  Join(const bench_points &all, double radius, size_t leaf)
+      : points(all), worst(closed(radius)), ordered(all), rows(ordered.rows), data(ordered.data) {
     cloud = Cloud{data.data(), points.count, points.dim};
     tree = std::make_unique<Tree>(static_cast<int>(points.dim), cloud, nanoflann::KDTreeSingleIndexAdaptorParams(leaf));
   }
@@ -164,6 +187,29 @@ class Join {
       Counter counter{worst};
       tree->findNeighbors(counter, query(i), nanoflann::SearchParams());
       result.counts[rows[i]] = counter.found - 1; /* itself */
+    }
+  }
+
+  /* The k nearest of each of the queries, or of each of the tree's own points (queries NULL). */
+  void nearest(const bench_points *queries, uint32_t k, Result &result) const {
+    std::unique_ptr<Ordered> apart;
+    if (queries) apart = std::make_unique<Ordered>(*queries);
+    const Ordered &from = apart ? *apart : ordered;
+    const int64_t count = static_cast<int64_t>(from.rows.size());
+    result.ids = uninitialised<uint32_t>(static_cast<size_t>(count) * k);
+    result.distances = uninitialised<float>(static_cast<size_t>(count) * k);
+#pragma omp parallel for schedule(dynamic, chunk)
+    for (int64_t i = 0; i < count; i++) {
+      uint32_t *ids = result.ids.get() + static_cast<size_t>(from.rows[i]) * k;
+      float *distances = result.distances.get() + static_cast<size_t>(from.rows[i]) * k;
+      Others others(k, queries ? UINT32_MAX : static_cast<uint32_t>(i));
+      others.init(ids, distances);
+      tree->findNeighbors(others, from.data.data() + i * points.dim, nanoflann::SearchParams());
+      for (uint32_t at = 0; at < k; at++) {
+        const bool found = at < others.size();
+        ids[at] = found ? rows[ids[at]] : UINT32_MAX;
+        distances[at] = found ? std::sqrt(distances[at]) : INFINITY;
+      }
     }
   }
 
@@ -219,17 +265,40 @@ class Join {
   }
 };
 
+/* The sets of a join; the tree is built over right, which is left in a self-join. */
+struct Sets {
+  bench_points left, right;
+  const bench_points &searched() const {
+    return right.data ? right : left;
+  }
+};
+
+bool judge(const bench_args &args, const Sets &sets, const Result &result, bench_digest *digest) {
+  if (args.k) {
+    const bench_table table{sets.left.count, args.k, result.ids.get(), result.distances.get()};
+    bench_digest_table(&table, digest);
+    return !args.answer || bench_answer(args.answer, &table, digest);
+  }
+  if (result.counts) {
+    bench_digest_counts(result.counts.get(), sets.left.count, digest);
+  } else {
+    bench_digest_rows(result.offsets.get(), result.ids.get(), sets.left.count, digest);
+  }
+  return true;
+}
+
 template <int DIM>
-void repeat(const bench_args &args, const bench_points &points, size_t leaf) {
-  const bool counting = std::strcmp(args.mode, "count") == 0;
+bool repeat(const bench_args &args, const Sets &sets, size_t leaf) {
   for (unsigned repeat = 0; repeat < args.repeats; repeat++) {
     bench_timing timing{};
     Result result;
     bench_usage_begin(&timing);
     const double begin = bench_now();
-    Join<DIM> join(points, args.radius, leaf);
+    Join<DIM> join(sets.searched(), args.radius, leaf);
     timing.index_s = bench_now() - begin;
-    if (counting) {
+    if (args.k) {
+      join.nearest(sets.right.data ? &sets.left : nullptr, args.k, result);
+    } else if (std::strcmp(args.mode, "count") == 0) {
       join.count(result);
     } else {
       join.collect(result);
@@ -237,29 +306,26 @@ void repeat(const bench_args &args, const bench_points &points, size_t leaf) {
     timing.seconds = bench_now() - begin;
     bench_usage_end(&timing);
     auto digest = std::make_unique<bench_digest>();
-    if (counting) {
-      bench_digest_counts(result.counts.get(), points.count, digest.get());
-    } else {
-      bench_digest_rows(result.offsets.get(), result.ids.get(), points.count, digest.get());
-    }
+    if (!judge(args, sets, result, digest.get())) return false;
     bench_report("nanoflann", &args, &timing, digest.get(), nullptr);
   }
+  return true;
 }
 
-void repeat_for_dim(const bench_args &args, const bench_points &points, size_t leaf) {
-  switch (points.dim) {
+bool repeat_for_dim(const bench_args &args, const Sets &sets, size_t leaf) {
+  switch (sets.left.dim) {
     case 2:
-      return repeat<2>(args, points, leaf);
+      return repeat<2>(args, sets, leaf);
     case 3:
-      return repeat<3>(args, points, leaf);
+      return repeat<3>(args, sets, leaf);
     case 6:
-      return repeat<6>(args, points, leaf);
+      return repeat<6>(args, sets, leaf);
     case 16:
-      return repeat<16>(args, points, leaf);
+      return repeat<16>(args, sets, leaf);
     case 32:
-      return repeat<32>(args, points, leaf);
+      return repeat<32>(args, sets, leaf);
     default:
-      return repeat<-1>(args, points, leaf);
+      return repeat<-1>(args, sets, leaf);
   }
 }
 
@@ -267,9 +333,12 @@ void repeat_for_dim(const bench_args &args, const bench_points &points, size_t l
 
 int main(int argc, char **argv) {
   bench_args args;
-  bench_points points;
+  Sets sets;
   if (!bench_parse(argc, argv, &args)) return 2;
-  if (std::strcmp(args.mode, "csr") != 0 && std::strcmp(args.mode, "count") != 0) {
+  const bool known = args.k ? std::strcmp(args.mode, "knn") == 0
+                            : !args.right_path && (std::strcmp(args.mode, "csr") == 0 ||
+                                                   std::strcmp(args.mode, "count") == 0);
+  if (!known) {
     std::fprintf(stderr, "nanoflann: no mode '%s'\n", args.mode);
     return 2;
   }
@@ -278,13 +347,15 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "nanoflann: the variant is a leaf size >= 1, not '%s'\n", args.variant);
     return 2;
   }
-  if (!bench_load(args.path, &points)) return 1;
-  if (points.value_bytes != 4 || points.count == 0) {
-    std::fprintf(stderr, "nanoflann: %s: this driver takes f32 and at least one point\n", args.path);
+  if (!bench_load_both(&args, &sets.left, &sets.right)) return 1;
+  const bench_points &searched = sets.searched();
+  if (sets.left.value_bytes != 4 || searched.value_bytes != 4 || searched.dim != sets.left.dim || !searched.count) {
+    std::fprintf(stderr, "nanoflann: %s: this driver takes f32, one dimension and at least one point\n", args.path);
     return 1;
   }
   omp_set_num_threads(static_cast<int>(args.threads));
-  repeat_for_dim(args, points, leaf);
-  std::free(points.data);
-  return 0;
+  const bool good = repeat_for_dim(args, sets, leaf);
+  std::free(sets.left.data);
+  std::free(sets.right.data);
+  return good ? 0 : 1;
 }

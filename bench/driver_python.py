@@ -2,127 +2,56 @@
 # SPDX-License-Identifier: MIT
 """The driver of the peers that are Python packages; the same protocol as driver.h:
 
-    driver_python.py POINTS.npy RADIUS MODE THREADS REPEATS VARIANT
+    driver_python.py POINTS.npy[,RIGHT.npy] WHAT MODE THREADS REPEATS VARIANT [ANSWER.npy]
 
-VARIANT is "package/how", one of the functions below. Each returns (index seconds, result) where the
-result is CSR (offsets, ids) or the counts, and is timed as a whole, index and conversion to CSR
-included. Removing the point itself from its own row is not timed: not every package can leave it out,
-and we would rather give a peer those milliseconds than charge it for our convention.
+VARIANT is "package/how", one of the functions of peers_range.py and peers_nearest.py. Each returns (index
+seconds, result) where the result is CSR (offsets, ids), the counts, or of kNN joins the two tables
+(distances, ids), and is timed as a whole, index and conversion to CSR included. Removing the point itself
+from its own row is not timed: not every package can leave it out, and we would rather give a peer those
+milliseconds than charge it for our convention. So peers are asked for k + 1 where one set is joined with
+itself.
 """
+import importlib.metadata
 import json
 import resource
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+import peers_nearest  # noqa: F401  registers its methods, as the next does
+import peers_range  # noqa: F401
+from peers import METHODS
+
 BUCKETS = 4096
-METHODS = {}
 
 
-def method(name, *modes):
-    """Registers a way to run a peer for these modes."""
-    def register(function):
-        for mode in modes:
-            METHODS[name, mode] = function
-        return function
-    return register
+def without_self(distances, ids):
+    """Tables of k + 1 without the row's own id; a row that lost it among duplicates gives its last."""
+    own = ids == np.arange(len(ids))[:, None]
+    own[~own.any(axis=1), -1] = True
+    shape = len(ids), ids.shape[1] - 1
+    return distances[~own].reshape(shape), ids[~own].reshape(shape)
 
 
-def csr_of_lists(lists):
-    """CSR from an object array with one sequence of ids per point."""
-    lengths = np.fromiter((len(row) for row in lists), dtype=np.int64, count=len(lists))
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    ids = np.concatenate([np.asarray(row, dtype=np.int64) for row in lists]) if offsets[-1] else np.zeros(0, np.int64)
-    return offsets, ids
+def far_rows_of(distances, path):
+    """Rows of the answer, see bench_answer in driver.h, that these distances are not near to."""
+    stride = distances.size // (1 << 24) + 1
+    answer = np.load(path)
+    near = np.isclose(distances[::stride], answer, rtol=2e-5, atol=0)
+    return int((~near.all(axis=1)).sum())
 
 
-def in_threads(threads, rows, work):
-    """work(begin, end) over slices of the rows, by as many threads; the pieces in order."""
-    edges = np.linspace(0, rows, 8 * threads + 1).astype(int)
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda slice_: work(*slice_), zip(edges[:-1], edges[1:])))
-
-
-@method("numpy/brute", "csr", "count")
-def numpy_brute(x, radius, mode, threads):
-    """All pairs, by the definition of docs/exactness.md for f32: no contestant, but a second opinion on tiny inputs
-    where no other peer is installed. A product of two f32 is exact in f64, so this fuses as fmaf does."""
-    limit = np.float32(radius) * np.float32(radius)
-    offsets, ids = [0], []
-    for row in x:
-        s = np.zeros(len(x), np.float32)
-        for j in range(x.shape[1]):
-            t = (row[j] - x[:, j]).astype(np.float64)
-            s = (t * t + s).astype(np.float32)
-        ids.append(np.nonzero(s <= limit)[0])
-        offsets.append(offsets[-1] + len(ids[-1]))
-    return 0.0, np.diff(offsets) if mode == "count" else (np.array(offsets), np.concatenate(ids))
-
-
-@method("scipy/query", "csr", "count")
-def scipy_query(x, radius, mode, threads):
-    from scipy.spatial import cKDTree
-    begin = time.perf_counter()
-    tree = cKDTree(x, balanced_tree=False, compact_nodes=True)
-    index = time.perf_counter() - begin
-    found = tree.query_ball_point(x, radius, workers=threads, return_length=mode == "count", return_sorted=False)
-    return index, found if mode == "count" else csr_of_lists(found)
-
-
-@method("scipy/pairs", "csr")
-def scipy_pairs(x, radius, mode, threads):
-    from scipy.sparse import coo_matrix
-    from scipy.spatial import cKDTree
-    begin = time.perf_counter()
-    tree = cKDTree(x, balanced_tree=False, compact_nodes=True)
-    index = time.perf_counter() - begin
-    pairs = tree.query_pairs(radius, output_type="ndarray")
-    one_way = coo_matrix((np.ones(len(pairs), dtype=bool), (pairs[:, 0], pairs[:, 1])), shape=(len(x), len(x))).tocsr()
-    rows = one_way + one_way.T.tocsr()
-    return index, (rows.indptr, rows.indices)
-
-
-def sklearn_tree(kind):
-    def run(x, radius, mode, threads):
-        from sklearn import neighbors
-        begin = time.perf_counter()
-        tree = getattr(neighbors, kind)(x, leaf_size=40)
-        index = time.perf_counter() - begin
-        counting = mode == "count"
-        pieces = in_threads(threads, len(x), lambda b, e: tree.query_radius(x[b:e], radius, count_only=counting))
-        found = np.concatenate(pieces)
-        return index, found if counting else csr_of_lists(found)
-    return run
-
-
-method("sklearn/kdtree", "csr", "count")(sklearn_tree("KDTree"))
-method("sklearn/balltree", "csr", "count")(sklearn_tree("BallTree"))
-
-
-@method("sklearn/brute", "csr", "count")
-def sklearn_brute(x, radius, mode, threads):
-    from sklearn.neighbors import NearestNeighbors
-    begin = time.perf_counter()
-    model = NearestNeighbors(radius=radius, algorithm="brute").fit(x)
-    index = time.perf_counter() - begin
-    found = model.radius_neighbors(x, return_distance=False)
-    return index, np.array([len(row) for row in found]) if mode == "count" else csr_of_lists(found)
-
-
-@method("faiss/flat", "csr", "count")
-def faiss_flat(x, radius, mode, threads):
-    import faiss
-    faiss.omp_set_num_threads(threads)
-    begin = time.perf_counter()
-    index = faiss.IndexFlatL2(x.shape[1])
-    index.add(x)
-    index_s = time.perf_counter() - begin
-    # range_search keeps squared distances < threshold; the join is closed.
-    threshold = np.nextafter(np.float32(radius) * np.float32(radius), np.float32(np.inf))
-    limits, _, ids = index.range_search(x, float(threshold))
-    return index_s, np.diff(limits) if mode == "count" else (limits, ids)
+def digest_table(distances, ids, answer):
+    rows, k = ids.shape
+    sums = np.concatenate([mix(np.arange(b, min(b + 65536, rows))[:, None], ids[b:b + 65536]).sum(1, dtype=np.uint64)
+                           for b in range(0, rows, 65536)])
+    degrees = mix(np.arange(rows), np.full(rows, k))
+    return {"pairs": rows * k, "degree_sum": f"{int(degrees.sum(dtype=np.uint64)):016x}",
+            "pair_sum": f"{int(sums.sum(dtype=np.uint64)):016x}",
+            "buckets": "".join(f"{int(b):016x}" for b in buckets_of(sums)),
+            "distance_sum": float(distances.sum(dtype=np.float64)),
+            "far_rows": far_rows_of(distances, answer) if answer else -1}
 
 
 def mix(i, j):
@@ -176,26 +105,48 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def main(path, radius, mode, threads, repeats, variant):
+def version_of(package):
+    return getattr(__import__(package), "__version__", None) or importlib.metadata.version(package)
+
+
+def question(path, what, mode, threads, run):
+    """The call to time, as a function of how many points of each set to take, and what makes a digest of it."""
+    files = path.split(",")
+    left = np.load(files[0])
+    right = np.load(files[1]) if len(files) > 1 else left
+    if mode != "knn":
+        return lambda some: run(left[:some], float(what), mode, threads), lambda result, _: digest(result, mode)
+    k = int(what.removeprefix("k=")) + (right is left)
+
+    def ask(some):
+        queries = left[:some]
+        return run(queries, queries if right is left else right[:some], min(k, len(right[:some])), threads)
+
+    def judge(result, answer):
+        return digest_table(*(without_self(*result) if right is left else result), answer)
+    return ask, judge
+
+
+def main(path, what, mode, threads, repeats, variant, answer=None):
     run = METHODS.get((variant, mode))
     if run is None:
         sys.exit(f"no method {variant} for mode {mode}; there are {sorted(set(METHODS))}")
-    x = np.load(path)
     np.seterr(over="ignore")
     package = variant.split("/")[0]
-    version = __import__(package).__version__
-    run(x[:100], float(radius), mode, int(threads))  # imports and first-call costs are not timed
+    version = version_of(package)
+    ask, judge = question(path, what, mode, int(threads), run)
+    ask(1000)  # imports and first-call costs are not timed
     for _ in range(int(repeats)):
         before, cpu, begin = resident(), time.process_time(), time.perf_counter()
-        index_s, result = run(x, float(radius), mode, int(threads))
+        index_s, result = ask(None)
         line = {"driver": package, "variant": variant, "version": version, "mode": mode, "threads": int(threads),
                 "seconds": time.perf_counter() - begin, "index_s": index_s, "cpu_s": time.process_time() - cpu,
                 "rss_before": before, "rss_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
-        line.update(digest(result, mode))
+        line.update(judge(result, answer))
         print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 7:
+    if len(sys.argv) not in (7, 8):
         sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -2,6 +2,7 @@
 """Who takes part in a comparison, and how one run of one of them goes. Every driver speaks the protocol of
 driver.h, so a new peer is a program and a line in the table below."""
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -17,8 +18,10 @@ class Contender:
     program: str    # of the build folder, or "python" for driver_python.py
     variant: str
     modes: dict     # mode of the case -> mode the driver is called with
-    suits: str      # of "low high tiny": the kinds of cases it takes part in; tiny are those of --quick
+    suits: str      # of "low high wide tiny": the kinds of cases it takes part in; tiny are those of --quick
     exact: bool = True  # False: its arithmetic may move pairs on the boundary; a difference is shown, no failure
+    entry_bytes: int = 8  # kNN: what it holds for each neighbour
+    most: float = math.inf  # kNN: neighbours in all beyond which it takes minutes
 
     @property
     def family(self):
@@ -26,22 +29,40 @@ class Contender:
 
 
 BOTH = {"csr": "csr", "count": "count"}
+ALL = {**BOTH, "knn": "knn"}
 CSR = {"csr": "csr"}
+KNN = {"knn": "knn"}
 
 OURS = [
-    Contender("adjoin", "driver_adjoin", "", BOTH, "low high"),
+    Contender("adjoin", "driver_adjoin", "", ALL, "low high wide"),
     Contender("adjoin/any", "driver_adjoin", "", {"csr": "csr-any"}, "low high"),
+    # The algorithms that the planner chooses from, where both may win.
+    Contender("adjoin/kdtree", "driver_adjoin", "kdtree", KNN, "high"),
+    Contender("adjoin/brute", "driver_adjoin", "brute", KNN, "high"),
 ]
 PEERS = [
-    *(Contender(f"nanoflann/{leaf}", "driver_nanoflann", leaf, BOTH, "low high") for leaf in ("10", "16", "32")),
+    *(Contender(f"nanoflann/{leaf}", "driver_nanoflann", leaf, ALL, "low high") for leaf in ("10", "16", "32")),
     Contender("scipy/pairs", "python", "scipy/pairs", CSR, "low high"),
-    Contender("scipy/query", "python", "scipy/query", BOTH, "low high"),
-    Contender("sklearn/kdtree", "python", "sklearn/kdtree", BOTH, "low"),
+    Contender("scipy/query", "python", "scipy/query", ALL, "low high", entry_bytes=32, most=150e6),
+    Contender("pykdtree/16", "python", "pykdtree/16", KNN, "low"),
+    Contender("pykdtree/ordered", "python", "pykdtree/ordered", KNN, "low", entry_bytes=24),
+    Contender("sklearn/kdtree", "python", "sklearn/kdtree", ALL, "low", entry_bytes=32, most=40e6),
     Contender("sklearn/balltree", "python", "sklearn/balltree", BOTH, "low"),
-    Contender("sklearn/brute", "python", "sklearn/brute", BOTH, "high"),
-    Contender("numpy/brute", "python", "numpy/brute", BOTH, "tiny"),
-    Contender("faiss/flat", "python", "faiss/flat", BOTH, "high", exact=False),
+    Contender("sklearn/brute", "python", "sklearn/brute", ALL, "high wide", entry_bytes=16),
+    Contender("numpy/brute", "python", "numpy/brute", ALL, "tiny"),
+    Contender("faiss/flat", "python", "faiss/flat", ALL, "high wide", exact=False, entry_bytes=12),
 ]
+
+
+def left_out(contender, case, memory):
+    """Why a contender does not take part in a kNN case of that size; None when it does."""
+    entries = case.count * (case.k + 1)
+    if contender in OURS or not case.k:
+        return None
+    if entries > contender.most:
+        return f"left out: {entries / 1e6:.0f} M neighbours take it minutes"
+    needed = entries * contender.entry_bytes
+    return f"left out: {needed / 1e9:.1f} GB for its result" if needed > memory / 2 else None
 
 
 class Failed(Exception):
@@ -89,9 +110,9 @@ class Drivers:
             return [self.python, str(HERE / "driver_python.py")]
         return [self.program(contender.program)]
 
-    def run(self, contender, path, radius, mode, threads, timeout):
-        """One repeat in a process of its own; the driver's JSON line as a dict."""
-        args = [str(path), repr(radius), mode, str(threads), "1", contender.variant]
+    def run(self, contender, points, what, mode, threads, timeout, answer=None):
+        """One repeat in a process of its own; the driver's JSON line as a dict. answer: see bench_answer in driver.h."""
+        args = [str(points), what, mode, str(threads), "1", contender.variant] + ([str(answer)] if answer else [])
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
         try:
             done = subprocess.run(self.command(contender) + args, capture_output=True, text=True, timeout=timeout,

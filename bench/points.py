@@ -2,6 +2,7 @@
 """Point files for the cases, made once and kept in the data folder."""
 import array
 import pathlib
+import random
 import struct
 import subprocess
 
@@ -29,15 +30,33 @@ class Points:
             partial.rename(path)
         return path
 
-    def generate(self, name, count, dim, ending="npy"):
-        """Points of `adjoin generate`, f32, seed 1."""
+    def of_case(self, case):
+        """The file of a case, or its two separated by a comma, as drivers take them."""
+        if case.generator == "far":
+            return str(self.far(case.count, case.dim))
+        left = self.generate(case.generator, case.count, case.dim, seed=2 if case.two_sets else 1)
+        return f"{left},{self.generate(case.generator, case.count, case.dim)}" if case.two_sets else str(left)
+
+    def generate(self, name, count, dim, ending="npy", seed=1):
+        """Points of `adjoin generate`, f32."""
         if not self.adjoin:
             raise FileNotFoundError("the program adjoin, which generates the points, is not built")
-        command = [self.adjoin, "generate", name, "-n", str(count), "-d", str(dim), "--quiet", "-o"]
+        command = [self.adjoin, "generate", name, "-n", str(count), "-d", str(dim), "--seed", str(seed), "--quiet", "-o"]
 
         def make(path):
             subprocess.run(command + [str(path)], check=True, stdout=subprocess.DEVNULL)
-        return self._once(f"{name.lower()}-{dim}d-{count}.{ending}", make)
+        apart = f"-seed{seed}" if seed != 1 else ""
+        return self._once(f"{name.lower()}-{dim}d-{count}{apart}.{ending}", make)
+
+    def far(self, count, dim):
+        """Uniform in a box of 4 at a million from the origin, in steps of f32 there: 1/16."""
+        def make(path):
+            draw = random.Random(1)
+            with open(path, "wb") as file:
+                file.write(npy_header(count, dim))
+                for _ in range(count):
+                    array.array("f", [1e6 + draw.randrange(64) / 16 for _ in range(dim)]).tofile(file)
+        return self._once(f"far-{dim}d-{count}.npy", make)
 
     def equal(self, count, dim):
         """count times the same point."""

@@ -155,7 +155,7 @@ def compare(old, new, limit):
             if not now.get("min_s") or not then.get("min_s"):
                 continue
             ratio = now["min_s"] / then["min_s"]
-            same = all(record[k] == before[key][k] for k in ("radius", "count", "pairs", "degree_sum"))
+            same = all(record[k] == before[key].get(k, 0) for k in ("radius", "k", "count", "pairs", "degree_sum"))
             verdict = "not the same join" if not same else "slower" if ratio > limit else \
                 "faster" if ratio < 1 / limit else ""
             if verdict in ("slower", "not the same join"):

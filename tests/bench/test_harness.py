@@ -45,12 +45,17 @@ class FakeDrivers:
         return dict(answer)
 
 
-def run(lines, repeats=1):
+def near(seconds=1.0, far=0, total=5000.0, changed=()):
+    """What a driver prints of a kNN join."""
+    return line(seconds, changed=changed) | {"far_rows": far, "distance_sum": total}
+
+
+def run(lines, repeats=1, case=cases.CASES[0]):
     """The record of one case with these contenders, and the calls that were made."""
     fake = FakeDrivers(lines)
     setting = types.SimpleNamespace(drivers=fake, repeats=repeats, threads=1, timeout=1, say=lambda text: None)
     known = [c for c in drivers.OURS + drivers.PEERS if c.name in lines]
-    return runner.run_case(cases.CASES[0], "csr", "points.npy", known, setting), fake.calls
+    return runner.run_case(case, case.modes[0], "points.npy", known, setting), fake.calls
 
 
 class Agreement(unittest.TestCase):
@@ -88,6 +93,46 @@ class Agreement(unittest.TestCase):
         second["mode"] = "count"
         self.assertEqual(runner.check_modes([first]), [])
         self.assertEqual(len(runner.check_modes([first, second])), 1)
+
+
+class Nearest(unittest.TestCase):
+    CASE = next(case for case in cases.CASES if case.name == "knn-unif2d-8")
+    FAR = next(case for case in cases.CASES if not case.contest)
+
+    def run_near(self, lines, case=CASE):
+        return run(lines, case=case)[0]
+
+    def test_a_peer_may_break_ties_otherwise(self):
+        record = self.run_near({"adjoin": near(0.5), "nanoflann/16": near(2.0, changed=range(4000))})
+        self.assertEqual((record["ratio"], record["best_peer"], record["faults"]), (4.0, "nanoflann/16", []))
+
+    def test_our_algorithms_may_not(self):
+        record = self.run_near({"adjoin": near(), "adjoin/brute": near(changed=[1])})
+        self.assertEqual(len(record["faults"]), 1)
+
+    def test_a_peer_with_other_distances_gets_no_time(self):
+        for wrong in near(0.1, far=50), near(0.1, total=5001.0):
+            record = self.run_near({"adjoin": near(), "nanoflann/16": wrong, "scipy/query": near(3.0)})
+            self.assertEqual((record["ratio"], record["best_peer"]), (3.0, "scipy/query"))
+            self.assertEqual(len(record["faults"]), 1)
+
+    def test_where_peers_are_known_to_go_wrong_it_is_no_fault(self):
+        record = self.run_near({"adjoin": near(), "sklearn/brute": near(0.1, far=9999)}, self.FAR)
+        self.assertEqual((record["ratio"], record["faults"]), (None, []))
+        self.assertIn("sklearn/brute ~9999 rows", report.agreement_text(record))
+
+    def test_a_sample_stands_for_all_rows(self):
+        large = next(case for case in cases.CASES if case.k == 512)
+        record = self.run_near({"adjoin": near(), "nanoflann/16": near(2.0, far=2)}, large)
+        self.assertEqual(record["contenders"]["nanoflann/16"]["differing_rows"], 2 * 31)
+
+    def test_peers_that_would_take_minutes_are_left_out_and_named(self):
+        large = next(case for case in cases.CASES if case.k == 512)
+        record, calls = run({"adjoin": near(), "sklearn/kdtree": near()}, case=large)
+        self.assertEqual(calls, ["adjoin"])
+        self.assertIn("left out", report.problems([record], {})[0])
+        self.assertIn("GB for its result", drivers.left_out(drivers.PEERS[0], large, memory=1e9))
+        self.assertIsNone(drivers.left_out(drivers.OURS[0], large, memory=1e9))
 
 
 class Rounds(unittest.TestCase):
@@ -138,7 +183,7 @@ class Cases(unittest.TestCase):
         for case in cases.CASES:
             size = f"{case.count // 10**6}M" if case.count >= 10**6 else f"{case.count // 1000}K"
             self.assertTrue(case.points.endswith(f"{case.dim}D{size}"), case.points)
-            self.assertIn(case.generator, ("unif", "expo", "clusters"))
+            self.assertIn(case.generator, ("unif", "expo", "clusters", "normal", "far"))
 
 
 if __name__ == "__main__":
