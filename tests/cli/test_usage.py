@@ -26,7 +26,7 @@ class Usage(ProgramTest):
                 ("is negative", ["range", "-r", "-1", "p.npy"]),
                 ("needs a value", ["range", "p.npy", "-r"]),
                 ("takes no value", ["range", "-r", "1", "p.npy", "--distance=3"]),
-                ("is none of l2, l1, linf", ["range", "-r", "1", "p.npy", "--metric", "cosine"]),
+                ("is none of l2, l1, linf", ["range", "-r", "1", "p.npy", "--metric", "euclid"]),
                 ("not a size", ["range", "-r", "1", "p.npy", "--memory", "4X"]),
                 ("not a count", ["range", "-r", "1", "p.npy", "--max-pairs", "-3"]),
                 ("only one of", ["range", "-r", "1", "p.npy", "-o", "-", "--stats", "-"]),
