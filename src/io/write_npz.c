@@ -33,7 +33,7 @@ static adj_status begin_arrays(adji_pair_writer *writer, uint64_t rows, uint64_t
       [INDICES] = {"indices.npy", index, "", pairs * state->index_bytes},
       [DATA] = {"data.npy", writer->with_distance ? value : "'|b1'", "", pairs * state->value_bytes},
   };
-  snprintf(each[INDPTR].shape, sizeof each->shape, "(%llu,)", (unsigned long long)(rows + 1));
+  snprintf(each[INDPTR].shape, sizeof each->shape, "(%llu,)", (unsigned long long)rows + 1);
   snprintf(each[INDICES].shape, sizeof each->shape, "(%llu,)", (unsigned long long)pairs);
   memcpy(each[DATA].shape, each[INDICES].shape, sizeof each->shape);
   return adji_arrays_begin(&state->arrays, writer->ctx, writer->output, each, ARRAYS);
