@@ -35,14 +35,24 @@ ADJI_INLINE VEC TYPED(shorter)(VEC t, VEC length) {
   return V_MIN(V_SUB(length, t), t);
 }
 
-/* The same operations as adji_power_f32 and _f64. Those of powers that are not whole are left to the
- * compiler, lane by lane or in vectors: no choice of its changes a bit. */
+/* Powers that are not whole, in place. A function of its own with one loop for each step, which
+ * compilers turn into vectors; no choice of theirs changes a bit. */
+static __attribute__((noinline)) void TYPED(raise)(T *lanes, double exponent) {
+  double wide[LANES];
+  for (int i = 0; i < LANES; i++)
+    wide[i] = (double)lanes[i];
+  for (int i = 0; i < LANES; i++)
+    wide[i] = adji_exp_log(wide[i], exponent);
+  for (int i = 0; i < LANES; i++)
+    lanes[i] = (T)wide[i];
+}
+
+/* The same operations as adji_power_f32 and _f64. */
 ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
   if (!p->whole) {
     T lanes[LANES];
     V_STORE(lanes, x);
-    for (int i = 0; i < LANES; i++)
-      lanes[i] = (T)adji_exp_log((double)lanes[i], p->exponent);
+    TYPED(raise)(lanes, p->exponent);
     return V_LOAD(lanes);
   }
   uint32_t bit = ADJI_MOST_WHOLE;

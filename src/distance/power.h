@@ -44,6 +44,12 @@ ADJI_EVERYWHERE double adji_from_bits(uint64_t bits) {
   return x;
 }
 
+/* a or b, by bits: compilers turn a conditional expression into a jump over what leads to it. */
+ADJI_EVERYWHERE double adji_select(int condition, double a, double b) {
+  uint64_t mask = 0 - (uint64_t)condition;
+  return adji_from_bits((adji_bits_of(a) & mask) | (adji_bits_of(b) & ~mask));
+}
+
 /* The base-2 logarithm of a positive, finite x in two parts, *high + *low.
  *
  * x = 2^e m with m in [sqrt(1/2), sqrt(2)); with f = (m - 1) / (m + 1), |f| <= 0.1716, in two parts,
@@ -53,7 +59,7 @@ ADJI_EVERYWHERE double adji_from_bits(uint64_t bits) {
 ADJI_EVERYWHERE void adji_log2(double x, double *high, double *low) {
   const double LOG2_E = 0x1.71547652b82fep+0, LOG2_E_LOW = 0x1.777d0ffda0d24p-56;
   const uint64_t ROOT_HALF = UINT64_C(0x3fe6a09e667f3bcd), ONE = UINT64_C(0x3ff0000000000000);
-  double lift = x < 0x1p-1022 ? 0x1p54 : 1, e_lift = x < 0x1p-1022 ? 54 : 0;
+  double lift = adji_select(x < 0x1p-1022, 0x1p54, 1), e_lift = adji_select(x < 0x1p-1022, 54, 0);
   uint64_t moved = adji_bits_of(x * lift) + (ONE - ROOT_HALF);
   double m = adji_from_bits((moved & UINT64_C(0x000fffffffffffff)) + ROOT_HALF);
   double e = adji_from_bits((moved >> 52) | UINT64_C(0x4330000000000000)) - (0x1p52 + 1023 + e_lift);
@@ -84,9 +90,9 @@ ADJI_EVERYWHERE void adji_log2(double x, double *high, double *low) {
  * once. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits. */
 ADJI_EVERYWHERE double adji_exp2(double high, double low) {
   const double ROUND = 0x1.8p52;
-  low = high < 1200 && high > -1200 ? low : 0;
-  high = high < 1200 ? high : 1200;
-  high = high > -1200 ? high : -1200;
+  low = adji_select((high < 1200) & (high > -1200), low, 0);
+  high = adji_select(high < 1200, high, 1200);
+  high = adji_select(high > -1200, high, -1200);
   double n = (high + ROUND) - ROUND, half = n * 0.5 + ROUND;
   double r = (high - n) + low, sum = 0x1.816193166d0f9p-40;
   sum = fma(sum, r, 0x1.c3bd650fc2986p-36);
@@ -114,8 +120,7 @@ ADJI_EVERYWHERE double adji_exp_log(double x, double y) {
   adji_log2(x, &high, &low);
   double product = y * high;
   double power = adji_exp2(product, fma(y, low, fma(y, high, -product)));
-  power = x > 0 ? power : 0;
-  return x < INFINITY ? power : INFINITY;
+  return adji_select(x < INFINITY, adji_select(x > 0, power, 0), INFINITY);
 }
 
 /* x^p for x >= 0, in the type. Whole powers by squaring, from the highest bit of p: every product is

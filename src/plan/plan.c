@@ -56,6 +56,7 @@ static adj_status build_codes(adj_plan *plan) {
 /* Boxes are for recursion and for long cells; brute force compares every pair. */
 static bool choose_boxes(const adj_plan *plan, bool long_cells) {
   if (!strcmp(plan->choice.algorithm, "ego")) return true;
+  if (!adji_measure_grows(&plan->measure)) return false; /* no gap bounds an inner product */
   if (plan->tuning.boxes != ADJI_AUTO) return plan->tuning.boxes == ADJI_ON;
   return long_cells && strcmp(plan->choice.algorithm, "brute");
 }
