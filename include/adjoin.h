@@ -494,6 +494,30 @@ ADJ_API void adj_write_options_init(adj_write_options *options, size_t struct_si
 ADJ_API adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options,
                              const adj_run_control *control, adj_stats *stats);
 
+/* ---- Selection ------------------------------------------------------------------------------------- */
+
+/* A matrix of values in memory, such as distances that another program has computed. */
+typedef struct adj_matrix {
+  uint32_t struct_size;
+  adj_type type;
+  uint64_t rows, columns; /* at most ADJ_MAX_COUNT columns; 0 of either is fine       */
+  uint64_t row_stride;    /* bytes from row to row; 0: packed                         */
+  const void *values;
+} adj_matrix;
+
+ADJ_API void adj_matrix_init(adj_matrix *matrix, size_t struct_size);
+
+/* The k smallest values of each row and the columns they are in, for any k >= 1: to columns and, unless
+ * that is NULL, to values, k entries a row. Ties go to the lower column. ADJ_ORDER_ANY leaves the entries
+ * of a row in no order; otherwise they ascend by (value, column). A row with fewer than k columns is
+ * padded with ADJ_NO_ID and infinity. Infinite values are values like others, -0 equals 0, and a NaN is
+ * ADJ_E_DATA with row and column named, counted from 1.
+ * Time: one parallel pass, over the rows, or where they are few and long, over parts of a row; and
+ * O(k log k) a row for the order. Memory: about 16 bytes (f64: 32) for each of k a thread; for long rows,
+ * for each part. */
+ADJ_API adj_status adj_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, adj_order order, uint32_t *columns,
+                                void *values);
+
 #ifdef __cplusplus
 }
 #endif

@@ -96,7 +96,7 @@ static void check_answer(adji_kbest *best, const sums_of_query *q, uint64_t coun
   uint64_t expected = 0;
   while (expected < count && expected < best->k && q->entries[expected].sum <= limit)
     expected++;
-  assert_int_equal(adji_kbest_finish(best, ids, best->type == ADJ_F64 ? (void *)f64 : (void *)f32), expected);
+  assert_int_equal(adji_kbest_finish(best, true, ids, best->type == ADJ_F64 ? (void *)f64 : (void *)f32), expected);
   for (uint64_t i = 0; i < expected; i++) {
     assert_int_equal(ids[i], q->entries[i].id);
     assert_true((best->type == ADJ_F64 ? f64[i] : (double)f32[i]) == q->entries[i].sum);

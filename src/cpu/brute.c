@@ -26,6 +26,7 @@ void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_
                          .limit = best->limit};
   b->rows->sums[b->right.type == ADJ_F64](&task, lane->sums);
   adji_kbest_add(best, lane->list, lane->sums, count);
+  lane->evaluated += count;
 }
 
 /* ---- Rows of the result ------------------------------------------------------------------------------- */
@@ -35,12 +36,13 @@ static void finish_piece(brute *b, brute_lane *lane, const brute_piece *piece, a
   for (uint64_t q = piece->begin; q < piece->end; q++) {
     adji_kbest *best = &lane->best[q - piece->begin];
     if (b->segments == 1) {
-      uint64_t many = adji_kbest_finish(best, lane->ids, lane->row_sums);
+      uint64_t many = adji_kbest_finish(best, true, lane->ids, lane->row_sums);
       adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
       tally->pairs += many;
     } else {
       uint64_t part = (q - b->table->first_row) * b->segments + piece->segment, at = part * b->k;
-      b->part_counts[part] = (uint32_t)adji_kbest_finish(best, b->part_ids + at, (char *)b->part_sums + at * size);
+      b->part_counts[part] =
+          (uint32_t)adji_kbest_finish(best, false, b->part_ids + at, (char *)b->part_sums + at * size);
     }
   }
   tally->candidates += (piece->end - piece->begin) * (piece->last - piece->first);
@@ -67,7 +69,7 @@ static void merge_segments(brute *b, adji_run *run) {
       uint64_t part = (q - b->table->first_row) * b->segments + s, at = part * b->k;
       adji_kbest_add(lane->best, b->part_ids + at, (char *)b->part_sums + at * size, b->part_counts[part]);
     }
-    uint64_t many = adji_kbest_finish(lane->best, lane->ids, lane->row_sums);
+    uint64_t many = adji_kbest_finish(lane->best, true, lane->ids, lane->row_sums);
     adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
     run->tally.pairs += many;
   }
@@ -233,21 +235,7 @@ static adj_status brute_nearest(void *state, adji_run *run, const adji_table *ta
   return status;
 }
 
-/* ---- Creation --------------------------------------------------------------------------------------------------- */
-
-static const char *const filter_names[] = {"auto", "none", "gemm", "vnni", "amx"};
-
-/* The quickest filter that is there and useful, from the one asked for downwards. */
-static adj_status choose_filter(brute *b, adji_brute_filter wanted) {
-  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
-  int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
-  adj_status status = ADJ_OK;
-  for (int f = first; f > ADJI_FILTER_NONE && !b->filtered && !status; f--) {
-    const adji_product *product = adji_product_for(b->join.ctx->isa, filter_names[f]);
-    if (product) status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->filtered);
-  }
-  return status;
-}
+/* ---- The choice of a filter -------------------------------------------------------------------------- */
 
 /* A tile stays in the second cache with the sketches of the queries; keys of the queries are a few times
  * as many as wanted, so that what passes can wait. */
@@ -258,6 +246,86 @@ static void choose_sizes(brute *b) {
   uint64_t keys = 8 * ((uint64_t)b->k + 1) + 2048;
   b->keys_room = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_PRODUCT_PAD;
 }
+
+/* Nanoseconds that a pair takes in a filter, and a candidate that it leaves: what was measured on a core with
+ * AVX-512, rounded. Only their ratios matter. */
+static double pair_cost(const brute *b) {
+  double dim = b->right.dim;
+  if (!b->filtered) return 0.15 + 0.045 * dim;
+  const char *name = b->sketch.product->name;
+  return !strcmp(name, "amx") ? 0.1 + 0.0006 * dim : !strcmp(name, "vnni") ? 0.12 + 0.0027 * dim : 0.05 + 0.0125 * dim;
+}
+
+static double candidate_cost(const brute *b) {
+  return 60 + 0.3 * b->right.dim;
+}
+
+enum { TRIALS = 8, TRIAL_QUERIES = 4 };
+
+/* The cost of a query with this filter, from a few queries that are joined for a trial. */
+static adj_status try_filter(brute *b, double *cost) {
+  adji_memory *memory = &b->join.ctx->memory;
+  choose_sizes(b);
+  b->group = TRIAL_QUERIES;
+  brute_lane lane = {0};
+  brute_room room = {adji_alloc(memory, lane_bytes(b), 1, "brute force"), 0};
+  if (!room.base) return ADJ_E_MEMORY;
+  lay_out_lane(b, &lane, &room);
+  adj_status status = ADJ_OK;
+  for (uint64_t t = 0; t < TRIALS && !status; t++) {
+    brute_piece piece = {.begin = t * (b->queries->count - TRIAL_QUERIES) / TRIALS, .last = b->right.count};
+    piece.end = piece.begin + TRIAL_QUERIES;
+    for (uint64_t q = 0; q < TRIAL_QUERIES; q++)
+      adji_kbest_reset(&lane.best[q], b->join.limit);
+    status = adji_brute_sift(b, &lane, &piece);
+  }
+  double queries = (double)TRIALS * TRIAL_QUERIES;
+  *cost = pair_cost(b) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
+  adji_free(memory, room.base);
+  return status;
+}
+
+/* What another filter, or none, would cost at least. */
+static double next_cost(brute *b, bool filtered, const adji_product *product) {
+  brute other = {.right = b->right, .filtered = filtered, .sketch = {.product = product}};
+  double evaluated = filtered ? 1.5 * b->k * candidate_cost(b) : 0;
+  return pair_cost(&other) * (double)b->right.count + evaluated;
+}
+
+static const char *const filter_names[] = {"auto", "none", "gemm", "vnni", "amx"};
+
+/* Drops a filter that leaves so much that a more exact one, or none, is cheaper. Where there are few queries
+ * that is not worth finding out. */
+static adj_status judge_filter(brute *b, adji_brute_filter filter) {
+  enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
+  if (!b->filtered || b->queries->count < FEW) return ADJ_OK;
+  const adji_product *gemm = adji_product_for(b->join.ctx->isa, "gemm");
+  double cost, best = next_cost(b, false, NULL);
+  if (filter > ADJI_FILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
+  adj_status status = try_filter(b, &cost);
+  if (status || cost <= best) return status;
+  adji_sketch_clear(&b->sketch);
+  b->filtered = false;
+  return ADJ_OK;
+}
+
+/* The quickest filter that is there and of use. One that is asked for is used as long as it can be had,
+ * otherwise the next slower one. */
+static adj_status choose_filter(brute *b, adji_brute_filter wanted) {
+  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
+  int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
+  adj_status status = ADJ_OK;
+  for (int f = first; f > ADJI_FILTER_NONE && !b->filtered && !status; f--) {
+    const adji_product *product = adji_product_for(b->join.ctx->isa, filter_names[f]);
+    if (!product) continue;
+    status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->filtered);
+    if (!status && wanted == ADJI_FILTER_AUTO) status = judge_filter(b, (adji_brute_filter)f);
+    if (!b->filtered && f == ADJI_FILTER_AMX) f--; /* the same codes */
+  }
+  return status;
+}
+
+/* ---- Creation --------------------------------------------------------------------------------------- */
 
 static void brute_destroy(void *state) {
   brute *b = state;

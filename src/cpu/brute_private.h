@@ -45,11 +45,12 @@ typedef struct brute_sift {
 } brute_sift;
 
 typedef struct brute_lane {
-  void *memory;     /* holds all that follows                               */
-  adji_kbest *best; /* per query of the piece                               */
-  uint32_t *list;   /* BRUTE_LIST candidates                                */
-  void *sums;       /* and their sums                                       */
-  uint32_t *ids;    /* a finished row                                       */
+  void *memory;       /* holds all that follows                               */
+  adji_kbest *best;   /* per query of the piece                               */
+  uint32_t *list;     /* BRUTE_LIST candidates                                */
+  uint64_t evaluated; /* candidates so far                                  */
+  void *sums;         /* and their sums                                       */
+  uint32_t *ids;      /* a finished row                                       */
   void *row_sums;
   brute_plain plain;
   brute_sift sift;
@@ -97,6 +98,12 @@ static inline void *brute_take(brute_room *room, uint64_t count, size_t size) {
 
 void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_room *room);
 void adji_brute_sift_layout(const brute *b, brute_sift *sift, brute_room *room);
+
+/* Puts a candidate into the list at place `at`, and has its row fetched: those of a list lie far apart. */
+static inline void brute_list(const brute *b, brute_lane *lane, uint32_t at, uint32_t row) {
+  lane->list[at] = row;
+  __builtin_prefetch(adji_packed_row(&b->right, row));
+}
 
 /* Computes the canonical sums (L2) of one query with the first count candidates of lane->list, and adds
  * them to its best. */

@@ -47,7 +47,7 @@ static void evaluate(const brute *b, brute_lane *lane, const brute_piece *piece,
   while (begin < end) {
     uint32_t many = 0;
     for (; begin < end && many < BRUTE_LIST; begin++) {
-      lane->list[many] = (uint32_t)keys[begin];
+      brute_list(b, lane, many, (uint32_t)keys[begin]);
       many += lane->list[many] != own;
     }
     adji_brute_add_list(b, lane, piece->begin + at, &lane->best[at], many);
@@ -97,7 +97,7 @@ static void add_strays(const brute *b, brute_lane *lane, const brute_piece *piec
     uint32_t many = 0;
     for (; i < sketch->stray_count && many < BRUTE_LIST; i++) {
       uint32_t row = sketch->strays[i];
-      lane->list[many] = row;
+      brute_list(b, lane, many, row);
       many += row != own && row >= piece->first && row < piece->last;
     }
     adji_brute_add_list(b, lane, piece->begin + at, &lane->best[at], many);

@@ -20,8 +20,12 @@ PRODUCT_INLINE __m512i add_f32(__m512i sum, __m512i candidates, __m512i query) {
       _mm512_fmadd_ps(_mm512_castsi512_ps(candidates), _mm512_castsi512_ps(query), _mm512_castsi512_ps(sum)));
 }
 
+typedef struct sums {
+  _Alignas(64) int32_t row[QUERIES * BLOCKS][ADJI_BLOCK];
+} sums;
+
 /* Queries q .. q + 3 with the candidates of four blocks from number `at` of the tile on. */
-PRODUCT_INLINE void multiply(const adji_product_task *task, uint32_t q, uint32_t at, const bool codes) {
+PRODUCT_INLINE void multiply(const adji_product_task *task, uint32_t q, uint32_t at, const bool codes, sums *to) {
   uint64_t groups = task->groups;
   const char *block = task->blocks + at / ADJI_BLOCK * groups * 64, *query = task->queries + q * task->query_stride;
   __m512i sum[QUERIES][BLOCKS];
@@ -38,21 +42,30 @@ PRODUCT_INLINE void multiply(const adji_product_task *task, uint32_t q, uint32_t
         sum[k][b] = codes ? add_codes(sum[k][b], c[b], word) : add_f32(sum[k][b], c[b], word);
     }
   }
-  for (uint32_t b = 0; b < BLOCKS; b++) {
-    __mmask16 valid = valid_lanes(task, at + b * ADJI_BLOCK);
-    for (uint32_t k = 0; k < QUERIES; k++) {
-      if (codes)
-        keep_codes(task, q + k, at + b * ADJI_BLOCK, valid, sum[k][b]);
-      else
-        keep_f32(task, q + k, at + b * ADJI_BLOCK, valid, _mm512_castsi512_ps(sum[k][b]));
-    }
+  for (uint32_t k = 0; k < QUERIES; k++)
+    for (uint32_t b = 0; b < BLOCKS; b++)
+      _mm512_store_si512(to->row[k * BLOCKS + b], sum[k][b]);
+}
+
+/* What passes. From memory: one short loop, where sums in registers would take a copy of it for each. */
+PRODUCT_INLINE void keep(const adji_product_task *task, uint32_t q, uint32_t at, const bool codes, const sums *from) {
+  for (uint32_t i = 0; i < QUERIES * BLOCKS; i++) {
+    uint32_t query = q + i / BLOCKS, first = at + i % BLOCKS * ADJI_BLOCK;
+    __mmask16 valid = valid_lanes(task, first);
+    if (codes)
+      keep_codes(task, query, first, valid, _mm512_load_si512(from->row[i]));
+    else
+      keep_f32(task, query, first, valid, _mm512_load_ps(from->row[i]));
   }
 }
 
 PRODUCT_INLINE void multiply_tile(const adji_product_task *task, const bool codes) {
+  sums buffer;
   for (uint32_t at = 0; at < task->count; at += BLOCKS * ADJI_BLOCK)
-    for (uint32_t q = 0; q < task->query_count; q += QUERIES)
-      multiply(task, q, at, codes);
+    for (uint32_t q = 0; q < task->query_count; q += QUERIES) {
+      multiply(task, q, at, codes, &buffer);
+      keep(task, q, at, codes, &buffer);
+    }
 }
 
 void adji_product_vnni(const adji_product_task *task) {

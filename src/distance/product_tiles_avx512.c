@@ -60,6 +60,7 @@ AMX static void set_layout(uint32_t words) {
 
 typedef struct sums {
   _Alignas(64) int32_t tile[4][16][16]; /* queries 0 .. 15 with two blocks, then 16 .. 31 */
+  int32_t apart[32 * 16];               /* loads that agree with stores in twelve bits of their address wait for them */
 } sums;
 
 AMX_INLINE void multiply(const adji_product_task *task, uint32_t query, uint32_t candidate, uint32_t words, sums *to) {
@@ -87,24 +88,28 @@ AMX_INLINE void multiply(const adji_product_task *task, uint32_t query, uint32_t
   _tile_stored(3, to->tile[3], 64);
 }
 
-AMX static void keep(const adji_product_task *task, uint32_t query, uint32_t candidate, const sums *from) {
-  for (uint32_t b = 0; b < 2; b++) {
-    uint32_t at = candidate + b * ADJI_BLOCK;
+/* What passes of the sums of 32 queries and 32 candidates. */
+AMX_INLINE void keep(const adji_product_task *task, uint32_t query, uint32_t candidate, const sums *from) {
+  for (uint32_t t = 0; t < 4; t++) {
+    uint32_t first = query + t / 2 * 16, at = candidate + t % 2 * ADJI_BLOCK;
     __mmask16 valid = valid_lanes(task, at);
-    for (uint32_t i = 0; i < 32; i++)
-      keep_codes(task, query + i, at, valid, _mm512_load_si512(from->tile[i / 16 * 2 + b][i % 16]));
+    for (uint32_t i = 0; i < 16; i++)
+      keep_codes(task, first + i, at, valid, _mm512_load_si512(from->tile[t][i]));
   }
 }
 
+/* The tiles multiply one block while what passes of the one before is looked at. */
 AMX void adji_product_amx(const adji_product_task *task) {
-  uint32_t words = words_at_once(task->groups);
+  uint32_t words = words_at_once(task->groups), candidate;
   set_layout(words);
-  sums buffer;
-  for (uint32_t query = 0; query < task->query_count; query += 32)
-    for (uint32_t candidate = 0; candidate < task->count; candidate += 32) {
-      multiply(task, query, candidate, words, &buffer);
-      keep(task, query, candidate, &buffer);
+  sums buffer[2];
+  for (uint32_t query = 0; query < task->query_count; query += 32) {
+    for (candidate = 0; candidate < task->count; candidate += 32) {
+      multiply(task, query, candidate, words, &buffer[candidate / 32 % 2]);
+      if (candidate) keep(task, query, candidate - 32, &buffer[(candidate / 32 + 1) % 2]);
     }
+    keep(task, query, candidate - 32, &buffer[(candidate / 32 + 1) % 2]);
+  }
   _tile_release();
 }
 #endif

@@ -182,13 +182,13 @@ void adji_kbest_merge(adji_kbest *best, const adji_kbest *other) {
   }
 }
 
-uint64_t adji_kbest_finish(adji_kbest *best, uint32_t *ids, void *sums) {
+uint64_t adji_kbest_finish(adji_kbest *best, bool sort, uint32_t *ids, void *sums) {
   adji_kbest_tighten(best);
   const uint64_t *narrow = best->keys;
   const adji_key_wide *wide = best->keys;
-  if (best->type == ADJ_F64)
+  if (sort && best->type == ADJ_F64)
     sort_f64(best->keys, best->held);
-  else
+  else if (sort)
     best->kernels->sort(best->keys, best->held);
   for (uint64_t i = 0; i < best->held; i++)
     ids[i] = (uint32_t)(best->type == ADJ_F64 ? (uint64_t)wide[i] : narrow[i]);

@@ -90,8 +90,8 @@ void adji_kbest_tighten(adji_kbest *best);
 /* Adds to one what another holds. */
 void adji_kbest_merge(adji_kbest *best, const adji_kbest *other);
 
-/* The best, at most k, in ascending order of (sum, id): to ids, and to sums when that is not NULL. Returns
- * how many. Goes on from there as after tighten. */
-uint64_t adji_kbest_finish(adji_kbest *best, uint32_t *ids, void *sums);
+/* The best, at most k, to ids, and to sums when that is not NULL; in ascending order of (sum, id), or in
+ * any. Returns how many. One can go on from there as after tighten. */
+uint64_t adji_kbest_finish(adji_kbest *best, bool sort, uint32_t *ids, void *sums);
 
 #endif
