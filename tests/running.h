@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of running joins share: points, a sink that counts, a progress function that watches,
- * and a thread that cancels.
+ * What the tests of running joins share: points, a sink that counts, a progress function that watches, a
+ * thread that cancels, and what must hold of a plan of any kind.
  */
 #ifndef ADJOIN_TEST_RUNNING_H
 #define ADJOIN_TEST_RUNNING_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "check.h"
@@ -78,6 +79,74 @@ static inline adj_sink sink_of(counter *c) {
   return sink;
 }
 
+/* Begin and writes that fail, one after the other, and then none: a plan whose buffer is filled more than
+ * three times. */
+static inline void refuse_everywhere(adj_ctx *ctx, adj_plan *plan, uint64_t rows) {
+  uint64_t used = adj_ctx_memory_used(ctx);
+  counter c = {.fail_begin = 1, .with = ADJ_E_IO};
+  adj_sink sink = sink_of(&c);
+  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_E_IO);
+  assert_int_equal(c.writes, 0);
+  assert_int_equal(c.ended, 1);
+  assert_int_equal(c.outcome, ADJ_E_IO);
+  for (int at = 1; at <= 3; at++) {
+    c = (counter){.fail_write = at, .with = at == 1 ? ADJ_E_SINK : at == 2 ? ADJ_CANCELLED : ADJ_E_FORMAT};
+    assert_int_equal(adj_stream(plan, &sink, NULL, NULL), c.with);
+    assert_int_equal(c.writes, at);
+    assert_int_equal(c.ended, 1);
+    assert_int_equal(c.outcome, c.with);
+    assert_int_equal(adj_ctx_memory_used(ctx), used);
+  }
+  c = (counter){0};
+  must(adj_stream(plan, &sink, NULL, NULL)); /* the plan goes on after all that */
+  assert_int_equal(c.rows, rows);
+  assert_int_equal(c.pairs, c.told_pairs);
+  assert_true(c.writes > 3);
+  sink.begin = NULL; /* both are optional */
+  sink.end = NULL;
+  c = (counter){0};
+  must(adj_stream(plan, &sink, NULL, NULL));
+  assert_int_equal(c.rows, rows);
+}
+
+/* A limit of as many pairs as there are is kept, one of fewer stops every kind of run. */
+static inline void limit_pairs(adj_ctx *ctx, adj_plan *plan, uint64_t pairs) {
+  uint64_t total = 0, untouched = 77, used = adj_ctx_memory_used(ctx);
+  adj_run_control control = control_of();
+  control.max_pairs = pairs;
+  adj_result *result = NULL;
+  counter c = {0};
+  adj_sink sink = sink_of(&c);
+  must(adj_count(plan, NULL, &total, &control, NULL));
+  assert_int_equal(total, pairs);
+  must(adj_collect(plan, &result, &control, NULL));
+  adj_result_destroy(result);
+  must(adj_stream(plan, &sink, &control, NULL));
+  control.max_pairs = pairs - 1;
+  adj_result *none = result = (adj_result *)ctx;
+  must_fail(ADJ_E_LIMIT, "pairs", adj_count(plan, NULL, &untouched, &control, NULL));
+  assert_int_equal(untouched, 77);
+  must_fail(ADJ_E_LIMIT, "pairs", adj_collect(plan, &result, &control, NULL));
+  assert_ptr_equal(result, none);
+  c = (counter){0};
+  must_fail(ADJ_E_LIMIT, "pairs", adj_stream(plan, &sink, &control, NULL));
+  assert_int_equal(c.writes, 0); /* nothing was handed out that would have to be taken back */
+  assert_int_equal(c.begun, c.ended);
+  assert_int_equal(adj_ctx_memory_used(ctx), used);
+}
+
+/* Collecting is refused, and the message says how many MiB it would take. */
+static inline void refuse_to_collect(adj_ctx *ctx, adj_plan *plan, double least_mib, double most_mib) {
+  uint64_t used = adj_ctx_memory_used(ctx);
+  adj_result *result = NULL;
+  must_fail(ADJ_E_MEMORY, "MiB", adj_collect(plan, &result, NULL, NULL));
+  assert_null(result);
+  const char *needs = strstr(adj_last_error(), "would need ");
+  double size = needs ? strtod(needs + strlen("would need "), NULL) : 0;
+  if (!(size > least_mib && size < most_mib)) fail_msg("%s", adj_last_error());
+  assert_int_equal(adj_ctx_memory_used(ctx), used);
+}
+
 /* ---- Progress and cancelling ---------------------------------------------------------------------------- */
 
 typedef struct watcher {
@@ -94,6 +163,57 @@ static inline int watch(void *user, const adj_progress *where) {
   w->calls++;
   atomic_fetch_sub(&w->inside, 1);
   return w->calls == w->cancel_at;
+}
+
+/* Progress of every kind of run only goes forward. */
+static inline void watch_runs(adj_plan *plan) {
+  watcher w = {0};
+  adj_run_control control = control_of();
+  control.progress = watch;
+  control.user = &w;
+  adj_result *result;
+  must(adj_collect(plan, &result, &control, NULL));
+  assert_true(w.calls > 1);
+  assert_int_equal(w.wrong, 0);
+  adj_result_destroy(result);
+  counter c = {0};
+  adj_sink sink = sink_of(&c);
+  w = (watcher){0};
+  must(adj_stream(plan, &sink, &control, NULL));
+  assert_true(w.calls > 1);
+  assert_int_equal(w.wrong, 0);
+}
+
+/* The at-th report of progress cancels: collecting and streaming. */
+static inline void cancel_by_progress(adj_ctx *ctx, adj_plan *plan, int at) {
+  uint64_t used = adj_ctx_memory_used(ctx);
+  watcher w = {.cancel_at = at};
+  adj_run_control control = control_of();
+  control.progress = watch;
+  control.user = &w;
+  adj_result *result = NULL;
+  assert_int_equal(adj_collect(plan, &result, &control, NULL), ADJ_CANCELLED);
+  assert_null(result);
+  w = (watcher){.cancel_at = at};
+  counter c = {0};
+  adj_sink sink = sink_of(&c);
+  assert_int_equal(adj_stream(plan, &sink, &control, NULL), ADJ_CANCELLED);
+  assert_int_equal(c.begun, c.ended);
+  assert_int_equal(adj_ctx_memory_used(ctx), used);
+}
+
+/* A sink that cancels the context in its first write, before all rows are through. */
+static inline void cancel_by_sink(adj_ctx *ctx, adj_plan *plan, uint64_t rows) {
+  counter c = {.cancel = ctx};
+  adj_sink sink = sink_of(&c);
+  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_CANCELLED);
+  assert_int_equal(c.ended, 1);
+  assert_int_equal(c.outcome, ADJ_CANCELLED);
+  assert_true(c.rows < rows);
+  adj_ctx_uncancel(ctx);
+  c = (counter){0};
+  must(adj_stream(plan, &sink, NULL, NULL));
+  assert_int_equal(c.rows, rows);
 }
 
 static inline void *cancel_soon(void *argument) {

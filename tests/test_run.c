@@ -25,31 +25,7 @@ static void sinks_may_refuse(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 3000, 2);
   adj_plan *plan = plan_with(ctx, set, 0.05, "buffer=4096");
-  uint64_t used = adj_ctx_memory_used(ctx);
-  counter c = {.fail_begin = 1, .with = ADJ_E_IO};
-  adj_sink sink = sink_of(&c);
-  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_E_IO);
-  assert_int_equal(c.writes, 0);
-  assert_int_equal(c.ended, 1);
-  assert_int_equal(c.outcome, ADJ_E_IO);
-  for (int at = 1; at <= 3; at++) {
-    c = (counter){.fail_write = at, .with = at == 1 ? ADJ_E_SINK : at == 2 ? ADJ_CANCELLED : ADJ_E_FORMAT};
-    assert_int_equal(adj_stream(plan, &sink, NULL, NULL), c.with);
-    assert_int_equal(c.writes, at);
-    assert_int_equal(c.ended, 1);
-    assert_int_equal(c.outcome, c.with);
-    assert_int_equal(adj_ctx_memory_used(ctx), used);
-  }
-  c = (counter){0};
-  must(adj_stream(plan, &sink, NULL, NULL)); /* the plan goes on after all that */
-  assert_int_equal(c.rows, 3000);
-  assert_int_equal(c.pairs, c.told_pairs);
-  assert_true(c.writes > 3);
-  sink.begin = NULL; /* both are optional */
-  sink.end = NULL;
-  c = (counter){0};
-  must(adj_stream(plan, &sink, NULL, NULL));
-  assert_int_equal(c.rows, 3000);
+  refuse_everywhere(ctx, plan, 3000);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
@@ -63,30 +39,10 @@ static void max_pairs_is_kept(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 2000, 2);
   adj_plan *plan = plan_with(ctx, set, 0.1, NULL);
-  uint64_t pairs = 0, untouched = 77;
+  uint64_t pairs = 0;
   must(adj_count(plan, NULL, &pairs, NULL, NULL));
   assert_true(pairs > 1000);
-  uint64_t used = adj_ctx_memory_used(ctx);
-  adj_run_control control = control_of();
-  control.max_pairs = pairs;
-  adj_result *result = NULL;
-  counter c = {0};
-  adj_sink sink = sink_of(&c);
-  must(adj_count(plan, NULL, &pairs, &control, NULL));
-  must(adj_collect(plan, &result, &control, NULL));
-  adj_result_destroy(result);
-  must(adj_stream(plan, &sink, &control, NULL));
-  control.max_pairs = pairs - 1;
-  adj_result *none = result = (adj_result *)ctx;
-  must_fail(ADJ_E_LIMIT, "pairs", adj_count(plan, NULL, &untouched, &control, NULL));
-  assert_int_equal(untouched, 77);
-  must_fail(ADJ_E_LIMIT, "pairs", adj_collect(plan, &result, &control, NULL));
-  assert_ptr_equal(result, none);
-  c = (counter){0};
-  must_fail(ADJ_E_LIMIT, "pairs", adj_stream(plan, &sink, &control, NULL));
-  assert_int_equal(c.writes, 0); /* nothing was handed out that would have to be taken back */
-  assert_int_equal(c.begun, c.ended);
-  assert_int_equal(adj_ctx_memory_used(ctx), used);
+  limit_pairs(ctx, plan, pairs);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
@@ -103,14 +59,8 @@ static void memory_limit_is_kept(void **state) {
   must(adj_ctx_create(&options, &ctx));
   adj_dataset *set = uniform(ctx, 5000, 2);
   adj_plan *plan = plan_with(ctx, set, 2, "buffer=1000000");
-  uint64_t used = adj_ctx_memory_used(ctx);
+  refuse_to_collect(ctx, plan, 80, 110); /* 5000 * 4999 ids of 4 bytes: 95.3 MiB */
   adj_result *result = NULL;
-  must_fail(ADJ_E_MEMORY, "MiB", adj_collect(plan, &result, NULL, NULL));
-  assert_null(result);
-  const char *needs = strstr(adj_last_error(), "would need ");
-  double size = needs ? strtod(needs + strlen("would need "), NULL) : 0;
-  if (!(size > 80 && size < 110)) fail_msg("%s", adj_last_error()); /* 5000 * 4999 ids of 4 bytes: 95.3 MiB */
-  assert_int_equal(adj_ctx_memory_used(ctx), used);
   uint64_t pairs = 0;
   must(adj_count(plan, NULL, &pairs, NULL, NULL));
   assert_int_equal(pairs, 5000 * 4999);
@@ -136,20 +86,7 @@ static void progress_goes_forward(void **state) {
   adj_ctx *ctx = context_of(3, NULL);
   adj_dataset *set = uniform(ctx, 20000, 2);
   adj_plan *plan = plan_with(ctx, set, 0.02, "batch=64");
-  watcher w = {0};
-  adj_run_control control = control_of();
-  control.progress = watch;
-  control.user = &w;
-  adj_result *result;
-  must(adj_collect(plan, &result, &control, NULL));
-  assert_true(w.calls > 1);
-  assert_int_equal(w.wrong, 0);
-  adj_result_destroy(result);
-  counter c = {0};
-  adj_sink sink = sink_of(&c);
-  w = (watcher){0};
-  must(adj_stream(plan, &sink, &control, NULL));
-  assert_int_equal(w.wrong, 0);
+  watch_runs(plan);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
@@ -160,25 +97,15 @@ static void progress_can_cancel(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 20000, 2);
   adj_plan *plan = plan_with(ctx, set, 0.02, "batch=64");
-  uint64_t used = adj_ctx_memory_used(ctx), total = 0, before = 5;
-  adj_run_control control = control_of();
-  adj_result *result = NULL;
-  counter c;
-  adj_sink sink = sink_of(&c);
+  uint64_t total = 0, before = 5;
   for (int at = 1; at <= 20; at += 6) {
+    cancel_by_progress(ctx, plan, at);
     watcher w = {.cancel_at = at};
+    adj_run_control control = control_of();
     control.progress = watch;
     control.user = &w;
     assert_int_equal(adj_count(plan, NULL, &before, &control, NULL), ADJ_CANCELLED);
     assert_int_equal(before, 5);
-    w = (watcher){.cancel_at = at};
-    assert_int_equal(adj_collect(plan, &result, &control, NULL), ADJ_CANCELLED);
-    assert_null(result);
-    w = (watcher){.cancel_at = at};
-    c = (counter){0};
-    assert_int_equal(adj_stream(plan, &sink, &control, NULL), ADJ_CANCELLED);
-    assert_int_equal(c.begun, c.ended);
-    assert_int_equal(adj_ctx_memory_used(ctx), used);
   }
   must(adj_count(plan, NULL, &total, NULL, NULL)); /* that cancelled one run, not the context */
   assert_true(total > 0);
@@ -219,15 +146,7 @@ static void sink_can_cancel(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 20000, 2);
   adj_plan *plan = plan_with(ctx, set, 0.02, "buffer=10000,batch=16");
-  counter c = {.cancel = ctx};
-  adj_sink sink = sink_of(&c);
-  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_CANCELLED);
-  assert_int_equal(c.ended, 1);
-  assert_int_equal(c.outcome, ADJ_CANCELLED);
-  assert_true(c.rows < 20000);
-  adj_ctx_uncancel(ctx);
-  c = (counter){0};
-  must(adj_stream(plan, &sink, NULL, NULL));
+  cancel_by_sink(ctx, plan, 20000);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);

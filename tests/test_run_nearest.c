@@ -145,25 +145,7 @@ static void sinks_may_refuse(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 1000, 2);
   adj_plan *plan = plan_for(ctx, set, &(question){.k = 6, .tuning = "buffer=4096"});
-  uint64_t used = adj_ctx_memory_used(ctx);
-  counter c = {.fail_begin = 1, .with = ADJ_E_IO};
-  adj_sink sink = sink_of(&c);
-  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_E_IO);
-  assert_int_equal(c.writes, 0);
-  assert_int_equal(c.ended, 1);
-  for (int at = 1; at <= 3; at++) {
-    c = (counter){.fail_write = at, .with = at == 1 ? ADJ_E_SINK : at == 2 ? ADJ_CANCELLED : ADJ_E_FORMAT};
-    assert_int_equal(adj_stream(plan, &sink, NULL, NULL), c.with);
-    assert_int_equal(c.writes, at);
-    assert_int_equal(c.ended, 1);
-    assert_int_equal(c.outcome, c.with);
-    assert_int_equal(adj_ctx_memory_used(ctx), used);
-  }
-  c = (counter){0};
-  must(adj_stream(plan, &sink, NULL, NULL));
-  assert_int_equal(c.rows, 1000);
-  assert_int_equal(c.pairs, 6000);
-  assert_int_equal(c.told_pairs, 6000);
+  refuse_everywhere(ctx, plan, 1000);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
@@ -175,27 +157,7 @@ static void max_pairs_is_kept(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 500, 2);
   adj_plan *plan = plan_for(ctx, set, &(question){.k = 7});
-  uint64_t pairs = 0, untouched = 77, used = adj_ctx_memory_used(ctx);
-  adj_run_control control = control_of();
-  adj_result *result = NULL;
-  counter c = {0};
-  adj_sink sink = sink_of(&c);
-  control.max_pairs = 3500;
-  must(adj_count(plan, NULL, &pairs, &control, NULL));
-  assert_int_equal(pairs, 3500);
-  must(adj_collect(plan, &result, &control, NULL));
-  adj_result_destroy(result);
-  must(adj_stream(plan, &sink, &control, NULL));
-  control.max_pairs = 3499;
-  result = NULL;
-  c = (counter){0};
-  must_fail(ADJ_E_LIMIT, "pairs", adj_count(plan, NULL, &untouched, &control, NULL));
-  assert_int_equal(untouched, 77);
-  must_fail(ADJ_E_LIMIT, "pairs", adj_collect(plan, &result, &control, NULL));
-  assert_null(result);
-  must_fail(ADJ_E_LIMIT, "pairs", adj_stream(plan, &sink, &control, NULL));
-  assert_int_equal(c.writes, 0);
-  assert_int_equal(adj_ctx_memory_used(ctx), used);
+  limit_pairs(ctx, plan, 3500);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
@@ -214,13 +176,7 @@ static void memory_limit_is_kept(void **state) {
   for (int a = 0; a < ALGORITHM_COUNT; a++) {
     adj_plan *plan = plan_for(ctx, set, &(question){.k = 4000, .algorithm = ALGORITHMS[a]});
     uint64_t used = adj_ctx_memory_used(ctx);
-    adj_result *result = NULL;
-    must_fail(ADJ_E_MEMORY, "MiB", adj_collect(plan, &result, NULL, NULL));
-    assert_null(result);
-    const char *needs = strstr(adj_last_error(), "would need ");
-    double size = needs ? strtod(needs + strlen("would need "), NULL) : 0;
-    if (!(size > 30 && size < 32)) fail_msg("%s", adj_last_error());
-    assert_int_equal(adj_ctx_memory_used(ctx), used);
+    refuse_to_collect(ctx, plan, 30, 32);
     counter c = {0};
     adj_sink sink = sink_of(&c);
     must(adj_stream(plan, &sink, NULL, NULL)); /* what does not fit can be streamed */
@@ -243,21 +199,7 @@ static void progress_goes_forward(void **state) {
   adj_dataset *set = uniform(ctx, 3000, 2);
   for (int a = 0; a < ALGORITHM_COUNT; a++) {
     adj_plan *plan = plan_for(ctx, set, &(question){.k = 4, .algorithm = ALGORITHMS[a], .tuning = "buffer=30000"});
-    watcher w = {0};
-    adj_run_control control = control_of();
-    control.progress = watch;
-    control.user = &w;
-    adj_result *result;
-    must(adj_collect(plan, &result, &control, NULL));
-    assert_true(w.calls > 1);
-    assert_int_equal(w.wrong, 0);
-    adj_result_destroy(result);
-    counter c = {0};
-    adj_sink sink = sink_of(&c);
-    w = (watcher){0};
-    must(adj_stream(plan, &sink, &control, NULL)); /* in four buffers */
-    assert_true(w.calls > 3);
-    assert_int_equal(w.wrong, 0);
+    watch_runs(plan); /* the stream goes through four buffers */
     adj_plan_destroy(plan);
   }
   adj_dataset_destroy(set);
@@ -270,22 +212,8 @@ static void progress_can_cancel(void **state) {
   adj_dataset *set = uniform(ctx, 3000, 2);
   for (int a = 0; a < ALGORITHM_COUNT; a++) {
     adj_plan *plan = plan_for(ctx, set, &(question){.k = 4, .algorithm = ALGORITHMS[a], .tuning = "batch=64"});
-    uint64_t used = adj_ctx_memory_used(ctx);
-    for (int at = 1; at <= 3; at++) {
-      watcher w = {.cancel_at = at};
-      adj_run_control control = control_of();
-      control.progress = watch;
-      control.user = &w;
-      adj_result *result = NULL;
-      assert_int_equal(adj_collect(plan, &result, &control, NULL), ADJ_CANCELLED);
-      assert_null(result);
-      w = (watcher){.cancel_at = at};
-      counter c = {0};
-      adj_sink sink = sink_of(&c);
-      assert_int_equal(adj_stream(plan, &sink, &control, NULL), ADJ_CANCELLED);
-      assert_int_equal(c.begun, c.ended);
-      assert_int_equal(adj_ctx_memory_used(ctx), used);
-    }
+    for (int at = 1; at <= 3; at++)
+      cancel_by_progress(ctx, plan, at);
     adj_plan_destroy(plan);
   }
   adj_dataset_destroy(set);
@@ -321,15 +249,7 @@ static void sink_can_cancel(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = uniform(ctx, 1000, 2);
   adj_plan *plan = plan_for(ctx, set, &(question){.k = 4, .tuning = "buffer=3000"});
-  counter c = {.cancel = ctx};
-  adj_sink sink = sink_of(&c);
-  assert_int_equal(adj_stream(plan, &sink, NULL, NULL), ADJ_CANCELLED);
-  assert_int_equal(c.ended, 1);
-  assert_int_equal(c.outcome, ADJ_CANCELLED);
-  assert_int_equal(c.writes, 1);
-  adj_ctx_uncancel(ctx);
-  c = (counter){0};
-  must(adj_stream(plan, &sink, NULL, NULL));
+  cancel_by_sink(ctx, plan, 1000);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
