@@ -359,7 +359,9 @@ ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
  * 4 + dim * sizeof(T) bytes, and 12 bytes a non-empty cell (2-D f32: at most 24 bytes). Where they are
  * used: bounding boxes, dim * sizeof(T) / 16 bytes a right point; codes, about dim + 4 bytes a point;
  * heavy cells, 16 bytes a point of the largest while it is ordered. ADJ_COSINE and ADJ_HAVERSINE join
- * points derived from both sets, which the plan holds: dim * sizeof(T) or 3 * sizeof(T) bytes a point. */
+ * points derived from both sets, which the plan holds: dim * sizeof(T) or 3 * sizeof(T) bytes a point. In
+ * a periodic box the grid's right index also holds an image of each point within a radius of a face (up to
+ * 2^axes - 1 near corners), and a self-join has an index for either side. */
 ADJ_API adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left,
                                    const adj_dataset *right, adj_plan **out);
 ADJ_API void adj_plan_destroy(adj_plan *plan);

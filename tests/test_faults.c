@@ -225,6 +225,31 @@ static void joining_the_nearest(void **state) {
   try_joins(300, 2, "buffer=20000");
 }
 
+/* Metrics that derive points, and a box whose points have images. */
+static void joining_by_other_metrics(void **state) {
+  (void)state;
+  static const double box = 1;
+  static const adj_metric metrics[] = {ADJ_COSINE, ADJ_HAVERSINE, ADJ_DOT, ADJ_L2};
+  attempt a = {.ctx = context_of(2, NULL)};
+  adj_dataset *left = make(a.ctx, "unif", 300, 2, 1), *right = make(a.ctx, "unif", 200, 2, 2);
+  for (int i = 0; i < 8; i++) {
+    a.left = left;
+    a.right = i % 2 ? right : NULL;
+    adj_join_spec_init(&a.spec, sizeof a.spec);
+    a.spec.metric = metrics[i / 2];
+    a.spec.radius = a.spec.metric == ADJ_HAVERSINE ? 5000 : 0.05;
+    a.spec.box = &box;
+    a.spec.box_count = a.spec.metric == ADJ_L2;
+    char what[80];
+    snprintf(what, sizeof what, "metric %d, %s", (int)a.spec.metric, i % 2 ? "two sets" : "self-join");
+    try_all_faults(what, &a, act_collect);
+  }
+  adj_dataset_destroy(left);
+  adj_dataset_destroy(right);
+  assert_int_equal(adj_ctx_memory_used(a.ctx), 0);
+  adj_ctx_destroy(a.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(making_points),
@@ -233,6 +258,7 @@ int main(void) {
       cmocka_unit_test(joining_with_small_buffers),
       cmocka_unit_test(joining_each_pair_once),
       cmocka_unit_test(joining_the_nearest),
+      cmocka_unit_test(joining_by_other_metrics),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@
 #undef STEP
 #undef FIXED_DIMENSIONS
 
-#define FIXED_DIMENSIONS(X) X(1) X(2) X(3)
+#define FIXED_DIMENSIONS(X) X(2) X(3)
 #define STEP_NAME l2_box
 #define STEP(s, x, c, measure, j) TYPED(square)(s, AROUND(x, c, measure, j))
 #include BODY

@@ -271,9 +271,9 @@ static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, 
                                      uint32_t reach) {
   double period = period_of(c, dim), cell = c->widths[dim] * factor;
   uint64_t allowed = slabs_allowed(c, axes);
-  while (reach > 1 && 16 * reach > allowed)
+  while (reach > 1 && allowed / 16 < reach)
     reach /= 2;
-  cell = fmax(cell, period * reach * 1.01 / (double)(allowed - 4 * reach));
+  cell = fmax(cell, period * reach * 1.01 / ((double)allowed - 4.0 * reach));
   cell = fmin(cell, period / LEAST_CELLS);
   adji_axis wanted = {.dim = dim, .reach = reach, .low = -cell, .period = period, .margin = c->widths[dim]};
   return adji_axis_init(c->plan->ctx, axis, &wanted, period + cell, cell, allowed, NULL, 0);
