@@ -14,8 +14,9 @@ enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 32 };
 typedef struct machine {
   adj_ctx *contexts[MOST_CONTEXTS]; /* one per instruction set and 1 to MOST_THREADS threads */
   int context_count;
-  const char *tunings[MOST_TUNINGS]; /* what this library takes; the first is NULL */
-  int tuning_count;
+  /* What this library takes, of range joins and of kNN joins; the first of each is NULL. */
+  const char *tunings[2][MOST_TUNINGS];
+  int tuning_counts[2];
 } machine;
 
 /* What a case can be joined with; NULL, the planner's choice, comes first. */
@@ -27,7 +28,7 @@ static inline int algorithms_for(const join_case *c, const char *const **names) 
 
 /* Settings that must not change any result: thin and wide cells, few and many slabs, batches and
  * buffers that are far too small. */
-static const char *const TUNINGS[] = {
+static const char *const RANGE_TUNINGS[] = {
     NULL,
     "indexed=1",
     "indexed=2",
@@ -57,10 +58,30 @@ static const char *const TUNINGS[] = {
     "codes=on,batch=9",
 };
 
+/* The same of kNN joins: leaves, batches and buffers of any size, every filter of brute force. */
+static const char *const NEAREST_TUNINGS[] = {
+    NULL,
+    "batch=1",
+    "batch=7",
+    "batch=100000",
+    "buffer=1",
+    "buffer=4096",
+    "leaf=16",
+    "leaf=32",
+    "leaf=64",
+    "queue=off",
+    "leaf=16,queue=off,batch=5",
+    "filter=none",
+    "filter=gemm",
+    "filter=vnni",
+    "filter=amx",
+    "filter=gemm,batch=3,buffer=1000",
+};
+
 /* Whether a plan with that tuning can be had at all. */
-static inline bool tuning_is_known(adj_ctx *ctx, const char *tuning) {
+static inline bool tuning_is_known(adj_ctx *ctx, uint32_t k, const char *tuning) {
   float coordinates[] = {0, 0, 0, 1, 1, 1};
-  join_case c = {.self_join = true, .radius = 1, .metric = ADJ_L2};
+  join_case c = {.self_join = true, .k = k, .radius = 1, .metric = ADJ_L2};
   c.left = (point_set){ADJ_F32, 3, 2, coordinates};
   c.right = (point_set){ADJ_F32, 3, 0, NULL};
   join_setup setup = {.backend = ADJ_BACKEND_CPU, .tuning = tuning};
@@ -73,6 +94,14 @@ static inline bool tuning_is_known(adj_ctx *ctx, const char *tuning) {
   return verdict == JOIN_SAME;
 }
 
+static inline void keep_tunings(machine *m, uint32_t k, const char *const *tunings, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!tunings[i] || tuning_is_known(m->contexts[0], k, tunings[i])) {
+      assert_true(m->tuning_counts[k] < MOST_TUNINGS);
+      m->tunings[k][m->tuning_counts[k]++] = tunings[i];
+    }
+}
+
 static inline void machine_start(machine *m) {
   memset(m, 0, sizeof *m);
   for (uint32_t i = 0; adj_isa_name(i); i++)
@@ -80,8 +109,14 @@ static inline void machine_start(machine *m) {
       assert_true(m->context_count < MOST_CONTEXTS);
       m->contexts[m->context_count++] = context_of(threads, adj_isa_name(i));
     }
-  for (size_t i = 0; i < sizeof TUNINGS / sizeof *TUNINGS; i++)
-    if (!TUNINGS[i] || tuning_is_known(m->contexts[0], TUNINGS[i])) m->tunings[m->tuning_count++] = TUNINGS[i];
+  keep_tunings(m, 0, RANGE_TUNINGS, sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS);
+  keep_tunings(m, 1, NEAREST_TUNINGS, sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS);
+}
+
+/* The settings that a case can be joined with, one for each turn. */
+static inline int tunings_for(const machine *m, const join_case *c, const char *const **tunings) {
+  *tunings = m->tunings[c->k > 0];
+  return m->tuning_counts[c->k > 0];
 }
 
 /* Everything the runs took must have been given back. */

@@ -41,19 +41,21 @@ static void run(tally *t, adj_ctx *ctx, const join_case *c, const join_answer *a
 static void run_combinations(tally *t, const machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
                              const char *algorithm, uint32_t turn) {
   join_setup setup = {.backend = ADJ_BACKEND_CPU, .algorithm = algorithm};
+  const char *const *tunings;
+  int tuning_count = tunings_for(m, c, &tunings);
   if (!asked.all) {
     setup.order = (adj_order)(turn % 3);
     setup.distances = turn / 3 % 2;
-    setup.tuning = m->tunings[turn % (uint32_t)m->tuning_count];
+    setup.tuning = tunings[turn % (uint32_t)tuning_count];
     run(t, ctx, c, answer, &setup);
     return;
   }
   for (int order = 0; order < 3; order++)
     for (int distances = 0; distances < 2; distances++)
-      for (int tuning = 0; tuning < m->tuning_count; tuning++) {
+      for (int tuning = 0; tuning < tuning_count; tuning++) {
         setup.order = (adj_order)order;
         setup.distances = distances;
-        setup.tuning = m->tunings[tuning];
+        setup.tuning = tunings[tuning];
         run(t, ctx, c, answer, &setup);
       }
 }

@@ -130,7 +130,9 @@ static join_setup random_setup(dice *d, const machine *m, const join_case *c) {
   const char *const *algorithms;
   int algorithm_count = algorithms_for(c, &algorithms);
   setup.algorithm = algorithms[below(d, (uint64_t)algorithm_count)];
-  setup.tuning = below(d, 2) ? NULL : m->tunings[below(d, (uint64_t)m->tuning_count)];
+  const char *const *tunings;
+  int tuning_count = tunings_for(m, c, &tunings);
+  setup.tuning = below(d, 2) ? NULL : tunings[below(d, (uint64_t)tuning_count)];
   setup.order = (adj_order)below(d, 3);
   setup.distances = below(d, 2);
   return setup;
