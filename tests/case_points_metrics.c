@@ -26,7 +26,7 @@ static void fit_row(const join_case *c, point_set *set, uint64_t row) {
     zero = zero && x == 0;
     if (length > 0 && (x < 0 || x > rounded(set->type, length))) put(set, row, j, wrapped(set->type, x, length));
   }
-  if (zero && c->metric == ADJ_COSINE) put(set, row, (uint32_t)(row % set->dim), 1);
+  if (zero && set->dim && c->metric == ADJ_COSINE) put(set, row, (uint32_t)(row % set->dim), 1);
 }
 
 void fit_points(join_case *c) {
