@@ -192,13 +192,14 @@ static double value_of(const adj_join_spec *spec, adj_type type, const double *a
   double s = 0;
   for (uint32_t j = 0; j < dim; j++) {
     /* The analyser does not see that both points were filled up to dim.
-     * NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
-    double t = metric == ADJ_DOT ? 0 : way(spec, type, a[j], b[j], j);
+     * NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign) */
+    double x = a[j], y = b[j];
+    double t = metric == ADJ_DOT ? 0 : way(spec, type, x, y, j);
     if (metric == ADJ_L2) s = fused(type, t, t, s);
     if (metric == ADJ_L1) s = rounded_to(type, s + t);
     if (metric == ADJ_LINF) s = fmax(s, t);
     if (metric == ADJ_LP) s = rounded_to(type, s + lp_power(type, t, spec->p));
-    if (metric == ADJ_DOT) s = fused(type, a[j], b[j], s);
+    if (metric == ADJ_DOT) s = fused(type, x, y, s);
   }
   return metric == ADJ_DOT ? 0 - s : s;
 }
