@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "distance/measure.h"
+#include "distance/nearest.h"
 
 /* Points in index order, one array per dimension: coordinate j of position i is
  * ((T *)coords)[j * stride + i]. Every array can be read ADJI_PAD entries past count. */
@@ -61,6 +61,7 @@ typedef struct adji_kernels {
   const char *isa;
   adji_count_fn count[2][ADJI_STEPS]; /* [0]: f32, [1]: f64 */
   adji_list_fn list[2][ADJI_STEPS];
+  adji_tree_kernels tree[2][ADJI_STEPS];           /* none for inner products */
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
   bool sorts_in_registers;                         /* sort_ids is quick for rows of up to a few hundred */
   /* A row in one go: copies count ids without the one equal to drop (which is among them, unless it is

@@ -28,6 +28,7 @@
 #define V_PACK_IDS(to, ids, mask) \
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)(mask), _mm512_loadu_si512(ids)))
 #define V_PACK(to, v, mask) _mm512_storeu_ps(to, _mm512_maskz_compress_ps((__mmask16)(mask), v))
+#define LIST_HEADER "distance/nearest_list_avx512.h"
 #include "distance/kernels_type.h"
 
 #define T double
@@ -50,6 +51,11 @@
   _mm256_storeu_si256((__m256i *)(to), \
                       _mm256_maskz_compress_epi32((__mmask8)(mask), _mm256_loadu_si256((const __m256i *)(ids))))
 #define V_PACK(to, v, mask) _mm512_storeu_pd(to, _mm512_maskz_compress_pd((__mmask8)(mask), v))
+#define LIST_HEADER "distance/nearest_list.h"
+#define KEY adji_wide_key
+#define KEY_SUM(key) ((key).sum)
+#define KEY_ID(key) ((key).id)
+#define INSERT(best, k, sum, id) adji_insert_f64(best, k, (adji_wide_key){sum, id})
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

@@ -11,6 +11,8 @@
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
  *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one behind the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
+ *   LIST_HEADER                the file of its lists of neighbours, see nearest_list.h; for the lists in
+ *                              memory also KEY, KEY_SUM(key), KEY_ID(key), INSERT(best, k, sum, id)
  *
  * All of them are undefined again at the end.
  */
@@ -30,9 +32,14 @@ ADJI_INLINE VEC TYPED(square)(VEC s, VEC t) {
   return V_FMA(t, t, s);
 }
 
+/* The lesser of two; b where a is NaN. */
+ADJI_INLINE VEC TYPED(lesser)(VEC a, VEC b) {
+  return V_MIN(a, b);
+}
+
 /* The distance |t| in a periodic dimension; t where length is infinite, even if t is too. */
 ADJI_INLINE VEC TYPED(shorter)(VEC t, VEC length) {
-  return V_MIN(V_SUB(length, t), t);
+  return TYPED(lesser)(V_SUB(length, t), t);
 }
 
 /* Powers that are not whole, in place. A function of its own with one loop for each step, which
@@ -69,6 +76,10 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #define BODY "distance/kernels_body.h"
 #include "distance/steps.h"
 #undef BODY
+#include LIST_HEADER
+#define BODY "distance/nearest_body.h"
+#include "distance/steps.h"
+#undef BODY
 
 #undef T
 #undef TYPE
@@ -88,3 +99,10 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #undef V_LE
 #undef V_PACK_IDS
 #undef V_PACK
+#undef KEY
+#undef KEY_SUM
+#undef KEY_ID
+#undef INSERT
+#undef LIST_HEADER
+#undef LIST_WIDTHS
+#undef LIST_WIDEST

@@ -13,15 +13,18 @@
 #include "distance/power.h"
 
 /* The steps there are kernels for: X(name, NAME). Those of a box take |t| the shorter way round. */
-#define ADJI_STEP_LIST(X) \
-  X(l2, L2)               \
-  X(l1, L1)               \
-  X(linf, LINF)           \
-  X(lp, LP)               \
-  X(dot, DOT)             \
-  X(l2_box, L2_BOX)       \
-  X(l1_box, L1_BOX)       \
-  X(linf_box, LINF_BOX)   \
+#define ADJI_STEP_LIST(X) ADJI_STEP_LIST_1_(X) X(dot, DOT) ADJI_STEP_LIST_2_(X)
+/* Those whose sums never decrease from one dimension to the next. */
+#define ADJI_GROWING_STEP_LIST(X) ADJI_STEP_LIST_1_(X) ADJI_STEP_LIST_2_(X)
+#define ADJI_STEP_LIST_1_(X) \
+  X(l2, L2)                  \
+  X(l1, L1)                  \
+  X(linf, LINF)              \
+  X(lp, LP)
+#define ADJI_STEP_LIST_2_(X) \
+  X(l2_box, L2_BOX)          \
+  X(l1_box, L1_BOX)          \
+  X(linf_box, LINF_BOX)      \
   X(lp_box, LP_BOX)
 
 typedef enum adji_step {

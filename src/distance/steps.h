@@ -7,6 +7,8 @@
  *   STEP(s, x, c, measure, j) the sum s and the term of dimension j, of vectors x and c of coordinates
  *   FINISH(s)                 what becomes of the sum behind the last dimension
  *   GROWS                     1: sums never decrease from one dimension to the next
+ *   PERIODIC                  1: coordinates go round a box
+ *   MONOTONE                  1: terms never decrease when points are farther apart; 0: up to a slack
  *   FIXED_DIMENSIONS(X)       dimensions worth an instance of their own, at most MOST_FIXED
  *
  * The instruction set's vectors, and what kernels_type.h builds of them, must be there.
@@ -15,6 +17,8 @@
 #define AROUND(x, c, measure, j) TYPED(shorter)(DIFFERENCE(x, c), V_SET1(((const T *)(measure)->box)[j]))
 #define FINISH(s) (s)
 #define GROWS 1
+#define PERIODIC 0
+#define MONOTONE 1
 
 #define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define STEP_NAME l2
@@ -36,6 +40,8 @@
 #undef STEP
 #undef FIXED_DIMENSIONS
 
+#undef PERIODIC
+#define PERIODIC 1
 #define FIXED_DIMENSIONS(X) X(2) X(3)
 #define STEP_NAME l2_box
 #define STEP(s, x, c, measure, j) TYPED(square)(s, AROUND(x, c, measure, j))
@@ -57,15 +63,19 @@
 #undef FIXED_DIMENSIONS
 
 /* Powers cost far more than what an instance for a dimension saves. */
+#undef MONOTONE
+#define MONOTONE 0
 #define FIXED_DIMENSIONS(X)
-#define STEP_NAME lp
-#define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(DIFFERENCE(x, c), &(measure)->power))
+#define STEP_NAME lp_box
+#define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(AROUND(x, c, measure, j), &(measure)->power))
 #include BODY
 #undef STEP_NAME
 #undef STEP
 
-#define STEP_NAME lp_box
-#define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(AROUND(x, c, measure, j), &(measure)->power))
+#undef PERIODIC
+#define PERIODIC 0
+#define STEP_NAME lp
+#define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(DIFFERENCE(x, c), &(measure)->power))
 #include BODY
 #undef STEP_NAME
 #undef STEP
@@ -82,5 +92,7 @@
 #undef FIXED_DIMENSIONS
 #undef FINISH
 #undef GROWS
+#undef PERIODIC
+#undef MONOTONE
 #undef AROUND
 #undef DIFFERENCE

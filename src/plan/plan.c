@@ -171,6 +171,8 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
 void adj_plan_destroy(adj_plan *plan) {
   if (!plan) return;
   if (plan->engine.destroy) plan->engine.destroy(plan->engine.state);
+  adji_tree_clear(&plan->left_tree);
+  adji_tree_clear(&plan->right_tree);
   adji_boxes_clear(&plan->boxes);
   adji_codes_clear(&plan->left_codes);
   adji_codes_clear(&plan->right_codes);

@@ -8,6 +8,7 @@
 #include "cpu/sieve.h"
 #include "index/boxes.h"
 #include "index/grid.h"
+#include "index/tree.h"
 #include "plan/tuning.h"
 #include "queue/join.h"
 
@@ -37,6 +38,7 @@ struct adj_plan {
   adji_code_scale code_scale;
   adji_codes left_codes, right_codes; /* left_codes is unused in a self-join */
   adji_sieve_plan sieve;              /* filter NULL: no codes               */
+  adji_tree left_tree, right_tree;    /* kNN; left_tree is unused in a self-join */
   adji_engine engine;
   double estimated_pairs, estimated_candidates, estimated_seconds;
   uint64_t sampled;

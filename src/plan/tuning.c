@@ -31,6 +31,8 @@ static const struct setting {
     {"codes", NAME, offsetof(adji_tuning, codes), 0, 0, switches},
     {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9, NULL},
     {"filter", NAME, offsetof(adji_tuning, filter), 0, 0, filters},
+    {"leaf", NUMBER, offsetof(adji_tuning, leaf), 16, 64, NULL},
+    {"queue", NAME, offsetof(adji_tuning, queue), 0, 0, switches},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -78,7 +80,8 @@ static adj_status parse_item(const char *item, size_t length, adji_tuning *out) 
   const struct setting *s = equals ? find(item, (size_t)(equals - item)) : NULL;
   if (!s)
     return refuse(item, length,
-                  "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=, filter=");
+                  "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=, filter=, "
+                  "leaf=, queue=");
   if (s->kind == NAME) return set_name(s, item, length, equals + 1, out);
   return set_number(s, item, length, equals + 1, out);
 }

@@ -67,3 +67,11 @@ bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
   pthread_mutex_unlock(&queue->lock);
   return some;
 }
+
+bool adji_queue_take(adji_queue *queue, uint32_t lane, uint32_t lanes, uint64_t *turn, adji_batch *out) {
+  if (!queue->round_robin) return adji_queue_take_heavy(queue, out);
+  uint64_t next = lane + (*turn)++ * lanes;
+  if (next >= queue->count) return false;
+  *out = queue->batches[next];
+  return true;
+}

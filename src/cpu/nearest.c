@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kNN join on cores: the queue of batches, and the pass that fills the table.
+ *
+ * A group is the queries of one leaf. It looks for its neighbours together (cpu/nearest_group.c): the
+ * tree is searched once for all of them, and what is loaded serves all of them.
+ */
+#include "cpu/nearest.h"
+
+#include <stdlib.h>
+
+#include "cpu/nearest_group.h"
+
+typedef struct nearest_engine {
+  adji_join join;
+  adji_nearest_options options;
+  adji_queue queue;
+  /* Of the pass at work. */
+  const adji_table *table;
+  adji_nearest_group *groups; /* one per lane */
+} nearest_engine;
+
+/* Queries in batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together
+ * (papers on hybrid kNN joins, "work queue"). */
+static adj_status fill_queue(nearest_engine *e) {
+  const adji_tree *left = e->options.left;
+  uint64_t leaves = left->levels ? left->level[0].count : 0, each = e->options.batch / left->leaf;
+  if (!e->options.batch) each = leaves / 200;
+  if (!each) each = 1;
+  adj_status status = adji_queue_init(&e->queue, e->join.ctx, leaves / each + 64);
+  e->queue.round_robin = e->options.round_robin;
+  for (uint64_t first = 0; first < leaves && !status;) {
+    uint64_t many = !e->options.batch && first > leaves / 20 * 19 && each >= 4 ? each / 4 : each;
+    uint64_t end = first + many < leaves ? first + many : leaves, points = end * left->leaf;
+    if (points > left->count) points = left->count;
+    adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
+    batch.work = batch.end - batch.begin;
+    status = adji_queue_add(&e->queue, batch);
+    first = end;
+  }
+  return status;
+}
+
+static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  nearest_engine *e = user;
+  uint32_t leaf = e->options.left->leaf;
+  adj_status status = ADJ_OK;
+  for (uint64_t first = batch->begin; first < batch->end && !status; first += leaf) {
+    status = adji_nearest_group_fill(&e->groups[lane], first / leaf, e->table, tally);
+    if (!status) status = adji_check_cancel(e->join.ctx);
+  }
+  return status;
+}
+
+static adj_status nearest_fill(void *state, adji_run *run, const adji_table *table) {
+  nearest_engine *e = state;
+  adj_ctx *ctx = e->join.ctx;
+  e->table = table;
+  e->groups = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *e->groups, "workers");
+  if (!e->groups) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
+    status = adji_nearest_group_init(&e->groups[lane], &e->join, e->options.left, e->options.right);
+  if (!status) status = adji_run_pass(run, &e->queue, &(adji_pass){"join", e, fill_batch}, NULL);
+  for (uint32_t lane = 0; lane < ctx->threads; lane++)
+    adji_nearest_group_clear(&e->groups[lane]);
+  adji_free(&ctx->memory, e->groups);
+  return status;
+}
+
+static void nearest_destroy(void *state) {
+  nearest_engine *e = state;
+  if (!e) return;
+  adji_queue_clear(&e->queue);
+  free(e);
+}
+
+adj_status adji_nearest_create(const adji_join *join, const adji_nearest_options *options, adji_engine *out) {
+  nearest_engine *e = calloc(1, sizeof *e);
+  if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for the engine");
+  e->join = *join;
+  e->options = *options;
+  adj_status status = fill_queue(e);
+  if (status) {
+    nearest_destroy(e);
+    return status;
+  }
+  *out = (adji_engine){.state = e, .nearest = nearest_fill, .destroy = nearest_destroy};
+  return ADJ_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kNN join on cores: the engine that drains the queue with the tree's candidates.
+ */
+#ifndef ADJI_CPU_NEAREST_H
+#define ADJI_CPU_NEAREST_H
+
+#include "index/tree.h"
+#include "queue/join.h"
+
+typedef struct adji_nearest_options {
+  const adji_tree *left, *right; /* the same for a self-join                            */
+  uint64_t batch;                /* queries a batch; 0: 0.5 % of them                   */
+  bool round_robin;              /* batches dealt out in turns instead of by the queue  */
+} adji_nearest_options;
+
+/* Memory of a run, per thread: 16 bytes (f64: 32) for each of k for up to 64 queries, and about
+ * 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
+adj_status adji_nearest_create(const adji_join *join, const adji_nearest_options *options, adji_engine *out);
+
+#endif

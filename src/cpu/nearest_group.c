@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k nearest of a group of queries.
+ *
+ * 1. In a self-join the leaves next to the queries' own come first: they give a good idea of how far the
+ *    k-th neighbour is.
+ * 2. The tree is searched from the top, nearest nodes first, for leaves that come nearer to the box of the
+ *    group than the worst k-th neighbour of its queries.
+ * 3. Whenever enough leaves have come together, each query looks at those that come near enough to it, and
+ *    the reach of the group shrinks.
+ *
+ * Ties go to the lower id, so a node as far as the k-th neighbour counts only when it holds a lower id: this
+ * is what keeps a million equal points from being looked at a million times.
+ */
+#include "cpu/nearest_group.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Queries ------------------------------------------------------------------------------------------ */
+
+static void copy_point(const adji_tree *tree, uint64_t leaf, uint32_t i, void *to) {
+  for (uint32_t j = 0; j < tree->dim; j++) {
+    uint64_t at = (leaf * tree->dim + j) * tree->leaf + i;
+    if (tree->type == ADJ_F64)
+      ((double *)to)[j] = ((const double *)tree->coords)[at];
+    else
+      ((float *)to)[j] = ((const float *)tree->coords)[at];
+  }
+}
+
+#define WIDEN(T)                                                                 \
+  static void widen_##T(const T *x, uint32_t dim, bool first, T *low, T *high) { \
+    for (uint32_t j = 0; j < dim; j++) {                                         \
+      low[j] = first || x[j] < low[j] ? x[j] : low[j];                           \
+      high[j] = first || x[j] > high[j] ? x[j] : high[j];                        \
+    }                                                                            \
+  }
+WIDEN(float)
+WIDEN(double)
+
+static void start_list(adji_nearest_group *g, uint32_t q) {
+  if (!g->ordered) {
+    adji_kbest_reset(&g->best[q], g->join->limit);
+    return;
+  }
+  char *list = (char *)g->lists + q * g->list_stride;
+  for (uint32_t i = 0; i < (g->k + 7) / 8 * 8; i++) {
+    if (g->right->type == ADJ_F64)
+      ((adji_wide_key *)(void *)list)[i] = (adji_wide_key){g->join->limit, ADJ_NO_ID};
+    else
+      ((uint64_t *)(void *)list)[i] = adji_join_key((float)g->join->limit, ADJ_NO_ID);
+  }
+}
+
+/* Takes up the query at place i of a leaf. */
+static void take_query(adji_nearest_group *g, uint64_t leaf, uint32_t i, uint32_t row) {
+  uint32_t q = g->many++;
+  size_t size = adji_type_size(g->left->type);
+  void *x = (char *)g->coords + (uint64_t)q * g->left->dim * size;
+  copy_point(g->left, leaf, i, x);
+  if (size == 8)
+    widen_double(x, g->left->dim, !q, g->low, g->high);
+  else
+    widen_float(x, g->left->dim, !q, g->low, g->high);
+  g->rows[q] = row;
+  g->own[q] = g->join->style.drop_self ? row : ADJ_NO_ID;
+  start_list(g, q);
+}
+
+/* ---- How far neighbours can be ------------------------------------------------------------------------ */
+
+static void measure_reach(adji_nearest_group *g) {
+  g->reach = -1;
+  g->reach_id = 0;
+  for (uint32_t q = 0; q < g->many; q++) {
+    double sum;
+    uint32_t id = ADJ_NO_ID;
+    const char *list = (const char *)g->lists + q * g->list_stride;
+    if (!g->ordered) {
+      sum = g->best[q].limit;
+    } else if (g->right->type == ADJ_F64) {
+      const adji_wide_key *last = (const adji_wide_key *)(const void *)list + (g->k - 1);
+      sum = last->sum;
+      id = (uint32_t)last->id;
+    } else {
+      uint64_t last = ((const uint64_t *)(const void *)list)[g->k - 1];
+      sum = (double)adji_key_sum(last);
+      id = (uint32_t)last;
+    }
+    if (sum > g->reach) g->reach_id = 0;
+    if (sum >= g->reach) {
+      g->reach = sum;
+      g->reach_id = id > g->reach_id ? id : g->reach_id;
+    }
+  }
+}
+
+static inline bool in_reach(const adji_nearest_group *g, double bound, uint32_t least_id) {
+  return bound < g->reach || (bound == g->reach && least_id <= g->reach_id);
+}
+
+/* ---- Looking at leaves --------------------------------------------------------------------------------- */
+
+static void look_with_buffers(adji_nearest_group *g, adji_nearest_task *task) {
+  const adji_row_style *style = &g->join->style;
+  adji_list_leaves_fn list = g->kernels->list_leaves;
+  const char *coords = g->coords;
+  for (uint32_t q = 0; q < g->many; q++) {
+    task->queries = coords + (uint64_t)q * task->dim * adji_type_size(style->type);
+    uint32_t found = list(task, g->best[q].limit, g->ids, g->sums);
+    for (uint32_t i = 0; g->own[q] != ADJ_NO_ID && i < found; i++) {
+      if (g->ids[i] != g->own[q]) continue;
+      found--;
+      g->ids[i] = g->ids[found];
+      if (style->type == ADJ_F64)
+        ((double *)g->sums)[i] = ((double *)g->sums)[found];
+      else
+        ((float *)g->sums)[i] = ((float *)g->sums)[found];
+      break;
+    }
+    adji_kbest_add(&g->best[q], g->ids, g->sums, found);
+  }
+}
+
+/* Every query looks at the leaves that came together. */
+static void look(adji_nearest_group *g, adji_tally *tally) {
+  if (!g->leaves.count) return;
+  adji_nearest_task task = {.coords = g->right->coords,
+                            .ids = g->right->ids,
+                            .dim = g->right->dim,
+                            .leaf = g->right->leaf,
+                            .queries = g->coords,
+                            .own = g->own,
+                            .query_count = g->many,
+                            .leaves = &g->leaves,
+                            .measure = g->join->style.measure,
+                            .k = g->k,
+                            .best = g->lists,
+                            .best_stride = g->list_stride};
+  if (g->ordered)
+    g->kernels->nearest(&task);
+  else
+    look_with_buffers(g, &task);
+  tally->candidates += task.candidates;
+  g->leaves.count = 0;
+  measure_reach(g);
+}
+
+static void add_leaf(adji_nearest_group *g, uint64_t leaf) {
+  const adji_tree_level *level = &g->right->level[0];
+  uint32_t at = g->leaves.count++, dim = g->right->dim;
+  uint64_t from = leaf / ADJI_FAN * dim * 2 * ADJI_FAN + leaf % ADJI_FAN;
+  g->leaves.number[at] = (uint32_t)leaf;
+  g->leaves.least_ids[at] = level->least_ids[leaf];
+  for (uint32_t j = 0; j < 2 * dim; j++) {
+    uint64_t to = (uint64_t)j * ADJI_LEAVES + at;
+    if (g->right->type == ADJ_F64)
+      ((double *)g->leaves.bounds)[to] = ((const double *)level->bounds)[from + (uint64_t)j * ADJI_FAN];
+    else
+      ((float *)g->leaves.bounds)[to] = ((const float *)level->bounds)[from + (uint64_t)j * ADJI_FAN];
+  }
+}
+
+/* ---- The search ------------------------------------------------------------------------------------------ */
+
+/* The leaves around the queries' own, enough for k neighbours, in a self-join. */
+static void look_around(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
+  uint64_t many = 1, count = g->right->level[0].count;
+  while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
+    many *= 2;
+  g->first_seen = leaf / many * many;
+  g->end_seen = g->first_seen + many < count ? g->first_seen + many : count;
+  add_leaf(g, leaf);
+  for (uint64_t l = g->first_seen; l < g->end_seen; l++)
+    if (l != leaf) add_leaf(g, l);
+  look(g, tally);
+}
+
+/* Puts a node among those that are still to be looked at: the nearest of its siblings, which begin at
+ * `from`, on top. */
+static void push(adji_nearest_group *g, uint32_t from, adji_tree_visit visit) {
+  uint32_t i = g->depth++;
+  for (; i > from; i--) {
+    const adji_tree_visit *below = &g->stack[i - 1];
+    if (below->bound > visit.bound || (below->bound == visit.bound && below->least_id > visit.least_id)) break;
+    g->stack[i] = *below;
+  }
+  g->stack[i] = visit;
+}
+
+/* Looks at the children of a node, `chunk` of the level: leaves are added, nodes are pushed. */
+static void open_node(adji_nearest_group *g, uint32_t level_number, uint64_t chunk) {
+  const adji_tree_level *level = &g->right->level[level_number];
+  bool wide = g->right->type == ADJ_F64;
+  double wide_bounds[ADJI_FAN];
+  float bounds[ADJI_FAN];
+  uint64_t first = chunk * ADJI_FAN, end = first + ADJI_FAN < level->count ? first + ADJI_FAN : level->count;
+  const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
+  g->kernels->box_bounds(g->join->style.measure, g->low, g->high, g->right->dim, boxes,
+                         wide ? (void *)wide_bounds : (void *)bounds);
+  uint32_t from = g->depth;
+  for (uint64_t node = first; node < end; node++) {
+    double bound = wide ? wide_bounds[node - first] : (double)bounds[node - first];
+    if (!in_reach(g, bound, level->least_ids[node])) continue;
+    if (level_number)
+      push(g, from, (adji_tree_visit){bound, level->least_ids[node], level_number, node});
+    else if (node < g->first_seen || node >= g->end_seen)
+      add_leaf(g, node);
+  }
+}
+
+static void search(adji_nearest_group *g, adji_tally *tally) {
+  uint32_t enough = g->end_seen ? ADJI_LEAVES - ADJI_FAN : (g->k + g->k / 2) / g->right->leaf;
+  if (enough > ADJI_LEAVES - ADJI_FAN) enough = ADJI_LEAVES - ADJI_FAN;
+  g->depth = 0;
+  open_node(g, g->right->levels - 1, 0);
+  while (g->depth) {
+    adji_tree_visit top = g->stack[--g->depth];
+    if (!in_reach(g, top.bound, top.least_id)) continue;
+    open_node(g, top.level - 1, top.node);
+    if (g->leaves.count <= enough) continue;
+    look(g, tally);
+    enough = ADJI_LEAVES - ADJI_FAN;
+  }
+  look(g, tally);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------- */
+
+static uint32_t read_list(adji_nearest_group *g, uint32_t q) {
+  if (!g->ordered) return (uint32_t)adji_kbest_finish(&g->best[q], true, g->ids, g->sums);
+  const char *list = (const char *)g->lists + q * g->list_stride;
+  uint32_t found = 0;
+  if (g->right->type == ADJ_F64) {
+    for (const adji_wide_key *key = (const void *)list; found < g->k && key[found].id != ADJ_NO_ID; found++) {
+      g->ids[found] = (uint32_t)key[found].id;
+      ((double *)g->sums)[found] = key[found].sum;
+    }
+  } else {
+    for (const uint64_t *key = (const void *)list; found < g->k && (uint32_t)key[found] != ADJ_NO_ID; found++) {
+      g->ids[found] = (uint32_t)key[found];
+      ((float *)g->sums)[found] = adji_key_sum(key[found]);
+    }
+  }
+  return found;
+}
+
+static void place_rows(adji_nearest_group *g, const adji_table *table, adji_tally *tally) {
+  for (uint32_t q = 0; q < g->many; q++) {
+    uint32_t found = g->k ? read_list(g, q) : 0;
+    adji_table_place(table, &g->join->style, g->rows[q], g->ids, g->sums, found);
+    tally->pairs += found;
+  }
+}
+
+/* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
+static void fetch_row(const adji_table *table, uint32_t row) {
+  uint64_t at = (row - table->first_row) * table->k;
+  __builtin_prefetch(table->ids + at, 1);
+  if (table->distances) __builtin_prefetch((const float *)table->distances + at, 1);
+}
+
+static void fill_some(adji_nearest_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
+  g->first_seen = g->end_seen = 0;
+  if (g->k) {
+    measure_reach(g);
+    if (g->join->self_join) look_around(g, leaf, tally);
+    search(g, tally);
+  }
+  place_rows(g, table, tally);
+}
+
+adj_status adji_nearest_group_fill(adji_nearest_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
+  uint32_t count = adji_tree_leaf_count(g->left, leaf);
+  g->many = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t row = g->left->ids[leaf * g->left->leaf + i];
+    if (row < table->first_row || row >= table->end_row) continue;
+    take_query(g, leaf, i, row);
+    fetch_row(table, row);
+    if (g->many < g->at_once) continue;
+    fill_some(g, leaf, table, tally);
+    g->many = 0;
+  }
+  if (g->many) fill_some(g, leaf, table, tally);
+  return ADJ_OK;
+}
+
+/* ---- Making and clearing ------------------------------------------------------------------------------------ */
+
+enum { KEYS_AT_ONCE = 1 << 16 };
+
+static adj_status make_lists(adji_nearest_group *g) {
+  adji_memory *memory = &g->join->ctx->memory;
+  size_t key = g->right->type == ADJ_F64 ? sizeof(adji_wide_key) : sizeof(uint64_t);
+  if (g->ordered) {
+    g->list_stride = (g->k + 7) / 8 * 8 * (uint64_t)key;
+    g->lists = adji_alloc(memory, g->list_stride, g->at_once, "lists of neighbours");
+    return g->lists ? ADJ_OK : ADJ_E_MEMORY;
+  }
+  g->best = adji_alloc_zero(memory, g->at_once, sizeof *g->best, "lists of neighbours");
+  if (!g->best) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t q = 0; q < g->at_once && !status; q++)
+    status = adji_kbest_init(&g->best[q], g->join->ctx, g->right->type, g->k);
+  return status;
+}
+
+adj_status adji_nearest_group_init(adji_nearest_group *g, const adji_join *join, const adji_tree *left,
+                                   const adji_tree *right) {
+  adji_memory *memory = &join->ctx->memory;
+  size_t size = adji_type_size(left->type);
+  *g = (adji_nearest_group){.join = join, .left = left, .right = right, .k = adji_join_reach(join)};
+  g->kernels = &join->style.kernels->tree[left->type == ADJ_F64][join->style.measure->step];
+  g->ordered = g->k <= ADJI_NEAREST_MOST_K;
+  g->at_once = left->leaf;
+  if (!g->ordered && g->k > KEYS_AT_ONCE / g->at_once) g->at_once = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
+  uint64_t row = (uint64_t)ADJI_LEAVES * right->leaf + ADJI_BOX_LANES;
+  if (row < g->k) row = g->k;
+  g->coords = adji_alloc(memory, (uint64_t)left->leaf * left->dim, size, "queries");
+  g->low = adji_alloc(memory, left->dim, size, "queries");
+  g->high = adji_alloc(memory, left->dim, size, "queries");
+  g->leaves.bounds = adji_alloc_zero(memory, (uint64_t)2 * left->dim * ADJI_LEAVES + ADJI_BOX_LANES, size, "queries");
+  g->ids = adji_alloc(memory, row, sizeof *g->ids, "row of neighbours");
+  g->sums = adji_alloc(memory, row, size, "row of neighbours");
+  if (!g->coords || !g->low || !g->high || !g->leaves.bounds || !g->ids || !g->sums) return ADJ_E_MEMORY;
+  return g->k ? make_lists(g) : ADJ_OK;
+}
+
+void adji_nearest_group_clear(adji_nearest_group *g) {
+  if (!g->join) return;
+  adji_memory *memory = &g->join->ctx->memory;
+  for (uint32_t q = 0; g->best && q < g->at_once; q++)
+    adji_kbest_clear(&g->best[q]);
+  adji_free(memory, g->best);
+  adji_free(memory, g->lists);
+  adji_free(memory, g->coords);
+  adji_free(memory, g->low);
+  adji_free(memory, g->high);
+  adji_free(memory, g->leaves.bounds);
+  adji_free(memory, g->ids);
+  adji_free(memory, g->sums);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k nearest of a few queries among the leaves of a tree: what the kernels of every instruction set
+ * share (nearest_body.h).
+ */
+#ifndef ADJI_NEAREST_H
+#define ADJI_NEAREST_H
+
+#include <stdint.h>
+
+#include "distance/measure.h"
+
+enum {
+  ADJI_LEAVES = 128,        /* leaves that are looked at in one go                                   */
+  ADJI_NEAREST_MOST_K = 64, /* the most neighbours that are kept in order; more go through a buffer */
+  ADJI_BOX_LANES = 16       /* boxes compared at once, at most                                       */
+};
+
+/* Leaves that may hold neighbours, with their boxes: in dimension j, ADJI_LEAVES lows from entry
+ * 2 * j * ADJI_LEAVES of bounds on, then as many highs. */
+typedef struct adji_leaves {
+  uint32_t count;
+  uint32_t number[ADJI_LEAVES + ADJI_BOX_LANES];
+  uint32_t least_ids[ADJI_LEAVES + ADJI_BOX_LANES];
+  void *bounds;
+} adji_leaves;
+
+/* A neighbour of f64; of f32 it is one number, the bits of the sum above the id: sums are not negative,
+ * so their bits order like them. */
+typedef struct adji_wide_key {
+  double sum;
+  uint64_t id;
+} adji_wide_key;
+
+/* A list of the best so far: k keys in ascending order, of 8 (f32) or 16 bytes. A list that is not full ends
+ * with keys of the limit and ADJ_NO_ID. */
+typedef struct adji_nearest_task {
+  /* The tree's leaves: see index/tree.h. */
+  const void *coords;
+  const uint32_t *ids;
+  uint32_t dim, leaf;
+  /* The queries: query q has dim coordinates from entry q * dim on, and is not its own neighbour: own[q] is
+   * the id to leave out, or ADJ_NO_ID. */
+  const void *queries;
+  const uint32_t *own;
+  uint32_t query_count;
+  const adji_leaves *leaves;
+  const adji_measure *measure;
+  uint32_t k;           /* at most ADJI_NEAREST_MOST_K */
+  void *best;           /* of query q: from byte q * best_stride on; room for a multiple of 8 keys */
+  uint64_t best_stride; /* a multiple of 64                                                        */
+  uint64_t candidates;  /* compared: added to                                                      */
+} adji_nearest_task;
+
+/* Brings the lists of all queries up to date with the points of the leaves. */
+typedef void (*adji_nearest_fn)(adji_nearest_task *task);
+
+/* Lower bounds of the sums of pairs between one box and ADJI_BOX_LANES others, which lie as the chunks of
+ * a tree do. low, high: of the one box, dim each. */
+typedef void (*adji_box_bounds_fn)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
+                                   const void *chunk, void *bounds);
+
+/* Appends the points of the leaves with a sum of at most limit, for the first query, to ids and sums, which
+ * have room for all points of the leaves and ADJI_BOX_LANES more. Returns how many. */
+typedef uint32_t (*adji_list_leaves_fn)(adji_nearest_task *task, double limit, uint32_t *ids, void *sums);
+
+typedef struct adji_tree_kernels {
+  adji_nearest_fn nearest;
+  adji_list_leaves_fn list_leaves;
+  adji_box_bounds_fn box_bounds;
+} adji_tree_kernels;
+
+static inline void adji_insert_f32(uint64_t *best, uint32_t k, uint64_t key) {
+  uint32_t i = k - 1;
+  if (key >= best[i]) return;
+  for (; i && best[i - 1] > key; i--)
+    best[i] = best[i - 1];
+  best[i] = key;
+}
+
+static inline void adji_insert_f64(adji_wide_key *best, uint32_t k, adji_wide_key key) {
+  uint32_t i = k - 1;
+  if (best[i].sum < key.sum || (best[i].sum == key.sum && best[i].id <= key.id)) return;
+  for (; i && (best[i - 1].sum > key.sum || (best[i - 1].sum == key.sum && best[i - 1].id > key.id)); i--)
+    best[i] = best[i - 1];
+  best[i] = key;
+}
+
+static inline uint64_t adji_join_key(float sum, uint32_t id) {
+  union {
+    float value;
+    uint32_t bits;
+  } s = {.value = sum};
+  return (uint64_t)s.bits << 32 | id;
+}
+
+static inline float adji_key_sum(uint64_t key) {
+  union {
+    uint32_t bits;
+    float value;
+  } s = {.bits = (uint32_t)(key >> 32)};
+  return s.value;
+}
+
+#endif

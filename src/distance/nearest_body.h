@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernels for the k nearest, for one instruction set, type and step; included like kernels_body.h.
+ * The instruction set's type section defines, besides the vectors:
+ *
+ *   LIST_HEADER               the file of its lists, see nearest_list.h
+ *
+ * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows: the sum of
+ * the gaps between a query and a box, rounded, is a lower bound of the sum of every pair, and no slack
+ * is needed. A leaf is passed over iff its bound, with the least of its ids, comes behind the last of
+ * the list: then so do all its points.
+ */
+
+#if GROWS
+
+/* Lower bounds for LANES boxes whose lows and highs of dimension j begin at bounds + 2 * j * step, of the sums
+ * with points of the box from low to high.
+ *
+ * Round a box of length L, points that are t apart count as min(t, L - t), both rounded: at least the lesser
+ * of the gap and L minus the largest t. Where powers are monotone only up to a slack, the sum of the
+ * gaps is at most 1 + slack times that of the points, and 32 dim tiny (index/boxes.c): it is made that
+ * much less. */
+ADJI_INLINE VEC FN(box_bound)(const adji_measure *measure, const T *low, const T *high, const uint32_t dim,
+                              const T *bounds, uint64_t step) {
+  VEC s = V_ZERO();
+  for (uint32_t j = 0; j < dim; j++) {
+    VEC from = V_LOAD(bounds + 2 * j * step), to = V_LOAD(bounds + (2 * j + 1) * step);
+    VEC gap = V_MAX(V_MAX(V_SUB(from, V_SET1(high[j])), V_SUB(V_SET1(low[j]), to)), V_ZERO());
+    if (PERIODIC) {
+      VEC far = V_MAX(V_SUB(to, V_SET1(low[j])), V_SUB(V_SET1(high[j]), from));
+      gap = V_MAX(TYPED(lesser)(V_SUB(V_SET1(((const T *)measure->box)[j]), far), gap), V_ZERO());
+    }
+    s = STEP(s, gap, V_ZERO(), measure, j);
+  }
+  if (MONOTONE) return s;
+  const double u = sizeof(T) == 8 ? 0x1p-53 : 0x1p-24, tiny = sizeof(T) == 8 ? 0x1p-1074 : 0x1p-149;
+  VEC less = V_MUL(s, V_SET1((T)(1 - 8 * (ADJI_POWER_SLACK(u) + dim * u))));
+  return V_MAX(V_SUB(less, V_SET1((T)(64 * dim * tiny))), V_ZERO());
+}
+
+static void FN(box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
+                           const void *chunk, void *bounds) {
+  for (uint32_t i = 0; i < ADJI_BOX_LANES; i += LANES)
+    V_STORE((T *)bounds + i, FN(box_bound)(measure, low, high, dim, (const T *)chunk + i, ADJI_BOX_LANES));
+}
+
+/* One leaf for one query. Returns whether the list has changed; candidates may also wait. */
+ADJI_INLINE bool FN(visit_leaf)(const adji_nearest_task *task, const T *x, uint32_t own, uint64_t leaf,
+                                TYPED(list) * list, const uint32_t dim, const uint32_t wide) {
+  const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
+  const uint32_t *ids = task->ids + leaf * task->leaf;
+  bool changed = false;
+  for (uint32_t i = 0; i < task->leaf; i += LANES) {
+    VEC s = V_ZERO();
+    for (uint32_t j = 0; j < dim; j++) {
+      VEC c = V_LOAD(coords + (uint64_t)j * task->leaf + i);
+      s = STEP(s, V_SET1(x[j]), c, task->measure, j);
+    }
+    TYPED(list_add)(list, wide, s, ids + i, V_LE(s, TYPED(list_last)(list, wide)), own);
+    if (!TYPED(list_due)(list)) continue;
+    TYPED(list_take)(list, wide);
+    changed = true;
+  }
+  return changed;
+}
+
+/* The leaves, of those with these bounds, that can hold one of the k nearest: nearer than the last of the list, or
+ * as far with an id that comes before it. */
+ADJI_INLINE uint32_t FN(near_leaves)(const adji_leaves *leaves, uint32_t first, VEC bound, const TYPED(list) * list,
+                                     const uint32_t wide) {
+  VEC last = TYPED(list_last)(list, wide);
+  uint32_t near = V_LE(bound, last), tied = near & V_LE(last, bound);
+  for (; tied; tied &= tied - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(tied);
+    if (leaves->least_ids[first + lane] > TYPED(list_last_id)(list, wide)) near &= ~(UINT32_C(1) << lane);
+  }
+  return near;
+}
+
+ADJI_INLINE void FN(nearest_query)(adji_nearest_task *task, uint32_t q, const uint32_t dim, const uint32_t wide) {
+  const T *x = (const T *)task->queries + (uint64_t)q * dim, *bounds = task->leaves->bounds;
+  const adji_leaves *leaves = task->leaves;
+  TYPED(list) list;
+  TYPED(list_open)(&list, task, q, wide);
+  for (uint32_t i = 0; i < leaves->count; i += LANES) {
+    VEC bound = FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAVES);
+    uint32_t left = leaves->count - i < LANES ? (UINT32_C(1) << (leaves->count - i)) - 1 : ~UINT32_C(0);
+    for (uint32_t near = left & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
+      uint32_t lane = (uint32_t)__builtin_ctz(near);
+      near &= near - 1;
+      task->candidates += task->leaf;
+      if (FN(visit_leaf)(task, x, task->own[q], leaves->number[i + lane], &list, dim, wide))
+        near &= FN(near_leaves)(leaves, i, bound, &list, wide);
+    }
+    TYPED(list_take)(&list, wide);
+  }
+  TYPED(list_close)(&list, wide);
+}
+
+ADJI_INLINE void FN(nearest_dim)(adji_nearest_task *task, const uint32_t dim) {
+#define CASE(wide)                                      \
+  if (task->k <= 8 * (wide) || (wide) == LIST_WIDEST) { \
+    for (uint32_t q = 0; q < task->query_count; q++)    \
+      FN(nearest_query)(task, q, dim, wide);            \
+    return;                                             \
+  }
+  LIST_WIDTHS(CASE)
+#undef CASE
+}
+
+/* For lists too long to be kept in order: the points of the leaves that are within the limit. */
+ADJI_INLINE uint32_t FN(list_query)(adji_nearest_task *task, T limit, const uint32_t dim, uint32_t *ids, T *sums) {
+  const T *x = task->queries, *bounds = task->leaves->bounds;
+  const adji_leaves *leaves = task->leaves;
+  VEC most = V_SET1(limit);
+  uint32_t found = 0;
+  for (uint32_t l = 0; l < leaves->count; l += LANES) {
+    uint32_t near = V_LE(FN(box_bound)(task->measure, x, x, dim, bounds + l, ADJI_LEAVES), most);
+    if (leaves->count - l < LANES) near &= (UINT32_C(1) << (leaves->count - l)) - 1;
+    for (; near; near &= near - 1) {
+      uint64_t leaf = leaves->number[l + (uint32_t)__builtin_ctz(near)];
+      const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
+      task->candidates += task->leaf;
+      for (uint32_t i = 0; i < task->leaf; i += LANES) {
+        VEC s = V_ZERO();
+        for (uint32_t j = 0; j < dim; j++) {
+          VEC c = V_LOAD(coords + (uint64_t)j * task->leaf + i);
+          s = STEP(s, V_SET1(x[j]), c, task->measure, j);
+        }
+        uint32_t mask = V_LE(s, most);
+        V_PACK_IDS(ids + found, task->ids + leaf * task->leaf + i, mask);
+        V_PACK(sums + found, s, mask);
+        found += (uint32_t)__builtin_popcount(mask);
+      }
+    }
+  }
+  return found;
+}
+
+static uint32_t FN(list_leaves)(adji_nearest_task *task, double limit, uint32_t *ids, void *sums) {
+  switch (task->dim) {
+#define CASE(dim) \
+  case dim:       \
+    return FN(list_query)(task, (T)limit, dim, ids, sums);
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      return FN(list_query)(task, (T)limit, task->dim, ids, sums);
+  }
+}
+
+static void FN(nearest)(adji_nearest_task *task) {
+  switch (task->dim) {
+#define CASE(dim)               \
+  case dim:                     \
+    FN(nearest_dim)(task, dim); \
+    break;
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      FN(nearest_dim)(task, task->dim);
+  }
+}
+#endif

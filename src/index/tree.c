@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building the kd-tree. Points are moved, not their numbers: every cut reads and writes them in one
+ * stream from one set of arrays to the other. Large pieces are cut by all threads together, one after
+ * the other; smaller ones go to one thread each.
+ */
+#include "index/tree.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "index/tree_split.h"
+
+enum { SLICE = 1 << 14, LOOK_AT = 256, FEWEST_SHARED = 1 << 16 };
+
+typedef struct piece {
+  uint64_t begin, end; /* leaves                              */
+  int at;              /* which of the two sets of arrays      */
+} piece;
+
+typedef struct build {
+  adj_ctx *ctx;
+  const adj_dataset *set;
+  adji_tree *tree;
+  const adji_split_kernels *kernels;
+  size_t size;
+  void **arrays[2]; /* per dimension */
+  uint32_t *ids[2];
+  void *block[2]; /* what the arrays are cut out of */
+  void *scratch;  /* for large pieces               */
+  piece *pieces;
+  uint64_t piece_count;
+  /* The large piece at work. */
+  adji_split_job job;
+  uint64_t *slice_below, *slice_equal;
+} build;
+
+static uint64_t point_end(const build *b, uint64_t leaf_end) {
+  uint64_t end = leaf_end * b->tree->leaf;
+  return end < b->tree->count ? end : b->tree->count;
+}
+
+/* ---- Loading ---------------------------------------------------------------------------------------- */
+
+static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  const adj_dataset *set = b->set;
+  uint64_t begin = slice * SLICE, end = begin + SLICE < set->count ? begin + SLICE : set->count;
+  for (uint32_t j = 0; j < set->dim; j++) {
+    const char *from = set->data + begin * set->row_stride + j * set->column_stride;
+    if (set->type == ADJ_F64) {
+      double *to = b->arrays[0][j];
+      for (uint64_t i = begin; i < end; i++, from += set->row_stride)
+        to[i] = *(const double *)(const void *)from;
+    } else {
+      float *to = b->arrays[0][j];
+      for (uint64_t i = begin; i < end; i++, from += set->row_stride)
+        to[i] = *(const float *)(const void *)from;
+    }
+  }
+  for (uint64_t i = begin; i < end; i++)
+    b->ids[0][i] = (uint32_t)i;
+  return ADJ_OK;
+}
+
+/* ---- Cutting ---------------------------------------------------------------------------------------- */
+
+static char *array_at(const build *b, int at, uint32_t dim, uint64_t point) {
+  return (char *)b->arrays[at][dim] + point * b->size;
+}
+
+/* The dimension in which the piece is spread widest, judged by some of its points. */
+static uint32_t widest(const build *b, piece p, void *scratch) {
+  uint64_t begin = p.begin * b->tree->leaf, count = point_end(b, p.end) - begin;
+  uint64_t step = count / LOOK_AT + 1, taken = (count + step - 1) / step;
+  double most = -1;
+  uint32_t best = 0;
+  for (uint32_t j = 0; j < b->tree->dim; j++) {
+    double low, high;
+    const char *x = array_at(b, p.at, j, begin);
+    if (step > 1) {
+      for (uint64_t i = 0; i < taken; i++)
+        memcpy((char *)scratch + i * b->size, x + i * step * b->size, b->size);
+      x = scratch;
+    }
+    b->kernels->range(x, taken, &low, &high);
+    if (high - low > most) {
+      most = high - low;
+      best = j;
+    }
+  }
+  return best;
+}
+
+/* Where to cut: the largest power of two leaves that is less than the piece. */
+static uint64_t cut_leaf(piece p) {
+  uint64_t half = 1;
+  while (half * 2 < p.end - p.begin)
+    half *= 2;
+  return p.begin + half;
+}
+
+static adji_split_job plan_cut(const build *b, piece p, uint64_t cut, void *scratch) {
+  const adji_tree *tree = b->tree;
+  uint64_t begin = p.begin * tree->leaf, end = point_end(b, p.end), middle = cut * tree->leaf;
+  adji_split_job job = {.from = b->arrays[p.at], .to = b->arrays[!p.at], .dim = tree->dim};
+  job.from_ids = b->ids[p.at];
+  job.to_ids = b->ids[!p.at];
+  job.axis = widest(b, p, scratch);
+  adji_parting parting =
+      adji_part(b->kernels, tree->type, array_at(b, p.at, job.axis, begin), end - begin, middle - begin, scratch);
+  job.begin = job.left = begin;
+  job.end = end;
+  job.right = middle;
+  job.value = parting.value;
+  job.equal = middle - begin - parting.below;
+  return job;
+}
+
+/* ---- Leaves and boxes ------------------------------------------------------------------------------- */
+
+static void set_bound(const build *b, adji_tree_level *level, uint64_t node, uint32_t dim, double low, double high) {
+  uint64_t at = (node / ADJI_FAN * b->tree->dim + dim) * 2 * ADJI_FAN + node % ADJI_FAN;
+  if (b->size == 8) {
+    ((double *)level->bounds)[at] = low;
+    ((double *)level->bounds)[at + ADJI_FAN] = high;
+  } else {
+    ((float *)level->bounds)[at] = (float)low;
+    ((float *)level->bounds)[at + ADJI_FAN] = (float)high;
+  }
+}
+
+static void fill_with_nan(const build *b, void *to, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) {
+    if (b->size == 8)
+      ((double *)to)[i] = NAN;
+    else
+      ((float *)to)[i] = NAN;
+  }
+}
+
+static void store_leaf(const build *b, uint64_t leaf, int at) {
+  const adji_tree *tree = b->tree;
+  uint64_t begin = leaf * tree->leaf, count = adji_tree_leaf_count(tree, leaf);
+  adji_tree_level *level = &b->tree->level[0];
+  for (uint32_t j = 0; j < tree->dim; j++) {
+    char *to = (char *)tree->coords + (leaf * tree->dim + j) * tree->leaf * b->size;
+    const char *from = array_at(b, at, j, begin);
+    double low, high;
+    memcpy(to, from, count * b->size);
+    fill_with_nan(b, to + count * b->size, tree->leaf - count);
+    b->kernels->range(from, count, &low, &high);
+    set_bound(b, level, leaf, j, low, high);
+  }
+  memcpy(tree->ids + begin, b->ids[at] + begin, count * sizeof *tree->ids);
+  for (uint64_t i = count; i < tree->leaf; i++)
+    tree->ids[begin + i] = ADJ_NO_ID;
+  level->least_ids[leaf] = tree->ids[begin];
+}
+
+/* Cuts a piece down to its leaves. */
+static void cut_down(const build *b, piece p, void *scratch) {
+  while (p.end - p.begin > 1) {
+    uint64_t cut = cut_leaf(p);
+    adji_split_job job = plan_cut(b, p, cut, scratch);
+    b->kernels->split(&job);
+    cut_down(b, (piece){cut, p.end, !p.at}, scratch);
+    p = (piece){p.begin, cut, !p.at};
+  }
+  store_leaf(b, p.begin, p.at);
+}
+
+static adj_status cut_piece(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  piece p = b->pieces[task];
+  uint64_t points = point_end(b, p.end) - p.begin * b->tree->leaf;
+  void *scratch = adji_alloc(&b->ctx->memory, points + 512, b->size, "tree");
+  if (!scratch) return ADJ_E_MEMORY;
+  cut_down(b, p, scratch);
+  adji_free(&b->ctx->memory, scratch);
+  return ADJ_OK;
+}
+
+/* ---- Large pieces, by all threads ---------------------------------------------------------------------- */
+
+static void job_slice(const build *b, uint64_t slice, uint64_t *begin, uint64_t *end) {
+  *begin = b->job.begin + slice * SLICE;
+  *end = *begin + SLICE < b->job.end ? *begin + SLICE : b->job.end;
+}
+
+static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end, not_above;
+  job_slice(b, slice, &begin, &end);
+  const char *x = (const char *)b->job.from[b->job.axis] + begin * b->size;
+  b->kernels->count(x, end - begin, b->job.value, &b->slice_below[slice], &not_above);
+  b->slice_equal[slice] = not_above - b->slice_below[slice];
+  return ADJ_OK;
+}
+
+static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  adji_split_job job = b->job;
+  job_slice(b, slice, &job.begin, &job.end);
+  job.left = b->slice_below[slice];
+  job.equal = b->slice_equal[slice];
+  job.right = b->job.right + (job.begin - b->job.begin) - (job.left - b->job.left);
+  b->kernels->split(&job);
+  return ADJ_OK;
+}
+
+/* From counts to places: each slice learns where its left part goes and how many equals are in it. */
+static void place_slices(build *b, uint64_t slices) {
+  uint64_t left = b->job.left, equal = b->job.equal;
+  for (uint64_t s = 0; s < slices; s++) {
+    uint64_t take = b->slice_equal[s] < equal ? b->slice_equal[s] : equal, goes_left = b->slice_below[s] + take;
+    b->slice_below[s] = left;
+    b->slice_equal[s] = take;
+    equal -= take;
+    left += goes_left;
+  }
+}
+
+static adj_status cut_together(build *b, piece p, uint64_t cut) {
+  b->job = plan_cut(b, p, cut, b->scratch);
+  uint64_t slices = (b->job.end - b->job.begin + SLICE - 1) / SLICE;
+  adj_status status = adji_loop(b->ctx, slices, count_slice, b);
+  if (status) return status;
+  place_slices(b, slices);
+  return adji_loop(b->ctx, slices, move_slice, b);
+}
+
+/* Cuts until there are enough pieces for all threads to be busy to the end; adds them to the list. */
+static adj_status share_out(build *b, piece p, uint64_t most) {
+  if ((p.end - p.begin) * b->tree->leaf <= most) {
+    b->pieces[b->piece_count++] = p;
+    return ADJ_OK;
+  }
+  uint64_t cut = cut_leaf(p);
+  adj_status status = cut_together(b, p, cut);
+  if (!status) status = share_out(b, (piece){p.begin, cut, !p.at}, most);
+  if (!status) status = share_out(b, (piece){cut, p.end, !p.at}, most);
+  return status;
+}
+
+/* ---- Levels above the leaves ------------------------------------------------------------------------------ */
+
+static double bound_at(const build *b, const adji_tree_level *level, uint64_t node, uint32_t dim, bool high) {
+  uint64_t at = (node / ADJI_FAN * b->tree->dim + dim) * 2 * ADJI_FAN + node % ADJI_FAN + (high ? ADJI_FAN : 0);
+  return b->size == 8 ? ((const double *)level->bounds)[at] : (double)((const float *)level->bounds)[at];
+}
+
+static void join_boxes(const build *b, const adji_tree_level *below, adji_tree_level *level, uint64_t node) {
+  uint64_t begin = node * ADJI_FAN, end = begin + ADJI_FAN < below->count ? begin + ADJI_FAN : below->count;
+  for (uint32_t j = 0; j < b->tree->dim; j++) {
+    double low = INFINITY, high = -INFINITY;
+    for (uint64_t i = begin; i < end; i++) {
+      low = fmin(low, bound_at(b, below, i, j, false));
+      high = fmax(high, bound_at(b, below, i, j, true));
+    }
+    set_bound(b, level, node, j, low, high);
+  }
+  uint32_t least = ADJ_NO_ID;
+  for (uint64_t i = begin; i < end; i++)
+    least = below->least_ids[i] < least ? below->least_ids[i] : least;
+  level->least_ids[node] = least;
+}
+
+static adj_status make_level(build *b, uint64_t nodes) {
+  adji_tree *tree = b->tree;
+  adji_tree_level *level = &tree->level[tree->levels++];
+  uint64_t room = (nodes + ADJI_FAN - 1) / ADJI_FAN * ADJI_FAN;
+  level->count = nodes;
+  level->bounds = adji_alloc(&b->ctx->memory, adji_mul(room, (uint64_t)2 * tree->dim), b->size, "tree");
+  level->least_ids = adji_alloc(&b->ctx->memory, room, sizeof *level->least_ids, "tree");
+  if (!level->bounds || !level->least_ids) return ADJ_E_MEMORY;
+  for (uint64_t i = nodes; i < room; i++) {
+    level->least_ids[i] = ADJ_NO_ID;
+    for (uint32_t j = 0; j < tree->dim; j++)
+      set_bound(b, level, i, j, INFINITY, -INFINITY);
+  }
+  return ADJ_OK;
+}
+
+static adj_status make_upper_levels(build *b) {
+  adji_tree *tree = b->tree;
+  adj_status status = ADJ_OK;
+  while (!status && tree->level[tree->levels - 1].count > ADJI_FAN) {
+    uint64_t nodes = (tree->level[tree->levels - 1].count + ADJI_FAN - 1) / ADJI_FAN;
+    status = make_level(b, nodes);
+    for (uint64_t i = 0; i < nodes && !status; i++)
+      join_boxes(b, &tree->level[tree->levels - 2], &tree->level[tree->levels - 1], i);
+  }
+  return status;
+}
+
+/* ---- Build -------------------------------------------------------------------------------------------------- */
+
+static adj_status make_arrays(build *b, uint64_t most) {
+  adji_tree *tree = b->tree;
+  adji_memory *memory = &b->ctx->memory;
+  uint64_t leaves = (tree->count + tree->leaf - 1) / tree->leaf, slices = tree->count / SLICE + 1;
+  uint64_t stride = tree->count + 16;
+  tree->coords = adji_alloc(memory, adji_mul(leaves * tree->leaf, tree->dim), b->size, "tree");
+  tree->ids = adji_alloc(memory, leaves * tree->leaf, sizeof *tree->ids, "tree");
+  b->scratch = adji_alloc(memory, tree->count > most ? tree->count + 512 : 1, b->size, "tree");
+  b->pieces = adji_alloc(memory, 2 * (tree->count / (most / 2) + 2), sizeof *b->pieces, "tree");
+  b->slice_below = adji_alloc(memory, slices, sizeof *b->slice_below, "tree");
+  b->slice_equal = adji_alloc(memory, slices, sizeof *b->slice_equal, "tree");
+  if (!tree->coords || !tree->ids || !b->scratch || !b->pieces || !b->slice_below || !b->slice_equal)
+    return ADJ_E_MEMORY;
+  for (int at = 0; at < 2; at++) {
+    b->arrays[at] = adji_alloc(memory, tree->dim, sizeof(void *), "tree");
+    b->block[at] = adji_alloc(memory, adji_mul(stride, tree->dim), b->size, "tree");
+    b->ids[at] = adji_alloc(memory, stride, sizeof **b->ids, "tree");
+    if (!b->arrays[at] || !b->block[at] || !b->ids[at]) return ADJ_E_MEMORY;
+    for (uint32_t j = 0; j < tree->dim; j++)
+      b->arrays[at][j] = (char *)b->block[at] + j * stride * b->size;
+  }
+  return make_level(b, leaves);
+}
+
+static void free_arrays(build *b) {
+  adji_memory *memory = &b->ctx->memory;
+  for (int at = 0; at < 2; at++) {
+    adji_free(memory, b->arrays[at]);
+    adji_free(memory, b->block[at]);
+    adji_free(memory, b->ids[at]);
+  }
+  adji_free(memory, b->scratch);
+  adji_free(memory, b->pieces);
+  adji_free(memory, b->slice_below);
+  adji_free(memory, b->slice_equal);
+}
+
+static adj_status build_tree(build *b) {
+  adji_tree *tree = b->tree;
+  uint64_t most = tree->count / (8 * (uint64_t)b->ctx->threads);
+  if (most < FEWEST_SHARED) most = FEWEST_SHARED;
+  adj_status status = make_arrays(b, most);
+  if (!status) status = adji_loop(b->ctx, (tree->count + SLICE - 1) / SLICE, load_slice, b);
+  if (!status) status = share_out(b, (piece){0, tree->level[0].count, 0}, most);
+  if (!status) status = adji_loop(b->ctx, b->piece_count, cut_piece, b);
+  if (!status) status = make_upper_levels(b);
+  return status;
+}
+
+adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, adji_tree *out) {
+  uint64_t begin = adji_now_ns();
+  adji_tree tree = {.ctx = ctx, .type = set->type, .dim = set->dim, .leaf = leaf, .count = set->count};
+  build b = {.ctx = ctx, .set = set, .tree = &tree, .size = adji_type_size(set->type)};
+  b.kernels = adji_split_kernels_for(ctx->isa, set->type);
+  adj_status status = set->count ? build_tree(&b) : ADJ_OK;
+  free_arrays(&b);
+  adji_trace(ctx, "tree", 0, begin, set->count);
+  if (status)
+    adji_tree_clear(&tree);
+  else
+    *out = tree;
+  return status;
+}
+
+void adji_tree_clear(adji_tree *tree) {
+  if (!tree->ctx) return;
+  adji_memory *memory = &tree->ctx->memory;
+  for (uint32_t l = 0; l < tree->levels; l++) {
+    adji_free(memory, tree->level[l].bounds);
+    adji_free(memory, tree->level[l].least_ids);
+  }
+  adji_free(memory, tree->coords);
+  adji_free(memory, tree->ids);
+  *tree = (adji_tree){0};
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Splitting points along a dimension: the plain loops, and the search for the value to split at.
+ */
+#include "index/tree_split.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Plain loops ------------------------------------------------------------------------------------- */
+
+#define SPLIT(T)                                                                                                  \
+  static void range_##T(const void *values, uint64_t count, double *low, double *high) {                          \
+    const T *x = values;                                                                                          \
+    T least = x[0], most = x[0];                                                                                  \
+    for (uint64_t i = 1; i < count; i++) {                                                                        \
+      least = x[i] < least ? x[i] : least;                                                                        \
+      most = x[i] > most ? x[i] : most;                                                                           \
+    }                                                                                                             \
+    *low = (double)least;                                                                                         \
+    *high = (double)most;                                                                                         \
+  }                                                                                                               \
+                                                                                                                  \
+  static void count_##T(const void *values, uint64_t count, double value, uint64_t *below, uint64_t *not_above) { \
+    const T *x = values, v = (T)value;                                                                            \
+    uint64_t less = 0, same = 0;                                                                                  \
+    for (uint64_t i = 0; i < count; i++) {                                                                        \
+      less += x[i] < v;                                                                                           \
+      same += x[i] == v;                                                                                          \
+    }                                                                                                             \
+    *below = less;                                                                                                \
+    *not_above = less + same;                                                                                     \
+  }                                                                                                               \
+                                                                                                                  \
+  static uint64_t collect_##T(const void *values, uint64_t count, double low, double high, void *to,              \
+                              uint64_t *below) {                                                                  \
+    const T *x = values, a = (T)low, b = (T)high;                                                                 \
+    T *out = to;                                                                                                  \
+    uint64_t taken = 0, less = 0;                                                                                 \
+    for (uint64_t i = 0; i < count; i++) {                                                                        \
+      out[taken] = x[i];                                                                                          \
+      less += x[i] < a;                                                                                           \
+      taken += x[i] >= a && x[i] <= b;                                                                            \
+    }                                                                                                             \
+    *below += less;                                                                                               \
+    return taken;                                                                                                 \
+  }                                                                                                               \
+                                                                                                                  \
+  static void split_##T(const adji_split_job *job) {                                                              \
+    const T *x = job->from[job->axis], v = (T)job->value;                                                         \
+    uint64_t left = job->left, right = job->right, equal = job->equal;                                            \
+    for (uint64_t i = job->begin; i < job->end; i++) {                                                            \
+      bool same = x[i] == v && equal, goes_left = x[i] < v || same;                                               \
+      uint64_t at = goes_left ? left : right;                                                                     \
+      equal -= same;                                                                                              \
+      left += goes_left;                                                                                          \
+      right += !goes_left;                                                                                        \
+      job->to_ids[at] = job->from_ids[i];                                                                         \
+      for (uint32_t j = 0; j < job->dim; j++)                                                                     \
+        ((T *)job->to[j])[at] = ((const T *)job->from[j])[i];                                                     \
+    }                                                                                                             \
+  }                                                                                                               \
+                                                                                                                  \
+  static const adji_split_kernels plain_##T = {range_##T, count_##T, collect_##T, split_##T};
+SPLIT(float)
+SPLIT(double)
+
+const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type) {
+#if defined(__x86_64__)
+  if (!strcmp(isa, "avx512")) return type == ADJ_F64 ? &adji_split_avx512_f64 : &adji_split_avx512_f32;
+#else
+  (void)isa;
+#endif
+  return type == ADJ_F64 ? &plain_double : &plain_float;
+}
+
+/* ---- The value to split at ------------------------------------------------------------------------------ */
+
+enum { FEW = 1024, GUESSES = 10, MEANS = 30 };
+
+/* The middle of the values of the type between a and b, a < b, counted by their number: the bits of a float,
+ * with those of negative ones turned round, order as the floats do. */
+static uint64_t ordinal(adj_type type, double x) {
+  if (type == ADJ_F64) {
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+  }
+  float value = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &value, 4);
+  return bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+}
+
+static double from_ordinal(adj_type type, uint64_t number) {
+  if (type == ADJ_F64) {
+    uint64_t bits = number >> 63 ? number & ~(UINT64_C(1) << 63) : ~number;
+    double x;
+    memcpy(&x, &bits, 8);
+    return x;
+  }
+  uint32_t low = (uint32_t)number, bits = low >> 31 ? low & ~(UINT32_C(1) << 31) : ~low;
+  float x;
+  memcpy(&x, &bits, 4);
+  return (double)x;
+}
+
+static double between(adj_type type, double a, double b) {
+  uint64_t from = ordinal(type, a), to = ordinal(type, b);
+  return from_ordinal(type, from + (to - from) / 2);
+}
+
+/* Where the rank would be if the values between were spread evenly; the mean, or the middle of what a
+ * float can hold, once that has not helped. Strictly between low and high, or equal to low. */
+static double guess(adj_type type, int round, double low, double high, double share) {
+  double x = round < GUESSES ? low + (high - low) * fmin(fmax(share, 0.02), 0.98) : low / 2 + high / 2;
+  if (type == ADJ_F32) x = (double)(float)x;
+  return round < MEANS && x > low && x < high ? x : between(type, low, high);
+}
+
+/* By counting, again and again. Values in (low, high) are left; those up to low are too few, those below
+ * high too many. */
+static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
+                                     uint64_t rank) {
+  double low, high;
+  kernels->range(x, count, &low, &high);
+  uint64_t below, not_above, up_to_low, below_high;
+  kernels->count(x, count, low, &below, &up_to_low);
+  if (up_to_low >= rank) return (adji_parting){low, 0};
+  kernels->count(x, count, high, &below_high, &not_above);
+  if (below_high <= rank) return (adji_parting){high, below_high};
+  for (int round = 0;; round++) {
+    double share = ((double)rank - (double)up_to_low) / ((double)below_high - (double)up_to_low);
+    double middle = guess(type, round, low, high, share);
+    kernels->count(x, count, middle, &below, &not_above);
+    if (below <= rank && rank <= not_above) return (adji_parting){middle, below};
+    if (below > rank) {
+      high = middle;
+      below_high = below;
+    } else {
+      low = middle;
+      up_to_low = not_above;
+    }
+  }
+}
+
+/* Many values: two values that have the wanted one between them almost surely, from a sample, leave few. */
+static bool part_by_sample(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
+                           uint64_t rank, void *scratch, adji_parting *out) {
+  size_t size = type == ADJ_F64 ? 8 : 4;
+  for (uint64_t i = 0; i < FEW; i++) {
+    uint64_t begin, end, hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    adji_slice(count, FEW, i, &begin, &end);
+    memcpy((char *)scratch + i * size, (const char *)x + (begin + (hash >> 32) % (end - begin)) * size, size);
+  }
+  double at = (double)rank / (double)count * FEW, slack = 1.6 * sqrt(FEW); /* three standard errors and more */
+  adji_parting low = part_by_counting(kernels, type, scratch, FEW, (uint64_t)fmax(at - slack, 0));
+  adji_parting high = part_by_counting(kernels, type, scratch, FEW, (uint64_t)fmin(at + slack, FEW));
+  uint64_t below = 0, taken = kernels->collect(x, count, low.value, high.value, scratch, &below);
+  if (rank < below || rank > below + taken || !taken || taken > count / 2) return false;
+  *out = adji_part(kernels, type, scratch, taken, rank - below, (char *)scratch + (taken + 16) * size);
+  out->below += below;
+  return true;
+}
+
+adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
+                       void *scratch) {
+  adji_parting found;
+  if (count > 4 * (uint64_t)FEW && part_by_sample(kernels, type, x, count, rank, scratch, &found)) return found;
+  return part_by_counting(kernels, type, x, count, rank);
+}

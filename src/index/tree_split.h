@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Splitting points along a dimension: the inner loops of building a tree, per instruction set.
+ */
+#ifndef ADJI_TREE_SPLIT_H
+#define ADJI_TREE_SPLIT_H
+
+#include "core/context.h"
+
+/* Moves the points [begin, end) of one set of arrays to another: those with a smaller coordinate than
+ * value along the axis, and the first `equal` of those that have it, from place left on, the others
+ * from place right on; both in the order they had. */
+typedef struct adji_split_job {
+  void *const *from, *const *to; /* per dimension */
+  const uint32_t *from_ids;
+  uint32_t *to_ids;
+  uint32_t dim, axis;
+  uint64_t begin, end, left, right;
+  double value;
+  uint64_t equal;
+} adji_split_job;
+
+/* Values are given as double, which holds those of both types. */
+typedef struct adji_split_kernels {
+  void (*range)(const void *x, uint64_t count, double *low, double *high); /* count >= 1 */
+  /* How many are below value, and how many are not above it. */
+  void (*count)(const void *x, uint64_t count, double value, uint64_t *below, uint64_t *not_above);
+  /* Copies the values within [low, high] to `to`, which has room for 16 more than all, and adds the number of
+   * those below low to *below. Returns how many were copied. */
+  uint64_t (*collect)(const void *x, uint64_t count, double low, double high, void *to, uint64_t *below);
+  void (*split)(const adji_split_job *job);
+} adji_split_kernels;
+
+/* For a type and an instruction set that core/cpu.h calls usable. */
+const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type);
+
+#if defined(__x86_64__)
+extern const adji_split_kernels adji_split_avx512_f32, adji_split_avx512_f64;
+#endif
+
+/* A value that parts count > 0 numbers such that at most `rank` are below it and at least `rank` are not
+ * above it, 0 <= rank <= count. scratch has room for count + 512 values. Expected time: O(count). */
+typedef struct adji_parting {
+  double value;
+  uint64_t below; /* numbers below value */
+} adji_parting;
+
+adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
+                       void *scratch);
+
+#endif
