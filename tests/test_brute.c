@@ -176,7 +176,7 @@ static void check_sets(const machine *m, const sets *s, const uint32_t *ks, int 
 
 static void check_shape(const machine *m, kind shape, adj_type type, uint32_t dim, uint64_t count) {
   sets s = {.self_join = true, .radius = INFINITY, .metric = ADJ_L2};
-  s.left = s.right = make_points(shape, type, dim, count, 1000 * dim + (uint64_t)shape);
+  s.left = s.right = make_points(shape, type, dim, count, (uint64_t)1000 * dim + (uint64_t)shape);
   const uint32_t n = (uint32_t)count, ks[] = {1, dim % 2 ? 7 : 8, dim % 2 ? 32 : 33, n - 1, n, n + 5};
   check_sets(m, &s, ks, 6, shape_names[shape]);
   free(s.left.data);

@@ -48,8 +48,10 @@ static double sum_of(int pattern, uint64_t i, uint64_t count, uint64_t *state) {
       return (float)((double)(random_of(state) >> 11) * 0x1p-53 - 0.5); /* of either sign */
     case 7:
       return INFINITY;
-    default:
-      return (double)(i % 100 * 100 + i / 100); /* a saw */
+    default: {
+      uint64_t tooth = i / 100; /* a saw */
+      return (double)(i % 100 * 100 + tooth);
+    }
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
@@ -117,12 +116,8 @@ static double error_bound(const adji_sketch *sketch, shape s) {
 
 /* ---- Scale ------------------------------------------------------------------------------------------------ */
 
-enum { CENTRE_SAMPLE = 1024, SCALE_SAMPLE = 128, SCALES = 20 };
-
-static int ascending(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return a < b ? -1 : a > b;
-}
+enum { SAMPLE_ROWS = 1024, SAMPLE_ENTRIES = 1 << 20, SCALES = 10 };
+static const double SMALLER = 0.85; /* each scale than the one before */
 
 static const void *sampled_row(const adji_packed *points, uint64_t count, uint64_t i) {
   uint64_t begin, end;
@@ -131,8 +126,7 @@ static const void *sampled_row(const adji_packed *points, uint64_t count, uint64
 }
 
 /* The mean of a sample. Any finite numbers are right; good ones make the sketches small. */
-static void find_centre(adji_sketch *sketch, const adji_packed *points, double *z) {
-  uint64_t count = points->count < CENTRE_SAMPLE ? points->count : CENTRE_SAMPLE;
+static void find_centre(adji_sketch *sketch, const adji_packed *points, uint64_t count, double *z) {
   double *sum = sketch->centre;
   for (uint32_t j = 0; j < sketch->dim; j++)
     sum[j] = 0;
@@ -145,26 +139,29 @@ static void find_centre(adji_sketch *sketch, const adji_packed *points, double *
   }
 }
 
-/* The error that 19 of 20 rows of the sample stay below, with codes of that step. */
-static double usual_error(const adji_sketch *sketch, const double *sample, uint32_t rows, double step, int8_t *codes) {
-  double errors[SCALE_SAMPLE];
-  for (uint32_t i = 0; i < rows; i++)
-    errors[i] = code_row(sample + (uint64_t)i * sketch->dim, sketch->dim, step, codes).error_sq;
-  qsort(errors, rows, sizeof *errors, ascending);
-  return sqrt(errors[(rows - 1) * 19 / 20]);
+/* The largest error of the sample's rows, with codes of that step. */
+static double worst_error(const adji_sketch *sketch, const double *sample, uint64_t rows, double step, int8_t *codes) {
+  double worst_sq = 0;
+  for (uint64_t i = 0; i < rows; i++) {
+    double error_sq = code_row(sample + i * sketch->dim, sketch->dim, step, codes).error_sq;
+    if (!(error_sq <= worst_sq)) worst_sq = error_sq;
+  }
+  return sqrt(worst_sq);
 }
 
 /* The step of codes: one that reaches the farthest coordinate of a sample wastes its codes when that one is
- * far out, a smaller one cuts coordinates off. The best is where the usual error is smallest. Returns
- * that error, or infinity where there is none. */
-static double find_step(adji_sketch *sketch, const double *sample, uint32_t rows, int8_t *codes) {
+ * far out, a smaller one cuts coordinates off. The best is where the worst error is smallest: a stray
+ * costs as much as a thousand pairs of codes, so there should hardly be one. Returns that error, or
+ * infinity where there is none. */
+static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows, int8_t *codes) {
   double widest = 0, best = INFINITY;
-  for (uint64_t i = 0; i < (uint64_t)rows * sketch->dim; i++)
+  for (uint64_t i = 0; i < rows * sketch->dim; i++)
     widest = fabs(sample[i]) > widest ? fabs(sample[i]) : widest;
-  for (int i = 0; i < SCALES; i++, widest *= 0.8) {
-    double step = widest / MOST_CODE;
+  double step = widest / MOST_CODE / SMALLER;
+  for (int i = 0; i < SCALES; i++) {
+    step *= SMALLER;
     if (!(step > 0x1p-400 && step < 0x1p400)) continue; /* squares of rests must neither vanish nor overflow */
-    double error = usual_error(sketch, sample, rows, step, codes);
+    double error = worst_error(sketch, sample, rows, step, codes);
     if (!(error < best)) continue;
     best = error;
     sketch->step = step;
@@ -175,15 +172,16 @@ static double find_step(adji_sketch *sketch, const double *sample, uint32_t rows
 /* Decides on centre and step. most_error receives the error above which a point is a stray. */
 static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, double *most_error) {
   adji_memory *memory = &sketch->ctx->memory;
-  uint32_t rows = points->count < SCALE_SAMPLE ? (uint32_t)points->count : SCALE_SAMPLE;
-  double *sample = adji_alloc(memory, (uint64_t)(rows + 1) * sketch->dim, sizeof *sample, "sample of points");
+  uint64_t rows = SAMPLE_ENTRIES / sketch->dim + 1;
+  if (rows > SAMPLE_ROWS) rows = SAMPLE_ROWS;
+  if (rows > points->count) rows = points->count;
+  double *sample = adji_alloc(memory, (rows + 1) * sketch->dim, sizeof *sample, "sample of points");
   int8_t *codes = adji_alloc(memory, sketch->dim, 1, "sample of points");
   adj_status status = sample && codes ? ADJ_OK : ADJ_E_MEMORY;
   if (!status) {
-    find_centre(sketch, points, sample);
-    for (uint32_t i = 0; i < rows; i++)
-      centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim,
-                 sample + (uint64_t)i * sketch->dim);
+    find_centre(sketch, points, rows, sample);
+    for (uint64_t i = 0; i < rows; i++)
+      centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim, sample + i * sketch->dim);
     *most_error = sketch->product->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
   }
   adji_free(memory, sample);

@@ -34,9 +34,11 @@ adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm) {
     snprintf(plan->choice.reason, sizeof plan->choice.reason, "a tree");
     status = build_trees(plan);
   } else {
-    snprintf(plan->choice.reason, sizeof plan->choice.reason, "every pair is compared");
     adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
     status = adji_brute_create(&plan->join, &options, &plan->engine);
+    if (!status)
+      snprintf(plan->choice.reason, sizeof plan->choice.reason, "every pair is compared, filter: %s",
+               adji_brute_filter_name(&plan->engine));
   }
   plan->plan_s = (double)(planned - begin) * 1e-9;
   plan->index_s = (double)(adji_now_ns() - planned) * 1e-9;
