@@ -303,9 +303,11 @@ static adj_status judge_filter(brute *b, adji_brute_filter filter) {
   double cost, best = next_cost(b, false, NULL);
   if (filter > ADJI_FILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
   adj_status status = try_filter(b, &cost);
+  b->cost = cost;
   if (status || cost <= best) return status;
   adji_sketch_clear(&b->sketch);
   b->filtered = false;
+  b->cost = 0;
   return ADJ_OK;
 }
 
@@ -334,6 +336,12 @@ static void brute_destroy(void *state) {
   adji_packed_clear(&b->left);
   adji_packed_clear(&b->right);
   free(b);
+}
+
+double adji_brute_query_ns(const adji_engine *engine) {
+  const brute *b = engine->state;
+  if (b->cost > 0) return b->cost;
+  return pair_cost(b) * (double)b->right.count + (b->filtered ? 1.5 * b->k * candidate_cost(b) : 0);
 }
 
 const char *adji_brute_filter_name(const adji_engine *engine) {

@@ -28,6 +28,9 @@ typedef struct adji_brute_options {
  * about 80 bytes for each of k for each query of a batch. */
 adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out);
 
+/* How long a query takes a core, about. */
+double adji_brute_query_ns(const adji_engine *engine);
+
 /* The filter at work: "amx", "vnni", "gemm" or "none". */
 const char *adji_brute_filter_name(const adji_engine *engine);
 

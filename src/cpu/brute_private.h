@@ -66,6 +66,7 @@ typedef struct brute {
   adji_sketch sketch;
   uint64_t batch;     /* queries of a piece that were asked for, or 0     */
   uint32_t k;         /* the most neighbours that a row can have           */
+  double cost;        /* nanoseconds a query takes a core, about           */
   uint64_t group;     /* queries of a piece, at most                       */
   uint64_t tile;      /* right points that queries pass by at once         */
   uint64_t keys_room; /* sift: entries of a query's keys                   */

@@ -68,6 +68,32 @@ static adj_status nearest_fill(void *state, adji_run *run, const adji_table *tab
   return status;
 }
 
+/* The first leaf warms up what the others use. */
+adj_status adji_nearest_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates) {
+  const nearest_engine *e = engine->state;
+  const adji_tree *left = e->options.left;
+  *query_ns = *candidates = 0;
+  if (!left->count) return ADJ_OK;
+  uint64_t all = left->level[0].count, begin = 0, queries = 0;
+  adji_nearest_group group;
+  adji_tally tally = {0};
+  adj_status status = adji_nearest_group_init(&group, &e->join, left, e->options.right);
+  for (uint64_t i = 0; i <= leaves && !status; i++) {
+    uint64_t leaf = (2 * (i ? i : 1) - 1) * all / (2 * leaves);
+    adji_nearest_group_try(&group, leaf, &tally);
+    queries += i ? adji_tree_leaf_count(left, leaf) : 0;
+    if (!i) {
+      begin = adji_now_ns();
+      tally = (adji_tally){0};
+    }
+    status = adji_check_cancel(e->join.ctx);
+  }
+  *query_ns = (double)(adji_now_ns() - begin) / (double)(queries + !queries);
+  *candidates = (double)tally.candidates / (double)(queries + !queries);
+  adji_nearest_group_clear(&group);
+  return status;
+}
+
 static void nearest_destroy(void *state) {
   nearest_engine *e = state;
   if (!e) return;

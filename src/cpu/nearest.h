@@ -18,4 +18,7 @@ typedef struct adji_nearest_options {
  * 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
 adj_status adji_nearest_create(const adji_join *join, const adji_nearest_options *options, adji_engine *out);
 
+/* How long a query takes a core, and how many candidates it meets, from the queries of some leaves. */
+adj_status adji_nearest_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates);
+
 #endif

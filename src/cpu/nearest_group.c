@@ -20,12 +20,15 @@
 /* ---- Queries ------------------------------------------------------------------------------------------ */
 
 static void copy_point(const adji_tree *tree, uint64_t leaf, uint32_t i, void *to) {
-  for (uint32_t j = 0; j < tree->dim; j++) {
-    uint64_t at = (leaf * tree->dim + j) * tree->leaf + i;
-    if (tree->type == ADJ_F64)
-      ((double *)to)[j] = ((const double *)tree->coords)[at];
-    else
-      ((float *)to)[j] = ((const float *)tree->coords)[at];
+  uint64_t at = leaf * tree->dim * tree->leaf + i;
+  if (tree->type == ADJ_F64) {
+    const double *from = (const double *)tree->coords + at;
+    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf)
+      ((double *)to)[j] = *from;
+  } else {
+    const float *from = (const float *)tree->coords + at;
+    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf)
+      ((float *)to)[j] = *from;
   }
 }
 
@@ -44,12 +47,15 @@ static void start_list(adji_nearest_group *g, uint32_t q) {
     adji_kbest_reset(&g->best[q], g->join->limit);
     return;
   }
-  char *list = (char *)g->lists + q * g->list_stride;
-  for (uint32_t i = 0; i < (g->k + 7) / 8 * 8; i++) {
-    if (g->right->type == ADJ_F64)
-      ((adji_wide_key *)(void *)list)[i] = (adji_wide_key){g->join->limit, ADJ_NO_ID};
-    else
-      ((uint64_t *)(void *)list)[i] = adji_join_key((float)g->join->limit, ADJ_NO_ID);
+  void *list = (char *)g->lists + q * g->list_stride;
+  uint32_t room = (g->k + 7) / 8 * 8;
+  if (g->right->type == ADJ_F64) {
+    for (uint32_t i = 0; i < room; i++)
+      ((adji_wide_key *)list)[i] = (adji_wide_key){g->join->limit, ADJ_NO_ID};
+  } else {
+    uint64_t none = adji_join_key((float)g->join->limit, ADJ_NO_ID);
+    for (uint32_t i = 0; i < room; i++)
+      ((uint64_t *)list)[i] = none;
   }
 }
 
@@ -228,20 +234,28 @@ static void search(adji_nearest_group *g, adji_tally *tally) {
 
 /* ---- Rows -------------------------------------------------------------------------------------------------- */
 
+/* Neighbours in the list of a query, to ids and sums. */
 static uint32_t read_list(adji_nearest_group *g, uint32_t q) {
   if (!g->ordered) return (uint32_t)adji_kbest_finish(&g->best[q], true, g->ids, g->sums);
-  const char *list = (const char *)g->lists + q * g->list_stride;
-  uint32_t found = 0;
+  const void *list = (const char *)g->lists + q * g->list_stride;
+  uint32_t found = g->k;
   if (g->right->type == ADJ_F64) {
-    for (const adji_wide_key *key = (const void *)list; found < g->k && key[found].id != ADJ_NO_ID; found++) {
-      g->ids[found] = (uint32_t)key[found].id;
-      ((double *)g->sums)[found] = key[found].sum;
+    const adji_wide_key *keys = list;
+    while (found && keys[found - 1].id == ADJ_NO_ID)
+      found--;
+    for (uint32_t i = 0; i < found; i++) {
+      g->ids[i] = (uint32_t)keys[i].id;
+      ((double *)g->sums)[i] = keys[i].sum;
     }
-  } else {
-    for (const uint64_t *key = (const void *)list; found < g->k && (uint32_t)key[found] != ADJ_NO_ID; found++) {
-      g->ids[found] = (uint32_t)key[found];
-      ((float *)g->sums)[found] = adji_key_sum(key[found]);
-    }
+    return found;
+  }
+  const uint64_t *keys = list;
+  uint32_t *bits = g->sums;
+  while (found && (uint32_t)keys[found - 1] == ADJ_NO_ID)
+    found--;
+  for (uint32_t i = 0; i < found; i++) {
+    g->ids[i] = (uint32_t)keys[i];
+    bits[i] = (uint32_t)(keys[i] >> 32);
   }
   return found;
 }
@@ -257,17 +271,22 @@ static void place_rows(adji_nearest_group *g, const adji_table *table, adji_tall
 /* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
 static void fetch_row(const adji_table *table, uint32_t row) {
   uint64_t at = (row - table->first_row) * table->k;
-  __builtin_prefetch(table->ids + at, 1);
-  if (table->distances) __builtin_prefetch((const float *)table->distances + at, 1);
+  for (uint32_t i = 0; i < table->k && i < 64; i += 16) {
+    __builtin_prefetch(table->ids + at + i, 1);
+    if (table->distances) __builtin_prefetch((const float *)table->distances + at + i, 1);
+  }
+}
+
+static void find_neighbours(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
+  g->first_seen = g->end_seen = 0;
+  if (!g->k) return;
+  measure_reach(g);
+  if (g->join->self_join) look_around(g, leaf, tally);
+  search(g, tally);
 }
 
 static void fill_some(adji_nearest_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
-  g->first_seen = g->end_seen = 0;
-  if (g->k) {
-    measure_reach(g);
-    if (g->join->self_join) look_around(g, leaf, tally);
-    search(g, tally);
-  }
+  find_neighbours(g, leaf, tally);
   place_rows(g, table, tally);
 }
 
@@ -285,6 +304,18 @@ adj_status adji_nearest_group_fill(adji_nearest_group *g, uint64_t leaf, const a
   }
   if (g->many) fill_some(g, leaf, table, tally);
   return ADJ_OK;
+}
+
+void adji_nearest_group_try(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
+  uint32_t count = adji_tree_leaf_count(g->left, leaf);
+  g->many = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    take_query(g, leaf, i, g->left->ids[leaf * g->left->leaf + i]);
+    if (g->many < g->at_once) continue;
+    find_neighbours(g, leaf, tally);
+    g->many = 0;
+  }
+  if (g->many) find_neighbours(g, leaf, tally);
 }
 
 /* ---- Making and clearing ------------------------------------------------------------------------------------ */

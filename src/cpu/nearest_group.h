@@ -49,4 +49,7 @@ void adji_nearest_group_clear(adji_nearest_group *g);
 /* Fills the rows of a leaf's points, as far as they are in the table. */
 adj_status adji_nearest_group_fill(adji_nearest_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally);
 
+/* Finds the neighbours of a leaf's points and forgets them: for estimates. */
+void adji_nearest_group_try(adji_nearest_group *g, uint64_t leaf, adji_tally *tally);
+
 #endif

@@ -11,7 +11,7 @@
 
 #include "index/tree_split.h"
 
-enum { SLICE = 1 << 14, LOOK_AT = 256, FEWEST_SHARED = 1 << 16 };
+enum { SLICE = 1 << 14, LOOK_AT = 128, FEWEST_SHARED = 1 << 16 };
 
 typedef struct piece {
   uint64_t begin, end; /* leaves                              */
@@ -80,8 +80,12 @@ static uint32_t widest(const build *b, piece p, void *scratch) {
     double low, high;
     const char *x = array_at(b, p.at, j, begin);
     if (step > 1) {
-      for (uint64_t i = 0; i < taken; i++)
-        memcpy((char *)scratch + i * b->size, x + i * step * b->size, b->size);
+      for (uint64_t i = 0; i < taken; i++) {
+        if (b->size == 8)
+          ((double *)scratch)[i] = ((const double *)(const void *)x)[i * step];
+        else
+          ((float *)scratch)[i] = ((const float *)(const void *)x)[i * step];
+      }
       x = scratch;
     }
     b->kernels->range(x, taken, &low, &high);

@@ -148,10 +148,13 @@ static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type
 static bool part_by_sample(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
                            uint64_t rank, void *scratch, adji_parting *out) {
   size_t size = type == ADJ_F64 ? 8 : 4;
+  uint64_t each = count / FEW; /* one from each of so many, at a place that a hash picks */
   for (uint64_t i = 0; i < FEW; i++) {
-    uint64_t begin, end, hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    adji_slice(count, FEW, i, &begin, &end);
-    memcpy((char *)scratch + i * size, (const char *)x + (begin + (hash >> 32) % (end - begin)) * size, size);
+    uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), at = i * each + ((hash >> 32) * each >> 32);
+    if (size == 8)
+      ((double *)scratch)[i] = ((const double *)x)[at];
+    else
+      ((float *)scratch)[i] = ((const float *)x)[at];
   }
   double at = (double)rank / (double)count * FEW, slack = 1.6 * sqrt(FEW); /* three standard errors and more */
   adji_parting low = part_by_counting(kernels, type, scratch, FEW, (uint64_t)fmax(at - slack, 0));

@@ -1,16 +1,56 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a plan for a kNN join: choose, index.
+ * Making a plan for a kNN join: a tree or brute force.
+ *
+ * In few dimensions a query meets a few dozen candidates in a tree, whatever the data; in many the tree tells
+ * nothing, and its memory and time grow with the dimension. In between it depends on how the points lie:
+ * there the tree is built, which takes a small part of either join, and the queries of some leaves tell
+ * what the others will take; brute force tells the same of itself. The quicker one is kept.
  */
 #include "plan/plan_nearest.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cpu/brute.h"
 #include "cpu/nearest.h"
 
-static adj_status build_trees(adj_plan *plan) {
+enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
+
+/* Nanoseconds a point and dimension takes to get into a tree, and a pair and dimension in brute force, at least. */
+static const double BUILD_NS = 30, PAIR_NS = 0.15;
+
+static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(plan->choice.reason, sizeof plan->choice.reason, format, arguments);
+  va_end(arguments);
+}
+
+/* What is sure without looking at the points; NULL: nothing. */
+static const char *choose_early(adj_plan *plan) {
+  uint32_t dim = plan->join.left->dim;
+  double left = (double)plan->join.left->count;
+  if (!adji_measure_grows(&plan->measure)) {
+    because(plan, "inner products have no tree");
+    return "brute";
+  }
+  if (left * PAIR_NS < BUILD_NS * dim) {
+    because(plan, "for %.0f queries a tree is not worth building", left);
+    return "brute";
+  }
+  if (dim > SURELY_BRUTE) {
+    because(plan, "in %u dimensions a tree would meet most points", dim);
+    return "brute";
+  }
+  if (dim > SURELY_TREE) return NULL;
+  because(plan, "in %u dimension%s a tree leaves few candidates", dim, dim > 1 ? "s" : "");
+  return "kdtree";
+}
+
+static adj_status make_tree(adj_plan *plan, adji_engine *out) {
   uint32_t leaf = plan->tuning.leaf >= 64 ? 64 : plan->tuning.leaf >= 32 ? 32 : ADJI_LEAF;
   adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &plan->right_tree);
   if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &plan->left_tree);
@@ -19,28 +59,84 @@ static adj_status build_trees(adj_plan *plan) {
                                   .right = &plan->right_tree,
                                   .batch = plan->tuning.batch,
                                   .round_robin = plan->tuning.queue == ADJI_OFF};
-  return adji_nearest_create(&plan->join, &options, &plan->engine);
+  return adji_nearest_create(&plan->join, &options, out);
+}
+
+static void drop_tree(adj_plan *plan, adji_engine *engine) {
+  if (engine->destroy) engine->destroy(engine->state);
+  *engine = (adji_engine){0};
+  adji_tree_clear(&plan->left_tree);
+  adji_tree_clear(&plan->right_tree);
+}
+
+static adj_status make_brute(adj_plan *plan, adji_engine *out) {
+  adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
+  return adji_brute_create(&plan->join, &options, out);
+}
+
+/* Keeps the quicker of both. */
+static adj_status choose_by_trial(adj_plan *plan) {
+  adji_engine tree = {0}, brute = {0};
+  double tree_ns, brute_ns, candidates;
+  adj_status status = make_tree(plan, &tree);
+  uint64_t begin = adji_now_ns();
+  if (!status) status = adji_nearest_try(&tree, TRIAL_LEAVES, &tree_ns, &candidates);
+  plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
+  if (!status) status = make_brute(plan, &brute);
+  if (status) {
+    drop_tree(plan, &tree);
+    return status;
+  }
+  brute_ns = adji_brute_query_ns(&brute);
+  bool keep_tree = tree_ns < brute_ns;
+  plan->choice.algorithm = keep_tree ? "kdtree" : "brute";
+  plan->engine = keep_tree ? tree : brute;
+  if (keep_tree)
+    brute.destroy(brute.state);
+  else
+    drop_tree(plan, &tree);
+  because(plan, "a query takes a tree %.3g us (%.0f candidates), brute force %.3g us", tree_ns / 1000, candidates,
+          brute_ns / 1000);
+  plan->estimated_candidates = (double)plan->left->count * (keep_tree ? candidates : (double)plan->right->count);
+  plan->estimated_seconds = fmin(tree_ns, brute_ns) * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  return ADJ_OK;
+}
+
+static adj_status estimate_tree(adj_plan *plan) {
+  double query_ns, candidates;
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_nearest_try(&plan->engine, TRIAL_LEAVES, &query_ns, &candidates);
+  plan->estimated_candidates = (double)plan->left->count * candidates;
+  plan->sampled = (uint64_t)TRIAL_LEAVES * plan->right_tree.leaf;
+  plan->estimated_seconds = query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
+  return status;
+}
+
+static adj_status make_chosen(adj_plan *plan) {
+  if (!strcmp(plan->choice.algorithm, "kdtree")) {
+    adj_status status = make_tree(plan, &plan->engine);
+    return status ? status : estimate_tree(plan);
+  }
+  adj_status status = make_brute(plan, &plan->engine);
+  if (status) return status;
+  plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+  plan->estimated_seconds = adji_brute_query_ns(&plan->engine) * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  return ADJ_OK;
 }
 
 adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = "cpu";
-  plan->choice.algorithm = algorithm ? algorithm : adji_measure_grows(&plan->measure) ? "kdtree" : "brute";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
-  uint64_t planned = adji_now_ns();
-  adj_status status;
-  if (!strcmp(plan->choice.algorithm, "kdtree")) {
-    snprintf(plan->choice.reason, sizeof plan->choice.reason, "a tree");
-    status = build_trees(plan);
-  } else {
-    adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
-    status = adji_brute_create(&plan->join, &options, &plan->engine);
-    if (!status)
-      snprintf(plan->choice.reason, sizeof plan->choice.reason, "every pair is compared, filter: %s",
-               adji_brute_filter_name(&plan->engine));
+  plan->choice.algorithm = algorithm ? algorithm : choose_early(plan);
+  if (algorithm) because(plan, "asked for");
+  adj_status status = plan->choice.algorithm ? make_chosen(plan) : choose_by_trial(plan);
+  if (!status && !strcmp(plan->choice.algorithm, "brute")) {
+    size_t used = strlen(plan->choice.reason);
+    snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used, "; filter: %s",
+             adji_brute_filter_name(&plan->engine));
   }
-  plan->plan_s = (double)(planned - begin) * 1e-9;
-  plan->index_s = (double)(adji_now_ns() - planned) * 1e-9;
+  plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }
