@@ -2,8 +2,8 @@
  *
  * The k nearest of a group of queries.
  *
- * 1. In a self-join the leaves next to the queries' own come first: they give a good idea of how far the
- *    k-th neighbour is.
+ * 1. The leaves around the queries' own come first, or in a join of two sets around one that is near: they give
+ *    a good idea of how far the k-th neighbour is.
  * 2. The tree is searched from the top, nearest nodes first, for leaves that come nearer to the box of the
  *    group than the worst k-th neighbour of its queries.
  * 3. Whenever enough leaves have come together, each query looks at those that come near enough to it, and
@@ -170,7 +170,34 @@ static void add_leaf(adji_nearest_group *g, uint64_t leaf) {
 
 /* ---- The search ------------------------------------------------------------------------------------------ */
 
-/* The leaves around the queries' own, enough for k neighbours, in a self-join. */
+/* The lower bounds of the nodes of a chunk, as double. Returns how many nodes there are. */
+static uint32_t bound_chunk(const adji_nearest_group *g, uint32_t level_number, uint64_t chunk, double *bounds) {
+  const adji_tree_level *level = &g->right->level[level_number];
+  bool wide = g->right->type == ADJ_F64;
+  float narrow[ADJI_FAN];
+  const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
+  g->kernels->box_bounds(g->join->style.measure, g->low, g->high, g->right->dim, boxes,
+                         wide ? (void *)bounds : (void *)narrow);
+  for (uint32_t i = 0; i < ADJI_FAN && !wide; i++)
+    bounds[i] = (double)narrow[i];
+  uint64_t left = level->count - chunk * ADJI_FAN;
+  return left < ADJI_FAN ? (uint32_t)left : ADJI_FAN;
+}
+
+/* A leaf near the queries, where they have none of their own: from the top, the nearest node of each level. */
+static uint64_t near_leaf(const adji_nearest_group *g) {
+  uint64_t node = 0;
+  double bounds[ADJI_FAN];
+  for (uint32_t level = g->right->levels; level-- > 0;) {
+    uint32_t count = bound_chunk(g, level, node, bounds), nearest = 0;
+    for (uint32_t i = 1; i < count; i++)
+      nearest = bounds[i] < bounds[nearest] ? i : nearest;
+    node = node * ADJI_FAN + nearest;
+  }
+  return node;
+}
+
+/* The leaves around one, enough for k neighbours. */
 static void look_around(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
   uint64_t many = 1, count = g->right->level[0].count;
   while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
@@ -198,36 +225,26 @@ static void push(adji_nearest_group *g, uint32_t from, adji_tree_visit visit) {
 /* Looks at the children of a node, `chunk` of the level: leaves are added, nodes are pushed. */
 static void open_node(adji_nearest_group *g, uint32_t level_number, uint64_t chunk) {
   const adji_tree_level *level = &g->right->level[level_number];
-  bool wide = g->right->type == ADJ_F64;
-  double wide_bounds[ADJI_FAN];
-  float bounds[ADJI_FAN];
-  uint64_t first = chunk * ADJI_FAN, end = first + ADJI_FAN < level->count ? first + ADJI_FAN : level->count;
-  const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
-  g->kernels->box_bounds(g->join->style.measure, g->low, g->high, g->right->dim, boxes,
-                         wide ? (void *)wide_bounds : (void *)bounds);
-  uint32_t from = g->depth;
-  for (uint64_t node = first; node < end; node++) {
-    double bound = wide ? wide_bounds[node - first] : (double)bounds[node - first];
-    if (!in_reach(g, bound, level->least_ids[node])) continue;
+  double bounds[ADJI_FAN];
+  uint32_t count = bound_chunk(g, level_number, chunk, bounds), from = g->depth;
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t node = chunk * ADJI_FAN + i;
+    if (!in_reach(g, bounds[i], level->least_ids[node])) continue;
     if (level_number)
-      push(g, from, (adji_tree_visit){bound, level->least_ids[node], level_number, node});
+      push(g, from, (adji_tree_visit){bounds[i], level->least_ids[node], level_number, node});
     else if (node < g->first_seen || node >= g->end_seen)
       add_leaf(g, node);
   }
 }
 
 static void search(adji_nearest_group *g, adji_tally *tally) {
-  uint32_t enough = g->end_seen ? ADJI_LEAVES - ADJI_FAN : (g->k + g->k / 2) / g->right->leaf;
-  if (enough > ADJI_LEAVES - ADJI_FAN) enough = ADJI_LEAVES - ADJI_FAN;
   g->depth = 0;
   open_node(g, g->right->levels - 1, 0);
   while (g->depth) {
     adji_tree_visit top = g->stack[--g->depth];
     if (!in_reach(g, top.bound, top.least_id)) continue;
     open_node(g, top.level - 1, top.node);
-    if (g->leaves.count <= enough) continue;
-    look(g, tally);
-    enough = ADJI_LEAVES - ADJI_FAN;
+    if (g->leaves.count > ADJI_LEAVES - ADJI_FAN) look(g, tally);
   }
   look(g, tally);
 }
@@ -280,8 +297,7 @@ static void fetch_row(const adji_table *table, uint32_t row) {
 static void find_neighbours(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
   g->first_seen = g->end_seen = 0;
   if (!g->k) return;
-  measure_reach(g);
-  if (g->join->self_join) look_around(g, leaf, tally);
+  look_around(g, g->left == g->right ? leaf : near_leaf(g), tally);
   search(g, tally);
 }
 

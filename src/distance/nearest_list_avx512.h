@@ -10,6 +10,7 @@ typedef struct list_f32 {
   __m512i last; /* lane of the sum of the k-th key among those of the last vector, in all lanes */
   uint64_t *home;
   uint32_t unused;
+  uint32_t due;               /* so many are worth taking in: a short list is soon better than it was */
   uint32_t waiting;           /* candidates that are not in the list yet, fewer than 16 between calls */
   uint32_t sums[32], ids[32]; /* theirs                                                               */
 } list_f32;
@@ -19,6 +20,7 @@ ADJI_INLINE void list_open_f32(list_f32 *list, const adji_nearest_task *task, ui
   list->home = (uint64_t *)(void *)((char *)task->best + q * task->best_stride);
   list->unused = wide - (task->k + 7) / 8;
   list->waiting = 0;
+  list->due = task->k < 6 ? 1 : 16;
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < wide; i++)
     list->keys[i] =
@@ -131,7 +133,7 @@ ADJI_INLINE void list_add_f32(list_f32 *list, const uint32_t wide, __m512 s, con
 }
 
 ADJI_INLINE bool list_due_f32(const list_f32 *list) {
-  return list->waiting >= 16;
+  return list->waiting >= list->due;
 }
 
 /* Takes in the first 16 that wait. */
