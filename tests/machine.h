@@ -64,8 +64,8 @@ static const char *const NEAREST_TUNINGS[] = {
     "batch=1",
     "batch=7",
     "batch=100000",
-    "buffer=1",
-    "buffer=4096",
+    "buffer=5000",
+    "buffer=40000",
     "leaf=16",
     "leaf=32",
     "leaf=64",
@@ -75,7 +75,7 @@ static const char *const NEAREST_TUNINGS[] = {
     "filter=gemm",
     "filter=vnni",
     "filter=amx",
-    "filter=gemm,batch=3,buffer=1000",
+    "filter=gemm,batch=3,buffer=10000",
 };
 
 /* Whether a plan with that tuning can be had at all. */

@@ -20,7 +20,7 @@
 #define V_ADD(a, b) ((a) + (b))
 #define V_MUL(a, b) ((a) * (b))
 #define V_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define V_MAX(a, b) ((b) > (a) ? (b) : (a))
+#define V_MAX(a, b) ((b) <= (a) ? (a) : (b)) /* NaN in b stays, as in vectors */
 #define V_ABS(a) fabsf(a)
 #define V_FMA(a, b, c) fmaf(a, b, c)
 #define V_LE(a, b) ((uint32_t)((a) <= (b)))
@@ -45,7 +45,7 @@
 #define V_ADD(a, b) ((a) + (b))
 #define V_MUL(a, b) ((a) * (b))
 #define V_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define V_MAX(a, b) ((b) > (a) ? (b) : (a))
+#define V_MAX(a, b) ((b) <= (a) ? (a) : (b)) /* NaN in b stays, as in vectors */
 #define V_ABS(a) fabs(a)
 #define V_FMA(a, b, c) fma(a, b, c)
 #define V_LE(a, b) ((uint32_t)((a) <= (b)))

@@ -68,9 +68,9 @@ bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
   return some;
 }
 
-bool adji_queue_take(adji_queue *queue, uint32_t lane, uint32_t lanes, uint64_t *turn, adji_batch *out) {
+bool adji_queue_take(adji_queue *queue, uint64_t worker, uint64_t workers, uint64_t *turn, adji_batch *out) {
   if (!queue->round_robin) return adji_queue_take_heavy(queue, out);
-  uint64_t next = lane + (*turn)++ * lanes;
+  uint64_t next = worker + (*turn)++ * workers;
   if (next >= queue->count) return false;
   *out = queue->batches[next];
   return true;

@@ -21,7 +21,7 @@ typedef struct adji_queue {
   uint64_t count, room;
   pthread_mutex_t lock;
   uint64_t head, tail; /* batches [head, tail) are left */
-  bool round_robin;    /* no queue: lane i of n gets batches i, i + n, ... */
+  bool round_robin;    /* no queue: worker i of n gets batches i, i + n, ... */
 } adji_queue;
 
 adj_status adji_queue_init(adji_queue *queue, adj_ctx *ctx, uint64_t room);
@@ -38,7 +38,8 @@ void adji_queue_rewind(adji_queue *queue);
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out);
 bool adji_queue_take_light(adji_queue *queue, adji_batch *out);
 
-/* The next batch for a lane: from the heavy end, or its own by turns. *turn: batches it had so far. */
-bool adji_queue_take(adji_queue *queue, uint32_t lane, uint32_t lanes, uint64_t *turn, adji_batch *out);
+/* The next batch for one of several workers: from the heavy end, or its own by turns. *turn: batches it had so
+ * far. */
+bool adji_queue_take(adji_queue *queue, uint64_t worker, uint64_t workers, uint64_t *turn, adji_batch *out);
 
 #endif

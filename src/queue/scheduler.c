@@ -75,13 +75,12 @@ static adj_status settle(drain *d, const adji_batch *batch, const adji_tally *ta
 }
 
 static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
-  (void)task;
   drain *d = user;
   adji_batch batch;
   adj_status status = ADJ_OK;
   uint64_t begin = adji_now_ns();
   uint64_t turn = 0;
-  while (!status && adji_queue_take(d->queue, lane, d->run->ctx->threads, &turn, &batch)) {
+  while (!status && adji_queue_take(d->queue, task, d->run->ctx->threads, &turn, &batch)) {
     status = adji_check_cancel(d->run->ctx);
     if (status) break;
     adji_tally tally = {0};
