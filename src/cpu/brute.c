@@ -300,7 +300,7 @@ static adj_status judge_filter(brute *b, adji_brute_filter filter) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->filtered || b->queries->count < FEW) return ADJ_OK;
   const adji_product *gemm = adji_product_for(b->join.ctx->isa, "gemm");
-  double cost, best = next_cost(b, false, NULL);
+  double cost = 0, best = next_cost(b, false, NULL);
   if (filter > ADJI_FILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
   adj_status status = try_filter(b, &cost);
   b->cost = cost;

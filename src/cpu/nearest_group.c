@@ -342,7 +342,7 @@ static adj_status make_lists(adji_nearest_group *g) {
   adji_memory *memory = &g->join->ctx->memory;
   size_t key = g->right->type == ADJ_F64 ? sizeof(adji_wide_key) : sizeof(uint64_t);
   if (g->ordered) {
-    g->list_stride = (g->k + 7) / 8 * 8 * (uint64_t)key;
+    g->list_stride = ((uint64_t)g->k + 7) / 8 * 8 * key;
     g->lists = adji_alloc(memory, g->list_stride, g->at_once, "lists of neighbours");
     return g->lists ? ADJ_OK : ADJ_E_MEMORY;
   }

@@ -24,7 +24,8 @@ ADJI_INLINE VEC FN(box_bound)(const adji_measure *measure, const T *low, const T
                               const T *bounds, uint64_t step) {
   VEC s = V_ZERO();
   for (uint32_t j = 0; j < dim; j++) {
-    VEC from = V_LOAD(bounds + 2 * j * step), to = V_LOAD(bounds + (2 * j + 1) * step);
+    const T *at = bounds + (uint64_t)2 * j * step;
+    VEC from = V_LOAD(at), to = V_LOAD(at + step);
     VEC gap = V_MAX(V_MAX(V_SUB(from, V_SET1(high[j])), V_SUB(V_SET1(low[j]), to)), V_ZERO());
     if (PERIODIC) {
       VEC far = V_MAX(V_SUB(to, V_SET1(low[j])), V_SUB(V_SET1(high[j]), from));
