@@ -27,6 +27,9 @@
 #undef STEP_NAME
 #undef STEP
 
+/* Fewer for the others: every one is compiled for each type and instruction set. */
+#undef FIXED_DIMENSIONS
+#define FIXED_DIMENSIONS(X) X(2) X(3)
 #define STEP_NAME l1
 #define STEP(s, x, c, measure, j) V_ADD(s, DIFFERENCE(x, c))
 #include BODY
@@ -38,11 +41,9 @@
 #include BODY
 #undef STEP_NAME
 #undef STEP
-#undef FIXED_DIMENSIONS
 
 #undef PERIODIC
 #define PERIODIC 1
-#define FIXED_DIMENSIONS(X) X(2) X(3)
 #define STEP_NAME l2_box
 #define STEP(s, x, c, measure, j) TYPED(square)(s, AROUND(x, c, measure, j))
 #include BODY
