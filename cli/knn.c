@@ -16,7 +16,7 @@ static const option what[] = {
     {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many of each point (needed)"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "none farther than this; default: no limit"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: a point may be its own neighbour"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there would be more neighbours"},
+    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there are more"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o only the number of neighbours is printed)"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
      "write the neighbours, nearest first; \"-\": standard\noutput. The file appears when it is complete"},

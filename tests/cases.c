@@ -244,8 +244,10 @@ static double radius_for_share(join_case *c, double share) {
   }
   qsort(values, SAMPLES, sizeof *values, by_size);
   double value = values[(int)fmin(share * SAMPLES, SAMPLES - 1)];
-  /* Where a distance is rounded after its root, the radius of a double is nearer to the edge. */
-  return c->metric == ADJ_L2 ? sqrt(value) : reference_distance(&spec, c->left.type, value);
+  /* Where a distance is rounded after its root, the radius of a double is nearer to the edge. Powers overflow
+   * soon: a range join's radius stays finite. */
+  double radius = c->metric == ADJ_L2 ? sqrt(value) : reference_distance(&spec, c->left.type, value);
+  return fmax(-DBL_MAX, fmin(radius, DBL_MAX));
 }
 
 static bool allocate(point_set *set, adj_type type, uint32_t dim, uint64_t count) {
@@ -300,7 +302,7 @@ bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, joi
   entry->build(&c, entry);
   fit_points(&c);
   if (c.metric == ADJ_DOT && isfinite(c.radius))
-    c.radius = c.radius > 0 ? c.radius - 1 : fmax(-DBL_MAX, fmin(radius_for_share(&c, -c.radius), DBL_MAX));
+    c.radius = c.radius > 0 ? c.radius - 1 : radius_for_share(&c, -c.radius);
   else if (c.radius < 0)
     c.radius = radius_for_share(&c, -c.radius);
   *out = c;

@@ -159,6 +159,13 @@ static void max_pairs_is_kept(void **state) {
   adj_plan *plan = plan_for(ctx, set, &(question){.k = 7});
   limit_pairs(ctx, plan, 3500);
   adj_plan_destroy(plan);
+  /* Within a radius there are fewer than k a row: those found count. */
+  uint64_t found = 0;
+  plan = plan_for(ctx, set, &(question){.k = 7, .radius = 0.04, .tuning = "buffer=4096"});
+  must(adj_count(plan, NULL, &found, NULL, NULL));
+  assert_in_range(found, 500, 2500);
+  limit_pairs(ctx, plan, found);
+  adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
 }

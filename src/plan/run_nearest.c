@@ -35,7 +35,15 @@ static adj_status close_run(nearest_run *r, adj_status status, adj_stats *stats)
   return status;
 }
 
-/* The longest row is k entries, whether or not that many points exist. */
+static bool is_bounded(const nearest_run *r) {
+  return r->plan->join.limit < (double)INFINITY;
+}
+
+/* The neighbours there are at most; without a radius, exactly so many. */
+static uint64_t most_pairs(const nearest_run *r) {
+  return r->plan->left->count * adji_join_reach(&r->plan->join);
+}
+
 static adj_status check_pairs(nearest_run *r, uint64_t pairs) {
   uint64_t most = r->run.control.max_pairs;
   if (!most || pairs <= most) return ADJ_OK;
@@ -90,10 +98,10 @@ static uint32_t row_length(const adji_table *table, uint64_t row) {
 static adj_status count_rows(nearest_run *r, uint32_t *degrees) {
   uint64_t count = r->plan->left->count;
   uint32_t reach = adji_join_reach(&r->plan->join);
-  if (isinf(r->plan->join.limit)) {
+  if (!is_bounded(r)) {
     for (uint64_t i = 0; degrees && i < count; i++)
       degrees[i] = reach;
-    r->pairs = count * reach;
+    r->pairs = most_pairs(r);
     return ADJ_OK;
   }
   adj_status status = make_table(r, buffer_rows(r), false);
@@ -137,7 +145,7 @@ static adj_status collect_rows(nearest_run *r, adj_result *result) {
   adj_plan *plan = r->plan;
   uint64_t count = plan->left->count;
   adj_status status = adji_check_fits(plan, (double)count * r->table.k, true);
-  if (!status) status = check_pairs(r, count * adji_join_reach(&plan->join));
+  if (!status && !is_bounded(r)) status = check_pairs(r, most_pairs(r)); /* else the pass looks at what it finds */
   if (!status) status = make_table(r, count, plan->join.style.distances);
   if (status) return status;
   result->offsets = adji_alloc(&plan->ctx->memory, count + 1, sizeof *result->offsets, "row offsets");
@@ -198,11 +206,18 @@ static adj_status stream_rows(nearest_run *r, const adj_sink *sink) {
   return status;
 }
 
+/* Too many pairs are found out before the first of them is handed out: by counting them, if need be. */
+static adj_status check_stream(adj_plan *plan, const adj_run_control *control, nearest_run *r) {
+  uint64_t most = r->run.control.max_pairs;
+  if (!is_bounded(r)) return check_pairs(r, most_pairs(r));
+  return most && most_pairs(r) > most ? adji_nearest_count(plan, NULL, NULL, control, NULL) : ADJ_OK;
+}
+
 adj_status adji_nearest_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
   nearest_run r;
   adj_status status = open_run(&r, plan, control);
   if (status) return status;
-  status = check_pairs(&r, plan->left->count * adji_join_reach(&plan->join));
+  status = check_stream(plan, control, &r);
   if (!status) status = make_table(&r, buffer_rows(&r), plan->join.style.distances);
   if (!status) status = make_offsets(&r);
   if (!status) status = stream_rows(&r, sink);

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "check.h"
 #include "io/read_number.h"
@@ -139,7 +138,7 @@ static void random_text(uint64_t *seed, char *text, size_t room) {
 static void random_numbers(void **state) {
   (void)state;
   const char *given = getenv("ADJOIN_SEED");
-  uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) * 2 + 1;
+  uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
   print_message("seed %llu\n", (unsigned long long)seed);
   seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
   char text[512];
