@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Checked memory with a limit. A block carries its size in the 64 bytes in front of it; blocks of a
- * few megabytes and more come straight from the system, aligned so that huge pages can back them.
+ * megabyte and more come straight from the system, aligned so that huge pages can back them.
  */
 #define _GNU_SOURCE
 #include "core/memory.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 enum { PREFIX = 64, HUGE_PAGE = 2 << 20 };
-static const uint64_t LARGE = (uint64_t)4 << 20;
+static const uint64_t LARGE = (uint64_t)1 << 20;
 
 typedef struct prefix {
   uint64_t bytes;  /* as accounted for            */
@@ -76,12 +76,14 @@ void adji_discharge(adji_memory *memory, uint64_t bytes) {
 
 /* A mapping whose start is a multiple of the huge page, with the prefix in the page before it. */
 static char *map_large(uint64_t bytes, prefix *head) {
-  uint64_t length = bytes + 2 * (uint64_t)HUGE_PAGE;
+  uint64_t length = bytes + 3 * (uint64_t)HUGE_PAGE;
   char *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return NULL;
   uintptr_t start = ((uintptr_t)base + PREFIX + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
 #ifdef MADV_HUGEPAGE
-  madvise((void *)start, bytes, MADV_HUGEPAGE); /* a wish: failing is fine */
+  /* The last one too when at least half of it is needed. A wish: failing is fine. */
+  uint64_t pages = (bytes + HUGE_PAGE / 2) / HUGE_PAGE;
+  if (pages) madvise((void *)start, pages * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
   head->mapped = length;
   head->base = base;

@@ -19,28 +19,23 @@
 
 /* ---- Queries ------------------------------------------------------------------------------------------ */
 
-static void copy_point(const adji_tree *tree, uint64_t leaf, uint32_t i, void *to) {
-  uint64_t at = leaf * tree->dim * tree->leaf + i;
-  if (tree->type == ADJ_F64) {
-    const double *from = (const double *)tree->coords + at;
-    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf)
-      ((double *)to)[j] = *from;
-  } else {
-    const float *from = (const float *)tree->coords + at;
-    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf)
-      ((float *)to)[j] = *from;
+/* The coordinates of those points of a leaf, and the box of the leaf. */
+#define COPY(T)                                                                             \
+  static void copy_##T(adji_nearest_group *g, uint64_t leaf) {                              \
+    const adji_tree *tree = g->left;                                                        \
+    const T *from = (const T *)tree->coords + leaf * tree->dim * tree->leaf;                \
+    const T *box = (const T *)tree->level[0].bounds;                                        \
+    box += leaf / ADJI_FAN * tree->dim * 2 * ADJI_FAN + leaf % ADJI_FAN;                    \
+    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf, box += 2 * ADJI_FAN) {     \
+      T *to = (T *)g->coords + j;                                                           \
+      for (uint32_t q = 0; q < g->many; q++)                                                \
+        to[(uint64_t)q * tree->dim] = from[g->places[q]];                                   \
+      ((T *)g->low)[j] = box[0];                                                            \
+      ((T *)g->high)[j] = box[ADJI_FAN];                                                    \
+    }                                                                                       \
   }
-}
-
-#define WIDEN(T)                                                                 \
-  static void widen_##T(const T *x, uint32_t dim, bool first, T *low, T *high) { \
-    for (uint32_t j = 0; j < dim; j++) {                                         \
-      low[j] = first || x[j] < low[j] ? x[j] : low[j];                           \
-      high[j] = first || x[j] > high[j] ? x[j] : high[j];                        \
-    }                                                                            \
-  }
-WIDEN(float)
-WIDEN(double)
+COPY(float)
+COPY(double)
 
 static void start_list(adji_nearest_group *g, uint32_t q) {
   if (!g->ordered) {
@@ -59,19 +54,22 @@ static void start_list(adji_nearest_group *g, uint32_t q) {
   }
 }
 
-/* Takes up the query at place i of a leaf. */
-static void take_query(adji_nearest_group *g, uint64_t leaf, uint32_t i, uint32_t row) {
-  uint32_t q = g->many++;
-  size_t size = adji_type_size(g->left->type);
-  void *x = (char *)g->coords + (uint64_t)q * g->left->dim * size;
-  copy_point(g->left, leaf, i, x);
-  if (size == 8)
-    widen_double(x, g->left->dim, !q, g->low, g->high);
+/* Takes up the queries that were noted, points of a leaf. */
+static void take_up(adji_nearest_group *g, uint64_t leaf) {
+  if (g->left->type == ADJ_F64)
+    copy_double(g, leaf);
   else
-    widen_float(x, g->left->dim, !q, g->low, g->high);
+    copy_float(g, leaf);
+  for (uint32_t q = 0; q < g->many; q++)
+    start_list(g, q);
+}
+
+/* Notes the point at place i of a leaf as a query. */
+static void note(adji_nearest_group *g, uint32_t i, uint32_t row) {
+  uint32_t q = g->many++;
+  g->places[q] = i;
   g->rows[q] = row;
   g->own[q] = g->join->style.drop_self ? row : ADJ_NO_ID;
-  start_list(g, q);
 }
 
 /* ---- How far neighbours can be ------------------------------------------------------------------------ */
@@ -170,36 +168,54 @@ static void add_leaf(adji_nearest_group *g, uint64_t leaf) {
 
 /* ---- The search ------------------------------------------------------------------------------------------ */
 
-/* The lower bounds of the nodes of a chunk, as double. Returns how many nodes there are. */
-static uint32_t bound_chunk(const adji_nearest_group *g, uint32_t level_number, uint64_t chunk, double *bounds) {
+/* The lower bounds of the nodes of a chunk. */
+typedef struct chunk_bounds {
+  double wide[ADJI_FAN]; /* of f64 */
+  float narrow[ADJI_FAN];
+  uint32_t near; /* the nodes within the reach, a bit each */
+} chunk_bounds;
+
+/* low, high: the box to measure from, dim each. */
+static void bound_chunk(const adji_nearest_group *g, const void *low, const void *high, double reach,
+                        uint32_t level_number, uint64_t chunk, chunk_bounds *out) {
   const adji_tree_level *level = &g->right->level[level_number];
   bool wide = g->right->type == ADJ_F64;
-  float narrow[ADJI_FAN];
   const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
-  g->kernels->box_bounds(g->join->style.measure, g->low, g->high, g->right->dim, boxes,
-                         wide ? (void *)bounds : (void *)narrow);
-  for (uint32_t i = 0; i < ADJI_FAN && !wide; i++)
-    bounds[i] = (double)narrow[i];
+  out->near = g->kernels->box_bounds(g->join->style.measure, low, high, g->right->dim, boxes, reach,
+                                     wide ? (void *)out->wide : (void *)out->narrow);
   uint64_t left = level->count - chunk * ADJI_FAN;
-  return left < ADJI_FAN ? (uint32_t)left : ADJI_FAN;
+  if (left < ADJI_FAN) out->near &= (UINT32_C(1) << left) - 1;
+}
+
+static inline double bound_at(const adji_nearest_group *g, const chunk_bounds *bounds, uint32_t i) {
+  return g->right->type == ADJ_F64 ? bounds->wide[i] : (double)bounds->narrow[i];
+}
+
+/* The node of a chunk that is nearest to the first query. */
+static uint32_t nearest_node(const adji_nearest_group *g, uint32_t level, uint64_t chunk) {
+  chunk_bounds bounds;
+  bound_chunk(g, g->coords, g->coords, 0, level, chunk, &bounds);
+  if (bounds.near) return (uint32_t)__builtin_ctz(bounds.near);
+  bound_chunk(g, g->coords, g->coords, INFINITY, level, chunk, &bounds);
+  uint32_t nearest = 0;
+  for (uint32_t left = bounds.near & ~UINT32_C(1); left; left &= left - 1) {
+    uint32_t i = (uint32_t)__builtin_ctz(left);
+    nearest = bound_at(g, &bounds, i) < bound_at(g, &bounds, nearest) ? i : nearest;
+  }
+  return nearest;
 }
 
 /* A leaf near the queries, where they have none of their own: from the top, the nearest node of each level. */
 static uint64_t near_leaf(const adji_nearest_group *g) {
   uint64_t node = 0;
-  double bounds[ADJI_FAN];
-  for (uint32_t level = g->right->levels; level-- > 0;) {
-    uint32_t count = bound_chunk(g, level, node, bounds), nearest = 0;
-    for (uint32_t i = 1; i < count; i++)
-      nearest = bounds[i] < bounds[nearest] ? i : nearest;
-    node = node * ADJI_FAN + nearest;
-  }
+  for (uint32_t level = g->right->levels; level-- > 0;)
+    node = node * ADJI_FAN + nearest_node(g, level, node);
   return node;
 }
 
 /* The leaves around one, enough for k neighbours. */
 static void look_around(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
-  uint64_t many = 1, count = g->right->level[0].count;
+  uint64_t many = g->k == 1 ? ADJI_FAN : 1, count = g->right->level[0].count;
   while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
     many *= 2;
   g->first_seen = leaf / many * many;
@@ -224,14 +240,16 @@ static void push(adji_nearest_group *g, uint32_t from, adji_tree_visit visit) {
 
 /* Looks at the children of a node, `chunk` of the level: leaves are added, nodes are pushed. */
 static void open_node(adji_nearest_group *g, uint32_t level_number, uint64_t chunk) {
-  const adji_tree_level *level = &g->right->level[level_number];
-  double bounds[ADJI_FAN];
-  uint32_t count = bound_chunk(g, level_number, chunk, bounds), from = g->depth;
-  for (uint32_t i = 0; i < count; i++) {
+  const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
+  chunk_bounds bounds;
+  bound_chunk(g, g->low, g->high, g->reach, level_number, chunk, &bounds);
+  for (uint32_t from = g->depth; bounds.near; bounds.near &= bounds.near - 1) {
+    uint32_t i = (uint32_t)__builtin_ctz(bounds.near);
     uint64_t node = chunk * ADJI_FAN + i;
-    if (!in_reach(g, bounds[i], level->least_ids[node])) continue;
+    double bound = bound_at(g, &bounds, i);
+    if (!in_reach(g, bound, least_ids[i])) continue;
     if (level_number)
-      push(g, from, (adji_tree_visit){bounds[i], level->least_ids[node], level_number, node});
+      push(g, from, (adji_tree_visit){bound, least_ids[i], level_number, node});
     else if (node < g->first_seen || node >= g->end_seen)
       add_leaf(g, node);
   }
@@ -297,41 +315,34 @@ static void fetch_row(const adji_table *table, uint32_t row) {
 static void find_neighbours(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
   g->first_seen = g->end_seen = 0;
   if (!g->k) return;
+  take_up(g, leaf);
   look_around(g, g->left == g->right ? leaf : near_leaf(g), tally);
   search(g, tally);
 }
 
-static void fill_some(adji_nearest_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
-  find_neighbours(g, leaf, tally);
-  place_rows(g, table, tally);
-}
-
 adj_status adji_nearest_group_fill(adji_nearest_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
-  g->many = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t row = g->left->ids[leaf * g->left->leaf + i];
-    if (row < table->first_row || row >= table->end_row) continue;
-    take_query(g, leaf, i, row);
-    fetch_row(table, row);
-    if (g->many < g->at_once) continue;
-    fill_some(g, leaf, table, tally);
-    g->many = 0;
+  const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
+  for (uint32_t i = 0; i < count;) {
+    for (g->many = 0; i < count && g->many < g->at_once; i++) {
+      if (rows[i] < table->first_row || rows[i] >= table->end_row) continue;
+      note(g, i, rows[i]);
+      fetch_row(table, rows[i]);
+    }
+    if (!g->many) continue;
+    find_neighbours(g, leaf, tally);
+    place_rows(g, table, tally);
   }
-  if (g->many) fill_some(g, leaf, table, tally);
   return ADJ_OK;
 }
 
 void adji_nearest_group_try(adji_nearest_group *g, uint64_t leaf, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
-  g->many = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    take_query(g, leaf, i, g->left->ids[leaf * g->left->leaf + i]);
-    if (g->many < g->at_once) continue;
+  for (uint32_t i = 0; i < count;) {
+    for (g->many = 0; i < count && g->many < g->at_once; i++)
+      note(g, i, g->left->ids[leaf * g->left->leaf + i]);
     find_neighbours(g, leaf, tally);
-    g->many = 0;
   }
-  if (g->many) find_neighbours(g, leaf, tally);
 }
 
 /* ---- Making and clearing ------------------------------------------------------------------------------------ */

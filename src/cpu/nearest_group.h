@@ -25,7 +25,7 @@ typedef struct adji_nearest_group {
   uint32_t at_once; /* queries that are looked after together                        */
   bool ordered;     /* lists are kept in order; otherwise they are buffers (best)    */
   uint32_t many;    /* queries at work                                               */
-  uint32_t rows[ADJI_MAX_LEAF], own[ADJI_MAX_LEAF];
+  uint32_t rows[ADJI_MAX_LEAF], own[ADJI_MAX_LEAF], places[ADJI_MAX_LEAF]; /* places: in their leaf */
   void *coords;     /* of the queries, one after the other                           */
   void *low, *high; /* the box of the queries                                        */
   void *lists;      /* many * list_stride bytes                                      */

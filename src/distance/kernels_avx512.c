@@ -9,6 +9,25 @@
 #include "distance/sort_ids.h"
 #include "distance/sort_ids_avx512.h"
 
+/* For IDS_BEFORE and so on; IM: the vectors of ids, PS: the type of the others. */
+#define BEFORE(IM, PS, s, ids, best, kept)                 \
+  ((uint32_t)_mm512_cmp_##PS##_mask(s, best, _CMP_LT_OQ) | \
+   (uint32_t)IM##_mask_cmple_epu32_mask(_mm512_cmp_##PS##_mask(s, best, _CMP_EQ_OQ), ids, kept))
+#define MERGE(MASK, IM, PS, s, ids, best, kept)                                                              \
+  do {                                                                                                       \
+    MASK less = _mm512_cmp_##PS##_mask(s, best, _CMP_LT_OQ);                                                 \
+    MASK lower = IM##_mask_cmplt_epu32_mask(_mm512_cmp_##PS##_mask(s, best, _CMP_EQ_OQ), ids, kept);         \
+    (best) = _mm512_mask_mov_##PS(best, less, s);                                                            \
+    (kept) = IM##_mask_mov_epi32(IM##_mask_mov_epi32(kept, less, ids), lower, ids);                          \
+  } while (0)
+#define KEEP(MASK, IM, PS, s, ids, own, best, kept)                                           \
+  do {                                                                                        \
+    MASK less = own ? _mm512_mask_cmp_##PS##_mask(IM##_cmpneq_epi32_mask(ids, *(own)), s, best, _CMP_NGE_UQ) \
+                    : _mm512_cmp_##PS##_mask(s, best, _CMP_NGE_UQ);                           \
+    (best) = _mm512_mask_mov_##PS(best, less, s);                                             \
+    (kept) = IM##_mask_mov_epi32(kept, less, ids);                                            \
+  } while (0)
+
 #define T float
 #define TYPE f32
 #define VEC __m512
@@ -29,6 +48,17 @@
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)(mask), _mm512_loadu_si512(ids)))
 #define V_PACK(to, v, mask) _mm512_storeu_ps(to, _mm512_maskz_compress_ps((__mmask16)(mask), v))
 #define LIST_HEADER "distance/nearest_list_avx512.h"
+#define KEY uint64_t
+#define KEY_SUM(key) adji_key_sum(key)
+#define KEY_ID(key) (key)
+#define MAKE_KEY(sum, id) adji_join_key(sum, id)
+#define IDS __m512i
+#define IDS_LOAD(p) _mm512_loadu_si512(p)
+#define IDS_STORE(p, v) _mm512_storeu_si512(p, v)
+#define IDS_SET1(x) _mm512_set1_epi32((int)(x))
+#define IDS_BEFORE(s, ids, best, kept) BEFORE(_mm512, ps, s, ids, best, kept)
+#define IDS_MERGE(s, ids, best, kept) MERGE(__mmask16, _mm512, ps, s, ids, best, kept)
+#define IDS_KEEP(s, ids, own, best, kept) KEEP(__mmask16, _mm512, ps, s, ids, own, best, kept)
 #include "distance/kernels_type.h"
 
 #define T double
@@ -56,6 +86,14 @@
 #define KEY_SUM(key) ((key).sum)
 #define KEY_ID(key) ((key).id)
 #define INSERT(best, k, sum, id) adji_insert_f64(best, k, (adji_wide_key){sum, id})
+#define MAKE_KEY(sum, id) ((adji_wide_key){sum, id})
+#define IDS __m256i
+#define IDS_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define IDS_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define IDS_SET1(x) _mm256_set1_epi32((int)(x))
+#define IDS_BEFORE(s, ids, best, kept) BEFORE(_mm256, pd, s, ids, best, kept)
+#define IDS_MERGE(s, ids, best, kept) MERGE(__mmask8, _mm256, pd, s, ids, best, kept)
+#define IDS_KEEP(s, ids, own, best, kept) KEEP(__mmask8, _mm256, pd, s, ids, own, best, kept)
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

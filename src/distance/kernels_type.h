@@ -103,6 +103,14 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #undef KEY_SUM
 #undef KEY_ID
 #undef INSERT
+#undef MAKE_KEY
+#undef IDS
+#undef IDS_LOAD
+#undef IDS_STORE
+#undef IDS_SET1
+#undef IDS_BEFORE
+#undef IDS_MERGE
+#undef IDS_KEEP
 #undef LIST_HEADER
 #undef LIST_WIDTHS
 #undef LIST_WIDEST

@@ -11,6 +11,7 @@
 #include "distance/measure.h"
 
 enum {
+  ADJI_LEAF = 16,           /* points of a leaf, or twice or four times that                         */
   ADJI_LEAVES = 128,        /* leaves that are looked at in one go                                   */
   ADJI_NEAREST_MOST_K = 64, /* the most neighbours that are kept in order; more go through a buffer */
   ADJI_BOX_LANES = 16       /* boxes compared at once, at most                                       */
@@ -56,9 +57,9 @@ typedef struct adji_nearest_task {
 typedef void (*adji_nearest_fn)(adji_nearest_task *task);
 
 /* Lower bounds of the sums of pairs between one box and ADJI_BOX_LANES others, which lie as the chunks of
- * a tree do. low, high: of the one box, dim each. */
-typedef void (*adji_box_bounds_fn)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
-                                   const void *chunk, void *bounds);
+ * a tree do. low, high: of the one box, dim each. Returns which are at most `reach`, bit by bit. */
+typedef uint32_t (*adji_box_bounds_fn)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
+                                       const void *chunk, double reach, void *bounds);
 
 /* Appends the points of the leaves with a sum of at most limit, for the first query, to ids and sums, which
  * have room for all points of the leaves and ADJI_BOX_LANES more. Returns how many. */

@@ -5,6 +5,15 @@
  *
  *   LIST_HEADER               the file of its lists, see nearest_list.h
  *
+ * and where lanes can be chosen by masks, for the nearest one alone:
+ *
+ *   IDS                       a vector of LANES ids; IDS_LOAD(p) IDS_STORE(p, v) IDS_SET1(x)
+ *   IDS_BEFORE(s, ids, best, kept)      whether some (s, id) is not behind its (best, kept)
+ *   IDS_MERGE(s, ids, best, kept)       puts (s, id) where (best, kept) is behind it; nowhere where s is NaN
+ *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; not where id is the
+ *                                       own one, if own is not NULL
+ *   KEY, KEY_SUM, KEY_ID, MAKE_KEY      the key of a list
+ *
  * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows: the sum of
  * the gaps between a query and a box, rounded, is a lower bound of the sum of every pair, and no slack
  * is needed. A leaf is passed over iff its bound, with the least of its ids, comes behind the last of
@@ -39,10 +48,28 @@ ADJI_INLINE VEC FN(box_bound)(const adji_measure *measure, const T *low, const T
   return V_MAX(V_SUB(less, V_SET1((T)(64 * dim * tiny))), V_ZERO());
 }
 
-static void FN(box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
-                           const void *chunk, void *bounds) {
-  for (uint32_t i = 0; i < ADJI_BOX_LANES; i += LANES)
-    V_STORE((T *)bounds + i, FN(box_bound)(measure, low, high, dim, (const T *)chunk + i, ADJI_BOX_LANES));
+ADJI_INLINE uint32_t FN(box_bounds_dim)(const adji_measure *measure, const T *low, const T *high, const uint32_t dim,
+                                        const T *chunk, T reach, T *bounds) {
+  uint32_t near = 0;
+  for (uint32_t i = 0; i < ADJI_BOX_LANES; i += LANES) {
+    VEC bound = FN(box_bound)(measure, low, high, dim, chunk + i, ADJI_BOX_LANES);
+    V_STORE(bounds + i, bound);
+    near |= V_LE(bound, V_SET1(reach)) << i;
+  }
+  return near;
+}
+
+static uint32_t FN(box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
+                               const void *chunk, double reach, void *bounds) {
+  switch (dim) {
+#define CASE(dim) \
+  case dim:       \
+    return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds);
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds);
+  }
 }
 
 /* One leaf for one query. Returns whether the list has changed; candidates may also wait. */
@@ -98,7 +125,75 @@ ADJI_INLINE void FN(nearest_query)(adji_nearest_task *task, uint32_t q, const ui
   TYPED(list_close)(&list, wide);
 }
 
+/* The nearest one alone: queries side by side in the lanes, points one after the other. No branch depends on what
+ * is found, and a leaf is passed over only when no query needs it. */
+#ifdef IDS
+/* The nearest of a leaf's points to each of LANES queries; NaN where there is none but itself. Ids of a leaf ascend,
+ * so that the first of equals is kept. Leaves are of ADJI_LEAF points: offsets are constants then. */
+ADJI_INLINE void FN(nearest_in_leaf)(const adji_nearest_task *task, uint64_t leaf, const T *x, const IDS *own,
+                                     const uint32_t dim, VEC *sums, IDS *ids) {
+  const T *coords = (const T *)task->coords + leaf * ADJI_LEAF * dim;
+  const uint32_t *numbers = task->ids + leaf * ADJI_LEAF;
+  uint32_t count = ADJI_LEAF;
+  while (numbers[count - 1] == ADJ_NO_ID)
+    count--;
+  VEC best = V_SET1((T)NAN);
+  IDS kept = IDS_SET1(ADJ_NO_ID);
+  for (uint32_t p = 0; p < count; p++) {
+    VEC s = V_ZERO();
+    for (uint32_t j = 0; j < dim; j++)
+      s = STEP(s, V_LOAD(x + 2 * j * LANES), V_SET1(coords[j * ADJI_LEAF + p]), task->measure, j);
+    IDS_KEEP(s, IDS_SET1(numbers[p]), own, best, kept);
+  }
+  *sums = best;
+  *ids = kept;
+}
+
+ADJI_INLINE void FN(nearest_single)(adji_nearest_task *task, uint32_t first, const uint32_t dim) {
+  const adji_leaves *leaves = task->leaves;
+  T x[2 * MOST_FIXED * LANES], sums[LANES], low[MOST_FIXED], high[MOST_FIXED]; /* x: as boxes of no size */
+  uint32_t ids[LANES], own_ids[LANES];
+  uint32_t many = task->query_count - first < LANES ? task->query_count - first : LANES;
+  for (uint32_t q = 0; q < LANES; q++) {
+    uint32_t from = first + (q < many ? q : 0);
+    KEY key = *(const KEY *)(const void *)((const char *)task->best + from * task->best_stride);
+    sums[q] = q < many ? KEY_SUM(key) : -1; /* nothing comes before that */
+    ids[q] = (uint32_t)KEY_ID(key);
+    own_ids[q] = task->own[from];
+    for (uint32_t j = 0; j < dim; j++)
+      x[2 * j * LANES + q] = x[(2 * j + 1) * LANES + q] = ((const T *)task->queries)[(uint64_t)from * dim + j];
+  }
+  VEC best = V_LOAD(sums), s;
+  IDS kept = IDS_LOAD(ids), own = IDS_LOAD(own_ids), found;
+  for (uint32_t i = 0; i < leaves->count; i++) {
+    for (uint32_t j = 0; j < dim; j++) {
+      low[j] = ((const T *)leaves->bounds)[2 * j * ADJI_LEAVES + i];
+      high[j] = ((const T *)leaves->bounds)[(2 * j + 1) * ADJI_LEAVES + i];
+    }
+    VEC bound = FN(box_bound)(task->measure, low, high, dim, x, LANES);
+    if (!IDS_BEFORE(bound, IDS_SET1(leaves->least_ids[i]), best, kept)) continue;
+    task->candidates += (uint64_t)many * ADJI_LEAF;
+    if (own_ids[0] == ADJ_NO_ID)
+      FN(nearest_in_leaf)(task, leaves->number[i], x, NULL, dim, &s, &found);
+    else
+      FN(nearest_in_leaf)(task, leaves->number[i], x, &own, dim, &s, &found);
+    IDS_MERGE(s, found, best, kept);
+  }
+  V_STORE(sums, best);
+  IDS_STORE(ids, kept);
+  for (uint32_t q = 0; q < many; q++)
+    *(KEY *)(void *)((char *)task->best + (first + q) * task->best_stride) = MAKE_KEY(sums[q], ids[q]);
+}
+#endif
+
 ADJI_INLINE void FN(nearest_dim)(adji_nearest_task *task, const uint32_t dim) {
+#ifdef IDS
+  if (task->k == 1 && task->leaf == ADJI_LEAF && dim <= MOST_FIXED) {
+    for (uint32_t q = 0; q < task->query_count; q += LANES)
+      FN(nearest_single)(task, q, dim);
+    return;
+  }
+#endif
 #define CASE(wide)                                      \
   if (task->k <= 8 * (wide) || (wide) == LIST_WIDEST) { \
     for (uint32_t q = 0; q < task->query_count; q++)    \

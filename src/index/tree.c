@@ -11,7 +11,8 @@
 
 #include "index/tree_split.h"
 
-enum { SLICE = 1 << 14, LOOK_AT = 128, FEWEST_SHARED = 1 << 16 };
+/* SPARE: values that collect() may write behind those it takes. */
+enum { SLICE = 1 << 14, SPARE = 16, LOOK_AT = 128, FEWEST_SHARED = 1 << 16 };
 
 typedef struct piece {
   uint64_t begin, end; /* leaves                              */
@@ -24,14 +25,13 @@ typedef struct build {
   adji_tree *tree;
   const adji_split_kernels *kernels;
   size_t size;
-  void **arrays[2]; /* per dimension */
-  uint32_t *ids[2];
-  void *block[2]; /* what the arrays are cut out of */
-  void *scratch;  /* for large pieces               */
+  adji_tree_room *room;
+  void **arrays[2]; /* per dimension, parts of the room */
   piece *pieces;
   uint64_t piece_count;
   /* The large piece at work. */
   adji_split_job job;
+  double low, high; /* of its bracket */
   uint64_t *slice_below, *slice_equal;
 } build;
 
@@ -60,7 +60,7 @@ static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
     }
   }
   for (uint64_t i = begin; i < end; i++)
-    b->ids[0][i] = (uint32_t)i;
+    b->room->ids[0][i] = (uint32_t)i;
   return ADJ_OK;
 }
 
@@ -105,21 +105,26 @@ static uint64_t cut_leaf(piece p) {
   return p.begin + half;
 }
 
-static adji_split_job plan_cut(const build *b, piece p, uint64_t cut, void *scratch) {
+/* All but where along the axis. */
+static adji_split_job open_job(const build *b, piece p, uint64_t cut, void *scratch) {
   const adji_tree *tree = b->tree;
-  uint64_t begin = p.begin * tree->leaf, end = point_end(b, p.end), middle = cut * tree->leaf;
   adji_split_job job = {.from = b->arrays[p.at], .to = b->arrays[!p.at], .dim = tree->dim};
-  job.from_ids = b->ids[p.at];
-  job.to_ids = b->ids[!p.at];
+  job.from_ids = b->room->ids[p.at];
+  job.to_ids = b->room->ids[!p.at];
   job.axis = widest(b, p, scratch);
-  adji_parting parting =
-      adji_part(b->kernels, tree->type, array_at(b, p.at, job.axis, begin), end - begin, middle - begin, scratch);
-  job.begin = job.left = begin;
-  job.end = end;
-  job.right = middle;
-  job.value = parting.value;
-  job.equal = middle - begin - parting.below;
+  job.begin = job.left = p.begin * tree->leaf;
+  job.end = point_end(b, p.end);
+  job.right = cut * tree->leaf;
   return job;
+}
+
+static const void *job_values(const build *b, const adji_split_job *job, uint64_t from) {
+  return (const char *)job->from[job->axis] + from * b->size;
+}
+
+static void part_job(adji_split_job *job, adji_parting parting) {
+  job->value = parting.value;
+  job->equal = job->right - job->begin - parting.below;
 }
 
 /* ---- Leaves and boxes ------------------------------------------------------------------------------- */
@@ -157,7 +162,7 @@ static void store_leaf(const build *b, uint64_t leaf, int at) {
     b->kernels->range(from, count, &low, &high);
     set_bound(b, level, leaf, j, low, high);
   }
-  memcpy(tree->ids + begin, b->ids[at] + begin, count * sizeof *tree->ids);
+  memcpy(tree->ids + begin, b->room->ids[at] + begin, count * sizeof *tree->ids);
   for (uint64_t i = count; i < tree->leaf; i++)
     tree->ids[begin + i] = ADJ_NO_ID;
   level->least_ids[leaf] = tree->ids[begin];
@@ -167,7 +172,9 @@ static void store_leaf(const build *b, uint64_t leaf, int at) {
 static void cut_down(const build *b, piece p, void *scratch) {
   while (p.end - p.begin > 1) {
     uint64_t cut = cut_leaf(p);
-    adji_split_job job = plan_cut(b, p, cut, scratch);
+    adji_split_job job = open_job(b, p, cut, scratch);
+    part_job(&job, adji_part(b->kernels, b->tree->type, job_values(b, &job, job.begin), job.end - job.begin,
+                             job.right - job.begin, scratch));
     b->kernels->split(&job);
     cut_down(b, (piece){cut, p.end, !p.at}, scratch);
     p = (piece){p.begin, cut, !p.at};
@@ -194,13 +201,47 @@ static void job_slice(const build *b, uint64_t slice, uint64_t *begin, uint64_t 
   *end = *begin + SLICE < b->job.end ? *begin + SLICE : b->job.end;
 }
 
+/* Values between the bracket's ends, into the slice's part of the scratch. */
+static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end;
+  job_slice(b, slice, &begin, &end);
+  b->slice_below[slice] = 0;
+  b->slice_equal[slice] = b->kernels->collect(job_values(b, &b->job, begin), end - begin, b->low, b->high,
+                                              (char *)b->room->scratch + slice * (SLICE + SPARE) * b->size,
+                                              &b->slice_below[slice]);
+  return ADJ_OK;
+}
+
+/* The same as adji_part. */
+static adj_status part_together(build *b, uint64_t slices) {
+  adji_split_job *job = &b->job;
+  char *scratch = b->room->scratch;
+  const void *x = job_values(b, job, job->begin);
+  uint64_t count = job->end - job->begin, rank = job->right - job->begin;
+  adj_type type = b->tree->type;
+  if (!adji_bracket(b->kernels, type, x, count, rank, scratch, &b->low, &b->high)) {
+    part_job(job, adji_part(b->kernels, type, x, count, rank, scratch));
+    return ADJ_OK;
+  }
+  adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
+  adji_bracketed in = {0};
+  for (uint64_t s = 0; s < slices && !status; s++) {
+    memmove(scratch + in.taken * b->size, scratch + s * (SLICE + SPARE) * b->size, b->slice_equal[s] * b->size);
+    in.taken += b->slice_equal[s];
+    in.below += b->slice_below[s];
+  }
+  if (!status) part_job(job, adji_part_between(b->kernels, type, x, count, rank, in, scratch));
+  return status;
+}
+
 static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
   uint64_t begin, end, not_above;
   job_slice(b, slice, &begin, &end);
-  const char *x = (const char *)b->job.from[b->job.axis] + begin * b->size;
-  b->kernels->count(x, end - begin, b->job.value, &b->slice_below[slice], &not_above);
+  b->kernels->count(job_values(b, &b->job, begin), end - begin, b->job.value, &b->slice_below[slice], &not_above);
   b->slice_equal[slice] = not_above - b->slice_below[slice];
   return ADJ_OK;
 }
@@ -230,9 +271,10 @@ static void place_slices(build *b, uint64_t slices) {
 }
 
 static adj_status cut_together(build *b, piece p, uint64_t cut) {
-  b->job = plan_cut(b, p, cut, b->scratch);
+  b->job = open_job(b, p, cut, b->room->scratch);
   uint64_t slices = (b->job.end - b->job.begin + SLICE - 1) / SLICE;
-  adj_status status = adji_loop(b->ctx, slices, count_slice, b);
+  adj_status status = part_together(b, slices);
+  if (!status) status = adji_loop(b->ctx, slices, count_slice, b);
   if (status) return status;
   place_slices(b, slices);
   return adji_loop(b->ctx, slices, move_slice, b);
@@ -253,23 +295,30 @@ static adj_status share_out(build *b, piece p, uint64_t most) {
 
 /* ---- Levels above the leaves ------------------------------------------------------------------------------ */
 
-static double bound_at(const build *b, const adji_tree_level *level, uint64_t node, uint32_t dim, bool high) {
-  uint64_t at = (node / ADJI_FAN * b->tree->dim + dim) * 2 * ADJI_FAN + node % ADJI_FAN + (high ? ADJI_FAN : 0);
-  return b->size == 8 ? ((const double *)level->bounds)[at] : (double)((const float *)level->bounds)[at];
-}
+/* The box round ADJI_FAN boxes; those that fill up a chunk change nothing. */
+#define JOIN(T)                                                                          \
+  static void join_##T(const T *below, uint32_t dim, T *to) {                            \
+    for (uint32_t j = 0; j < dim; j++, below += 2 * ADJI_FAN, to += 2 * ADJI_FAN) {      \
+      T low = below[0], high = below[ADJI_FAN];                                          \
+      for (uint32_t i = 1; i < ADJI_FAN; i++) {                                          \
+        low = below[i] < low ? below[i] : low;                                           \
+        high = below[ADJI_FAN + i] > high ? below[ADJI_FAN + i] : high;                  \
+      }                                                                                  \
+      to[0] = low;                                                                       \
+      to[ADJI_FAN] = high;                                                               \
+    }                                                                                    \
+  }
+JOIN(float)
+JOIN(double)
 
 static void join_boxes(const build *b, const adji_tree_level *below, adji_tree_level *level, uint64_t node) {
-  uint64_t begin = node * ADJI_FAN, end = begin + ADJI_FAN < below->count ? begin + ADJI_FAN : below->count;
-  for (uint32_t j = 0; j < b->tree->dim; j++) {
-    double low = INFINITY, high = -INFINITY;
-    for (uint64_t i = begin; i < end; i++) {
-      low = fmin(low, bound_at(b, below, i, j, false));
-      high = fmax(high, bound_at(b, below, i, j, true));
-    }
-    set_bound(b, level, node, j, low, high);
-  }
+  uint64_t chunk = (uint64_t)2 * ADJI_FAN * b->tree->dim, to = node / ADJI_FAN * chunk + node % ADJI_FAN;
+  if (b->size == 8)
+    join_double((const double *)below->bounds + node * chunk, b->tree->dim, (double *)level->bounds + to);
+  else
+    join_float((const float *)below->bounds + node * chunk, b->tree->dim, (float *)level->bounds + to);
   uint32_t least = ADJ_NO_ID;
-  for (uint64_t i = begin; i < end; i++)
+  for (uint64_t i = node * ADJI_FAN; i < (node + 1) * ADJI_FAN; i++)
     least = below->least_ids[i] < least ? below->least_ids[i] : least;
   level->least_ids[node] = least;
 }
@@ -304,38 +353,57 @@ static adj_status make_upper_levels(build *b) {
 
 /* ---- Build -------------------------------------------------------------------------------------------------- */
 
+void adji_tree_room_clear(adj_ctx *ctx, adji_tree_room *room) {
+  for (int at = 0; at < 2; at++) {
+    adji_free(&ctx->memory, room->coords[at]);
+    adji_free(&ctx->memory, room->ids[at]);
+  }
+  adji_free(&ctx->memory, room->scratch);
+  *room = (adji_tree_room){0};
+}
+
+static adj_status make_room(build *b) {
+  adji_tree_room *room = b->room;
+  adji_memory *memory = &b->ctx->memory;
+  uint64_t points = b->tree->count + 512;
+  if (points <= room->points) return ADJ_OK;
+  adji_tree_room_clear(b->ctx, room);
+  for (int at = 0; at < 2; at++) {
+    room->coords[at] = adji_alloc(memory, adji_mul(points, b->tree->dim), b->size, "tree");
+    room->ids[at] = adji_alloc(memory, points, sizeof **room->ids, "tree");
+    if (!room->coords[at] || !room->ids[at]) return ADJ_E_MEMORY;
+  }
+  room->scratch = adji_alloc(memory, points + points / SLICE * SPARE, b->size, "tree");
+  if (!room->scratch) return ADJ_E_MEMORY;
+  room->points = points;
+  return ADJ_OK;
+}
+
 static adj_status make_arrays(build *b, uint64_t most) {
   adji_tree *tree = b->tree;
   adji_memory *memory = &b->ctx->memory;
   uint64_t leaves = (tree->count + tree->leaf - 1) / tree->leaf, slices = tree->count / SLICE + 1;
-  uint64_t stride = tree->count + 16;
+  adj_status status = make_room(b);
+  if (status) return status;
   tree->coords = adji_alloc(memory, adji_mul(leaves * tree->leaf, tree->dim), b->size, "tree");
   tree->ids = adji_alloc(memory, leaves * tree->leaf, sizeof *tree->ids, "tree");
-  b->scratch = adji_alloc(memory, tree->count > most ? tree->count + 512 : 1, b->size, "tree");
   b->pieces = adji_alloc(memory, 2 * (tree->count / (most / 2) + 2), sizeof *b->pieces, "tree");
   b->slice_below = adji_alloc(memory, slices, sizeof *b->slice_below, "tree");
   b->slice_equal = adji_alloc(memory, slices, sizeof *b->slice_equal, "tree");
-  if (!tree->coords || !tree->ids || !b->scratch || !b->pieces || !b->slice_below || !b->slice_equal)
-    return ADJ_E_MEMORY;
+  if (!tree->coords || !tree->ids || !b->pieces || !b->slice_below || !b->slice_equal) return ADJ_E_MEMORY;
   for (int at = 0; at < 2; at++) {
     b->arrays[at] = adji_alloc(memory, tree->dim, sizeof(void *), "tree");
-    b->block[at] = adji_alloc(memory, adji_mul(stride, tree->dim), b->size, "tree");
-    b->ids[at] = adji_alloc(memory, stride, sizeof **b->ids, "tree");
-    if (!b->arrays[at] || !b->block[at] || !b->ids[at]) return ADJ_E_MEMORY;
+    if (!b->arrays[at]) return ADJ_E_MEMORY;
     for (uint32_t j = 0; j < tree->dim; j++)
-      b->arrays[at][j] = (char *)b->block[at] + j * stride * b->size;
+      b->arrays[at][j] = (char *)b->room->coords[at] + j * b->room->points * b->size;
   }
   return make_level(b, leaves);
 }
 
 static void free_arrays(build *b) {
   adji_memory *memory = &b->ctx->memory;
-  for (int at = 0; at < 2; at++) {
-    adji_free(memory, b->arrays[at]);
-    adji_free(memory, b->block[at]);
-    adji_free(memory, b->ids[at]);
-  }
-  adji_free(memory, b->scratch);
+  adji_free(memory, b->arrays[0]);
+  adji_free(memory, b->arrays[1]);
   adji_free(memory, b->pieces);
   adji_free(memory, b->slice_below);
   adji_free(memory, b->slice_equal);
@@ -353,10 +421,10 @@ static adj_status build_tree(build *b) {
   return status;
 }
 
-adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, adji_tree *out) {
+adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, adji_tree_room *room, adji_tree *out) {
   uint64_t begin = adji_now_ns();
   adji_tree tree = {.ctx = ctx, .type = set->type, .dim = set->dim, .leaf = leaf, .count = set->count};
-  build b = {.ctx = ctx, .set = set, .tree = &tree, .size = adji_type_size(set->type)};
+  build b = {.ctx = ctx, .set = set, .tree = &tree, .room = room, .size = adji_type_size(set->type)};
   b.kernels = adji_split_kernels_for(ctx->isa, set->type);
   adj_status status = set->count ? build_tree(&b) : ADJ_OK;
   free_arrays(&b);

@@ -14,8 +14,9 @@
 #define ADJI_TREE_H
 
 #include "data/dataset.h"
+#include "distance/nearest.h"
 
-enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8, ADJI_LEAF = 16, ADJI_MAX_LEAF = 64 };
+enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8, ADJI_MAX_LEAF = 4 * ADJI_LEAF };
 
 /* A level's nodes, in chunks of ADJI_FAN: chunk c holds the children of node c of the level above. Its
  * bounds are, per dimension, ADJI_FAN lows, then ADJI_FAN highs. Nodes that fill up the last chunk
@@ -39,9 +40,19 @@ typedef struct adji_tree {
   uint32_t *ids;
 } adji_tree;
 
+/* Room to build in, for one tree after the other of the same dimension and type; begins zeroed. */
+typedef struct adji_tree_room {
+  uint64_t points;
+  void *coords[2];
+  uint32_t *ids[2];
+  void *scratch;
+} adji_tree_room;
+
 /* Time: O(n log n), in parallel. Memory: dim * sizeof(T) + 4 bytes a point, and 2 * dim * sizeof(T) + 4 a
- * leaf and 1/15 of that for the nodes above; while building, twice dim * sizeof(T) + 4 bytes a point more. */
-adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, adji_tree *out);
+ * leaf and 1/15 of that for the nodes above; while building, twice dim * sizeof(T) + 4 bytes a point more, and
+ * sizeof(T): the room, which stays until it is cleared. */
+adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, adji_tree_room *room, adji_tree *out);
+void adji_tree_room_clear(adj_ctx *ctx, adji_tree_room *room);
 void adji_tree_clear(adji_tree *tree);
 
 /* The points of leaf number `leaf`. */

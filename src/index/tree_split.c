@@ -76,7 +76,7 @@ const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type)
 
 /* ---- The value to split at ------------------------------------------------------------------------------ */
 
-enum { FEW = 1024, GUESSES = 10, MEANS = 30 };
+enum { GUESSES = 10, MEANS = 30 };
 
 /* The middle of the values of the type between a and b, a < b, counted by their number: the bits of a float,
  * with those of negative ones turned round, order as the floats do. */
@@ -144,31 +144,42 @@ static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type
   }
 }
 
-/* Many values: two values that have the wanted one between them almost surely, from a sample, leave few. */
-static bool part_by_sample(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
-                           uint64_t rank, void *scratch, adji_parting *out) {
-  size_t size = type == ADJ_F64 ? 8 : 4;
-  uint64_t each = count / FEW; /* one from each of so many, at a place that a hash picks */
-  for (uint64_t i = 0; i < FEW; i++) {
+bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
+                  void *scratch, double *low, double *high) {
+  if (count <= (uint64_t)4 * ADJI_BRACKET) return false;
+  uint64_t each = count / ADJI_BRACKET; /* one from each of so many, at a place that a hash picks */
+  for (uint64_t i = 0; i < ADJI_BRACKET; i++) {
     uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), at = i * each + ((hash >> 32) * each >> 32);
-    if (size == 8)
+    if (type == ADJ_F64)
       ((double *)scratch)[i] = ((const double *)x)[at];
     else
       ((float *)scratch)[i] = ((const float *)x)[at];
   }
-  double at = (double)rank / (double)count * FEW, slack = 1.6 * sqrt(FEW); /* three standard errors and more */
-  adji_parting low = part_by_counting(kernels, type, scratch, FEW, (uint64_t)fmax(at - slack, 0));
-  adji_parting high = part_by_counting(kernels, type, scratch, FEW, (uint64_t)fmin(at + slack, FEW));
-  uint64_t below = 0, taken = kernels->collect(x, count, low.value, high.value, scratch, &below);
-  if (rank < below || rank > below + taken || !taken || taken > count / 2) return false;
-  *out = adji_part(kernels, type, scratch, taken, rank - below, (char *)scratch + (taken + 16) * size);
-  out->below += below;
+  double at = (double)rank / (double)count * ADJI_BRACKET;
+  double slack = 1.6 * sqrt(ADJI_BRACKET); /* three standard errors and more */
+  uint64_t under = (uint64_t)fmax(at - slack, 0), over = (uint64_t)fmin(at + slack, ADJI_BRACKET);
+  *low = part_by_counting(kernels, type, scratch, ADJI_BRACKET, under).value;
+  *high = part_by_counting(kernels, type, scratch, ADJI_BRACKET, over).value;
   return true;
+}
+
+adji_parting adji_part_between(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
+                               uint64_t rank, adji_bracketed in, void *scratch) {
+  if (rank < in.below || rank > in.below + in.taken || !in.taken || in.taken > count / 2)
+    return part_by_counting(kernels, type, x, count, rank); /* the sample was misleading, or there are many equals */
+  size_t size = type == ADJ_F64 ? 8 : 4;
+  void *rest = (char *)scratch + (in.taken + 16) * size;
+  adji_parting found = adji_part(kernels, type, scratch, in.taken, rank - in.below, rest);
+  found.below += in.below;
+  return found;
 }
 
 adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
                        void *scratch) {
-  adji_parting found;
-  if (count > 4 * (uint64_t)FEW && part_by_sample(kernels, type, x, count, rank, scratch, &found)) return found;
-  return part_by_counting(kernels, type, x, count, rank);
+  double low, high;
+  if (!adji_bracket(kernels, type, x, count, rank, scratch, &low, &high))
+    return part_by_counting(kernels, type, x, count, rank);
+  adji_bracketed in = {0};
+  in.taken = kernels->collect(x, count, low, high, scratch, &in.below);
+  return adji_part_between(kernels, type, x, count, rank, in, scratch);
 }

@@ -48,4 +48,17 @@ typedef struct adji_parting {
 adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
                        void *scratch);
 
+/* Its parts, for threads that share the work: two values that have the one wanted between them almost surely, by a
+ * sample (false: not worth it), with room for ADJI_BRACKET values in scratch ... */
+enum { ADJI_BRACKET = 1024 };
+bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
+                  void *scratch, double *low, double *high);
+
+/* ... and the answer, from those that are between them, which collect() has put into scratch. */
+typedef struct adji_bracketed {
+  uint64_t below, taken;
+} adji_bracketed;
+adji_parting adji_part_between(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
+                               uint64_t rank, adji_bracketed in, void *scratch);
+
 #endif

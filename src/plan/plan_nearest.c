@@ -52,8 +52,10 @@ static const char *choose_early(adj_plan *plan) {
 
 static adj_status make_tree(adj_plan *plan, adji_engine *out) {
   uint32_t leaf = plan->tuning.leaf >= 64 ? 64 : plan->tuning.leaf >= 32 ? 32 : ADJI_LEAF;
-  adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &plan->right_tree);
-  if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &plan->left_tree);
+  adji_tree_room room = {0};
+  adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &room, &plan->right_tree);
+  if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &room, &plan->left_tree);
+  adji_tree_room_clear(plan->ctx, &room);
   if (status) return status;
   adji_nearest_options options = {.left = plan->self_join ? &plan->right_tree : &plan->left_tree,
                                   .right = &plan->right_tree,
