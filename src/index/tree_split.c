@@ -61,7 +61,7 @@
     }                                                                                                             \
   }                                                                                                               \
                                                                                                                   \
-  static const adji_split_kernels plain_##T = {range_##T, count_##T, collect_##T, split_##T};
+  static const adji_split_kernels plain_##T = {range_##T, count_##T, collect_##T, split_##T, NULL};
 SPLIT(float)
 SPLIT(double)
 
@@ -144,6 +144,30 @@ static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type
   }
 }
 
+/* From few values; the count is by comparing, which takes -0 for 0. */
+static adji_parting part_few(const adji_split_kernels *kernels, const void *x, uint64_t count, uint64_t rank) {
+  uint64_t below, not_above;
+  double value = kernels->pick(x, (uint32_t)count, (uint32_t)(rank ? rank - 1 : 0));
+  kernels->count(x, count, value, &below, &not_above);
+  return (adji_parting){value, below};
+}
+
+/* Values round the place where the rank would be if they were spread evenly: they are few, and often enough it is
+ * among them. */
+static bool guess_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
+                          uint64_t rank, double *low, double *high) {
+  if (!kernels->pick) return false;
+  double least, most, share = (double)rank / (double)count, slack = 0.8 / sqrt((double)count);
+  kernels->range(x, count, &least, &most);
+  *low = least + (most - least) * fmax(share - slack, 0);
+  *high = least + (most - least) * fmin(share + slack, 1);
+  if (type == ADJ_F32) {
+    *low = (double)(float)*low;
+    *high = (double)(float)*high;
+  }
+  return *low <= *high; /* not where the range overflows */
+}
+
 bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
                   void *scratch, double *low, double *high) {
   if (count <= (uint64_t)4 * ADJI_BRACKET) return false;
@@ -177,7 +201,9 @@ adji_parting adji_part_between(const adji_split_kernels *kernels, adj_type type,
 adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
                        void *scratch) {
   double low, high;
-  if (!adji_bracket(kernels, type, x, count, rank, scratch, &low, &high))
+  if (kernels->pick && count <= ADJI_FEW) return part_few(kernels, x, count, rank);
+  if (!adji_bracket(kernels, type, x, count, rank, scratch, &low, &high) &&
+      !guess_bracket(kernels, type, x, count, rank, &low, &high))
     return part_by_counting(kernels, type, x, count, rank);
   adji_bracketed in = {0};
   in.taken = kernels->collect(x, count, low, high, scratch, &in.below);

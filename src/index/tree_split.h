@@ -29,7 +29,12 @@ typedef struct adji_split_kernels {
    * those below low to *below. Returns how many were copied. */
   uint64_t (*collect)(const void *x, uint64_t count, double low, double high, void *to, uint64_t *below);
   void (*split)(const adji_split_job *job);
+  /* The one of rank `rank`, 0 <= rank < count, of at most ADJI_FEW values; NULL: there is nothing quicker than
+   * counting. */
+  double (*pick)(const void *x, uint32_t count, uint32_t rank);
 } adji_split_kernels;
+
+enum { ADJI_FEW = 128 };
 
 /* For a type and an instruction set that core/cpu.h calls usable. */
 const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type);

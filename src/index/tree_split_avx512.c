@@ -6,6 +6,9 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <string.h>
+
+#include "distance/sort_network_avx512.h"
 
 /* The lowest `many` set bits of mask. */
 static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
@@ -98,6 +101,36 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
 SPLIT(float, ps, __m512, __mmask16, 16, _mm512, IDS16_LOAD, IDS16_STORE)
 SPLIT(double, pd, __m512d, __mmask8, 8, _mm256, IDS8_LOAD, IDS8_STORE)
 
-const adji_split_kernels adji_split_avx512_f32 = {range_float, count_float, collect_float, split_float};
-const adji_split_kernels adji_split_avx512_f64 = {range_double, count_double, collect_double, split_double};
+/* Bits of floats that order as the floats do: those of negative ones turned round. */
+static inline __m512i to_ordinals(__m512i bits) {
+  __m512i turn = _mm512_or_si512(_mm512_srai_epi32(bits, 31), _mm512_set1_epi32(INT32_MIN));
+  return _mm512_xor_si512(bits, turn);
+}
+
+static inline __attribute__((always_inline)) double pick_padded(const float *x, uint32_t count, uint32_t rank,
+                                                                const uint32_t many) {
+  __m512i v[ADJI_FEW / 16];
+  for (uint32_t i = 0; i < many; i++) {
+    __mmask16 lanes = 16 * i < count ? first_float(count - 16 * i) : 0;
+    __m512i bits = _mm512_maskz_loadu_epi32(lanes, x + (uint64_t)16 * i);
+    v[i] = _mm512_mask_mov_epi32(_mm512_set1_epi32(-1), lanes, to_ordinals(bits));
+  }
+  sort_registers(v, many);
+  uint32_t sorted[ADJI_FEW];
+  for (uint32_t i = 0; i < many; i++)
+    _mm512_storeu_si512(sorted + (uint64_t)16 * i, v[i]);
+  uint32_t bits = sorted[rank] >> 31 ? sorted[rank] & INT32_MAX : ~sorted[rank];
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return (double)value;
+}
+
+static double pick_float(const void *x, uint32_t count, uint32_t rank) {
+  if (count <= 32) return pick_padded(x, count, rank, 2);
+  if (count <= 64) return pick_padded(x, count, rank, 4);
+  return pick_padded(x, count, rank, 8);
+}
+
+const adji_split_kernels adji_split_avx512_f32 = {range_float, count_float, collect_float, split_float, pick_float};
+const adji_split_kernels adji_split_avx512_f64 = {range_double, count_double, collect_double, split_double, NULL};
 #endif
