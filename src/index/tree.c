@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building the kd-tree. Points are moved, not their numbers: every cut reads and writes them in one
- * stream from one set of arrays to the other. Large pieces are cut by all threads together, one after
- * the other; smaller ones go to one thread each.
+ * Building the kd-tree. Points are moved, not their numbers: every cut reads them in one stream and writes
+ * them in two, from the tree's own memory to as much again, or back. A piece is by dimension, in the same
+ * part of either memory, and each half of it has one half of that part: so a piece of one leaf is laid out as
+ * leaves are. Large pieces are cut by all threads together, one after the other; smaller ones go to one thread
+ * each.
  */
 #include "index/tree.h"
 
@@ -16,7 +18,7 @@ enum { SLICE = 1 << 14, SPARE = 16, LOOK_AT = 128, FEWEST_SHARED = 1 << 16 };
 
 typedef struct piece {
   uint64_t begin, end; /* leaves                              */
-  int at;              /* which of the two sets of arrays      */
+  bool home;           /* in the tree's memory, or in the room */
 } piece;
 
 typedef struct build {
@@ -26,7 +28,7 @@ typedef struct build {
   const adji_split_kernels *kernels;
   size_t size;
   adji_tree_room *room;
-  void **arrays[2]; /* per dimension, parts of the room */
+  bool load_home; /* where points are before the first cut */
   piece *pieces;
   uint64_t piece_count;
   /* The large piece at work. */
@@ -40,45 +42,57 @@ static uint64_t point_end(const build *b, uint64_t leaf_end) {
   return end < b->tree->count ? end : b->tree->count;
 }
 
+static adji_columns columns_of(const build *b, piece p, bool home) {
+  const adji_tree *tree = b->tree;
+  char *coords = home ? tree->coords : b->room->coords;
+  uint64_t first = p.begin * tree->leaf;
+  return (adji_columns){coords + first * tree->dim * b->size, (p.end - p.begin) * tree->leaf,
+                        (home ? tree->ids : b->room->ids) + first};
+}
+
+static uint64_t piece_points(const build *b, piece p) {
+  return point_end(b, p.end) - p.begin * b->tree->leaf;
+}
+
 /* ---- Loading ---------------------------------------------------------------------------------------- */
 
 static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
   const adj_dataset *set = b->set;
+  adji_columns to = columns_of(b, (piece){0, b->tree->level[0].count, b->load_home}, b->load_home);
   uint64_t begin = slice * SLICE, end = begin + SLICE < set->count ? begin + SLICE : set->count;
   for (uint32_t j = 0; j < set->dim; j++) {
     const char *from = set->data + begin * set->row_stride + j * set->column_stride;
     if (set->type == ADJ_F64) {
-      double *to = b->arrays[0][j];
+      double *column = (double *)to.coords + j * to.stride;
       for (uint64_t i = begin; i < end; i++, from += set->row_stride)
-        to[i] = *(const double *)(const void *)from;
+        column[i] = *(const double *)(const void *)from;
     } else {
-      float *to = b->arrays[0][j];
+      float *column = (float *)to.coords + j * to.stride;
       for (uint64_t i = begin; i < end; i++, from += set->row_stride)
-        to[i] = *(const float *)(const void *)from;
+        column[i] = *(const float *)(const void *)from;
     }
   }
   for (uint64_t i = begin; i < end; i++)
-    b->room->ids[0][i] = (uint32_t)i;
+    to.ids[i] = (uint32_t)i;
   return ADJ_OK;
 }
 
 /* ---- Cutting ---------------------------------------------------------------------------------------- */
 
-static char *array_at(const build *b, int at, uint32_t dim, uint64_t point) {
-  return (char *)b->arrays[at][dim] + point * b->size;
+static const char *column(const build *b, const adji_columns *from, uint32_t dim) {
+  return (const char *)from->coords + dim * from->stride * b->size;
 }
 
-/* The dimension in which the piece is spread widest, judged by some of its points. */
-static uint32_t widest(const build *b, piece p, void *scratch) {
-  uint64_t begin = p.begin * b->tree->leaf, count = point_end(b, p.end) - begin;
+/* The dimension in which the points are spread widest, judged by some of them. */
+static uint32_t widest(const build *b, const adji_columns *from, uint64_t count, void *scratch) {
   uint64_t step = count / LOOK_AT + 1, taken = (count + step - 1) / step;
   double most = -1;
   uint32_t best = 0;
   for (uint32_t j = 0; j < b->tree->dim; j++) {
     double low, high;
-    const char *x = array_at(b, p.at, j, begin);
+    const char *x = column(b, from, j);
     if (step > 1) {
       for (uint64_t i = 0; i < taken; i++) {
         if (b->size == 8)
@@ -97,34 +111,31 @@ static uint32_t widest(const build *b, piece p, void *scratch) {
   return best;
 }
 
-/* Where to cut: the largest power of two leaves that is less than the piece. */
-static uint64_t cut_leaf(piece p) {
+/* The halves of a piece: the left one has the largest power of two leaves that is less than all. */
+static void halve(piece p, piece *left, piece *right) {
   uint64_t half = 1;
   while (half * 2 < p.end - p.begin)
     half *= 2;
-  return p.begin + half;
+  *left = (piece){p.begin, p.begin + half, !p.home};
+  *right = (piece){p.begin + half, p.end, !p.home};
 }
 
 /* All but where along the axis. */
-static adji_split_job open_job(const build *b, piece p, uint64_t cut, void *scratch) {
-  const adji_tree *tree = b->tree;
-  adji_split_job job = {.from = b->arrays[p.at], .to = b->arrays[!p.at], .dim = tree->dim};
-  job.from_ids = b->room->ids[p.at];
-  job.to_ids = b->room->ids[!p.at];
-  job.axis = widest(b, p, scratch);
-  job.begin = job.left = p.begin * tree->leaf;
-  job.end = point_end(b, p.end);
-  job.right = cut * tree->leaf;
+static adji_split_job open_job(const build *b, piece p, piece left, piece right, void *scratch) {
+  adji_split_job job = {.from = columns_of(b, p, p.home), .dim = b->tree->dim, .end = piece_points(b, p)};
+  job.left = columns_of(b, left, left.home);
+  job.right = columns_of(b, right, right.home);
+  job.axis = widest(b, &job.from, job.end, scratch);
   return job;
 }
 
-static const void *job_values(const build *b, const adji_split_job *job, uint64_t from) {
-  return (const char *)job->from[job->axis] + from * b->size;
+static const void *job_values(const build *b, const adji_split_job *job) {
+  return column(b, &job->from, job->axis);
 }
 
-static void part_job(adji_split_job *job, adji_parting parting) {
+static void part_job(adji_split_job *job, uint64_t rank, adji_parting parting) {
   job->value = parting.value;
-  job->equal = job->right - job->begin - parting.below;
+  job->equal = rank - parting.below;
 }
 
 /* ---- Leaves and boxes ------------------------------------------------------------------------------- */
@@ -149,45 +160,48 @@ static void fill_with_nan(const build *b, void *to, uint64_t count) {
   }
 }
 
-static void store_leaf(const build *b, uint64_t leaf, int at) {
+static void finish_leaf(const build *b, piece p) {
   const adji_tree *tree = b->tree;
-  uint64_t begin = leaf * tree->leaf, count = adji_tree_leaf_count(tree, leaf);
+  uint64_t count = piece_points(b, p);
+  adji_columns to = columns_of(b, p, true);
   adji_tree_level *level = &b->tree->level[0];
-  for (uint32_t j = 0; j < tree->dim; j++) {
-    char *to = (char *)tree->coords + (leaf * tree->dim + j) * tree->leaf * b->size;
-    const char *from = array_at(b, at, j, begin);
-    double low, high;
-    memcpy(to, from, count * b->size);
-    fill_with_nan(b, to + count * b->size, tree->leaf - count);
-    b->kernels->range(from, count, &low, &high);
-    set_bound(b, level, leaf, j, low, high);
+  if (!p.home) {
+    adji_columns from = columns_of(b, p, false);
+    memcpy(to.coords, from.coords, to.stride * tree->dim * b->size);
+    memcpy(to.ids, from.ids, count * sizeof *to.ids);
   }
-  memcpy(tree->ids + begin, b->room->ids[at] + begin, count * sizeof *tree->ids);
+  for (uint32_t j = 0; j < tree->dim; j++) {
+    char *x = (char *)to.coords + j * to.stride * b->size;
+    double low, high;
+    b->kernels->range(x, count, &low, &high);
+    set_bound(b, level, p.begin, j, low, high);
+    fill_with_nan(b, x + count * b->size, tree->leaf - count);
+  }
   for (uint64_t i = count; i < tree->leaf; i++)
-    tree->ids[begin + i] = ADJ_NO_ID;
-  level->least_ids[leaf] = tree->ids[begin];
+    to.ids[i] = ADJ_NO_ID;
+  level->least_ids[p.begin] = to.ids[0];
 }
 
 /* Cuts a piece down to its leaves. */
 static void cut_down(const build *b, piece p, void *scratch) {
   while (p.end - p.begin > 1) {
-    uint64_t cut = cut_leaf(p);
-    adji_split_job job = open_job(b, p, cut, scratch);
-    part_job(&job, adji_part(b->kernels, b->tree->type, job_values(b, &job, job.begin), job.end - job.begin,
-                             job.right - job.begin, scratch));
+    piece left, right;
+    halve(p, &left, &right);
+    adji_split_job job = open_job(b, p, left, right, scratch);
+    uint64_t rank = piece_points(b, left);
+    part_job(&job, rank, adji_part(b->kernels, b->tree->type, job_values(b, &job), job.end, rank, scratch));
     b->kernels->split(&job);
-    cut_down(b, (piece){cut, p.end, !p.at}, scratch);
-    p = (piece){p.begin, cut, !p.at};
+    cut_down(b, right, scratch);
+    p = left;
   }
-  store_leaf(b, p.begin, p.at);
+  finish_leaf(b, p);
 }
 
 static adj_status cut_piece(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
   const build *b = user;
   piece p = b->pieces[task];
-  uint64_t points = point_end(b, p.end) - p.begin * b->tree->leaf;
-  void *scratch = adji_alloc(&b->ctx->memory, points + 512, b->size, "tree");
+  void *scratch = adji_alloc(&b->ctx->memory, piece_points(b, p) + 512, b->size, "tree");
   if (!scratch) return ADJ_E_MEMORY;
   cut_down(b, p, scratch);
   adji_free(&b->ctx->memory, scratch);
@@ -197,7 +211,7 @@ static adj_status cut_piece(void *user, uint64_t task, uint32_t lane) {
 /* ---- Large pieces, by all threads ---------------------------------------------------------------------- */
 
 static void job_slice(const build *b, uint64_t slice, uint64_t *begin, uint64_t *end) {
-  *begin = b->job.begin + slice * SLICE;
+  *begin = slice * SLICE;
   *end = *begin + SLICE < b->job.end ? *begin + SLICE : b->job.end;
 }
 
@@ -208,21 +222,20 @@ static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end;
   job_slice(b, slice, &begin, &end);
   b->slice_below[slice] = 0;
-  b->slice_equal[slice] = b->kernels->collect(job_values(b, &b->job, begin), end - begin, b->low, b->high,
-                                              (char *)b->room->scratch + slice * (SLICE + SPARE) * b->size,
-                                              &b->slice_below[slice]);
+  b->slice_equal[slice] =
+      b->kernels->collect((const char *)job_values(b, &b->job) + begin * b->size, end - begin, b->low, b->high,
+                          (char *)b->room->scratch + slice * (SLICE + SPARE) * b->size, &b->slice_below[slice]);
   return ADJ_OK;
 }
 
 /* The same as adji_part. */
-static adj_status part_together(build *b, uint64_t slices) {
+static adj_status part_together(build *b, uint64_t slices, uint64_t rank) {
   adji_split_job *job = &b->job;
   char *scratch = b->room->scratch;
-  const void *x = job_values(b, job, job->begin);
-  uint64_t count = job->end - job->begin, rank = job->right - job->begin;
+  const void *x = job_values(b, job);
   adj_type type = b->tree->type;
-  if (!adji_bracket(b->kernels, type, x, count, rank, scratch, &b->low, &b->high)) {
-    part_job(job, adji_part(b->kernels, type, x, count, rank, scratch));
+  if (!adji_bracket(b->kernels, type, x, job->end, rank, scratch, &b->low, &b->high)) {
+    part_job(job, rank, adji_part(b->kernels, type, x, job->end, rank, scratch));
     return ADJ_OK;
   }
   adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
@@ -232,7 +245,7 @@ static adj_status part_together(build *b, uint64_t slices) {
     in.taken += b->slice_equal[s];
     in.below += b->slice_below[s];
   }
-  if (!status) part_job(job, adji_part_between(b->kernels, type, x, count, rank, in, scratch));
+  if (!status) part_job(job, rank, adji_part_between(b->kernels, type, x, job->end, rank, in, scratch));
   return status;
 }
 
@@ -241,7 +254,8 @@ static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   const build *b = user;
   uint64_t begin, end, not_above;
   job_slice(b, slice, &begin, &end);
-  b->kernels->count(job_values(b, &b->job, begin), end - begin, b->job.value, &b->slice_below[slice], &not_above);
+  b->kernels->count((const char *)job_values(b, &b->job) + begin * b->size, end - begin, b->job.value,
+                    &b->slice_below[slice], &not_above);
   b->slice_equal[slice] = not_above - b->slice_below[slice];
   return ADJ_OK;
 }
@@ -251,16 +265,16 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   const build *b = user;
   adji_split_job job = b->job;
   job_slice(b, slice, &job.begin, &job.end);
-  job.left = b->slice_below[slice];
+  job.left_at = b->slice_below[slice];
   job.equal = b->slice_equal[slice];
-  job.right = b->job.right + (job.begin - b->job.begin) - (job.left - b->job.left);
+  job.right_at = job.begin - job.left_at;
   b->kernels->split(&job);
   return ADJ_OK;
 }
 
 /* From counts to places: each slice learns where its left part goes and how many equals are in it. */
 static void place_slices(build *b, uint64_t slices) {
-  uint64_t left = b->job.left, equal = b->job.equal;
+  uint64_t left = 0, equal = b->job.equal;
   for (uint64_t s = 0; s < slices; s++) {
     uint64_t take = b->slice_equal[s] < equal ? b->slice_equal[s] : equal, goes_left = b->slice_below[s] + take;
     b->slice_below[s] = left;
@@ -270,10 +284,10 @@ static void place_slices(build *b, uint64_t slices) {
   }
 }
 
-static adj_status cut_together(build *b, piece p, uint64_t cut) {
-  b->job = open_job(b, p, cut, b->room->scratch);
-  uint64_t slices = (b->job.end - b->job.begin + SLICE - 1) / SLICE;
-  adj_status status = part_together(b, slices);
+static adj_status cut_together(build *b, piece p, piece left, piece right) {
+  b->job = open_job(b, p, left, right, b->room->scratch);
+  uint64_t slices = (b->job.end + SLICE - 1) / SLICE;
+  adj_status status = part_together(b, slices, piece_points(b, left));
   if (!status) status = adji_loop(b->ctx, slices, count_slice, b);
   if (status) return status;
   place_slices(b, slices);
@@ -286,10 +300,11 @@ static adj_status share_out(build *b, piece p, uint64_t most) {
     b->pieces[b->piece_count++] = p;
     return ADJ_OK;
   }
-  uint64_t cut = cut_leaf(p);
-  adj_status status = cut_together(b, p, cut);
-  if (!status) status = share_out(b, (piece){p.begin, cut, !p.at}, most);
-  if (!status) status = share_out(b, (piece){cut, p.end, !p.at}, most);
+  piece left, right;
+  halve(p, &left, &right);
+  adj_status status = cut_together(b, p, left, right);
+  if (!status) status = share_out(b, left, most);
+  if (!status) status = share_out(b, right, most);
   return status;
 }
 
@@ -354,27 +369,21 @@ static adj_status make_upper_levels(build *b) {
 /* ---- Build -------------------------------------------------------------------------------------------------- */
 
 void adji_tree_room_clear(adj_ctx *ctx, adji_tree_room *room) {
-  for (int at = 0; at < 2; at++) {
-    adji_free(&ctx->memory, room->coords[at]);
-    adji_free(&ctx->memory, room->ids[at]);
-  }
+  adji_free(&ctx->memory, room->coords);
+  adji_free(&ctx->memory, room->ids);
   adji_free(&ctx->memory, room->scratch);
   *room = (adji_tree_room){0};
 }
 
-static adj_status make_room(build *b) {
+static adj_status make_room(build *b, uint64_t points) {
   adji_tree_room *room = b->room;
   adji_memory *memory = &b->ctx->memory;
-  uint64_t points = b->tree->count + 512;
   if (points <= room->points) return ADJ_OK;
   adji_tree_room_clear(b->ctx, room);
-  for (int at = 0; at < 2; at++) {
-    room->coords[at] = adji_alloc(memory, adji_mul(points, b->tree->dim), b->size, "tree");
-    room->ids[at] = adji_alloc(memory, points, sizeof **room->ids, "tree");
-    if (!room->coords[at] || !room->ids[at]) return ADJ_E_MEMORY;
-  }
-  room->scratch = adji_alloc(memory, points + points / SLICE * SPARE, b->size, "tree");
-  if (!room->scratch) return ADJ_E_MEMORY;
+  room->coords = adji_alloc(memory, adji_mul(points, b->tree->dim), b->size, "tree");
+  room->ids = adji_alloc(memory, points, sizeof *room->ids, "tree");
+  room->scratch = adji_alloc(memory, points + points / SLICE * SPARE + 512, b->size, "tree");
+  if (!room->coords || !room->ids || !room->scratch) return ADJ_E_MEMORY;
   room->points = points;
   return ADJ_OK;
 }
@@ -383,7 +392,7 @@ static adj_status make_arrays(build *b, uint64_t most) {
   adji_tree *tree = b->tree;
   adji_memory *memory = &b->ctx->memory;
   uint64_t leaves = (tree->count + tree->leaf - 1) / tree->leaf, slices = tree->count / SLICE + 1;
-  adj_status status = make_room(b);
+  adj_status status = make_room(b, leaves * tree->leaf);
   if (status) return status;
   tree->coords = adji_alloc(memory, adji_mul(leaves * tree->leaf, tree->dim), b->size, "tree");
   tree->ids = adji_alloc(memory, leaves * tree->leaf, sizeof *tree->ids, "tree");
@@ -391,19 +400,14 @@ static adj_status make_arrays(build *b, uint64_t most) {
   b->slice_below = adji_alloc(memory, slices, sizeof *b->slice_below, "tree");
   b->slice_equal = adji_alloc(memory, slices, sizeof *b->slice_equal, "tree");
   if (!tree->coords || !tree->ids || !b->pieces || !b->slice_below || !b->slice_equal) return ADJ_E_MEMORY;
-  for (int at = 0; at < 2; at++) {
-    b->arrays[at] = adji_alloc(memory, tree->dim, sizeof(void *), "tree");
-    if (!b->arrays[at]) return ADJ_E_MEMORY;
-    for (uint32_t j = 0; j < tree->dim; j++)
-      b->arrays[at][j] = (char *)b->room->coords[at] + j * b->room->points * b->size;
-  }
+  b->load_home = true; /* such that most leaves are at home behind the last cut */
+  for (uint64_t cut = 1; cut < leaves; cut *= 2)
+    b->load_home = !b->load_home;
   return make_level(b, leaves);
 }
 
 static void free_arrays(build *b) {
   adji_memory *memory = &b->ctx->memory;
-  adji_free(memory, b->arrays[0]);
-  adji_free(memory, b->arrays[1]);
   adji_free(memory, b->pieces);
   adji_free(memory, b->slice_below);
   adji_free(memory, b->slice_equal);
@@ -415,7 +419,7 @@ static adj_status build_tree(build *b) {
   if (most < FEWEST_SHARED) most = FEWEST_SHARED;
   adj_status status = make_arrays(b, most);
   if (!status) status = adji_loop(b->ctx, (tree->count + SLICE - 1) / SLICE, load_slice, b);
-  if (!status) status = share_out(b, (piece){0, tree->level[0].count, 0}, most);
+  if (!status) status = share_out(b, (piece){0, tree->level[0].count, b->load_home}, most);
   if (!status) status = adji_loop(b->ctx, b->piece_count, cut_piece, b);
   if (!status) status = make_upper_levels(b);
   return status;

@@ -43,14 +43,14 @@ typedef struct adji_tree {
 /* Room to build in, for one tree after the other of the same dimension and type; begins zeroed. */
 typedef struct adji_tree_room {
   uint64_t points;
-  void *coords[2];
-  uint32_t *ids[2];
+  void *coords;
+  uint32_t *ids;
   void *scratch;
 } adji_tree_room;
 
 /* Time: O(n log n), in parallel. Memory: dim * sizeof(T) + 4 bytes a point, and 2 * dim * sizeof(T) + 4 a
- * leaf and 1/15 of that for the nodes above; while building, twice dim * sizeof(T) + 4 bytes a point more, and
- * sizeof(T): the room, which stays until it is cleared. */
+ * leaf and 1/15 of that for the nodes above; while building, dim * sizeof(T) + 4 bytes a point more, and sizeof(T):
+ * the room, which stays until it is cleared. */
 adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, adji_tree_room *room, adji_tree *out);
 void adji_tree_room_clear(adj_ctx *ctx, adji_tree_room *room);
 void adji_tree_clear(adji_tree *tree);

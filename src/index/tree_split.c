@@ -47,17 +47,16 @@
   }                                                                                                               \
                                                                                                                   \
   static void split_##T(const adji_split_job *job) {                                                              \
-    const T *x = job->from[job->axis], v = (T)job->value;                                                         \
-    uint64_t left = job->left, right = job->right, equal = job->equal;                                            \
+    const T *from = job->from.coords, *x = from + job->axis * job->from.stride, v = (T)job->value;                \
+    uint64_t at[2] = {job->left_at, job->right_at}, equal = job->equal;                                           \
     for (uint64_t i = job->begin; i < job->end; i++) {                                                            \
-      bool same = x[i] == v && equal, goes_left = x[i] < v || same;                                               \
-      uint64_t at = goes_left ? left : right;                                                                     \
+      bool same = x[i] == v && equal, goes_right = !(x[i] < v || same);                                           \
+      const adji_columns *to = goes_right ? &job->right : &job->left;                                             \
+      uint64_t place = at[goes_right]++;                                                                          \
       equal -= same;                                                                                              \
-      left += goes_left;                                                                                          \
-      right += !goes_left;                                                                                        \
-      job->to_ids[at] = job->from_ids[i];                                                                         \
+      to->ids[place] = job->from.ids[i];                                                                          \
       for (uint32_t j = 0; j < job->dim; j++)                                                                     \
-        ((T *)job->to[j])[at] = ((const T *)job->from[j])[i];                                                     \
+        ((T *)to->coords)[j * to->stride + place] = from[j * job->from.stride + i];                               \
     }                                                                                                             \
   }                                                                                                               \
                                                                                                                   \

@@ -7,15 +7,20 @@
 
 #include "core/context.h"
 
-/* Moves the points [begin, end) of one set of arrays to another: those with a smaller coordinate than
- * value along the axis, and the first `equal` of those that have it, from place left on, the others
- * from place right on; both in the order they had. */
+/* Points by dimension: coordinate j of point i is entry j * stride + i. */
+typedef struct adji_columns {
+  void *coords;
+  uint64_t stride;
+  uint32_t *ids;
+} adji_columns;
+
+/* Moves the points [begin, end): those with a smaller coordinate than value along the axis, and the first `equal`
+ * of those that have it, to the left columns, from place left_at on, the others to the right ones, from
+ * right_at on; both in the order they had. */
 typedef struct adji_split_job {
-  void *const *from, *const *to; /* per dimension */
-  const uint32_t *from_ids;
-  uint32_t *to_ids;
+  adji_columns from, left, right;
   uint32_t dim, axis;
-  uint64_t begin, end, left, right;
+  uint64_t begin, end, left_at, right_at;
   double value;
   uint64_t equal;
 } adji_split_job;

@@ -67,20 +67,21 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
     return taken;                                                                                                 \
   }                                                                                                               \
                                                                                                                   \
-  /* Stores are masked: the left part ends where the right one begins. */                                         \
-  static inline void store_##T(const adji_split_job *job, uint64_t i, uint64_t at, MASK lanes) {                  \
+  /* Stores are masked: what comes behind is somebody else's. */                                                  \
+  static inline void store_##T(const adji_split_job *job, uint64_t i, const adji_columns *to, uint64_t at,        \
+                               MASK lanes) {                                                                      \
     MASK many = first_##T((uint64_t)__builtin_popcount(lanes));                                                   \
-    for (uint32_t j = 0; j < job->dim; j++) {                                                                     \
-      VEC x = _mm512_maskz_loadu_##PS(lanes, (const T *)job->from[j] + i);                                        \
-      _mm512_mask_storeu_##PS((T *)job->to[j] + at, many, _mm512_maskz_compress_##PS(lanes, x));                  \
-    }                                                                                                             \
-    IDS_STORE(job->to_ids + at, many, IDS##_maskz_compress_epi32(lanes, IDS_LOAD(lanes, job->from_ids + i)));     \
+    const T *from = (const T *)job->from.coords + i;                                                              \
+    T *out = (T *)to->coords + at;                                                                                \
+    for (uint32_t j = 0; j < job->dim; j++, from += job->from.stride, out += to->stride)                          \
+      _mm512_mask_storeu_##PS(out, many, _mm512_maskz_compress_##PS(lanes, _mm512_maskz_loadu_##PS(lanes, from)));\
+    IDS_STORE(to->ids + at, many, IDS##_maskz_compress_epi32(lanes, IDS_LOAD(lanes, job->from.ids + i)));         \
   }                                                                                                               \
                                                                                                                   \
   static void split_##T(const adji_split_job *job) {                                                              \
-    const T *x = job->from[job->axis];                                                                            \
+    const T *x = (const T *)job->from.coords + job->axis * job->from.stride;                                      \
     VEC v = _mm512_set1_##PS((T)job->value);                                                                      \
-    uint64_t left = job->left, right = job->right, equal = job->equal;                                            \
+    uint64_t left = job->left_at, right = job->right_at, equal = job->equal;                                      \
     for (uint64_t i = job->begin; i < job->end; i += (LANES)) {                                                   \
       MASK lanes = first_##T(job->end - i);                                                                       \
       VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                             \
@@ -88,8 +89,8 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
       MASK same = (MASK)lowest_bits(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_EQ_OQ), equal);                \
       MASK goes_left = (MASK)(less | same), goes_right = (MASK)(lanes & ~goes_left);                              \
       equal -= (uint64_t)__builtin_popcount(same);                                                                \
-      store_##T(job, i, left, goes_left);                                                                         \
-      store_##T(job, i, right, goes_right);                                                                       \
+      store_##T(job, i, &job->left, left, goes_left);                                                             \
+      store_##T(job, i, &job->right, right, goes_right);                                                          \
       left += (uint64_t)__builtin_popcount(goes_left);                                                            \
       right += (uint64_t)__builtin_popcount(goes_right);                                                          \
     }                                                                                                             \
