@@ -17,83 +17,83 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
 }
 
 /* PS: ps or pd; MASK: the type of a mask; IDS_*: as many ids as a vector has lanes. */
-#define SPLIT(T, PS, VEC, MASK, LANES, IDS, IDS_LOAD, IDS_STORE)                                                  \
-  static inline MASK first_##T(uint64_t many) {                                                                   \
-    return many >= (LANES) ? (MASK)((UINT32_C(1) << (LANES)) - 1) : (MASK)((UINT32_C(1) << many) - 1);            \
-  }                                                                                                               \
-                                                                                                                  \
-  static void range_##T(const void *values, uint64_t count, double *low, double *high) {                          \
-    const T *x = values;                                                                                          \
-    VEC least = _mm512_set1_##PS(x[0]), most = least;                                                             \
-    for (uint64_t i = 0; i < count; i += (LANES)) {                                                               \
-      VEC v = _mm512_mask_loadu_##PS(_mm512_set1_##PS(x[0]), first_##T(count - i), x + i);                        \
-      least = _mm512_min_##PS(least, v);                                                                          \
-      most = _mm512_max_##PS(most, v);                                                                            \
-    }                                                                                                             \
-    *low = (double)_mm512_reduce_min_##PS(least);                                                                 \
-    *high = (double)_mm512_reduce_max_##PS(most);                                                                 \
-  }                                                                                                               \
-                                                                                                                  \
-  static void count_##T(const void *values, uint64_t count, double value, uint64_t *below, uint64_t *not_above) { \
-    const T *x = values;                                                                                          \
-    VEC v = _mm512_set1_##PS((T)value);                                                                           \
-    uint64_t less = 0, less_equal = 0;                                                                            \
-    for (uint64_t i = 0; i < count; i += (LANES)) {                                                               \
-      MASK lanes = first_##T(count - i);                                                                          \
-      VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                             \
-      less += (uint64_t)__builtin_popcount(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_LT_OQ));                \
-      less_equal += (uint64_t)__builtin_popcount(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_LE_OQ));          \
-    }                                                                                                             \
-    *below = less;                                                                                                \
-    *not_above = less_equal;                                                                                      \
-  }                                                                                                               \
-                                                                                                                  \
-  static uint64_t collect_##T(const void *values, uint64_t count, double low, double high, void *to,              \
-                              uint64_t *below) {                                                                  \
-    const T *x = values;                                                                                          \
-    T *out = to;                                                                                                  \
-    VEC a = _mm512_set1_##PS((T)low), b = _mm512_set1_##PS((T)high);                                              \
-    uint64_t taken = 0, less = 0;                                                                                 \
-    for (uint64_t i = 0; i < count; i += (LANES)) {                                                               \
-      MASK lanes = first_##T(count - i);                                                                          \
-      VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                             \
-      MASK under = _mm512_mask_cmp_##PS##_mask(lanes, at, a, _CMP_LT_OQ);                                         \
-      MASK inside = (MASK)(_mm512_mask_cmp_##PS##_mask(lanes, at, b, _CMP_LE_OQ) & ~under);                       \
-      _mm512_storeu_##PS(out + taken, _mm512_maskz_compress_##PS(inside, at));                                    \
-      less += (uint64_t)__builtin_popcount(under);                                                                \
-      taken += (uint64_t)__builtin_popcount(inside);                                                              \
-    }                                                                                                             \
-    *below += less;                                                                                               \
-    return taken;                                                                                                 \
-  }                                                                                                               \
-                                                                                                                  \
-  /* Stores are masked: what comes behind is somebody else's. */                                                  \
-  static inline void store_##T(const adji_split_job *job, uint64_t i, const adji_columns *to, uint64_t at,        \
-                               MASK lanes) {                                                                      \
-    MASK many = first_##T((uint64_t)__builtin_popcount(lanes));                                                   \
-    const T *from = (const T *)job->from.coords + i;                                                              \
-    T *out = (T *)to->coords + at;                                                                                \
-    for (uint32_t j = 0; j < job->dim; j++, from += job->from.stride, out += to->stride)                          \
-      _mm512_mask_storeu_##PS(out, many, _mm512_maskz_compress_##PS(lanes, _mm512_maskz_loadu_##PS(lanes, from)));\
-    IDS_STORE(to->ids + at, many, IDS##_maskz_compress_epi32(lanes, IDS_LOAD(lanes, job->from.ids + i)));         \
-  }                                                                                                               \
-                                                                                                                  \
-  static void split_##T(const adji_split_job *job) {                                                              \
-    const T *x = (const T *)job->from.coords + job->axis * job->from.stride;                                      \
-    VEC v = _mm512_set1_##PS((T)job->value);                                                                      \
-    uint64_t left = job->left_at, right = job->right_at, equal = job->equal;                                      \
-    for (uint64_t i = job->begin; i < job->end; i += (LANES)) {                                                   \
-      MASK lanes = first_##T(job->end - i);                                                                       \
-      VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                             \
-      MASK less = _mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_LT_OQ);                                          \
-      MASK same = (MASK)lowest_bits(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_EQ_OQ), equal);                \
-      MASK goes_left = (MASK)(less | same), goes_right = (MASK)(lanes & ~goes_left);                              \
-      equal -= (uint64_t)__builtin_popcount(same);                                                                \
-      store_##T(job, i, &job->left, left, goes_left);                                                             \
-      store_##T(job, i, &job->right, right, goes_right);                                                          \
-      left += (uint64_t)__builtin_popcount(goes_left);                                                            \
-      right += (uint64_t)__builtin_popcount(goes_right);                                                          \
-    }                                                                                                             \
+#define SPLIT(T, PS, VEC, MASK, LANES, IDS, IDS_LOAD, IDS_STORE)                                                   \
+  static inline MASK first_##T(uint64_t many) {                                                                    \
+    return many >= (LANES) ? (MASK)((UINT32_C(1) << (LANES)) - 1) : (MASK)((UINT32_C(1) << many) - 1);             \
+  }                                                                                                                \
+                                                                                                                   \
+  static void range_##T(const void *values, uint64_t count, double *low, double *high) {                           \
+    const T *x = values;                                                                                           \
+    VEC least = _mm512_set1_##PS(x[0]), most = least;                                                              \
+    for (uint64_t i = 0; i < count; i += (LANES)) {                                                                \
+      VEC v = _mm512_mask_loadu_##PS(_mm512_set1_##PS(x[0]), first_##T(count - i), x + i);                         \
+      least = _mm512_min_##PS(least, v);                                                                           \
+      most = _mm512_max_##PS(most, v);                                                                             \
+    }                                                                                                              \
+    *low = (double)_mm512_reduce_min_##PS(least);                                                                  \
+    *high = (double)_mm512_reduce_max_##PS(most);                                                                  \
+  }                                                                                                                \
+                                                                                                                   \
+  static void count_##T(const void *values, uint64_t count, double value, uint64_t *below, uint64_t *not_above) {  \
+    const T *x = values;                                                                                           \
+    VEC v = _mm512_set1_##PS((T)value);                                                                            \
+    uint64_t less = 0, less_equal = 0;                                                                             \
+    for (uint64_t i = 0; i < count; i += (LANES)) {                                                                \
+      MASK lanes = first_##T(count - i);                                                                           \
+      VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                              \
+      less += (uint64_t)__builtin_popcount(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_LT_OQ));                 \
+      less_equal += (uint64_t)__builtin_popcount(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_LE_OQ));           \
+    }                                                                                                              \
+    *below = less;                                                                                                 \
+    *not_above = less_equal;                                                                                       \
+  }                                                                                                                \
+                                                                                                                   \
+  static uint64_t collect_##T(const void *values, uint64_t count, double low, double high, void *to,               \
+                              uint64_t *below) {                                                                   \
+    const T *x = values;                                                                                           \
+    T *out = to;                                                                                                   \
+    VEC a = _mm512_set1_##PS((T)low), b = _mm512_set1_##PS((T)high);                                               \
+    uint64_t taken = 0, less = 0;                                                                                  \
+    for (uint64_t i = 0; i < count; i += (LANES)) {                                                                \
+      MASK lanes = first_##T(count - i);                                                                           \
+      VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                              \
+      MASK under = _mm512_mask_cmp_##PS##_mask(lanes, at, a, _CMP_LT_OQ);                                          \
+      MASK inside = (MASK)(_mm512_mask_cmp_##PS##_mask(lanes, at, b, _CMP_LE_OQ) & ~under);                        \
+      _mm512_storeu_##PS(out + taken, _mm512_maskz_compress_##PS(inside, at));                                     \
+      less += (uint64_t)__builtin_popcount(under);                                                                 \
+      taken += (uint64_t)__builtin_popcount(inside);                                                               \
+    }                                                                                                              \
+    *below += less;                                                                                                \
+    return taken;                                                                                                  \
+  }                                                                                                                \
+                                                                                                                   \
+  /* Stores are masked: what comes behind is somebody else's. */                                                   \
+  static inline void store_##T(const adji_split_job *job, uint64_t i, const adji_columns *to, uint64_t at,         \
+                               MASK lanes) {                                                                       \
+    MASK many = first_##T((uint64_t)__builtin_popcount(lanes));                                                    \
+    const T *from = (const T *)job->from.coords + i;                                                               \
+    T *out = (T *)to->coords + at;                                                                                 \
+    for (uint32_t j = 0; j < job->dim; j++, from += job->from.stride, out += to->stride)                           \
+      _mm512_mask_storeu_##PS(out, many, _mm512_maskz_compress_##PS(lanes, _mm512_maskz_loadu_##PS(lanes, from))); \
+    IDS_STORE(to->ids + at, many, IDS##_maskz_compress_epi32(lanes, IDS_LOAD(lanes, job->from.ids + i)));          \
+  }                                                                                                                \
+                                                                                                                   \
+  static void split_##T(const adji_split_job *job) {                                                               \
+    const T *x = (const T *)job->from.coords + job->axis * job->from.stride;                                       \
+    VEC v = _mm512_set1_##PS((T)job->value);                                                                       \
+    uint64_t left = job->left_at, right = job->right_at, equal = job->equal;                                       \
+    for (uint64_t i = job->begin; i < job->end; i += (LANES)) {                                                    \
+      MASK lanes = first_##T(job->end - i);                                                                        \
+      VEC at = _mm512_maskz_loadu_##PS(lanes, x + i);                                                              \
+      MASK less = _mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_LT_OQ);                                           \
+      MASK same = (MASK)lowest_bits(_mm512_mask_cmp_##PS##_mask(lanes, at, v, _CMP_EQ_OQ), equal);                 \
+      MASK goes_left = (MASK)(less | same), goes_right = (MASK)(lanes & ~goes_left);                               \
+      equal -= (uint64_t)__builtin_popcount(same);                                                                 \
+      store_##T(job, i, &job->left, left, goes_left);                                                              \
+      store_##T(job, i, &job->right, right, goes_right);                                                           \
+      left += (uint64_t)__builtin_popcount(goes_left);                                                             \
+      right += (uint64_t)__builtin_popcount(goes_right);                                                           \
+    }                                                                                                              \
   }
 #define IDS16_LOAD(lanes, ids) _mm512_maskz_loadu_epi32(lanes, ids)
 #define IDS16_STORE(to, lanes, v) _mm512_mask_storeu_epi32(to, lanes, v)
