@@ -26,7 +26,7 @@
     const T *from = (const T *)tree->coords + leaf * tree->dim * tree->leaf;            \
     const T *box = (const T *)tree->level[0].bounds;                                    \
     box += leaf / ADJI_FAN * tree->dim * 2 * ADJI_FAN + leaf % ADJI_FAN;                \
-    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf, box += 2 * ADJI_FAN) { \
+    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf, box += (size_t)2 * ADJI_FAN) { \
       T *to = (T *)g->coords + j;                                                       \
       for (uint32_t q = 0; q < g->many; q++)                                            \
         to[(uint64_t)q * tree->dim] = from[g->places[q]];                               \

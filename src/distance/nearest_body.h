@@ -142,7 +142,7 @@ ADJI_INLINE void FN(nearest_in_leaf)(const adji_nearest_task *task, uint64_t lea
   for (uint32_t p = 0; p < count; p++) {
     VEC s = V_ZERO();
     for (uint32_t j = 0; j < dim; j++)
-      s = STEP(s, V_LOAD(x + 2 * j * LANES), V_SET1(coords[j * ADJI_LEAF + p]), task->measure, j);
+      s = STEP(s, V_LOAD(x + (size_t)2 * j * LANES), V_SET1(coords[j * ADJI_LEAF + p]), task->measure, j);
     IDS_KEEP(s, IDS_SET1(numbers[p]), own, best, kept);
   }
   *sums = best;

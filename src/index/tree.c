@@ -313,7 +313,7 @@ static adj_status share_out(build *b, piece p, uint64_t most) {
 /* The box round ADJI_FAN boxes; those that fill up a chunk change nothing. */
 #define JOIN(T)                                                                     \
   static void join_##T(const T *below, uint32_t dim, T *to) {                       \
-    for (uint32_t j = 0; j < dim; j++, below += 2 * ADJI_FAN, to += 2 * ADJI_FAN) { \
+    for (uint32_t j = 0; j < dim; j++, below += (size_t)2 * ADJI_FAN, to += (size_t)2 * ADJI_FAN) { \
       T low = below[0], high = below[ADJI_FAN];                                     \
       for (uint32_t i = 1; i < ADJI_FAN; i++) {                                     \
         low = below[i] < low ? below[i] : low;                                      \

@@ -16,9 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/radix_sort.h"
-
-enum { SAMPLE = 4096, PAIR_QUERIES = 128, MAX_TRIES = 16 };
+enum { SAMPLE = 4096, TABLE = 4 * SAMPLE, PAIR_QUERIES = 128, MAX_TRIES = 16 };
 
 /* Nanoseconds, measured on one AVX-512 core at 2.8 GHz; only their ratio matters. */
 static const double LOOKUP_NS = 3.0;
@@ -30,6 +28,12 @@ typedef struct axis_view {
   double near;  /* share of sampled pairs that are within one slab             */
 } axis_view;
 
+/* A cell, by its hash, and how many of the sample are in it; none: no cell. */
+typedef struct met {
+  uint64_t hash;
+  uint32_t count;
+} met;
+
 typedef struct chooser {
   adj_plan *plan;
   const adj_dataset *set; /* the right set                                     */
@@ -39,7 +43,7 @@ typedef struct chooser {
   double *slabs;          /* the same, as numbers of slabs of this width        */
   axis_view *views;       /* candidates for axes, the most selective first      */
   uint32_t view_count;
-  uint64_t *keys, *spare; /* for collisions                                     */
+  met *table;             /* for collisions: TABLE cells by their hash          */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
@@ -62,9 +66,8 @@ static adj_status draw_sample(chooser *c) {
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
   c->widths = adji_alloc(memory, dim, sizeof *c->widths, "sample");
   c->views = adji_alloc_zero(memory, dim, sizeof *c->views, "sample");
-  c->keys = adji_alloc(memory, c->sample, sizeof *c->keys, "sample");
-  c->spare = adji_alloc(memory, c->sample, sizeof *c->spare, "sample");
-  if (!c->values || !c->slabs || !c->widths || !c->views || !c->keys || !c->spare) return ADJ_E_MEMORY;
+  c->table = adji_alloc(memory, TABLE, sizeof *c->table, "sample");
+  if (!c->values || !c->slabs || !c->widths || !c->views || !c->table) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < dim; j++)
     c->widths[j] = adji_grid_width(c->set->type, &c->plan->measure, c->plan->join.limit, j);
   for (uint64_t i = 0; i < c->sample; i++) {
@@ -81,8 +84,7 @@ static void free_sample(chooser *c) {
   adji_free(memory, c->slabs);
   adji_free(memory, c->widths);
   adji_free(memory, c->views);
-  adji_free(memory, c->keys);
-  adji_free(memory, c->spare);
+  adji_free(memory, c->table);
 }
 
 /* ---- Axes worth having ------------------------------------------------------------------------------ */
@@ -136,7 +138,9 @@ static void view_axes(chooser *c) {
 /* ---- Collisions and candidates ----------------------------------------------------------------------- */
 
 /* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
-static adj_status cell_mates(chooser *c, uint32_t axes, double factor, double *mates) {
+static double cell_mates(const chooser *c, uint32_t axes, double factor) {
+  double collisions = 0, m = (double)c->sample;
+  memset(c->table, 0, TABLE * sizeof *c->table);
   for (uint64_t i = 0; i < c->sample; i++) {
     uint64_t hash = 0;
     for (uint32_t a = 0; a < axes; a++) {
@@ -144,18 +148,13 @@ static adj_status cell_mates(chooser *c, uint32_t axes, double factor, double *m
       hash = (hash ^ (uint64_t)(int64_t)fmin(slab, 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
       hash ^= hash >> 32;
     }
-    c->keys[i] = hash;
+    uint64_t at = hash % TABLE;
+    while (c->table[at].count && c->table[at].hash != hash)
+      at = (at + 1) % TABLE;
+    c->table[at].hash = hash;
+    collisions += c->table[at].count++;
   }
-  adj_status status = adji_radix_sort(c->plan->ctx, &c->keys, &c->spare, c->sample, 0, 44);
-  double collisions = 0;
-  for (uint64_t i = 1, run = 1; i < c->sample; i++) {
-    bool same = (c->keys[i] ^ c->keys[i - 1]) << 20 == 0;
-    run = same ? run + 1 : 1;
-    collisions += (double)(run - 1);
-  }
-  double m = (double)c->sample;
-  *mates = m > 1 ? (double)c->set->count * collisions / (m * (m - 1) / 2) : 0;
-  return status;
+  return m > 1 ? (double)c->set->count * collisions / (m * (m - 1) / 2) : 0;
 }
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
@@ -186,46 +185,39 @@ static double vector_ns(const chooser *c) {
   return VECTOR_NS + VECTOR_DIM_NS * dims;
 }
 
-static adj_status choose_axis_count(chooser *c, uint32_t *axes) {
+static uint32_t choose_axis_count(const chooser *c) {
   uint32_t most = c->plan->measure.box ? 5 : 8; /* a periodic axis doubles the points near its faces */
   if (c->view_count < most) most = c->view_count;
-  *axes = most;
-  if (c->plan->tuning.indexed) {
-    *axes = c->plan->tuning.indexed < most ? (uint32_t)c->plan->tuning.indexed : most;
-    return ADJ_OK;
-  }
-  if (most <= 3 && c->set->dim <= 3) return ADJ_OK;
+  if (c->plan->tuning.indexed) return c->plan->tuning.indexed < most ? (uint32_t)c->plan->tuning.indexed : most;
+  if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->set->count;
   count_candidates(c, most, candidates);
-  *axes = 0;
+  uint32_t axes = 0;
   for (uint32_t k = 0; k <= most; k++) {
-    double mates;
-    adj_status status = cell_mates(c, k, 1, &mates);
-    if (status) return status;
+    double mates = cell_mates(c, k, 1);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + mates) * ranges * LOOKUP_NS + n * full * vector_ns(c);
     if (cost < best) {
       best = cost;
-      *axes = k;
+      axes = k;
     }
     if (k) ranges *= 3;
   }
-  return ADJ_OK;
+  return axes;
 }
 
 /* Where cells of one radius would hold hardly a point, wider ones save look-ups. */
-static adj_status choose_width(chooser *c, uint32_t axes, double *factor, double *mates) {
-  *factor = c->plan->tuning.cell > 1 ? c->plan->tuning.cell : 1;
-  adj_status status = cell_mates(c, axes, *factor, mates);
-  double widest = 0;
+static double choose_width(const chooser *c, uint32_t axes, double *mates) {
+  double factor = c->plan->tuning.cell > 1 ? c->plan->tuning.cell : 1, widest = 0;
+  *mates = cell_mates(c, axes, factor);
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
-  for (int i = 0; i < MAX_TRIES && !status && !c->plan->tuning.cell && *mates < 0.7 && *factor * 8 < widest; i++) {
-    *factor *= 1.5;
-    status = cell_mates(c, axes, *factor, mates);
+  for (int i = 0; i < MAX_TRIES && !c->plan->tuning.cell && *mates < 0.7 && factor * 8 < widest; i++) {
+    factor *= 1.5;
+    *mates = cell_mates(c, axes, factor);
   }
-  return status;
+  return factor;
 }
 
 /* The last axis can be finer at no cost in look-ups: 2 + 1/fine radii of it are candidates instead of
@@ -297,12 +289,10 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
 }
 
 static adj_status make_grid(chooser *c) {
-  uint32_t axes;
-  double factor, mates;
-  adj_status status = choose_axis_count(c, &axes);
-  if (status || !axes) return status;
-  status = choose_width(c, axes, &factor, &mates);
-  if (status) return status;
+  uint32_t axes = choose_axis_count(c);
+  if (!axes) return ADJ_OK;
+  double mates, factor = choose_width(c, axes, &mates);
+  adj_status status = ADJ_OK;
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates);
   for (uint32_t a = 0; a < axes && !status; a++) {
     status = make_axis(c, a, axes, factor, a == axes - 1 ? fine : 1);
