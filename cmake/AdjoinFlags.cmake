@@ -44,6 +44,11 @@ if(ADJOIN_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+# Kernels are compiled once for each of the common dimensions, which is most of the time a build takes.
+if(ADJOIN_FEW_INSTANCES OR ADJOIN_SANITIZE OR ADJOIN_COVERAGE OR ADJOIN_FUZZ)
+  add_compile_definitions(ADJOIN_FEW_INSTANCES)
+endif()
+
 # Gives each source of one instruction set the flags of that set and drops those this processor family
 # cannot have. By name: kernel_avx2.c, sort_avx512.c, kernel_neon.c. list is the name of a list variable.
 function(adjoin_isa_sources list)

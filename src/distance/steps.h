@@ -20,7 +20,12 @@
 #define PERIODIC 0
 #define MONOTONE 1
 
+/* ADJOIN_FEW_INSTANCES: for builds that are not made for speed. */
+#ifdef ADJOIN_FEW_INSTANCES
+#define FIXED_DIMENSIONS(X) X(3)
+#else
 #define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
 #define STEP_NAME l2
 #define STEP(s, x, c, measure, j) TYPED(square)(s, V_SUB(x, c))
 #include BODY
@@ -29,7 +34,11 @@
 
 /* Fewer for the others: every one is compiled for each type and instruction set. */
 #undef FIXED_DIMENSIONS
+#ifdef ADJOIN_FEW_INSTANCES
+#define FIXED_DIMENSIONS(X)
+#else
 #define FIXED_DIMENSIONS(X) X(2) X(3)
+#endif
 #define STEP_NAME l1
 #define STEP(s, x, c, measure, j) V_ADD(s, DIFFERENCE(x, c))
 #include BODY
