@@ -20,19 +20,19 @@
 /* ---- Queries ------------------------------------------------------------------------------------------ */
 
 /* The coordinates of those points of a leaf, and the box of the leaf. */
-#define COPY(T)                                                                         \
-  static void copy_##T(adji_nearest_group *g, uint64_t leaf) {                          \
-    const adji_tree *tree = g->left;                                                    \
-    const T *from = (const T *)tree->coords + leaf * tree->dim * tree->leaf;            \
-    const T *box = (const T *)tree->level[0].bounds;                                    \
-    box += leaf / ADJI_FAN * tree->dim * 2 * ADJI_FAN + leaf % ADJI_FAN;                \
+#define COPY(T)                                                                                 \
+  static void copy_##T(adji_nearest_group *g, uint64_t leaf) {                                  \
+    const adji_tree *tree = g->left;                                                            \
+    const T *from = (const T *)tree->coords + leaf * tree->dim * tree->leaf;                    \
+    const T *box = (const T *)tree->level[0].bounds;                                            \
+    box += leaf / ADJI_FAN * tree->dim * 2 * ADJI_FAN + leaf % ADJI_FAN;                        \
     for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf, box += (size_t)2 * ADJI_FAN) { \
-      T *to = (T *)g->coords + j;                                                       \
-      for (uint32_t q = 0; q < g->many; q++)                                            \
-        to[(uint64_t)q * tree->dim] = from[g->places[q]];                               \
-      ((T *)g->low)[j] = box[0];                                                        \
-      ((T *)g->high)[j] = box[ADJI_FAN];                                                \
-    }                                                                                   \
+      T *to = (T *)g->coords + j;                                                               \
+      for (uint32_t q = 0; q < g->many; q++)                                                    \
+        to[(uint64_t)q * tree->dim] = from[g->places[q]];                                       \
+      ((T *)g->low)[j] = box[0];                                                                \
+      ((T *)g->high)[j] = box[ADJI_FAN];                                                        \
+    }                                                                                           \
   }
 COPY(float)
 COPY(double)

@@ -311,17 +311,17 @@ static adj_status share_out(build *b, piece p, uint64_t most) {
 /* ---- Levels above the leaves ------------------------------------------------------------------------------ */
 
 /* The box round ADJI_FAN boxes; those that fill up a chunk change nothing. */
-#define JOIN(T)                                                                     \
-  static void join_##T(const T *below, uint32_t dim, T *to) {                       \
+#define JOIN(T)                                                                                     \
+  static void join_##T(const T *below, uint32_t dim, T *to) {                                       \
     for (uint32_t j = 0; j < dim; j++, below += (size_t)2 * ADJI_FAN, to += (size_t)2 * ADJI_FAN) { \
-      T low = below[0], high = below[ADJI_FAN];                                     \
-      for (uint32_t i = 1; i < ADJI_FAN; i++) {                                     \
-        low = below[i] < low ? below[i] : low;                                      \
-        high = below[ADJI_FAN + i] > high ? below[ADJI_FAN + i] : high;             \
-      }                                                                             \
-      to[0] = low;                                                                  \
-      to[ADJI_FAN] = high;                                                          \
-    }                                                                               \
+      T low = below[0], high = below[ADJI_FAN];                                                     \
+      for (uint32_t i = 1; i < ADJI_FAN; i++) {                                                     \
+        low = below[i] < low ? below[i] : low;                                                      \
+        high = below[ADJI_FAN + i] > high ? below[ADJI_FAN + i] : high;                             \
+      }                                                                                             \
+      to[0] = low;                                                                                  \
+      to[ADJI_FAN] = high;                                                                          \
+    }                                                                                               \
   }
 JOIN(float)
 JOIN(double)

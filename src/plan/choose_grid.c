@@ -43,7 +43,7 @@ typedef struct chooser {
   double *slabs;          /* the same, as numbers of slabs of this width        */
   axis_view *views;       /* candidates for axes, the most selective first      */
   uint32_t view_count;
-  met *table;             /* for collisions: TABLE cells by their hash          */
+  met *table; /* for collisions: TABLE cells by their hash          */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
