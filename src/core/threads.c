@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The team: threads wait on a condition variable, a loop is a shared counter they all draw from.
+ * The team: threads wait on a condition variable, a loop is a shared counter they all draw from. Loops often
+ * follow each other closely, and waking a thread takes as long as a short loop: so threads look out for a moment
+ * before they sleep, unless there are more of them than cores.
  */
 #define _GNU_SOURCE
 #include "core/threads.h"
@@ -19,9 +21,10 @@ struct adji_team {
   pthread_mutex_t turn; /* held by the caller whose loop runs */
   pthread_mutex_t lock; /* guards what follows                */
   pthread_cond_t work, done;
-  uint64_t generation; /* of loops; a change wakes the team   */
-  uint32_t busy;       /* lanes still in the current loop     */
+  _Atomic uint64_t generation; /* of loops; a change wakes the team   */
+  _Atomic uint32_t busy;       /* lanes still in the current loop     */
   bool quit;
+  uint32_t looks;       /* so many before a thread sleeps      */
   adj_status status;    /* failure of the current loop: of its  */
   uint64_t failed_task; /* lowest task that failed              */
   char message[1024];
@@ -71,24 +74,45 @@ static void draw_tasks(adji_team *team, uint32_t lane) {
   inside_team = NULL;
 }
 
+enum { LOOKS = 1000 }; /* some 50 microseconds */
+
+static inline void pause_a_moment(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+static void await_loop(const adji_team *team, uint64_t seen) {
+  for (uint32_t i = 0; i < team->looks && atomic_load(&team->generation) == seen; i++)
+    pause_a_moment();
+}
+
+static void await_end(const adji_team *team) {
+  for (uint32_t i = 0; i < team->looks && atomic_load(&team->busy); i++)
+    pause_a_moment();
+}
+
 static void *member_main(void *argument) {
   member self = *(member *)argument;
   free(argument);
   adji_team *team = self.team;
   uint64_t seen = 0;
-  pthread_mutex_lock(&team->lock);
   for (;;) {
+    await_loop(team, seen);
+    pthread_mutex_lock(&team->lock);
     while (!team->quit && team->generation == seen)
       pthread_cond_wait(&team->work, &team->lock);
-    if (team->quit) break;
+    bool quit = team->quit;
     seen = team->generation;
     pthread_mutex_unlock(&team->lock);
+    if (quit) return NULL;
     draw_tasks(team, self.lane);
     pthread_mutex_lock(&team->lock);
     if (--team->busy == 0) pthread_cond_signal(&team->done);
+    pthread_mutex_unlock(&team->lock);
   }
-  pthread_mutex_unlock(&team->lock);
-  return NULL;
 }
 
 static bool start_member(adji_team *team, uint32_t lane) {
@@ -112,6 +136,7 @@ adji_team *adji_team_create(uint32_t threads) {
     return NULL;
   }
   team->size = threads;
+  team->looks = threads <= adji_usable_cores() ? LOOKS : 0;
   pthread_mutex_init(&team->turn, NULL);
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->work, NULL);
@@ -178,6 +203,7 @@ adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void 
   }
   pthread_mutex_unlock(&team->lock);
   draw_tasks(team, 0);
+  await_end(team);
   pthread_mutex_lock(&team->lock);
   while (team->busy)
     pthread_cond_wait(&team->done, &team->lock);

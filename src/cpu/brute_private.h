@@ -45,12 +45,12 @@ typedef struct brute_sift {
 } brute_sift;
 
 typedef struct brute_lane {
-  void *memory;       /* holds all that follows                               */
-  adji_kbest *best;   /* per query of the piece                               */
-  uint32_t *list;     /* BRUTE_LIST candidates                                */
-  uint64_t evaluated; /* candidates so far                                  */
-  void *sums;         /* and their sums                                       */
-  uint32_t *ids;      /* a finished row                                       */
+  _Alignas(64) void *memory; /* holds all that follows; no two lanes share a cache line */
+  adji_kbest *best;          /* per query of the piece                               */
+  uint32_t *list;            /* BRUTE_LIST candidates                                */
+  uint64_t evaluated;        /* candidates so far                                  */
+  void *sums;                /* and their sums                                       */
+  uint32_t *ids;             /* a finished row                                       */
   void *row_sums;
   brute_plain plain;
   brute_sift sift;

@@ -16,9 +16,9 @@ typedef struct adji_tree_visit {
   uint64_t node;
 } adji_tree_visit;
 
-/* What one lane needs; kept for a whole pass. */
+/* What one lane needs; kept for a whole pass. Aligned, so that no lane's share a cache line. */
 typedef struct adji_nearest_group {
-  const adji_join *join;
+  _Alignas(64) const adji_join *join;
   const adji_tree *left, *right;
   const adji_tree_kernels *kernels;
   uint32_t k;       /* neighbours there can be                                       */

@@ -26,7 +26,7 @@ typedef struct chunk {
 } chunk;
 
 typedef struct lane {
-  struct once *once;
+  _Alignas(64) struct once *once; /* no two share a cache line */
   adji_walker walker;
   adji_row_room room;
   chunk *chunks; /* the newest first */

@@ -23,7 +23,7 @@ typedef struct range_engine {
 
 /* One lane of a pass. */
 typedef struct lane {
-  adji_walker walker;
+  _Alignas(64) adji_walker walker; /* no two share a cache line */
   adji_row_room room;
   adji_ordered ordered;
   const struct pass *pass;

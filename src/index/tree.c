@@ -415,7 +415,7 @@ static void free_arrays(build *b) {
 
 static adj_status build_tree(build *b) {
   adji_tree *tree = b->tree;
-  uint64_t most = tree->count / (8 * (uint64_t)b->ctx->threads);
+  uint64_t most = tree->count / (4 * (uint64_t)b->ctx->threads);
   if (most < FEWEST_SHARED) most = FEWEST_SHARED;
   adj_status status = make_arrays(b, most);
   if (!status) status = adji_loop(b->ctx, (tree->count + SLICE - 1) / SLICE, load_slice, b);
