@@ -154,7 +154,7 @@ static adj_status list_group(void *user, const adji_group *group, adji_tally *ta
 static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   once *o = user;
   lane *l = &o->lanes[lane_number];
-  adji_walk walk = {0, UINT64_MAX, list_group, l};
+  adji_walk walk = {NULL, list_group, l};
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 

@@ -102,7 +102,7 @@ static adj_status count_group(void *user, const adji_group *group, adji_tally *t
 static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   pass *p = user;
   lane *l = &p->lanes[lane_number];
-  adji_walk walk = {0, UINT64_MAX, count_group, l};
+  adji_walk walk = {NULL, count_group, l};
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 
@@ -153,27 +153,12 @@ static adj_status fill_queries(lane *l, const adji_row_style *style, const adji_
   return status;
 }
 
-/* Rows lie in the order of ids, so every query's place is far from the last one's. The queries ahead
- * are known: their offsets are fetched first, their places when the offsets are there. */
-enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
-
-static void fetch_ahead(const adji_window *window, const uint32_t *ids_at) {
-  __builtin_prefetch(&window->offsets[ids_at[OFFSETS_AHEAD]]);
-  uint64_t row = ids_at[PLACES_AHEAD];
-  if (row < window->first_row || row >= window->end_row) return;
-  const uint32_t *place = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
-  __builtin_prefetch(place, 1);
-  __builtin_prefetch(place + 16, 1);
-}
-
 static adj_status fill_group(void *user, const adji_group *group, adji_tally *tally) {
   lane *l = user;
   const adji_join *join = &l->pass->engine->join;
   adji_row_style style = join->style;
   adji_group ordered;
   adj_status status = ADJ_OK;
-  for (uint32_t k = 0; k < group->task.query_count; k++)
-    fetch_ahead(l->pass->window, group->task.left->ids + group->task.queries[k]);
   if (!l->walker.options->sieve && adji_ordered_pays(join, group)) {
     status = adji_ordered_copy(&l->ordered, join, group, &ordered);
     group = &ordered;
@@ -190,7 +175,7 @@ static adj_status fill_group(void *user, const adji_group *group, adji_tally *ta
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   pass *p = user;
   lane *l = &p->lanes[lane_number];
-  adji_walk walk = {p->window->first_row, p->window->end_row, fill_group, l};
+  adji_walk walk = {p->window, fill_group, l};
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 
@@ -220,7 +205,7 @@ static adj_status count_one_way(void *user, const adji_group *group, adji_tally 
 static adj_status count_one_way_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   pass *p = user;
   lane *l = &p->lanes[lane_number];
-  adji_walk walk = {0, UINT64_MAX, count_one_way, l};
+  adji_walk walk = {NULL, count_one_way, l};
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 
@@ -306,7 +291,7 @@ enum { SAMPLE_TASK = 32 };
 static adj_status sample_queries(void *user, uint64_t task, uint32_t lane_number) {
   sampling *s = user;
   lane *l = &s->pass.lanes[lane_number];
-  adji_walk walk = {0, UINT64_MAX, count_group, l};
+  adji_walk walk = {NULL, count_group, l};
   uint64_t count = s->pass.engine->options.left->view.count;
   adj_status status = ADJ_OK;
   for (uint64_t i = task * SAMPLE_TASK; i < s->places && i < (task + 1) * SAMPLE_TASK && !status; i++) {

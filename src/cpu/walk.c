@@ -109,17 +109,43 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
   return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->join->ctx);
 }
 
+/* Rows lie in the order of ids, so every query's place is far from the last one's. The queries ahead
+ * are known: their offsets are fetched first, their places when the offsets are there. */
+enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
+
+static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_at) {
+  __builtin_prefetch(&window->offsets[rows_at[OFFSETS_AHEAD]]);
+  uint64_t row = rows_at[PLACES_AHEAD];
+  if (row < window->first_row || row >= window->end_row) return;
+  const uint32_t *place = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
+  __builtin_prefetch(place, 1);
+  __builtin_prefetch(place + 16, 1);
+}
+
+static inline bool is_wanted(const adji_window *window, uint64_t row) {
+  return row >= window->first_row && row < window->end_row && window->offsets[row + 1] > window->offsets[row];
+}
+
+/* Whether any of the queries [begin, end) is wanted. Cells without one need not know their neighbours. */
+static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t begin, uint32_t end) {
+  for (uint32_t p = begin; p < end; p++)
+    if (is_wanted(window, rows[p])) return true;
+  for (uint32_t p = begin; p < end; p++)
+    fetch_ahead(window, rows + p);
+  return false;
+}
+
 /* The queries [begin, end) of one cell, in groups. */
 static adj_status visit_cell(adji_walker *w, uint32_t begin, uint32_t end, const adji_range *ranges, uint32_t count,
                              const adji_walk *walk, adji_tally *tally) {
   const uint32_t *rows = w->options->left->view.ids;
-  bool all = walk->first_row == 0 && walk->end_row >= w->options->left->view.count;
   adj_status status = ADJ_OK;
   for (uint64_t p = begin; p < end && !status;) {
     uint32_t many = 0;
     for (; p < end && many < ADJI_GROUP; p++) {
       w->queries[many] = (uint32_t)p;
-      many += all || (rows[p] >= walk->first_row && rows[p] < walk->end_row);
+      many += !walk->window || is_wanted(walk->window, rows[p]);
+      if (walk->window) fetch_ahead(walk->window, rows + p);
     }
     if (many) status = visit_group(w, many, ranges, count, walk, tally);
     if (!status && end - begin > ADJI_GROUP) status = adji_check_cancel(w->join->ctx);
@@ -162,6 +188,10 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_w
   adj_status status = ADJ_OK;
   for (uint32_t p = batch->begin; p < batch->end && !status; cell++) {
     uint32_t end = left->cell_starts[cell + 1] < batch->end ? left->cell_starts[cell + 1] : batch->end;
+    if (walk->window && !any_wanted(walk->window, left->view.ids, p, end)) {
+      p = end;
+      continue;
+    }
     uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
     status = visit_cell(w, p, end, w->neighbours.found, count, walk, tally);
     p = end;

@@ -51,9 +51,9 @@ static inline bool adji_group_cancelled(const adji_walker *w, const adji_group *
 
 typedef adj_status (*adji_visit_fn)(void *user, const adji_group *group, adji_tally *tally);
 
-/* Visits the queries of batch whose row is in [first_row, end_row). */
+/* Visits the queries of a batch: all of them, or with a window those whose row is in it and not empty. */
 typedef struct adji_walk {
-  uint64_t first_row, end_row;
+  const adji_window *window; /* NULL: there is none */
   adji_visit_fn visit;
   void *user;
 } adji_walk;
