@@ -108,16 +108,31 @@ static void sort_ids_avx512(uint32_t *ids, uint32_t count) {
     count = below;
   }
   if (count <= 1) return;
-  if (count <= 16)
-    sort_padded(ids, count, 1);
-  else if (count <= 32)
-    sort_padded(ids, count, 2);
-  else if (count <= 64)
-    sort_padded(ids, count, 4);
-  else if (count <= 128)
-    sort_padded(ids, count, 8);
-  else
-    sort_padded(ids, count, 16);
+  switch ((count + 15) / 16) {
+#define CASE(fewest, many)         \
+  case fewest:                     \
+  case many:                       \
+    sort_padded(ids, count, many); \
+    break;
+#define ONE(many)                  \
+  case many:                       \
+    sort_padded(ids, count, many); \
+    break;
+    ONE(1)
+    ONE(2)
+    ONE(3)
+    ONE(4)
+    CASE(5, 6)
+    CASE(7, 8)
+    CASE(9, 10)
+    CASE(11, 12)
+    CASE(13, 14)
+    CASE(15, 16)
+#undef ONE
+#undef CASE
+    default:
+      break;
+  }
 }
 
 /* ---- A row in one go --------------------------------------------------------------------------------- */

@@ -50,23 +50,34 @@ SORT_INLINE void exchange_registers(__m512i *a, __m512i *b) {
   *a = low;
 }
 
-/* `many` registers (a power of two, constant where inlined) in order. */
+/* `many` registers, constant where inlined, in order: as the next power of two of them would be, the last ones
+ * full of the largest number. What is compared with those stays where it is. */
 SORT_INLINE void sort_registers(__m512i *v, const uint32_t many) {
+#pragma GCC unroll 16
   for (uint32_t i = 0; i < many; i++)
     v[i] = sort_lanes(v[i]);
+#pragma GCC unroll 4
   for (uint32_t run = 1; run < many; run *= 2) { /* merge runs of `run` registers */
+#pragma GCC unroll 8
     for (uint32_t base = 0; base < many; base += 2 * run) {
+      if (base + run >= many) continue; /* nothing to merge with */
+#pragma GCC unroll 8
       for (uint32_t i = 0; i < run; i++) { /* compare with the mirror image: both halves turn bitonic */
-        __m512i mirrored = reverse_lanes(v[base + 2 * run - 1 - i]);
+        uint32_t other = base + 2 * run - 1 - i;
+        if (other >= many) continue;
+        __m512i mirrored = reverse_lanes(v[other]);
         __m512i low = _mm512_min_epu32(v[base + i], mirrored);
-        v[base + 2 * run - 1 - i] = reverse_lanes(_mm512_max_epu32(v[base + i], mirrored));
+        v[other] = reverse_lanes(_mm512_max_epu32(v[base + i], mirrored));
         v[base + i] = low;
       }
+#pragma GCC unroll 4
       for (uint32_t half = run / 2; half; half /= 2)
-        for (uint32_t i = 0; i < 2 * run; i++)
-          if (!(i & half)) exchange_registers(&v[base + i], &v[base + i + half]);
-      for (uint32_t i = 0; i < 2 * run; i++)
-        v[base + i] = merge_lanes(v[base + i]);
+#pragma GCC unroll 16
+        for (uint32_t i = base; i < base + 2 * run; i++)
+          if (!((i - base) & half) && i + half < many) exchange_registers(&v[i], &v[i + half]);
+#pragma GCC unroll 16
+      for (uint32_t i = base; i < base + 2 * run; i++)
+        if (i < many) v[i] = merge_lanes(v[i]);
     }
   }
 }
