@@ -44,4 +44,16 @@ static inline adj_ctx *context_of(uint32_t threads, const char *isa) {
   return ctx;
 }
 
+/* Points in a box of 1. */
+static inline adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = "unif";
+  options.count = count;
+  options.dim = dim;
+  adj_dataset *set = NULL;
+  must(adj_dataset_generate(ctx, &options, &set));
+  return set;
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of running joins share: points, a sink that counts, a progress function that watches, a
+ * What the tests of running joins share: a sink that counts, a progress function that watches, a
  * thread that cancels, and what must hold of a plan of any kind.
  */
 #ifndef ADJOIN_TEST_RUNNING_H
@@ -12,17 +12,6 @@
 #include <time.h>
 
 #include "check.h"
-
-static inline adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
-  adj_generate_options options;
-  adj_generate_options_init(&options, sizeof options);
-  options.name = "unif";
-  options.count = count;
-  options.dim = dim;
-  adj_dataset *set = NULL;
-  must(adj_dataset_generate(ctx, &options, &set));
-  return set;
-}
 
 static inline adj_run_control control_of(void) {
   adj_run_control control;

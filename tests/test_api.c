@@ -12,17 +12,6 @@
 
 /* ---- What most tests begin with ------------------------------------------------------------------------ */
 
-static adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
-  adj_generate_options options;
-  adj_generate_options_init(&options, sizeof options);
-  options.name = "unif";
-  options.count = count;
-  options.dim = dim;
-  adj_dataset *set = NULL;
-  must(adj_dataset_generate(ctx, &options, &set));
-  return set;
-}
-
 static adj_join_spec range_spec(double radius) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);

@@ -46,9 +46,9 @@ static void start_list(adji_nearest_group *g, uint32_t q) {
   uint32_t room = (g->k + 7) / 8 * 8;
   if (g->right->type == ADJ_F64) {
     for (uint32_t i = 0; i < room; i++)
-      ((adji_wide_key *)list)[i] = (adji_wide_key){g->join->limit, ADJ_NO_ID};
+      ((adji_near_f64 *)list)[i] = (adji_near_f64){g->join->limit, ADJ_NO_ID};
   } else {
-    uint64_t none = adji_join_key((float)g->join->limit, ADJ_NO_ID);
+    uint64_t none = adji_near_make_f32((float)g->join->limit, ADJ_NO_ID);
     for (uint32_t i = 0; i < room; i++)
       ((uint64_t *)list)[i] = none;
   }
@@ -84,12 +84,12 @@ static void measure_reach(adji_nearest_group *g) {
     if (!g->ordered) {
       sum = g->best[q].limit;
     } else if (g->right->type == ADJ_F64) {
-      const adji_wide_key *last = (const adji_wide_key *)(const void *)list + (g->k - 1);
+      const adji_near_f64 *last = (const adji_near_f64 *)(const void *)list + (g->k - 1);
       sum = last->sum;
       id = (uint32_t)last->id;
     } else {
       uint64_t last = ((const uint64_t *)(const void *)list)[g->k - 1];
-      sum = (double)adji_key_sum(last);
+      sum = (double)adji_near_sum_f32(last);
       id = (uint32_t)last;
     }
     if (sum > g->reach) g->reach_id = 0;
@@ -275,7 +275,7 @@ static uint32_t read_list(adji_nearest_group *g, uint32_t q) {
   const void *list = (const char *)g->lists + q * g->list_stride;
   uint32_t found = g->k;
   if (g->right->type == ADJ_F64) {
-    const adji_wide_key *keys = list;
+    const adji_near_f64 *keys = list;
     while (found && keys[found - 1].id == ADJ_NO_ID)
       found--;
     for (uint32_t i = 0; i < found; i++) {
@@ -351,7 +351,7 @@ enum { KEYS_AT_ONCE = 1 << 16 };
 
 static adj_status make_lists(adji_nearest_group *g) {
   adji_memory *memory = &g->join->ctx->memory;
-  size_t key = g->right->type == ADJ_F64 ? sizeof(adji_wide_key) : sizeof(uint64_t);
+  size_t key = g->right->type == ADJ_F64 ? sizeof(adji_near_f64) : sizeof(uint64_t);
   if (g->ordered) {
     g->list_stride = ((uint64_t)g->k + 7) / 8 * 8 * key;
     g->lists = adji_alloc(memory, g->list_stride, g->at_once, "lists of neighbours");

@@ -41,10 +41,6 @@ static inline __m256i front_pairs(uint32_t mask) {
                       _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(ids)), front_lanes(mask)))
 #define V_PACK(to, v, mask) _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(v, front_lanes(mask)))
 #define LIST_HEADER "distance/nearest_list.h"
-#define KEY uint64_t
-#define KEY_SUM(key) adji_key_sum(key)
-#define KEY_ID(key) ((uint32_t)(key))
-#define INSERT(best, k, sum, id) adji_insert_f32(best, k, adji_join_key(sum, id))
 #include "distance/kernels_type.h"
 
 #define T double
@@ -70,10 +66,6 @@ static inline __m256i front_pairs(uint32_t mask) {
 #define V_PACK(to, v, mask) \
   _mm256_storeu_pd(to, _mm256_castps_pd(_mm256_permutevar8x32_ps(_mm256_castpd_ps(v), front_pairs(mask))))
 #define LIST_HEADER "distance/nearest_list.h"
-#define KEY adji_wide_key
-#define KEY_SUM(key) ((key).sum)
-#define KEY_ID(key) ((key).id)
-#define INSERT(best, k, sum, id) adji_insert_f64(best, k, (adji_wide_key){sum, id})
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

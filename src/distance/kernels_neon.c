@@ -51,10 +51,6 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
 #define V_PACK(to, v, mask) pack_f32(to, v, mask)
 #define LIST_HEADER "distance/nearest_list.h"
-#define KEY uint64_t
-#define KEY_SUM(key) adji_key_sum(key)
-#define KEY_ID(key) ((uint32_t)(key))
-#define INSERT(best, k, sum, id) adji_insert_f32(best, k, adji_join_key(sum, id))
 #include "distance/kernels_type.h"
 
 #define T double
@@ -76,10 +72,6 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
 #define V_PACK(to, v, mask) pack_f64(to, v, mask)
 #define LIST_HEADER "distance/nearest_list.h"
-#define KEY adji_wide_key
-#define KEY_SUM(key) ((key).sum)
-#define KEY_ID(key) ((key).id)
-#define INSERT(best, k, sum, id) adji_insert_f64(best, k, (adji_wide_key){sum, id})
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

@@ -27,10 +27,6 @@
 #define V_PACK_IDS(to, ids, mask) PACK_ONE(to, *(ids), mask)
 #define V_PACK(to, v, mask) PACK_ONE(to, v, mask)
 #define LIST_HEADER "distance/nearest_list.h"
-#define KEY uint64_t
-#define KEY_SUM(key) adji_key_sum(key)
-#define KEY_ID(key) ((uint32_t)(key))
-#define INSERT(best, k, sum, id) adji_insert_f32(best, k, adji_join_key(sum, id))
 #include "distance/kernels_type.h"
 
 #define T double
@@ -52,10 +48,6 @@
 #define V_PACK_IDS(to, ids, mask) PACK_ONE(to, *(ids), mask)
 #define V_PACK(to, v, mask) PACK_ONE(to, v, mask)
 #define LIST_HEADER "distance/nearest_list.h"
-#define KEY adji_wide_key
-#define KEY_SUM(key) ((key).sum)
-#define KEY_ID(key) ((key).id)
-#define INSERT(best, k, sum, id) adji_insert_f64(best, k, (adji_wide_key){sum, id})
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

@@ -11,8 +11,7 @@
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
  *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one behind the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
- *   LIST_HEADER                the file of its lists of neighbours, see nearest_list.h; for the lists in
- *                              memory also KEY, KEY_SUM(key), KEY_ID(key), INSERT(best, k, sum, id)
+ *   LIST_HEADER                the file of its lists of neighbours, see nearest_list.h
  *
  * All of them are undefined again at the end.
  */
@@ -99,11 +98,6 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #undef V_LE
 #undef V_PACK_IDS
 #undef V_PACK
-#undef KEY
-#undef KEY_SUM
-#undef KEY_ID
-#undef INSERT
-#undef MAKE_KEY
 #undef IDS
 #undef IDS_LOAD
 #undef IDS_STORE

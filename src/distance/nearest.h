@@ -26,15 +26,16 @@ typedef struct adji_leaves {
   void *bounds;
 } adji_leaves;
 
-/* A neighbour of f64; of f32 it is one number, the bits of the sum above the id: sums are not negative,
- * so their bits order like them. */
-typedef struct adji_wide_key {
+/* A neighbour in a list. Of f32 it is one number, the bits of the sum above the id: sums are not negative, so their
+ * bits order like them. */
+typedef uint64_t adji_near_f32;
+typedef struct adji_near_f64 {
   double sum;
   uint64_t id;
-} adji_wide_key;
+} adji_near_f64;
 
-/* A list of the best so far: k keys in ascending order, of 8 (f32) or 16 bytes. A list that is not full ends
- * with keys of the limit and ADJ_NO_ID. */
+/* A list of the best so far: k neighbours in ascending order. A list that is not full ends with some at the limit
+ * with ADJ_NO_ID. */
 typedef struct adji_nearest_task {
   /* The tree's leaves: see index/tree.h. */
   const void *coords;
@@ -71,23 +72,7 @@ typedef struct adji_tree_kernels {
   adji_box_bounds_fn box_bounds;
 } adji_tree_kernels;
 
-static inline void adji_insert_f32(uint64_t *best, uint32_t k, uint64_t key) {
-  uint32_t i = k - 1;
-  if (key >= best[i]) return;
-  for (; i && best[i - 1] > key; i--)
-    best[i] = best[i - 1];
-  best[i] = key;
-}
-
-static inline void adji_insert_f64(adji_wide_key *best, uint32_t k, adji_wide_key key) {
-  uint32_t i = k - 1;
-  if (best[i].sum < key.sum || (best[i].sum == key.sum && best[i].id <= key.id)) return;
-  for (; i && (best[i - 1].sum > key.sum || (best[i - 1].sum == key.sum && best[i - 1].id > key.id)); i--)
-    best[i] = best[i - 1];
-  best[i] = key;
-}
-
-static inline uint64_t adji_join_key(float sum, uint32_t id) {
+static inline adji_near_f32 adji_near_make_f32(float sum, uint32_t id) {
   union {
     float value;
     uint32_t bits;
@@ -95,12 +80,45 @@ static inline uint64_t adji_join_key(float sum, uint32_t id) {
   return (uint64_t)s.bits << 32 | id;
 }
 
-static inline float adji_key_sum(uint64_t key) {
+static inline float adji_near_sum_f32(adji_near_f32 near) {
   union {
     uint32_t bits;
     float value;
-  } s = {.bits = (uint32_t)(key >> 32)};
+  } s = {.bits = (uint32_t)(near >> 32)};
   return s.value;
+}
+
+static inline uint32_t adji_near_id_f32(adji_near_f32 near) {
+  return (uint32_t)near;
+}
+
+static inline adji_near_f64 adji_near_make_f64(double sum, uint32_t id) {
+  return (adji_near_f64){sum, id};
+}
+
+static inline double adji_near_sum_f64(adji_near_f64 near) {
+  return near.sum;
+}
+
+static inline uint32_t adji_near_id_f64(adji_near_f64 near) {
+  return (uint32_t)near.id;
+}
+
+/* Puts a neighbour into a list, unless it comes behind all of it. */
+static inline void adji_near_insert_f32(adji_near_f32 *best, uint32_t k, adji_near_f32 near) {
+  uint32_t i = k - 1;
+  if (near >= best[i]) return;
+  for (; i && best[i - 1] > near; i--)
+    best[i] = best[i - 1];
+  best[i] = near;
+}
+
+static inline void adji_near_insert_f64(adji_near_f64 *best, uint32_t k, adji_near_f64 near) {
+  uint32_t i = k - 1;
+  if (best[i].sum < near.sum || (best[i].sum == near.sum && best[i].id <= near.id)) return;
+  for (; i && (best[i - 1].sum > near.sum || (best[i - 1].sum == near.sum && best[i - 1].id > near.id)); i--)
+    best[i] = best[i - 1];
+  best[i] = near;
 }
 
 #endif

@@ -12,7 +12,6 @@
  *   IDS_MERGE(s, ids, best, kept)       puts (s, id) where (best, kept) is behind it; nowhere where s is NaN
  *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; not where id is the
  *                                       own one, if own is not NULL
- *   KEY, KEY_SUM, KEY_ID, MAKE_KEY      the key of a list
  *
  * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows: the sum of
  * the gaps between a query and a box, rounded, is a lower bound of the sum of every pair, and no slack
@@ -156,9 +155,9 @@ ADJI_INLINE void FN(nearest_single)(adji_nearest_task *task, uint32_t first, con
   uint32_t many = task->query_count - first < LANES ? task->query_count - first : LANES;
   for (uint32_t q = 0; q < LANES; q++) {
     uint32_t from = first + (q < many ? q : 0);
-    KEY key = *(const KEY *)(const void *)((const char *)task->best + from * task->best_stride);
-    sums[q] = q < many ? KEY_SUM(key) : -1; /* nothing comes before that */
-    ids[q] = (uint32_t)KEY_ID(key);
+    const TYPED(adji_near) *so_far = (const void *)((const char *)task->best + from * task->best_stride);
+    sums[q] = q < many ? TYPED(adji_near_sum)(*so_far) : -1; /* nothing comes before that */
+    ids[q] = TYPED(adji_near_id)(*so_far);
     own_ids[q] = task->own[from];
     for (uint32_t j = 0; j < dim; j++)
       x[2 * j * LANES + q] = x[(2 * j + 1) * LANES + q] = ((const T *)task->queries)[(uint64_t)from * dim + j];
@@ -181,8 +180,10 @@ ADJI_INLINE void FN(nearest_single)(adji_nearest_task *task, uint32_t first, con
   }
   V_STORE(sums, best);
   IDS_STORE(ids, kept);
-  for (uint32_t q = 0; q < many; q++)
-    *(KEY *)(void *)((char *)task->best + (first + q) * task->best_stride) = MAKE_KEY(sums[q], ids[q]);
+  for (uint32_t q = 0; q < many; q++) {
+    TYPED(adji_near) *to = (void *)((char *)task->best + (first + q) * task->best_stride);
+    *to = TYPED(adji_near_make)(sums[q], ids[q]);
+  }
 }
 #endif
 

@@ -12,18 +12,18 @@
  *   TYPED(list_due)(list)                   whether candidates should be taken in before more are added
  *   TYPED(list_take)(list, wide)            takes in those that wait
  *
- * T, TYPE, VEC, LANES and the V_ macros must be defined; KEY is what a list is made of.
+ * T, TYPE, VEC, LANES and the V_ macros must be defined.
  */
 #define LIST_WIDTHS(X) X(1)
 #define LIST_WIDEST 1
 typedef struct TYPED(list) {
-  KEY *keys;
+  TYPED(adji_near) * keys;
   uint32_t k;
 } TYPED(list);
 
 ADJI_INLINE void TYPED(list_open)(TYPED(list) * list, const adji_nearest_task *task, uint32_t q, const uint32_t wide) {
   (void)wide;
-  *list = (TYPED(list)){(KEY *)(void *)((char *)task->best + q * task->best_stride), task->k};
+  *list = (TYPED(list)){(void *)((char *)task->best + q * task->best_stride), task->k};
 }
 
 ADJI_INLINE void TYPED(list_close)(TYPED(list) * list, const uint32_t wide) {
@@ -32,12 +32,12 @@ ADJI_INLINE void TYPED(list_close)(TYPED(list) * list, const uint32_t wide) {
 
 ADJI_INLINE VEC TYPED(list_last)(const TYPED(list) * list, const uint32_t wide) {
   (void)wide;
-  return V_SET1(KEY_SUM(list->keys[list->k - 1]));
+  return V_SET1(TYPED(adji_near_sum)(list->keys[list->k - 1]));
 }
 
 ADJI_INLINE uint64_t TYPED(list_last_id)(const TYPED(list) * list, const uint32_t wide) {
   (void)wide;
-  return KEY_ID(list->keys[list->k - 1]);
+  return TYPED(adji_near_id)(list->keys[list->k - 1]);
 }
 
 ADJI_INLINE void TYPED(list_add)(TYPED(list) * list, const uint32_t wide, VEC s, const uint32_t *ids, uint32_t mask,
@@ -47,7 +47,7 @@ ADJI_INLINE void TYPED(list_add)(TYPED(list) * list, const uint32_t wide, VEC s,
   V_STORE(sums, s);
   for (; mask; mask &= mask - 1) {
     uint32_t lane = (uint32_t)__builtin_ctz(mask);
-    if (ids[lane] != own) INSERT(list->keys, list->k, sums[lane], ids[lane]);
+    if (ids[lane] != own) TYPED(adji_near_insert)(list->keys, list->k, TYPED(adji_near_make)(sums[lane], ids[lane]));
   }
 }
 

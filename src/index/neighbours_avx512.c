@@ -9,8 +9,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-static inline __attribute__((always_inline)) uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count,
-                                                              uint64_t key) {
+static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
   __m512i eight = _mm512_loadu_si512(keys + at);
   uint32_t below = _mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key));
   if (__builtin_expect(below == 0xff, 0)) return adji_advance_far(keys, at + (uint64_t)ADJI_KEYS_AT_ONCE, count, key);
