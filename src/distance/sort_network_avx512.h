@@ -11,6 +11,13 @@
 
 #define SORT_INLINE static inline __attribute__((always_inline))
 
+/* Registers must have constant numbers. clang sees to that by itself, and cannot be told. */
+#ifdef __clang__
+#define SORT_UNROLL
+#else
+#define SORT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* Compares each lane with the one whose number differs in the bits of the permutation; lanes in
  * upper keep the larger. */
 SORT_INLINE __m512i exchange_lanes(__m512i v, __m512i other, __mmask16 upper) {
@@ -53,15 +60,15 @@ SORT_INLINE void exchange_registers(__m512i *a, __m512i *b) {
 /* `many` registers, constant where inlined, in order: as the next power of two of them would be, the last ones
  * full of the largest number. What is compared with those stays where it is. */
 SORT_INLINE void sort_registers(__m512i *v, const uint32_t many) {
-#pragma GCC unroll 16
+  SORT_UNROLL
   for (uint32_t i = 0; i < many; i++)
     v[i] = sort_lanes(v[i]);
-#pragma GCC unroll 4
+  SORT_UNROLL
   for (uint32_t run = 1; run < many; run *= 2) { /* merge runs of `run` registers */
-#pragma GCC unroll 8
+    SORT_UNROLL
     for (uint32_t base = 0; base < many; base += 2 * run) {
       if (base + run >= many) continue; /* nothing to merge with */
-#pragma GCC unroll 8
+      SORT_UNROLL
       for (uint32_t i = 0; i < run; i++) { /* compare with the mirror image: both halves turn bitonic */
         uint32_t other = base + 2 * run - 1 - i;
         if (other >= many) continue;
@@ -70,12 +77,12 @@ SORT_INLINE void sort_registers(__m512i *v, const uint32_t many) {
         v[other] = reverse_lanes(_mm512_max_epu32(v[base + i], mirrored));
         v[base + i] = low;
       }
-#pragma GCC unroll 4
+      SORT_UNROLL
       for (uint32_t half = run / 2; half; half /= 2)
-#pragma GCC unroll 16
-        for (uint32_t i = base; i < base + 2 * run; i++)
-          if (!((i - base) & half) && i + half < many) exchange_registers(&v[i], &v[i + half]);
-#pragma GCC unroll 16
+        SORT_UNROLL
+      for (uint32_t i = base; i < base + 2 * run; i++)
+        if (!((i - base) & half) && i + half < many) exchange_registers(&v[i], &v[i + half]);
+      SORT_UNROLL
       for (uint32_t i = base; i < base + 2 * run; i++)
         if (i < many) v[i] = merge_lanes(v[i]);
     }
