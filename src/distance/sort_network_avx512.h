@@ -78,10 +78,11 @@ SORT_INLINE void sort_registers(__m512i *v, const uint32_t many) {
         v[base + i] = low;
       }
       SORT_UNROLL
-      for (uint32_t half = run / 2; half; half /= 2)
+      for (uint32_t half = run / 2; half; half /= 2) {
         SORT_UNROLL
-      for (uint32_t i = base; i < base + 2 * run; i++)
-        if (!((i - base) & half) && i + half < many) exchange_registers(&v[i], &v[i + half]);
+        for (uint32_t i = base; i < base + 2 * run; i++)
+          if (!((i - base) & half) && i + half < many) exchange_registers(&v[i], &v[i + half]);
+      }
       SORT_UNROLL
       for (uint32_t i = base; i < base + 2 * run; i++)
         if (i < many) v[i] = merge_lanes(v[i]);
