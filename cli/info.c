@@ -38,6 +38,23 @@ static void huge_pages(char *choice, size_t room) {
     snprintf(choice, room, "unknown");
 }
 
+static void print_devices(void) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) {
+    printf("devices         none: %s\n", strncmp(adj_last_error(), "backend: ", 9) ? adj_last_error() : adj_last_error() + 9);
+    return;
+  }
+  for (uint32_t i = 0; !adj_device_describe(i, &device); i++) {
+    char total[32], unused[32];
+    printf("device %-8u %s, compute capability %u.%u, %u multiprocessors\n", i, device.name, device.major, device.minor,
+           device.multiprocessors);
+    printf("                %s, of which %s are free; driver for CUDA %u.%u, built with %u.%u\n",
+           text_bytes((double)device.memory, total), text_bytes((double)device.memory_free, unused), device.driver / 1000,
+           device.driver % 1000 / 10, device.runtime / 1000, device.runtime % 1000 / 10);
+  }
+}
+
 static void print_machine(const adj_ctx *ctx) {
   char total[32], limit[32], pages[64];
   double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -53,7 +70,7 @@ static void print_machine(const adj_ctx *ctx) {
          text_bytes((double)adj_ctx_memory_limit(ctx), limit));
   printf("huge pages      %s\n", pages);
   printf("built with      %s\n", *features ? features : "no optional parts");
-  printf("devices         none: this build has no GPU support\n");
+  print_devices();
 }
 
 /* ---- A file ----------------------------------------------------------------------------------- */

@@ -22,6 +22,9 @@ if(ADJOIN_WERROR)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:C>:${adjoin_warnings}>")
 
+add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
+
 # Libraries found outside the system's folders stay findable after installation.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 

@@ -197,6 +197,23 @@ ADJ_API void adj_ctx_uncancel(adj_ctx *ctx);
 /* The instruction sets this build holds and this CPU runs, best first: name number i, or NULL. */
 ADJ_API const char *adj_isa_name(uint32_t i);
 
+/* A GPU of this machine. */
+typedef struct adj_device {
+  uint32_t struct_size;
+  uint32_t number;
+  char name[128];
+  uint32_t major, minor; /* compute capability                     */
+  uint32_t multiprocessors;
+  uint32_t driver, runtime; /* CUDA versions, 1000 * major + 10 * minor */
+  uint32_t reserved;
+  uint64_t memory, memory_free; /* bytes */
+} adj_device;
+
+ADJ_API void adj_device_init(adj_device *device, size_t struct_size);
+/* Device number i. ADJ_E_UNSUPPORTED, and the reason, when there is none, or none that this build can use. The
+ * first call loads the driver, which takes some tenths of a second. */
+ADJ_API adj_status adj_device_describe(uint32_t i, adj_device *out);
+
 /* Optional parts of this build, e.g. "zlib hdf5": names separated by blanks. */
 ADJ_API const char *adj_build_features(void);
 

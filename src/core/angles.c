@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "core/arc.h"
+
 /* Adding and subtracting it rounds to the nearest integer. */
 static const double ROUND = 0x1.8p52;
 
@@ -62,25 +64,6 @@ adji_direction adji_direction_radians(double x) {
   return turned(k, a, fma(-k, LOW, (first - a) - second));
 }
 
-/* asin h = h + h z P(z), z = h^2, for h <= 1/2, with P the polynomial that is nearest to it; otherwise
- * pi / 2 - 2 asin(sqrt((1 - h) / 2)). */
-static double small_asin(double h) {
-  double z = h * h, p = 0x1.d72b2bc8155f8p-6;
-  p = fma(p, z, -0x1.e6aaa8a0a04ccp-7);
-  p = fma(p, z, 0x1.1d189408314eep-6);
-  p = fma(p, z, 0x1.65a9c4dfcf8b2p-8);
-  p = fma(p, z, 0x1.52420b04b37bep-7);
-  p = fma(p, z, 0x1.782651caa6547p-7);
-  p = fma(p, z, 0x1.c9cf07674736ap-7);
-  p = fma(p, z, 0x1.1c4d35cf95421p-6);
-  p = fma(p, z, 0x1.6e8bb1c8209a2p-6);
-  p = fma(p, z, 0x1.f1c71c1db0623p-6);
-  p = fma(p, z, 0x1.6db6db6e31f13p-5);
-  p = fma(p, z, 0x1.3333333332ecap-4);
-  p = fma(p, z, 0x1.5555555555556p-3);
-  return fma(h * z, p, h);
-}
-
 double adji_asin(double h) {
-  return h <= 0.5 ? small_asin(h) : fma(-2, small_asin(sqrt((1 - h) * 0.5)), ADJI_PI / 2);
+  return adji_arc(h);
 }

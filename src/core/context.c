@@ -47,6 +47,20 @@ static adj_status choose_isa(const char *wanted, const char **isa) {
   return adji_fail(ADJ_E_UNSUPPORTED, "isa: \"%s\" is not one this CPU runs (best here: %s)", wanted, adji_isa_best());
 }
 
+/* Which devices the context may use. They are opened when a join first needs one. */
+static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
+  int32_t count = options->device_count;
+  if (count < -1 || count > 64) return adji_fail(ADJ_E_ARGUMENT, "device_count: %d is no number of devices", count);
+  if (count > 0 && !options->devices) return adji_fail(ADJ_E_ARGUMENT, "devices: is NULL, but device_count is %d", count);
+  ctx->device_memory_limit = options->device_memory_limit;
+  ctx->device_count = count;
+  if (count <= 0) return ADJ_OK;
+  ctx->devices = calloc((size_t)count, sizeof *ctx->devices);
+  if (!ctx->devices) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
+  memcpy(ctx->devices, options->devices, (size_t)count * sizeof *ctx->devices);
+  return ADJ_OK;
+}
+
 adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   adj_ctx_options mine;
   adj_ctx_options_init(&mine, sizeof mine);
@@ -63,6 +77,11 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
 
   adj_ctx *ctx = calloc(1, sizeof *ctx);
   if (!ctx) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
+  status = take_devices(ctx, &mine);
+  if (status) {
+    free(ctx);
+    return status;
+  }
   adji_memory_init(&ctx->memory, mine.memory_limit ? mine.memory_limit : available_memory() / 10 * 9);
   ctx->threads = threads;
   ctx->isa = isa;
@@ -72,16 +91,21 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   ctx->trace_user = mine.trace_user;
   ctx->team = adji_team_create(threads);
   if (!ctx->team) {
+    free(ctx->devices);
     free(ctx);
     return ADJ_E_MEMORY;
   }
+  pthread_mutex_init(&ctx->device_lock, NULL);
   *out = ctx;
   return ADJ_OK;
 }
 
 void adj_ctx_destroy(adj_ctx *ctx) {
   if (!ctx) return;
+  if (ctx->close_gpu) ctx->close_gpu(ctx->gpu);
+  pthread_mutex_destroy(&ctx->device_lock);
   adji_team_destroy(ctx->team);
+  free(ctx->devices);
   free(ctx);
 }
 

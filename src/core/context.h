@@ -5,6 +5,8 @@
 #ifndef ADJI_CONTEXT_H
 #define ADJI_CONTEXT_H
 
+#include <pthread.h>
+
 #include "core/memory.h"
 #include "core/threads.h"
 
@@ -13,7 +15,14 @@ struct adj_ctx {
   adji_team *team;
   uint32_t threads;
   const char *isa; /* one of the names of core/cpu.h */
-  atomic_int cancelled;
+  ADJI_ATOMIC(int) cancelled;
+  uint64_t device_memory_limit; /* 0: what is free */
+  int32_t device_count;         /* 0: no GPU; -1: any */
+  int32_t *devices;             /* device_count numbers, when that is positive */
+  /* The GPU, opened by who first needs one (gpu/device.h), and how it is closed. */
+  pthread_mutex_t device_lock;
+  void *gpu;
+  void (*close_gpu)(void *gpu);
   void (*log)(void *user, adj_log_level level, const char *line);
   void *log_user;
   void (*trace)(void *user, const adj_trace_event *event);

@@ -6,17 +6,17 @@
 #ifndef ADJI_MEMORY_H
 #define ADJI_MEMORY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/atomic.h"
 #include "core/status.h"
 
 typedef struct adji_memory {
-  _Atomic uint64_t used, peak;
+  ADJI_ATOMIC(uint64_t) used, peak;
   uint64_t limit;
-  _Atomic int64_t fail_at; /* tests: the fail_at-th allocation from now fails; negative: none */
+  ADJI_ATOMIC(int64_t) fail_at; /* tests: the fail_at-th allocation from now fails; negative: none */
 } adji_memory;
 
 void adji_memory_init(adji_memory *memory, uint64_t limit);

@@ -12,11 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__CUDACC__)
-#define ADJI_EVERYWHERE static inline __host__ __device__
-#else
-#define ADJI_EVERYWHERE static inline __attribute__((always_inline))
-#endif
+#include "core/everywhere.h"
 
 /* The exponent p of a metric, p > 1. */
 typedef struct adji_power {
@@ -77,7 +73,7 @@ ADJI_EVERYWHERE void adji_log2(double x, double *high, double *low) {
   sum = fma(sum, z, 2.0 / 5);
   sum = fma(sum, z, 2.0 / 3);
   double rest = fma(f * z, sum, 2 * f_low);
-  double ln = fma(2, f, rest), ln_low = rest - fma(-2, f, ln);
+  double ln = fma(2.0, f, rest), ln_low = rest - fma(-2.0, f, ln);
   double a = ln * LOG2_E, b = fma(ln, LOG2_E, -a) + fma(ln, LOG2_E_LOW, ln_low * LOG2_E);
   *high = e + a;
   *low = ((e - *high) + a) + b;
@@ -107,7 +103,7 @@ ADJI_EVERYWHERE double adji_exp2(double high, double low) {
   sum = fma(sum, r, 0x1.c6b08d704a0c0p-5);
   sum = fma(sum, r, 0x1.ebfbdff82c58fp-3);
   sum = fma(sum, r, 0x1.62e42fefa39efp-1);
-  sum = fma(sum, r, 1);
+  sum = fma(sum, r, 1.0);
   double first = adji_from_bits((adji_bits_of(half) + 1023) << 52);
   double second = adji_from_bits((adji_bits_of((n - (half - ROUND)) + ROUND) + 1023) << 52);
   return sum * first * second;

@@ -36,7 +36,8 @@ typedef struct met {
 
 typedef struct chooser {
   adj_plan *plan;
-  const adj_dataset *set; /* the right set                                     */
+  const adj_dataset *set; /* the right set, or a sample of it                  */
+  uint64_t population;    /* points of the right set                           */
   double *widths;         /* per dimension: a cell must be at least this wide   */
   uint64_t sample;        /* rows in the sample                                 */
   double *values;         /* per dimension, the sample's coordinates            */
@@ -44,6 +45,7 @@ typedef struct chooser {
   axis_view *views;       /* candidates for axes, the most selective first      */
   uint32_t view_count;
   met *table; /* for collisions: TABLE cells by their hash          */
+  bool gpu;   /* which looks up and compares in its own way         */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
@@ -154,7 +156,7 @@ static double cell_mates(const chooser *c, uint32_t axes, double factor) {
     c->table[at].hash = hash;
     collisions += c->table[at].count++;
   }
-  return m > 1 ? (double)c->set->count * collisions / (m * (m - 1) / 2) : 0;
+  return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
 }
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
@@ -173,7 +175,7 @@ static void count_candidates(const chooser *c, uint32_t most, double *candidates
   double reached = 0;
   for (uint32_t k = most + 1; k--;) {
     reached += (double)depth[k];
-    candidates[k] = (double)c->set->count * reached / (double)pairs;
+    candidates[k] = (double)c->population * reached / (double)pairs;
   }
 }
 
@@ -185,19 +187,28 @@ static double vector_ns(const chooser *c) {
   return VECTOR_NS + VECTOR_DIM_NS * dims;
 }
 
+/* On a GPU, in instructions of a warp, which looks up 32 rows of cells at a time for the queries of a cell and
+ * compares 32 candidates with up to 8 of them. */
+static double gpu_cost(const chooser *c, double mates, double ranges, double candidates) {
+  double n = (double)c->population, together = fmin(1 + mates, 8), rounds = ceil(ranges / 32);
+  double steps = rounds + candidates / 32, dims = c->set->dim < 24 ? c->set->dim : 24;
+  return n / (1 + mates) * rounds * 80 + n * steps * (2.2 * dims + 6) + n / together * steps * (2 * dims + 25);
+}
+
 static uint32_t choose_axis_count(const chooser *c) {
   uint32_t most = c->plan->measure.box ? 5 : 8; /* a periodic axis doubles the points near its faces */
   if (c->view_count < most) most = c->view_count;
   if (c->plan->tuning.indexed) return c->plan->tuning.indexed < most ? (uint32_t)c->plan->tuning.indexed : most;
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
-  double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->set->count;
+  double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
   count_candidates(c, most, candidates);
   uint32_t axes = 0;
   for (uint32_t k = 0; k <= most; k++) {
     double mates = cell_mates(c, k, 1);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + mates) * ranges * LOOKUP_NS + n * full * vector_ns(c);
+    if (c->gpu) cost = gpu_cost(c, mates, ranges, candidates[k]);
     if (cost < best) {
       best = cost;
       axes = k;
@@ -225,7 +236,7 @@ static double choose_width(const chooser *c, uint32_t axes, double *mates) {
 static uint32_t choose_fine(const chooser *c, double mates) {
   if (c->plan->tuning.fine) return (uint32_t)c->plan->tuning.fine;
   uint32_t fine = 1;
-  while (fine < 8 && mates / (2 * fine) >= 3)
+  while (fine < 8 && mates / (2 * fine) >= (c->gpu ? 7 : 3))
     fine *= 2;
   return fine;
 }
@@ -233,7 +244,7 @@ static uint32_t choose_fine(const chooser *c, double mates) {
 /* Bits for the number of a cell are shared out evenly. With images a row's number must fit in beside
  * it; one bit is for the numbers that stay empty behind each axis. */
 static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
-  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->set->count);
+  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
   uint32_t bits = (c->plan->measure.box ? 63 - row_bits : 60) / axes;
   return UINT64_C(1) << (bits < 20 ? bits : 20);
 }
@@ -306,7 +317,8 @@ static adj_status make_grid(chooser *c) {
 }
 
 adj_status adji_choose_grid(adj_plan *plan) {
-  chooser c = {.plan = plan, .set = plan->join.right};
+  chooser c = {.plan = plan, .set = plan->join.right, .gpu = !strcmp(plan->choice.backend, "gpu")};
+  c.population = plan->population ? plan->population : c.set->count;
   adj_status status = ADJ_OK;
   if (isfinite(plan->join.limit) && c.set->count > 1) {
     status = draw_sample(&c);

@@ -11,6 +11,7 @@
 
 #include "cpu/range.h"
 #include "cpu/reference.h"
+#include "gpu/engine.h"
 #include "index/block_order.h"
 #include "index/images.h"
 #include "plan/check.h"
@@ -116,11 +117,38 @@ static adj_status prepare_cpu(adj_plan *plan, const char *algorithm) {
   uint64_t planned = adji_now_ns();
   if (!status) status = build_index(plan);
   uint64_t indexed = adji_now_ns();
+  plan->cells = plan->right_index.cell_count;
   if (!status) status = estimate(plan);
   if (!status) {
     adji_choose_once(plan);
     adji_range_set_once(&plan->engine, plan->choice.once);
   }
+  plan->index_s = seconds(planned, indexed);
+  plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
+  adji_trace(plan->ctx, "plan", 0, begin, 0);
+  return status;
+}
+
+/* The device builds the index; the grid is chosen here. */
+static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
+  uint64_t begin = adji_now_ns();
+  plan->choice.backend = "gpu";
+  plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
+  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
+  adj_status status = ADJ_OK;
+  if (!strcmp(plan->choice.algorithm, "grid")) status = adji_choose_grid(plan);
+  uint64_t planned = adji_now_ns();
+  if (status) return status;
+  adji_gpu_engine_options options = {.range = {&plan->join, &plan->measure, &plan->grid},
+                                     .batch_bytes = plan->tuning.device_batch,
+                                     .slots = plan->tuning.streams};
+  status = adji_gpu_engine_create(&options, &plan->engine);
+  uint64_t indexed = adji_now_ns();
+  if (status) return status;
+  plan->cells = adji_gpu_engine_cells(&plan->engine);
+  plan->sampled = plan->tuning.sample ? plan->tuning.sample : 4096;
+  if (plan->sampled > plan->left->count) plan->sampled = plan->left->count;
+  status = adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);
@@ -158,6 +186,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   plan->spec.box = NULL; /* the caller's, who need not keep it */
   if (!status)
     status = mine.backend == ADJ_BACKEND_REFERENCE ? prepare_reference(plan)
+             : mine.backend == ADJ_BACKEND_GPU     ? prepare_gpu(plan, algorithm)
              : mine.kind == ADJ_KNN                ? adji_plan_nearest(plan, algorithm)
                                                    : prepare_cpu(plan, algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);

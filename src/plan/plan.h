@@ -31,6 +31,7 @@ struct adj_plan {
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
   adji_choice choice;
+  uint64_t population; /* of which the right set is a sample; 0: it is all there is */
   adji_grid grid;
   adji_index left_index, right_index;
   bool one_index;   /* the right index is that of the left set too */
@@ -40,6 +41,7 @@ struct adj_plan {
   adji_sieve_plan sieve;              /* filter NULL: no codes               */
   adji_tree left_tree, right_tree;    /* kNN; left_tree is unused in a self-join */
   adji_engine engine;
+  uint64_t cells; /* of the right index, that are not empty */
   double estimated_pairs, estimated_candidates, estimated_seconds;
   uint64_t sampled;
   double plan_s, index_s;

@@ -42,7 +42,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.batches = run->batches;
   uint64_t peak = atomic_load(&plan->ctx->memory.peak);
   mine.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
-  mine.cells = plan->right_index.cell_count;
+  mine.cells = plan->cells;
   double mean = run->busy_sum / plan->ctx->threads;
   mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
   mine.estimated_pairs = plan->estimated_pairs;
@@ -91,15 +91,19 @@ static void rows_clear(adj_plan *plan, rows_ahead *rows) {
   adji_free(&plan->ctx->memory, rows->offsets);
 }
 
-static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows) {
-  adji_memory *memory = &plan->ctx->memory;
-  uint64_t count = plan->left->count;
-  rows->degrees = adji_alloc(memory, count, sizeof *rows->degrees, "neighbour counts");
-  if (!rows->degrees) return ADJ_E_MEMORY;
-  run->progress_to = 0.4;
+/* An engine that has the offsets itself hands them over; with degrees only where they are wanted. */
+static adj_status take_offsets(adj_plan *plan, adji_run *run, rows_ahead *rows) {
   adj_status status = plan->engine.count(plan->engine.state, run, rows->degrees, &rows->pairs);
   if (status) return status;
-  rows->offsets = adji_alloc(memory, count + 1, sizeof *rows->offsets, "row offsets");
+  rows->offsets = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *rows->offsets, "row offsets");
+  return rows->offsets ? plan->engine.offsets(plan->engine.state, rows->offsets) : ADJ_E_MEMORY;
+}
+
+static adj_status add_up_degrees(adj_plan *plan, adji_run *run, rows_ahead *rows) {
+  uint64_t count = plan->left->count;
+  adj_status status = plan->engine.count(plan->engine.state, run, rows->degrees, &rows->pairs);
+  if (status) return status;
+  rows->offsets = adji_alloc(&plan->ctx->memory, count + 1, sizeof *rows->offsets, "row offsets");
   if (!rows->offsets) return ADJ_E_MEMORY;
   uint64_t offset = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -107,7 +111,20 @@ static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows) {
     offset += rows->degrees[i];
   }
   rows->offsets[count] = offset;
-  if (offset != rows->pairs) return adji_fail(ADJ_E_INTERNAL, "the counts of the rows do not add up");
+  return ADJ_OK;
+}
+
+static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows, bool degrees) {
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t count = plan->left->count;
+  if (degrees || !plan->engine.offsets) {
+    rows->degrees = adji_alloc(memory, count, sizeof *rows->degrees, "neighbour counts");
+    if (!rows->degrees) return ADJ_E_MEMORY;
+  }
+  run->progress_to = 0.4;
+  adj_status status = plan->engine.offsets ? take_offsets(plan, run, rows) : add_up_degrees(plan, run, rows);
+  if (status) return status;
+  if (rows->offsets[count] != rows->pairs) return adji_fail(ADJ_E_INTERNAL, "the counts of the rows do not add up");
   run->progress_from = 0.4;
   run->progress_to = 1;
   return ADJ_OK;
@@ -173,7 +190,7 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
     status = plan->engine.collect(plan->engine.state, &run, result);
     rows.pairs = result->pairs;
   } else if (!status) {
-    status = count_rows(plan, &run, &rows);
+    status = count_rows(plan, &run, &rows, false);
     adji_free(&plan->ctx->memory, rows.degrees);
     rows.degrees = NULL;
     if (!status) status = fill_result(plan, &run, &rows, result);
@@ -316,7 +333,7 @@ static adj_status stream_to_sink(stream *s) {
     adj_result_destroy(result);
     return status;
   }
-  adj_status status = count_rows(s->plan, s->run, &s->rows);
+  adj_status status = count_rows(s->plan, s->run, &s->rows, true);
   if (status) return status;
   status = begin_sink(s);
   if (!status) status = stream_rows(s);

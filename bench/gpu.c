@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join on a GPU, timed: one command, one table.
+ *
+ *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick]
+ *
+ * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
+ * the repeats, index construction always included:
+ *
+ *   device   points on the device to CSR on the device, rows in any order; split into plan, index, count and fill
+ *   by id    the same, each row in ascending order of id
+ *   count    points on the device to one number per point on the device
+ *   host     points in host memory to CSR in host memory, by id
+ *
+ * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
+ * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
+ * copy rate, which is measured here. --check compares every pair with the CPU's result.
+ */
+#include <adjoin.h>
+#include <adjoin_cuda.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const double MEMORY_GBS = 4600, COMPARE_GPS = 2200; /* of an H200 */
+
+typedef struct options {
+  const char *name;
+  double mean;
+  int repeats;
+  uint64_t points;
+  bool check, quick;
+} options;
+
+typedef struct bench {
+  adj_ctx *ctx;
+  options options;
+  const char *name;
+  adj_dataset *set;
+  void *host, *device; /* the points */
+  uint64_t count;
+  uint32_t dim;
+  double radius, pinned_gbs;
+  int faults;
+} bench;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void stop_on(adj_status status) {
+  if (!status) return;
+  fprintf(stderr, "gpu: %s\n", adj_last_error());
+  exit(1);
+}
+
+static void stop_on_cuda(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  fprintf(stderr, "gpu: %s\n", cudaGetErrorString(error));
+  exit(1);
+}
+
+/* ---- Points ---------------------------------------------------------------------------------------- */
+
+static void open_points(bench *b) {
+  adj_generate_options generate;
+  adj_generate_options_init(&generate, sizeof generate);
+  generate.name = b->name;
+  generate.count = b->options.points;
+  stop_on(adj_dataset_generate(b->ctx, &generate, &b->set));
+  b->count = adj_dataset_count(b->set);
+  b->dim = adj_dataset_dim(b->set);
+  size_t row = b->dim * sizeof(float);
+  b->host = malloc(b->count * row);
+  for (uint64_t i = 0; i < b->count; i++)
+    stop_on(adj_dataset_row(b->set, i, (char *)b->host + i * row));
+  stop_on_cuda(cudaMalloc(&b->device, b->count * row));
+  stop_on_cuda(cudaMemcpy(b->device, b->host, b->count * row, cudaMemcpyHostToDevice));
+}
+
+static void close_points(bench *b) {
+  cudaFree(b->device);
+  free(b->host);
+  adj_dataset_destroy(b->set);
+}
+
+static adj_cuda_points on_device(const bench *b) {
+  adj_cuda_points points;
+  adj_cuda_points_init(&points, sizeof points);
+  points.dim = b->dim;
+  points.count = b->count;
+  points.type = ADJ_F32;
+  points.data = b->device;
+  return points;
+}
+
+static adj_join_spec spec_of(const bench *b, adj_order order) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = b->radius;
+  spec.order = order;
+  spec.backend = ADJ_BACKEND_GPU;
+  return spec;
+}
+
+/* The radius at which points have `mean` neighbours: the count grows with it, so by halving. */
+static void find_radius(bench *b, double mean) {
+  adj_cuda_points points = on_device(b);
+  double low = 0, high = 0;
+  for (uint32_t j = 0; j < b->dim; j++) {
+    double from, to;
+    adj_dataset_bounds(b->set, j, &from, &to);
+    high = fmax(high, to - from);
+  }
+  high *= pow((double)b->count, -1.0 / b->dim) * 0.05; /* few neighbours; doubled until there are enough */
+  for (int i = 0; i < 60 && high - low > 1e-3 * high; i++) {
+    b->radius = low > 0 ? (low + high) / 2 : high;
+    adj_join_spec spec = spec_of(b, ADJ_ORDER_ANY);
+    uint64_t pairs;
+    stop_on(adj_cuda_range_count(b->ctx, &spec, &points, NULL, NULL, NULL, &pairs));
+    bool enough = (double)pairs >= mean * (double)b->count;
+    if (low == 0 && !enough) {
+      high *= 1.5;
+      continue;
+    }
+    if (low == 0) low = high / 1.5;
+    *(enough ? &high : &low) = b->radius;
+  }
+  b->radius = (float)high;
+}
+
+/* ---- Times ----------------------------------------------------------------------------------------- */
+
+typedef struct times {
+  double device, plan, index, count, fill; /* seconds */
+  double by_id, sort, count_only, host;
+  uint64_t pairs, candidates, device_bytes;
+} times;
+
+static double time_device(bench *b, adj_order order, adj_cuda_times *split, uint64_t *pairs) {
+  adj_cuda_points points = on_device(b);
+  adj_join_spec spec = spec_of(b, order);
+  double best = INFINITY;
+  for (int i = 0; i < b->options.repeats + 1; i++) { /* the first one warms up */
+    stop_on_cuda(cudaDeviceSynchronize());
+    adj_cuda_result *result;
+    double begin = now();
+    stop_on(adj_cuda_range_join(b->ctx, &spec, &points, NULL, NULL, &result));
+    stop_on_cuda(cudaDeviceSynchronize());
+    double took = now() - begin;
+    *pairs = adj_cuda_result_pairs(result);
+    adj_cuda_times mine;
+    adj_cuda_times_init(&mine, sizeof mine);
+    stop_on(adj_cuda_last_times(b->ctx, &mine));
+    adj_cuda_result_destroy(result, NULL);
+    if (i && took < best) {
+      best = took;
+      *split = mine;
+    }
+  }
+  return best;
+}
+
+static double time_count(bench *b) {
+  adj_cuda_points points = on_device(b);
+  adj_join_spec spec = spec_of(b, ADJ_ORDER_ANY);
+  uint32_t *degrees;
+  stop_on_cuda(cudaMalloc((void **)&degrees, b->count * sizeof *degrees));
+  double best = INFINITY;
+  for (int i = 0; i < b->options.repeats; i++) {
+    stop_on_cuda(cudaDeviceSynchronize());
+    double begin = now();
+    uint64_t pairs;
+    stop_on(adj_cuda_range_count(b->ctx, &spec, &points, NULL, NULL, degrees, &pairs));
+    stop_on_cuda(cudaDeviceSynchronize());
+    best = fmin(best, now() - begin);
+  }
+  cudaFree(degrees);
+  return best;
+}
+
+static adj_result *join_host(bench *b, adj_backend backend) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = b->dim;
+  points.count = b->count;
+  points.data = b->host;
+  points.type = ADJ_F32;
+  points.ownership = ADJ_BORROW;
+  adj_join_spec spec = spec_of(b, ADJ_ORDER_ID);
+  spec.backend = backend;
+  adj_dataset *set;
+  adj_plan *plan;
+  adj_result *result;
+  stop_on(adj_dataset_create(b->ctx, &points, &set));
+  stop_on(adj_plan_create(b->ctx, &spec, set, NULL, &plan));
+  stop_on(adj_collect(plan, &result, NULL, NULL));
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  return result;
+}
+
+static double time_host(bench *b) {
+  double best = INFINITY;
+  for (int i = 0; i < (b->options.repeats + 1) / 2 + 1; i++) {
+    double begin = now();
+    adj_result *result = join_host(b, ADJ_BACKEND_GPU);
+    double took = now() - begin;
+    if (i) best = fmin(best, took);
+    adj_result_destroy(result);
+  }
+  return best;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------------- */
+
+static bool same_results(const adj_result *a, const adj_result *b) {
+  uint64_t rows = adj_result_rows(a), pairs = adj_result_pairs(a);
+  return rows == adj_result_rows(b) && pairs == adj_result_pairs(b) &&
+         !memcmp(adj_result_offsets(a), adj_result_offsets(b), (rows + 1) * sizeof(uint64_t)) &&
+         !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t));
+}
+
+/* The device's CSR by id, the host's from the GPU and the CPU's must be the same bytes. */
+static bool check(bench *b) {
+  adj_result *cpu = join_host(b, ADJ_BACKEND_CPU), *gpu = join_host(b, ADJ_BACKEND_GPU);
+  bool same = same_results(cpu, gpu);
+  adj_cuda_points points = on_device(b);
+  adj_join_spec spec = spec_of(b, ADJ_ORDER_ID);
+  adj_cuda_result *device;
+  stop_on(adj_cuda_range_join(b->ctx, &spec, &points, NULL, NULL, &device));
+  uint64_t pairs = adj_cuda_result_pairs(device);
+  uint32_t *ids = malloc(pairs * sizeof *ids + 1);
+  stop_on_cuda(cudaMemcpy(ids, adj_cuda_result_ids(device), pairs * sizeof *ids, cudaMemcpyDeviceToHost));
+  same = same && pairs == adj_result_pairs(cpu) && !memcmp(ids, adj_result_ids(cpu), pairs * sizeof *ids);
+  adj_cuda_result_destroy(device, NULL);
+  free(ids);
+  adj_result_destroy(cpu);
+  adj_result_destroy(gpu);
+  return same;
+}
+
+/* ---- The table --------------------------------------------------------------------------------------- */
+
+static void print_heading(void) {
+  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s | %8s %7s | %8s %6s | %8s %6s | %5s %s\n", "points", "mean", "radius",
+         "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "by id", "sort", "count", "/floor", "host",
+         "/floor", "mem", "check");
+}
+
+static void run_case(bench *b, double mean) {
+  find_radius(b, mean);
+  times t = {0};
+  adj_cuda_times any, by_id;
+  adj_cuda_times_init(&any, sizeof any);
+  adj_cuda_times_init(&by_id, sizeof by_id);
+  t.device = time_device(b, ADJ_ORDER_ANY, &any, &t.pairs);
+  t.by_id = time_device(b, ADJ_ORDER_ID, &by_id, &t.pairs);
+  t.count_only = time_count(b);
+  t.host = time_host(b);
+  double bytes = 4.0 * (double)t.pairs + 8.0 * (double)b->count, points = (double)(b->count * b->dim) * 4;
+  double compare = (double)t.pairs / COMPARE_GPS * 1e-9;
+  double floor_device = fmax((bytes + points) / MEMORY_GBS * 1e-9, compare);
+  double floor_count = fmax((4.0 * (double)b->count + points) / MEMORY_GBS * 1e-9, compare);
+  double floor_host = (bytes + points) / b->pinned_gbs * 1e-9;
+  const char *verdict = "-";
+  if (b->options.check) {
+    bool same = check(b);
+    verdict = same ? "same" : "DIFFERS";
+    b->faults += !same;
+  }
+  printf("%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f | %5.2f %s\n",
+         b->name, mean, b->radius, (double)t.pairs * 1e-6, t.device * 1e3, any.plan_s * 1e3, any.index_s * 1e3,
+         any.count_s * 1e3, any.fill_s * 1e3, t.device / floor_device, t.by_id * 1e3, by_id.sort_s * 1e3,
+         t.count_only * 1e3, t.count_only / floor_count, t.host * 1e3, t.host / floor_host,
+         ((double)any.peak_bytes - bytes) / points, verdict);
+  fflush(stdout);
+}
+
+static double measure_pinned(void) {
+  size_t bytes = (size_t)256 << 20;
+  void *host, *device;
+  stop_on_cuda(cudaMallocHost(&host, bytes));
+  stop_on_cuda(cudaMalloc(&device, bytes));
+  double best = INFINITY;
+  for (int i = 0; i < 4; i++) {
+    double begin = now();
+    stop_on_cuda(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+    best = fmin(best, now() - begin);
+  }
+  cudaFreeHost(host);
+  cudaFree(device);
+  return (double)bytes / best * 1e-9;
+}
+
+static options parse(int argc, char **argv) {
+  options o = {.repeats = 5};
+  for (int i = 1; i < argc; i++) {
+    const char *value = i + 1 < argc ? argv[i + 1] : "";
+    if (!strcmp(argv[i], "--check")) {
+      o.check = true;
+      continue;
+    }
+    if (!strcmp(argv[i], "--quick")) {
+      o.quick = true;
+      continue;
+    }
+    if (!strcmp(argv[i], "--case"))
+      o.name = value;
+    else if (!strcmp(argv[i], "--mean"))
+      o.mean = atof(value);
+    else if (!strcmp(argv[i], "--repeats"))
+      o.repeats = atoi(value);
+    else if (!strcmp(argv[i], "--points"))
+      o.points = strtoull(value, NULL, 10);
+    else {
+      fprintf(stderr, "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick]\n");
+      exit(2);
+    }
+    i++;
+  }
+  return o;
+}
+
+int main(int argc, char **argv) {
+  static const char *const names[] = {"Unif2D2M", "Expo2D2M", "Unif3D2M", "Expo3D2M", "Unif6D2M", "Expo6D2M"};
+  static const double means[] = {10, 100, 1000};
+  bench b = {.options = parse(argc, argv)};
+  stop_on(adj_ctx_create(NULL, &b.ctx));
+  double begin = now();
+  b.pinned_gbs = measure_pinned();
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  stop_on(adj_device_describe(0, &device));
+  printf("%s, %u threads; pinned copies %.1f GB/s; CUDA started in %.2f s\n", device.name, adj_ctx_threads(b.ctx),
+         b.pinned_gbs, now() - begin);
+  printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n", b.options.repeats);
+  print_heading();
+  for (int n = 0; n < 6; n++) {
+    if (b.options.name && strcmp(b.options.name, names[n])) continue;
+    b.name = names[n];
+    open_points(&b);
+    for (int m = 0; m < (b.options.quick ? 2 : 3); m++)
+      if (!(b.options.mean > 0) || b.options.mean == means[m]) run_case(&b, means[m]);
+    close_points(&b);
+  }
+  adj_ctx_destroy(b.ctx);
+  return b.faults > 0;
+}

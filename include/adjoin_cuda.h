@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adjoin_cuda.h - joins of points that are in the memory of a GPU already, with results that stay there.
+ *
+ *     adj_cuda_points points;
+ *     adj_cuda_points_init(&points, sizeof points);
+ *     points.type = ADJ_F32;
+ *     points.dim = 3;
+ *     points.count = n;
+ *     points.data = d_points; // device memory, packed by rows
+ *     adj_join_spec spec;
+ *     adj_join_spec_init(&spec, sizeof spec);
+ *     spec.radius = 0.01;
+ *     spec.order = ADJ_ORDER_ANY;
+ *     adj_cuda_result *result;
+ *     adj_status status = adj_cuda_range_join(ctx, &spec, &points, NULL, stream, &result);
+ *     const uint64_t *d_row = adj_cuda_result_offsets(result); // neighbours of point i, on the device:
+ *     const uint32_t *d_ids = adj_cuda_result_ids(result);     // d_ids[d_row[i]] .. d_ids[d_row[i + 1] - 1]
+ *     adj_cuda_result_destroy(result, stream);
+ *
+ * The same results, bit for bit, as adj_collect's on the host; see adjoin.h for what a spec means. No point and no
+ * pair crosses to the host. Needs a library that was built with CUDA: otherwise every call is ADJ_E_UNSUPPORTED.
+ *
+ * Pointers are to memory of the context's device: the first one of adj_ctx_options.devices, 0 by default.
+ */
+#ifndef ADJOIN_CUDA_H
+#define ADJOIN_CUDA_H
+
+#include "adjoin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* CUDA's stream handle, without its headers: a cudaStream_t or CUstream can be passed as it is. */
+typedef struct CUstream_st *adj_cuda_stream;
+
+typedef struct adj_cuda_points {
+  uint32_t struct_size;
+  uint32_t dim;
+  uint64_t count;
+  const void *data; /* device memory */
+  adj_type type;
+  uint32_t reserved;
+  uint64_t row_stride;    /* bytes from point to point; 0: packed, row-major; a multiple of the type's size */
+  uint64_t column_stride; /* bytes from coordinate to coordinate; 0: the size of the type                   */
+} adj_cuda_points;
+
+ADJ_API void adj_cuda_points_init(adj_cuda_points *points, size_t struct_size);
+
+typedef struct adj_cuda_result adj_cuda_result;
+
+/* A range join in L2, L1, Linf, Lp or by inner product; right NULL: left with itself. Reads the points after what
+ * was put on stream before the call, and returns when the result is there (what is put on stream after the call may
+ * use it). Every coordinate must be finite: otherwise ADJ_E_DATA names a row and column. spec's backend is not
+ * looked at; ADJ_ORDER_ANY saves the time that sorting rows takes.
+ * Time: a few passes over the points, and two over the candidates. Device memory: 8 bytes a point and the size of the
+ * points for each index, 12 bytes per left point for counts and offsets, 4 bytes a pair (8 or 12 with distances), and
+ * while sorting points 16 bytes a point more. */
+ADJ_API adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
+                                       const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
+
+/* How many pairs, without storing them; degrees (device memory, one per left point) may be NULL. */
+ADJ_API adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
+                                        const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
+                                        uint64_t *total);
+
+ADJ_API uint64_t adj_cuda_result_rows(const adj_cuda_result *result);
+ADJ_API uint64_t adj_cuda_result_pairs(const adj_cuda_result *result);
+/* Device memory, as long as the result lives. Distances are NULL unless they were asked for. */
+ADJ_API const uint64_t *adj_cuda_result_offsets(const adj_cuda_result *result);
+ADJ_API const uint32_t *adj_cuda_result_ids(const adj_cuda_result *result);
+ADJ_API const void *adj_cuda_result_distances(const adj_cuda_result *result);
+/* After what was put on stream before: give the stream that used the result last. */
+ADJ_API void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream);
+
+/* Where the time of the context's last call went, in seconds of the device, and its memory. */
+typedef struct adj_cuda_times {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double plan_s, index_s, count_s, fill_s, sort_s;
+  uint64_t candidates;  /* compared while counting                     */
+  uint64_t peak_bytes;  /* most device memory held at once              */
+} adj_cuda_times;
+
+ADJ_API void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size);
+ADJ_API adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

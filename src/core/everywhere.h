@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Functions in headers that C and CUDA's kernels share.
+ */
+#ifndef ADJI_EVERYWHERE_H
+#define ADJI_EVERYWHERE_H
+
+#if defined(__CUDACC__)
+#define ADJI_EVERYWHERE static inline __host__ __device__
+#else
+#define ADJI_EVERYWHERE static inline __attribute__((always_inline))
+#endif
+
+#endif

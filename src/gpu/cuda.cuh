@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every .cu file of this folder starts from: the open device, calls that are checked, memory with a
+ * limit.
+ */
+#ifndef ADJI_CUDA_CUH
+#define ADJI_CUDA_CUH
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "core/atomic.h" /* its templates must not be in what follows */
+
+extern "C" {
+#include "gpu/device.h"
+}
+
+enum { ADJI_WARP = 32 };
+
+struct adji_gpu {
+  adj_ctx *ctx;
+  int device;
+  int multiprocessors;
+  cudaStream_t compute, copy;
+  cudaMemPool_t pool;
+  uint64_t used, peak, limit;
+  std::atomic<int64_t> fail_at, calls; /* see adji_gpu_fail_at */
+  /* Small results of kernels: counted in d_answers, fetched to answers, which is pinned. */
+  uint64_t *answers, *d_answers;
+  cudaEvent_t marks[ADJI_MARKS], joint; /* see adji_gpu_mark; between streams */
+  bool marked[ADJI_MARKS];
+  pthread_mutex_t turn;
+  /* Pinned buffers, one a lane, made when they are first needed. */
+  void **staging;
+  cudaEvent_t *staged;
+  uint32_t staging_count;
+};
+
+/* The places of answers. */
+enum adji_answer {
+  ADJI_ANSWER_CELLS,      /* non-empty cells of an index          */
+  ADJI_ANSWER_ITEMS,      /* points and images                    */
+  ADJI_ANSWER_PAIRS,      /* found                                */
+  ADJI_ANSWER_CANDIDATES, /* compared                             */
+  ADJI_ANSWER_BROKEN,     /* rows that are not as long as counted */
+  ADJI_ANSWER_LONGEST,    /* row                                  */
+  ADJI_ANSWER_LONG,       /* rows beyond what a warp sorts        */
+  ADJI_ANSWERS = 16
+};
+
+/* Whether this call is the one that a test wants to fail. */
+static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
+  gpu->calls++;
+  return gpu->fail_at >= 0 && gpu->fail_at.fetch_sub(1) == 0 ? cudaErrorUnknown : cudaSuccess;
+}
+
+/* The status and message of a failed call; call is its text, of which the function's name is told. */
+adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
+
+/* Makes a call of CUDA, or returns from the function with its failure. */
+#define ADJI_CUDA(gpu, call)                                                \
+  do {                                                                      \
+    cudaError_t adji_error_ = adji_cuda_turn(gpu);                          \
+    if (adji_error_ == cudaSuccess) adji_error_ = (call);                   \
+    if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, #call); \
+  } while (0)
+
+/* After a kernel was launched; name is the kernel's. */
+#define ADJI_LAUNCHED(gpu, name)                                                           \
+  do {                                                                                     \
+    cudaError_t adji_error_ = adji_cuda_turn(gpu);                                         \
+    if (adji_error_ == cudaSuccess) adji_error_ = cudaGetLastError();                      \
+    if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
+  } while (0)
+
+/* Sets an answer to 0, and fetches all of them: waits for the stream. */
+adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
+adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
+
+static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
+  return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);
+}
+
+/* A block of device memory, in the order of a stream. */
+typedef struct adji_block {
+  void *at;
+  uint64_t bytes;
+} adji_block;
+
+/* ADJ_E_DEVICE_MEMORY beyond the limit, or where the device has no more. what names it in the message. */
+adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
+void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
+
+template <class T>
+static inline T *adji_at(const adji_block &block) {
+  return static_cast<T *>(block.at);
+}
+
+static inline uint32_t adji_blocks_for(uint64_t items, uint32_t each) {
+  return static_cast<uint32_t>((items + each - 1) / each);
+}
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a device, and its memory. Memory comes from a pool of our own that keeps what it was given, so
+ * that taking it inside of a join costs microseconds.
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "gpu/cuda.cuh"
+
+/* ---- Failures ---------------------------------------------------------------------------------------- */
+
+adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call) {
+  int length = static_cast<int>(strcspn(call, "("));
+  cudaGetLastError(); /* what is not sticky is forgotten: it was told */
+  adj_status status = error == cudaErrorMemoryAllocation ? ADJ_E_DEVICE_MEMORY : ADJ_E_DEVICE;
+  return adji_fail(status, "device %d: %.*s: %s (%s)", gpu ? gpu->device : 0, length, call, cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+/* ---- What there is ------------------------------------------------------------------------------------- */
+
+static adj_status count_devices(int *count) {
+  cudaError_t error = cudaGetDeviceCount(count);
+  if (error == cudaSuccess && *count > 0) return ADJ_OK;
+  cudaGetLastError();
+  if (error == cudaSuccess || error == cudaErrorNoDevice)
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: this machine has no GPU that CUDA can use");
+  if (error == cudaErrorInsufficientDriver)
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: this machine has no NVIDIA driver, or one that is too old for CUDA %d.%d",
+                     CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: CUDA does not start: %s (%s)", cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
+  int count = 0;
+  adj_status status = count_devices(&count);
+  if (status) return status;
+  if (i >= static_cast<uint32_t>(count)) return adji_fail(ADJ_E_UNSUPPORTED, "device %u: there are %d", i, count);
+  cudaDeviceProp properties;
+  adji_gpu nobody = {};
+  nobody.device = static_cast<int>(i);
+  nobody.fail_at = -1;
+  ADJI_CUDA(&nobody, cudaGetDeviceProperties(&properties, static_cast<int>(i)));
+  adj_device mine = {};
+  mine.number = i;
+  snprintf(mine.name, sizeof mine.name, "%s", properties.name);
+  mine.major = static_cast<uint32_t>(properties.major);
+  mine.minor = static_cast<uint32_t>(properties.minor);
+  mine.multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
+  mine.memory = properties.totalGlobalMem;
+  int before = 0, driver = 0;
+  ADJI_CUDA(&nobody, cudaGetDevice(&before));
+  ADJI_CUDA(&nobody, cudaSetDevice(static_cast<int>(i)));
+  size_t available = 0, total = 0;
+  cudaError_t error = cudaMemGetInfo(&available, &total);
+  cudaSetDevice(before);
+  if (error != cudaSuccess) return adji_cuda_fail(&nobody, error, "cudaMemGetInfo");
+  mine.memory_free = available;
+  ADJI_CUDA(&nobody, cudaDriverGetVersion(&driver));
+  mine.driver = static_cast<uint32_t>(driver);
+  mine.runtime = CUDART_VERSION;
+  return adji_give_struct(out, &mine, sizeof mine, "adj_device");
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------------------- */
+
+static void close_gpu(void *opened) {
+  adji_gpu *gpu = static_cast<adji_gpu *>(opened);
+  if (!gpu) return;
+  cudaSetDevice(gpu->device);
+  if (gpu->compute) cudaStreamSynchronize(gpu->compute);
+  if (gpu->copy) cudaStreamSynchronize(gpu->copy);
+  for (uint32_t i = 0; i < gpu->staging_count; i++) {
+    if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
+    if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
+  }
+  free(gpu->staging);
+  free(gpu->staged);
+  for (cudaEvent_t mark : gpu->marks)
+    if (mark) cudaEventDestroy(mark);
+  if (gpu->joint) cudaEventDestroy(gpu->joint);
+  if (gpu->answers) cudaFreeHost(gpu->answers);
+  if (gpu->d_answers) cudaFree(gpu->d_answers);
+  if (gpu->pool) cudaMemPoolDestroy(gpu->pool);
+  if (gpu->copy) cudaStreamDestroy(gpu->copy);
+  if (gpu->compute) cudaStreamDestroy(gpu->compute);
+  cudaGetLastError();
+  pthread_mutex_destroy(&gpu->turn);
+  free(gpu);
+}
+
+static adj_status make_pool(adji_gpu *gpu) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = gpu->device;
+  ADJI_CUDA(gpu, cudaMemPoolCreate(&gpu->pool, &properties));
+  uint64_t keep = UINT64_MAX;
+  ADJI_CUDA(gpu, cudaMemPoolSetAttribute(gpu->pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  return ADJ_OK;
+}
+
+static adj_status open_device(adji_gpu *gpu) {
+  ADJI_CUDA(gpu, cudaSetDevice(gpu->device));
+  int major = 0;
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu->device));
+  if (major < 8)
+    return adji_fail(ADJ_E_UNSUPPORTED, "device %d: compute capability %d.x; the kernels need 8.0 or later", gpu->device,
+                     major);
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&gpu->multiprocessors, cudaDevAttrMultiProcessorCount, gpu->device));
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->compute, cudaStreamNonBlocking));
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->copy, cudaStreamNonBlocking));
+  for (cudaEvent_t &mark : gpu->marks)
+    ADJI_CUDA(gpu, cudaEventCreate(&mark));
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->joint, cudaEventDisableTiming));
+  adj_status status = make_pool(gpu);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaHostAlloc(&gpu->answers, ADJI_ANSWERS * sizeof *gpu->answers, cudaHostAllocDefault));
+  ADJI_CUDA(gpu, cudaMalloc(&gpu->d_answers, ADJI_ANSWERS * sizeof *gpu->answers));
+  size_t available = 0, total = 0;
+  ADJI_CUDA(gpu, cudaMemGetInfo(&available, &total));
+  gpu->limit = gpu->ctx->device_memory_limit;
+  if (!gpu->limit || gpu->limit > available) gpu->limit = available / 20 * 19;
+  return ADJ_OK;
+}
+
+/* The first of the devices that the context names and that opens. */
+static adj_status open_first(adj_ctx *ctx, adji_gpu *gpu) {
+  int count = 0;
+  adj_status status = count_devices(&count);
+  if (status) return status;
+  int named = ctx->device_count;
+  gpu->device = named > 0 && ctx->devices ? ctx->devices[0] : 0;
+  if (gpu->device < 0 || gpu->device >= count)
+    return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %d", gpu->device, count);
+  return open_device(gpu);
+}
+
+adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
+  if (!ctx->device_count) return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without devices");
+  pthread_mutex_lock(&ctx->device_lock);
+  adj_status status = ADJ_OK;
+  if (!ctx->gpu) {
+    uint64_t begin = adji_now_ns();
+    adji_gpu *gpu = static_cast<adji_gpu *>(calloc(1, sizeof *gpu));
+    if (gpu) {
+      gpu->ctx = ctx;
+      gpu->fail_at = -1;
+      pthread_mutex_init(&gpu->turn, NULL);
+      status = open_first(ctx, gpu);
+      if (status) {
+        close_gpu(gpu);
+      } else {
+        ctx->gpu = gpu;
+        ctx->close_gpu = close_gpu;
+      }
+    } else {
+      status = adji_fail(ADJ_E_MEMORY, "no memory for a device");
+    }
+    adji_trace(ctx, "open device", 0, begin, 0);
+  }
+  pthread_mutex_unlock(&ctx->device_lock);
+  adji_gpu *gpu = static_cast<adji_gpu *>(ctx->gpu);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaSetDevice(gpu->device));
+  *out = gpu;
+  return ADJ_OK;
+}
+
+adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
+  return gpu->ctx;
+}
+
+adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many) {
+  ADJI_CUDA(gpu, cudaMemsetAsync(gpu->d_answers + which, 0, many * sizeof(uint64_t), stream));
+  return ADJ_OK;
+}
+
+adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream) {
+  ADJI_CUDA(gpu, cudaMemcpyAsync(gpu->answers, gpu->d_answers, ADJI_ANSWERS * sizeof(uint64_t), cudaMemcpyDeviceToHost,
+                                 stream));
+  ADJI_CUDA(gpu, cudaStreamSynchronize(stream));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark) {
+  if (mark == ADJI_MARK_BEGIN) memset(gpu->marked, 0, sizeof gpu->marked);
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->marks[mark], gpu->compute));
+  gpu->marked[mark] = true;
+  return ADJ_OK;
+}
+
+double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
+  float ms = 0;
+  if (!gpu->marked[from] || !gpu->marked[to]) return 0;
+  if (cudaEventElapsedTime(&ms, gpu->marks[from], gpu->marks[to]) != cudaSuccess) cudaGetLastError();
+  return ms * 1e-3;
+}
+
+uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
+  return gpu->answers[ADJI_ANSWER_CANDIDATES];
+}
+
+adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, static_cast<cudaStream_t>(stream)));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, gpu->joint, 0));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_before(adji_gpu *gpu, void *stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, gpu->compute));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), gpu->joint, 0));
+  return ADJ_OK;
+}
+
+void adji_gpu_lock(adji_gpu *gpu) {
+  pthread_mutex_lock(&gpu->turn);
+  cudaSetDevice(gpu->device);
+}
+void adji_gpu_unlock(adji_gpu *gpu) {
+  pthread_mutex_unlock(&gpu->turn);
+}
+
+void adji_gpu_settle(adji_gpu *gpu) {
+  cudaStreamSynchronize(gpu->compute);
+  cudaStreamSynchronize(gpu->copy);
+  cudaGetLastError();
+}
+
+int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
+  int64_t calls = gpu->calls;
+  gpu->fail_at = n;
+  gpu->calls = 0;
+  return calls;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------------------- */
+
+uint64_t adji_gpu_used(const adji_gpu *gpu) {
+  return gpu->used;
+}
+uint64_t adji_gpu_peak(const adji_gpu *gpu) {
+  return gpu->peak;
+}
+void adji_gpu_reset_peak(adji_gpu *gpu) {
+  gpu->peak = gpu->used;
+}
+uint64_t adji_gpu_left(adji_gpu *gpu) {
+  return gpu->used < gpu->limit ? gpu->limit - gpu->used : 0;
+}
+
+adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out) {
+  *out = adji_block{};
+  if (!bytes) bytes = 16; /* so that an empty set has addresses too */
+  char need[32], held[32], limit[32];
+  if (bytes > gpu->limit || gpu->used > gpu->limit - bytes)
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: needs %s more, but %s of the limit of %s are in use", gpu->device,
+                     what, adji_bytes_text(static_cast<double>(bytes), need),
+                     adji_bytes_text(static_cast<double>(gpu->used), held),
+                     adji_bytes_text(static_cast<double>(gpu->limit), limit));
+  ADJI_CUDA(gpu, cudaMallocFromPoolAsync(&out->at, bytes, gpu->pool, stream));
+  out->bytes = bytes;
+  gpu->used += bytes;
+  if (gpu->used > gpu->peak) gpu->peak = gpu->used;
+  return ADJ_OK;
+}
+
+void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block) {
+  if (!block->at) return;
+  cudaFreeAsync(block->at, stream);
+  gpu->used -= block->bytes;
+  *block = adji_block{};
+}

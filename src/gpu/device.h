@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A GPU, as the rest of the library sees it. A build without CUDA has the same functions, which say so
+ * (missing.c). The driver is looked for when a device is first asked for, so one binary runs on machines
+ * with and without it.
+ */
+#ifndef ADJI_DEVICE_H
+#define ADJI_DEVICE_H
+
+#include "core/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct adji_gpu adji_gpu;
+
+/* The device of a context, opened the first time and kept for the context's life. ADJ_E_UNSUPPORTED says why
+ * there is none. */
+adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out);
+
+/* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
+adj_status adji_gpu_describe(uint32_t i, adj_device *out);
+
+adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
+
+/* Waits for everything the device was asked to do, after a failure that was told already. */
+void adji_gpu_settle(adji_gpu *gpu);
+
+uint64_t adji_gpu_used(const adji_gpu *gpu);
+uint64_t adji_gpu_peak(const adji_gpu *gpu);
+void adji_gpu_reset_peak(adji_gpu *gpu);
+/* Bytes that may still be taken. */
+uint64_t adji_gpu_left(adji_gpu *gpu);
+
+/* The seconds of the device between marks of the last join: a mark is set on the way, and read when all is done. */
+typedef enum adji_mark {
+  ADJI_MARK_BEGIN,
+  ADJI_MARK_PLANNED,
+  ADJI_MARK_INDEXED,
+  ADJI_MARK_COUNTED,
+  ADJI_MARK_FILLED,
+  ADJI_MARK_SORTED,
+  ADJI_MARKS
+} adji_mark;
+adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
+double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 where one is missing */
+
+uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
+
+/* What stream was asked until now comes before what the device is asked next; and the other way round. */
+adj_status adji_gpu_after(adji_gpu *gpu, void *stream);
+adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
+
+/* One join at a time on a device: others wait here. */
+void adji_gpu_lock(adji_gpu *gpu);
+void adji_gpu_unlock(adji_gpu *gpu);
+
+/* Tests: the n-th call of CUDA from now fails; negative: none. Returns how many were left to make. */
+int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

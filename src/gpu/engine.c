@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine of range joins on a GPU: what a run asks for, in terms of gpu/range.h.
+ */
+#include "gpu/engine.h"
+
+#ifdef ADJI_HAVE_CUDA
+
+#include <stdlib.h>
+
+#include "gpu/pipeline.h"
+#include "gpu/staging.h"
+
+/* Small enough that the first batch is soon on its way, large enough that a kernel fills the device. */
+static const uint64_t DEFAULT_BATCH = (uint64_t)256 << 20;
+enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 8 };
+
+typedef struct gpu_engine {
+  adji_gpu *gpu;
+  adji_gpu_range *range;
+  adji_join join;
+  uint64_t batch_bytes;
+  uint32_t slots;
+  bool counted;
+  adji_gpu_counted found;
+} gpu_engine;
+
+/* ---- Count ------------------------------------------------------------------------------------------- */
+
+static adj_status count_all(gpu_engine *e, adji_run *run) {
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_gpu_range_count(e->range, &e->found);
+  if (status) return status;
+  e->counted = true;
+  adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
+  run->tally.pairs += e->found.pairs;
+  run->tally.candidates += e->found.candidates;
+  run->batches++;
+  uint64_t most = run->control.max_pairs;
+  if (most && e->found.pairs > most)
+    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed",
+                     (unsigned long long)most);
+  return adji_run_report(run, "count", 1, e->found.pairs, false);
+}
+
+static adj_status gpu_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  gpu_engine *e = state;
+  adji_gpu_lock(e->gpu);
+  adj_status status = count_all(e, run);
+  if (!status && degrees)
+    status = adji_download(e->gpu, adji_gpu_range_degrees(e->range), e->join.left->count * sizeof *degrees, degrees);
+  adji_gpu_unlock(e->gpu);
+  if (!status) *total = e->found.pairs;
+  return status;
+}
+
+static adj_status gpu_offsets(void *state, uint64_t *offsets) {
+  gpu_engine *e = state;
+  adji_gpu_lock(e->gpu);
+  uint64_t bytes = (e->join.left->count + 1) * sizeof *offsets;
+  adj_status status = adji_download(e->gpu, adji_gpu_range_offsets(e->range), bytes, offsets);
+  adji_gpu_unlock(e->gpu);
+  return status;
+}
+
+/* ---- Fill -------------------------------------------------------------------------------------------- */
+
+static adj_status pipe_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
+  return adji_gpu_range_fill(((gpu_engine *)state)->range, window, slot);
+}
+static adj_status pipe_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+                             uint32_t buffer) {
+  return adji_gpu_range_fetch(((gpu_engine *)state)->range, slot, part, first, entries, buffer);
+}
+static adj_status pipe_release(void *state, uint32_t slot) {
+  return adji_gpu_range_release(((gpu_engine *)state)->range, slot);
+}
+static adj_status pipe_wait(void *state, uint32_t buffer) {
+  return adji_staging_wait(((gpu_engine *)state)->gpu, buffer);
+}
+static const void *pipe_buffer(void *state, uint32_t buffer) {
+  return adji_staging_at(((gpu_engine *)state)->gpu, buffer);
+}
+
+/* Slots for batches of a window: of the size wanted, and of half as long as the device has no room for them, down to
+ * the longest row. */
+static adj_status make_slots(gpu_engine *e, uint64_t window_pairs, uint64_t *slot_pairs) {
+  const adji_row_style *style = &e->join.style;
+  uint64_t entry = 4 + (adji_row_needs_sums(style) ? adji_type_size(style->type) : 0);
+  uint64_t pairs = e->batch_bytes / entry;
+  if (pairs > window_pairs) pairs = window_pairs;
+  for (;;) {
+    if (pairs < e->found.longest) pairs = e->found.longest;
+    adj_status status = adji_gpu_range_slots(e->range, e->slots, pairs);
+    if (status != ADJ_E_DEVICE_MEMORY || pairs == e->found.longest) {
+      *slot_pairs = pairs;
+      return status;
+    }
+    pairs /= 2;
+  }
+}
+
+static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window) {
+  gpu_engine *e = state;
+  adji_pipe_device device = {e, pipe_fill, pipe_fetch, pipe_release, pipe_wait, pipe_buffer};
+  adji_pipe_job job = {.device = &device, .style = &e->join.style, .to = window, .slots = e->slots};
+  job.buffer_bytes = ADJI_STAGE_BYTES;
+  uint64_t pairs = window->offsets[window->end_row] - window->offsets[window->first_row];
+  if (!pairs) return ADJ_OK;
+  adji_gpu_lock(e->gpu);
+  adj_status status = adji_staging_open(e->gpu, e->join.ctx->threads);
+  if (!status) status = make_slots(e, pairs, &job.slot_pairs);
+  if (!status) status = adji_pipe_run(run, &job);
+  if (!status)
+    status = adji_gpu_range_check(e->range);
+  else
+    adji_gpu_settle(e->gpu); /* copies under way still write to buffers */
+  adji_gpu_unlock(e->gpu);
+  return status;
+}
+
+/* ---- Making it --------------------------------------------------------------------------------------- */
+
+static void gpu_destroy(void *state) {
+  gpu_engine *e = state;
+  adji_gpu_lock(e->gpu);
+  adji_gpu_range_close(e->range);
+  adji_gpu_unlock(e->gpu);
+  free(e);
+}
+
+adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
+  gpu_engine *e = calloc(1, sizeof *e);
+  if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  e->join = *options->range.join;
+  e->batch_bytes = options->batch_bytes ? options->batch_bytes : DEFAULT_BATCH;
+  e->slots = options->slots ? (uint32_t)options->slots : DEFAULT_SLOTS;
+  if (e->slots > MOST_SLOTS) e->slots = MOST_SLOTS;
+  adj_status status = adji_gpu_of(e->join.ctx, &e->gpu);
+  if (!status) {
+    adji_gpu_lock(e->gpu);
+    status = adji_gpu_mark(e->gpu, ADJI_MARK_BEGIN);
+    if (!status) status = adji_gpu_range_open(e->gpu, &options->range, &e->range);
+    adji_gpu_unlock(e->gpu);
+  }
+  if (status) {
+    free(e);
+    return status;
+  }
+  *out = (adji_engine){
+      .state = e, .count = gpu_count, .offsets = gpu_offsets, .fill = gpu_fill, .destroy = gpu_destroy};
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  gpu_engine *e = engine->state;
+  adji_gpu_lock(e->gpu);
+  adj_status status = adji_gpu_range_sample(e->range, sample, pairs, candidates);
+  adji_gpu_unlock(e->gpu);
+  return status;
+}
+
+uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
+  return adji_gpu_range_cells(((const gpu_engine *)engine->state)->range);
+}
+
+#else
+
+adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
+  (void)options;
+  (void)out;
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+}
+
+adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  (void)engine;
+  (void)sample;
+  (void)pairs;
+  (void)candidates;
+  return ADJ_E_UNSUPPORTED;
+}
+
+uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
+  (void)engine;
+  return 0;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine of range joins on a GPU.
+ */
+#ifndef ADJI_GPU_ENGINE_H
+#define ADJI_GPU_ENGINE_H
+
+#include "gpu/range.h"
+
+typedef struct adji_gpu_engine_options {
+  adji_gpu_range_options range;
+  uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
+  uint64_t slots;       /* batches in flight; 0: the default                          */
+} adji_gpu_engine_options;
+
+/* Opens the context's device, copies the points there and builds the index. */
+adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out);
+
+/* From some queries spread over the order of the index, scaled up to all. */
+adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
+uint64_t adji_gpu_engine_cells(const adji_engine *engine);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building the grid's index on a device.
+ *
+ *   1. number   a cell's number for each point (and each image of one in a periodic box)
+ *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell
+ *   3. cells    a directory from numbers to positions: one entry a number where there are few, else the
+ *               non-empty cells and a directory of their leading bits
+ *   4. gather   coordinates into the new order, dimension by dimension
+ *
+ * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the size of the point; at most 8 bytes for the
+ * directory, and where it is not dense 12 bytes a non-empty cell; while sorting, 8 or 12 bytes more.
+ * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
+ */
+#include <cub/cub.cuh>
+
+#include "gpu/index.cuh"
+
+enum { THREADS = 256 };
+
+/* ---- The grid ---------------------------------------------------------------------------------------------- */
+
+static uint32_t count_rows(const adji_grid *grid) {
+  uint32_t rows = 1;
+  for (uint32_t a = 1; a < grid->axis_count; a++)
+    rows *= 3;
+  return rows;
+}
+
+/* All combinations of -1, 0, 1 slabs along every axis but the last, ascending. */
+static void list_offsets(const adji_grid *grid, int64_t *offsets) {
+  uint32_t count = 1;
+  offsets[0] = 0;
+  for (uint32_t a = grid->axis_count ? grid->axis_count - 1 : 0; a--;) {
+    int64_t stride = static_cast<int64_t>(grid->axes[a].stride);
+    for (uint32_t i = 0; i < count; i++) {
+      offsets[count + i] = offsets[i];
+      offsets[2 * count + i] = offsets[i] + stride;
+      offsets[i] -= stride;
+    }
+    count *= 3;
+  }
+}
+
+static adj_status copy_tables(adji_gpu *gpu, const adji_grid *grid, char *packed, adji_gpu_grid *out) {
+  uint64_t bytes = out->row_count * sizeof(int64_t);
+  list_offsets(grid, reinterpret_cast<int64_t *>(packed));
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    if (!grid->axes[a].breaks) continue;
+    uint64_t size = grid->axes[a].slabs * sizeof(double);
+    memcpy(packed + bytes, grid->axes[a].breaks, size);
+    out->axes[a].breaks = reinterpret_cast<const double *>(adji_at<char>(out->memory) + bytes);
+    bytes += size;
+  }
+  out->offsets = adji_at<int64_t>(out->memory);
+  ADJI_CUDA(gpu, cudaMemcpyAsync(out->memory.at, packed, bytes, cudaMemcpyHostToDevice, gpu->compute));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_grid *out) {
+  *out = adji_gpu_grid{};
+  out->axis_count = grid->axis_count;
+  out->key_bits = grid->key_bits;
+  out->keys = grid->axis_count ? grid->axes[0].slabs * grid->axes[0].stride : 1;
+  out->reach = grid->axis_count ? grid->axes[grid->axis_count - 1].reach : 0;
+  out->row_count = count_rows(grid);
+  uint64_t bytes = out->row_count * sizeof(int64_t);
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    const adji_axis *from = &grid->axes[a];
+    out->axes[a] = adji_gpu_axis{from->dim, from->slabs, from->stride, from->low, from->inverse, NULL, from->period,
+                                 from->margin};
+    if (from->breaks) bytes += from->slabs * sizeof(double);
+  }
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "grid", &out->memory);
+  if (status) return status;
+  char *packed = static_cast<char *>(adji_alloc(&gpu->ctx->memory, bytes, 1, "grid"));
+  status = packed ? copy_tables(gpu, grid, packed, out) : ADJ_E_MEMORY;
+  adji_free(&gpu->ctx->memory, packed); /* a copy from pageable memory has read it when the call returns */
+  if (status) adji_gpu_grid_clear(gpu, out);
+  return status;
+}
+
+void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid) {
+  adji_block_free(gpu, gpu->compute, &grid->memory);
+}
+
+/* ---- 1. Numbers ---------------------------------------------------------------------------------------------- */
+
+/* The same operations as adji_axis_slab. */
+static __device__ uint64_t slab_of(const adji_gpu_axis &axis, double x) {
+  if (axis.breaks) {
+    uint64_t low = 0, high = axis.slabs;
+    while (high - low > 1) {
+      uint64_t middle = low + (high - low) / 2;
+      if (axis.breaks[middle] <= x)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+  double q = (x - axis.low) * axis.inverse;
+  if (!(q > 0)) return 0;
+  return q < static_cast<double>(axis.slabs) ? static_cast<uint64_t>(q) : axis.slabs - 1;
+}
+
+template <class T>
+static __device__ double coordinate(const adji_gpu_rows &rows, uint64_t row, uint32_t j) {
+  return static_cast<const T *>(rows.data)[row * rows.row_stride + j * rows.column_stride];
+}
+
+template <class T, class KEY>
+static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= rows.count) return;
+  uint64_t number = 0;
+#pragma unroll
+  for (uint32_t a = 0; a < ADJI_MAX_AXES; a++)
+    if (a < grid.axis_count) number += grid.axes[a].stride * slab_of(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
+  numbers[i] = static_cast<KEY>(number);
+  ids[i] = static_cast<uint32_t>(i);
+}
+
+/* The image of x on a periodic axis, x itself where there is none: see index/images.h. */
+static __device__ double image_of(const adji_gpu_axis &axis, double x) {
+  double image = x;
+  if (axis.period > 0 && x <= axis.margin) image = x + axis.period;
+  if (axis.period > 0 && x >= axis.period - axis.margin) image = x - axis.period;
+  return image;
+}
+
+template <class T>
+static __global__ void count_images(adji_gpu_grid grid, adji_gpu_rows rows, uint64_t *counts) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i > rows.count) return;
+  uint64_t many = i < rows.count;
+  for (uint32_t a = 0; i < rows.count && a < grid.axis_count; a++) {
+    double x = coordinate<T>(rows, i, grid.axes[a].dim);
+    if (image_of(grid.axes[a], x) != x) many *= 2;
+  }
+  counts[i] = many;
+}
+
+/* firsts: where the items of each row begin. */
+template <class T, class KEY>
+static __global__ void number_images(adji_gpu_grid grid, adji_gpu_rows rows, const uint64_t *firsts, KEY *numbers,
+                                     uint32_t *ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= rows.count) return;
+  uint64_t first = firsts[i], many = firsts[i + 1] - first;
+  for (uint64_t k = 0; k < many; k++) { /* bit b of k: the image on the b-th axis that has one */
+    uint64_t number = 0, bits = k;
+    for (uint32_t a = 0; a < grid.axis_count; a++) {
+      double x = coordinate<T>(rows, i, grid.axes[a].dim), image = image_of(grid.axes[a], x);
+      if (image != x) {
+        if (bits & 1) x = image;
+        bits >>= 1;
+      }
+      number += grid.axes[a].stride * slab_of(grid.axes[a], x);
+    }
+    numbers[first + k] = static_cast<KEY>(number);
+    ids[first + k] = static_cast<uint32_t>(i);
+  }
+}
+
+/* ---- The steps, with what they share --------------------------------------------------------------------------- */
+
+typedef struct building {
+  adji_gpu *gpu;
+  const adji_gpu_grid *grid;
+  const adji_gpu_rows *rows;
+  const adji_gpu_index_options *options;
+  adji_gpu_index *index;
+  adji_block spare_numbers, spare_ids, temporary, image_counts, lengths;
+} building;
+
+/* Room for CUB to work in, at least bytes. */
+static adj_status temporary(building *b, size_t bytes) {
+  if (b->temporary.bytes >= bytes) return ADJ_OK;
+  adji_block_free(b->gpu, b->gpu->compute, &b->temporary);
+  return adji_block_get(b->gpu, b->gpu->compute, bytes, "room for sorting", &b->temporary);
+}
+
+/* Calls a function of CUB twice: for the bytes it needs, and to do it. */
+#define CUB_CALL(b, function, ...)                                                   \
+  do {                                                                               \
+    size_t bytes_ = 0;                                                               \
+    ADJI_CUDA((b)->gpu, function(NULL, bytes_, __VA_ARGS__, (b)->gpu->compute));     \
+    adj_status status_ = temporary(b, bytes_);                                       \
+    if (status_) return status_;                                                     \
+    ADJI_CUDA((b)->gpu, function((b)->temporary.at, bytes_, __VA_ARGS__, (b)->gpu->compute)); \
+  } while (0)
+
+static adj_status get_items(building *b, uint64_t key_size) {
+  adji_gpu_index *index = b->index;
+  cudaStream_t stream = b->gpu->compute;
+  adj_status status = adji_block_get(b->gpu, stream, index->count * key_size, "cell numbers", &index->numbers_block);
+  if (!status) status = adji_block_get(b->gpu, stream, index->count * key_size, "cell numbers", &b->spare_numbers);
+  if (!status) status = adji_block_get(b->gpu, stream, index->count * 4, "ids of the index", &index->ids_block);
+  if (!status) status = adji_block_get(b->gpu, stream, index->count * 4, "ids of the index", &b->spare_ids);
+  return status;
+}
+
+template <class T, class KEY>
+static adj_status number_points(building *b) {
+  b->index->count = b->rows->count;
+  adj_status status = get_items(b, sizeof(KEY));
+  if (status || !b->rows->count) return status;
+  number_rows<T, KEY><<<adji_blocks_for(b->rows->count, THREADS), THREADS, 0, b->gpu->compute>>>(
+      *b->grid, *b->rows, adji_at<KEY>(b->spare_numbers), adji_at<uint32_t>(b->spare_ids));
+  ADJI_LAUNCHED(b->gpu, "number_rows");
+  return ADJ_OK;
+}
+
+template <class T, class KEY>
+static adj_status number_points_and_images(building *b) {
+  uint64_t count = b->rows->count;
+  adj_status status =
+      adji_block_get(b->gpu, b->gpu->compute, 2 * (count + 1) * sizeof(uint64_t), "images", &b->image_counts);
+  if (status) return status;
+  uint64_t *counts = adji_at<uint64_t>(b->image_counts), *firsts = counts + count + 1;
+  uint32_t blocks = adji_blocks_for(count + 1, THREADS);
+  count_images<T><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, counts);
+  ADJI_LAUNCHED(b->gpu, "count_images");
+  CUB_CALL(b, cub::DeviceScan::ExclusiveSum, counts, firsts, count + 1);
+  ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_answer_at(b->gpu, ADJI_ANSWER_ITEMS), firsts + count, sizeof(uint64_t),
+                                    cudaMemcpyDeviceToDevice, b->gpu->compute));
+  status = adji_answers_fetch(b->gpu, b->gpu->compute);
+  if (status) return status;
+  b->index->count = b->gpu->answers[ADJI_ANSWER_ITEMS];
+  if (b->index->count > ADJ_MAX_COUNT)
+    return adji_fail(ADJ_E_UNSUPPORTED, "box: %llu points with their images are more than %llu",
+                     (unsigned long long)b->index->count, (unsigned long long)ADJ_MAX_COUNT);
+  status = get_items(b, sizeof(KEY));
+  if (status) return status;
+  number_images<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(
+      *b->grid, *b->rows, firsts, adji_at<KEY>(b->spare_numbers), adji_at<uint32_t>(b->spare_ids));
+  ADJI_LAUNCHED(b->gpu, "number_images");
+  return ADJ_OK;
+}
+
+/* ---- 2. Sort ---------------------------------------------------------------------------------------------------- */
+
+template <class KEY>
+static adj_status sort_items(building *b) {
+  adji_gpu_index *index = b->index;
+  cub::DoubleBuffer<KEY> numbers(adji_at<KEY>(b->spare_numbers), adji_at<KEY>(index->numbers_block));
+  cub::DoubleBuffer<uint32_t> ids(adji_at<uint32_t>(b->spare_ids), adji_at<uint32_t>(index->ids_block));
+  if (index->count && b->grid->key_bits)
+    CUB_CALL(b, cub::DeviceRadixSort::SortPairs, numbers, ids, index->count, 0, static_cast<int>(b->grid->key_bits));
+  if (numbers.Current() == adji_at<KEY>(b->spare_numbers)) {
+    adji_block other = index->numbers_block;
+    index->numbers_block = b->spare_numbers;
+    b->spare_numbers = other;
+  }
+  if (ids.Current() == adji_at<uint32_t>(b->spare_ids)) {
+    adji_block other = index->ids_block;
+    index->ids_block = b->spare_ids;
+    b->spare_ids = other;
+  }
+  index->numbers = index->numbers_block.at;
+  index->ids = adji_at<uint32_t>(index->ids_block);
+  index->wide_numbers = sizeof(KEY) == 8;
+  adji_block_free(b->gpu, b->gpu->compute, &b->spare_numbers);
+  adji_block_free(b->gpu, b->gpu->compute, &b->spare_ids);
+  return ADJ_OK;
+}
+
+/* ---- 3. Cells ---------------------------------------------------------------------------------------------------- */
+
+/* The last position of each cell writes how many positions there are up to it behind the cell's number; the running
+ * maximum of that is the directory. Also counts the cells. */
+template <class KEY>
+static __global__ void mark_ends(const KEY *numbers, uint64_t count, uint32_t *directory, unsigned long long *cells) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool last = i < count && (i + 1 == count || numbers[i] != numbers[i + 1]);
+  if (last) directory[static_cast<uint64_t>(numbers[i]) + 1] = static_cast<uint32_t>(i + 1);
+  int many = __syncthreads_count(last);
+  if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
+}
+
+static __global__ void mark_buckets(const uint64_t *numbers, uint32_t count, uint32_t shift, uint32_t *directory) {
+  uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  uint64_t bucket = numbers[i] >> shift;
+  if (i + 1 == count || numbers[i + 1] >> shift != bucket) directory[bucket + 1] = i + 1;
+}
+
+static adj_status get_directory(building *b, uint64_t entries) {
+  adj_status status = adji_block_get(b->gpu, b->gpu->compute, entries * 4, "directory of cells", &b->index->directory_block);
+  if (status) return status;
+  ADJI_CUDA(b->gpu, cudaMemsetAsync(b->index->directory_block.at, 0, entries * 4, b->gpu->compute));
+  b->index->cells.directory = adji_at<uint32_t>(b->index->directory_block);
+  return ADJ_OK;
+}
+
+static adj_status run_maximum(building *b, uint64_t entries) {
+  uint32_t *directory = adji_at<uint32_t>(b->index->directory_block);
+  CUB_CALL(b, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
+  return ADJ_OK;
+}
+
+template <class KEY>
+static adj_status find_dense_cells(building *b) {
+  adji_gpu_index *index = b->index;
+  uint64_t entries = b->grid->keys + 1;
+  index->cells.keys = b->grid->keys;
+  adj_status status = get_directory(b, entries);
+  if (status) return status;
+  status = adji_answer_clear(b->gpu, b->gpu->compute, ADJI_ANSWER_CELLS, 1);
+  if (status) return status;
+  if (index->count) {
+    mark_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
+        static_cast<const KEY *>(index->numbers), index->count, adji_at<uint32_t>(index->directory_block),
+        adji_answer_at(b->gpu, ADJI_ANSWER_CELLS));
+    ADJI_LAUNCHED(b->gpu, "mark_ends");
+  }
+  return run_maximum(b, entries);
+}
+
+/* Numbers of cells, widened, as CUB's run-length encoding wants to write them. */
+template <class KEY>
+static adj_status find_sparse_cells(building *b) {
+  adji_gpu_index *index = b->index;
+  adji_gpu *gpu = b->gpu;
+  uint64_t most = index->count;
+  adj_status status = adji_block_get(gpu, gpu->compute, most * sizeof(uint64_t), "cells", &index->cells_block);
+  if (!status) status = adji_block_get(gpu, gpu->compute, (most + 1) * 4, "cells", &index->starts_block);
+  if (!status) status = adji_block_get(gpu, gpu->compute, (most + 1) * 4, "cells", &b->lengths);
+  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_CELLS, 1);
+  if (status) return status;
+  uint64_t *numbers = adji_at<uint64_t>(index->cells_block);
+  uint32_t *many = adji_at<uint32_t>(b->lengths);
+  ADJI_CUDA(gpu, cudaMemsetAsync(many, 0, (most + 1) * 4, gpu->compute));
+  CUB_CALL(b, cub::DeviceRunLengthEncode::Encode, static_cast<const KEY *>(index->numbers), numbers, many,
+           reinterpret_cast<uint32_t *>(adji_answer_at(gpu, ADJI_ANSWER_CELLS)), index->count);
+  CUB_CALL(b, cub::DeviceScan::ExclusiveSum, many, adji_at<uint32_t>(index->starts_block), most + 1);
+  status = adji_answers_fetch(gpu, gpu->compute);
+  if (status) return status;
+  adji_block_free(gpu, gpu->compute, &b->lengths);
+  uint32_t count = static_cast<uint32_t>(gpu->answers[ADJI_ANSWER_CELLS]);
+  uint32_t bits = 1;
+  while ((UINT64_C(1) << bits) < index->count && bits < 32)
+    bits++;
+  adji_gpu_cells *cells = &index->cells;
+  cells->keys = b->grid->keys;
+  cells->shift = b->grid->key_bits > bits ? b->grid->key_bits - bits : 0;
+  cells->last = (b->grid->keys - 1) >> cells->shift;
+  cells->numbers = numbers;
+  cells->starts = adji_at<uint32_t>(index->starts_block);
+  cells->count = count;
+  index->cell_count = count;
+  status = get_directory(b, cells->last + 2);
+  if (status) return status;
+  mark_buckets<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(numbers, count, cells->shift,
+                                                                              adji_at<uint32_t>(index->directory_block));
+  ADJI_LAUNCHED(gpu, "mark_buckets");
+  return run_maximum(b, cells->last + 2);
+}
+
+template <class KEY>
+static adj_status find_cells(building *b) {
+  if (b->grid->keys <= 2 * b->index->count + 1024) return find_dense_cells<KEY>(b);
+  return find_sparse_cells<KEY>(b);
+}
+
+/* ---- 4. Coordinates ------------------------------------------------------------------------------------------------ */
+
+template <class T>
+static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, uint64_t stride, T *coords) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const T *from = static_cast<const T *>(rows.data) + ids[i] * rows.row_stride;
+  for (uint32_t j = 0; j < rows.dim; j++)
+    coords[j * stride + i] = from[j * rows.column_stride];
+}
+
+template <class T>
+static adj_status gather_points(building *b) {
+  adji_gpu_index *index = b->index;
+  index->stride = (index->count + 31) / 32 * 32;
+  uint64_t bytes = adji_mul(adji_mul(index->stride, b->rows->dim), sizeof(T));
+  adj_status status = adji_block_get(b->gpu, b->gpu->compute, bytes, "points of the index", &index->coords_block);
+  index->coords = index->coords_block.at;
+  if (status || !index->count) return status;
+  gather<T><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
+      *b->rows, index->ids, index->count, index->stride, adji_at<T>(index->coords_block));
+  ADJI_LAUNCHED(b->gpu, "gather");
+  return ADJ_OK;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------------------------------- */
+
+template <class T, class KEY>
+static adj_status build(building *b) {
+  adj_status status = b->options->images ? number_points_and_images<T, KEY>(b) : number_points<T, KEY>(b);
+  if (!status) status = sort_items<KEY>(b);
+  if (!status && b->options->cells) status = find_cells<KEY>(b);
+  if (!status) status = gather_points<T>(b);
+  return status;
+}
+
+template <class T>
+static adj_status build_wide_enough(building *b) {
+  return b->grid->key_bits > 32 ? build<T, uint64_t>(b) : build<T, uint32_t>(b);
+}
+
+adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,
+                                const adji_gpu_index_options *options, adji_gpu_index *out) {
+  *out = adji_gpu_index{};
+  building b = {};
+  b.gpu = gpu;
+  b.grid = grid;
+  b.rows = rows;
+  b.options = options;
+  b.index = out;
+  adj_status status = rows->type == ADJ_F64 ? build_wide_enough<double>(&b) : build_wide_enough<float>(&b);
+  adji_block_free(gpu, gpu->compute, &b.temporary);
+  adji_block_free(gpu, gpu->compute, &b.image_counts);
+  adji_block_free(gpu, gpu->compute, &b.lengths);
+  adji_block_free(gpu, gpu->compute, &b.spare_ids);
+  adji_block_free(gpu, gpu->compute, &b.spare_numbers);
+  if (status) adji_gpu_index_clear(gpu, out);
+  return status;
+}
+
+void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index) {
+  adji_block *blocks[] = {&index->coords_block,    &index->ids_block,   &index->numbers_block,
+                          &index->directory_block, &index->cells_block, &index->starts_block};
+  for (adji_block *block : blocks)
+    adji_block_free(gpu, gpu->compute, block);
+  *index = adji_gpu_index{};
+}

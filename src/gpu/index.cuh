@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The grid's index on a device: the same cells in the same order as index/grid.h builds on the host.
+ */
+#ifndef ADJI_GPU_INDEX_CUH
+#define ADJI_GPU_INDEX_CUH
+
+#include "gpu/cuda.cuh"
+
+extern "C" {
+#include "gpu/range.h"
+#include "index/grid.h"
+}
+
+/* An axis of the grid, as kernels see it: adji_axis with its breaks on the device. */
+typedef struct adji_gpu_axis {
+  uint32_t dim;
+  uint64_t slabs, stride;
+  double low, inverse;
+  const double *breaks; /* device, or NULL */
+  double period, margin;
+} adji_gpu_axis;
+
+typedef struct adji_gpu_grid {
+  adji_gpu_axis axes[ADJI_MAX_AXES];
+  uint32_t axis_count;
+  uint32_t key_bits;
+  uint64_t keys;          /* numbers of cells: 0 .. keys - 1                                         */
+  uint32_t reach;         /* of the last axis                                                        */
+  uint32_t row_count;     /* 3^(axes - 1): offsets to rows of cells                                  */
+  const int64_t *offsets; /* device: row_count of them, ascending                                    */
+  adji_block memory;      /* of breaks and offsets                                                   */
+} adji_gpu_grid;
+
+adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_grid *out);
+void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
+
+/* How kernels find the positions of a range of cells. Dense: directory[k] is the first position of a cell numbered
+ * k or more, for k = 0 .. keys. Otherwise directory[b] is the first cell whose number, shifted, is b or more,
+ * for b = 0 .. last + 1, and the cells of a bucket are searched. */
+typedef struct adji_gpu_cells {
+  const uint32_t *directory;
+  const uint64_t *numbers; /* of non-empty cells, ascending; NULL: dense */
+  const uint32_t *starts;  /* count + 1 first positions                   */
+  uint64_t keys, last;
+  uint32_t count, shift;
+} adji_gpu_cells;
+
+typedef struct adji_gpu_index {
+  uint64_t count; /* positions: points, and images of them  */
+  uint64_t stride;
+  void *coords; /* dimension by dimension, as adji_view    */
+  uint32_t *ids;
+  void *numbers; /* of the cell of each position: uint32_t up to 32 key bits, or uint64_t */
+  bool wide_numbers;
+  uint64_t cell_count;
+  adji_gpu_cells cells;
+  adji_block coords_block, ids_block, numbers_block, directory_block, cells_block, starts_block;
+} adji_gpu_index;
+
+typedef struct adji_gpu_index_options {
+  bool images; /* points near the faces of a periodic box are there twice */
+  bool cells;  /* candidates are looked up in it                          */
+} adji_gpu_index_options;
+
+/* Sorts rows into the order of the grid. Memory: see the header of index.cu. */
+adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,
+                                const adji_gpu_index_options *options, adji_gpu_index *out);
+void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join on a device: points, indices, counts and slots, and the launches that belong together.
+ *
+ * Everything runs in order on one stream; copies of slots run on another, and events keep the two apart: a slot is
+ * copied after it was filled, and filled again after it was copied.
+ */
+#include <cub/cub.cuh>
+#include <cstdlib>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
+#include "gpu/report.cuh"
+#include "gpu/row_sort.cuh"
+#include "gpu/tiles.cuh"
+
+extern "C" {
+#include "gpu/range.h"
+#include "gpu/staging.h"
+}
+
+enum { MOST_SLOTS = 8 };
+
+typedef struct slot {
+  adji_block ids, sums;
+  cudaEvent_t filled, copied;
+} slot;
+
+struct adji_gpu_range {
+  adji_gpu *gpu;
+  adji_join join;
+  adji_measure measure;
+  adji_block box;
+  adji_gpu_grid grid;
+  adji_gpu_index right, left_index;
+  const adji_gpu_index *left; /* right's in a self-join without images */
+  uint64_t rows;              /* of the result                         */
+  adji_block degrees, offsets, queries, temporary;
+  adji_gpu_counted counted;
+  slot slots[MOST_SLOTS];
+  uint32_t slot_count;
+  uint64_t slot_pairs;
+};
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+static bool is_periodic(const adji_grid *grid) {
+  for (uint32_t a = 0; a < grid->axis_count; a++)
+    if (grid->axes[a].period > 0) return true;
+  return false;
+}
+
+static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
+                                  adji_gpu_index *out) {
+  adji_gpu *gpu = r->gpu;
+  size_t size = adji_type_size(set->type);
+  adji_block points = {};
+  adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(set->count * set->dim, size), "points", &points);
+  if (status) return status;
+  /* The pool orders by stream; the copies are on another. */
+  cudaError_t error = cudaStreamSynchronize(gpu->compute);
+  if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
+  if (!status) status = adji_upload(gpu, set, points.at); /* has arrived when it returns */
+  adji_gpu_rows rows = {points.at, set->type, set->dim, set->count, set->dim, 1};
+  if (!status) status = adji_gpu_index_build(gpu, &r->grid, &rows, options, out);
+  adji_block_free(gpu, gpu->compute, &points);
+  return status;
+}
+
+static adj_status build_index(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_rows *rows,
+                              const adji_gpu_index_options *options, adji_gpu_index *out) {
+  if (rows) return adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
+  return build_from_host(r, set, options, out);
+}
+
+static adj_status copy_box(adji_gpu_range *r) {
+  if (!r->measure.box) return ADJ_OK;
+  uint64_t bytes = r->join.left->dim * adji_type_size(r->join.left->type);
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, bytes, "box", &r->box);
+  if (status) return status;
+  ADJI_CUDA(r->gpu, cudaMemcpyAsync(r->box.at, r->measure.box, bytes, cudaMemcpyHostToDevice, r->gpu->compute));
+  return ADJ_OK;
+}
+
+static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  const adji_grid *grid = options->grid;
+  adji_gpu_index_options candidates = {is_periodic(grid), true}, queries = {false, false};
+  adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
+  if (!status) status = copy_box(r);
+  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, &r->right);
+  r->left = &r->right;
+  if (status || (r->join.self_join && !candidates.images)) return status;
+  r->left = &r->left_index;
+  return build_index(r, r->join.left, options->left_rows, &queries, &r->left_index);
+}
+
+static adj_status make_counts(adji_gpu_range *r) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, (r->rows + 1) * 4, "neighbour counts", &r->degrees);
+  if (!status) status = adji_block_get(r->gpu, r->gpu->compute, (r->rows + 1) * 8, "row offsets", &r->offsets);
+  return status;
+}
+
+adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+  adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
+  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  r->gpu = gpu;
+  r->join = *options->join;
+  r->measure = *options->measure;
+  r->rows = r->join.left->count;
+  adj_status status = build_indices(r, options);
+  if (!status) status = make_counts(r);
+  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
+  if (status)
+    adji_gpu_range_close(r);
+  else
+    *out = r;
+  return status;
+}
+
+static void free_slots(adji_gpu_range *r) {
+  for (uint32_t i = 0; i < r->slot_count; i++) {
+    adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].ids);
+    adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].sums);
+    if (r->slots[i].filled) cudaEventDestroy(r->slots[i].filled);
+    if (r->slots[i].copied) cudaEventDestroy(r->slots[i].copied);
+    r->slots[i] = slot{};
+  }
+  r->slot_count = 0;
+}
+
+void adji_gpu_range_close(adji_gpu_range *r) {
+  if (!r) return;
+  cudaSetDevice(r->gpu->device);
+  cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
+  free_slots(r);
+  adji_block *blocks[] = {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary};
+  for (adji_block *block : blocks)
+    adji_block_free(r->gpu, r->gpu->compute, block);
+  adji_gpu_index_clear(r->gpu, &r->right);
+  adji_gpu_index_clear(r->gpu, &r->left_index);
+  adji_gpu_grid_clear(r->gpu, &r->grid);
+  cudaStreamSynchronize(r->gpu->compute);
+  cudaGetLastError();
+  free(r);
+}
+
+uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
+  return r->right.cells.numbers ? r->right.cell_count : r->gpu->answers[ADJI_ANSWER_CELLS];
+}
+const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
+  return adji_at<uint32_t>(r->degrees);
+}
+const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
+  return adji_at<uint64_t>(r->offsets);
+}
+
+/* ---- Counting ------------------------------------------------------------------------------------------------------- */
+
+static adj_status temporary(adji_gpu_range *r, size_t bytes) {
+  if (r->temporary.bytes >= bytes) return ADJ_OK;
+  adji_block_free(r->gpu, r->gpu->compute, &r->temporary);
+  return adji_block_get(r->gpu, r->gpu->compute, bytes, "room for scans", &r->temporary);
+}
+
+#define CUB_CALL(r, function, ...)                                                            \
+  do {                                                                                        \
+    size_t bytes_ = 0;                                                                        \
+    ADJI_CUDA((r)->gpu, function(NULL, bytes_, __VA_ARGS__, (r)->gpu->compute));              \
+    adj_status status_ = temporary(r, bytes_);                                                \
+    if (status_) return status_;                                                              \
+    ADJI_CUDA((r)->gpu, function((r)->temporary.at, bytes_, __VA_ARGS__, (r)->gpu->compute)); \
+  } while (0)
+
+static adji_tiles_job job_of(const adji_gpu_range *r) {
+  adji_tiles_job job = {};
+  const adji_row_style *style = &r->join.style;
+  job.type = r->join.left->type;
+  job.measure = &r->measure;
+  job.box = r->box.at;
+  job.limit = r->join.limit;
+  job.dim = r->join.left->dim;
+  job.grid = &r->grid;
+  job.left = r->left;
+  job.right = &r->right;
+  job.keep = style->one_way ? ADJI_KEEP_ABOVE : style->drop_self ? ADJI_KEEP_OTHERS : ADJI_KEEP_ALL;
+  job.query_count = r->left->count;
+  return job;
+}
+
+struct widen {
+  __host__ __device__ uint64_t operator()(uint32_t x) const { return x; }
+};
+
+static adj_status add_up(adji_gpu_range *r) {
+  uint32_t *degrees = adji_at<uint32_t>(r->degrees);
+  auto wide = thrust::make_transform_iterator(static_cast<const uint32_t *>(degrees), widen());
+  CUB_CALL(r, cub::DeviceScan::ExclusiveSum, wide, adji_at<uint64_t>(r->offsets), r->rows + 1);
+  uint64_t *longest = reinterpret_cast<uint64_t *>(adji_answer_at(r->gpu, ADJI_ANSWER_LONGEST));
+  CUB_CALL(r, cub::DeviceReduce::Max, wide, longest, r->rows + 1);
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_count(adji_gpu_range *r, adji_gpu_counted *out) {
+  adji_tiles_job job = job_of(r);
+  job.degrees = adji_at<uint32_t>(r->degrees);
+  ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 3);
+  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = add_up(r);
+  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
+  if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status) return status;
+  const uint64_t *answers = r->gpu->answers;
+  r->counted = adji_gpu_counted{answers[ADJI_ANSWER_PAIRS], answers[ADJI_ANSWER_CANDIDATES], answers[ADJI_ANSWER_LONGEST]};
+  *out = r->counted;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
+  ADJI_CUDA(r->gpu, cudaMemcpyAsync(to, r->degrees.at, r->rows * 4, cudaMemcpyDeviceToDevice, r->gpu->compute));
+  return ADJ_OK;
+}
+
+/* Positions in groups of 32 that share their cells, spread evenly. */
+static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t count) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= groups * ADJI_WARP) return;
+  double step = static_cast<double>(count - ADJI_WARP) / static_cast<double>(groups);
+  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / ADJI_WARP) + 0.5) * step);
+  queries[i] = static_cast<uint32_t>(begin + i % ADJI_WARP);
+}
+
+adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
+  adji_tiles_job job = job_of(r);
+  uint64_t groups = (sample + ADJI_WARP - 1) / ADJI_WARP, all = job.query_count;
+  adji_block queries = {};
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 3);
+  if (!status && groups * ADJI_WARP < all) {
+    status = adji_block_get(r->gpu, r->gpu->compute, groups * ADJI_WARP * 4, "sample", &queries);
+    if (status) return status;
+    spread<<<adji_blocks_for(groups * ADJI_WARP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(queries), groups, all);
+    job.queries = adji_at<uint32_t>(queries);
+    job.query_count = groups * ADJI_WARP;
+  }
+  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  adji_block_free(r->gpu, r->gpu->compute, &queries);
+  if (status) return status;
+  double scale = job.query_count ? static_cast<double>(all) / static_cast<double>(job.query_count) : 0;
+  *pairs = static_cast<double>(r->gpu->answers[ADJI_ANSWER_PAIRS]) * scale;
+  *candidates = static_cast<double>(r->gpu->answers[ADJI_ANSWER_CANDIDATES]) * scale;
+  return ADJ_OK;
+}
+
+/* ---- Filling --------------------------------------------------------------------------------------------------------- */
+
+static bool wants_sums(const adji_gpu_range *r) {
+  return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
+}
+
+static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, pairs * 4, "batch of the result", &s->ids);
+  uint64_t size = adji_type_size(r->join.left->type);
+  if (!status && wants_sums(r))
+    status = adji_block_get(r->gpu, r->gpu->compute, pairs * size, "batch of the result", &s->sums);
+  if (status) return status;
+  ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->filled, cudaEventDisableTiming));
+  ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pairs) {
+  if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
+  ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
+  free_slots(r);
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < count && !status; i++) {
+    r->slot_count = i + 1;
+    status = make_slot(r, &r->slots[i], pairs);
+  }
+  r->slot_pairs = pairs;
+  if (status) free_slots(r);
+  return status;
+}
+
+struct in_window {
+  const uint32_t *ids;
+  uint64_t first_row, end_row;
+  __device__ bool operator()(uint32_t position) const {
+    return ids[position] >= first_row && ids[position] < end_row;
+  }
+};
+
+/* The positions of the queries whose rows are in the window. */
+static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
+  job->query_count = window->end_row - window->first_row;
+  if (job->query_count == r->rows) return ADJ_OK;
+  if (!r->queries.at) {
+    adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries of a batch", &r->queries);
+    if (status) return status;
+  }
+  in_window wanted = {r->left->ids, window->first_row, window->end_row};
+  CUB_CALL(r, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0), adji_at<uint32_t>(r->queries),
+           adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
+  job->queries = adji_at<uint32_t>(r->queries);
+  return ADJ_OK;
+}
+
+static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
+  if (r->join.style.order == ADJ_ORDER_ANY) return ADJ_OK;
+  adji_row_sort_job job = {};
+  job.type = r->join.left->type;
+  job.order = r->join.style.order;
+  job.offsets = adji_at<uint64_t>(r->offsets);
+  job.first_row = window->first_row;
+  job.end_row = window->end_row;
+  job.base = window->base;
+  job.pairs = window->pairs;
+  job.longest = r->counted.longest;
+  job.ids = adji_at<uint32_t>(s->ids);
+  job.sums = s->sums.at;
+  return adji_row_sort(r->gpu, r->gpu->compute, &job);
+}
+
+adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
+  slot *s = &r->slots[number];
+  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
+  adji_tiles_job job = job_of(r);
+  job.offsets = adji_at<uint64_t>(r->offsets);
+  job.base = window->base;
+  job.ids = adji_at<uint32_t>(s->ids);
+  job.sums = s->sums.at;
+  adj_status status = select_queries(r, window, &job);
+  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
+  if (!status) status = sort_slot(r, window, s);
+  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
+  if (status) return status;
+  ADJI_CUDA(r->gpu, cudaEventRecord(s->filled, r->gpu->compute));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr *out) {
+  slot *s = &r->slots[number];
+  if (r->join.style.distances) {
+    adj_status status = adji_gpu_report(r->gpu, r->gpu->compute, &r->measure, r->join.left->type, r->counted.pairs, s->sums.at);
+    if (status) return status;
+  } else {
+    adji_block_free(r->gpu, r->gpu->compute, &s->sums);
+  }
+  *out = adji_gpu_csr{r->gpu, r->rows, r->counted.pairs, adji_at<uint64_t>(r->offsets), adji_at<uint32_t>(s->ids),
+                      s->sums.at, {r->offsets.bytes, s->ids.bytes, s->sums.bytes}};
+  r->offsets = s->ids = s->sums = adji_block{};
+  return ADJ_OK;
+}
+
+void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
+  void *parts[] = {csr->offsets, csr->ids, csr->distances};
+  for (int i = 0; i < 3; i++) {
+    adji_block block = {parts[i], csr->bytes[i]};
+    adji_block_free(csr->gpu, static_cast<cudaStream_t>(stream), &block);
+  }
+}
+
+adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first, uint64_t entries,
+                                uint32_t buffer) {
+  const slot *s = &r->slots[number];
+  uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
+  const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
+  if (!first) ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0));
+  return adji_staging_receive(r->gpu, buffer, from, entries * size);
+}
+
+adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
+  ADJI_CUDA(r->gpu, cudaEventRecord(r->slots[number].copied, r->gpu->copy));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_check(adji_gpu_range *r) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  uint64_t broken = r->gpu->answers[ADJI_ANSWER_BROKEN];
+  if (!status && broken)
+    status = adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", r->gpu->device,
+                       (unsigned long long)broken);
+  return status;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join on a device: what the engine (engine.c), which is host code, asks of it. Rows of the result are
+ * filled window by window into slots on the device; the engine fetches them from there.
+ */
+#ifndef ADJI_GPU_RANGE_H
+#define ADJI_GPU_RANGE_H
+
+#include "gpu/device.h"
+#include "index/grid.h"
+#include "queue/join.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct adji_gpu_range adji_gpu_range;
+
+/* Points on the device, as they came: coordinate j of row i is at data[i * row_stride + j * column_stride], in
+ * elements. */
+typedef struct adji_gpu_rows {
+  const void *data;
+  adj_type type;
+  uint32_t dim;
+  uint64_t count;
+  uint64_t row_stride, column_stride;
+} adji_gpu_rows;
+
+typedef struct adji_gpu_range_options {
+  const adji_join *join; /* copied */
+  const adji_measure *measure;
+  const adji_grid *grid;
+  /* Points that are on the device already; the sets of the join then hold none. NULL: they are copied there. */
+  const adji_gpu_rows *left_rows, *right_rows;
+} adji_gpu_range_options;
+
+/* What a count found. */
+typedef struct adji_gpu_counted {
+  uint64_t pairs, candidates, longest;
+} adji_gpu_counted;
+
+/* Rows first .. end - 1 of the result. */
+typedef struct adji_gpu_window {
+  uint64_t first_row, end_row;
+  uint64_t base, pairs; /* entries of the whole result it holds: base .. base + pairs - 1 */
+} adji_gpu_window;
+
+typedef enum adji_gpu_part { ADJI_PART_IDS, ADJI_PART_SUMS } adji_gpu_part;
+
+/* Copies the points to the device and builds the index there. */
+adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out);
+void adji_gpu_range_close(adji_gpu_range *range);
+/* Known after the first count or sample. */
+uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
+
+/* What a plan needs to know of points on the device: bounds to low and high (dim entries each), and `sample` rows
+ * spread over them, packed, to rows. Every coordinate must be finite. */
+adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
+                           void *rows);
+
+/* Counts all rows; degrees and offsets stay on the device. */
+adj_status adji_gpu_range_count(adji_gpu_range *range, adji_gpu_counted *out);
+/* Counts `sample` queries spread over the order of the index, and scales up. */
+adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
+/* Where the results of the count are: device memory. */
+const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
+const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);
+
+/* The counts of the rows to other memory of the device. */
+adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
+
+/* Makes `count` slots for `pairs` entries each; what was there before goes. ADJ_E_DEVICE_MEMORY when they do not fit. */
+adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
+/* Begins to fill a slot with the rows of a window, in order. Returns before it is done. */
+adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot);
+/* Begins to copy entries of a slot into a pinned buffer (gpu/staging.h); those of a part front to back. */
+adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+                                uint32_t buffer);
+/* The slot is filled again only after the copies that were asked for until now. */
+adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot);
+/* A filled slot and the offsets change hands: from now on they are the caller's. Distances take the place of sums where
+ * they were asked for. */
+typedef struct adji_gpu_csr {
+  adji_gpu *gpu;
+  uint64_t rows, pairs;
+  uint64_t *offsets;
+  uint32_t *ids;
+  void *distances;
+  uint64_t bytes[3]; /* of the three */
+} adji_gpu_csr;
+adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out);
+/* After what stream was asked before. */
+void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
+
+/* After all fills: ADJ_E_INTERNAL when rows were not as long as counted. */
+adj_status adji_gpu_range_check(adji_gpu_range *range);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

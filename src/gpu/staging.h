@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pinned buffers between host and device. Pinning memory costs as much as filling it many times over, so a context
+ * pins a few small buffers once, one for each lane of its team, and everything goes through them in pieces: lanes copy
+ * to and from them side by side, which also is what first touches the memory of a result.
+ */
+#ifndef ADJI_STAGING_H
+#define ADJI_STAGING_H
+
+#include "data/dataset.h"
+#include "gpu/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ADJI_STAGE_BYTES = 4 << 20 };
+
+/* Makes `count` buffers, numbered from 0, unless they are there. */
+adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);
+void *adji_staging_at(adji_gpu *gpu, uint32_t buffer);
+/* Begin a copy; wait ends it. One copy a buffer at a time. */
+adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes);
+adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
+adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
+
+/* The points of a set to device memory, packed by rows; and bytes back from there. All lanes take part. */
+adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device);
+adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

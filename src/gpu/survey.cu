@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a plan needs to know of points on a device: bounds, a sample, and that every coordinate is finite.
+ *
+ * A thread goes through rows with up to DIMS of their dimensions, a block adds up in shared memory, and its result goes
+ * to memory as numbers whose order is that of the values. One pass over the points, bound by memory.
+ */
+#include <cmath>
+
+#include "gpu/index.cuh"
+
+extern "C" {
+#include "gpu/staging.h"
+}
+
+enum { DIMS = 4, THREADS = 256, ROWS_A_BLOCK = 4096 };
+
+static __host__ __device__ uint64_t in_order(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits >> 63 ? ~bits : bits | UINT64_C(0x8000000000000000);
+}
+
+static double from_order(uint64_t bits) {
+  bits = bits >> 63 ? bits & UINT64_C(0x7fffffffffffffff) : ~bits;
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* bounds: dim lows, dim highs, and the number of the first value (row * dim + column) that is not finite. */
+template <class T>
+static __global__ void find_bounds(adji_gpu_rows rows, unsigned long long *bounds) {
+  uint32_t first = blockIdx.y * DIMS;
+  uint64_t begin = static_cast<uint64_t>(blockIdx.x) * ROWS_A_BLOCK, bad = UINT64_MAX;
+  uint64_t end = begin + ROWS_A_BLOCK < rows.count ? begin + ROWS_A_BLOCK : rows.count;
+  T low[DIMS], high[DIMS];
+#pragma unroll
+  for (int d = 0; d < DIMS; d++) {
+    low[d] = INFINITY;
+    high[d] = -INFINITY;
+  }
+  for (uint64_t i = begin + threadIdx.x; i < end; i += THREADS) {
+    const T *row = static_cast<const T *>(rows.data) + i * rows.row_stride;
+#pragma unroll
+    for (int d = 0; d < DIMS; d++) {
+      if (first + d >= rows.dim) continue;
+      T x = row[(first + d) * rows.column_stride];
+      low[d] = x < low[d] ? x : low[d];
+      high[d] = x > high[d] ? x : high[d];
+      if (!isfinite(x) && i * rows.dim + first + d < bad) bad = i * rows.dim + first + d;
+    }
+  }
+#pragma unroll
+  for (int d = 0; d < DIMS; d++)
+    for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
+      T l = __shfl_xor_sync(0xffffffffu, low[d], step), h = __shfl_xor_sync(0xffffffffu, high[d], step);
+      low[d] = l < low[d] ? l : low[d];
+      high[d] = h > high[d] ? h : high[d];
+    }
+  if (threadIdx.x % ADJI_WARP == 0)
+    for (int d = 0; d < DIMS && first + d < rows.dim; d++) {
+      atomicMin(bounds + first + d, static_cast<unsigned long long>(in_order(low[d])));
+      atomicMax(bounds + rows.dim + first + d, static_cast<unsigned long long>(in_order(high[d])));
+    }
+  if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
+}
+
+static __global__ void clear_bounds(unsigned long long *bounds, uint32_t dim) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i <= 2 * static_cast<uint64_t>(dim)) bounds[i] = i < dim || i == 2 * static_cast<uint64_t>(dim) ? UINT64_MAX : 0;
+}
+
+/* One row of each of `sample` equal pieces, where a hash says. */
+template <class T>
+static __global__ void draw_rows(adji_gpu_rows rows, uint64_t sample, T *to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= sample) return;
+  uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), begin = rows.count / sample * i, each = rows.count / sample;
+  hash ^= hash >> 29;
+  const T *row = static_cast<const T *>(rows.data) + (begin + hash % each) * rows.row_stride;
+  for (uint32_t j = 0; j < rows.dim; j++)
+    to[i * rows.dim + j] = row[j * rows.column_stride];
+}
+
+typedef struct survey {
+  adji_gpu *gpu;
+  const adji_gpu_rows *points;
+  uint64_t sample, bytes; /* rows, and bytes of them */
+  adji_block found;       /* bounds, then the sample  */
+  uint64_t *host;         /* the same, on the host    */
+} survey;
+
+template <class T>
+static adj_status look(survey *s) {
+  const adji_gpu_rows *points = s->points;
+  cudaStream_t stream = s->gpu->compute;
+  uint64_t bounds = 2 * static_cast<uint64_t>(points->dim) + 1;
+  unsigned long long *d_bounds = adji_at<unsigned long long>(s->found);
+  clear_bounds<<<adji_blocks_for(bounds, THREADS), THREADS, 0, stream>>>(d_bounds, points->dim);
+  ADJI_LAUNCHED(s->gpu, "clear_bounds");
+  dim3 grid(adji_blocks_for(points->count, ROWS_A_BLOCK), adji_blocks_for(points->dim, DIMS));
+  find_bounds<T><<<grid, THREADS, 0, stream>>>(*points, d_bounds);
+  ADJI_LAUNCHED(s->gpu, "find_bounds");
+  if (s->sample) {
+    draw_rows<T><<<adji_blocks_for(s->sample, THREADS), THREADS, 0, stream>>>(*points, s->sample,
+                                                                             reinterpret_cast<T *>(d_bounds + bounds));
+    ADJI_LAUNCHED(s->gpu, "draw_rows");
+  }
+  ADJI_CUDA(s->gpu, cudaMemcpyAsync(s->host, d_bounds, bounds * 8 + s->bytes, cudaMemcpyDeviceToHost, stream));
+  ADJI_CUDA(s->gpu, cudaStreamSynchronize(stream));
+  return ADJ_OK;
+}
+
+static adj_status take(const survey *s, double *low, double *high, void *rows) {
+  uint32_t dim = s->points->dim;
+  uint64_t bad = s->host[2 * static_cast<uint64_t>(dim)];
+  if (bad != UINT64_MAX)
+    return adji_fail(ADJ_E_DATA, "row %llu, column %llu: is not a finite number",
+                     static_cast<unsigned long long>(bad / dim + 1), static_cast<unsigned long long>(bad % dim + 1));
+  for (uint32_t j = 0; j < dim; j++) {
+    low[j] = from_order(s->host[j]);
+    high[j] = from_order(s->host[dim + j]);
+  }
+  memcpy(rows, s->host + 2 * static_cast<uint64_t>(dim) + 1, s->bytes);
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
+                           void *rows) {
+  if (!points->count) return ADJ_OK;
+  survey s = {gpu, points, sample, sample * points->dim * (points->type == ADJ_F64 ? 8 : 4), {}, NULL};
+  uint64_t bytes = (2 * static_cast<uint64_t>(points->dim) + 1) * 8 + s.bytes;
+  adj_status status = adji_staging_open(gpu, 1);
+  if (!status && bytes > ADJI_STAGE_BYTES)
+    status = adji_fail(ADJ_E_UNSUPPORTED, "points of %u dimensions are too large for the buffers of a GPU", points->dim);
+  if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "sample", &s.found);
+  if (status) return status;
+  s.host = static_cast<uint64_t *>(adji_staging_at(gpu, 0));
+  status = points->type == ADJ_F64 ? look<double>(&s) : look<float>(&s);
+  if (!status) status = take(&s, low, high, rows);
+  adji_block_free(gpu, gpu->compute, &s.found);
+  return status;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which kernel a job needs.
+ */
+#include "gpu/tiles.cuh"
+
+#include "gpu/tiles_private.cuh"
+
+adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
+  if (!job->query_count || !job->right->count) return ADJ_OK;
+  if (job->measure->step != ADJI_STEP_L2) return adji_tiles_metrics(gpu, stream, job);
+  return job->type == ADJ_F64 ? adji_tiles_f64(gpu, stream, job) : adji_tiles_f32(gpu, stream, job);
+}
