@@ -249,8 +249,8 @@ static bool check(bench *b) {
 /* ---- The table --------------------------------------------------------------------------------------- */
 
 static void print_heading(void) {
-  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s | %8s %7s | %8s %6s | %8s %6s | %5s %s\n", "points", "mean", "radius",
-         "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "by id", "sort", "count", "/floor", "host",
+  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s %7s | %8s %7s | %8s %6s | %8s %6s | %5s %s\n", "points", "mean", "radius",
+         "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "cand/q", "by id", "sort", "count", "/floor", "host",
          "/floor", "mem", "check");
 }
 
@@ -275,9 +275,10 @@ static void run_case(bench *b, double mean) {
     verdict = same ? "same" : "DIFFERS";
     b->faults += !same;
   }
-  printf("%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f | %5.2f %s\n",
+  printf("%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f %7.0f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f | %5.2f %s\n",
          b->name, mean, b->radius, (double)t.pairs * 1e-6, t.device * 1e3, any.plan_s * 1e3, any.index_s * 1e3,
-         any.count_s * 1e3, any.fill_s * 1e3, t.device / floor_device, t.by_id * 1e3, by_id.sort_s * 1e3,
+         any.count_s * 1e3, any.fill_s * 1e3, t.device / floor_device,
+         (double)any.candidates / (double)b->count, t.by_id * 1e3, by_id.sort_s * 1e3,
          t.count_only * 1e3, t.count_only / floor_count, t.host * 1e3, t.host / floor_host,
          ((double)any.peak_bytes - bytes) / points, verdict);
   fflush(stdout);

@@ -45,6 +45,7 @@ enum adji_answer {
   ADJI_ANSWER_ITEMS,      /* points and images                    */
   ADJI_ANSWER_PAIRS,      /* found                                */
   ADJI_ANSWER_CANDIDATES, /* compared                             */
+  ADJI_ANSWER_PIECES,     /* of rows, asked for                   */
   ADJI_ANSWER_BROKEN,     /* rows that are not as long as counted */
   ADJI_ANSWER_LONGEST,    /* row                                  */
   ADJI_ANSWER_LONG,       /* rows beyond what a warp sorts        */

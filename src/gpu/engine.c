@@ -29,13 +29,14 @@ typedef struct gpu_engine {
 
 static adj_status count_all(gpu_engine *e, adji_run *run) {
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_gpu_range_count(e->range, &e->found);
+  adj_status status = adji_gpu_range_count(e->range, run->fills, &e->found);
   if (status) return status;
   e->counted = true;
   adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
   run->tally.pairs += e->found.pairs;
   run->tally.candidates += e->found.candidates;
   run->batches++;
+  run->redone += e->found.redone;
   uint64_t most = run->control.max_pairs;
   if (most && e->found.pairs > most)
     return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed",

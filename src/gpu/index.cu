@@ -13,6 +13,7 @@
  * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
 #include <cub/cub.cuh>
+#include <thrust/iterator/transform_iterator.h>
 
 #include "gpu/index.cuh"
 
@@ -27,12 +28,12 @@ static uint32_t count_rows(const adji_grid *grid) {
   return rows;
 }
 
-/* All combinations of -1, 0, 1 slabs along every axis but the last, ascending. */
+/* All combinations of -1, 0, 1 slabs along every axis but the last, in rows of cells, ascending. */
 static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   uint32_t count = 1;
   offsets[0] = 0;
   for (uint32_t a = grid->axis_count ? grid->axis_count - 1 : 0; a--;) {
-    int64_t stride = static_cast<int64_t>(grid->axes[a].stride);
+    int64_t stride = static_cast<int64_t>(grid->axes[a].stride / grid->axes[grid->axis_count - 2].stride);
     for (uint32_t i = 0; i < count; i++) {
       offsets[count + i] = offsets[i];
       offsets[2 * count + i] = offsets[i] + stride;
@@ -42,9 +43,38 @@ static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   }
 }
 
+/* Which combination each of these is, of the first axes and of the rest: the first axis is the most significant one. */
+static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_gpu_parts *parts) {
+  uint32_t rest = 1;
+  for (uint32_t a = first_axes; a < axes; a++)
+    rest *= 3;
+  for (uint32_t i = 0; i < rows; i++)
+    parts[i] = adji_gpu_parts{static_cast<uint16_t>(i / rest), static_cast<uint16_t>(i % rest)};
+}
+
+/* Slabs of equal width, not periodic: the proof of far_away() in tiles_kernel.cuh is for these. */
+static void find_near(const adji_grid *grid, adji_gpu_near *near) {
+  uint32_t axes = grid->axis_count ? grid->axis_count - 1 : 0;
+  for (uint32_t a = 0; a < axes; a++) {
+    const adji_axis *axis = &grid->axes[a];
+    if (axis->breaks || axis->period > 0) return;
+    near->dim[a] = axis->dim;
+    near->low[a] = axis->low;
+    near->inverse[a] = axis->inverse;
+    near->width[a] = static_cast<float>(1 / axis->inverse * (1 - 1e-5));
+    if (!(near->width[a] < 1e18f)) return; /* whose square is no float */
+  }
+  near->axes = axes;
+  near->first_axes = (axes + 1) / 2;
+}
+
 static adj_status copy_tables(adji_gpu *gpu, const adji_grid *grid, char *packed, adji_gpu_grid *out) {
   uint64_t bytes = out->row_count * sizeof(int64_t);
   list_offsets(grid, reinterpret_cast<int64_t *>(packed));
+  find_near(grid, &out->near);
+  list_parts(out->near.axes, out->near.first_axes, out->row_count, reinterpret_cast<adji_gpu_parts *>(packed + bytes));
+  out->near.parts = reinterpret_cast<const adji_gpu_parts *>(adji_at<char>(out->memory) + bytes);
+  bytes += (out->row_count * sizeof(adji_gpu_parts) + 7) / 8 * 8;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     if (!grid->axes[a].breaks) continue;
     uint64_t size = grid->axes[a].slabs * sizeof(double);
@@ -52,7 +82,7 @@ static adj_status copy_tables(adji_gpu *gpu, const adji_grid *grid, char *packed
     out->axes[a].breaks = reinterpret_cast<const double *>(adji_at<char>(out->memory) + bytes);
     bytes += size;
   }
-  out->offsets = adji_at<int64_t>(out->memory);
+  out->row_steps = adji_at<int64_t>(out->memory);
   ADJI_CUDA(gpu, cudaMemcpyAsync(out->memory.at, packed, bytes, cudaMemcpyHostToDevice, gpu->compute));
   return ADJ_OK;
 }
@@ -64,7 +94,8 @@ adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_gri
   out->keys = grid->axis_count ? grid->axes[0].slabs * grid->axes[0].stride : 1;
   out->reach = grid->axis_count ? grid->axes[grid->axis_count - 1].reach : 0;
   out->row_count = count_rows(grid);
-  uint64_t bytes = out->row_count * sizeof(int64_t);
+  out->row_stride = grid->axis_count > 1 ? grid->axes[grid->axis_count - 2].stride : out->keys;
+  uint64_t bytes = out->row_count * (sizeof(int64_t) + sizeof(adji_gpu_parts)) + 8;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     const adji_axis *from = &grid->axes[a];
     out->axes[a] = adji_gpu_axis{from->dim, from->slabs, from->stride, from->low, from->inverse, NULL, from->period,
@@ -318,6 +349,52 @@ static adj_status find_dense_cells(building *b) {
   return run_maximum(b, entries);
 }
 
+struct to_row {
+  uint64_t row_stride;
+  __host__ __device__ uint64_t operator()(uint64_t number) const { return number / row_stride; }
+};
+
+static __global__ void enter_rows(const uint64_t *numbers, const uint32_t *firsts, const uint32_t *counts, const uint64_t *many,
+                                  adji_gpu_row *table, uint64_t mask) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= *many) return;
+  for (uint64_t at = adji_row_hash(numbers[i]) & mask;; at = (at + 1) & mask) {
+    unsigned long long *key = reinterpret_cast<unsigned long long *>(&table[at].number);
+    if (atomicCAS(key, static_cast<unsigned long long>(ADJI_NO_ROW), static_cast<unsigned long long>(numbers[i])) !=
+        ADJI_NO_ROW)
+      continue;
+    table[at].first = firsts[i];
+    table[at].count = counts[i];
+    return;
+  }
+}
+
+/* The table of the rows that are not empty. */
+static adj_status find_rows(building *b) {
+  adji_gpu *gpu = b->gpu;
+  adji_gpu_cells *cells = &b->index->cells;
+  uint64_t size = 64;
+  while (size < 2 * static_cast<uint64_t>(cells->count))
+    size *= 2;
+  adj_status status = adji_block_get(gpu, gpu->compute, size * sizeof(adji_gpu_row), "rows of cells", &b->index->rows_block);
+  if (!status) status = adji_block_get(gpu, gpu->compute, (cells->count + 1) * UINT64_C(16), "rows of cells", &b->lengths);
+  if (status) return status;
+  uint64_t *numbers = adji_at<uint64_t>(b->lengths);
+  uint32_t *counts = reinterpret_cast<uint32_t *>(numbers + cells->count), *firsts = counts + cells->count + 1;
+  uint64_t *many = reinterpret_cast<uint64_t *>(adji_answer_at(gpu, ADJI_ANSWER_ITEMS));
+  auto rows = thrust::make_transform_iterator(cells->numbers, to_row{b->grid->row_stride});
+  CUB_CALL(b, cub::DeviceRunLengthEncode::Encode, rows, numbers, counts, many, cells->count);
+  CUB_CALL(b, cub::DeviceScan::ExclusiveSum, counts, firsts, cells->count);
+  ADJI_CUDA(gpu, cudaMemsetAsync(b->index->rows_block.at, 0xff, size * sizeof(adji_gpu_row), gpu->compute));
+  enter_rows<<<adji_blocks_for(cells->count, THREADS), THREADS, 0, gpu->compute>>>(
+      numbers, firsts, counts, many, adji_at<adji_gpu_row>(b->index->rows_block), size - 1);
+  ADJI_LAUNCHED(gpu, "enter_rows");
+  cells->rows = adji_at<adji_gpu_row>(b->index->rows_block);
+  cells->row_mask = size - 1;
+  adji_block_free(gpu, gpu->compute, &b->lengths);
+  return ADJ_OK;
+}
+
 /* Numbers of cells, widened, as CUB's run-length encoding wants to write them. */
 template <class KEY>
 static adj_status find_sparse_cells(building *b) {
@@ -350,6 +427,7 @@ static adj_status find_sparse_cells(building *b) {
   cells->starts = adji_at<uint32_t>(index->starts_block);
   cells->count = count;
   index->cell_count = count;
+  if (b->grid->axis_count > 3) return find_rows(b);
   status = get_directory(b, cells->last + 2);
   if (status) return status;
   mark_buckets<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(numbers, count, cells->shift,
@@ -393,6 +471,7 @@ static adj_status gather_points(building *b) {
 
 template <class T, class KEY>
 static adj_status build(building *b) {
+  b->index->images = b->options->images;
   adj_status status = b->options->images ? number_points_and_images<T, KEY>(b) : number_points<T, KEY>(b);
   if (!status) status = sort_items<KEY>(b);
   if (!status && b->options->cells) status = find_cells<KEY>(b);
@@ -426,7 +505,7 @@ adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const 
 
 void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index) {
   adji_block *blocks[] = {&index->coords_block,    &index->ids_block,   &index->numbers_block,
-                          &index->directory_block, &index->cells_block, &index->starts_block};
+                          &index->directory_block, &index->cells_block, &index->starts_block, &index->rows_block};
   for (adji_block *block : blocks)
     adji_block_free(gpu, gpu->compute, block);
   *index = adji_gpu_index{};

@@ -21,15 +21,33 @@ typedef struct adji_gpu_axis {
   double period, margin;
 } adji_gpu_axis;
 
+/* The combination of slabs of a row of cells, among those of the first axes and of the rest. */
+typedef struct adji_gpu_parts {
+  uint16_t first, rest;
+} adji_gpu_parts;
+
+/* For leaving out rows of cells that are too far away from a query: all axes but the last. */
+typedef struct adji_gpu_near {
+  uint32_t axes; /* 0: none is left out */
+  uint32_t dim[ADJI_MAX_AXES - 1];
+  double low[ADJI_MAX_AXES - 1], inverse[ADJI_MAX_AXES - 1];
+  float width[ADJI_MAX_AXES - 1]; /* of a cell, a little less */
+  float limit;                    /* of a sum of squares      */
+  uint32_t first_axes;            /* of two parts          */
+  const adji_gpu_parts *parts;    /* device, a row each    */
+} adji_gpu_near;
+
 typedef struct adji_gpu_grid {
   adji_gpu_axis axes[ADJI_MAX_AXES];
   uint32_t axis_count;
   uint32_t key_bits;
   uint64_t keys;          /* numbers of cells: 0 .. keys - 1                                         */
   uint32_t reach;         /* of the last axis                                                        */
-  uint32_t row_count;     /* 3^(axes - 1): offsets to rows of cells                                  */
-  const int64_t *offsets; /* device: row_count of them, ascending                                    */
-  adji_block memory;      /* of breaks and offsets                                                   */
+  uint64_t row_stride;    /* numbers of cells in a row along the last axis                           */
+  uint32_t row_count;     /* 3^(axes - 1): rows of cells around a cell                               */
+  adji_gpu_near near;
+  const int64_t *row_steps; /* device: row_count of them, in rows of cells, ascending                */
+  adji_block memory;      /* of all tables on the device                                             */
 } adji_gpu_grid;
 
 adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_grid *out);
@@ -38,12 +56,27 @@ void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
 /* How kernels find the positions of a range of cells. Dense: directory[k] is the first position of a cell numbered
  * k or more, for k = 0 .. keys. Otherwise directory[b] is the first cell whose number, shifted, is b or more,
  * for b = 0 .. last + 1, and the cells of a bucket are searched. */
+/* Where there are many axes most rows of cells are empty, and a table by hash says where the others begin. */
+typedef struct adji_gpu_row {
+  uint64_t number;
+  uint32_t first, count; /* cells */
+} adji_gpu_row;
+
+#define ADJI_NO_ROW UINT64_MAX
+
+static __device__ __forceinline__ uint64_t adji_row_hash(uint64_t row) {
+  row *= UINT64_C(0x9e3779b97f4a7c15);
+  return row ^ row >> 32;
+}
+
 typedef struct adji_gpu_cells {
   const uint32_t *directory;
   const uint64_t *numbers; /* of non-empty cells, ascending; NULL: dense */
   const uint32_t *starts;  /* count + 1 first positions                   */
   uint64_t keys, last;
   uint32_t count, shift;
+  const adji_gpu_row *rows; /* NULL: by the directory */
+  uint64_t row_mask;        /* entries of the table - 1 */
 } adji_gpu_cells;
 
 typedef struct adji_gpu_index {
@@ -53,9 +86,10 @@ typedef struct adji_gpu_index {
   uint32_t *ids;
   void *numbers; /* of the cell of each position: uint32_t up to 32 key bits, or uint64_t */
   bool wide_numbers;
+  bool images;
   uint64_t cell_count;
   adji_gpu_cells cells;
-  adji_block coords_block, ids_block, numbers_block, directory_block, cells_block, starts_block;
+  adji_block coords_block, ids_block, numbers_block, directory_block, cells_block, starts_block, rows_block;
 } adji_gpu_index;
 
 typedef struct adji_gpu_index_options {

@@ -36,6 +36,11 @@ struct adji_gpu_range {
   const adji_gpu_index *left; /* right's in a self-join without images */
   uint64_t rows;              /* of the result                         */
   adji_block degrees, offsets, queries, temporary;
+  bool once;
+  uint64_t once_pairs;
+  adji_block pieces, piece_ids, piece_sums; /* what the count kept, when kept is set */
+  uint64_t piece_room, piece_count;
+  bool kept;
   adji_gpu_counted counted;
   slot slots[MOST_SLOTS];
   uint32_t slot_count;
@@ -107,6 +112,8 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->join = *options->join;
   r->measure = *options->measure;
   r->rows = r->join.left->count;
+  r->once = options->once;
+  r->once_pairs = options->once_pairs;
   adj_status status = build_indices(r, options);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
@@ -115,6 +122,13 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   else
     *out = r;
   return status;
+}
+
+static void free_pieces(adji_gpu_range *r) {
+  r->kept = false;
+  adji_block_free(r->gpu, r->gpu->compute, &r->pieces);
+  adji_block_free(r->gpu, r->gpu->compute, &r->piece_ids);
+  adji_block_free(r->gpu, r->gpu->compute, &r->piece_sums);
 }
 
 static void free_slots(adji_gpu_range *r) {
@@ -133,6 +147,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   cudaSetDevice(r->gpu->device);
   cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
   free_slots(r);
+  free_pieces(r);
   adji_block *blocks[] = {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary};
   for (adji_block *block : blocks)
     adji_block_free(r->gpu, r->gpu->compute, block);
@@ -200,18 +215,65 @@ static adj_status add_up(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_range_count(adji_gpu_range *r, adji_gpu_counted *out) {
+static bool wants_sums(const adji_gpu_range *r) {
+  return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
+}
+
+/* Room for what a count finds, a fifth more than it is estimated to be: each row has a piece that is not full, and each
+ * warp some that it leaves. None where that would take more than half of the memory that is left. */
+static adj_status make_pieces(adji_gpu_range *r) {
+  double pairs = static_cast<double>(r->once_pairs), candidates;
+  free_pieces(r);
+  if (!r->once) return ADJ_OK;
+  adj_status status = r->once_pairs ? ADJ_OK : adji_gpu_range_sample(r, 8192, &pairs, &candidates);
+  if (status) return status;
+  uint64_t size = wants_sums(r) ? adji_type_size(r->join.left->type) : 0;
+  double room = r->once_pairs ? pairs / ADJI_WARP + 1
+                              : pairs * 1.2 / ADJI_WARP + 1.3 * static_cast<double>(r->rows) + 1024;
+  if (room * (ADJI_WARP * static_cast<double>(4 + size) + 8) > static_cast<double>(adji_gpu_left(r->gpu) / 2)) return ADJ_OK;
+  r->piece_room = static_cast<uint64_t>(room);
+  status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * sizeof(adji_gpu_piece), "pieces of rows", &r->pieces);
+  if (!status)
+    status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * 4, "pieces of rows", &r->piece_ids);
+  if (!status && size)
+    status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * size, "pieces of rows", &r->piece_sums);
+  if (!status) {
+    ADJI_CUDA(r->gpu, cudaMemsetAsync(r->pieces.at, 0xff, r->pieces.bytes, r->gpu->compute)); /* of no row */
+    r->kept = true;
+    return ADJ_OK;
+  }
+  free_pieces(r);
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* it can do without */
+}
+
+adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
   adji_tiles_job job = job_of(r);
   job.degrees = adji_at<uint32_t>(r->degrees);
+  adj_status status = ADJ_OK;
+  if (fills)
+    status = make_pieces(r);
+  else
+    free_pieces(r);
+  if (status) return status;
+  if (r->kept) {
+    job.mode = ADJI_MODE_PIECES;
+    job.pieces = adji_at<adji_gpu_piece>(r->pieces);
+    job.piece_room = r->piece_room;
+    job.ids = adji_at<uint32_t>(r->piece_ids);
+    job.sums = r->piece_sums.at;
+  }
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
-  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 3);
+  status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 4);
   if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
   if (!status) status = add_up(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   const uint64_t *answers = r->gpu->answers;
-  r->counted = adji_gpu_counted{answers[ADJI_ANSWER_PAIRS], answers[ADJI_ANSWER_CANDIDATES], answers[ADJI_ANSWER_LONGEST]};
+  r->counted = adji_gpu_counted{answers[ADJI_ANSWER_PAIRS], answers[ADJI_ANSWER_CANDIDATES], answers[ADJI_ANSWER_LONGEST], false};
+  r->piece_count = answers[ADJI_ANSWER_PIECES];
+  r->counted.redone = r->kept && r->piece_count > r->piece_room;
+  if (r->counted.redone) free_pieces(r);
   *out = r->counted;
   return ADJ_OK;
 }
@@ -234,7 +296,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   adji_tiles_job job = job_of(r);
   uint64_t groups = (sample + ADJI_WARP - 1) / ADJI_WARP, all = job.query_count;
   adji_block queries = {};
-  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 3);
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 4);
   if (!status && groups * ADJI_WARP < all) {
     status = adji_block_get(r->gpu, r->gpu->compute, groups * ADJI_WARP * 4, "sample", &queries);
     if (status) return status;
@@ -253,10 +315,6 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
 }
 
 /* ---- Filling --------------------------------------------------------------------------------------------------------- */
-
-static bool wants_sums(const adji_gpu_range *r) {
-  return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
-}
 
 static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
   adj_status status = adji_block_get(r->gpu, r->gpu->compute, pairs * 4, "batch of the result", &s->ids);
@@ -306,6 +364,54 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   return ADJ_OK;
 }
 
+/* A warp goes through PIECES pieces; those of rows of the window go to their places. */
+enum { PIECES = 8 };
+
+template <class V>
+static __global__ void place_pieces(const adji_gpu_piece *pieces, uint64_t count, const V *from, const uint64_t *offsets,
+                                    adji_gpu_window window, V *to) {
+  uint64_t first = (static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / ADJI_WARP * PIECES;
+  uint32_t lane = threadIdx.x % ADJI_WARP;
+  for (uint64_t i = first; i < first + PIECES && i < count; i++) {
+    adji_gpu_piece piece = pieces[i];
+    if (piece.row < window.first_row || piece.row >= window.end_row) continue;
+    uint64_t begin = offsets[piece.row] + piece.first, end = offsets[piece.row + UINT64_C(1)];
+    if (begin + lane < end) to[begin + lane - window.base] = from[i * ADJI_WARP + lane];
+  }
+}
+
+/* What the count kept. Pieces that a warp asked for and left are of no row. */
+static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
+  uint32_t blocks = adji_blocks_for(r->piece_count, PIECES * 8);
+  if (!blocks) return ADJ_OK;
+  const adji_gpu_piece *pieces = adji_at<adji_gpu_piece>(r->pieces);
+  const uint64_t *offsets = adji_at<uint64_t>(r->offsets);
+  cudaStream_t stream = r->gpu->compute;
+  place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const uint32_t>(r->piece_ids), offsets, *window,
+                                           adji_at<uint32_t>(s->ids));
+  ADJI_LAUNCHED(r->gpu, "place_pieces");
+  if (!s->sums.at) return ADJ_OK;
+  if (r->join.left->type == ADJ_F64)
+    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const double>(r->piece_sums), offsets, *window,
+                                             adji_at<double>(s->sums));
+  else
+    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const float>(r->piece_sums), offsets, *window,
+                                             adji_at<float>(s->sums));
+  ADJI_LAUNCHED(r->gpu, "place_pieces");
+  return ADJ_OK;
+}
+
+static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
+  adji_tiles_job job = job_of(r);
+  job.mode = ADJI_MODE_FILL;
+  job.offsets = adji_at<uint64_t>(r->offsets);
+  job.base = window->base;
+  job.ids = adji_at<uint32_t>(s->ids);
+  job.sums = s->sums.at;
+  adj_status status = select_queries(r, window, &job);
+  return status ? status : adji_tiles_run(r->gpu, r->gpu->compute, &job);
+}
+
 static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
   if (r->join.style.order == ADJ_ORDER_ANY) return ADJ_OK;
   adji_row_sort_job job = {};
@@ -325,13 +431,7 @@ static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, co
 adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
   slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
-  adji_tiles_job job = job_of(r);
-  job.offsets = adji_at<uint64_t>(r->offsets);
-  job.base = window->base;
-  job.ids = adji_at<uint32_t>(s->ids);
-  job.sums = s->sums.at;
-  adj_status status = select_queries(r, window, &job);
-  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  adj_status status = r->kept ? place_kept(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);

@@ -32,11 +32,14 @@ typedef struct adji_gpu_range_options {
   const adji_grid *grid;
   /* Points that are on the device already; the sets of the join then hold none. NULL: they are copied there. */
   const adji_gpu_rows *left_rows, *right_rows;
+  bool once;           /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
+  uint64_t once_pairs; /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
 } adji_gpu_range_options;
 
 /* What a count found. */
 typedef struct adji_gpu_counted {
   uint64_t pairs, candidates, longest;
+  bool redone; /* what was kept did not fit its room, and pairs will be evaluated again */
 } adji_gpu_counted;
 
 /* Rows first .. end - 1 of the result. */
@@ -58,8 +61,8 @@ uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
 adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
                            void *rows);
 
-/* Counts all rows; degrees and offsets stay on the device. */
-adj_status adji_gpu_range_count(adji_gpu_range *range, adji_gpu_counted *out);
+/* Counts all rows; degrees and offsets stay on the device. fills: some will follow. */
+adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, adji_gpu_counted *out);
 /* Counts `sample` queries spread over the order of the index, and scales up. */
 adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
 /* Where the results of the count are: device memory. */

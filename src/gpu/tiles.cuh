@@ -14,6 +14,17 @@ typedef enum adji_gpu_keep {
   ADJI_KEEP_ABOVE   /* those whose id is above the query's             */
 } adji_gpu_keep;
 
+typedef enum adji_gpu_mode {
+  ADJI_MODE_COUNT,
+  ADJI_MODE_FILL,  /* rows whose lengths and places are known */
+  ADJI_MODE_PIECES /* counts, and keeps what it finds         */
+} adji_gpu_mode;
+
+/* 32 entries of a row (fewer where it ends), from number first on. */
+typedef struct adji_gpu_piece {
+  uint32_t row, first;
+} adji_gpu_piece;
+
 /* What a launch does. All memory is the device's. */
 typedef struct adji_tiles_job {
   adj_type type;
@@ -27,7 +38,8 @@ typedef struct adji_tiles_job {
   /* The queries: positions in left, ascending; NULL: first_query and those behind it. */
   const uint32_t *queries;
   uint64_t first_query, query_count;
-  /* Counting, when ids is NULL: degrees[row] (may be NULL) and the answers ADJI_ANSWER_PAIRS, _CANDIDATES. */
+  adji_gpu_mode mode;
+  /* Counting and pieces: degrees[row] (may be NULL) and the answers ADJI_ANSWER_PAIRS, _CANDIDATES. */
   uint32_t *degrees;
   /* Filling: entries of row r go to ids + offsets[r] - base, as many as were counted; their sums too unless sums
    * is NULL. Rows of another length are counted in ADJI_ANSWER_BROKEN, and nothing is written behind them. */
@@ -35,6 +47,9 @@ typedef struct adji_tiles_job {
   uint64_t base;
   uint32_t *ids;
   void *sums;
+  /* Pieces: ids and sums have room for 32 entries of each. ADJI_ANSWER_PIECES says how many there would be. */
+  adji_gpu_piece *pieces;
+  uint64_t piece_room;
 } adji_tiles_job;
 
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE = 4096, TABLE = 4 * SAMPLE, PAIR_QUERIES = 64, MAX_TRIES = 16 };
+enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, MAX_TRIES = 16 };
 
 /* Nanoseconds, measured on one AVX-512 core at 2.8 GHz; only their ratio matters. */
 static const double LOOKUP_NS = 3.0;
@@ -44,8 +44,8 @@ typedef struct chooser {
   double *slabs;          /* the same, as numbers of slabs of this width        */
   axis_view *views;       /* candidates for axes, the most selective first      */
   uint32_t view_count;
-  met *table; /* for collisions: TABLE cells by their hash          */
-  bool gpu;   /* which looks up and compares in its own way         */
+  met *table; /* for collisions: four cells a row of the sample, by their hash */
+  bool gpu;   /* which looks up and compares in its own way, and is waited for  */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
@@ -63,12 +63,13 @@ static uint64_t sample_row(const chooser *c, uint64_t i) {
 static adj_status draw_sample(chooser *c) {
   adji_memory *memory = &c->plan->ctx->memory;
   uint32_t dim = c->set->dim;
-  c->sample = c->set->count < SAMPLE ? c->set->count : SAMPLE;
+  c->sample = c->gpu ? GPU_SAMPLE : SAMPLE;
+  if (c->sample > c->set->count) c->sample = c->set->count;
   c->values = adji_alloc(memory, c->sample * dim, sizeof *c->values, "sample");
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
   c->widths = adji_alloc(memory, dim, sizeof *c->widths, "sample");
   c->views = adji_alloc_zero(memory, dim, sizeof *c->views, "sample");
-  c->table = adji_alloc(memory, TABLE, sizeof *c->table, "sample");
+  c->table = adji_alloc(memory, 4 * c->sample, sizeof *c->table, "sample");
   if (!c->values || !c->slabs || !c->widths || !c->views || !c->table) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < dim; j++)
     c->widths[j] = adji_grid_width(c->set->type, &c->plan->measure, c->plan->join.limit, j);
@@ -101,7 +102,7 @@ static void number_slabs(const chooser *c, uint32_t dim) {
 
 /* The share of sampled pairs that are within one slab of each other along a dimension. */
 static double near_share(const chooser *c, uint32_t dim) {
-  uint64_t step = c->sample / PAIR_QUERIES + 1, near = 0, pairs = 0;
+  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, near = 0, pairs = 0;
   const double *slabs = c->slabs + dim * c->sample;
   for (uint64_t q = 0; q < c->sample; q += step)
     for (uint64_t i = q % 7; i < c->sample; i += 7, pairs++)
@@ -142,7 +143,8 @@ static void view_axes(chooser *c) {
 /* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
 static double cell_mates(const chooser *c, uint32_t axes, double factor) {
   double collisions = 0, m = (double)c->sample;
-  memset(c->table, 0, TABLE * sizeof *c->table);
+  uint64_t room = 4 * c->sample;
+  memset(c->table, 0, room * sizeof *c->table);
   for (uint64_t i = 0; i < c->sample; i++) {
     uint64_t hash = 0;
     for (uint32_t a = 0; a < axes; a++) {
@@ -150,9 +152,9 @@ static double cell_mates(const chooser *c, uint32_t axes, double factor) {
       hash = (hash ^ (uint64_t)(int64_t)fmin(slab, 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
       hash ^= hash >> 32;
     }
-    uint64_t at = hash % TABLE;
+    uint64_t at = hash % room;
     while (c->table[at].count && c->table[at].hash != hash)
-      at = (at + 1) % TABLE;
+      at = (at + 1) % room;
     c->table[at].hash = hash;
     collisions += c->table[at].count++;
   }
@@ -161,7 +163,7 @@ static double cell_mates(const chooser *c, uint32_t axes, double factor) {
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
 static void count_candidates(const chooser *c, uint32_t most, double *candidates) {
-  uint64_t step = c->sample / PAIR_QUERIES + 1, pairs = 0, depth[ADJI_MAX_AXES + 1] = {0};
+  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, pairs = 0, depth[ADJI_MAX_AXES + 1] = {0};
   for (uint64_t q = 0; q < c->sample; q += step) {
     for (uint64_t i = 0; i < c->sample; i++, pairs++) {
       uint32_t a = 0;
@@ -187,12 +189,14 @@ static double vector_ns(const chooser *c) {
   return VECTOR_NS + VECTOR_DIM_NS * dims;
 }
 
-/* On a GPU, in instructions of a warp, which looks up 32 rows of cells at a time for the queries of a cell and
- * compares 32 candidates with up to 8 of them. */
+/* On a GPU, in instructions of a warp (gpu/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at a
+ * time with one candidate; those of others cell by cell, 32 candidates at a time with one query, and about half of
+ * the candidates are in rows of cells that are left out. */
 static double gpu_cost(const chooser *c, double mates, double ranges, double candidates) {
-  double n = (double)c->population, together = fmin(1 + mates, 8), rounds = ceil(ranges / 32);
-  double steps = rounds + candidates / 32, dims = c->set->dim < 24 ? c->set->dim : 24;
-  return n / (1 + mates) * rounds * 80 + n * steps * (2.2 * dims + 6) + n / together * steps * (2 * dims + 25);
+  double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
+  if (mates >= 7) return n / 32 * (rounds * 90 + 1.3 * candidates * (2.3 * dims + 6));
+  double steps = rounds + 0.5 * candidates / 32;
+  return n / (1 + mates) * (rounds * 90 + steps * 60) + n * steps * (2.2 * dims + 8);
 }
 
 static uint32_t choose_axis_count(const chooser *c) {
@@ -218,13 +222,14 @@ static uint32_t choose_axis_count(const chooser *c) {
   return axes;
 }
 
-/* Where cells of one radius would hold hardly a point, wider ones save look-ups. */
+/* Where cells of one radius would hold hardly a point, wider ones save look-ups; on a GPU those cost less than what
+ * wider cells hold. */
 static double choose_width(const chooser *c, uint32_t axes, double *mates) {
   double factor = c->plan->tuning.cell > 1 ? c->plan->tuning.cell : 1, widest = 0;
   *mates = cell_mates(c, axes, factor);
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
-  for (int i = 0; i < MAX_TRIES && !c->plan->tuning.cell && *mates < 0.7 && factor * 8 < widest; i++) {
+  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *mates < 0.7 && factor * 8 < widest; i++) {
     factor *= 1.5;
     *mates = cell_mates(c, axes, factor);
   }

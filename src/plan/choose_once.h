@@ -10,4 +10,7 @@
 /* Sets plan->choice.once and plan->estimated_seconds, from the estimates. */
 void adji_choose_once(adj_plan *plan);
 
+/* Whether a GPU keeps what it finds while counting. */
+bool adji_choose_device_once(const adj_plan *plan);
+
 #endif

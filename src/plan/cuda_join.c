@@ -12,6 +12,7 @@
 #include "gpu/range.h"
 #include "plan/check.h"
 #include "plan/choose_grid.h"
+#include "plan/choose_once.h"
 #include "plan/describe.h"
 
 struct adj_cuda_result {
@@ -62,7 +63,7 @@ static adj_status take_points(const adj_cuda_points *points, const char *name, s
   return ADJ_OK;
 }
 
-enum { SAMPLE = 4096, SMALL_SAMPLE = 1024 };
+enum { SAMPLE = 2048, SMALL_SAMPLE = 1024 };
 
 /* Bounds and a sample; the set has the sample's rows. */
 static adj_status survey(adj_ctx *ctx, adji_gpu *gpu, side *s, const char *name) {
@@ -131,7 +132,13 @@ static adj_status open_range(cuda_join *j) {
   if (status) return status;
   j->left.set.count = j->left.rows.count;
   r->set.count = r->rows.count;
-  adji_gpu_range_options options = {&plan->join, &plan->measure, &plan->grid, &j->left.rows, &r->rows};
+  adji_gpu_range_options options = {.join = &plan->join,
+                                    .measure = &plan->measure,
+                                    .grid = &plan->grid,
+                                    .left_rows = &j->left.rows,
+                                    .right_rows = &r->rows,
+                                    .once = adji_choose_device_once(plan),
+                                    .once_pairs = plan->tuning.device_pairs};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
@@ -150,14 +157,14 @@ static void finish(cuda_join *j) {
 
 /* Everything up to the count. */
 static adj_status begin(cuda_join *j, adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                        const adj_cuda_points *right, adj_cuda_stream stream) {
+                        const adj_cuda_points *right, adj_cuda_stream stream, bool fills) {
   j->plan.ctx = ctx;
   j->plan.self_join = !right || right == left;
   adj_status status = check(j, spec, left, right);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN);
   if (!status) status = adji_gpu_after(j->gpu, stream);
   if (!status) status = open_range(j);
-  if (!status) status = adji_gpu_range_count(j->range, &j->counted);
+  if (!status) status = adji_gpu_range_count(j->range, fills, &j->counted);
   return status;
 }
 
@@ -181,7 +188,7 @@ adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const ad
   if (!status) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
-    status = begin(j, ctx, spec, left, right, stream);
+    status = begin(j, ctx, spec, left, right, stream, true);
     if (!status) status = fill(j, &result->csr);
     if (!status) status = adji_gpu_before(j->gpu, stream);
     finish(j);
@@ -203,7 +210,7 @@ adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const a
   if (!status) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
-    status = begin(j, ctx, spec, left, right, stream);
+    status = begin(j, ctx, spec, left, right, stream, false);
     if (!status && degrees) status = adji_gpu_range_copy_degrees(j->range, degrees);
     if (!status) status = adji_gpu_before(j->gpu, stream);
     if (!status && total) *total = j->counted.pairs;

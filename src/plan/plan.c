@@ -139,7 +139,11 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   if (!strcmp(plan->choice.algorithm, "grid")) status = adji_choose_grid(plan);
   uint64_t planned = adji_now_ns();
   if (status) return status;
-  adji_gpu_engine_options options = {.range = {&plan->join, &plan->measure, &plan->grid},
+  adji_gpu_engine_options options = {.range = {.join = &plan->join,
+                                               .measure = &plan->measure,
+                                               .grid = &plan->grid,
+                                               .once = adji_choose_device_once(plan),
+                                               .once_pairs = plan->tuning.device_pairs},
                                      .batch_bytes = plan->tuning.device_batch,
                                      .slots = plan->tuning.streams};
   status = adji_gpu_engine_create(&options, &plan->engine);

@@ -40,6 +40,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.pairs = pairs;
   mine.candidates = run->tally.candidates;
   mine.batches = run->batches;
+  mine.batches_redone = run->redone;
   uint64_t peak = atomic_load(&plan->ctx->memory.peak);
   mine.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
   mine.cells = plan->cells;
@@ -122,6 +123,7 @@ static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows, bo
     if (!rows->degrees) return ADJ_E_MEMORY;
   }
   run->progress_to = 0.4;
+  run->fills = true;
   adj_status status = plan->engine.offsets ? take_offsets(plan, run, rows) : add_up_degrees(plan, run, rows);
   if (status) return status;
   if (rows->offsets[count] != rows->pairs) return adji_fail(ADJ_E_INTERNAL, "the counts of the rows do not add up");
