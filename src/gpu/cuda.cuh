@@ -41,16 +41,21 @@ struct adji_gpu {
 
 /* The places of answers. */
 enum adji_answer {
-  ADJI_ANSWER_CELLS,      /* non-empty cells of an index          */
-  ADJI_ANSWER_ITEMS,      /* points and images                    */
-  ADJI_ANSWER_PAIRS,      /* found                                */
-  ADJI_ANSWER_CANDIDATES, /* compared                             */
-  ADJI_ANSWER_PIECES,     /* of rows, asked for                   */
-  ADJI_ANSWER_BROKEN,     /* rows that are not as long as counted */
-  ADJI_ANSWER_LONGEST,    /* row                                  */
-  ADJI_ANSWER_LONG,       /* rows beyond what a warp sorts        */
-  ADJI_ANSWERS = 16
+  ADJI_ANSWER_CELLS,   /* non-empty cells of an index          */
+  ADJI_ANSWER_ITEMS,   /* points and images                    */
+  ADJI_ANSWER_PIECES,  /* of rows, asked for                   */
+  ADJI_ANSWER_LONGEST, /* row                                  */
+  ADJI_ANSWER_LONG,    /* rows beyond what a warp sorts        */
+  /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
+   * long as counted. */
+  ADJI_ANSWER_SPREAD = 16,
+  ADJI_SPREAD = 64,
+  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 3 * ADJI_SPREAD
 };
+
+typedef struct adji_totals {
+  uint64_t pairs, candidates, broken;
+} adji_totals;
 
 /* Whether this call is the one that a test wants to fail. */
 static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
@@ -80,6 +85,9 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
 /* Sets an answer to 0, and fetches all of them: waits for the stream. */
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
 adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
+
+/* Of what was fetched. */
+adji_totals adji_answer_totals(const adji_gpu *gpu);
 
 static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
   return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);

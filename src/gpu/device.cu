@@ -201,7 +201,7 @@ double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
 }
 
 uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
-  return gpu->answers[ADJI_ANSWER_CANDIDATES];
+  return adji_answer_totals(gpu).candidates;
 }
 
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
@@ -228,6 +228,13 @@ void adji_gpu_settle(adji_gpu *gpu) {
   cudaStreamSynchronize(gpu->compute);
   cudaStreamSynchronize(gpu->copy);
   cudaGetLastError();
+}
+
+adji_totals adji_answer_totals(const adji_gpu *gpu) {
+  uint64_t sums[3] = {0};
+  for (int i = 0; i < 3 * ADJI_SPREAD; i++)
+    sums[i / ADJI_SPREAD] += gpu->answers[ADJI_ANSWER_SPREAD + i];
+  return adji_totals{sums[0], sums[1], sums[2]};
 }
 
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {

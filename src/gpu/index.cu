@@ -64,6 +64,7 @@ static void find_near(const adji_grid *grid, adji_gpu_near *near) {
     near->width[a] = static_cast<float>(1 / axis->inverse * (1 - 1e-5));
     if (!(near->width[a] < 1e18f)) return; /* whose square is no float */
   }
+  if (axes > 7) return; /* more combinations than there is room for */
   near->axes = axes;
   near->first_axes = (axes + 1) / 2;
 }

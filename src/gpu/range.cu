@@ -202,6 +202,11 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
   return job;
 }
 
+static adj_status clear_totals(adji_gpu_range *r) {
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, 1);
+  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 3 * ADJI_SPREAD);
+}
+
 struct widen {
   __host__ __device__ uint64_t operator()(uint32_t x) const { return x; }
 };
@@ -225,7 +230,7 @@ static adj_status make_pieces(adji_gpu_range *r) {
   double pairs = static_cast<double>(r->once_pairs), candidates;
   free_pieces(r);
   if (!r->once) return ADJ_OK;
-  adj_status status = r->once_pairs ? ADJ_OK : adji_gpu_range_sample(r, 8192, &pairs, &candidates);
+  adj_status status = r->once_pairs ? ADJ_OK : adji_gpu_range_sample(r, 4096, &pairs, &candidates);
   if (status) return status;
   uint64_t size = wants_sums(r) ? adji_type_size(r->join.left->type) : 0;
   double room = r->once_pairs ? pairs / ADJI_WARP + 1
@@ -256,21 +261,21 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
     free_pieces(r);
   if (status) return status;
   if (r->kept) {
-    job.mode = ADJI_MODE_PIECES;
     job.pieces = adji_at<adji_gpu_piece>(r->pieces);
     job.piece_room = r->piece_room;
     job.ids = adji_at<uint32_t>(r->piece_ids);
     job.sums = r->piece_sums.at;
   }
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
-  status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 4);
+  status = clear_totals(r);
   if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
   if (!status) status = add_up(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   const uint64_t *answers = r->gpu->answers;
-  r->counted = adji_gpu_counted{answers[ADJI_ANSWER_PAIRS], answers[ADJI_ANSWER_CANDIDATES], answers[ADJI_ANSWER_LONGEST], false};
+  adji_totals totals = adji_answer_totals(r->gpu);
+  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, answers[ADJI_ANSWER_LONGEST], false};
   r->piece_count = answers[ADJI_ANSWER_PIECES];
   r->counted.redone = r->kept && r->piece_count > r->piece_room;
   if (r->counted.redone) free_pieces(r);
@@ -283,34 +288,39 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
   return ADJ_OK;
 }
 
-/* Positions in groups of 32 that share their cells, spread evenly. */
+/* Positions in groups that may share their cells, spread evenly; a group a warp. */
+enum { GROUP = 2 };
+
+
 static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t count) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= groups * ADJI_WARP) return;
-  double step = static_cast<double>(count - ADJI_WARP) / static_cast<double>(groups);
-  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / ADJI_WARP) + 0.5) * step);
-  queries[i] = static_cast<uint32_t>(begin + i % ADJI_WARP);
+  if (i >= groups * GROUP) return;
+  double step = static_cast<double>(count - GROUP) / static_cast<double>(groups);
+  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / GROUP) + 0.5) * step);
+  queries[i] = static_cast<uint32_t>(begin + i % GROUP);
 }
 
 adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
   adji_tiles_job job = job_of(r);
-  uint64_t groups = (sample + ADJI_WARP - 1) / ADJI_WARP, all = job.query_count;
+  uint64_t groups = (sample + GROUP - 1) / GROUP, all = job.query_count;
   adji_block queries = {};
-  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PAIRS, 4);
-  if (!status && groups * ADJI_WARP < all) {
-    status = adji_block_get(r->gpu, r->gpu->compute, groups * ADJI_WARP * 4, "sample", &queries);
+  adj_status status = clear_totals(r);
+  if (!status && groups * GROUP < all) {
+    status = adji_block_get(r->gpu, r->gpu->compute, groups * GROUP * 4, "sample", &queries);
     if (status) return status;
-    spread<<<adji_blocks_for(groups * ADJI_WARP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(queries), groups, all);
+    spread<<<adji_blocks_for(groups * GROUP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(queries), groups, all);
     job.queries = adji_at<uint32_t>(queries);
-    job.query_count = groups * ADJI_WARP;
+    job.query_count = groups * GROUP;
+    job.lanes = GROUP;
   }
   if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
   if (status) return status;
   double scale = job.query_count ? static_cast<double>(all) / static_cast<double>(job.query_count) : 0;
-  *pairs = static_cast<double>(r->gpu->answers[ADJI_ANSWER_PAIRS]) * scale;
-  *candidates = static_cast<double>(r->gpu->answers[ADJI_ANSWER_CANDIDATES]) * scale;
+  adji_totals totals = adji_answer_totals(r->gpu);
+  *pairs = static_cast<double>(totals.pairs) * scale;
+  *candidates = static_cast<double>(totals.candidates) * scale;
   return ADJ_OK;
 }
 
@@ -403,7 +413,6 @@ static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, c
 
 static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
   adji_tiles_job job = job_of(r);
-  job.mode = ADJI_MODE_FILL;
   job.offsets = adji_at<uint64_t>(r->offsets);
   job.base = window->base;
   job.ids = adji_at<uint32_t>(s->ids);
@@ -478,7 +487,7 @@ adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
 
 adj_status adji_gpu_range_check(adji_gpu_range *r) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
-  uint64_t broken = r->gpu->answers[ADJI_ANSWER_BROKEN];
+  uint64_t broken = adji_answer_totals(r->gpu).broken;
   if (!status && broken)
     status = adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", r->gpu->device,
                        (unsigned long long)broken);

@@ -14,12 +14,6 @@ typedef enum adji_gpu_keep {
   ADJI_KEEP_ABOVE   /* those whose id is above the query's             */
 } adji_gpu_keep;
 
-typedef enum adji_gpu_mode {
-  ADJI_MODE_COUNT,
-  ADJI_MODE_FILL,  /* rows whose lengths and places are known */
-  ADJI_MODE_PIECES /* counts, and keeps what it finds         */
-} adji_gpu_mode;
-
 /* 32 entries of a row (fewer where it ends), from number first on. */
 typedef struct adji_gpu_piece {
   uint32_t row, first;
@@ -38,16 +32,17 @@ typedef struct adji_tiles_job {
   /* The queries: positions in left, ascending; NULL: first_query and those behind it. */
   const uint32_t *queries;
   uint64_t first_query, query_count;
-  adji_gpu_mode mode;
-  /* Counting and pieces: degrees[row] (may be NULL) and the answers ADJI_ANSWER_PAIRS, _CANDIDATES. */
+  uint32_t lanes; /* queries a warp; 0: 32. Fewer, for a few queries in little time */
+  /* ids NULL: counts, to degrees[row] (may be NULL) and the answers ADJI_ANSWER_PAIRS and _CANDIDATES. */
   uint32_t *degrees;
-  /* Filling: entries of row r go to ids + offsets[r] - base, as many as were counted; their sums too unless sums
-   * is NULL. Rows of another length are counted in ADJI_ANSWER_BROKEN, and nothing is written behind them. */
-  const uint64_t *offsets;
-  uint64_t base;
+  /* Otherwise fills: entries of row r go to ids + offsets[r] - base, as many as were counted; their sums too unless
+   * sums is NULL. Rows of another length are counted in ADJI_ANSWER_BROKEN, and nothing is written behind them. */
   uint32_t *ids;
   void *sums;
-  /* Pieces: ids and sums have room for 32 entries of each. ADJI_ANSWER_PIECES says how many there would be. */
+  const uint64_t *offsets;
+  uint64_t base;
+  /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece.
+   * ADJI_ANSWER_PIECES says how many there would be. */
   adji_gpu_piece *pieces;
   uint64_t piece_room;
 } adji_tiles_job;

@@ -33,7 +33,12 @@
 
 namespace {
 
-enum { QUEUE = 64, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
+enum { MOST_WARPS = 4, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
+/* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again; or, where
+ * candidates are shared out, of a few queries, of which each can find 32 at once. */
+enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 16, FLAT_QUEUE = 64 };
+static_assert(QUEUE >= ADJI_WARP - 1 + BETWEEN && FLAT_QUEUE >= 2 * ADJI_WARP - 1, "a queue must not run over");
+static_assert(QUEUE * (ADJI_WARP + 1) >= FLAT_QUEUE * (FLAT_QUERIES + 1), "both use the same memory");
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 /* What the kernel gets: adji_tiles_job with its types. */
@@ -56,11 +61,12 @@ struct tiles {
   bool same_sets; /* positions on both sides are of one index: a query is its own candidate there */
   T limit;
   adji_gpu_measure<T> measure;
-  bool drop_self; /* counting: the query itself was counted and is taken off */
+  adji_gpu_keep keep;
   const uint32_t *queries;
   uint64_t first_query, query_count;
+  uint32_t lanes; /* queries a warp */
   uint32_t *degrees;
-  unsigned long long *answers;
+  unsigned long long *answers, *spread_answers;
   const uint64_t *offsets;
   uint64_t base;
   uint32_t *ids;
@@ -75,7 +81,7 @@ struct range {
 
 /* What makes a row of cells too far away for queries at known places in their cell: see find_gaps(). Of the sum of the
  * squares over the axes, two parts for all combinations of slabs. */
-enum { FIRST_SUMS = 243, REST_SUMS = 81 };
+enum { FIRST_SUMS = 81, REST_SUMS = 27 };
 struct gaps {
   float squares[ADJI_MAX_AXES - 1][3];
   float first[FIRST_SUMS], rest[REST_SUMS];
@@ -132,9 +138,11 @@ __device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, 
     return range{begin, job.cells.directory[to] - begin};
   }
   cell_span span = job.cells.rows ? row_span(job.cells, static_cast<uint64_t>(row)) : bucket_of(job.cells, from);
+  if (job.cells.rows && span.low == span.high) return range{0, 0};
   uint32_t cell = search_cells(job.cells, span.low, span.high, from), end = cell;
+  uint32_t most = job.cells.rows ? span.high : job.cells.count;
   if (to - from <= 8) {
-    while (end < job.cells.count && job.cells.numbers[end] < to)
+    while (end < most && job.cells.numbers[end] < to)
       end++;
   } else {
     cell_span rest = job.cells.rows ? cell_span{cell, span.high} : bucket_of(job.cells, to);
@@ -199,6 +207,8 @@ struct own {
   uint64_t cell;
   uint32_t row;           /* of the result                         */
   uint32_t found, written; /* entries found, and already written   */
+  uint32_t tail;           /* where in the queue the next one goes  */
+  uint32_t past;           /* how far its row begins behind a multiple of 32; 0 once that is reached */
   T x[DIM ? DIM : 1];
 };
 
@@ -221,24 +231,24 @@ struct shared {
   T *candidates;     /* 32 a dimension                                        */
   uint32_t *ids;     /* of them                                               */
   T *queries;        /* 32 a dimension, where they do not fit into registers  */
-  T *points;         /* 8 a query, where candidates are shared out            */
+  T *points;         /* the warp's queries, 8 values each, where candidates are shared out */
   uint32_t *found, *rows;
   gaps *gap;
   target *targets;   /* one a lane                                            */
-  uint32_t *queue;   /* QUEUE entries a lane: entry e of lane l at e * 33 + l */
+  uint32_t *queue;   /* entry e of lane l: see slot_of                        */
   T *sums;
 };
 
 /* What a kernel does: its template arguments in one. */
-template <class TYPE, int STEP_, int DIM_, int KEEP_, adji_gpu_mode MODE_, bool SUMS_>
+enum work { COUNT, IDS, IDS_AND_SUMS };
+
+template <class TYPE, int STEP_, int DIM_, work WORK>
 struct what {
   typedef TYPE T;
-  static constexpr int STEP = STEP_, DIM = DIM_, KEEP = KEEP_;
-  static constexpr bool FILL = MODE_ != ADJI_MODE_COUNT; /* ids are wanted                   */
-  static constexpr bool ROWS = MODE_ == ADJI_MODE_FILL;  /* in rows; otherwise in pieces     */
-  static constexpr bool SUMS = SUMS_;
+  static constexpr int STEP = STEP_, DIM = DIM_;
+  static constexpr bool FILL = WORK != COUNT; /* ids are wanted, in rows or in pieces: not only how many there are */
+  static constexpr bool SUMS = WORK == IDS_AND_SUMS;
   static constexpr bool FLAT = DIM == 0 || DIM > 3; /* many rows of cells around few queries */
-  static constexpr bool NEEDS_IDS = FILL || KEEP == ADJI_KEEP_ABOVE;
   /* Whether a NaN among a candidate's coordinates makes sure that it does not belong. */
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
 };
@@ -259,13 +269,23 @@ __device__ __forceinline__ uint64_t next_piece(const tiles<T> &job, supply *piec
   return pieces->next++;
 }
 
+/* Where entry e of lane l is in the queue; where candidates are shared out, first is the first of the lanes. Entries that
+ * follow each other are in banks that do. */
+enum layout { BY_LANE, SHARED_OUT };
+
+template <layout LAYOUT>
+__device__ __forceinline__ uint32_t slot_of(uint32_t e, uint32_t l, uint32_t first) {
+  if (LAYOUT == BY_LANE) return e % QUEUE * (ADJI_WARP + 1) + l;
+  return e % FLAT_QUEUE * (FLAT_QUERIES + 1) + l - first;
+}
+
 /* Writes the oldest `many` entries of lane l's queue. */
-template <class W, class T>
+template <class W, layout LAYOUT, class T>
 __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &at, supply *pieces, uint32_t many, uint32_t l,
-                                          uint32_t lane) {
+                                          uint32_t first, uint32_t lane) {
   target to = at.targets[l];
-  uint32_t entry = to.written + lane, slot = entry % QUEUE * (ADJI_WARP + 1) + l;
-  if (W::ROWS) {
+  uint32_t entry = to.written + lane, slot = slot_of<LAYOUT>(entry, l, first);
+  if (!job.pieces) {
     if (lane >= many || entry >= to.room) return;
     job.ids[to.place + entry] = at.queue[slot];
     if (W::SUMS) job.sums[to.place + entry] = at.sums[slot];
@@ -279,34 +299,50 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (W::SUMS) job.sums[piece * ADJI_WARP + lane] = at.sums[slot];
 }
 
-/* Writes 32 entries of every queue that holds as many; at the end, what is left in all of them. */
-template <class W, class T, int DIM>
+/* Writes of every queue that holds as much the entries up to the next multiple of 32 in memory, so that lines are
+ * written once and whole; at the end, what is left in all of them. */
+template <class W, layout LAYOUT, class T, int DIM>
 __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces, bool end,
-                                      uint32_t lane) {
-  uint32_t pending = mine->found - mine->written;
-  uint32_t due = __ballot_sync(ALL_LANES, end ? pending > 0 : pending >= ADJI_WARP);
+                                      uint32_t first, uint32_t lane) {
+  uint32_t pending = mine->found - mine->written, line = ADJI_WARP - mine->past;
+  uint32_t due = __ballot_sync(ALL_LANES, end ? pending > 0 : pending >= line);
   if (!due) return;
   __syncwarp();
   for (uint32_t left = due; left; left &= left - 1) {
     uint32_t l = __ffs(left) - 1;
-    uint32_t many = end ? __shfl_sync(ALL_LANES, pending, l) : ADJI_WARP;
-    write_out<W>(job, at, pieces, many < ADJI_WARP ? many : ADJI_WARP, l, lane);
+    write_out<W, LAYOUT>(job, at, pieces, __shfl_sync(ALL_LANES, pending < line ? pending : line, l), l, first, lane);
   }
   __syncwarp();
   if (due >> lane & 1) {
-    mine->written += pending < ADJI_WARP ? pending : ADJI_WARP;
+    mine->written += pending < line ? pending : line;
+    mine->past = 0;
     at.targets[lane].written = mine->written;
   }
 }
 
 template <class W, class T, int DIM>
+__device__ __forceinline__ void finish_queue(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces,
+                                             uint32_t lane) {
+  while (__any_sync(ALL_LANES, mine->found > mine->written))
+    flush<W, BY_LANE>(job, at, mine, pieces, true, 0, lane);
+}
+
+template <class W, class T, int DIM>
 __device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, bool belongs, uint32_t id, T s, uint32_t lane) {
   if (W::FILL && belongs) {
-    uint32_t slot = mine->found % QUEUE * (ADJI_WARP + 1) + lane;
-    at.queue[slot] = id;
-    if (W::SUMS) at.sums[slot] = s;
+    at.queue[mine->tail] = id;
+    if (W::SUMS) at.sums[mine->tail] = s;
+    mine->tail += ADJI_WARP + 1;
+    if (mine->tail >= QUEUE * (ADJI_WARP + 1)) mine->tail -= QUEUE * (ADJI_WARP + 1);
   }
   mine->found += belongs;
+}
+
+/* Whether a candidate that belongs is kept. The query itself, when it is only counted, is taken off at the end. */
+template <class W, class T>
+__device__ __forceinline__ bool stays(const tiles<T> &job, uint32_t id, uint32_t row) {
+  if (job.keep == ADJI_KEEP_ABOVE) return id > row;
+  return !W::FILL || job.keep == ADJI_KEEP_ALL || id != row;
 }
 
 /* Consecutive values of shared memory, 16 bytes at a time: from is aligned to as much. */
@@ -320,11 +356,18 @@ __device__ __forceinline__ void load_all(const V *from, V (&to)[MANY]) {
   }
 }
 
+/* A candidate on its way to the stage. */
+template <class W>
+struct candidate {
+  typename W::T x[W::DIM ? W::DIM : 1];
+  uint32_t position, id;
+};
+
 /* ---- Together: all lanes with the same candidates ---------------------------------------------------------------- */
 
-/* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for lanes that do not take part. IDS: what
+/* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for lanes that do not take part. BY_ID: what
  * belongs also depends on the ids. */
-template <class W, int MANY, bool IDS, class T, int DIM>
+template <class W, int MANY, bool BY_ID, class T, int DIM>
 __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit, uint32_t first,
                                              uint32_t valid, uint32_t lane) {
   T s[MANY];
@@ -359,33 +402,29 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
     }
   }
   uint32_t ids[MANY] = {0};
-  if (W::NEEDS_IDS) load_all(at.ids + first, ids);
+  if (W::FILL || BY_ID) load_all(at.ids + first, ids);
 #pragma unroll
   for (int u = 0; u < MANY; u++) {
     s[u] = adji_gpu_finish<W::STEP>(s[u]);
     bool belongs = s[u] <= limit;
     if (!W::NAN_STAYS_OUT) belongs = belongs && first + u < valid;
-    if (IDS) belongs = belongs && (W::KEEP == ADJI_KEEP_ABOVE ? ids[u] > mine->row : ids[u] != mine->row);
+    if (BY_ID) belongs = belongs && (job.keep == ADJI_KEEP_ABOVE ? ids[u] > mine->row : ids[u] != mine->row);
     keep<W>(at, mine, belongs, ids[u], s[u], lane);
   }
 }
 
-template <class W, bool IDS, class T, int DIM>
+template <class W, bool BY_ID, class T, int DIM>
 __device__ __forceinline__ void compare_stage(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit,
                                               uint32_t valid, supply *pieces, uint32_t lane) {
   constexpr int MANY = DIM ? TOGETHER : MANY_TOGETHER;
-#pragma unroll 2
-  for (uint32_t first = 0; first < valid; first += MANY)
-    compare_some<W, MANY, IDS>(job, at, mine, limit, first, valid, lane);
-  if (W::FILL) flush<W>(job, at, mine, pieces, false, lane);
+#pragma unroll 1
+  for (uint32_t first = 0; first < valid; first += BETWEEN) {
+#pragma unroll
+    for (uint32_t more = 0; more < BETWEEN; more += MANY)
+      compare_some<W, MANY, BY_ID>(job, at, mine, limit, first + more, valid, lane);
+    if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, false, 0, lane);
+  }
 }
-
-/* A candidate on its way to the stage. */
-template <class W>
-struct candidate {
-  typename W::T x[W::DIM ? W::DIM : 1];
-  uint32_t position, id;
-};
 
 /* Step 2: number is that of the lane's candidate in the list; behind the last one it is NaN. */
 template <class W, class T>
@@ -393,7 +432,7 @@ __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_l
   candidate<W> c;
   bool valid = number < list->total;
   c.position = valid ? position_of(list, number) : UINT32_MAX;
-  c.id = valid && W::NEEDS_IDS ? job.right_ids[c.position] : ADJ_NO_ID;
+  c.id = valid && (W::FILL || job.keep == ADJI_KEEP_ABOVE) ? job.right_ids[c.position] : ADJ_NO_ID;
 #pragma unroll
   for (int j = 0; j < W::DIM; j++)
     c.x[j] = valid ? job.right_coords[j * job.right_stride + c.position] : static_cast<T>(NAN);
@@ -410,7 +449,7 @@ __device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, co
     for (uint32_t j = 0; j < job.dim; j++)
       at.candidates[j * ADJI_WARP + lane] =
           c.position != UINT32_MAX ? job.right_coords[j * job.right_stride + c.position] : static_cast<T>(NAN);
-  if (W::NEEDS_IDS) at.ids[lane] = c.id;
+  at.ids[lane] = c.id;
   __syncwarp();
 }
 
@@ -437,9 +476,9 @@ __device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const sha
       done += valid;
       if (done < total) next = fetch<W>(job, at.list, done + lane);
       bool met = now.position >= low && now.position <= high; /* perhaps one of the queries themselves */
-      bool by_id = W::KEEP == ADJI_KEEP_ABOVE ||
-                   (W::KEEP == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
-      if (W::NEEDS_IDS && W::KEEP != ADJI_KEEP_ALL && by_id)
+      bool by_id = job.keep == ADJI_KEEP_ABOVE ||
+                   (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
+      if (by_id)
         compare_stage<W, true>(job, at, mine, limit, valid, pieces, lane);
       else
         compare_stage<W, false>(job, at, mine, limit, valid, pieces, lane);
@@ -467,28 +506,40 @@ __device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine
   return adji_gpu_finish<W::STEP>(s);
 }
 
-/* The queries of the lanes that take part. Returns the lane's comparisons. */
+/* One candidate of the lane's own. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position, uint32_t lane) {
+  uint32_t id = W::FILL || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
+  T s = sum_of<W>(job, *mine, position);
+  keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s, lane);
+}
+
+/* The queries of the lanes that take part. Returns the lane's comparisons. Three rows of cells at a time, so that
+ * looking them up takes one wait. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool takes_part,
                                                supply *pieces, uint32_t lane) {
   uint64_t candidates = 0;
-  for (uint32_t row = 0; row < job.row_count; row++) {
-    range r = {0, 0};
-    if (takes_part) r = row_of_cells(job, mine->cell_row + job.row_steps[row], mine->cell, mine->cell);
-    candidates += r.count;
-    uint32_t position = r.begin, left = r.count;
-    while (W::FILL ? __any_sync(ALL_LANES, left > 0) : left > 0) {
-      uint32_t many = W::FILL && left > ADJI_WARP ? ADJI_WARP : left;
-      for (uint32_t i = 0; i < many; i++, position++) {
-        T s = sum_of<W>(job, *mine, position);
-        bool belongs = s <= job.limit;
-        uint32_t id = W::NEEDS_IDS && belongs ? job.right_ids[position] : 0;
-        if (W::KEEP == ADJI_KEEP_ABOVE) belongs = belongs && id > mine->row;
-        if (W::KEEP == ADJI_KEEP_OTHERS && W::FILL) belongs = belongs && id != mine->row;
-        keep<W>(at, mine, belongs, id, s, lane);
+  for (uint32_t row = 0; row < job.row_count; row += 3) {
+    range r[3];
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+      r[k] = range{0, 0};
+      if (takes_part && row + k < job.row_count)
+        r[k] = row_of_cells(job, mine->cell_row + job.row_steps[row + k], mine->cell, mine->cell);
+    }
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+      candidates += r[k].count;
+      uint32_t position = r[k].begin, end = position + r[k].count;
+      while (W::FILL ? __any_sync(ALL_LANES, position < end) : position < end) {
+        /* As much as the queue has room for. */
+        uint32_t stop = !W::FILL || end - position < BETWEEN ? end : position + BETWEEN;
+#pragma unroll 2
+        for (; position < stop; position++)
+          meet<W>(job, at, mine, position, lane);
+        if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, false, 0, lane);
       }
-      left -= many;
-      if (W::FILL) flush<W>(job, at, mine, pieces, false, lane);
     }
   }
   return candidates;
@@ -552,12 +603,9 @@ __device__ __forceinline__ bool far_away(const tiles<T> &job, const gaps *g, uin
 
 /* Compares the lane's candidate with the queries of lanes [begin, end). found counts for all of them. */
 template <class W, class T>
-__device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T> &at, bool valid, uint32_t position,
-                                             uint32_t begin, uint32_t end) {
-  T c[W::DIM ? W::DIM : 1];
-#pragma unroll
-  for (int j = 0; j < W::DIM; j++)
-    c[j] = job.right_coords[j * job.right_stride + position];
+__device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, uint32_t begin,
+                                             uint32_t end) {
+  if (c.position == UINT32_MAX) return;
   for (uint32_t k = begin; k < end; k++) {
     T s = 0;
     if (W::DIM) {
@@ -565,29 +613,31 @@ __device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T
       load_all(at.points + k * 8, x);
 #pragma unroll
       for (int j = 0; j < W::DIM; j++)
-        s = adji_gpu_step<W::STEP>(s, x[j], c[j], job.measure, j);
+        s = adji_gpu_step<W::STEP>(s, x[j], c.x[j], job.measure, j);
     } else {
       for (uint32_t j = 0; j < job.dim; j++) {
-        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right_coords[j * job.right_stride + position],
+        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right_coords[j * job.right_stride + c.position],
                                    job.measure, j);
         if (W::STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
       }
     }
     s = adji_gpu_finish<W::STEP>(s);
-    if (!valid || !(s <= job.limit)) continue;
-    if (W::NEEDS_IDS) {
-      uint32_t id = job.right_ids[position], row = at.rows[k];
-      if (W::KEEP == ADJI_KEEP_ABOVE && !(id > row)) continue;
-      if (W::KEEP == ADJI_KEEP_OTHERS && W::FILL && id == row) continue;
-      if (W::FILL) {
-        uint32_t slot = atomicAdd(at.found + k, 1u) % QUEUE * (ADJI_WARP + 1) + k;
-        at.queue[slot] = id;
-        if (W::SUMS) at.sums[slot] = s;
-        continue;
-      }
-    }
-    atomicAdd(at.found + k, 1u);
+    if (!(s <= job.limit) || !stays<W>(job, c.id, at.rows[k])) continue;
+    uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
+    if (!W::FILL) continue;
+    at.queue[slot] = c.id;
+    if (W::SUMS) at.sums[slot] = s;
   }
+}
+
+template <class W, class T, int DIM>
+__device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, const candidate<W> &c,
+                                          uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
+  compare_flat<W>(job, at, c, begin, end);
+  __syncwarp();
+  if (!W::FILL) return;
+  if (lane >= begin && lane < end) mine->found = at.found[lane];
+  flush<W, SHARED_OUT>(job, at, mine, pieces, false, begin, lane);
 }
 
 /* The queries of lanes [begin, end), which are in one cell. Returns how many comparisons it took. */
@@ -605,15 +655,15 @@ __device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<
     list_ranges(job, around, row, wanted, lane, at.list);
     uint32_t total = at.list->total;
     candidates += total;
-    for (uint32_t done = 0; done < total; done += ADJI_WARP) {
-      bool valid = done + lane < total;
-      compare_flat<W>(job, at, valid, position_of(at.list, valid ? done + lane : 0), begin, end);
-      if (!W::FILL) continue;
-      __syncwarp();
-      mine->found = at.found[lane];
-      flush<W>(job, at, mine, pieces, false, lane);
+    for (uint32_t done = 0; done < total; done += 2 * ADJI_WARP) { /* two at a time: one is on its way */
+      candidate<W> one = fetch<W>(job, at.list, done + lane), other = fetch<W>(job, at.list, done + ADJI_WARP + lane);
+      step_flat<W>(job, at, mine, one, begin, end, pieces, lane);
+      if (done + ADJI_WARP < total) step_flat<W>(job, at, mine, other, begin, end, pieces, lane);
     }
   }
+  if (W::FILL) /* the next cell's queries use the same memory */
+    while (__any_sync(ALL_LANES, lane >= begin && lane < end && mine->found > mine->written))
+      flush<W, SHARED_OUT>(job, at, mine, pieces, true, begin, lane);
   return candidates * (end - begin);
 }
 
@@ -625,9 +675,6 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
   at.found[lane] = mine->found;
   at.rows[lane] = mine->row;
-#pragma unroll
-  for (int j = 0; j < DIM; j++)
-    at.points[lane * 8 + j] = mine->x[j];
   __syncwarp();
   bool member = members >> lane & 1;
   uint32_t heads = __ballot_sync(ALL_LANES, member && (lane == 0 || !(members >> (lane - 1) & 1) ||
@@ -636,11 +683,14 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
     uint32_t begin = __ffs(left) - 1;
     uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* where another begins, or none is */
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP;
-    uint64_t many = join_flat<W>(job, at, mine, begin, end, pieces, lane);
-    if (lane == 0) candidates += many;
+    for (uint32_t first = begin; first < end; first += FLAT_QUERIES) {
+      uint32_t last = end - first < FLAT_QUERIES ? end : first + FLAT_QUERIES;
+      uint64_t many = join_flat<W>(job, at, mine, first, last, pieces, lane);
+      if (lane == 0) candidates += many;
+    }
   }
   __syncwarp();
-  mine->found = at.found[lane];
+  if (member) mine->found = at.found[lane];
   return candidates;
 }
 
@@ -663,21 +713,22 @@ __device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned 
 #pragma unroll
   for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
     mine += __shfl_xor_sync(ALL_LANES, mine, step);
-  if (lane == 0 && mine) atomicAdd(answer, mine);
+  /* Everyone adds to one of several places: one alone would be what all wait for. */
+  if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
 }
 
 /* Puts what was counted where it belongs, and adds up the totals. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, uint64_t candidates, uint32_t lane) {
-  if (W::ROWS) {
-    add_answer(job.answers + ADJI_ANSWER_BROKEN, active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row],
+  if (W::FILL && !job.pieces) {
+    add_answer(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row],
                lane);
     return;
   }
-  if (!W::FILL && active && job.drop_self && belongs_to_itself<W::STEP>(job, mine->position)) mine->found--;
+  if (!W::FILL && active && job.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(job, mine->position)) mine->found--;
   if (active && job.degrees) job.degrees[mine->row] = mine->found;
-  add_answer(job.answers + ADJI_ANSWER_PAIRS, active ? mine->found : 0, lane);
-  add_answer(job.answers + ADJI_ANSWER_CANDIDATES, candidates, lane);
+  add_answer(job.spread_answers, active ? mine->found : 0, lane);
+  add_answer(job.spread_answers + ADJI_SPREAD, candidates, lane);
 }
 
 template <class W, class T>
@@ -687,7 +738,10 @@ __device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64
   mine.position = job.queries ? job.queries[query] : job.first_query + query;
   mine.row = job.left_ids[mine.position];
   uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
-  mine.cell_row = static_cast<int64_t>(number / job.row_stride);
+  if (job.wide_numbers)
+    mine.cell_row = static_cast<int64_t>(number / job.row_stride);
+  else /* which is many times quicker */
+    mine.cell_row = static_cast<uint32_t>(number) / static_cast<uint32_t>(job.row_stride);
   mine.cell = number - static_cast<uint64_t>(mine.cell_row) * job.row_stride;
 #pragma unroll
   for (int j = 0; j < W::DIM; j++)
@@ -724,7 +778,7 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
 
 template <class W, class T>
 __device__ __forceinline__ target target_of(const tiles<T> &job, uint32_t row, bool active) {
-  if (!W::ROWS || !active) return target{row, 0, 0};
+  if (job.pieces || !active) return target{row, 0, 0};
   return target{job.offsets[row] - job.base, 0,
                 static_cast<uint32_t>(job.offsets[row + UINT64_C(1)] - job.offsets[row])};
 }
@@ -738,17 +792,26 @@ __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<
 }
 
 template <class W>
-__global__ void join_tiles(const tiles<typename W::T> job) {
+__global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::FLAT ? 6 : 8) join_tiles(const tiles<typename W::T> job) {
   typedef typename W::T T;
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
-  uint64_t query = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  bool active = query < job.query_count;
+  uint64_t query = (static_cast<uint64_t>(blockIdx.x) * blockDim.x / ADJI_WARP + warp) * job.lanes + lane;
+  bool active = lane < job.lanes && query < job.query_count;
   if (!__any_sync(ALL_LANES, active)) return;
   shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job.dim, job.staged));
   own<T, W::DIM> mine = open_query<W>(job, query, active);
+  mine.tail = lane;
   if (!W::DIM && job.staged) stage_queries<W>(job, at, mine.position, active, lane);
-  if (W::FILL) at.targets[lane] = target_of<W>(job, mine.row, active);
+  if (W::FILL) {
+    target to = target_of<W>(job, mine.row, active);
+    at.targets[lane] = to;
+    if (!job.pieces) mine.past = static_cast<uint32_t>(to.place % ADJI_WARP);
+  }
+#pragma unroll
+  for (int j = 0; j < W::DIM && W::FLAT; j++)
+    at.points[lane * 8 + j] = mine.x[j];
+  __syncwarp();
   int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
   uint32_t heads = __ballot_sync(ALL_LANES, active && (lane == 0 || mine.cell_row != before));
   uint32_t actives = __popc(__ballot_sync(ALL_LANES, active)), alone = 0;
@@ -767,19 +830,19 @@ __global__ void join_tiles(const tiles<typename W::T> job) {
       alone |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
     }
   }
+  if (alone && W::FLAT && W::FILL) finish_queue<W>(job, at, &mine, &pieces, lane); /* others use its memory now */
   if (alone && W::FLAT && (W::DIM || job.staged))
     candidates += join_cells<W>(job, at, &mine, alone, &pieces, lane);
   else if (alone)
     candidates += join_alone<W>(job, at, &mine, alone >> lane & 1, &pieces, lane);
-  if (W::FILL)
-    flush<W>(job, at, &mine, &pieces, true, lane);
+  if (W::FILL) finish_queue<W>(job, at, &mine, &pieces, lane);
   settle<W>(job, active, &mine, candidates, lane);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------------------------- */
 
 /* Bytes of shared memory that a block may have on every device. */
-enum { MOST_SHARED = 96 << 10, MOST_WARPS = 4 };
+enum { MOST_SHARED = 96 << 10 };
 
 template <class W>
 adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) {
@@ -789,32 +852,18 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
   if (warps * each > 48 << 10)
     ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(warps * each)));
-  uint64_t threads = warps * ADJI_WARP, blocks = (job.query_count + threads - 1) / threads;
+  uint64_t threads = warps * ADJI_WARP, queries = warps * job.lanes;
+  uint64_t blocks = (job.query_count + queries - 1) / queries;
   join_tiles<W><<<static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads), warps * each, stream>>>(job);
   ADJI_LAUNCHED(gpu, "join_tiles");
   return ADJ_OK;
 }
 
-template <class T, int STEP, int DIM, int KEEP, adji_gpu_mode MODE>
-adj_status launch_ids(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
-  if (job.sums) return launch<what<T, STEP, DIM, KEEP, MODE, true>>(gpu, stream, job);
-  return launch<what<T, STEP, DIM, KEEP, MODE, false>>(gpu, stream, job);
-}
-
-template <class T, int STEP, int DIM, int KEEP>
-adj_status launch_mode(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job, adji_gpu_mode mode) {
-  if (mode == ADJI_MODE_FILL) return launch_ids<T, STEP, DIM, KEEP, ADJI_MODE_FILL>(gpu, stream, job);
-  if (mode == ADJI_MODE_PIECES) return launch_ids<T, STEP, DIM, KEEP, ADJI_MODE_PIECES>(gpu, stream, job);
-  /* Whoever is counted among his own neighbours is taken off again. */
-  constexpr int COUNTED = KEEP == ADJI_KEEP_OTHERS ? ADJI_KEEP_ALL : KEEP;
-  return launch<what<T, STEP, DIM, COUNTED, ADJI_MODE_COUNT, false>>(gpu, stream, job);
-}
-
 template <class T, int STEP, int DIM>
-adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job, adji_gpu_keep keep, adji_gpu_mode mode) {
-  if (keep == ADJI_KEEP_ABOVE) return launch_mode<T, STEP, DIM, ADJI_KEEP_ABOVE>(gpu, stream, job, mode);
-  if (keep == ADJI_KEEP_OTHERS) return launch_mode<T, STEP, DIM, ADJI_KEEP_OTHERS>(gpu, stream, job, mode);
-  return launch_mode<T, STEP, DIM, ADJI_KEEP_ALL>(gpu, stream, job, mode);
+adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if (!job.ids) return launch<what<T, STEP, DIM, COUNT>>(gpu, stream, job);
+  if (!job.sums) return launch<what<T, STEP, DIM, IDS>>(gpu, stream, job);
+  return launch<what<T, STEP, DIM, IDS_AND_SUMS>>(gpu, stream, job);
 }
 
 template <class T>
@@ -844,12 +893,14 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.limit = static_cast<T>(job->limit);
   typed.measure.power = job->measure->power;
   typed.measure.box = static_cast<const T *>(job->box);
-  typed.drop_self = job->keep == ADJI_KEEP_OTHERS;
+  typed.keep = job->keep;
   typed.queries = job->queries;
   typed.first_query = job->first_query;
   typed.query_count = job->query_count;
+  typed.lanes = job->lanes ? job->lanes : ADJI_WARP;
   typed.degrees = job->degrees;
   typed.answers = adji_answer_at(gpu, 0);
+  typed.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
   typed.offsets = job->offsets;
   typed.base = job->base;
   typed.ids = job->ids;

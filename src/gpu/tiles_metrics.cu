@@ -11,7 +11,7 @@ static adj_status launch_step(adji_gpu *gpu, cudaStream_t stream, const adji_til
   switch (job->measure->step) {
 #define LAUNCH(name, NAME) \
   case ADJI_STEP_##NAME:   \
-    return launch_as<T, ADJI_STEP_##NAME, 0>(gpu, stream, typed, job->keep, job->mode);
+    return launch_as<T, ADJI_STEP_##NAME, 0>(gpu, stream, typed);
     LAUNCH(l1, L1)
     LAUNCH(linf, LINF)
     LAUNCH(lp, LP)

@@ -31,6 +31,5 @@ void adji_choose_once(adj_plan *plan) {
 /* A GPU that keeps what it finds moves every pair once more, which takes as long as evaluating about ten candidates in
  * three dimensions; so many are compared for each pair found from four dimensions on. */
 bool adji_choose_device_once(const adj_plan *plan) {
-  if (plan->tuning.once != ADJI_AUTO) return plan->tuning.once == ADJI_ON;
-  return plan->left->dim > 3;
+  return plan->left->dim > 3 && plan->tuning.once != ADJI_OFF;
 }
