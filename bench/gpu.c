@@ -249,9 +249,9 @@ static bool check(bench *b) {
 /* ---- The table --------------------------------------------------------------------------------------- */
 
 static void print_heading(void) {
-  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s %7s | %8s %7s | %8s %6s | %8s %6s | %5s %s\n", "points", "mean", "radius",
-         "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "cand/q", "by id", "sort", "count", "/floor", "host",
-         "/floor", "mem", "check");
+  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s %7s | %8s %7s | %8s %6s | %8s %6s | %5s %s\n", "points", "mean",
+         "radius", "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "cand/q", "by id", "sort", "count",
+         "/floor", "host", "/floor", "mem", "check");
 }
 
 static void run_case(bench *b, double mean) {
@@ -275,12 +275,13 @@ static void run_case(bench *b, double mean) {
     verdict = same ? "same" : "DIFFERS";
     b->faults += !same;
   }
-  printf("%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f %7.0f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f | %5.2f %s\n",
-         b->name, mean, b->radius, (double)t.pairs * 1e-6, t.device * 1e3, any.plan_s * 1e3, any.index_s * 1e3,
-         any.count_s * 1e3, any.fill_s * 1e3, t.device / floor_device,
-         (double)any.candidates / (double)b->count, t.by_id * 1e3, by_id.sort_s * 1e3,
-         t.count_only * 1e3, t.count_only / floor_count, t.host * 1e3, t.host / floor_host,
-         ((double)any.peak_bytes - bytes) / points, verdict);
+  printf(
+      "%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f %7.0f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f | "
+      "%5.2f %s\n",
+      b->name, mean, b->radius, (double)t.pairs * 1e-6, t.device * 1e3, any.plan_s * 1e3, any.index_s * 1e3,
+      any.count_s * 1e3, any.fill_s * 1e3, t.device / floor_device, (double)any.candidates / (double)b->count,
+      t.by_id * 1e3, by_id.sort_s * 1e3, t.count_only * 1e3, t.count_only / floor_count, t.host * 1e3,
+      t.host / floor_host, ((double)any.peak_bytes - bytes) / points, verdict);
   fflush(stdout);
 }
 
@@ -341,7 +342,8 @@ int main(int argc, char **argv) {
   stop_on(adj_device_describe(0, &device));
   printf("%s, %u threads; pinned copies %.1f GB/s; CUDA started in %.2f s\n", device.name, adj_ctx_threads(b.ctx),
          b.pinned_gbs, now() - begin);
-  printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n", b.options.repeats);
+  printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
+         b.options.repeats);
   print_heading();
   for (int n = 0; n < 6; n++) {
     if (b.options.name && strcmp(b.options.name, names[n])) continue;

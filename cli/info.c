@@ -42,7 +42,8 @@ static void print_devices(void) {
   adj_device device;
   adj_device_init(&device, sizeof device);
   if (adj_device_describe(0, &device)) {
-    printf("devices         none: %s\n", strncmp(adj_last_error(), "backend: ", 9) ? adj_last_error() : adj_last_error() + 9);
+    printf("devices         none: %s\n",
+           strncmp(adj_last_error(), "backend: ", 9) ? adj_last_error() : adj_last_error() + 9);
     return;
   }
   for (uint32_t i = 0; !adj_device_describe(i, &device); i++) {
@@ -50,8 +51,8 @@ static void print_devices(void) {
     printf("device %-8u %s, compute capability %u.%u, %u multiprocessors\n", i, device.name, device.major, device.minor,
            device.multiprocessors);
     printf("                %s, of which %s are free; driver for CUDA %u.%u, built with %u.%u\n",
-           text_bytes((double)device.memory, total), text_bytes((double)device.memory_free, unused), device.driver / 1000,
-           device.driver % 1000 / 10, device.runtime / 1000, device.runtime % 1000 / 10);
+           text_bytes((double)device.memory, total), text_bytes((double)device.memory_free, unused),
+           device.driver / 1000, device.driver % 1000 / 10, device.runtime / 1000, device.runtime % 1000 / 10);
   }
 }
 

@@ -80,7 +80,7 @@ if(ADJOIN_NVCC AND adjoin_cuda_sources AND ADJOIN_CUDA AND NOT (ADJOIN_SANITIZE 
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     # One family of devices each, as far as this compiler still, or already, knows it.
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
       execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE adjoin_cuda_known)
       foreach(architecture 80 90)
         if(adjoin_cuda_known MATCHES "compute_${architecture}[^0-9]")

@@ -3,7 +3,8 @@
 # others find the library: a CMake package (adjoin::adjoin) and adjoin.pc.
 include(CMakePackageConfigHelpers)
 
-install(FILES ${PROJECT_SOURCE_DIR}/include/adjoin.h ${PROJECT_BINARY_DIR}/include/adjoin_version.h
+install(FILES ${PROJECT_SOURCE_DIR}/include/adjoin.h ${PROJECT_SOURCE_DIR}/include/adjoin_cuda.h
+  ${PROJECT_BINARY_DIR}/include/adjoin_version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # adjoin::adjoin is the shared library, or the static one where only that was built. adjoin::adjoin_static is

@@ -44,8 +44,10 @@
  * all defaults; a newer library accepts the shorter struct of an older caller, and an older one the
  * longer struct of a newer caller as long as the fields it does not know are 0.
  *
- * Not in this version yet, and refused with ADJ_E_UNSUPPORTED: GPUs. The interface already has their
- * places.
+ * GPUs. A build with CUDA joins on an NVIDIA GPU too (ADJ_BACKEND_GPU; compute capability 8.0 or later): range joins,
+ * with all metrics. The driver is loaded when a device is first needed, so the same library works on machines without
+ * one, where such a request is ADJ_E_UNSUPPORTED and says why. adjoin_cuda.h is for points that are on a device
+ * already. Not in this version yet, and refused in the same way: kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H

@@ -79,8 +79,8 @@ typedef struct adj_cuda_times {
   uint32_t struct_size;
   uint32_t reserved;
   double plan_s, index_s, count_s, fill_s, sort_s;
-  uint64_t candidates;  /* compared while counting                     */
-  uint64_t peak_bytes;  /* most device memory held at once              */
+  uint64_t candidates; /* compared while counting                     */
+  uint64_t peak_bytes; /* most device memory held at once              */
 } adj_cuda_times;
 
 ADJ_API void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size);

@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
 mkdir -p build/lint
 
-find include src cli tests bench examples -name .venv -prune -o -name '*.[ch]' -print -o -name '*.cu' -print |
+find include src cli tests bench examples -name .venv -prune -o -name '*.[ch]' -print -o -name '*.cu' -print -o -name '*.cuh' -print |
   sort >build/lint/formatted
 echo "clang-format: $(wc -l <build/lint/formatted) files"
 xargs clang-format --dry-run -Werror <build/lint/formatted
 
 # Every file that is compiled, with the flags it is compiled with.
-cmake -S . -B build/lint -DCMAKE_C_COMPILER=clang -DADJOIN_FEW_INSTANCES=ON >build/lint/log || { cat build/lint/log; exit 1; }
+cmake -S . -B build/lint -DCMAKE_C_COMPILER=clang -DADJOIN_FEW_INSTANCES=ON -DADJOIN_CUDA=OFF >build/lint/log || { cat build/lint/log; exit 1; }
 # The kernels of one instruction set stand for those of the others, whose bodies are the same.
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u |
   grep -v 'distance/kernels_\(avx2\|scalar\)\.c$' >build/lint/analysed

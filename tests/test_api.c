@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "adjoin_cuda.h"
 #include "check.h"
 #include "compare.h"
 
@@ -542,8 +543,55 @@ static void nulls_are_named(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* With or without a GPU: what there is, is described; what there is not, is refused with the reason. */
+static void devices_are_described(void **state) {
+  (void)state;
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  adj_status status = adj_device_describe(0, &device);
+  if (status == ADJ_OK) {
+    assert_true(device.name[0] && device.memory > 0 && device.major > 0);
+    must_fail(ADJ_E_UNSUPPORTED, "device 1000", adj_device_describe(1000, &device));
+  } else {
+    assert_int_equal(status, ADJ_E_UNSUPPORTED);
+    assert_true(strstr(adj_last_error(), "GPU") || strstr(adj_last_error(), "driver"));
+  }
+  must_fail(ADJ_E_ARGUMENT, "out", adj_device_describe(0, NULL));
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.device_count = -2;
+  adj_ctx *ctx = NULL;
+  must_fail(ADJ_E_ARGUMENT, "device_count", adj_ctx_create(&options, &ctx));
+  options.device_count = 1;
+  must_fail(ADJ_E_ARGUMENT, "devices", adj_ctx_create(&options, &ctx));
+}
+
+/* Points on a device need one: a context without says so, whatever the machine has. */
+static void device_joins_need_a_device(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_cuda_points points;
+  adj_cuda_points_init(&points, sizeof points);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 1;
+  adj_cuda_result *result = NULL;
+  uint64_t total = 7;
+  adj_cuda_times times;
+  adj_cuda_times_init(&times, sizeof times);
+  assert_int_equal(adj_cuda_range_join(ctx, &spec, &points, NULL, NULL, &result), ADJ_E_UNSUPPORTED);
+  assert_int_equal(adj_cuda_range_count(ctx, &spec, &points, NULL, NULL, NULL, &total), ADJ_E_UNSUPPORTED);
+  assert_int_equal(adj_cuda_last_times(ctx, &times), ADJ_E_UNSUPPORTED);
+  assert_null(result);
+  assert_int_equal(total, 7);
+  adj_cuda_result_destroy(NULL, NULL);
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(devices_are_described),
+      cmocka_unit_test(device_joins_need_a_device),
       cmocka_unit_test(statuses_have_names),
       cmocka_unit_test(contexts_say_what_they_are),
       cmocka_unit_test(structs_of_other_versions),

@@ -51,7 +51,8 @@ static adj_status choose_isa(const char *wanted, const char **isa) {
 static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   int32_t count = options->device_count;
   if (count < -1 || count > 64) return adji_fail(ADJ_E_ARGUMENT, "device_count: %d is no number of devices", count);
-  if (count > 0 && !options->devices) return adji_fail(ADJ_E_ARGUMENT, "devices: is NULL, but device_count is %d", count);
+  if (count > 0 && !options->devices)
+    return adji_fail(ADJ_E_ARGUMENT, "devices: is NULL, but device_count is %d", count);
   ctx->device_memory_limit = options->device_memory_limit;
   ctx->device_count = count;
   if (count <= 0) return ADJ_OK;

@@ -26,7 +26,7 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
  * ADJ_CANCELLED. Returns the failure of the lowest task that failed, with its message, the same for
  * any number of threads. Loops of several callers take turns; a loop inside a task runs in the task's
  * own lane. */
-adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const ADJI_ATOMIC(int) *stop);
+adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const ADJI_ATOMIC(int) * stop);
 
 /* Task t of count equal pieces of n items: [*begin, *end). */
 static inline void adji_slice(uint64_t n, uint64_t count, uint64_t t, uint64_t *begin, uint64_t *end) {

@@ -41,20 +41,19 @@ struct adji_gpu {
 
 /* The places of answers. */
 enum adji_answer {
-  ADJI_ANSWER_CELLS,   /* non-empty cells of an index          */
-  ADJI_ANSWER_ITEMS,   /* points and images                    */
-  ADJI_ANSWER_PIECES,  /* of rows, asked for                   */
-  ADJI_ANSWER_LONGEST, /* row                                  */
-  ADJI_ANSWER_LONG,    /* rows beyond what a warp sorts        */
+  ADJI_ANSWER_CELLS,  /* non-empty cells of an index          */
+  ADJI_ANSWER_ITEMS,  /* points and images                    */
+  ADJI_ANSWER_PIECES, /* of rows, asked for                   */
+  ADJI_ANSWER_LONG,   /* rows beyond what a warp sorts        */
   /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
-   * long as counted. */
+   * long as counted; and the longest row. */
   ADJI_ANSWER_SPREAD = 16,
   ADJI_SPREAD = 64,
-  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 3 * ADJI_SPREAD
+  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 4 * ADJI_SPREAD
 };
 
 typedef struct adji_totals {
-  uint64_t pairs, candidates, broken;
+  uint64_t pairs, candidates, broken, longest;
 } adji_totals;
 
 /* Whether this call is the one that a test wants to fail. */
@@ -67,18 +66,18 @@ static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
 adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
 
 /* Makes a call of CUDA, or returns from the function with its failure. */
-#define ADJI_CUDA(gpu, call)                                                \
-  do {                                                                      \
-    cudaError_t adji_error_ = adji_cuda_turn(gpu);                          \
-    if (adji_error_ == cudaSuccess) adji_error_ = (call);                   \
+#define ADJI_CUDA(gpu, call)                                                        \
+  do {                                                                              \
+    cudaError_t adji_error_ = adji_cuda_turn(gpu);                                  \
+    if (adji_error_ == cudaSuccess) adji_error_ = (call);                           \
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, #call); \
   } while (0)
 
 /* After a kernel was launched; name is the kernel's. */
-#define ADJI_LAUNCHED(gpu, name)                                                           \
-  do {                                                                                     \
-    cudaError_t adji_error_ = adji_cuda_turn(gpu);                                         \
-    if (adji_error_ == cudaSuccess) adji_error_ = cudaGetLastError();                      \
+#define ADJI_LAUNCHED(gpu, name)                                                             \
+  do {                                                                                       \
+    cudaError_t adji_error_ = adji_cuda_turn(gpu);                                           \
+    if (adji_error_ == cudaSuccess) adji_error_ = cudaGetLastError();                        \
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
   } while (0)
 

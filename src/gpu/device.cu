@@ -28,7 +28,8 @@ static adj_status count_devices(int *count) {
   if (error == cudaSuccess || error == cudaErrorNoDevice)
     return adji_fail(ADJ_E_UNSUPPORTED, "backend: this machine has no GPU that CUDA can use");
   if (error == cudaErrorInsufficientDriver)
-    return adji_fail(ADJ_E_UNSUPPORTED, "backend: this machine has no NVIDIA driver, or one that is too old for CUDA %d.%d",
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "backend: this machine has no NVIDIA driver, or one that is too old for CUDA %d.%d",
                      CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   return adji_fail(ADJ_E_UNSUPPORTED, "backend: CUDA does not start: %s (%s)", cudaGetErrorString(error),
                    cudaGetErrorName(error));
@@ -108,8 +109,8 @@ static adj_status open_device(adji_gpu *gpu) {
   int major = 0;
   ADJI_CUDA(gpu, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu->device));
   if (major < 8)
-    return adji_fail(ADJ_E_UNSUPPORTED, "device %d: compute capability %d.x; the kernels need 8.0 or later", gpu->device,
-                     major);
+    return adji_fail(ADJ_E_UNSUPPORTED, "device %d: compute capability %d.x; the kernels need 8.0 or later",
+                     gpu->device, major);
   ADJI_CUDA(gpu, cudaDeviceGetAttribute(&gpu->multiprocessors, cudaDevAttrMultiProcessorCount, gpu->device));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->compute, cudaStreamNonBlocking));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->copy, cudaStreamNonBlocking));
@@ -140,7 +141,7 @@ static adj_status open_first(adj_ctx *ctx, adji_gpu *gpu) {
 }
 
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
-  if (!ctx->device_count) return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without devices");
+  if (!ctx->device_count) return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
   pthread_mutex_lock(&ctx->device_lock);
   adj_status status = ADJ_OK;
   if (!ctx->gpu) {
@@ -231,10 +232,15 @@ void adji_gpu_settle(adji_gpu *gpu) {
 }
 
 adji_totals adji_answer_totals(const adji_gpu *gpu) {
-  uint64_t sums[3] = {0};
-  for (int i = 0; i < 3 * ADJI_SPREAD; i++)
-    sums[i / ADJI_SPREAD] += gpu->answers[ADJI_ANSWER_SPREAD + i];
-  return adji_totals{sums[0], sums[1], sums[2]};
+  adji_totals t = {};
+  const uint64_t *spread = gpu->answers + ADJI_ANSWER_SPREAD;
+  for (int i = 0; i < ADJI_SPREAD; i++) {
+    t.pairs += spread[i];
+    t.candidates += spread[ADJI_SPREAD + i];
+    t.broken += spread[2 * ADJI_SPREAD + i];
+    if (spread[3 * ADJI_SPREAD + i] > t.longest) t.longest = spread[3 * ADJI_SPREAD + i];
+  }
+  return t;
 }
 
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
@@ -264,8 +270,8 @@ adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, co
   if (!bytes) bytes = 16; /* so that an empty set has addresses too */
   char need[32], held[32], limit[32];
   if (bytes > gpu->limit || gpu->used > gpu->limit - bytes)
-    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: needs %s more, but %s of the limit of %s are in use", gpu->device,
-                     what, adji_bytes_text(static_cast<double>(bytes), need),
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: needs %s more, but %s of the limit of %s are in use",
+                     gpu->device, what, adji_bytes_text(static_cast<double>(bytes), need),
                      adji_bytes_text(static_cast<double>(gpu->used), held),
                      adji_bytes_text(static_cast<double>(gpu->limit), limit));
   ADJI_CUDA(gpu, cudaMallocFromPoolAsync(&out->at, bytes, gpu->pool, stream));

@@ -116,6 +116,7 @@ static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window
     status = adji_gpu_range_check(e->range);
   else
     adji_gpu_settle(e->gpu); /* copies under way still write to buffers */
+  if (window->end_row - window->first_row == e->join.left->count) adji_gpu_range_forget(e->range);
   adji_gpu_unlock(e->gpu);
   return status;
 }
@@ -148,8 +149,8 @@ adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_e
     free(e);
     return status;
   }
-  *out = (adji_engine){
-      .state = e, .count = gpu_count, .offsets = gpu_offsets, .fill = gpu_fill, .destroy = gpu_destroy};
+  *out =
+      (adji_engine){.state = e, .count = gpu_count, .offsets = gpu_offsets, .fill = gpu_fill, .destroy = gpu_destroy};
   return ADJ_OK;
 }
 

@@ -12,8 +12,8 @@
  * directory, and where it is not dense 12 bytes a non-empty cell; while sorting, 8 or 12 bytes more.
  * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
-#include <cub/cub.cuh>
 #include <thrust/iterator/transform_iterator.h>
+#include <cub/cub.cuh>
 
 #include "gpu/index.cuh"
 
@@ -99,8 +99,8 @@ adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_gri
   uint64_t bytes = out->row_count * (sizeof(int64_t) + sizeof(adji_gpu_parts)) + 8;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     const adji_axis *from = &grid->axes[a];
-    out->axes[a] = adji_gpu_axis{from->dim, from->slabs, from->stride, from->low, from->inverse, NULL, from->period,
-                                 from->margin};
+    out->axes[a] =
+        adji_gpu_axis{from->dim, from->slabs, from->stride, from->low, from->inverse, NULL, from->period, from->margin};
     if (from->breaks) bytes += from->slabs * sizeof(double);
   }
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "grid", &out->memory);
@@ -148,7 +148,8 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *
   uint64_t number = 0;
 #pragma unroll
   for (uint32_t a = 0; a < ADJI_MAX_AXES; a++)
-    if (a < grid.axis_count) number += grid.axes[a].stride * slab_of(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
+    if (a < grid.axis_count)
+      number += grid.axes[a].stride * slab_of(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
   numbers[i] = static_cast<KEY>(number);
   ids[i] = static_cast<uint32_t>(i);
 }
@@ -214,12 +215,12 @@ static adj_status temporary(building *b, size_t bytes) {
 }
 
 /* Calls a function of CUB twice: for the bytes it needs, and to do it. */
-#define CUB_CALL(b, function, ...)                                                   \
-  do {                                                                               \
-    size_t bytes_ = 0;                                                               \
-    ADJI_CUDA((b)->gpu, function(NULL, bytes_, __VA_ARGS__, (b)->gpu->compute));     \
-    adj_status status_ = temporary(b, bytes_);                                       \
-    if (status_) return status_;                                                     \
+#define CUB_CALL(b, function, ...)                                                            \
+  do {                                                                                        \
+    size_t bytes_ = 0;                                                                        \
+    ADJI_CUDA((b)->gpu, function(NULL, bytes_, __VA_ARGS__, (b)->gpu->compute));              \
+    adj_status status_ = temporary(b, bytes_);                                                \
+    if (status_) return status_;                                                              \
     ADJI_CUDA((b)->gpu, function((b)->temporary.at, bytes_, __VA_ARGS__, (b)->gpu->compute)); \
   } while (0)
 
@@ -319,7 +320,8 @@ static __global__ void mark_buckets(const uint64_t *numbers, uint32_t count, uin
 }
 
 static adj_status get_directory(building *b, uint64_t entries) {
-  adj_status status = adji_block_get(b->gpu, b->gpu->compute, entries * 4, "directory of cells", &b->index->directory_block);
+  adj_status status =
+      adji_block_get(b->gpu, b->gpu->compute, entries * 4, "directory of cells", &b->index->directory_block);
   if (status) return status;
   ADJI_CUDA(b->gpu, cudaMemsetAsync(b->index->directory_block.at, 0, entries * 4, b->gpu->compute));
   b->index->cells.directory = adji_at<uint32_t>(b->index->directory_block);
@@ -352,11 +354,13 @@ static adj_status find_dense_cells(building *b) {
 
 struct to_row {
   uint64_t row_stride;
-  __host__ __device__ uint64_t operator()(uint64_t number) const { return number / row_stride; }
+  __host__ __device__ uint64_t operator()(uint64_t number) const {
+    return number / row_stride;
+  }
 };
 
-static __global__ void enter_rows(const uint64_t *numbers, const uint32_t *firsts, const uint32_t *counts, const uint64_t *many,
-                                  adji_gpu_row *table, uint64_t mask) {
+static __global__ void enter_rows(const uint64_t *numbers, const uint32_t *firsts, const uint32_t *counts,
+                                  const uint64_t *many, adji_gpu_row *table, uint64_t mask) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= *many) return;
   for (uint64_t at = adji_row_hash(numbers[i]) & mask;; at = (at + 1) & mask) {
@@ -377,8 +381,10 @@ static adj_status find_rows(building *b) {
   uint64_t size = 64;
   while (size < 2 * static_cast<uint64_t>(cells->count))
     size *= 2;
-  adj_status status = adji_block_get(gpu, gpu->compute, size * sizeof(adji_gpu_row), "rows of cells", &b->index->rows_block);
-  if (!status) status = adji_block_get(gpu, gpu->compute, (cells->count + 1) * UINT64_C(16), "rows of cells", &b->lengths);
+  adj_status status =
+      adji_block_get(gpu, gpu->compute, size * sizeof(adji_gpu_row), "rows of cells", &b->index->rows_block);
+  if (!status)
+    status = adji_block_get(gpu, gpu->compute, (cells->count + 1) * UINT64_C(16), "rows of cells", &b->lengths);
   if (status) return status;
   uint64_t *numbers = adji_at<uint64_t>(b->lengths);
   uint32_t *counts = reinterpret_cast<uint32_t *>(numbers + cells->count), *firsts = counts + cells->count + 1;
@@ -431,8 +437,8 @@ static adj_status find_sparse_cells(building *b) {
   if (b->grid->axis_count > 3) return find_rows(b);
   status = get_directory(b, cells->last + 2);
   if (status) return status;
-  mark_buckets<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(numbers, count, cells->shift,
-                                                                              adji_at<uint32_t>(index->directory_block));
+  mark_buckets<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
+      numbers, count, cells->shift, adji_at<uint32_t>(index->directory_block));
   ADJI_LAUNCHED(gpu, "mark_buckets");
   return run_maximum(b, cells->last + 2);
 }
@@ -443,7 +449,8 @@ static adj_status find_cells(building *b) {
   return find_sparse_cells<KEY>(b);
 }
 
-/* ---- 4. Coordinates ------------------------------------------------------------------------------------------------ */
+/* ---- 4. Coordinates ------------------------------------------------------------------------------------------------
+ */
 
 template <class T>
 static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, uint64_t stride, T *coords) {
@@ -468,7 +475,8 @@ static adj_status gather_points(building *b) {
   return ADJ_OK;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------------------------------- */
+/* ---- All of it
+ * ------------------------------------------------------------------------------------------------------- */
 
 template <class T, class KEY>
 static adj_status build(building *b) {
@@ -505,8 +513,8 @@ adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const 
 }
 
 void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index) {
-  adji_block *blocks[] = {&index->coords_block,    &index->ids_block,   &index->numbers_block,
-                          &index->directory_block, &index->cells_block, &index->starts_block, &index->rows_block};
+  adji_block *blocks[] = {&index->coords_block, &index->ids_block,    &index->numbers_block, &index->directory_block,
+                          &index->cells_block,  &index->starts_block, &index->rows_block};
   for (adji_block *block : blocks)
     adji_block_free(gpu, gpu->compute, block);
   *index = adji_gpu_index{};

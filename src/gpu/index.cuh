@@ -41,13 +41,13 @@ typedef struct adji_gpu_grid {
   adji_gpu_axis axes[ADJI_MAX_AXES];
   uint32_t axis_count;
   uint32_t key_bits;
-  uint64_t keys;          /* numbers of cells: 0 .. keys - 1                                         */
-  uint32_t reach;         /* of the last axis                                                        */
-  uint64_t row_stride;    /* numbers of cells in a row along the last axis                           */
-  uint32_t row_count;     /* 3^(axes - 1): rows of cells around a cell                               */
+  uint64_t keys;       /* numbers of cells: 0 .. keys - 1                                         */
+  uint32_t reach;      /* of the last axis                                                        */
+  uint64_t row_stride; /* numbers of cells in a row along the last axis                           */
+  uint32_t row_count;  /* 3^(axes - 1): rows of cells around a cell                               */
   adji_gpu_near near;
   const int64_t *row_steps; /* device: row_count of them, in rows of cells, ascending                */
-  adji_block memory;      /* of all tables on the device                                             */
+  adji_block memory;        /* of all tables on the device                                             */
 } adji_gpu_grid;
 
 adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_grid *out);

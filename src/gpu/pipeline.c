@@ -6,6 +6,7 @@
  */
 #include "gpu/pipeline.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct window {
@@ -25,9 +26,10 @@ typedef struct pipe {
   uint64_t ids_each, sums_each; /* entries a piece */
   pthread_mutex_t lock;         /* guards what follows, and the order of the calls of the device */
   pthread_cond_t moved;
-  uint64_t filled; /* windows begun */
-  uint64_t placed; /* entries whose ids are in place */
-  adj_status failed;
+  uint64_t filled;   /* windows begun */
+  uint64_t placed;   /* entries whose ids are in place */
+  adj_status failed; /* the first failure, and what it says */
+  char message[512];
 } pipe;
 
 /* ---- Windows and pieces --------------------------------------------------------------------------------- */
@@ -66,8 +68,7 @@ static adj_status cut_windows(pipe *p) {
   adj_status status = ADJ_OK;
   for (uint64_t first = to->first_row; first < to->end_row && !status;) {
     uint64_t end = window_end(to, first, p->job->slot_pairs);
-    if (end == first)
-      return adji_fail(ADJ_E_INTERNAL, "row %llu does not fit a batch", (unsigned long long)first);
+    if (end == first) return adji_fail(ADJ_E_INTERNAL, "row %llu does not fit a batch", (unsigned long long)first);
     if (to->offsets[end] > to->offsets[first]) status = add_window(p, first, end);
     first = end;
   }
@@ -126,7 +127,7 @@ static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
   adj_status status = fill_ahead(p);
   while (!status && !p->failed && p->filled <= number)
     pthread_cond_wait(&p->moved, &p->lock);
-  if (p->failed) return p->failed;
+  if (p->failed) return adji_fail(p->failed, "%s", p->message);
   uint32_t slot = (uint32_t)(number % p->job->slots);
   if (!status) status = device->fetch(device->state, slot, wanted->part, wanted->first, wanted->entries, lane);
   if (!status && ++wanted->window->asked == wanted->window->pieces) {
@@ -150,7 +151,8 @@ static void place(const pipe *p, const piece *arrived, const void *from) {
 /* A lane that failed must not leave others waiting for what it would have done. */
 static adj_status give_up(pipe *p, adj_status status) {
   pthread_mutex_lock(&p->lock);
-  p->failed = status;
+  if (!p->failed) snprintf(p->message, sizeof p->message, "%s", adj_last_error());
+  if (!p->failed) p->failed = status;
   pthread_cond_broadcast(&p->moved);
   pthread_mutex_unlock(&p->lock);
   return status;

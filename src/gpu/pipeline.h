@@ -13,7 +13,8 @@
 typedef struct adji_pipe_device {
   void *state;
   adj_status (*fill)(void *state, const adji_gpu_window *window, uint32_t slot);
-  adj_status (*fetch)(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries, uint32_t buffer);
+  adj_status (*fetch)(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+                      uint32_t buffer);
   adj_status (*release)(void *state, uint32_t slot);
   adj_status (*wait)(void *state, uint32_t buffer);
   const void *(*buffer)(void *state, uint32_t buffer); /* one a lane */

@@ -5,10 +5,10 @@
  * Everything runs in order on one stream; copies of slots run on another, and events keep the two apart: a slot is
  * copied after it was filled, and filled again after it was copied.
  */
-#include <cub/cub.cuh>
-#include <cstdlib>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <cstdlib>
+#include <cub/cub.cuh>
 
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
@@ -47,7 +47,8 @@ struct adji_gpu_range {
   uint64_t slot_pairs;
 };
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_periodic(const adji_grid *grid) {
   for (uint32_t a = 0; a < grid->axis_count; a++)
@@ -66,6 +67,7 @@ static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, con
   cudaError_t error = cudaStreamSynchronize(gpu->compute);
   if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
   if (!status) status = adji_upload(gpu, set, points.at); /* has arrived when it returns */
+  if (status) adji_gpu_settle(gpu);                       /* or is given up */
   adji_gpu_rows rows = {points.at, set->type, set->dim, set->count, set->dim, 1};
   if (!status) status = adji_gpu_index_build(gpu, &r->grid, &rows, options, out);
   adji_block_free(gpu, gpu->compute, &points);
@@ -169,7 +171,8 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
   return adji_at<uint64_t>(r->offsets);
 }
 
-/* ---- Counting ------------------------------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------------------------------
+ */
 
 static adj_status temporary(adji_gpu_range *r, size_t bytes) {
   if (r->temporary.bytes >= bytes) return ADJ_OK;
@@ -204,19 +207,19 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
 
 static adj_status clear_totals(adji_gpu_range *r) {
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, 1);
-  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 3 * ADJI_SPREAD);
+  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 4 * ADJI_SPREAD);
 }
 
 struct widen {
-  __host__ __device__ uint64_t operator()(uint32_t x) const { return x; }
+  __host__ __device__ uint64_t operator()(uint32_t x) const {
+    return x;
+  }
 };
 
 static adj_status add_up(adji_gpu_range *r) {
   uint32_t *degrees = adji_at<uint32_t>(r->degrees);
   auto wide = thrust::make_transform_iterator(static_cast<const uint32_t *>(degrees), widen());
   CUB_CALL(r, cub::DeviceScan::ExclusiveSum, wide, adji_at<uint64_t>(r->offsets), r->rows + 1);
-  uint64_t *longest = reinterpret_cast<uint64_t *>(adji_answer_at(r->gpu, ADJI_ANSWER_LONGEST));
-  CUB_CALL(r, cub::DeviceReduce::Max, wide, longest, r->rows + 1);
   return ADJ_OK;
 }
 
@@ -224,24 +227,38 @@ static bool wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
 
-/* Room for what a count finds, a fifth more than it is estimated to be: each row has a piece that is not full, and each
- * warp some that it leaves. None where that would take more than half of the memory that is left. */
+/* Pieces for what a count finds. In few dimensions it is kept where most rows fit a piece, and an estimate would take
+ * longer than it saves; otherwise a fifth more than is estimated. Each row has a piece that is not full, and each warp
+ * some that it leaves. */
+static adj_status choose_room(adji_gpu_range *r, double *room) {
+  double rows = static_cast<double>(r->rows), pairs, candidates;
+  *room = static_cast<double>(r->once_pairs) / ADJI_WARP + 1;
+  if (r->once_pairs) return ADJ_OK;
+  *room = 1.3 * rows + 1024;
+  if (r->join.left->dim <= 3) return ADJ_OK;
+  adj_status status = adji_gpu_range_sample(r, 4096, &pairs, &candidates);
+  *room += status ? 0 : pairs * 1.2 / ADJI_WARP;
+  return status;
+}
+
+/* None where that would take more than half of the memory that is left. */
 static adj_status make_pieces(adji_gpu_range *r) {
-  double pairs = static_cast<double>(r->once_pairs), candidates;
   free_pieces(r);
   if (!r->once) return ADJ_OK;
-  adj_status status = r->once_pairs ? ADJ_OK : adji_gpu_range_sample(r, 4096, &pairs, &candidates);
+  double room;
+  adj_status status = choose_room(r, &room);
   if (status) return status;
   uint64_t size = wants_sums(r) ? adji_type_size(r->join.left->type) : 0;
-  double room = r->once_pairs ? pairs / ADJI_WARP + 1
-                              : pairs * 1.2 / ADJI_WARP + 1.3 * static_cast<double>(r->rows) + 1024;
-  if (room * (ADJI_WARP * static_cast<double>(4 + size) + 8) > static_cast<double>(adji_gpu_left(r->gpu) / 2)) return ADJ_OK;
+  if (room * (ADJI_WARP * static_cast<double>(4 + size) + 8) > static_cast<double>(adji_gpu_left(r->gpu) / 2))
+    return ADJ_OK;
   r->piece_room = static_cast<uint64_t>(room);
-  status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * sizeof(adji_gpu_piece), "pieces of rows", &r->pieces);
+  status =
+      adji_block_get(r->gpu, r->gpu->compute, r->piece_room * sizeof(adji_gpu_piece), "pieces of rows", &r->pieces);
   if (!status)
     status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * 4, "pieces of rows", &r->piece_ids);
   if (!status && size)
-    status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * size, "pieces of rows", &r->piece_sums);
+    status =
+        adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * size, "pieces of rows", &r->piece_sums);
   if (!status) {
     ADJI_CUDA(r->gpu, cudaMemsetAsync(r->pieces.at, 0xff, r->pieces.bytes, r->gpu->compute)); /* of no row */
     r->kept = true;
@@ -275,7 +292,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (status) return status;
   const uint64_t *answers = r->gpu->answers;
   adji_totals totals = adji_answer_totals(r->gpu);
-  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, answers[ADJI_ANSWER_LONGEST], false};
+  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, false};
   r->piece_count = answers[ADJI_ANSWER_PIECES];
   r->counted.redone = r->kept && r->piece_count > r->piece_room;
   if (r->counted.redone) free_pieces(r);
@@ -290,7 +307,6 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
 
 /* Positions in groups that may share their cells, spread evenly; a group a warp. */
 enum { GROUP = 2 };
-
 
 static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t count) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -324,7 +340,8 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   return ADJ_OK;
 }
 
-/* ---- Filling --------------------------------------------------------------------------------------------------------- */
+/* ---- Filling
+ * --------------------------------------------------------------------------------------------------------- */
 
 static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
   adj_status status = adji_block_get(r->gpu, r->gpu->compute, pairs * 4, "batch of the result", &s->ids);
@@ -374,39 +391,48 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   return ADJ_OK;
 }
 
-/* A warp goes through PIECES pieces; those of rows of the window go to their places. */
-enum { PIECES = 8 };
-
+/* A warp has 32 pieces. Every lane finds out where one of them goes, if its row is in the window; then they are copied,
+ * four at a time with eight lanes each where all are short, else one at a time. */
 template <class V>
-static __global__ void place_pieces(const adji_gpu_piece *pieces, uint64_t count, const V *from, const uint64_t *offsets,
-                                    adji_gpu_window window, V *to) {
-  uint64_t first = (static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / ADJI_WARP * PIECES;
-  uint32_t lane = threadIdx.x % ADJI_WARP;
-  for (uint64_t i = first; i < first + PIECES && i < count; i++) {
-    adji_gpu_piece piece = pieces[i];
-    if (piece.row < window.first_row || piece.row >= window.end_row) continue;
-    uint64_t begin = offsets[piece.row] + piece.first, end = offsets[piece.row + UINT64_C(1)];
-    if (begin + lane < end) to[begin + lane - window.base] = from[i * ADJI_WARP + lane];
+static __global__ void place_pieces(const adji_gpu_piece *pieces, uint64_t count, const V *from,
+                                    const uint64_t *offsets, adji_gpu_window window, V *to) {
+  uint64_t mine = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, place = 0;
+  uint32_t lane = threadIdx.x % ADJI_WARP, many = 0;
+  if (mine < count) {
+    adji_gpu_piece piece = pieces[mine];
+    if (piece.row >= window.first_row && piece.row < window.end_row) {
+      uint64_t begin = offsets[piece.row] + piece.first, end = offsets[piece.row + UINT64_C(1)];
+      place = begin - window.base;
+      many = end - begin < ADJI_WARP ? static_cast<uint32_t>(end - begin) : ADJI_WARP;
+    }
+  }
+  uint64_t first = mine - lane;
+  uint32_t width = __any_sync(0xffffffffu, many > 16) ? ADJI_WARP : 8;
+  for (uint32_t l = lane / width; l < ADJI_WARP; l += ADJI_WARP / width) {
+    uint64_t at = __shfl_sync(0xffffffffu, place, l);
+    uint32_t end = __shfl_sync(0xffffffffu, many, l);
+    for (uint32_t e = lane % width; e < end; e += width)
+      to[at + e] = from[(first + l) * ADJI_WARP + e];
   }
 }
 
 /* What the count kept. Pieces that a warp asked for and left are of no row. */
 static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
-  uint32_t blocks = adji_blocks_for(r->piece_count, PIECES * 8);
+  uint32_t blocks = adji_blocks_for(r->piece_count, 256);
   if (!blocks) return ADJ_OK;
   const adji_gpu_piece *pieces = adji_at<adji_gpu_piece>(r->pieces);
   const uint64_t *offsets = adji_at<uint64_t>(r->offsets);
   cudaStream_t stream = r->gpu->compute;
-  place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const uint32_t>(r->piece_ids), offsets, *window,
-                                           adji_at<uint32_t>(s->ids));
+  place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const uint32_t>(r->piece_ids), offsets,
+                                           *window, adji_at<uint32_t>(s->ids));
   ADJI_LAUNCHED(r->gpu, "place_pieces");
   if (!s->sums.at) return ADJ_OK;
   if (r->join.left->type == ADJ_F64)
-    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const double>(r->piece_sums), offsets, *window,
-                                             adji_at<double>(s->sums));
+    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const double>(r->piece_sums), offsets,
+                                             *window, adji_at<double>(s->sums));
   else
-    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const float>(r->piece_sums), offsets, *window,
-                                             adji_at<float>(s->sums));
+    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const float>(r->piece_sums), offsets,
+                                             *window, adji_at<float>(s->sums));
   ADJI_LAUNCHED(r->gpu, "place_pieces");
   return ADJ_OK;
 }
@@ -452,13 +478,19 @@ adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window,
 adj_status adji_gpu_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr *out) {
   slot *s = &r->slots[number];
   if (r->join.style.distances) {
-    adj_status status = adji_gpu_report(r->gpu, r->gpu->compute, &r->measure, r->join.left->type, r->counted.pairs, s->sums.at);
+    adj_status status =
+        adji_gpu_report(r->gpu, r->gpu->compute, &r->measure, r->join.left->type, r->counted.pairs, s->sums.at);
     if (status) return status;
   } else {
     adji_block_free(r->gpu, r->gpu->compute, &s->sums);
   }
-  *out = adji_gpu_csr{r->gpu, r->rows, r->counted.pairs, adji_at<uint64_t>(r->offsets), adji_at<uint32_t>(s->ids),
-                      s->sums.at, {r->offsets.bytes, s->ids.bytes, s->sums.bytes}};
+  *out = adji_gpu_csr{r->gpu,
+                      r->rows,
+                      r->counted.pairs,
+                      adji_at<uint64_t>(r->offsets),
+                      adji_at<uint32_t>(s->ids),
+                      s->sums.at,
+                      {r->offsets.bytes, s->ids.bytes, s->sums.bytes}};
   r->offsets = s->ids = s->sums = adji_block{};
   return ADJ_OK;
 }
@@ -471,8 +503,8 @@ void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
   }
 }
 
-adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first, uint64_t entries,
-                                uint32_t buffer) {
+adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first,
+                                uint64_t entries, uint32_t buffer) {
   const slot *s = &r->slots[number];
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
@@ -483,6 +515,10 @@ adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_par
 adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
   ADJI_CUDA(r->gpu, cudaEventRecord(r->slots[number].copied, r->gpu->copy));
   return ADJ_OK;
+}
+
+void adji_gpu_range_forget(adji_gpu_range *r) {
+  free_pieces(r);
 }
 
 adj_status adji_gpu_range_check(adji_gpu_range *r) {

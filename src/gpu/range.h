@@ -72,13 +72,14 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);
 /* The counts of the rows to other memory of the device. */
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
 
-/* Makes `count` slots for `pairs` entries each; what was there before goes. ADJ_E_DEVICE_MEMORY when they do not fit. */
+/* Makes `count` slots for `pairs` entries each; what was there before goes. ADJ_E_DEVICE_MEMORY when they do not fit.
+ */
 adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
 /* Begins to fill a slot with the rows of a window, in order. Returns before it is done. */
 adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot);
 /* Begins to copy entries of a slot into a pinned buffer (gpu/staging.h); those of a part front to back. */
-adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
-                                uint32_t buffer);
+adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
+                                uint64_t entries, uint32_t buffer);
 /* The slot is filled again only after the copies that were asked for until now. */
 adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot);
 /* A filled slot and the offsets change hands: from now on they are the caller's. Distances take the place of sums where
@@ -95,6 +96,8 @@ adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_cs
 /* After what stream was asked before. */
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
+/* Gives back what the count kept: no fill follows. */
+void adji_gpu_range_forget(adji_gpu_range *range);
 /* After all fills: ADJ_E_INTERNAL when rows were not as long as counted. */
 adj_status adji_gpu_range_check(adji_gpu_range *range);
 

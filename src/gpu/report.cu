@@ -41,8 +41,8 @@ static __global__ void report(adji_measure measure, uint64_t count, T *values) {
   if (i < count) values[i] = distance_of(measure, values[i]);
 }
 
-adj_status adji_gpu_report(adji_gpu *gpu, cudaStream_t stream, const adji_measure *measure, adj_type type, uint64_t count,
-                           void *values) {
+adj_status adji_gpu_report(adji_gpu *gpu, cudaStream_t stream, const adji_measure *measure, adj_type type,
+                           uint64_t count, void *values) {
   if (!count || measure->report == ADJI_REPORT_SUM) return ADJ_OK;
   if (type == ADJ_F64)
     report<<<adji_blocks_for(count, 256), 256, 0, stream>>>(*measure, count, static_cast<double *>(values));

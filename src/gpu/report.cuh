@@ -8,7 +8,7 @@
 #include "gpu/steps.cuh"
 
 /* In place: count values of the type. */
-adj_status adji_gpu_report(adji_gpu *gpu, cudaStream_t stream, const adji_measure *measure, adj_type type, uint64_t count,
-                           void *values);
+adj_status adji_gpu_report(adji_gpu *gpu, cudaStream_t stream, const adji_measure *measure, adj_type type,
+                           uint64_t count, void *values);
 
 #endif

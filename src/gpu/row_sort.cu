@@ -66,9 +66,15 @@ __device__ __forceinline__ wide_key from_lane(const wide_key &key, uint32_t mask
 struct ids_alone {
   typedef uint32_t key;
   uint32_t *ids;
-  __device__ key last() const { return UINT32_MAX; }
-  __device__ key load(uint64_t at) const { return ids[at]; }
-  __device__ void store(uint64_t at, key k) const { ids[at] = k; }
+  __device__ key last() const {
+    return UINT32_MAX;
+  }
+  __device__ key load(uint64_t at) const {
+    return ids[at];
+  }
+  __device__ void store(uint64_t at, key k) const {
+    ids[at] = k;
+  }
 };
 
 template <bool BY_SUM>
@@ -76,7 +82,9 @@ struct with_floats {
   typedef uint64_t key;
   uint32_t *ids;
   float *sums;
-  __device__ key last() const { return UINT64_MAX; }
+  __device__ key last() const {
+    return UINT64_MAX;
+  }
   __device__ key load(uint64_t at) const {
     uint64_t id = ids[at], sum = in_order(sums[at]);
     return BY_SUM ? sum << 32 | id : id << 32 | sum;
@@ -92,7 +100,9 @@ struct with_doubles {
   typedef wide_key key;
   uint32_t *ids;
   double *sums;
-  __device__ key last() const { return wide_key{UINT64_MAX, UINT64_MAX}; }
+  __device__ key last() const {
+    return wide_key{UINT64_MAX, UINT64_MAX};
+  }
   __device__ key load(uint64_t at) const {
     uint64_t id = ids[at], sum = in_order(sums[at]);
     return BY_SUM ? wide_key{sum, id} : wide_key{id, sum};
@@ -103,7 +113,8 @@ struct with_doubles {
   }
 };
 
-/* ---- The network -------------------------------------------------------------------------------------------------- */
+/* ---- The network --------------------------------------------------------------------------------------------------
+ */
 
 template <class KEY>
 __device__ __forceinline__ void exchange(KEY &a, KEY &b) {
@@ -165,7 +176,8 @@ __device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
   }
 }
 
-/* ---- Rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- Rows -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Entry i of a row is kept in shared memory with a gap behind every 32, so that lanes that are EACH apart do not meet
  * in one bank. */
@@ -196,8 +208,8 @@ __device__ void sort_row(const ENTRIES &entries, typename ENTRIES::key *shared, 
     entries.store(begin + at, shared[padded<EACH>(at)]);
 }
 
-/* Rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0: from 2 entries
- * on); a warp each. */
+/* Rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0: from 2
+ * entries on); a warp each. */
 template <int LEAST, int MOST, class ENTRIES>
 __global__ void __launch_bounds__(WARPS *ADJI_WARP)
     sort_rows(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base) {
@@ -227,7 +239,8 @@ adj_status sort_class(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_jo
   return ADJ_OK;
 }
 
-/* ---- Long rows -------------------------------------------------------------------------------------------------------- */
+/* ---- Long rows
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Where the rows longer than `least` begin and end, in no order; *count says how many. */
 __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base, uint64_t least,
@@ -260,21 +273,21 @@ adj_status get_temporary(long_rows *l, size_t bytes) {
   return adji_block_get(l->gpu, l->stream, bytes, "room for long rows", &l->temporary);
 }
 
-#define SEGMENTED(l, function, ...)                                                                          \
-  do {                                                                                                       \
-    size_t bytes_ = 0;                                                                                       \
-    const int64_t *begins_ = adji_at<int64_t>((l)->begins), *ends_ = adji_at<int64_t>((l)->ends);            \
-    int64_t items_ = static_cast<int64_t>((l)->job->pairs), rows_ = static_cast<int64_t>((l)->count);        \
-    ADJI_CUDA((l)->gpu, function(NULL, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream));    \
-    adj_status status_ = get_temporary(l, bytes_);                                                           \
-    if (status_) return status_;                                                                             \
+#define SEGMENTED(l, function, ...)                                                                                    \
+  do {                                                                                                                 \
+    size_t bytes_ = 0;                                                                                                 \
+    const int64_t *begins_ = adji_at<int64_t>((l)->begins), *ends_ = adji_at<int64_t>((l)->ends);                      \
+    int64_t items_ = static_cast<int64_t>((l)->job->pairs), rows_ = static_cast<int64_t>((l)->count);                  \
+    ADJI_CUDA((l)->gpu, function(NULL, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream));              \
+    adj_status status_ = get_temporary(l, bytes_);                                                                     \
+    if (status_) return status_;                                                                                       \
     ADJI_CUDA((l)->gpu, function((l)->temporary.at, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream)); \
   } while (0)
 
 template <class V>
 adj_status copy_back(long_rows *l, const adji_block &from, void *to) {
-  copy_long<V><<<static_cast<uint32_t>(l->count), 256, 0, l->stream>>>(adji_at<int64_t>(l->begins), adji_at<int64_t>(l->ends),
-                                                                       adji_at<V>(from), static_cast<V *>(to));
+  copy_long<V><<<static_cast<uint32_t>(l->count), 256, 0, l->stream>>>(
+      adji_at<int64_t>(l->begins), adji_at<int64_t>(l->ends), adji_at<V>(from), static_cast<V *>(to));
   ADJI_LAUNCHED(l->gpu, "copy_long");
   return ADJ_OK;
 }
@@ -309,9 +322,9 @@ adj_status find_long(long_rows *l, uint64_t least) {
   if (!status) status = adji_block_get(l->gpu, l->stream, most * 8, "long rows", &l->ends);
   if (!status) status = adji_answer_clear(l->gpu, l->stream, ADJI_ANSWER_LONG, 1);
   if (status) return status;
-  list_long<<<adji_blocks_for(rows, 256), 256, 0, l->stream>>>(job->offsets, job->first_row, job->end_row, job->base, least,
-                                                              adji_at<int64_t>(l->begins), adji_at<int64_t>(l->ends),
-                                                              adji_answer_at(l->gpu, ADJI_ANSWER_LONG));
+  list_long<<<adji_blocks_for(rows, 256), 256, 0, l->stream>>>(
+      job->offsets, job->first_row, job->end_row, job->base, least, adji_at<int64_t>(l->begins),
+      adji_at<int64_t>(l->ends), adji_answer_at(l->gpu, ADJI_ANSWER_LONG));
   ADJI_LAUNCHED(l->gpu, "list_long");
   status = adji_answers_fetch(l->gpu, l->stream);
   l->count = l->gpu->answers[ADJI_ANSWER_LONG];
@@ -339,7 +352,8 @@ adj_status sort_long(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job
   return status;
 }
 
-/* ---- All rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- All rows
+ * ----------------------------------------------------------------------------------------------------------- */
 
 adj_status sort_ids(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {
   ids_alone entries = {job->ids};
@@ -362,7 +376,7 @@ adj_status sort_with_sums(adji_gpu *gpu, cudaStream_t stream, const adji_row_sor
   return status ? status : sort_long(gpu, stream, job, 32 * ADJI_WARP);
 }
 
-} // namespace
+}  // namespace
 
 adj_status adji_row_sort(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {
   if (!job->pairs || job->end_row == job->first_row) return ADJ_OK;

@@ -27,9 +27,12 @@ adj_status adji_staging_open(adji_gpu *gpu, uint32_t count) {
   for (uint32_t i = gpu->staging_count; i < count; i++) {
     buffers[i] = NULL;
     events[i] = NULL;
-    gpu->staging_count = i + 1; /* closing the device takes half-made ones too */
     adj_status status = make_buffer(gpu, i);
-    if (status) return status;
+    if (status) {
+      if (buffers[i]) cudaFreeHost(buffers[i]);
+      return status;
+    }
+    gpu->staging_count = i + 1;
   }
   return ADJ_OK;
 }

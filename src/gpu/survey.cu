@@ -104,7 +104,7 @@ static adj_status look(survey *s) {
   ADJI_LAUNCHED(s->gpu, "find_bounds");
   if (s->sample) {
     draw_rows<T><<<adji_blocks_for(s->sample, THREADS), THREADS, 0, stream>>>(*points, s->sample,
-                                                                             reinterpret_cast<T *>(d_bounds + bounds));
+                                                                              reinterpret_cast<T *>(d_bounds + bounds));
     ADJI_LAUNCHED(s->gpu, "draw_rows");
   }
   ADJI_CUDA(s->gpu, cudaMemcpyAsync(s->host, d_bounds, bounds * 8 + s->bytes, cudaMemcpyDeviceToHost, stream));
@@ -133,7 +133,8 @@ adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *l
   uint64_t bytes = (2 * static_cast<uint64_t>(points->dim) + 1) * 8 + s.bytes;
   adj_status status = adji_staging_open(gpu, 1);
   if (!status && bytes > ADJI_STAGE_BYTES)
-    status = adji_fail(ADJ_E_UNSUPPORTED, "points of %u dimensions are too large for the buffers of a GPU", points->dim);
+    status =
+        adji_fail(ADJ_E_UNSUPPORTED, "points of %u dimensions are too large for the buffers of a GPU", points->dim);
   if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "sample", &s.found);
   if (status) return status;
   s.host = static_cast<uint64_t *>(adji_staging_at(gpu, 0));

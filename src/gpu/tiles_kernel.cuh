@@ -18,8 +18,8 @@
  * lane looks up its own ranges and reads from them what it needs; what neighbours read is near.
  *
  * Counting adds up in registers. Filling puts ids into a queue of the lane's own in shared memory, and whenever one
- * holds 32 the warp writes them to the row in one piece: no position is counted in memory, and rows are written front to
- * back. A row never gets more entries than were counted.
+ * holds 32 the warp writes them to the row in one piece: no position is counted in memory, and rows are written front
+ * to back. A row never gets more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
@@ -57,8 +57,8 @@ struct tiles {
   uint64_t spread;     /* over how many cells queries may be spread to be compared together       */
   uint32_t dim;
   adji_gpu_near near; /* which rows of cells are near enough to a query */
-  bool staged;    /* queries and candidates of many dimensions fit into shared memory            */
-  bool same_sets; /* positions on both sides are of one index: a query is its own candidate there */
+  bool staged;        /* queries and candidates of many dimensions fit into shared memory            */
+  bool same_sets;     /* positions on both sides are of one index: a query is its own candidate there */
   T limit;
   adji_gpu_measure<T> measure;
   adji_gpu_keep keep;
@@ -95,7 +95,8 @@ struct range_list {
 };
 
 /* The first of the cells low .. high - 1 that is numbered `number` or more. */
-__device__ __forceinline__ uint32_t search_cells(const adji_gpu_cells &cells, uint32_t low, uint32_t high, uint64_t number) {
+__device__ __forceinline__ uint32_t search_cells(const adji_gpu_cells &cells, uint32_t low, uint32_t high,
+                                                 uint64_t number) {
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     if (cells.numbers[middle] < number)
@@ -205,7 +206,7 @@ struct own {
   uint64_t position;
   int64_t cell_row; /* its cell: the row of cells, and where in it */
   uint64_t cell;
-  uint32_t row;           /* of the result                         */
+  uint32_t row;            /* of the result                         */
   uint32_t found, written; /* entries found, and already written   */
   uint32_t tail;           /* where in the queue the next one goes  */
   uint32_t past;           /* how far its row begins behind a multiple of 32; 0 once that is reached */
@@ -228,14 +229,14 @@ struct supply {
 template <class T>
 struct shared {
   range_list *list;
-  T *candidates;     /* 32 a dimension                                        */
-  uint32_t *ids;     /* of them                                               */
-  T *queries;        /* 32 a dimension, where they do not fit into registers  */
-  T *points;         /* the warp's queries, 8 values each, where candidates are shared out */
+  T *candidates; /* 32 a dimension                                        */
+  uint32_t *ids; /* of them                                               */
+  T *queries;    /* 32 a dimension, where they do not fit into registers  */
+  T *points;     /* the warp's queries, 8 values each, where candidates are shared out */
   uint32_t *found, *rows;
   gaps *gap;
-  target *targets;   /* one a lane                                            */
-  uint32_t *queue;   /* entry e of lane l: see slot_of                        */
+  target *targets; /* one a lane                                            */
+  uint32_t *queue; /* entry e of lane l: see slot_of                        */
   T *sums;
 };
 
@@ -269,8 +270,8 @@ __device__ __forceinline__ uint64_t next_piece(const tiles<T> &job, supply *piec
   return pieces->next++;
 }
 
-/* Where entry e of lane l is in the queue; where candidates are shared out, first is the first of the lanes. Entries that
- * follow each other are in banks that do. */
+/* Where entry e of lane l is in the queue; where candidates are shared out, first is the first of the lanes. Entries
+ * that follow each other are in banks that do. */
 enum layout { BY_LANE, SHARED_OUT };
 
 template <layout LAYOUT>
@@ -281,8 +282,8 @@ __device__ __forceinline__ uint32_t slot_of(uint32_t e, uint32_t l, uint32_t fir
 
 /* Writes the oldest `many` entries of lane l's queue. */
 template <class W, layout LAYOUT, class T>
-__device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &at, supply *pieces, uint32_t many, uint32_t l,
-                                          uint32_t first, uint32_t lane) {
+__device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &at, supply *pieces, uint32_t many,
+                                          uint32_t l, uint32_t first, uint32_t lane) {
   target to = at.targets[l];
   uint32_t entry = to.written + lane, slot = slot_of<LAYOUT>(entry, l, first);
   if (!job.pieces) {
@@ -299,11 +300,43 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (W::SUMS) job.sums[piece * ADJI_WARP + lane] = at.sums[slot];
 }
 
+/* The rest of all queues into pieces of their own, four queries at a time with eight lanes each: sectors are written
+ * whole. It is called when no queue holds more than a piece. */
+template <class W, layout LAYOUT, class T, int DIM>
+__device__ __forceinline__ void end_in_pieces(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                              uint32_t first, uint32_t lane) {
+  uint32_t pending = mine->found - mine->written;
+  uint32_t due = __ballot_sync(ALL_LANES, pending > 0);
+  if (!due) return;
+  unsigned long long taken = 0;
+  if (lane == 0) taken = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(__popc(due)));
+  uint64_t piece = __shfl_sync(ALL_LANES, taken, 0) + __popc(due & ((1u << lane) - 1));
+  if (pending && piece < job.piece_room) job.pieces[piece] = adji_gpu_piece{mine->row, mine->written};
+  uint32_t many = piece < job.piece_room ? pending : 0;
+  __syncwarp();
+  for (uint32_t l = lane / 8; l < ADJI_WARP; l += 4) {
+    uint64_t to = __shfl_sync(ALL_LANES, piece, l) * ADJI_WARP;
+    uint32_t end = __shfl_sync(ALL_LANES, many, l), written = __shfl_sync(ALL_LANES, mine->written, l);
+    for (uint32_t e = lane % 8; e < end; e += 8) {
+      uint32_t slot = slot_of<LAYOUT>(written + e, l, first);
+      job.ids[to + e] = at.queue[slot];
+      if (W::SUMS) job.sums[to + e] = at.sums[slot];
+    }
+  }
+  __syncwarp();
+  mine->written += pending;
+  at.targets[lane].written = mine->written;
+}
+
 /* Writes of every queue that holds as much the entries up to the next multiple of 32 in memory, so that lines are
  * written once and whole; at the end, what is left in all of them. */
 template <class W, layout LAYOUT, class T, int DIM>
-__device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces, bool end,
-                                      uint32_t first, uint32_t lane) {
+__device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces,
+                                      bool end, uint32_t first, uint32_t lane) {
+  if (end && job.pieces) {
+    end_in_pieces<W, LAYOUT>(job, at, mine, first, lane);
+    return;
+  }
   uint32_t pending = mine->found - mine->written, line = ADJI_WARP - mine->past;
   uint32_t due = __ballot_sync(ALL_LANES, end ? pending > 0 : pending >= line);
   if (!due) return;
@@ -321,14 +354,15 @@ __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, 
 }
 
 template <class W, class T, int DIM>
-__device__ __forceinline__ void finish_queue(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces,
-                                             uint32_t lane) {
+__device__ __forceinline__ void finish_queue(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                             supply *pieces, uint32_t lane) {
   while (__any_sync(ALL_LANES, mine->found > mine->written))
     flush<W, BY_LANE>(job, at, mine, pieces, true, 0, lane);
 }
 
 template <class W, class T, int DIM>
-__device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, bool belongs, uint32_t id, T s, uint32_t lane) {
+__device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, bool belongs, uint32_t id, T s,
+                                     uint32_t lane) {
   if (W::FILL && belongs) {
     at.queue[mine->tail] = id;
     if (W::SUMS) at.sums[mine->tail] = s;
@@ -368,8 +402,8 @@ struct candidate {
 /* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for lanes that do not take part. BY_ID: what
  * belongs also depends on the ids. */
 template <class W, int MANY, bool BY_ID, class T, int DIM>
-__device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit, uint32_t first,
-                                             uint32_t valid, uint32_t lane) {
+__device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit,
+                                             uint32_t first, uint32_t valid, uint32_t lane) {
   T s[MANY];
 #pragma unroll
   for (int u = 0; u < MANY; u++)
@@ -455,8 +489,8 @@ __device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, co
 
 /* The queries of lanes [begin, end), which are in one row of cells. Returns how many comparisons it took. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
-                                                  uint32_t end, supply *pieces, uint32_t lane) {
+__device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                                  uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
   uint64_t candidates = 0;
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
@@ -487,7 +521,8 @@ __device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const sha
   return candidates * (end - begin);
 }
 
-/* ---- Alone: each lane with candidates of its own ------------------------------------------------------------------ */
+/* ---- Alone: each lane with candidates of its own ------------------------------------------------------------------
+ */
 
 template <class W, class T, int DIM>
 __device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine, uint32_t position) {
@@ -508,7 +543,8 @@ __device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine
 
 /* One candidate of the lane's own. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position, uint32_t lane) {
+__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position,
+                                     uint32_t lane) {
   uint32_t id = W::FILL || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
   T s = sum_of<W>(job, *mine, position);
   keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s, lane);
@@ -517,8 +553,8 @@ __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, o
 /* The queries of the lanes that take part. Returns the lane's comparisons. Three rows of cells at a time, so that
  * looking them up takes one wait. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool takes_part,
-                                               supply *pieces, uint32_t lane) {
+__device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                               bool takes_part, supply *pieces, uint32_t lane) {
   uint64_t candidates = 0;
   for (uint32_t row = 0; row < job.row_count; row += 3) {
     range r[3];
@@ -545,7 +581,8 @@ __device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared
   return candidates;
 }
 
-/* ---- Flat: lanes share out the candidates of a few queries --------------------------------------------------------- */
+/* ---- Flat: lanes share out the candidates of a few queries ---------------------------------------------------------
+ */
 
 /* The sums of the squares of axes begin .. end - 1 for all combinations of slabs, the last axis fastest. */
 __device__ __forceinline__ void sum_gaps(const gaps *g, uint32_t begin, uint32_t end, uint32_t lane, float *to) {
@@ -582,7 +619,8 @@ __device__ __forceinline__ void find_gaps(const tiles<T> &job, const own<T, DIM>
       float least = __uint_as_float(__reduce_min_sync(members, __float_as_uint(f)));
       float most = __uint_as_float(__reduce_max_sync(members, __float_as_uint(f)));
       if (lane == begin) {
-        float below = fmaxf(least - 1e-5f, 0.0f) * job.near.width[a], above = fmaxf(1 - most - 1e-5f, 0.0f) * job.near.width[a];
+        float below = fmaxf(least - 1e-5f, 0.0f) * job.near.width[a],
+              above = fmaxf(1 - most - 1e-5f, 0.0f) * job.near.width[a];
         to->squares[a][0] = below * below;
         to->squares[a][1] = 0;
         to->squares[a][2] = above * above;
@@ -603,8 +641,8 @@ __device__ __forceinline__ bool far_away(const tiles<T> &job, const gaps *g, uin
 
 /* Compares the lane's candidate with the queries of lanes [begin, end). found counts for all of them. */
 template <class W, class T>
-__device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, uint32_t begin,
-                                             uint32_t end) {
+__device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T> &at, const candidate<W> &c,
+                                             uint32_t begin, uint32_t end) {
   if (c.position == UINT32_MAX) return;
   for (uint32_t k = begin; k < end; k++) {
     T s = 0;
@@ -616,8 +654,8 @@ __device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T
         s = adji_gpu_step<W::STEP>(s, x[j], c.x[j], job.measure, j);
     } else {
       for (uint32_t j = 0; j < job.dim; j++) {
-        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right_coords[j * job.right_stride + c.position],
-                                   job.measure, j);
+        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k],
+                                   job.right_coords[j * job.right_stride + c.position], job.measure, j);
         if (W::STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
       }
     }
@@ -631,8 +669,9 @@ __device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T
 }
 
 template <class W, class T, int DIM>
-__device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, const candidate<W> &c,
-                                          uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
+__device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                          const candidate<W> &c, uint32_t begin, uint32_t end, supply *pieces,
+                                          uint32_t lane) {
   compare_flat<W>(job, at, c, begin, end);
   __syncwarp();
   if (!W::FILL) return;
@@ -642,8 +681,8 @@ __device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &
 
 /* The queries of lanes [begin, end), which are in one cell. Returns how many comparisons it took. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
-                                              uint32_t end, supply *pieces, uint32_t lane) {
+__device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                              uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
   uint64_t candidates = 0;
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin), 0};
   around.last = around.first;
@@ -669,8 +708,8 @@ __device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<
 
 /* All queries of the lanes in `members`, cell by cell. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t members,
-                                               supply *pieces, uint32_t lane) {
+__device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                               uint32_t members, supply *pieces, uint32_t lane) {
   uint64_t before = __shfl_up_sync(ALL_LANES, mine->cell, 1), candidates = 0;
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
   at.found[lane] = mine->found;
@@ -678,7 +717,7 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
   __syncwarp();
   bool member = members >> lane & 1;
   uint32_t heads = __ballot_sync(ALL_LANES, member && (lane == 0 || !(members >> (lane - 1) & 1) ||
-                                                        mine->cell != before || mine->cell_row != row_before));
+                                                       mine->cell != before || mine->cell_row != row_before));
   for (uint32_t left = heads; left; left &= left - 1) {
     uint32_t begin = __ffs(left) - 1;
     uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* where another begins, or none is */
@@ -694,7 +733,8 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
   return candidates;
 }
 
-/* ---- The kernel ---------------------------------------------------------------------------------------------------- */
+/* ---- The kernel ----------------------------------------------------------------------------------------------------
+ */
 
 /* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
 template <int STEP, class T>
@@ -719,14 +759,20 @@ __device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned 
 
 /* Puts what was counted where it belongs, and adds up the totals. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, uint64_t candidates, uint32_t lane) {
+__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, uint64_t candidates,
+                                       uint32_t lane) {
   if (W::FILL && !job.pieces) {
-    add_answer(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row],
-               lane);
+    add_answer(job.spread_answers + 2 * ADJI_SPREAD,
+               active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
     return;
   }
-  if (!W::FILL && active && job.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(job, mine->position)) mine->found--;
+  if (!W::FILL && active && job.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(job, mine->position))
+    mine->found--;
   if (active && job.degrees) job.degrees[mine->row] = mine->found;
+  uint32_t longest = __reduce_max_sync(ALL_LANES, active ? mine->found : 0);
+  if (lane == 0)
+    atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
+              static_cast<unsigned long long>(longest));
   add_answer(job.spread_answers, active ? mine->found : 0, lane);
   add_answer(job.spread_answers + ADJI_SPREAD, candidates, lane);
 }
@@ -910,6 +956,6 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   return typed;
 }
 
-} // namespace
+}  // namespace
 
 #endif

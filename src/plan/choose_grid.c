@@ -308,6 +308,7 @@ static adj_status make_grid(chooser *c) {
   uint32_t axes = choose_axis_count(c);
   if (!axes) return ADJ_OK;
   double mates, factor = choose_width(c, axes, &mates);
+  c->plan->choice.mates = mates;
   adj_status status = ADJ_OK;
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates);
   for (uint32_t a = 0; a < axes && !status; a++) {

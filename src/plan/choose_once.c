@@ -28,8 +28,10 @@ void adji_choose_once(adj_plan *plan) {
   plan->estimated_seconds = (plan->choice.once ? once : direct) * 1e-9 / plan->ctx->threads;
 }
 
-/* A GPU that keeps what it finds moves every pair once more, which takes as long as evaluating about ten candidates in
- * three dimensions; so many are compared for each pair found from four dimensions on. */
+/* A GPU that keeps what it finds moves every pair once more. From four dimensions on so many candidates are compared
+ * for each pair that this is always less than to compare them again; in fewer it is where most rows have no more than
+ * the 32 entries of a piece, which cells of up to six points stand for. */
 bool adji_choose_device_once(const adj_plan *plan) {
-  return plan->left->dim > 3 && plan->tuning.once != ADJI_OFF;
+  if (plan->tuning.once != ADJI_AUTO) return plan->tuning.once == ADJI_ON;
+  return plan->left->dim > 3 || (plan->grid.axis_count && plan->choice.mates < 5);
 }

@@ -58,8 +58,8 @@ static adj_status take_points(const adj_cuda_points *points, const char *name, s
   if (!mine.row_stride) mine.row_stride = mine.dim * size;
   if (mine.row_stride % size || mine.column_stride % size)
     return adji_fail(ADJ_E_ARGUMENT, "%s: strides must be multiples of the type's size", name);
-  out->rows = (adji_gpu_rows){mine.data,  mine.type, mine.dim, mine.count, mine.row_stride / size,
-                              mine.column_stride / size};
+  out->rows =
+      (adji_gpu_rows){mine.data, mine.type, mine.dim, mine.count, mine.row_stride / size, mine.column_stride / size};
   return ADJ_OK;
 }
 
@@ -93,7 +93,8 @@ typedef struct cuda_join {
   adji_gpu_counted counted;
 } cuda_join;
 
-static adj_status check(cuda_join *j, const adj_join_spec *spec, const adj_cuda_points *left, const adj_cuda_points *right) {
+static adj_status check(cuda_join *j, const adj_join_spec *spec, const adj_cuda_points *left,
+                        const adj_cuda_points *right) {
   adj_plan *plan = &j->plan;
   const char *algorithm;
   adj_join_spec_init(&plan->spec, sizeof plan->spec);
@@ -107,7 +108,8 @@ static adj_status check(cuda_join *j, const adj_join_spec *spec, const adj_cuda_
   adj_dataset other = {.type = r->rows.type, .dim = r->rows.dim};
   status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &algorithm);
   if (!status && (plan->spec.metric == ADJ_COSINE || plan->spec.metric == ADJ_HAVERSINE))
-    status = adji_fail(ADJ_E_UNSUPPORTED, "metric: of points on a device only L2, L1, Linf, Lp and inner products are joined");
+    status = adji_fail(ADJ_E_UNSUPPORTED,
+                       "metric: of points on a device only L2, L1, Linf, Lp and inner products are joined");
   if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
   plan->choice.backend = "gpu";
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
@@ -203,7 +205,8 @@ adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const ad
 }
 
 adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                                const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees, uint64_t *total) {
+                                const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
+                                uint64_t *total) {
   if (!ctx || !spec || !left) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec and left: none may be NULL");
   cuda_join *j = calloc(1, sizeof *j);
   adj_status status = j ? adji_gpu_of(ctx, &j->gpu) : adji_fail(ADJ_E_MEMORY, "no memory for a join");
@@ -257,7 +260,8 @@ adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const ad
 }
 
 adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                                const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees, uint64_t *total) {
+                                const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
+                                uint64_t *total) {
   (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)degrees, (void)total;
   return no_gpu();
 }

@@ -75,7 +75,8 @@ static void say_how(text *t, const adj_plan *plan) {
   if (plan->right_index.ctx)
     say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
-  if (!plan->right_index.ctx && plan->cells) say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
+  if (!plan->right_index.ctx && plan->cells)
+    say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
   if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
     say(t, "  periodic: %llu images of points near the faces of the box\n",
         (unsigned long long)plan->right_index.view.count - plan->right->count);

@@ -17,7 +17,8 @@ typedef struct adji_choice {
   const char *backend;   /* "cpu", "reference"     */
   const char *algorithm; /* "grid", "ego", "brute" */
   char reason[256];
-  bool once; /* collect evaluates each pair once */
+  bool once;    /* collect evaluates each pair once            */
+  double mates; /* other points in a point's cell, by a sample */
 } adji_choice;
 
 struct adj_plan {

@@ -29,9 +29,9 @@ typedef struct adji_run {
   uint64_t last_report_ns;
   double last_fraction; /* what was told, which never goes back */
   pthread_mutex_t report_lock;
-  adji_tally tally; /* of the passes so far */
-  uint64_t batches, redone; /* redone: a buffer was too small */
-  bool fills;               /* what is counted will be filled */
+  adji_tally tally;          /* of the passes so far */
+  uint64_t batches, redone;  /* redone: a buffer was too small */
+  bool fills;                /* what is counted will be filled */
   double busy_max, busy_sum; /* seconds of the slowest lane and of all, over the passes */
   uint64_t lanes_counted;
 } adji_run;

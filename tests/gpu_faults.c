@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every call of CUDA fails in turn: the n-th one of a join, for n from 0 until the join goes through. Each failure must
+ * be told with the device and the call named, and give all memory back; after it the same context must join on the GPU
+ * and on the CPU, with the same result. Also: two contexts in two threads, and points that are on the device already.
+ *
+ * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
+ * there is no GPU here.
+ */
+#include <adjoin_cuda.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/device.h"
+
+enum { NO_GPU = 77 };
+
+static void need(bool condition, const char *what) {
+  if (condition) return;
+  fprintf(stderr, "gpu_faults: %s: %s\n", what, adj_last_error());
+  exit(1);
+}
+
+typedef struct problem {
+  adj_ctx *ctx;
+  adj_dataset *set;
+  double radius;
+  adj_order order;
+  uint32_t flags;
+  const char *tuning;
+} problem;
+
+static adj_dataset *points(adj_ctx *ctx, uint64_t count, uint32_t dim) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = "unif";
+  options.count = count;
+  options.dim = dim;
+  adj_dataset *set = NULL;
+  need(!adj_dataset_generate(ctx, &options, &set), "generate");
+  return set;
+}
+
+static adj_status join(const problem *p, adj_backend backend, adj_result **out) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = p->radius;
+  spec.backend = backend;
+  spec.order = p->order;
+  spec.flags = p->flags;
+  spec.tuning = p->tuning;
+  adj_plan *plan = NULL;
+  adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
+  if (!status) status = adj_collect(plan, out, NULL, NULL);
+  adj_plan_destroy(plan);
+  return status;
+}
+
+static bool same(const adj_result *a, const adj_result *b) {
+  uint64_t pairs = adj_result_pairs(a);
+  return pairs == adj_result_pairs(b) && !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t));
+}
+
+/* The n-th call fails, for all n. Returns how many there were. */
+static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right) {
+  uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(p->ctx);
+  for (int64_t n = 0;; n++) {
+    adj_result *result = NULL;
+    adji_gpu_fail_at(gpu, n);
+    adj_status status = join(p, ADJ_BACKEND_GPU, &result);
+    int64_t calls = adji_gpu_fail_at(gpu, -1);
+    if (status == ADJ_OK) {
+      need(same(result, right), "the result after a failure that could be done without");
+      adj_result_destroy(result);
+      if (calls <= n) return n;
+      continue;
+    }
+    need(status == ADJ_E_DEVICE && strstr(adj_last_error(), "device 0: "), "a failure names device and call");
+    need(!result, "no result after a failure");
+    need(adji_gpu_used(gpu) == device_bytes, "device memory is given back");
+    need(adj_ctx_memory_used(p->ctx) == host_bytes, "host memory is given back");
+    need(n < 100000, "an end to the failures");
+  }
+}
+
+static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, adj_order order,
+                         const char *tuning) {
+  problem p = {ctx, points(ctx, 3000, dim), radius, order, 0, tuning};
+  adj_result *cpu = NULL, *after = NULL;
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+  int64_t calls = try_all(&p, gpu, cpu);
+  need(!join(&p, ADJ_BACKEND_GPU, &after) && same(after, cpu), "the join on the GPU after failures");
+  printf("%u-D, %s: each of %lld calls failed once\n", dim, tuning ? tuning : "no tuning", (long long)calls);
+  adj_result_destroy(cpu);
+  adj_result_destroy(after);
+  adj_dataset_destroy(p.set);
+}
+
+static void *join_in_thread(void *number) {
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, ADJ_ORDER_ID, 0, NULL};
+  adj_result *cpu = NULL;
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+  for (int i = 0; i < 20; i++) {
+    adj_result *gpu = NULL;
+    need(!join(&p, ADJ_BACKEND_GPU, &gpu) && same(gpu, cpu), "the join in a thread");
+    adj_result_destroy(gpu);
+  }
+  adj_result_destroy(cpu);
+  adj_dataset_destroy(p.set);
+  adj_ctx_destroy(ctx);
+  return NULL;
+}
+
+static void check_threads(void) {
+  pthread_t threads[2];
+  for (size_t i = 0; i < 2; i++)
+    need(!pthread_create(&threads[i], NULL, join_in_thread, (void *)i), "a thread");
+  for (int i = 0; i < 2; i++)
+    pthread_join(threads[i], NULL);
+  printf("two contexts in two threads: the same results\n");
+}
+
+/* A limit below what a join needs is an error that says so; one that leaves room for small batches is none. */
+static void check_limits(void) {
+  for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 28; limit *= 4) {
+    adj_ctx_options options;
+    adj_ctx_options_init(&options, sizeof options);
+    options.device_memory_limit = limit;
+    adj_ctx *ctx = NULL;
+    need(!adj_ctx_create(&options, &ctx), "a context");
+    problem p = {ctx, points(ctx, 20000, 3), 0.1, ADJ_ORDER_ID, 0, NULL};
+    adj_result *cpu = NULL, *gpu = NULL;
+    need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+    adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
+    need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the join within a limit");
+    need(limit < (uint64_t)1 << 24 || status == ADJ_OK, "16 MiB are enough");
+    printf("device memory limit %llu KiB: %s\n", (unsigned long long)limit >> 10, status ? adj_last_error() : "joined");
+    adj_result_destroy(gpu);
+    adj_result_destroy(cpu);
+    adj_dataset_destroy(p.set);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+int main(void) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) {
+    printf("%s\n", adj_last_error());
+    return NO_GPU;
+  }
+  adj_ctx *ctx = NULL;
+  adji_gpu *gpu = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  need(!adji_gpu_of(ctx, &gpu), "the device");
+  check_faults(ctx, gpu, 2, 0.02, ADJ_ORDER_ID, NULL);
+  check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE, "device_batch=40000");
+  check_faults(ctx, gpu, 6, 0.3, ADJ_ORDER_ID, "device_batch=40000,streams=2");
+  adj_ctx_destroy(ctx);
+  check_threads();
+  check_limits();
+  return 0;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pipeline that brings rows from a device to host memory, with a device that is simulated: slots and buffers are
+ * host memory, fills and copies happen when they are asked for, and what a real device would get wrong is checked:
+ * that a slot is not filled again before all of it was copied, and copied only after it was filled.
+ */
+#include <stdlib.h>
+
+#include "check.h"
+#include "gpu/pipeline.h"
+
+enum { MOST_SLOTS = 4, MOST_LANES = 8 };
+
+/* Entry e of the result: a number that depends on its place. */
+static uint32_t id_at(uint64_t e) {
+  return (uint32_t)(e * 2654435761u);
+}
+static float sum_at(uint64_t e) {
+  return (float)(e % 1000) * 0.25f;
+}
+
+typedef struct simulated {
+  uint32_t slots;
+  uint64_t slot_pairs, buffer_bytes;
+  uint32_t *ids[MOST_SLOTS];
+  float *sums[MOST_SLOTS];
+  adji_gpu_window in_slot[MOST_SLOTS];
+  uint64_t left[MOST_SLOTS]; /* entries that were not copied yet, of all parts; UINT64_MAX: free */
+  bool with_sums;
+  void *buffers[MOST_LANES];
+  int64_t fail_at; /* the call that fails; negative: none */
+  pthread_mutex_t lock;
+  uint64_t fills, calls;
+  uint64_t slow_every; /* every so many waits take a while */
+} simulated;
+
+static adj_status turn(simulated *s) {
+  pthread_mutex_lock(&s->lock);
+  uint64_t call = s->calls++;
+  pthread_mutex_unlock(&s->lock);
+  if (s->fail_at >= 0 && call == (uint64_t)s->fail_at)
+    return adji_fail(ADJ_E_DEVICE, "call %llu", (unsigned long long)call);
+  return ADJ_OK;
+}
+
+static adj_status sim_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
+  simulated *s = state;
+  adj_status status = turn(s);
+  if (status) return status;
+  if (slot >= s->slots || s->left[slot] != UINT64_MAX) return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
+  if (window->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
+  for (uint64_t i = 0; i < window->pairs; i++) {
+    s->ids[slot][i] = id_at(window->base + i);
+    s->sums[slot][i] = sum_at(window->base + i);
+  }
+  s->in_slot[slot] = *window;
+  s->left[slot] = window->pairs * (s->with_sums ? 2 : 1);
+  s->fills++;
+  return ADJ_OK;
+}
+
+static adj_status sim_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+                            uint32_t buffer) {
+  simulated *s = state;
+  adj_status status = turn(s);
+  if (status) return status;
+  if (s->left[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
+    return adji_fail(ADJ_E_INTERNAL, "nothing to copy");
+  if (entries * 4 > s->buffer_bytes) return adji_fail(ADJ_E_INTERNAL, "the piece does not fit the buffer");
+  if (part == ADJI_PART_IDS)
+    memcpy(s->buffers[buffer], s->ids[slot] + first, entries * 4);
+  else
+    memcpy(s->buffers[buffer], s->sums[slot] + first, entries * 4);
+  s->left[slot] -= entries;
+  return ADJ_OK;
+}
+
+static adj_status sim_release(void *state, uint32_t slot) {
+  simulated *s = state;
+  adj_status status = turn(s);
+  if (status) return status;
+  if (s->left[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
+  s->left[slot] = UINT64_MAX;
+  return ADJ_OK;
+}
+
+static adj_status sim_wait(void *state, uint32_t buffer) {
+  simulated *s = state;
+  (void)buffer;
+  adj_status status = turn(s);
+  if (s->slow_every && s->calls % s->slow_every == 0)
+    for (volatile int i = 0; i < 100000; i++) {
+    }
+  return status;
+}
+
+static const void *sim_buffer(void *state, uint32_t buffer) {
+  return ((simulated *)state)->buffers[buffer];
+}
+
+static simulated *simulate(uint32_t slots, uint64_t slot_pairs, uint64_t buffer_bytes) {
+  simulated *s = calloc(1, sizeof *s);
+  *s = (simulated){.slots = slots, .slot_pairs = slot_pairs, .buffer_bytes = buffer_bytes, .fail_at = -1};
+  pthread_mutex_init(&s->lock, NULL);
+  for (uint32_t i = 0; i < slots; i++) {
+    s->ids[i] = malloc(slot_pairs * sizeof *s->ids[i]);
+    s->sums[i] = malloc(slot_pairs * sizeof *s->sums[i]);
+    s->left[i] = UINT64_MAX;
+  }
+  for (int i = 0; i < MOST_LANES; i++)
+    s->buffers[i] = malloc(buffer_bytes);
+  return s;
+}
+
+static void end_simulation(simulated *s) {
+  for (int i = 0; i < MOST_SLOTS; i++) {
+    free(s->ids[i]);
+    free(s->sums[i]);
+  }
+  for (int i = 0; i < MOST_LANES; i++)
+    free(s->buffers[i]);
+  pthread_mutex_destroy(&s->lock);
+  free(s);
+}
+
+/* ---- A join of rows of known lengths ------------------------------------------------------------------ */
+
+typedef struct rows {
+  uint64_t count, *offsets, longest;
+} rows;
+
+/* Lengths from 0 to `most`, many of them 0. */
+static rows make_rows(uint64_t count, uint32_t most, uint32_t seed) {
+  rows r = {count, calloc(count + 1, sizeof *r.offsets), 1};
+  for (uint64_t i = 0; i < count; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    uint32_t length = seed >> 31 ? 0 : seed >> 8;
+    r.offsets[i + 1] = r.offsets[i] + length % (most + 1);
+    if (r.offsets[i + 1] - r.offsets[i] > r.longest) r.longest = r.offsets[i + 1] - r.offsets[i];
+  }
+  return r;
+}
+
+typedef struct setting {
+  uint32_t threads, slots;
+  uint64_t slot_pairs, buffer_bytes, first_row, end_row;
+  bool distances;
+} setting;
+
+static adj_status run_pipe(simulated *s, adj_ctx *ctx, const rows *r, const setting *as, uint32_t *ids,
+                           float *distances) {
+  adji_measure measure = {.step = ADJI_STEP_L1, .report = ADJI_REPORT_SUM};
+  adji_row_style style = {.type = ADJ_F32, .measure = &measure, .distances = as->distances};
+  adji_window to = {as->first_row, as->end_row, r->offsets, ids, as->distances ? distances : NULL};
+  adji_pipe_device device = {s, sim_fill, sim_fetch, sim_release, sim_wait, sim_buffer};
+  adji_pipe_job job = {&device, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes};
+  adji_run run;
+  adj_status status = adji_run_init(&run, ctx, NULL);
+  s->with_sums = as->distances;
+  if (!status) status = adji_pipe_run(&run, &job);
+  adji_run_clear(&run);
+  return status;
+}
+
+static void check_placed(const rows *r, const setting *as, const uint32_t *ids, const float *distances) {
+  uint64_t base = r->offsets[as->first_row], pairs = r->offsets[as->end_row] - base;
+  for (uint64_t i = 0; i < pairs; i++) {
+    assert_int_equal(ids[i], id_at(base + i));
+    if (as->distances) assert_true(distances[i] == sum_at(base + i));
+  }
+}
+
+static void run_setting(const rows *r, setting as) {
+  if (as.slot_pairs < r->longest) as.slot_pairs = r->longest;
+  adj_ctx *ctx = context_of(as.threads, NULL);
+  simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+  uint64_t pairs = r->offsets[as.end_row] - r->offsets[as.first_row];
+  uint32_t *ids = malloc(pairs * 4 + 4);
+  float *distances = malloc(pairs * 4 + 4);
+  s->slow_every = 7;
+  must(run_pipe(s, ctx, r, &as, ids, distances));
+  check_placed(r, &as, ids, distances);
+  if (pairs > 4 * as.slot_pairs) assert_true(s->fills >= 4);
+  free(ids);
+  free(distances);
+  end_simulation(s);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- The tests ------------------------------------------------------------------------------------------- */
+
+static void test_sizes(void **state) {
+  (void)state;
+  rows r = make_rows(3000, 40, 1);
+  static const uint64_t slot_pairs[] = {1, 100, 1000, 1000000}, buffers[] = {8, 64, 4096, 1 << 20};
+  for (int p = 0; p < 4; p++)
+    for (int b = 0; b < 4; b++)
+      for (uint32_t threads = 1; threads <= 8; threads *= 2)
+        run_setting(&r, (setting){threads, 1 + (uint32_t)(p + b) % 4, slot_pairs[p], buffers[b], 0, r.count, b % 2});
+  free(r.offsets);
+}
+
+static void test_windows(void **state) {
+  (void)state;
+  rows r = make_rows(2000, 30, 2);
+  for (uint64_t first = 0; first <= r.count; first += 333)
+    run_setting(&r, (setting){4, 3, 200, 128, first, first + (r.count - first) / 2, true});
+  run_setting(&r, (setting){2, 2, 50, 64, 5, 5, false}); /* no row at all */
+  free(r.offsets);
+  rows none = {100, calloc(101, sizeof *none.offsets), 1};
+  run_setting(&none, (setting){2, 2, 50, 64, 0, 100, true}); /* only empty ones */
+  free(none.offsets);
+}
+
+/* Whatever call fails, the run fails with its status, and nobody waits for ever. */
+static void test_failures(void **state) {
+  (void)state;
+  rows r = make_rows(400, 20, 3);
+  setting as = {4, 2, 100, 128, 0, r.count, true};
+  adj_ctx *ctx = context_of(as.threads, NULL);
+  uint32_t *ids = malloc(r.offsets[r.count] * 4);
+  float *distances = malloc(r.offsets[r.count] * 4);
+  simulated *first = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+  must(run_pipe(first, ctx, &r, &as, ids, distances));
+  int64_t calls = (int64_t)first->calls;
+  end_simulation(first);
+  assert_true(calls > 50);
+  for (int64_t n = 0; n < calls; n++) {
+    simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+    s->fail_at = n;
+    must_fail(ADJ_E_DEVICE, "call", run_pipe(s, ctx, &r, &as, ids, distances));
+    end_simulation(s);
+  }
+  adj_ctx_destroy(ctx);
+  free(ids);
+  free(distances);
+  free(r.offsets);
+}
+
+static void test_cancel(void **state) {
+  (void)state;
+  rows r = make_rows(500, 20, 4);
+  setting as = {2, 2, 100, 64, 0, r.count, false};
+  adj_ctx *ctx = context_of(as.threads, NULL);
+  uint32_t *ids = malloc(r.offsets[r.count] * 4);
+  simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+  adji_run run;
+  must(adji_run_init(&run, ctx, NULL));
+  adji_run_clear(&run);
+  adj_cancel(ctx);
+  assert_int_equal(run_pipe(s, ctx, &r, &as, ids, NULL), ADJ_CANCELLED);
+  end_simulation(s);
+  adj_ctx_destroy(ctx);
+  free(ids);
+  free(r.offsets);
+}
+
+/* A row that no slot holds is a fault of the caller, and is told. */
+static void test_too_long(void **state) {
+  (void)state;
+  rows r = make_rows(100, 20, 5);
+  setting as = {2, 2, r.longest - 1, 64, 0, r.count, false};
+  adj_ctx *ctx = context_of(as.threads, NULL);
+  uint32_t *ids = malloc(r.offsets[r.count] * 4);
+  simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+  must_fail(ADJ_E_INTERNAL, "does not fit", run_pipe(s, ctx, &r, &as, ids, NULL));
+  end_simulation(s);
+  adj_ctx_destroy(ctx);
+  free(ids);
+  free(r.offsets);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_windows),
+                                     cmocka_unit_test(test_failures), cmocka_unit_test(test_cancel),
+                                     cmocka_unit_test(test_too_long)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
