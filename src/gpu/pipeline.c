@@ -124,7 +124,7 @@ static piece find_piece(const pipe *p, uint64_t number) {
 static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
   const adji_pipe_device *device = p->job->device;
   uint64_t number = (uint64_t)(wanted->window - p->windows);
-  adj_status status = fill_ahead(p);
+  adj_status status = p->failed ? ADJ_OK : fill_ahead(p);
   while (!status && !p->failed && p->filled <= number)
     pthread_cond_wait(&p->moved, &p->lock);
   if (p->failed) return adji_fail(p->failed, "%s", p->message);
@@ -148,12 +148,20 @@ static void place(const pipe *p, const piece *arrived, const void *from) {
                           (char *)to->distances + at * adji_type_size(style->type));
 }
 
-/* A lane that failed must not leave others waiting for what it would have done. */
+/* A lane that failed must not leave others waiting for what it would have done, or going on without it; the lock is
+ * held. */
 static adj_status give_up(pipe *p, adj_status status) {
-  pthread_mutex_lock(&p->lock);
-  if (!p->failed) snprintf(p->message, sizeof p->message, "%s", adj_last_error());
-  if (!p->failed) p->failed = status;
+  if (!p->failed) {
+    snprintf(p->message, sizeof p->message, "%s", adj_last_error());
+    p->failed = status;
+  }
   pthread_cond_broadcast(&p->moved);
+  return status;
+}
+
+static adj_status give_up_alone(pipe *p, adj_status status) {
+  pthread_mutex_lock(&p->lock);
+  give_up(p, status);
   pthread_mutex_unlock(&p->lock);
   return status;
 }
@@ -165,9 +173,11 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   uint64_t begin = p->run->ctx->trace ? adji_now_ns() : 0;
   pthread_mutex_lock(&p->lock);
   adj_status status = ask(p, &mine, lane);
+  if (status) give_up(p, status);
   pthread_mutex_unlock(&p->lock);
-  if (!status) status = device->wait(device->state, lane);
-  if (status) return give_up(p, status);
+  if (status) return status;
+  status = device->wait(device->state, lane);
+  if (status) return give_up_alone(p, status);
   place(p, &mine, device->buffer(device->state, lane));
   adji_trace(p->run->ctx, "place", lane, begin, mine.entries);
   pthread_mutex_lock(&p->lock);
@@ -177,7 +187,7 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   const adji_window *to = p->job->to;
   double all = (double)(to->offsets[to->end_row] - to->offsets[to->first_row]);
   status = adji_run_report(p->run, "join", (double)placed / all, placed, false);
-  return status ? give_up(p, status) : ADJ_OK;
+  return status ? give_up_alone(p, status) : ADJ_OK;
 }
 
 /* ---- All of them ------------------------------------------------------------------------------------------ */
