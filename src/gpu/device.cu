@@ -141,7 +141,8 @@ static adj_status open_first(adj_ctx *ctx, adji_gpu *gpu) {
 }
 
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
-  if (!ctx->device_count) return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
+  if (!ctx->device_count)
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
   pthread_mutex_lock(&ctx->device_lock);
   adj_status status = ADJ_OK;
   if (!ctx->gpu) {

@@ -316,15 +316,21 @@ static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t count
   queries[i] = static_cast<uint32_t>(begin + i % GROUP);
 }
 
+static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t all, adji_block *queries) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, groups * GROUP * 4, "sample", queries);
+  if (status) return status;
+  spread<<<adji_blocks_for(groups * GROUP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(*queries), groups, all);
+  ADJI_LAUNCHED(r->gpu, "spread");
+  return ADJ_OK;
+}
+
 adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
   adji_tiles_job job = job_of(r);
   uint64_t groups = (sample + GROUP - 1) / GROUP, all = job.query_count;
   adji_block queries = {};
   adj_status status = clear_totals(r);
   if (!status && groups * GROUP < all) {
-    status = adji_block_get(r->gpu, r->gpu->compute, groups * GROUP * 4, "sample", &queries);
-    if (status) return status;
-    spread<<<adji_blocks_for(groups * GROUP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(queries), groups, all);
+    status = draw_queries(r, groups, all, &queries);
     job.queries = adji_at<uint32_t>(queries);
     job.query_count = groups * GROUP;
     job.lanes = GROUP;

@@ -18,7 +18,8 @@ typedef struct adji_row_sort_job {
   void *sums;           /* NULL: ids alone                                        */
 } adji_row_sort_job;
 
-/* Memory: nothing for rows of up to ADJI_SHORT_ROW entries; for longer ones twice the window and a little more. */
+/* Memory: nothing where rows have up to 2,048 ids (1,024 with f32 sums, 256 with f64 sums); for longer ones as much as
+ * the window, what CUB needs, and 16 bytes for each of them. */
 adj_status adji_row_sort(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job);
 
 #endif

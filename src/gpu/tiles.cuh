@@ -33,10 +33,10 @@ typedef struct adji_tiles_job {
   const uint32_t *queries;
   uint64_t first_query, query_count;
   uint32_t lanes; /* queries a warp; 0: 32. Fewer, for a few queries in little time */
-  /* ids NULL: counts, to degrees[row] (may be NULL) and the answers ADJI_ANSWER_PAIRS and _CANDIDATES. */
+  /* ids NULL: counts, to degrees[row] (may be NULL) and adji_answer_totals. */
   uint32_t *degrees;
   /* Otherwise fills: entries of row r go to ids + offsets[r] - base, as many as were counted; their sums too unless
-   * sums is NULL. Rows of another length are counted in ADJI_ANSWER_BROKEN, and nothing is written behind them. */
+   * sums is NULL. Rows of another length are counted as broken, and nothing is written behind them. */
   uint32_t *ids;
   void *sums;
   const uint64_t *offsets;

@@ -14,12 +14,15 @@
  *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory.
  *   3. compare    every lane its own query with the 32 candidates, which all lanes read at once.
  *
- * Queries that are spread wider (where cells hold few points) are compared each with its own candidates only: every
- * lane looks up its own ranges and reads from them what it needs; what neighbours read is near.
+ * Where cells hold few points, in up to three dimensions, queries are compared each with its own candidates only: every
+ * lane looks up its own ranges and reads from them what it needs; what neighbours read is near. In more dimensions
+ * there are too many rows of cells for that: the warp takes the queries cell by cell, lanes look up the rows that are
+ * not provably too far away, and share out their candidates.
  *
- * Counting adds up in registers. Filling puts ids into a queue of the lane's own in shared memory, and whenever one
- * holds 32 the warp writes them to the row in one piece: no position is counted in memory, and rows are written front
- * to back. A row never gets more entries than were counted.
+ * Counting adds up in registers. Otherwise ids wait in a queue in shared memory, and when there are enough for a line
+ * the warp writes them: to the row, of which place and length are known (filling), or to a piece of 32 entries that
+ * remembers its row (pieces, when the lengths are being counted). No position is counted in memory but that of the
+ * pieces, by 16 of them; rows are written front to back, and never get more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
@@ -258,7 +261,7 @@ struct what {
 
 enum { PIECES_AT_ONCE = 16 };
 
-/* The number of a piece to fill; one beyond the room there is is counted as lost and not written. */
+/* The number of a piece to fill; those beyond the room there is are counted, and not written. */
 template <class T>
 __device__ __forceinline__ uint64_t next_piece(const tiles<T> &job, supply *pieces, uint32_t lane) {
   if (pieces->next == pieces->end) {
@@ -397,7 +400,7 @@ struct candidate {
   uint32_t position, id;
 };
 
-/* ---- Together: all lanes with the same candidates ---------------------------------------------------------------- */
+/* ---- Together: all lanes with the same candidates ------------------------------------------------ */
 
 /* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for lanes that do not take part. BY_ID: what
  * belongs also depends on the ids. */
@@ -521,8 +524,7 @@ __device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const sha
   return candidates * (end - begin);
 }
 
-/* ---- Alone: each lane with candidates of its own ------------------------------------------------------------------
- */
+/* ---- Alone: each lane with candidates of its own ------------------------------------------------- */
 
 template <class W, class T, int DIM>
 __device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine, uint32_t position) {
@@ -581,8 +583,7 @@ __device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared
   return candidates;
 }
 
-/* ---- Flat: lanes share out the candidates of a few queries ---------------------------------------------------------
- */
+/* ---- Flat: lanes share out the candidates of a few queries --------------------------------------- */
 
 /* The sums of the squares of axes begin .. end - 1 for all combinations of slabs, the last axis fastest. */
 __device__ __forceinline__ void sum_gaps(const gaps *g, uint32_t begin, uint32_t end, uint32_t lane, float *to) {
@@ -733,8 +734,7 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
   return candidates;
 }
 
-/* ---- The kernel ----------------------------------------------------------------------------------------------------
- */
+/* ---- The kernel ---------------------------------------------------------------------------------- */
 
 /* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
 template <int STEP, class T>

@@ -89,6 +89,8 @@ static adj_status check_algorithm(const adj_join_spec *spec, const char **algori
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"%s\" needs a distance; inner products are found by brute force",
                      wanted);
   if (!wanted || !strcmp(wanted, "auto")) return ADJ_OK;
+  if (spec->backend == ADJ_BACKEND_GPU && !strcmp(wanted, "ego"))
+    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"ego\" does not run on a GPU");
   for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
     if (!strcmp(wanted, *name)) *algorithm = *name;
   if (*algorithm) return ADJ_OK;

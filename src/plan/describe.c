@@ -72,6 +72,9 @@ static adj_status check_inside(const adj_dataset *set, const adji_measure *measu
         return adji_fail(ADJ_E_DATA, "row %llu, column %u: %g is outside of the box, 0 to %g",
                          (unsigned long long)i + 1, j + 1, x, length);
     }
+    /* Of points on a device only a sample is here, which need not hold it. */
+    return adji_fail(ADJ_E_DATA, "column %u: %g is outside of the box, 0 to %g", j + 1,
+                     set->low[j] < 0 ? set->low[j] : set->high[j], length);
   }
   return ADJ_OK;
 }
