@@ -16,9 +16,9 @@ prefix=$work/moved
 lib=$(dirname "$(dirname "$(find "$prefix" -name adjoin.pc)")")
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 
-step "the header is C11 and C++17 without a warning"
+step "the headers are C11 and C++17 without a warning"
 strict="-Wall -Wextra -pedantic -Werror -fsyntax-only"
-echo '#include <adjoin.h>' >"$work/header.c"
+printf '#include <adjoin.h>\n#include <adjoin_cuda.h>\n' >"$work/header.c"
 cp "$work/header.c" "$work/header.cc"
 # shellcheck disable=SC2086 # lists of flags are meant to split, here and below
 "$cc" -std=c11 $strict -I"$prefix/include" "$work/header.c"
@@ -29,11 +29,11 @@ else
   echo "no C++ compiler: skipped"
 fi
 
-# Every function the header declares is there, and nothing else can be seen from outside.
+# Every function the headers declare is there, and nothing else can be seen from outside.
 if [ -e "$lib/libadjoin.so" ] && command -v nm >/dev/null; then
-  step "exported symbols are those of the header"
+  step "exported symbols are those of the headers"
   nm -D --defined-only "$lib/libadjoin.so" | awk '{ print $3 }' | sort >"$work/exported"
-  tr '\n' ' ' <"$prefix/include/adjoin.h" | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
+  cat "$prefix/include/adjoin.h" "$prefix/include/adjoin_cuda.h" | tr '\n' ' ' | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
     sort -u >"$work/declared"
   diff "$work/declared" "$work/exported" || { echo "< declared, > exported"; exit 1; }
 fi
