@@ -175,8 +175,8 @@ static void run_setting(const rows *r, setting as) {
   adj_ctx *ctx = context_of(as.threads, NULL);
   simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
   uint64_t pairs = r->offsets[as.end_row] - r->offsets[as.first_row];
-  uint32_t *ids = malloc(pairs * 4 + 4);
-  float *distances = malloc(pairs * 4 + 4);
+  uint32_t *ids = calloc(pairs + 1, sizeof *ids);
+  float *distances = calloc(pairs + 1, sizeof *distances);
   s->slow_every = 7;
   must(run_pipe(s, ctx, r, &as, ids, distances));
   check_placed(r, &as, ids, distances);
