@@ -31,13 +31,16 @@ typedef struct simulated {
   int64_t fail_at; /* the call that fails; negative: none */
   pthread_mutex_t lock;
   uint64_t fills, calls;
-  uint64_t slow_every; /* every so many waits take a while */
+  uint64_t slow_every; /* every so many calls take a while */
 } simulated;
 
 static adj_status turn(simulated *s) {
   pthread_mutex_lock(&s->lock);
   uint64_t call = s->calls++;
   pthread_mutex_unlock(&s->lock);
+  if (s->slow_every && call % s->slow_every == 0) /* others overtake */
+    for (volatile int i = 0; i < 100000; i++) {
+    }
   if (s->fail_at >= 0 && call == (uint64_t)s->fail_at)
     return adji_fail(ADJ_E_DEVICE, "call %llu", (unsigned long long)call);
   return ADJ_OK;
@@ -85,13 +88,8 @@ static adj_status sim_release(void *state, uint32_t slot) {
 }
 
 static adj_status sim_wait(void *state, uint32_t buffer) {
-  simulated *s = state;
   (void)buffer;
-  adj_status status = turn(s);
-  if (s->slow_every && s->calls % s->slow_every == 0)
-    for (volatile int i = 0; i < 100000; i++) {
-    }
-  return status;
+  return turn(state);
 }
 
 static const void *sim_buffer(void *state, uint32_t buffer) {
