@@ -102,6 +102,20 @@ typedef struct adji_block {
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
 void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
 
+/* Room to work in, at least bytes: a larger block where *block is too small. */
+adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block);
+
+/* Calls a function of CUB on the compute stream, twice: for the bytes it needs, and to do it in room. Returns from the
+ * function with a failure. */
+#define ADJI_CUB(gpu, room, function, ...)                                                \
+  do {                                                                                    \
+    size_t adji_bytes_ = 0;                                                               \
+    ADJI_CUDA(gpu, function(NULL, adji_bytes_, __VA_ARGS__, (gpu)->compute));             \
+    adj_status adji_status_ = adji_block_reserve(gpu, (gpu)->compute, adji_bytes_, room); \
+    if (adji_status_) return adji_status_;                                                \
+    ADJI_CUDA(gpu, function((room)->at, adji_bytes_, __VA_ARGS__, (gpu)->compute));       \
+  } while (0)
+
 template <class T>
 static inline T *adji_at(const adji_block &block) {
   return static_cast<T *>(block.at);

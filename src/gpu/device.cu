@@ -288,3 +288,9 @@ void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block) {
   gpu->used -= block->bytes;
   *block = adji_block{};
 }
+
+adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block) {
+  if (block->bytes >= bytes) return ADJ_OK;
+  adji_block_free(gpu, stream, block);
+  return adji_block_get(gpu, stream, bytes, "room to work in", block);
+}

@@ -207,23 +207,6 @@ typedef struct building {
   adji_block spare_numbers, spare_ids, temporary, image_counts, lengths;
 } building;
 
-/* Room for CUB to work in, at least bytes. */
-static adj_status temporary(building *b, size_t bytes) {
-  if (b->temporary.bytes >= bytes) return ADJ_OK;
-  adji_block_free(b->gpu, b->gpu->compute, &b->temporary);
-  return adji_block_get(b->gpu, b->gpu->compute, bytes, "room for sorting", &b->temporary);
-}
-
-/* Calls a function of CUB twice: for the bytes it needs, and to do it. */
-#define CUB_CALL(b, function, ...)                                                            \
-  do {                                                                                        \
-    size_t bytes_ = 0;                                                                        \
-    ADJI_CUDA((b)->gpu, function(NULL, bytes_, __VA_ARGS__, (b)->gpu->compute));              \
-    adj_status status_ = temporary(b, bytes_);                                                \
-    if (status_) return status_;                                                              \
-    ADJI_CUDA((b)->gpu, function((b)->temporary.at, bytes_, __VA_ARGS__, (b)->gpu->compute)); \
-  } while (0)
-
 static adj_status get_items(building *b, uint64_t key_size) {
   adji_gpu_index *index = b->index;
   cudaStream_t stream = b->gpu->compute;
@@ -255,7 +238,7 @@ static adj_status number_points_and_images(building *b) {
   uint32_t blocks = adji_blocks_for(count + 1, THREADS);
   count_images<T><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, counts);
   ADJI_LAUNCHED(b->gpu, "count_images");
-  CUB_CALL(b, cub::DeviceScan::ExclusiveSum, counts, firsts, count + 1);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::ExclusiveSum, counts, firsts, count + 1);
   ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_answer_at(b->gpu, ADJI_ANSWER_ITEMS), firsts + count, sizeof(uint64_t),
                                     cudaMemcpyDeviceToDevice, b->gpu->compute));
   status = adji_answers_fetch(b->gpu, b->gpu->compute);
@@ -280,7 +263,8 @@ static adj_status sort_items(building *b) {
   cub::DoubleBuffer<KEY> numbers(adji_at<KEY>(b->spare_numbers), adji_at<KEY>(index->numbers_block));
   cub::DoubleBuffer<uint32_t> ids(adji_at<uint32_t>(b->spare_ids), adji_at<uint32_t>(index->ids_block));
   if (index->count && b->grid->key_bits)
-    CUB_CALL(b, cub::DeviceRadixSort::SortPairs, numbers, ids, index->count, 0, static_cast<int>(b->grid->key_bits));
+    ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRadixSort::SortPairs, numbers, ids, index->count, 0,
+             static_cast<int>(b->grid->key_bits));
   if (numbers.Current() == adji_at<KEY>(b->spare_numbers)) {
     adji_block other = index->numbers_block;
     index->numbers_block = b->spare_numbers;
@@ -330,7 +314,7 @@ static adj_status get_directory(building *b, uint64_t entries) {
 
 static adj_status run_maximum(building *b, uint64_t entries) {
   uint32_t *directory = adji_at<uint32_t>(b->index->directory_block);
-  CUB_CALL(b, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
   return ADJ_OK;
 }
 
@@ -390,8 +374,8 @@ static adj_status find_rows(building *b) {
   uint32_t *counts = reinterpret_cast<uint32_t *>(numbers + cells->count), *firsts = counts + cells->count + 1;
   uint64_t *many = reinterpret_cast<uint64_t *>(adji_answer_at(gpu, ADJI_ANSWER_ITEMS));
   auto rows = thrust::make_transform_iterator(cells->numbers, to_row{b->grid->row_stride});
-  CUB_CALL(b, cub::DeviceRunLengthEncode::Encode, rows, numbers, counts, many, cells->count);
-  CUB_CALL(b, cub::DeviceScan::ExclusiveSum, counts, firsts, cells->count);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRunLengthEncode::Encode, rows, numbers, counts, many, cells->count);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::ExclusiveSum, counts, firsts, cells->count);
   ADJI_CUDA(gpu, cudaMemsetAsync(b->index->rows_block.at, 0xff, size * sizeof(adji_gpu_row), gpu->compute));
   enter_rows<<<adji_blocks_for(cells->count, THREADS), THREADS, 0, gpu->compute>>>(
       numbers, firsts, counts, many, adji_at<adji_gpu_row>(b->index->rows_block), size - 1);
@@ -416,9 +400,10 @@ static adj_status find_sparse_cells(building *b) {
   uint64_t *numbers = adji_at<uint64_t>(index->cells_block);
   uint32_t *many = adji_at<uint32_t>(b->lengths);
   ADJI_CUDA(gpu, cudaMemsetAsync(many, 0, (most + 1) * 4, gpu->compute));
-  CUB_CALL(b, cub::DeviceRunLengthEncode::Encode, static_cast<const KEY *>(index->numbers), numbers, many,
-           reinterpret_cast<uint32_t *>(adji_answer_at(gpu, ADJI_ANSWER_CELLS)), index->count);
-  CUB_CALL(b, cub::DeviceScan::ExclusiveSum, many, adji_at<uint32_t>(index->starts_block), most + 1);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRunLengthEncode::Encode, static_cast<const KEY *>(index->numbers), numbers,
+           many, reinterpret_cast<uint32_t *>(adji_answer_at(gpu, ADJI_ANSWER_CELLS)), index->count);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::ExclusiveSum, many, adji_at<uint32_t>(index->starts_block),
+           most + 1);
   status = adji_answers_fetch(gpu, gpu->compute);
   if (status) return status;
   adji_block_free(gpu, gpu->compute, &b->lengths);

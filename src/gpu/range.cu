@@ -174,21 +174,6 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
 /* ---- Counting -------------------------------------------------------------------------------------------------------
  */
 
-static adj_status temporary(adji_gpu_range *r, size_t bytes) {
-  if (r->temporary.bytes >= bytes) return ADJ_OK;
-  adji_block_free(r->gpu, r->gpu->compute, &r->temporary);
-  return adji_block_get(r->gpu, r->gpu->compute, bytes, "room for scans", &r->temporary);
-}
-
-#define CUB_CALL(r, function, ...)                                                            \
-  do {                                                                                        \
-    size_t bytes_ = 0;                                                                        \
-    ADJI_CUDA((r)->gpu, function(NULL, bytes_, __VA_ARGS__, (r)->gpu->compute));              \
-    adj_status status_ = temporary(r, bytes_);                                                \
-    if (status_) return status_;                                                              \
-    ADJI_CUDA((r)->gpu, function((r)->temporary.at, bytes_, __VA_ARGS__, (r)->gpu->compute)); \
-  } while (0)
-
 static adji_tiles_job job_of(const adji_gpu_range *r) {
   adji_tiles_job job = {};
   const adji_row_style *style = &r->join.style;
@@ -219,7 +204,7 @@ struct widen {
 static adj_status add_up(adji_gpu_range *r) {
   uint32_t *degrees = adji_at<uint32_t>(r->degrees);
   auto wide = thrust::make_transform_iterator(static_cast<const uint32_t *>(degrees), widen());
-  CUB_CALL(r, cub::DeviceScan::ExclusiveSum, wide, adji_at<uint64_t>(r->offsets), r->rows + 1);
+  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceScan::ExclusiveSum, wide, adji_at<uint64_t>(r->offsets), r->rows + 1);
   return ADJ_OK;
 }
 
@@ -391,8 +376,8 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
     if (status) return status;
   }
   in_window wanted = {r->left->ids, window->first_row, window->end_row};
-  CUB_CALL(r, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0), adji_at<uint32_t>(r->queries),
-           adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
+  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
+           adji_at<uint32_t>(r->queries), adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
   job->queries = adji_at<uint32_t>(r->queries);
   return ADJ_OK;
 }

@@ -267,19 +267,13 @@ struct long_rows {
   uint64_t count;
 };
 
-adj_status get_temporary(long_rows *l, size_t bytes) {
-  if (l->temporary.bytes >= bytes) return ADJ_OK;
-  adji_block_free(l->gpu, l->stream, &l->temporary);
-  return adji_block_get(l->gpu, l->stream, bytes, "room for long rows", &l->temporary);
-}
-
 #define SEGMENTED(l, function, ...)                                                                                    \
   do {                                                                                                                 \
     size_t bytes_ = 0;                                                                                                 \
     const int64_t *begins_ = adji_at<int64_t>((l)->begins), *ends_ = adji_at<int64_t>((l)->ends);                      \
     int64_t items_ = static_cast<int64_t>((l)->job->pairs), rows_ = static_cast<int64_t>((l)->count);                  \
     ADJI_CUDA((l)->gpu, function(NULL, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream));              \
-    adj_status status_ = get_temporary(l, bytes_);                                                                     \
+    adj_status status_ = adji_block_reserve((l)->gpu, (l)->stream, bytes_, &(l)->temporary);                           \
     if (status_) return status_;                                                                                       \
     ADJI_CUDA((l)->gpu, function((l)->temporary.at, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream)); \
   } while (0)
