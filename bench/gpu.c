@@ -2,7 +2,7 @@
  *
  * The range join on a GPU, timed: one command, one table.
  *
- *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick]
+ *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *
  * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
  * the repeats, index construction always included:
@@ -14,7 +14,7 @@
  *
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
- * copy rate, which is measured here. --check compares every pair with the CPU's result.
+ * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
  */
 #include <adjoin.h>
 #include <adjoin_cuda.h>
@@ -29,7 +29,7 @@
 static const double MEMORY_GBS = 4600, COMPARE_GPS = 2200; /* of an H200 */
 
 typedef struct options {
-  const char *name;
+  const char *name, *tuning;
   double mean;
   int repeats;
   uint64_t points;
@@ -106,6 +106,7 @@ static adj_join_spec spec_of(const bench *b, adj_order order) {
   spec.radius = b->radius;
   spec.order = order;
   spec.backend = ADJ_BACKEND_GPU;
+  spec.tuning = b->options.tuning;
   return spec;
 }
 
@@ -321,8 +322,11 @@ static options parse(int argc, char **argv) {
       o.repeats = atoi(value);
     else if (!strcmp(argv[i], "--points"))
       o.points = strtoull(value, NULL, 10);
+    else if (!strcmp(argv[i], "--tuning"))
+      o.tuning = value;
     else {
-      fprintf(stderr, "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick]\n");
+      fprintf(stderr,
+              "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n");
       exit(2);
     }
     i++;

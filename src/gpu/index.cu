@@ -4,12 +4,13 @@
  *
  *   1. number   a cell's number for each point (and each image of one in a periodic box)
  *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell
- *   3. cells    a directory from numbers to positions: one entry a number where there are few, else the
- *               non-empty cells and a directory of their leading bits
+ *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
+ *               axes, the non-empty cells and a directory of their leading bits; for more, a table of the rows of
+ *               cells that are not empty
  *   4. gather   coordinates into the new order, dimension by dimension
  *
  * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the size of the point; at most 8 bytes for the
- * directory, and where it is not dense 12 bytes a non-empty cell; while sorting, 8 or 12 bytes more.
+ * directory, and where it is not dense 12 bytes a non-empty cell, or 32 to 64 a row; while sorting, 8 or 12 bytes more.
  * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
 #include <thrust/iterator/transform_iterator.h>
@@ -55,14 +56,17 @@ static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_g
 /* Slabs of equal width, not periodic: the proof of far_away() in tiles_kernel.cuh is for these. */
 static void find_near(const adji_grid *grid, adji_gpu_near *near) {
   uint32_t axes = grid->axis_count ? grid->axis_count - 1 : 0;
-  for (uint32_t a = 0; a < axes; a++) {
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
     const adji_axis *axis = &grid->axes[a];
     if (axis->breaks || axis->period > 0) return;
+    double width = 1 / axis->inverse;
+    if (!(width < 1e18 && width > 1e-18)) return; /* whose square is no float */
     near->dim[a] = axis->dim;
     near->low[a] = axis->low;
     near->inverse[a] = axis->inverse;
-    near->width[a] = static_cast<float>(1 / axis->inverse * (1 - 1e-5));
-    if (!(near->width[a] < 1e18f)) return; /* whose square is no float */
+    if (a < axes) near->width[a] = static_cast<float>(width * (1 - 1e-5));
+    near->scale = static_cast<float>(axis->inverse * (1 + 1e-5));
+    near->last_slab = static_cast<float>(axis->slabs - 1);
   }
   if (axes > 7) return; /* more combinations than there is room for */
   near->axes = axes;
@@ -210,10 +214,11 @@ typedef struct building {
 static adj_status get_items(building *b, uint64_t key_size) {
   adji_gpu_index *index = b->index;
   cudaStream_t stream = b->gpu->compute;
+  uint64_t ids = (index->count + ADJI_GPU_BEHIND) * 4;
   adj_status status = adji_block_get(b->gpu, stream, index->count * key_size, "cell numbers", &index->numbers_block);
   if (!status) status = adji_block_get(b->gpu, stream, index->count * key_size, "cell numbers", &b->spare_numbers);
-  if (!status) status = adji_block_get(b->gpu, stream, index->count * 4, "ids of the index", &index->ids_block);
-  if (!status) status = adji_block_get(b->gpu, stream, index->count * 4, "ids of the index", &b->spare_ids);
+  if (!status) status = adji_block_get(b->gpu, stream, ids, "ids of the index", &index->ids_block);
+  if (!status) status = adji_block_get(b->gpu, stream, ids, "ids of the index", &b->spare_ids);
   return status;
 }
 
@@ -336,53 +341,90 @@ static adj_status find_dense_cells(building *b) {
   return run_maximum(b, entries);
 }
 
-struct to_row {
-  uint64_t row_stride;
-  __host__ __device__ uint64_t operator()(uint64_t number) const {
-    return number / row_stride;
+/* Where a row of cells begins and ends in the order of the index, and a cell begins. */
+template <class KEY>
+struct row_marks {
+  uint64_t row;
+  bool first, last, first_of_cell;
+
+  __device__ row_marks(const KEY *numbers, uint64_t count, uint64_t i, uint64_t row_stride) {
+    row = numbers[i] / row_stride;
+    first = i == 0 || numbers[i - 1] / row_stride != row;
+    last = i + 1 == count || numbers[i + 1] / row_stride != row;
+    first_of_cell = i == 0 || numbers[i - 1] != numbers[i];
   }
 };
 
-static __global__ void enter_rows(const uint64_t *numbers, const uint32_t *firsts, const uint32_t *counts,
-                                  const uint64_t *many, adji_gpu_row *table, uint64_t mask) {
+template <class KEY>
+static __global__ void count_rows_of_cells(const KEY *numbers, uint64_t count, uint64_t row_stride,
+                                           unsigned long long *rows, unsigned long long *cells) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= *many) return;
-  for (uint64_t at = adji_row_hash(numbers[i]) & mask;; at = (at + 1) & mask) {
+  bool first = false, first_of_cell = false;
+  if (i < count) {
+    row_marks<KEY> marks(numbers, count, i, row_stride);
+    first = marks.first;
+    first_of_cell = marks.first_of_cell;
+  }
+  int many_rows = __syncthreads_count(first), many_cells = __syncthreads_count(first_of_cell);
+  if (threadIdx.x) return;
+  atomicAdd(rows, static_cast<unsigned long long>(many_rows));
+  atomicAdd(cells, static_cast<unsigned long long>(many_cells));
+}
+
+/* The first position of each row takes a place in the table; with ends set, afterwards, the last one looks for it and
+ * says how many there are. */
+template <class KEY, bool ENDS>
+static __global__ void enter_rows(const KEY *numbers, uint64_t count, uint64_t row_stride, adji_gpu_row *table,
+                                  uint64_t mask) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  row_marks<KEY> marks(numbers, count, i, row_stride);
+  if (!(ENDS ? marks.last : marks.first)) return;
+  for (uint64_t at = adji_row_hash(marks.row) & mask;; at = (at + 1) & mask) {
     unsigned long long *key = reinterpret_cast<unsigned long long *>(&table[at].number);
-    if (atomicCAS(key, static_cast<unsigned long long>(ADJI_NO_ROW), static_cast<unsigned long long>(numbers[i])) !=
+    if (ENDS) {
+      if (*key != marks.row) continue;
+      table[at].count = static_cast<uint32_t>(i) + 1 - table[at].begin;
+      return;
+    }
+    if (atomicCAS(key, static_cast<unsigned long long>(ADJI_NO_ROW), static_cast<unsigned long long>(marks.row)) !=
         ADJI_NO_ROW)
       continue;
-    table[at].first = firsts[i];
-    table[at].count = counts[i];
+    table[at].begin = static_cast<uint32_t>(i);
     return;
   }
 }
 
 /* The table of the rows that are not empty. */
+template <class KEY>
 static adj_status find_rows(building *b) {
   adji_gpu *gpu = b->gpu;
-  adji_gpu_cells *cells = &b->index->cells;
-  uint64_t size = 64;
-  while (size < 2 * static_cast<uint64_t>(cells->count))
-    size *= 2;
-  adj_status status =
-      adji_block_get(gpu, gpu->compute, size * sizeof(adji_gpu_row), "rows of cells", &b->index->rows_block);
-  if (!status)
-    status = adji_block_get(gpu, gpu->compute, (cells->count + 1) * UINT64_C(16), "rows of cells", &b->lengths);
+  adji_gpu_index *index = b->index;
+  const KEY *numbers = static_cast<const KEY *>(index->numbers);
+  uint64_t stride = b->grid->row_stride, size = 64;
+  uint32_t blocks = adji_blocks_for(index->count, THREADS);
+  adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_CELLS, 2);
   if (status) return status;
-  uint64_t *numbers = adji_at<uint64_t>(b->lengths);
-  uint32_t *counts = reinterpret_cast<uint32_t *>(numbers + cells->count), *firsts = counts + cells->count + 1;
-  uint64_t *many = reinterpret_cast<uint64_t *>(adji_answer_at(gpu, ADJI_ANSWER_ITEMS));
-  auto rows = thrust::make_transform_iterator(cells->numbers, to_row{b->grid->row_stride});
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRunLengthEncode::Encode, rows, numbers, counts, many, cells->count);
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::ExclusiveSum, counts, firsts, cells->count);
-  ADJI_CUDA(gpu, cudaMemsetAsync(b->index->rows_block.at, 0xff, size * sizeof(adji_gpu_row), gpu->compute));
-  enter_rows<<<adji_blocks_for(cells->count, THREADS), THREADS, 0, gpu->compute>>>(
-      numbers, firsts, counts, many, adji_at<adji_gpu_row>(b->index->rows_block), size - 1);
+  count_rows_of_cells<<<blocks, THREADS, 0, gpu->compute>>>(
+      numbers, index->count, stride, adji_answer_at(gpu, ADJI_ANSWER_ITEMS), adji_answer_at(gpu, ADJI_ANSWER_CELLS));
+  ADJI_LAUNCHED(gpu, "count_rows_of_cells");
+  status = adji_answers_fetch(gpu, gpu->compute);
+  if (status) return status;
+  while (size < 2 * gpu->answers[ADJI_ANSWER_ITEMS])
+    size *= 2;
+  status = adji_block_get(gpu, gpu->compute, size * sizeof(adji_gpu_row), "rows of cells", &index->rows_block);
+  if (status) return status;
+  adji_gpu_row *table = adji_at<adji_gpu_row>(index->rows_block);
+  ADJI_CUDA(gpu, cudaMemsetAsync(table, 0xff, size * sizeof *table, gpu->compute));
+  enter_rows<KEY, false><<<blocks, THREADS, 0, gpu->compute>>>(numbers, index->count, stride, table, size - 1);
   ADJI_LAUNCHED(gpu, "enter_rows");
-  cells->rows = adji_at<adji_gpu_row>(b->index->rows_block);
-  cells->row_mask = size - 1;
-  adji_block_free(gpu, gpu->compute, &b->lengths);
+  enter_rows<KEY, true><<<blocks, THREADS, 0, gpu->compute>>>(numbers, index->count, stride, table, size - 1);
+  ADJI_LAUNCHED(gpu, "enter_rows");
+  index->cells.keys = b->grid->keys;
+  index->cells.rows = table;
+  index->cells.row_mask = size - 1;
+  index->cells.position_numbers = numbers;
+  index->cell_count = gpu->answers[ADJI_ANSWER_CELLS];
   return ADJ_OK;
 }
 
@@ -419,7 +461,6 @@ static adj_status find_sparse_cells(building *b) {
   cells->starts = adji_at<uint32_t>(index->starts_block);
   cells->count = count;
   index->cell_count = count;
-  if (b->grid->axis_count > 3) return find_rows(b);
   status = get_directory(b, cells->last + 2);
   if (status) return status;
   mark_buckets<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
@@ -431,6 +472,7 @@ static adj_status find_sparse_cells(building *b) {
 template <class KEY>
 static adj_status find_cells(building *b) {
   if (b->grid->keys <= 2 * b->index->count + 1024) return find_dense_cells<KEY>(b);
+  if (b->grid->axis_count > 3 && b->index->count) return find_rows<KEY>(b);
   return find_sparse_cells<KEY>(b);
 }
 
@@ -446,16 +488,58 @@ static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t 
     coords[j * stride + i] = from[j * rows.column_stride];
 }
 
+static __device__ float bits_of(uint32_t id, float) {
+  return __uint_as_float(id);
+}
+static __device__ double bits_of(uint32_t id, double) {
+  return __longlong_as_double(static_cast<long long>(id));
+}
+
+/* A point of WIDTH elements a thread: adji_gpu_width. */
+template <class T, int WIDTH>
+static __global__ void gather_together(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, T *coords) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  uint32_t id = ids[i];
+  const T *from = static_cast<const T *>(rows.data) + id * rows.row_stride;
+  struct alignas(WIDTH * sizeof(T) < 16 ? WIDTH * sizeof(T) : 16) point {
+    T x[WIDTH];
+  } to;
+#pragma unroll
+  for (uint32_t j = 0; j < WIDTH; j++)
+    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : bits_of(id, T(0));
+  reinterpret_cast<point *>(coords)[i] = to;
+}
+
 template <class T>
 static adj_status gather_points(building *b) {
   adji_gpu_index *index = b->index;
-  index->stride = (index->count + 31) / 32 * 32;
-  uint64_t bytes = adji_mul(adji_mul(index->stride, b->rows->dim), sizeof(T));
+  uint64_t width = adji_gpu_width(b->rows->dim), room = (index->count + 31) / 32 * 32 + ADJI_GPU_BEHIND;
+  index->point_step = width ? width : 1;
+  index->dim_step = width ? 1 : room;
+  uint64_t bytes = adji_mul(adji_mul(room, width ? width : b->rows->dim), sizeof(T));
   adj_status status = adji_block_get(b->gpu, b->gpu->compute, bytes, "points of the index", &index->coords_block);
   index->coords = index->coords_block.at;
   if (status || !index->count) return status;
-  gather<T><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
-      *b->rows, index->ids, index->count, index->stride, adji_at<T>(index->coords_block));
+  uint32_t blocks = adji_blocks_for(index->count, THREADS);
+  cudaStream_t stream = b->gpu->compute;
+  T *coords = adji_at<T>(index->coords_block);
+  switch (width) {
+    case 1:
+      gather_together<T, 1><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
+      break;
+    case 2:
+      gather_together<T, 2><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
+      break;
+    case 4:
+      gather_together<T, 4><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
+      break;
+    case 8:
+      gather_together<T, 8><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
+      break;
+    default:
+      gather<T><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, index->dim_step, coords);
+  }
   ADJI_LAUNCHED(b->gpu, "gather");
   return ADJ_OK;
 }

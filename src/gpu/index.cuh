@@ -26,15 +26,18 @@ typedef struct adji_gpu_parts {
   uint16_t first, rest;
 } adji_gpu_parts;
 
-/* For leaving out rows of cells that are too far away from a query: all axes but the last. */
+/* For leaving out rows of cells that are too far away from a query, by all axes but the last, and the ends of the
+ * others, by the last one. */
 typedef struct adji_gpu_near {
-  uint32_t axes; /* 0: none is left out */
-  uint32_t dim[ADJI_MAX_AXES - 1];
-  double low[ADJI_MAX_AXES - 1], inverse[ADJI_MAX_AXES - 1];
-  float width[ADJI_MAX_AXES - 1]; /* of a cell, a little less */
-  float limit;                    /* of a sum of squares      */
-  uint32_t first_axes;            /* of two parts          */
-  const adji_gpu_parts *parts;    /* device, a row each    */
+  uint32_t axes; /* but the last; 0: none is left out */
+  uint32_t dim[ADJI_MAX_AXES];
+  double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES]; /* of the last too */
+  float width[ADJI_MAX_AXES - 1];                    /* of a cell, a little less */
+  float limit;                                       /* of a sum of squares      */
+  float scale;                                       /* cells of the last axis a unit of length, a little more */
+  float last_slab;                                   /* of it                                                   */
+  uint32_t first_axes;                               /* of two parts          */
+  const adji_gpu_parts *parts;                       /* device, a row each    */
 } adji_gpu_near;
 
 typedef struct adji_gpu_grid {
@@ -56,10 +59,10 @@ void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
 /* How kernels find the positions of a range of cells. Dense: directory[k] is the first position of a cell numbered
  * k or more, for k = 0 .. keys. Otherwise directory[b] is the first cell whose number, shifted, is b or more,
  * for b = 0 .. last + 1, and the cells of a bucket are searched. */
-/* Where there are many axes most rows of cells are empty, and a table by hash says where the others begin. */
+/* Where there are many axes most rows of cells are empty, and a table by hash says where the others are. */
 typedef struct adji_gpu_row {
   uint64_t number;
-  uint32_t first, count; /* cells */
+  uint32_t begin, count; /* positions */
 } adji_gpu_row;
 
 #define ADJI_NO_ROW UINT64_MAX
@@ -75,14 +78,27 @@ typedef struct adji_gpu_cells {
   const uint32_t *starts;  /* count + 1 first positions                   */
   uint64_t keys, last;
   uint32_t count, shift;
-  const adji_gpu_row *rows; /* NULL: by the directory */
-  uint64_t row_mask;        /* entries of the table - 1 */
+  const adji_gpu_row *rows;     /* NULL: by the directory                                       */
+  uint64_t row_mask;            /* entries of the table - 1                                     */
+  const void *position_numbers; /* with rows: the numbers of cells by position, wide or not      */
 } adji_gpu_cells;
+
+/* In few dimensions the coordinates of a point lie together, in so many elements that a lane loads them at once; where
+ * one of these is left over, the last holds the bits of the id. 0: dimension by dimension. */
+__host__ __device__ constexpr uint32_t adji_gpu_width(uint32_t dim) {
+  return dim <= 2 ? dim : dim <= 4 ? 4 : dim <= 6 ? 8 : 0;
+}
+__host__ __device__ constexpr bool adji_gpu_width_has_id(uint32_t dim) {
+  return adji_gpu_width(dim) > dim;
+}
+
+/* Positions behind the last that may be read, though nothing is there. */
+enum { ADJI_GPU_BEHIND = 8 };
 
 typedef struct adji_gpu_index {
   uint64_t count; /* positions: points, and images of them  */
-  uint64_t stride;
-  void *coords; /* dimension by dimension, as adji_view    */
+  void *coords;   /* coordinate j of position p is at p * point_step + j * dim_step, in elements */
+  uint64_t point_step, dim_step;
   uint32_t *ids;
   void *numbers; /* of the cell of each position: uint32_t up to 32 key bits, or uint64_t */
   bool wide_numbers;

@@ -162,7 +162,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
 }
 
 uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
-  return r->right.cells.numbers ? r->right.cell_count : r->gpu->answers[ADJI_ANSWER_CELLS];
+  return r->right.cell_count ? r->right.cell_count : r->gpu->answers[ADJI_ANSWER_CELLS];
 }
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
   return adji_at<uint32_t>(r->degrees);
@@ -212,9 +212,9 @@ static bool wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
 
-/* Pieces for what a count finds. In few dimensions it is kept where most rows fit a piece, and an estimate would take
- * longer than it saves; otherwise a fifth more than is estimated. Each row has a piece that is not full, and each warp
- * some that it leaves. */
+/* Pieces for what a count finds: one for each row, and for others that become full. In few dimensions it is kept where
+ * most rows fit a piece, and an estimate would take longer than it saves; otherwise a fifth more than is estimated.
+ * Each warp may leave some. */
 static adj_status choose_room(adji_gpu_range *r, double *room) {
   double rows = static_cast<double>(r->rows), pairs, candidates;
   *room = static_cast<double>(r->once_pairs) / ADJI_WARP + 1;
@@ -278,7 +278,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   const uint64_t *answers = r->gpu->answers;
   adji_totals totals = adji_answer_totals(r->gpu);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, false};
-  r->piece_count = answers[ADJI_ANSWER_PIECES];
+  r->piece_count = r->rows + answers[ADJI_ANSWER_PIECES];
   r->counted.redone = r->kept && r->piece_count > r->piece_room;
   if (r->counted.redone) free_pieces(r);
   *out = r->counted;
@@ -382,6 +382,33 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   return ADJ_OK;
 }
 
+/* Copies the piece of lane l = lane / WIDTH, and that of every 32 / WIDTH lanes behind it, WIDTH lanes each, EACH
+ * entries a lane. What is copied is loaded before any of it is stored: memory is what this waits for. */
+template <int WIDTH, int EACH, class V>
+static __device__ __forceinline__ void copy_pieces(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
+                                                   uint32_t lane) {
+  constexpr int PIECES = 8;
+#pragma unroll 1
+  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += PIECES * (ADJI_WARP / WIDTH)) {
+    V v[PIECES][EACH];
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+      uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
+#pragma unroll
+      for (int e = 0; e < EACH; e++)
+        if (lane % WIDTH + e * WIDTH < end) v[i][e] = __ldg(from + l * ADJI_WARP + lane % WIDTH + e * WIDTH);
+    }
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+      uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
+      uint64_t at = __shfl_sync(0xffffffffu, place, l);
+#pragma unroll
+      for (int e = 0; e < EACH; e++)
+        if (lane % WIDTH + e * WIDTH < end) to[at + lane % WIDTH + e * WIDTH] = v[i][e];
+    }
+  }
+}
+
 /* A warp has 32 pieces. Every lane finds out where one of them goes, if its row is in the window; then they are copied,
  * four at a time with eight lanes each where all are short, else one at a time. */
 template <class V>
@@ -397,14 +424,11 @@ static __global__ void place_pieces(const adji_gpu_piece *pieces, uint64_t count
       many = end - begin < ADJI_WARP ? static_cast<uint32_t>(end - begin) : ADJI_WARP;
     }
   }
-  uint64_t first = mine - lane;
-  uint32_t width = __any_sync(0xffffffffu, many > 16) ? ADJI_WARP : 8;
-  for (uint32_t l = lane / width; l < ADJI_WARP; l += ADJI_WARP / width) {
-    uint64_t at = __shfl_sync(0xffffffffu, place, l);
-    uint32_t end = __shfl_sync(0xffffffffu, many, l);
-    for (uint32_t e = lane % width; e < end; e += width)
-      to[at + e] = from[(first + l) * ADJI_WARP + e];
-  }
+  from += (mine - lane) * ADJI_WARP;
+  if (__any_sync(0xffffffffu, many > 16))
+    copy_pieces<ADJI_WARP, 1>(from, place, many, to, lane);
+  else
+    copy_pieces<8, 2>(from, place, many, to, lane);
 }
 
 /* What the count kept. Pieces that a warp asked for and left are of no row. */

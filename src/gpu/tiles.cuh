@@ -41,8 +41,8 @@ typedef struct adji_tiles_job {
   void *sums;
   const uint64_t *offsets;
   uint64_t base;
-  /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece.
-   * ADJI_ANSWER_PIECES says how many there would be. */
+  /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece. The last entries
+   * of the query at position p are piece p; there are as many more pieces as ADJI_ANSWER_PIECES says. */
   adji_gpu_piece *pieces;
   uint64_t piece_room;
 } adji_tiles_job;

@@ -9,30 +9,49 @@
 
 namespace {
 
+/* Candidates of the lane's own that are loaded before the first of them is looked at. */
+constexpr uint32_t AT_ONCE = 4;
+static_assert(uint32_t(BETWEEN) % AT_ONCE == 0 && AT_ONCE <= uint32_t(ADJI_GPU_BEHIND), "what is read must be there");
+
+/* Candidates position .. stop - 1 of the lane's own, of which there are AT_ONCE at most. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine, uint32_t position) {
-  T s = 0;
-  if (DIM) {
+__device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                          uint32_t position, uint32_t stop, uint32_t lane) {
+  T c[AT_ONCE][W::WIDTH ? W::WIDTH : 1];
+  uint32_t ids[AT_ONCE];
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++)
+    load_point<W>(job.right, position + u, c[u]);
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++) {
+    if (W::HAS_ID)
+      ids[u] = id_in(c[u][W::WIDTH ? W::WIDTH - 1 : 0]);
+    else
+      ids[u] = W::FILL || job.keep == ADJI_KEEP_ABOVE ? __ldg(job.right_ids + position + u) : 0;
+  }
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++) {
+    T s = 0;
 #pragma unroll
     for (int j = 0; j < DIM; j++)
-      s = adji_gpu_step<W::STEP>(s, mine.x[j], job.right_coords[j * job.right_stride + position], job.measure, j);
-  } else {
-    for (uint32_t j = 0; j < job.dim; j++) {
-      T x = job.left_coords[j * job.left_stride + mine.position];
-      s = adji_gpu_step<W::STEP>(s, x, job.right_coords[j * job.right_stride + position], job.measure, j);
-      if (W::STEP != ADJI_STEP_DOT && !(s <= job.limit)) break;
-    }
+      s = adji_gpu_step<W::STEP>(s, mine->x[j], c[u][j], job.measure, j);
+    s = adji_gpu_finish<W::STEP>(s);
+    keep<W>(at, mine, position + u < stop && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
   }
-  return adji_gpu_finish<W::STEP>(s);
 }
 
-/* One candidate of the lane's own. */
+/* One candidate of the lane's own, of any number of dimensions. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position,
                                      uint32_t lane) {
   uint32_t id = W::FILL || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
-  T s = sum_of<W>(job, *mine, position);
-  keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s, lane);
+  T s = 0;
+  for (uint32_t j = 0; j < job.dim; j++) {
+    s = adji_gpu_step<W::STEP>(s, job.left.at(mine->position, j), job.right.at(position, j), job.measure, j);
+    if (W::STEP != ADJI_STEP_DOT && !(s <= job.limit)) break;
+  }
+  s = adji_gpu_finish<W::STEP>(s);
+  keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
 }
 
 /* The queries of the lanes that take part. Returns the lane's comparisons. Three rows of cells at a time, so that
@@ -54,12 +73,14 @@ __device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared
       candidates += r[k].count;
       uint32_t position = r[k].begin, end = position + r[k].count;
       while (W::FILL ? __any_sync(ALL_LANES, position < end) : position < end) {
-        /* As much as the queue has room for. */
-        uint32_t stop = !W::FILL || end - position < BETWEEN ? end : position + BETWEEN;
-#pragma unroll 2
-        for (; position < stop; position++)
-          meet<W>(job, at, mine, position, lane);
-        if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, false, 0, lane);
+        uint32_t stop = end; /* or as much as the queue has room for */
+        if (W::FILL && position < end && end - position > BETWEEN) stop = position + BETWEEN;
+        for (; position < stop; position += DIM ? AT_ONCE : 1)
+          if (DIM)
+            meet_some<W>(job, at, mine, position, stop, lane);
+          else
+            meet<W>(job, at, mine, position, lane);
+        if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, 0, lane);
       }
     }
   }

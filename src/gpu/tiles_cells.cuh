@@ -12,16 +12,24 @@ namespace {
 enum { MOST_WARPS = 4, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
 /* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again; or, where
  * candidates are shared out, of a few queries, of which each can find 32 at once. */
-enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 16, FLAT_QUEUE = 64 };
+enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 8, FLAT_QUEUE = 64 };
 static_assert(QUEUE >= ADJI_WARP - 1 + BETWEEN && FLAT_QUEUE >= 2 * ADJI_WARP - 1, "a queue must not run over");
-static_assert(QUEUE * (ADJI_WARP + 1) >= FLAT_QUEUE * (FLAT_QUERIES + 1), "both use the same memory");
 constexpr uint32_t ALL_LANES = 0xffffffffu;
+
+/* Points of an index. */
+template <class T>
+struct points {
+  const T *coords;
+  uint64_t point_step, dim_step;
+  __device__ __forceinline__ const T &at(uint64_t position, uint32_t j) const {
+    return coords[position * point_step + j * dim_step];
+  }
+};
 
 /* What the kernel gets: adji_tiles_job with its types. */
 template <class T>
 struct tiles {
-  const T *left_coords, *right_coords;
-  uint64_t left_stride, right_stride;
+  points<T> left, right;
   const uint32_t *left_ids, *right_ids;
   const void *left_numbers;
   bool wide_numbers;
@@ -31,9 +39,11 @@ struct tiles {
   int64_t cell_rows;   /* rows of cells                                                           */
   uint64_t row_stride; /* numbers of cells in a row of them                                       */
   uint64_t spread;     /* over how many cells queries may be spread to be compared together       */
+  uint32_t group;      /* so many cells of a row share their look-ups, where cells hold few points */
   uint32_t dim;
   adji_gpu_near near; /* which rows of cells are near enough to a query */
   bool staged;        /* queries and candidates of many dimensions fit into shared memory            */
+  bool images;        /* a point and its image must not both be candidates of a query                */
   bool same_sets;     /* positions on both sides are of one index: a query is its own candidate there */
   T limit;
   adji_gpu_measure<T> measure;
@@ -61,13 +71,19 @@ enum { FIRST_SUMS = 81, REST_SUMS = 27 };
 struct gaps {
   float squares[ADJI_MAX_AXES - 1][3];
   float first[FIRST_SUMS], rest[REST_SUMS];
+  float least, most; /* where queries are on the last axis, in cells from the first of them on */
 };
 
-/* The ranges of a round, one behind the other: entry i holds the candidates numbered first[i] and on, at positions
- * shift[i] later. */
+/* Ranges that are not empty, one behind the other: entry i holds the candidates numbered first[i] and on, at positions
+ * shift[i] later. In shared memory. */
 struct range_list {
-  uint32_t first[ADJI_WARP], shift[ADJI_WARP];
-  uint32_t count, total;
+  uint32_t first[2 * ADJI_WARP], shift[2 * ADJI_WARP];
+};
+
+/* How far the list is filled, and read: the same in all lanes. */
+struct progress {
+  uint32_t count, total; /* ranges, and candidates in them      */
+  uint32_t range;        /* the one that the next candidate is in, or just behind */
 };
 
 /* The first of the cells low .. high - 1 that is numbered `number` or more. */
@@ -83,7 +99,7 @@ __device__ __forceinline__ uint32_t search_cells(const adji_gpu_cells &cells, ui
   return low;
 }
 
-/* Among which cells those numbered from `number` on begin: a bucket of the directory, or a row of cells. */
+/* Among which cells those numbered from `number` on begin: a bucket of the directory. */
 struct cell_span {
   uint32_t low, high;
 };
@@ -94,53 +110,82 @@ __device__ __forceinline__ cell_span bucket_of(const adji_gpu_cells &cells, uint
   return cell_span{cells.directory[bucket], cells.directory[bucket + 1]};
 }
 
-__device__ __forceinline__ cell_span row_span(const adji_gpu_cells &cells, uint64_t row) {
+__device__ __forceinline__ uint64_t number_at(const void *numbers, bool wide, uint64_t position) {
+  return wide ? static_cast<const uint64_t *>(numbers)[position] : static_cast<const uint32_t *>(numbers)[position];
+}
+
+/* The first of positions low .. high - 1 whose cell is numbered `number` or more. */
+__device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells, bool wide, uint32_t low,
+                                                     uint32_t high, uint64_t number) {
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (number_at(cells.position_numbers, wide, middle) < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Rows of cells with no more points than this are taken whole: comparing all of them takes less time than a search. */
+enum { SHORT_ROW = 16 };
+
+/* The cells numbered from .. to - 1 of a row, and perhaps others of it. */
+template <class T>
+__device__ __forceinline__ range range_in_row(const tiles<T> &job, uint64_t row, uint64_t from, uint64_t to) {
+  const adji_gpu_cells &cells = job.cells;
   for (uint64_t at = adji_row_hash(row) & cells.row_mask;; at = (at + 1) & cells.row_mask) {
-    uint4 found = *reinterpret_cast<const uint4 *>(cells.rows + at);
+    uint4 found = __ldg(reinterpret_cast<const uint4 *>(cells.rows + at));
     uint64_t key = static_cast<uint64_t>(found.y) << 32 | found.x;
-    if (key == row) return cell_span{found.z, found.z + found.w};
-    if (key == ADJI_NO_ROW) return cell_span{0, 0};
+    if (key == ADJI_NO_ROW) return range{0, 0};
+    if (key != row) continue;
+    uint32_t begin = found.z, end = found.z + found.w;
+    if (found.w > (job.images ? 0 : SHORT_ROW)) {
+      begin = search_positions(cells, job.wide_numbers, begin, end, from);
+      end = search_positions(cells, job.wide_numbers, begin, end, to);
+    }
+    return range{begin, end - begin};
   }
 }
 
-/* The positions of the cells first .. last of a row of cells, and `reach` more to either side. */
+/* The positions of the cells first .. last of a row of cells. */
 template <class T>
-__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
+__device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
   if (row < 0 || row >= job.cell_rows) return range{0, 0};
-  uint64_t base = static_cast<uint64_t>(row) * job.row_stride;
-  uint64_t from = base + (first > job.reach ? first - job.reach : 0), to = base + last + job.reach + 1;
+  uint64_t base = static_cast<uint64_t>(row) * job.row_stride, from = base + first, to = base + last + 1;
   if (to > job.cells.keys) to = job.cells.keys;
+  if (job.cells.rows) return range_in_row(job, static_cast<uint64_t>(row), from, to);
   if (!job.cells.numbers) {
     uint32_t begin = job.cells.directory[from];
     return range{begin, job.cells.directory[to] - begin};
   }
-  cell_span span = job.cells.rows ? row_span(job.cells, static_cast<uint64_t>(row)) : bucket_of(job.cells, from);
-  if (job.cells.rows && span.low == span.high) return range{0, 0};
+  cell_span span = bucket_of(job.cells, from);
   uint32_t cell = search_cells(job.cells, span.low, span.high, from), end = cell;
-  uint32_t most = job.cells.rows ? span.high : job.cells.count;
   if (to - from <= 8) {
-    while (end < most && job.cells.numbers[end] < to)
+    while (end < job.cells.count && job.cells.numbers[end] < to)
       end++;
   } else {
-    cell_span rest = job.cells.rows ? cell_span{cell, span.high} : bucket_of(job.cells, to);
+    cell_span rest = bucket_of(job.cells, to);
     end = search_cells(job.cells, rest.low > cell ? rest.low : cell, rest.high, to);
   }
   uint32_t begin = job.cells.starts[cell];
   return range{begin, job.cells.starts[end] - begin};
 }
 
+/* The same with `reach` more to either side. */
+template <class T>
+__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
+  return range_of_cells(job, row, first > job.reach ? first - job.reach : 0, last + job.reach);
+}
+
 /* Cells of one row: those of some queries. */
 struct cell_stretch {
   int64_t row;
-  uint64_t first, last; /* in the row */
+  uint32_t first, last; /* in the row */
 };
 
-/* Step 1: each lane one row of cells around the stretch, if it is wanted. */
-template <class T>
-__device__ __forceinline__ void list_ranges(const tiles<T> &job, const cell_stretch &around, uint32_t row, bool wanted,
-                                            uint32_t lane, range_list *list) {
-  range mine = {0, 0};
-  if (wanted) mine = row_of_cells(job, around.row + job.row_steps[row], around.first, around.last);
+/* Step 1: puts each lane's range behind those in the list, unless it is empty. There must be room for 32. */
+__device__ __forceinline__ void add_ranges(range_list *list, progress *p, range mine, uint32_t lane) {
   uint32_t some = __ballot_sync(ALL_LANES, mine.count > 0);
   uint32_t sum = mine.count;
 #pragma unroll
@@ -148,30 +193,25 @@ __device__ __forceinline__ void list_ranges(const tiles<T> &job, const cell_stre
     uint32_t before = __shfl_up_sync(ALL_LANES, sum, step);
     if (lane >= step) sum += before;
   }
-  __syncwarp(); /* nobody reads the last list any more */
   if (mine.count) {
-    uint32_t at = __popc(some & ((1u << lane) - 1));
-    list->first[at] = sum - mine.count;
-    list->shift[at] = mine.begin - (sum - mine.count);
+    uint32_t at = p->count + __popc(some & ((1u << lane) - 1)), first = p->total + sum - mine.count;
+    list->first[at] = first;
+    list->shift[at] = mine.begin - first;
   }
-  if (lane == ADJI_WARP - 1) {
-    list->count = __popc(some);
-    list->total = sum;
-  }
+  p->count += __popc(some);
+  p->total += __shfl_sync(ALL_LANES, sum, ADJI_WARP - 1);
   __syncwarp();
 }
 
-/* The position of a candidate by its number in the list. */
-__device__ __forceinline__ uint32_t position_of(const range_list *list, uint32_t number) {
-  uint32_t at = 0, count = list->count;
-#pragma unroll
-  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    if (at + step < count && list->first[at + step] <= number) at += step;
-  return number + list->shift[at];
-}
-
-__device__ __forceinline__ uint64_t number_at(const void *numbers, bool wide, uint64_t position) {
-  return wide ? static_cast<const uint64_t *>(numbers)[position] : static_cast<const uint32_t *>(numbers)[position];
+/* The position of candidate number done + lane; those up to done are behind p->range. Ranges that begin among these 32
+ * are marked in a word, in which each lane counts. */
+__device__ __forceinline__ uint32_t next_position(const range_list *list, progress *p, uint32_t done, uint32_t lane) {
+  uint32_t next = p->range + 1 + lane;
+  uint32_t ahead = next < p->count ? list->first[next] - done : ADJI_WARP;
+  uint32_t heads = __reduce_or_sync(ALL_LANES, ahead < ADJI_WARP ? 1u << ahead : 0);
+  uint32_t range = p->range + __popc(heads & ((2u << lane) - 1));
+  p->range += __popc(heads);
+  return done + lane + list->shift[range];
 }
 
 }  // namespace

@@ -22,33 +22,46 @@ __device__ __forceinline__ void sum_gaps(const gaps *g, uint32_t begin, uint32_t
   }
 }
 
-/* Rows of cells that are too far away for the queries of lanes [begin, end), all of one cell.
+template <class W, class T>
+__device__ __forceinline__ double staged_coordinate(const shared<T> &at, uint32_t lane, uint32_t j) {
+  return W::DIM ? at.points[lane * 8 + j] : at.queries[j * ADJI_WARP + lane];
+}
+
+/* What the rows of cells around the queries of lanes [begin, end), all of one row of cells, are away at least.
  *
  * Along axis a let q = (x - low) * inverse as computed, f = q - floor(q) a query's place in its cell. A point one slab
  * below has a computed q' < floor(q). Computed values are within 2^-20.9 of the true ones (index/grid.c), so the points
  * are at least (f - 2^-19.9) / inverse apart, and one slab above (1 - f - 2^-19.9) / inverse; the canonical t is that
  * up to a factor 1 - 2^-24, and the canonical sum at least the sum of the t^2 up to a factor 1 - dim * 2^-24. The
  * constants below leave out more than that, and roundings of this function with it: 1e-5 of a cell, factors of 1 - 1e-5
- * and, in far_away(), 1 + 1e-3, which is enough for 16,000 dimensions. Squares that underflow have no such factors, so
- * tiny limits have no gaps (adji_gpu_near). Only the metric L2 has them. */
-template <class T, int DIM>
-__device__ __forceinline__ void find_gaps(const tiles<T> &job, const own<T, DIM> &mine, uint32_t begin, uint32_t end,
-                                          uint32_t lane, gaps *to) {
+ * and, of the limit, 1 + 1e-3, which is enough for 16,000 dimensions. Squares that underflow have no such factors, so
+ * tiny limits have no gaps (adji_gpu_near). Only the metric L2 has them.
+ *
+ * A row whose gaps leave l of the limit, in squares, has candidates no further than sqrt(l) away along the last axis:
+ * trim() below, which leaves 1e-3 of a cell for roundings. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
+                                          uint32_t begin, uint32_t end, uint32_t lane) {
   uint32_t members = (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
+  uint64_t first = __shfl_sync(ALL_LANES, mine.cell, begin);
+  gaps *to = at.gap;
   __syncwarp();
   if (members >> lane & 1) {
-    for (uint32_t a = 0; a < job.near.axes; a++) {
-      double x = job.left_coords[job.near.dim[a] * job.left_stride + mine.position];
-      double q = (x - job.near.low[a]) * job.near.inverse[a];
-      float f = static_cast<float>(q - floor(q));
+    for (uint32_t a = 0; a <= job.near.axes; a++) {
+      double q = (staged_coordinate<W>(at, lane, job.near.dim[a]) - job.near.low[a]) * job.near.inverse[a];
+      /* Queries before the first slab are in it, as are candidates. */
+      float f = static_cast<float>(a < job.near.axes ? q - floor(q) : fmax(q - static_cast<double>(first), 0.0));
       float least = __uint_as_float(__reduce_min_sync(members, __float_as_uint(f)));
       float most = __uint_as_float(__reduce_max_sync(members, __float_as_uint(f)));
-      if (lane == begin) {
+      if (lane == begin && a < job.near.axes) {
         float below = fmaxf(least - 1e-5f, 0.0f) * job.near.width[a],
               above = fmaxf(1 - most - 1e-5f, 0.0f) * job.near.width[a];
         to->squares[a][0] = below * below;
         to->squares[a][1] = 0;
         to->squares[a][2] = above * above;
+      } else if (lane == begin) {
+        to->least = least;
+        to->most = most;
       }
     }
   }
@@ -58,10 +71,27 @@ __device__ __forceinline__ void find_gaps(const tiles<T> &job, const own<T, DIM>
   __syncwarp();
 }
 
+/* What a row leaves of the limit: negative where it is too far away. */
 template <class T>
-__device__ __forceinline__ bool far_away(const tiles<T> &job, const gaps *g, uint32_t row) {
+__device__ __forceinline__ float left_of_limit(const tiles<T> &job, const gaps *g, uint32_t row) {
   adji_gpu_parts parts = job.near.parts[row];
-  return g->first[parts.first] + g->rest[parts.rest] > job.near.limit;
+  return job.near.limit - (g->first[parts.first] + g->rest[parts.rest]);
+}
+
+/* The cells of a row that are near enough, where `left` of the limit is left. */
+template <class T>
+__device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, const cell_stretch &around, int64_t row,
+                                            float left) {
+  float way = sqrtf(left) * job.near.scale + 1e-3f, reach = static_cast<float>(job.reach);
+  float from = fmaxf(floorf(g->least - way), -reach);
+  float to = fminf(floorf(g->most + way), static_cast<float>(around.last - around.first) + reach);
+  int64_t low = static_cast<int64_t>(around.first) + static_cast<int64_t>(from);
+  int64_t high = static_cast<int64_t>(around.first) + static_cast<int64_t>(to);
+  /* Points beyond the last slab are in it. */
+  int64_t last = job.near.last_slab;
+  low = low < 0 ? 0 : low > last ? last : low;
+  high = high > last ? last : high;
+  return range_of_cells(job, row, static_cast<uint64_t>(low), static_cast<uint64_t>(high));
 }
 
 /* Compares the lane's candidate with the queries of lanes [begin, end). found counts for all of them. */
@@ -79,8 +109,7 @@ __device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T
         s = adji_gpu_step<W::STEP>(s, x[j], c.x[j], job.measure, j);
     } else {
       for (uint32_t j = 0; j < job.dim; j++) {
-        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k],
-                                   job.right_coords[j * job.right_stride + c.position], job.measure, j);
+        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right.at(c.position, j), job.measure, j);
         if (W::STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
       }
     }
@@ -101,48 +130,82 @@ __device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &
   __syncwarp();
   if (!W::FILL) return;
   if (lane >= begin && lane < end) mine->found = at.found[lane];
-  flush<W, SHARED_OUT>(job, at, mine, pieces, false, begin, lane);
+  flush<W, SHARED_OUT>(job, at, mine, pieces, begin, lane);
 }
 
-/* The queries of lanes [begin, end), which are in one cell. Returns how many comparisons it took. */
+/* Compares the candidates of the list with the queries of lanes [begin, end), and empties it. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, progress *p,
+                                          uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
+  for (uint32_t done = 0; done < p->total; done += 2 * ADJI_WARP) { /* two at a time: one is on its way */
+    candidate<W> one = fetch<W>(job, at.list, p, done, lane), other = fetch<W>(job, at.list, p, done + ADJI_WARP, lane);
+    step_flat<W>(job, at, mine, one, begin, end, pieces, lane);
+    if (done + ADJI_WARP < p->total) step_flat<W>(job, at, mine, other, begin, end, pieces, lane);
+  }
+  *p = progress{0, 0, 0};
+  __syncwarp();
+}
+
+/* The queries of lanes [begin, end), which are in one row of cells. Returns how many comparisons it took.
+ *
+ *   1. lanes test rows of cells, 32 at a time; those near enough wait in a list
+ *   2. when there are 32 of them, lanes look them up; ranges that are not empty go to the list of ranges
+ *   3. when that is half full, its candidates are compared */
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                               uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
   uint64_t candidates = 0;
-  cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin), 0};
-  around.last = around.first;
+  cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
+                         __shfl_sync(ALL_LANES, mine->cell, end - 1)};
   bool near = W::STEP == ADJI_STEP_L2 && job.near.axes;
-  if (near) find_gaps(job, *mine, begin, end, lane, at.gap);
-  for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
-    uint32_t row = round * ADJI_WARP + lane;
-    bool wanted = row < job.row_count && !(near && far_away(job, at.gap, row));
-    list_ranges(job, around, row, wanted, lane, at.list);
-    uint32_t total = at.list->total;
-    candidates += total;
-    for (uint32_t done = 0; done < total; done += 2 * ADJI_WARP) { /* two at a time: one is on its way */
-      candidate<W> one = fetch<W>(job, at.list, done + lane), other = fetch<W>(job, at.list, done + ADJI_WARP + lane);
-      step_flat<W>(job, at, mine, one, begin, end, pieces, lane);
-      if (done + ADJI_WARP < total) step_flat<W>(job, at, mine, other, begin, end, pieces, lane);
+  if (near) find_gaps<W>(job, at, *mine, begin, end, lane);
+  progress p = {0, 0, 0};
+  uint32_t waiting = 0;
+  for (uint32_t row = lane, ahead = job.row_count; ahead; row += ADJI_WARP) {
+    ahead = ahead > ADJI_WARP ? ahead - ADJI_WARP : 0;
+    float left = near && row < job.row_count ? left_of_limit(job, at.gap, row) : 0;
+    uint32_t wanted = __ballot_sync(ALL_LANES, row < job.row_count && left >= 0);
+    if (wanted >> lane & 1) {
+      uint32_t to = waiting + __popc(wanted & ((1u << lane) - 1));
+      at.wanted->row[to] = row;
+      at.wanted->left[to] = left;
+    }
+    waiting += __popc(wanted);
+    __syncwarp();
+    while (waiting >= ADJI_WARP || (!ahead && waiting)) {
+      uint32_t many = waiting < ADJI_WARP ? waiting : ADJI_WARP;
+      waiting -= many;
+      range found = {0, 0};
+      if (lane < many) {
+        int64_t of_cells = around.row + job.row_steps[at.wanted->row[waiting + lane]];
+        found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->left[waiting + lane])
+                     : row_of_cells(job, of_cells, around.first, around.last);
+      }
+      uint32_t before = p.total;
+      add_ranges(at.list, &p, found, lane);
+      candidates += p.total - before;
+      if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, pieces, lane);
     }
   }
-  if (W::FILL) /* the next cell's queries use the same memory */
-    while (__any_sync(ALL_LANES, lane >= begin && lane < end && mine->found > mine->written))
-      flush<W, SHARED_OUT>(job, at, mine, pieces, true, begin, lane);
+  if (p.count) join_list<W>(job, at, mine, &p, begin, end, pieces, lane);
+  if (W::FILL) empty_queues<W, SHARED_OUT>(job, at, mine, begin, lane); /* the next queries use the same memory */
   return candidates * (end - begin);
 }
 
-/* All queries of the lanes in `members`, cell by cell. */
+/* All queries of the lanes in `members`, a few cells of a row at a time. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                                uint32_t members, supply *pieces, uint32_t lane) {
-  uint64_t before = __shfl_up_sync(ALL_LANES, mine->cell, 1), candidates = 0;
+  uint32_t group = mine->cell / job.group;
+  uint32_t before = __shfl_up_sync(ALL_LANES, group, 1);
+  uint64_t candidates = 0;
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
   at.found[lane] = mine->found;
   at.rows[lane] = mine->row;
   __syncwarp();
   bool member = members >> lane & 1;
-  uint32_t heads = __ballot_sync(ALL_LANES, member && (lane == 0 || !(members >> (lane - 1) & 1) ||
-                                                       mine->cell != before || mine->cell_row != row_before));
+  uint32_t heads = __ballot_sync(ALL_LANES, member && (lane == 0 || !(members >> (lane - 1) & 1) || group != before ||
+                                                       mine->cell_row != row_before));
   for (uint32_t left = heads; left; left &= left - 1) {
     uint32_t begin = __ffs(left) - 1;
     uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* where another begins, or none is */

@@ -46,7 +46,7 @@ __device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t 
   if (STEP != ADJI_STEP_DOT) return true;
   T s = 0;
   for (uint32_t j = 0; j < job.dim; j++) {
-    T x = job.left_coords[j * job.left_stride + position];
+    T x = job.left.at(position, j);
     s = adji_gpu_step<STEP>(s, x, x, job.measure, j);
   }
   return adji_gpu_finish<STEP>(s) <= job.limit;
@@ -85,44 +85,64 @@ template <class W, class T>
 __device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64_t query, bool active) {
   own<T, W::DIM> mine = {};
   if (!active) return mine;
-  mine.position = job.queries ? job.queries[query] : job.first_query + query;
-  mine.row = job.left_ids[mine.position];
+  mine.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
+  if (W::DIM) load_point<W>(job.left, mine.position, mine.x);
+  mine.row = W::HAS_ID ? id_in(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
   uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
   if (job.wide_numbers)
     mine.cell_row = static_cast<int64_t>(number / job.row_stride);
   else /* which is many times quicker */
     mine.cell_row = static_cast<uint32_t>(number) / static_cast<uint32_t>(job.row_stride);
-  mine.cell = number - static_cast<uint64_t>(mine.cell_row) * job.row_stride;
-#pragma unroll
-  for (int j = 0; j < W::DIM; j++)
-    mine.x[j] = job.left_coords[j * job.left_stride + mine.position];
+  mine.cell = static_cast<uint32_t>(number - static_cast<uint64_t>(mine.cell_row) * job.row_stride);
   return mine;
+}
+
+/* Entries of the queue in shared memory. */
+template <class W>
+__host__ __device__ constexpr uint32_t queue_entries(bool staged) {
+  return W::PLACES == SPARSE && staged ? FLAT_QUEUE * (FLAT_QUERIES + 1) : QUEUE * (ADJI_WARP + 1);
+}
+
+/* Values of a warp's candidates in shared memory, and of its queries. */
+template <class W>
+__host__ __device__ constexpr uint64_t stage_values(uint32_t dim, bool staged) {
+  return W::PLACES == SPARSE || !staged ? 0 : (W::DIM ? W::DIM : dim) * ADJI_WARP;
+}
+template <class W>
+__host__ __device__ constexpr uint64_t query_values(uint32_t dim, bool staged) {
+  return W::DIM ? (W::PLACES == SPARSE ? 8 * ADJI_WARP : 0) : staged ? dim * ADJI_WARP : 0;
 }
 
 /* Bytes of shared memory of a warp, and where things are in it. */
 template <class W>
 __host__ __device__ __forceinline__ uint64_t shared_bytes(uint32_t dim, bool staged) {
-  uint64_t dims = W::DIM ? W::DIM : staged ? 2 * dim : 0, size = sizeof(typename W::T);
-  uint64_t queue = W::FILL ? QUEUE * (ADJI_WARP + 1) * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target) : 0;
-  if (W::FLAT) queue += (W::DIM ? 8 * ADJI_WARP * size : 0) + 2 * ADJI_WARP * 4 + sizeof(gaps);
-  return (dims * ADJI_WARP * size + sizeof(range_list) + ADJI_WARP * 4 + queue + 15) / 16 * 16;
+  uint64_t size = sizeof(typename W::T), entries = queue_entries<W>(staged);
+  uint64_t bytes = (stage_values<W>(dim, staged) + query_values<W>(dim, staged)) * size + sizeof(range_list);
+  if (W::FILL) bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
+  bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
+  return (bytes + 15) / 16 * 16;
 }
 
 template <class W, class T>
 __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *memory) {
-  shared<T> at;
-  uint32_t dims = W::DIM ? W::DIM : job.staged ? job.dim : 0;
+  shared<T> at = {};
+  uint32_t entries = W::FILL ? queue_entries<W>(job.staged) : 0;
   at.candidates = reinterpret_cast<T *>(memory);
-  at.queries = at.candidates + dims * ADJI_WARP;
-  at.points = W::DIM ? at.queries : at.queries + dims * ADJI_WARP;
-  at.sums = at.points + (W::FLAT && W::DIM ? 8 * ADJI_WARP : 0);
-  at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS ? QUEUE * (ADJI_WARP + 1) : 0));
+  at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
+  at.sums = at.queries + query_values<W>(job.dim, job.staged);
+  at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS ? entries : 0));
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
-  at.ids = at.queue + (W::FILL ? QUEUE * (ADJI_WARP + 1) : 0);
-  at.found = at.ids + ADJI_WARP;
-  at.rows = at.found + ADJI_WARP;
-  at.gap = reinterpret_cast<gaps *>(at.rows + ADJI_WARP);
-  at.list = W::FLAT ? reinterpret_cast<range_list *>(at.gap + 1) : reinterpret_cast<range_list *>(at.found);
+  uint32_t *rest = at.queue + entries;
+  if (W::PLACES == SPARSE) {
+    at.found = rest;
+    at.rows = at.found + ADJI_WARP;
+    at.gap = reinterpret_cast<gaps *>(at.rows + ADJI_WARP);
+    at.wanted = reinterpret_cast<wanted_rows *>(at.gap + 1);
+    at.list = reinterpret_cast<range_list *>(at.wanted + 1);
+  } else {
+    at.ids = rest;
+    at.list = reinterpret_cast<range_list *>(rest + ADJI_WARP);
+  }
   return at;
 }
 
@@ -137,20 +157,48 @@ template <class W, class T>
 __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<T> &at, uint64_t position, bool active,
                                               uint32_t lane) {
   for (uint32_t j = 0; j < job.dim; j++)
-    at.queries[j * ADJI_WARP + lane] = active ? job.left_coords[j * job.left_stride + position] : 0;
+    at.queries[j * ADJI_WARP + lane] = active ? job.left.at(position, j) : 0;
   __syncwarp();
 }
 
+/* The lanes whose queries are compared each with their own candidates, not together. heads are the lanes at which a
+ * stretch of queries in one row of cells begins. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T, DIM> &mine, uint32_t heads,
+                                                uint32_t actives) {
+  if (!W::DIM && !job.staged) return ALL_LANES;
+  uint32_t sparse = 0;
+  while (heads) {
+    uint32_t begin = __ffs(heads) - 1;
+    heads &= heads - 1;
+    uint32_t end = heads ? __ffs(heads) - 1 : actives;
+    uint32_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
+    bool dense = spread <= job.spread && end - begin >= 8;
+    if (W::PLACES != EVERYWHERE) dense = dense && spread * 8 <= end - begin;
+    if (!dense) sparse |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
+  }
+  return sparse;
+}
+
 template <class W>
-__global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::FLAT ? 6 : 8) join_tiles(const tiles<typename W::T> job) {
+__global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(const tiles<typename W::T> job) {
   typedef typename W::T T;
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * blockDim.x / ADJI_WARP + warp) * job.lanes + lane;
   bool active = lane < job.lanes && query < job.query_count;
   if (!__any_sync(ALL_LANES, active)) return;
-  shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job.dim, job.staged));
   own<T, W::DIM> mine = open_query<W>(job, query, active);
+  int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
+  uint32_t heads = __ballot_sync(ALL_LANES, active && (lane == 0 || mine.cell_row != before));
+  uint32_t members = __ballot_sync(ALL_LANES, active);
+  uint32_t sparse = find_sparse<W>(job, mine, heads, __popc(members)) & members;
+  if (W::PLACES == DENSE) members &= ~sparse;
+  if (W::PLACES == SPARSE) members = sparse;
+  if (!members) return;
+  active = members >> lane & 1;
+
+  shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job.dim, job.staged));
   mine.tail = lane;
   if (!W::DIM && job.staged) stage_queries<W>(job, at, mine.position, active, lane);
   if (W::FILL) {
@@ -159,33 +207,22 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::FLAT ? 6 : 8) join_t
     if (!job.pieces) mine.past = static_cast<uint32_t>(to.place % ADJI_WARP);
   }
 #pragma unroll
-  for (int j = 0; j < W::DIM && W::FLAT; j++)
+  for (int j = 0; j < W::DIM && W::PLACES == SPARSE; j++)
     at.points[lane * 8 + j] = mine.x[j];
   __syncwarp();
-  int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
-  uint32_t heads = __ballot_sync(ALL_LANES, active && (lane == 0 || mine.cell_row != before));
-  uint32_t actives = __popc(__ballot_sync(ALL_LANES, active)), alone = 0;
   supply pieces = {0, 0};
   uint64_t candidates = 0;
-  while (heads) {
-    uint32_t begin = __ffs(heads) - 1;
-    heads &= heads - 1;
-    uint32_t end = heads ? __ffs(heads) - 1 : actives;
-    uint64_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
-    bool dense = spread <= job.spread && end - begin >= 8 && (!W::FLAT || spread * 8 <= end - begin);
-    if ((W::DIM || job.staged) && dense) {
-      uint64_t many = join_together<W>(job, at, &mine, begin, end, &pieces, lane);
-      if (lane == 0) candidates += many;
-    } else {
-      alone |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
-    }
+  for (uint32_t left = heads & ~sparse; left && W::PLACES != SPARSE; left &= left - 1) {
+    uint32_t begin = __ffs(left) - 1, others = heads & ~((2u << begin) - 1);
+    uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
+    uint64_t many = join_together<W>(job, at, &mine, begin, end, &pieces, lane);
+    if (lane == 0) candidates += many;
   }
-  if (alone && W::FLAT && W::FILL) finish_queue<W>(job, at, &mine, &pieces, lane); /* others use its memory now */
-  if (alone && W::FLAT && (W::DIM || job.staged))
-    candidates += join_cells<W>(job, at, &mine, alone, &pieces, lane);
-  else if (alone)
-    candidates += join_alone<W>(job, at, &mine, alone >> lane & 1, &pieces, lane);
-  if (W::FILL) finish_queue<W>(job, at, &mine, &pieces, lane);
+  if (W::PLACES == SPARSE && (W::DIM || job.staged))
+    candidates += join_cells<W>(job, at, &mine, sparse, &pieces, lane);
+  else if (W::PLACES != DENSE && sparse)
+    candidates += join_alone<W>(job, at, &mine, sparse >> lane & 1, &pieces, lane);
+  if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged))) empty_queues<W, BY_LANE>(job, at, &mine, 0, lane);
   settle<W>(job, active, &mine, candidates, lane);
 }
 
@@ -194,9 +231,15 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::FLAT ? 6 : 8) join_t
 /* Bytes of shared memory that a block may have on every device. */
 enum { MOST_SHARED = 96 << 10 };
 
+/* Whether queries and candidates of many dimensions fit into shared memory: the same for dense and sparse places. */
+template <class W>
+bool fits_stage(uint32_t dim) {
+  return 2 * dim * ADJI_WARP * sizeof(typename W::T) + QUEUE * (ADJI_WARP + 1) * 12 + 4096 <= MOST_SHARED;
+}
+
 template <class W>
 adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) {
-  job.staged = W::DIM || shared_bytes<W>(job.dim, true) <= MOST_SHARED;
+  job.staged = W::DIM || fits_stage<W>(job.dim);
   uint64_t each = shared_bytes<W>(job.dim, job.staged), warps = MOST_SHARED / each;
   if (warps > MOST_WARPS) warps = MOST_WARPS;
   if (warps * each > 48 << 10)
@@ -209,20 +252,27 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
   return ADJ_OK;
 }
 
+template <class T, int STEP, int DIM, work WORK>
+adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if constexpr (DIM == 1 || DIM == 2 || DIM == 3) return launch<what<T, STEP, DIM, WORK, EVERYWHERE>>(gpu, stream, job);
+  if constexpr (DIM == 0 || DIM > 3) {
+    adj_status status = launch<what<T, STEP, DIM, WORK, DENSE>>(gpu, stream, job);
+    return status ? status : launch<what<T, STEP, DIM, WORK, SPARSE>>(gpu, stream, job);
+  }
+}
+
 template <class T, int STEP, int DIM>
 adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
-  if (!job.ids) return launch<what<T, STEP, DIM, COUNT>>(gpu, stream, job);
-  if (!job.sums) return launch<what<T, STEP, DIM, IDS>>(gpu, stream, job);
-  return launch<what<T, STEP, DIM, IDS_AND_SUMS>>(gpu, stream, job);
+  if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
+  if (!job.sums) return launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
+  return launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job);
 }
 
 template <class T>
 tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   tiles<T> typed = {};
-  typed.left_coords = static_cast<const T *>(job->left->coords);
-  typed.right_coords = static_cast<const T *>(job->right->coords);
-  typed.left_stride = job->left->stride;
-  typed.right_stride = job->right->stride;
+  typed.left = points<T>{static_cast<const T *>(job->left->coords), job->left->point_step, job->left->dim_step};
+  typed.right = points<T>{static_cast<const T *>(job->right->coords), job->right->point_step, job->right->dim_step};
   typed.left_ids = job->left->ids;
   typed.right_ids = job->right->ids;
   typed.left_numbers = job->left->numbers;
@@ -235,9 +285,11 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.row_stride = job->grid->row_stride;
   /* A point and its image must not both be candidates of a query: then only cells within reach are. */
   typed.spread = job->right->images ? 0 : job->grid->reach * 3 + 2;
+  typed.group = job->right->images || !job->grid->reach ? 1 : job->grid->reach;
   typed.near = job->grid->near;
   typed.near.limit = static_cast<float>(job->limit) * 1.001f;
   if (!(job->limit > 1e-30)) typed.near.axes = 0;
+  typed.images = job->right->images;
   typed.same_sets = job->left == job->right;
   typed.dim = job->dim;
   typed.limit = static_cast<T>(job->limit);

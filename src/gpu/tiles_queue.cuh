@@ -13,14 +13,15 @@ namespace {
 /* A lane's own query. */
 template <class T, int DIM>
 struct own {
-  uint64_t position;
-  int64_t cell_row; /* its cell: the row of cells, and where in it */
-  uint64_t cell;
-  uint32_t row;            /* of the result                         */
-  uint32_t found, written; /* entries found, and already written   */
-  uint32_t tail;           /* where in the queue the next one goes  */
-  uint32_t past;           /* how far its row begins behind a multiple of 32; 0 once that is reached */
-  T x[DIM ? DIM : 1];
+  int64_t cell_row; /* its cell: the row of cells, and where in it: an axis has fewer than 2^32 slabs */
+  uint32_t cell;
+  uint32_t position;
+  uint32_t row;     /* of the result                         */
+  uint32_t found;   /* entries; with a queue of its own, up to when it was last looked at */
+  uint32_t written; /* of them, to memory                                                 */
+  uint32_t tail;    /* where in its queue the next one goes                               */
+  uint32_t past;    /* how far its row begins behind a multiple of 32; 0 once that is reached */
+  T x[adji_gpu_width(DIM) ? adji_gpu_width(DIM) : 1];
 };
 
 /* Where a query's entries go, for the lanes that write them. */
@@ -35,6 +36,12 @@ struct supply {
   uint64_t next, end;
 };
 
+/* Rows of cells that are near enough, and by how much: limit less the sum of the squares of the gaps. */
+struct wanted_rows {
+  uint32_t row[2 * ADJI_WARP];
+  float left[2 * ADJI_WARP];
+};
+
 /* Where the warp's shared memory is. */
 template <class T>
 struct shared {
@@ -45,6 +52,7 @@ struct shared {
   T *points;     /* the warp's queries, 8 values each, where candidates are shared out */
   uint32_t *found, *rows;
   gaps *gap;
+  wanted_rows *wanted;
   target *targets; /* one a lane                                            */
   uint32_t *queue; /* entry e of lane l: see slot_of                        */
   T *sums;
@@ -53,13 +61,20 @@ struct shared {
 /* What a kernel does: its template arguments in one. */
 enum work { COUNT, IDS, IDS_AND_SUMS };
 
-template <class TYPE, int STEP_, int DIM_, work WORK>
+/* In many dimensions dense and sparse places have kernels of their own: one for both would have more code than fits
+ * the instruction cache, and too much shared memory to keep the device busy. */
+enum places { EVERYWHERE, DENSE, SPARSE };
+
+template <class TYPE, int STEP_, int DIM_, work WORK, places PLACES_>
 struct what {
   typedef TYPE T;
   static constexpr int STEP = STEP_, DIM = DIM_;
   static constexpr bool FILL = WORK != COUNT; /* ids are wanted, in rows or in pieces: not only how many there are */
   static constexpr bool SUMS = WORK == IDS_AND_SUMS;
-  static constexpr bool FLAT = DIM == 0 || DIM > 3; /* many rows of cells around few queries */
+  static constexpr places PLACES = PLACES_;
+  static constexpr int BLOCKS = PLACES == SPARSE && FILL ? 7 : 8; /* on a multiprocessor: registers for so many */
+  static constexpr int WIDTH = adji_gpu_width(DIM);
+  static constexpr bool HAS_ID = adji_gpu_width_has_id(DIM);
   /* Whether a NaN among a candidate's coordinates makes sure that it does not belong. */
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
 };
@@ -74,20 +89,28 @@ __device__ __forceinline__ uint64_t next_piece(const tiles<T> &job, supply *piec
   if (pieces->next == pieces->end) {
     unsigned long long first = 0;
     if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(PIECES_AT_ONCE));
-    pieces->next = __shfl_sync(ALL_LANES, first, 0);
+    pieces->next = job.query_count + __shfl_sync(ALL_LANES, first, 0);
     pieces->end = pieces->next + PIECES_AT_ONCE;
   }
   return pieces->next++;
 }
 
-/* Where entry e of lane l is in the queue; where candidates are shared out, first is the first of the lanes. Entries
- * that follow each other are in banks that do. */
+/* Two layouts of the queue. BY_LANE: a lane's own, from which what was written is taken away: entry e is that number
+ * behind the oldest. SHARED_OUT: of a query in lanes first .. first + 7, for which any lane finds entries: a ring, and
+ * e counts from the row's first. Entries that follow each other are in banks that do. */
 enum layout { BY_LANE, SHARED_OUT };
 
 template <layout LAYOUT>
 __device__ __forceinline__ uint32_t slot_of(uint32_t e, uint32_t l, uint32_t first) {
-  if (LAYOUT == BY_LANE) return e % QUEUE * (ADJI_WARP + 1) + l;
+  if (LAYOUT == BY_LANE) return e * (ADJI_WARP + 1) + l;
   return e % FLAT_QUEUE * (FLAT_QUERIES + 1) + l - first;
+}
+
+/* Entries that wait in a lane's queue. */
+template <layout LAYOUT, class T, int DIM>
+__device__ __forceinline__ uint32_t count_pending(own<T, DIM> *mine, uint32_t lane) {
+  if (LAYOUT == BY_LANE) mine->found = mine->written + (mine->tail - lane) / (ADJI_WARP + 1);
+  return mine->found - mine->written;
 }
 
 /* Writes the oldest `many` entries of lane l's queue. */
@@ -95,7 +118,7 @@ template <class W, layout LAYOUT, class T>
 __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &at, supply *pieces, uint32_t many,
                                           uint32_t l, uint32_t first, uint32_t lane) {
   target to = at.targets[l];
-  uint32_t entry = to.written + lane, slot = slot_of<LAYOUT>(entry, l, first);
+  uint32_t entry = to.written + lane, slot = slot_of<LAYOUT>(LAYOUT == BY_LANE ? lane : entry, l, first);
   if (!job.pieces) {
     if (lane >= many || entry >= to.room) return;
     job.ids[to.place + entry] = at.queue[slot];
@@ -110,76 +133,99 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (W::SUMS) job.sums[piece * ADJI_WARP + lane] = at.sums[slot];
 }
 
-/* The rest of all queues into pieces of their own, four queries at a time with eight lanes each: sectors are written
- * whole. It is called when no queue holds more than a piece. */
+/* Where a lane's last entries go, and how many of them: the query's own piece, or the rest of its row. */
+struct ending {
+  uint64_t place;
+  uint32_t many;
+};
+
+template <class T, int DIM>
+__device__ __forceinline__ ending ending_of(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
+                                            uint32_t pending, uint32_t lane) {
+  if (!pending) return ending{0, 0};
+  if (!job.pieces) {
+    target to = at.targets[lane];
+    uint32_t room = to.room > mine.written ? to.room - mine.written : 0;
+    return ending{to.place + mine.written, pending < room ? pending : room};
+  }
+  if (mine.position >= job.piece_room) return ending{0, 0};
+  job.pieces[mine.position] = adji_gpu_piece{mine.row, mine.written};
+  return ending{static_cast<uint64_t>(mine.position) * ADJI_WARP, pending};
+}
+
+/* Writes what is left in all queues, four queries at a time with eight lanes each. No queue holds more than 31. */
 template <class W, layout LAYOUT, class T, int DIM>
-__device__ __forceinline__ void end_in_pieces(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                              uint32_t first, uint32_t lane) {
-  uint32_t pending = mine->found - mine->written;
-  uint32_t due = __ballot_sync(ALL_LANES, pending > 0);
-  if (!due) return;
-  unsigned long long taken = 0;
-  if (lane == 0) taken = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(__popc(due)));
-  uint64_t piece = __shfl_sync(ALL_LANES, taken, 0) + __popc(due & ((1u << lane) - 1));
-  if (pending && piece < job.piece_room) job.pieces[piece] = adji_gpu_piece{mine->row, mine->written};
-  uint32_t many = piece < job.piece_room ? pending : 0;
+__device__ __forceinline__ void empty_queues(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                             uint32_t first, uint32_t lane) {
+  uint32_t pending = count_pending<LAYOUT>(mine, lane);
+  if (!__any_sync(ALL_LANES, pending > 0)) return;
+  ending to = ending_of(job, at, *mine, pending, lane);
   __syncwarp();
+#pragma unroll 2
   for (uint32_t l = lane / 8; l < ADJI_WARP; l += 4) {
-    uint64_t to = __shfl_sync(ALL_LANES, piece, l) * ADJI_WARP;
-    uint32_t end = __shfl_sync(ALL_LANES, many, l), written = __shfl_sync(ALL_LANES, mine->written, l);
+    uint64_t place = __shfl_sync(ALL_LANES, to.place, l);
+    uint32_t end = __shfl_sync(ALL_LANES, to.many, l), written = __shfl_sync(ALL_LANES, mine->written, l);
     for (uint32_t e = lane % 8; e < end; e += 8) {
-      uint32_t slot = slot_of<LAYOUT>(written + e, l, first);
-      job.ids[to + e] = at.queue[slot];
-      if (W::SUMS) job.sums[to + e] = at.sums[slot];
+      uint32_t slot = slot_of<LAYOUT>(LAYOUT == BY_LANE ? e : written + e, l, first);
+      job.ids[place + e] = at.queue[slot];
+      if (W::SUMS) job.sums[place + e] = at.sums[slot];
     }
   }
   __syncwarp();
-  mine->written += pending;
-  at.targets[lane].written = mine->written;
+  mine->written = mine->found;
+  mine->tail = lane;
 }
 
-/* Writes of every queue that holds as much the entries up to the next multiple of 32 in memory, so that lines are
- * written once and whole; at the end, what is left in all of them. */
+/* Takes the oldest `many` entries away, which were written. */
+template <class W, layout LAYOUT, class T, int DIM>
+__device__ __forceinline__ void drop(const shared<T> &at, own<T, DIM> *mine, uint32_t many, uint32_t lane) {
+  mine->written += many;
+  at.targets[lane].written = mine->written;
+  if (LAYOUT == SHARED_OUT) return;
+  mine->tail -= many * (ADJI_WARP + 1);
+  for (uint32_t to = lane, from = lane + many * (ADJI_WARP + 1); to < mine->tail;
+       to += ADJI_WARP + 1, from += ADJI_WARP + 1) {
+    at.queue[to] = at.queue[from];
+    if (W::SUMS) at.sums[to] = at.sums[from];
+  }
+}
+
+/* Writes of every queue that holds 32 entries those up to the next multiple of 32 in memory, so that lines are written
+ * once and whole. */
 template <class W, layout LAYOUT, class T, int DIM>
 __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces,
-                                      bool end, uint32_t first, uint32_t lane) {
-  if (end && job.pieces) {
-    end_in_pieces<W, LAYOUT>(job, at, mine, first, lane);
+                                      uint32_t first, uint32_t lane) {
+  for (;;) { /* again where the first line was a short one */
+    bool full =
+        LAYOUT == BY_LANE ? mine->tail >= ADJI_WARP * (ADJI_WARP + 1) + lane : mine->found - mine->written >= ADJI_WARP;
+    uint32_t due = __ballot_sync(ALL_LANES, full);
+    if (!due) return;
+    uint32_t line = ADJI_WARP - mine->past;
+    __syncwarp();
+    for (uint32_t left = due; left; left &= left - 1) {
+      uint32_t l = __ffs(left) - 1;
+      write_out<W, LAYOUT>(job, at, pieces, __shfl_sync(ALL_LANES, line, l), l, first, lane);
+    }
+    __syncwarp();
+    if (full) {
+      drop<W, LAYOUT>(at, mine, line, lane);
+      mine->past = 0;
+    }
+    __syncwarp();
+  }
+}
+
+/* Counts a candidate that belongs, or puts it into the lane's own queue. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, bool belongs, uint32_t id, T s) {
+  if (!W::FILL) {
+    mine->found += belongs;
     return;
   }
-  uint32_t pending = mine->found - mine->written, line = ADJI_WARP - mine->past;
-  uint32_t due = __ballot_sync(ALL_LANES, end ? pending > 0 : pending >= line);
-  if (!due) return;
-  __syncwarp();
-  for (uint32_t left = due; left; left &= left - 1) {
-    uint32_t l = __ffs(left) - 1;
-    write_out<W, LAYOUT>(job, at, pieces, __shfl_sync(ALL_LANES, pending < line ? pending : line, l), l, first, lane);
-  }
-  __syncwarp();
-  if (due >> lane & 1) {
-    mine->written += pending < line ? pending : line;
-    mine->past = 0;
-    at.targets[lane].written = mine->written;
-  }
-}
-
-template <class W, class T, int DIM>
-__device__ __forceinline__ void finish_queue(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                             supply *pieces, uint32_t lane) {
-  while (__any_sync(ALL_LANES, mine->found > mine->written))
-    flush<W, BY_LANE>(job, at, mine, pieces, true, 0, lane);
-}
-
-template <class W, class T, int DIM>
-__device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, bool belongs, uint32_t id, T s,
-                                     uint32_t lane) {
-  if (W::FILL && belongs) {
-    at.queue[mine->tail] = id;
-    if (W::SUMS) at.sums[mine->tail] = s;
-    mine->tail += ADJI_WARP + 1;
-    if (mine->tail >= QUEUE * (ADJI_WARP + 1)) mine->tail -= QUEUE * (ADJI_WARP + 1);
-  }
-  mine->found += belongs;
+  if (!belongs) return;
+  at.queue[mine->tail] = id;
+  if (W::SUMS) at.sums[mine->tail] = s;
+  mine->tail += ADJI_WARP + 1;
 }
 
 /* Whether a candidate that belongs is kept. The query itself, when it is only counted, is taken off at the end. */
@@ -200,10 +246,34 @@ __device__ __forceinline__ void load_all(const V *from, V (&to)[MANY]) {
   }
 }
 
+/* A point and its id from memory, in as few loads as can be. Of no use without fixed dimensions. */
+template <class W, class T>
+__device__ __forceinline__ void load_point(const points<T> &from, uint64_t position, T *x) {
+  constexpr int BYTES = W::WIDTH * sizeof(T);
+  const T *at = from.coords + position * W::WIDTH;
+  if (BYTES == 4) x[0] = __ldg(at);
+  if (BYTES == 8) {
+    uint2 two = __ldg(reinterpret_cast<const uint2 *>(at));
+    memcpy(x, &two, sizeof two);
+  }
+#pragma unroll
+  for (int i = 0; i < BYTES / 16; i++) {
+    uint4 four = __ldg(reinterpret_cast<const uint4 *>(at) + i);
+    memcpy(reinterpret_cast<char *>(x) + 16 * i, &four, sizeof four);
+  }
+}
+
+__device__ __forceinline__ uint32_t id_in(float x) {
+  return __float_as_uint(x);
+}
+__device__ __forceinline__ uint32_t id_in(double x) {
+  return static_cast<uint32_t>(__double_as_longlong(x));
+}
+
 /* A candidate on its way to the stage. */
 template <class W>
 struct candidate {
-  typename W::T x[W::DIM ? W::DIM : 1];
+  typename W::T x[W::WIDTH ? W::WIDTH : 1];
   uint32_t position, id;
 };
 

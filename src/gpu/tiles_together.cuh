@@ -53,7 +53,7 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
     bool belongs = s[u] <= limit;
     if (!W::NAN_STAYS_OUT) belongs = belongs && first + u < valid;
     if (BY_ID) belongs = belongs && (job.keep == ADJI_KEEP_ABOVE ? ids[u] > mine->row : ids[u] != mine->row);
-    keep<W>(at, mine, belongs, ids[u], s[u], lane);
+    keep<W>(at, mine, belongs, ids[u], s[u]);
   }
 }
 
@@ -66,20 +66,28 @@ __device__ __forceinline__ void compare_stage(const tiles<T> &job, const shared<
 #pragma unroll
     for (uint32_t more = 0; more < BETWEEN; more += MANY)
       compare_some<W, MANY, BY_ID>(job, at, mine, limit, first + more, valid, lane);
-    if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, false, 0, lane);
+    if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, 0, lane);
   }
 }
 
-/* Step 2: number is that of the lane's candidate in the list; behind the last one it is NaN. */
+/* Step 2: the next 32 candidates of the list, behind those that are done; behind the last one they are NaN. */
 template <class W, class T>
-__device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_list *list, uint32_t number) {
+__device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_list *list, progress *p, uint32_t done,
+                                              uint32_t lane) {
   candidate<W> c;
-  bool valid = number < list->total;
-  c.position = valid ? position_of(list, number) : UINT32_MAX;
-  c.id = valid && (W::FILL || job.keep == ADJI_KEEP_ABOVE) ? job.right_ids[c.position] : ADJ_NO_ID;
+  uint32_t position = next_position(list, p, done, lane);
+  bool valid = done + lane < p->total;
+  c.position = valid ? position : UINT32_MAX;
 #pragma unroll
   for (int j = 0; j < W::DIM; j++)
-    c.x[j] = valid ? job.right_coords[j * job.right_stride + c.position] : static_cast<T>(NAN);
+    c.x[j] = static_cast<T>(NAN);
+  c.id = ADJ_NO_ID;
+  if (!valid) return c;
+  if (W::DIM) load_point<W>(job.right, position, c.x);
+  if (W::HAS_ID)
+    c.id = id_in(c.x[W::WIDTH - 1]);
+  else if (W::FILL || job.keep == ADJI_KEEP_ABOVE)
+    c.id = job.right_ids[position];
   return c;
 }
 
@@ -92,7 +100,7 @@ __device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, co
   if (!W::DIM)
     for (uint32_t j = 0; j < job.dim; j++)
       at.candidates[j * ADJI_WARP + lane] =
-          c.position != UINT32_MAX ? job.right_coords[j * job.right_stride + c.position] : static_cast<T>(NAN);
+          c.position != UINT32_MAX ? job.right.at(c.position, j) : static_cast<T>(NAN);
   at.ids[lane] = c.id;
   __syncwarp();
 }
@@ -104,21 +112,26 @@ __device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const sha
   uint64_t candidates = 0;
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
-  uint32_t low = static_cast<uint32_t>(__shfl_sync(ALL_LANES, mine->position, begin));
-  uint32_t high = static_cast<uint32_t>(__shfl_sync(ALL_LANES, mine->position, end - 1));
+  uint32_t low = __shfl_sync(ALL_LANES, mine->position, begin);
+  uint32_t high = __shfl_sync(ALL_LANES, mine->position, end - 1);
   T limit = lane >= begin && lane < end ? job.limit : static_cast<T>(NAN);
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
     uint32_t row = round * ADJI_WARP + lane;
-    list_ranges(job, around, row, row < job.row_count, lane, at.list);
-    uint32_t total = at.list->total;
+    range found = {0, 0};
+    if (row < job.row_count) found = row_of_cells(job, around.row + job.row_steps[row], around.first, around.last);
+    progress p = {0, 0, 0};
+    __syncwarp(); /* nobody reads the last list any more */
+    add_ranges(at.list, &p, found, lane);
+    uint32_t total = p.total;
     candidates += total;
-    candidate<W> next = fetch<W>(job, at.list, lane);
+    if (!total) continue;
+    candidate<W> next = fetch<W>(job, at.list, &p, 0, lane);
     for (uint32_t done = 0; done < total;) {
       candidate<W> now = next;
       put<W>(job, at, now, lane);
       uint32_t valid = total - done < ADJI_WARP ? total - done : ADJI_WARP;
       done += valid;
-      if (done < total) next = fetch<W>(job, at.list, done + lane);
+      if (done < total) next = fetch<W>(job, at.list, &p, done, lane);
       bool met = now.position >= low && now.position <= high; /* perhaps one of the queries themselves */
       bool by_id = job.keep == ADJI_KEEP_ABOVE ||
                    (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));

@@ -44,8 +44,11 @@ typedef struct chooser {
   double *slabs;          /* the same, as numbers of slabs of this width        */
   axis_view *views;       /* candidates for axes, the most selective first      */
   uint32_t view_count;
-  met *table; /* for collisions: four cells a row of the sample, by their hash */
-  bool gpu;   /* which looks up and compares in its own way, and is waited for  */
+  uint64_t *cells; /* of the sample's rows, by hash                              */
+  met *table;      /* for collisions: `room` cells by their hash, a power of two  */
+  uint64_t room;
+  uint32_t *near; /* rows of the sample                                          */
+  bool gpu;       /* which looks up and compares in its own way, and is waited for  */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
@@ -69,8 +72,13 @@ static adj_status draw_sample(chooser *c) {
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
   c->widths = adji_alloc(memory, dim, sizeof *c->widths, "sample");
   c->views = adji_alloc_zero(memory, dim, sizeof *c->views, "sample");
-  c->table = adji_alloc(memory, 4 * c->sample, sizeof *c->table, "sample");
-  if (!c->values || !c->slabs || !c->widths || !c->views || !c->table) return ADJ_E_MEMORY;
+  c->room = 1;
+  while (c->room < 2 * c->sample)
+    c->room *= 2;
+  c->table = adji_alloc(memory, c->room, sizeof *c->table, "sample");
+  c->cells = adji_alloc(memory, c->sample, sizeof *c->cells, "sample");
+  c->near = adji_alloc(memory, c->sample, sizeof *c->near, "sample");
+  if (!c->values || !c->slabs || !c->widths || !c->views || !c->table || !c->cells || !c->near) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < dim; j++)
     c->widths[j] = adji_grid_width(c->set->type, &c->plan->measure, c->plan->join.limit, j);
   for (uint64_t i = 0; i < c->sample; i++) {
@@ -88,6 +96,8 @@ static void free_sample(chooser *c) {
   adji_free(memory, c->widths);
   adji_free(memory, c->views);
   adji_free(memory, c->table);
+  adji_free(memory, c->cells);
+  adji_free(memory, c->near);
 }
 
 /* ---- Axes worth having ------------------------------------------------------------------------------ */
@@ -140,45 +150,64 @@ static void view_axes(chooser *c) {
 
 /* ---- Collisions and candidates ----------------------------------------------------------------------- */
 
-/* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
-static double cell_mates(const chooser *c, uint32_t axes, double factor) {
-  double collisions = 0, m = (double)c->sample;
-  uint64_t room = 4 * c->sample;
-  memset(c->table, 0, room * sizeof *c->table);
+/* The cells of the sample by a hash: first on no axis at all, then on one more each time. */
+static void begin_cells(const chooser *c) {
+  memset(c->cells, 0, c->sample * sizeof *c->cells);
+}
+
+static void split_cells(const chooser *c, uint32_t axis, double factor) {
+  const double *slabs = c->slabs + c->views[axis].dim * c->sample;
   for (uint64_t i = 0; i < c->sample; i++) {
-    uint64_t hash = 0;
-    for (uint32_t a = 0; a < axes; a++) {
-      double slab = floor(c->slabs[c->views[a].dim * c->sample + i] / factor);
-      hash = (hash ^ (uint64_t)(int64_t)fmin(slab, 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
-      hash ^= hash >> 32;
-    }
-    uint64_t at = hash % room;
+    double slab = factor > 1 ? floor(slabs[i] / factor) : slabs[i];
+    uint64_t hash = (c->cells[i] ^ (uint64_t)(int64_t)(slab < 0x1p62 ? slab : 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
+    c->cells[i] = hash ^ hash >> 32;
+  }
+}
+
+/* Others in the cell of a point. */
+static double count_mates(const chooser *c) {
+  double collisions = 0, m = (double)c->sample;
+  uint64_t last = c->room - 1;
+  memset(c->table, 0, c->room * sizeof *c->table);
+  for (uint64_t i = 0; i < c->sample; i++) {
+    uint64_t hash = c->cells[i], at = hash & last;
     while (c->table[at].count && c->table[at].hash != hash)
-      at = (at + 1) % room;
+      at = (at + 1) & last;
     c->table[at].hash = hash;
     collisions += c->table[at].count++;
   }
   return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
 }
 
+/* The same with cells `factor` widths wide on the first `axes` views. */
+static double cell_mates(const chooser *c, uint32_t axes, double factor) {
+  begin_cells(c);
+  for (uint32_t a = 0; a < axes; a++)
+    split_cells(c, a, factor);
+  return count_mates(c);
+}
+
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
 static void count_candidates(const chooser *c, uint32_t most, double *candidates) {
-  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, pairs = 0, depth[ADJI_MAX_AXES + 1] = {0};
-  for (uint64_t q = 0; q < c->sample; q += step) {
-    for (uint64_t i = 0; i < c->sample; i++, pairs++) {
-      uint32_t a = 0;
-      for (; a < most; a++) {
-        const double *slabs = c->slabs + c->views[a].dim * c->sample;
-        if (!(fabs(slabs[i] - slabs[q]) <= 1)) break;
+  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, pairs = 0,
+           reached[ADJI_MAX_AXES + 1] = {0};
+  for (uint64_t q = 0; q < c->sample; q += step, pairs += c->sample) {
+    uint64_t left = c->sample; /* rows that are near on all axes so far */
+    reached[0] += left;
+    for (uint32_t a = 0; a < most; a++) {
+      const double *slabs = c->slabs + c->views[a].dim * c->sample;
+      uint64_t near = 0;
+      for (uint64_t i = 0; i < left; i++) { /* without a branch, which would often be mispredicted */
+        uint32_t row = a ? c->near[i] : (uint32_t)i;
+        c->near[near] = row;
+        near += fabs(slabs[row] - slabs[q]) <= 1;
       }
-      depth[a]++;
+      left = near;
+      reached[a + 1] += left;
     }
   }
-  double reached = 0;
-  for (uint32_t k = most + 1; k--;) {
-    reached += (double)depth[k];
-    candidates[k] = (double)c->population * reached / (double)pairs;
-  }
+  for (uint32_t k = 0; k <= most; k++)
+    candidates[k] = (double)c->population * (double)reached[k] / (double)pairs;
 }
 
 /* ---- Decisions ---------------------------------------------------------------------------------------- */
@@ -208,8 +237,10 @@ static uint32_t choose_axis_count(const chooser *c) {
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
   count_candidates(c, most, candidates);
   uint32_t axes = 0;
+  begin_cells(c);
   for (uint32_t k = 0; k <= most; k++) {
-    double mates = cell_mates(c, k, 1);
+    if (k) split_cells(c, k - 1, 1);
+    double mates = count_mates(c);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + mates) * ranges * LOOKUP_NS + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, mates, ranges, candidates[k]);
