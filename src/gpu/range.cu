@@ -499,7 +499,7 @@ adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_par
   const slot *s = &r->slots[number];
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
-  if (!first) ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0));
+  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever piece is asked for first */
   return adji_staging_receive(r->gpu, buffer, from, entries * size);
 }
 

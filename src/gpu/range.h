@@ -77,7 +77,7 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
 adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
 /* Begins to fill a slot with the rows of a window, in order. Returns before it is done. */
 adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot);
-/* Begins to copy entries of a slot into a pinned buffer (gpu/staging.h); those of a part front to back. */
+/* Begins to copy entries of a slot into a pinned buffer (gpu/staging.h), in any order. */
 adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
                                 uint64_t entries, uint32_t buffer);
 /* The slot is filled again only after the copies that were asked for until now. */
