@@ -192,7 +192,7 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
 
 static adj_status clear_totals(adji_gpu_range *r) {
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, 1);
-  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 4 * ADJI_SPREAD);
+  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
 }
 
 struct widen {
@@ -277,7 +277,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (status) return status;
   const uint64_t *answers = r->gpu->answers;
   adji_totals totals = adji_answer_totals(r->gpu);
-  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, false};
+  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
   r->piece_count = answers[ADJI_ANSWER_PIECES];
   r->counted.redone = r->kept && r->piece_count > r->piece_room;
   if (r->counted.redone) free_pieces(r);

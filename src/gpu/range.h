@@ -39,7 +39,8 @@ typedef struct adji_gpu_range_options {
 /* What a count found. */
 typedef struct adji_gpu_counted {
   uint64_t pairs, candidates, longest;
-  bool redone; /* what was kept did not fit its room, and pairs will be evaluated again */
+  uint64_t slots; /* comparisons that the warps had lanes for while counting; candidates are those that were made */
+  bool redone;    /* what was kept did not fit its room, and pairs will be evaluated again */
 } adji_gpu_counted;
 
 /* Rows first .. end - 1 of the result. */

@@ -104,11 +104,10 @@ __device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &
   flush<W, SHARED_OUT>(job, at, mine, pieces, false, begin, lane);
 }
 
-/* The queries of lanes [begin, end), which are in one cell. Returns how many comparisons it took. */
+/* The queries of lanes [begin, end), which are in one cell. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                              uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
-  uint64_t candidates = 0;
+__device__ __forceinline__ void join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
+                                          uint32_t end, supply *pieces, effort *took, uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin), 0};
   around.last = around.first;
   bool near = W::STEP == ADJI_STEP_L2 && job.near.axes;
@@ -118,7 +117,8 @@ __device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<
     bool wanted = row < job.row_count && !(near && far_away(job, at.gap, row));
     list_ranges(job, around, row, wanted, lane, at.list);
     uint32_t total = at.list->total;
-    candidates += total;
+    if (lane == 0) took->candidates += static_cast<uint64_t>(total) * (end - begin);
+    took->steps += static_cast<uint64_t>(total / ADJI_WARP + (total % ADJI_WARP > 0)) * (end - begin);
     for (uint32_t done = 0; done < total; done += 2 * ADJI_WARP) { /* two at a time: one is on its way */
       candidate<W> one = fetch<W>(job, at.list, done + lane), other = fetch<W>(job, at.list, done + ADJI_WARP + lane);
       step_flat<W>(job, at, mine, one, begin, end, pieces, lane);
@@ -128,14 +128,13 @@ __device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<
   if (W::FILL) /* the next cell's queries use the same memory */
     while (__any_sync(ALL_LANES, lane >= begin && lane < end && mine->found > mine->written))
       flush<W, SHARED_OUT>(job, at, mine, pieces, true, begin, lane);
-  return candidates * (end - begin);
 }
 
 /* All queries of the lanes in `members`, cell by cell. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                               uint32_t members, supply *pieces, uint32_t lane) {
-  uint64_t before = __shfl_up_sync(ALL_LANES, mine->cell, 1), candidates = 0;
+__device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                           uint32_t members, supply *pieces, effort *took, uint32_t lane) {
+  uint64_t before = __shfl_up_sync(ALL_LANES, mine->cell, 1);
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
   at.found[lane] = mine->found;
   at.rows[lane] = mine->row;
@@ -149,13 +148,11 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP;
     for (uint32_t first = begin; first < end; first += FLAT_QUERIES) {
       uint32_t last = end - first < FLAT_QUERIES ? end : first + FLAT_QUERIES;
-      uint64_t many = join_flat<W>(job, at, mine, first, last, pieces, lane);
-      if (lane == 0) candidates += many;
+      join_flat<W>(job, at, mine, first, last, pieces, took, lane);
     }
   }
   __syncwarp();
   if (member) mine->found = at.found[lane];
-  return candidates;
 }
 
 }  // namespace

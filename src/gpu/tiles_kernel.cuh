@@ -63,9 +63,9 @@ __device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned 
 
 /* Puts what was counted where it belongs, and adds up the totals. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, uint64_t candidates,
+__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
                                        uint32_t lane) {
-  if (W::FILL && !job.pieces) {
+  if (!counts<W>(job)) {
     add_answer(job.spread_answers + 2 * ADJI_SPREAD,
                active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
     return;
@@ -74,11 +74,14 @@ __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, 
     mine->found--;
   if (active && job.degrees) job.degrees[mine->row] = mine->found;
   uint32_t longest = __reduce_max_sync(ALL_LANES, active ? mine->found : 0);
-  if (lane == 0)
+  if (lane == 0) {
     atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(longest));
+    atomicAdd(job.spread_answers + 4 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
+              static_cast<unsigned long long>(took.steps * ADJI_WARP));
+  }
   add_answer(job.spread_answers, active ? mine->found : 0, lane);
-  add_answer(job.spread_answers + ADJI_SPREAD, candidates, lane);
+  add_answer(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
 }
 
 template <class W, class T>
@@ -166,27 +169,25 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::FLAT ? 6 : 8) join_t
   uint32_t heads = __ballot_sync(ALL_LANES, active && (lane == 0 || mine.cell_row != before));
   uint32_t actives = __popc(__ballot_sync(ALL_LANES, active)), alone = 0;
   supply pieces = {0, 0};
-  uint64_t candidates = 0;
+  effort took = {0, 0};
   while (heads) {
     uint32_t begin = __ffs(heads) - 1;
     heads &= heads - 1;
     uint32_t end = heads ? __ffs(heads) - 1 : actives;
     uint64_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
     bool dense = spread <= job.spread && end - begin >= 8 && (!W::FLAT || spread * 8 <= end - begin);
-    if ((W::DIM || job.staged) && dense) {
-      uint64_t many = join_together<W>(job, at, &mine, begin, end, &pieces, lane);
-      if (lane == 0) candidates += many;
-    } else {
+    if ((W::DIM || job.staged) && dense)
+      join_together<W>(job, at, &mine, begin, end, &pieces, &took, lane);
+    else
       alone |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
-    }
   }
   if (alone && W::FLAT && W::FILL) finish_queue<W>(job, at, &mine, &pieces, lane); /* others use its memory now */
   if (alone && W::FLAT && (W::DIM || job.staged))
-    candidates += join_cells<W>(job, at, &mine, alone, &pieces, lane);
+    join_cells<W>(job, at, &mine, alone, &pieces, &took, lane);
   else if (alone)
-    candidates += join_alone<W>(job, at, &mine, alone >> lane & 1, &pieces, lane);
+    join_alone<W>(job, at, &mine, alone >> lane & 1, &pieces, &took, lane);
   if (W::FILL) finish_queue<W>(job, at, &mine, &pieces, lane);
-  settle<W>(job, active, &mine, candidates, lane);
+  settle<W>(job, active, &mine, took, lane);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------------------------- */
