@@ -438,6 +438,12 @@ typedef struct adj_stats {
   uint64_t cells;                          /* non-empty cells of the index                     */
   double imbalance;                        /* (slowest worker - mean) / mean busy time         */
   double estimated_pairs, estimated_candidates;
+  /* Of a GPU, adj_plan_create and this run together; 0 without one. Seconds of threads are means over all of them. */
+  double kernel_s;               /* the device's time for kernels: index, estimate, counts, rows */
+  double upload_s, download_s;   /* threads waited for copies, and for kernels in front of them  */
+  double place_s;                /* threads put what had arrived into place                      */
+  uint64_t bytes_up, bytes_down; /* points; counts and pairs                                     */
+  double warp_efficiency;        /* counting: comparisons made / those that warps had lanes for  */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

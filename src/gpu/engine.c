@@ -21,9 +21,19 @@ typedef struct gpu_engine {
   adji_join join;
   uint64_t batch_bytes;
   uint32_t slots;
-  bool counted;
   adji_gpu_counted found;
+  adji_device_work made, told; /* of the plan, which every run counts as its own; of all that was told until now */
 } gpu_engine;
+
+/* What the device did since this was last asked. */
+static void tell_work(gpu_engine *e, adji_device_work *to) {
+  adji_device_work now = adji_gpu_range_work(e->range), more = now;
+  more.kernel_s -= e->told.kernel_s;
+  more.up_s -= e->told.up_s;
+  more.bytes_up -= e->told.bytes_up;
+  e->told = now;
+  adji_device_work_add(to, &more);
+}
 
 /* ---- Count ------------------------------------------------------------------------------------------- */
 
@@ -31,12 +41,12 @@ static adj_status count_all(gpu_engine *e, adji_run *run) {
   uint64_t begin = adji_now_ns();
   adj_status status = adji_gpu_range_count(e->range, run->fills, &e->found);
   if (status) return status;
-  e->counted = true;
   adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
   run->tally.pairs += e->found.pairs;
   run->tally.candidates += e->found.candidates;
   run->batches++;
   run->redone += e->found.redone;
+  run->device.slots += e->found.slots;
   uint64_t most = run->control.max_pairs;
   if (most && e->found.pairs > most)
     return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed",
@@ -49,17 +59,20 @@ static adj_status gpu_count(void *state, adji_run *run, uint32_t *degrees, uint6
   adji_gpu_lock(e->gpu);
   adj_status status = count_all(e, run);
   if (!status && degrees)
-    status = adji_download(e->gpu, adji_gpu_range_degrees(e->range), e->join.left->count * sizeof *degrees, degrees);
+    status = adji_download(e->gpu, adji_gpu_range_degrees(e->range), e->join.left->count * sizeof *degrees, degrees,
+                           &run->device);
+  adji_device_work_add(&run->device, &e->made);
+  tell_work(e, &run->device);
   adji_gpu_unlock(e->gpu);
   if (!status) *total = e->found.pairs;
   return status;
 }
 
-static adj_status gpu_offsets(void *state, uint64_t *offsets) {
+static adj_status gpu_offsets(void *state, adji_run *run, uint64_t *offsets) {
   gpu_engine *e = state;
   adji_gpu_lock(e->gpu);
   uint64_t bytes = (e->join.left->count + 1) * sizeof *offsets;
-  adj_status status = adji_download(e->gpu, adji_gpu_range_offsets(e->range), bytes, offsets);
+  adj_status status = adji_download(e->gpu, adji_gpu_range_offsets(e->range), bytes, offsets, &run->device);
   adji_gpu_unlock(e->gpu);
   return status;
 }
@@ -117,6 +130,7 @@ static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window
   else
     adji_gpu_settle(e->gpu); /* copies under way still write to buffers */
   if (window->end_row - window->first_row == e->join.left->count) adji_gpu_range_forget(e->range);
+  tell_work(e, &run->device);
   adji_gpu_unlock(e->gpu);
   return status;
 }
@@ -158,6 +172,7 @@ adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double
   gpu_engine *e = engine->state;
   adji_gpu_lock(e->gpu);
   adj_status status = adji_gpu_range_sample(e->range, sample, pairs, candidates);
+  tell_work(e, &e->made);
   adji_gpu_unlock(e->gpu);
   return status;
 }

@@ -62,6 +62,9 @@ uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
 adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
                            void *rows);
 
+/* What the device did for this join until now, as far as it is over: kernels, and the copies of the points. */
+adji_device_work adji_gpu_range_work(adji_gpu_range *range);
+
 /* Counts all rows; degrees and offsets stay on the device. fills: some will follow. */
 adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, adji_gpu_counted *out);
 /* Counts `sample` queries spread over the order of the index, and scales up. */
