@@ -46,7 +46,8 @@
  *
  * GPUs. A build with CUDA joins on an NVIDIA GPU too (ADJ_BACKEND_GPU; compute capability 8.0 or later): range joins,
  * with all metrics. The driver is loaded when a device is first needed, so the same library works on machines without
- * one, where such a request is ADJ_E_UNSUPPORTED and says why. adjoin_cuda.h is for points that are on a device
+ * one, where such a request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in
+ * chunks; ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
  * already. Not in this version yet, and refused in the same way: kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
  */
 #ifndef ADJOIN_H
@@ -165,7 +166,8 @@ typedef struct adj_ctx_options {
   uint32_t threads;             /* 0: one per usable core                                       */
   uint64_t memory_limit;        /* bytes this context may hold at once; 0: 90 % of what the     */
                                 /* machine has available when the context is created            */
-  uint64_t device_memory_limit; /* bytes per device; 0: what is free                            */
+  uint64_t device_memory_limit; /* bytes per device; 0: what is free. Points that need more are */
+                                /* joined in chunks                                             */
   const int32_t *devices;       /* device numbers; NULL with device_count -1: all               */
   int32_t device_count;         /* 0: use no GPU                                                */
   uint32_t reserved;

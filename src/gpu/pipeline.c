@@ -138,8 +138,8 @@ static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
   return status;
 }
 
-static size_t entry_size(const pipe *p, const piece *piece) {
-  return piece->part == ADJI_PART_IDS ? sizeof *p->job->to->ids : adji_type_size(p->job->style->type);
+static size_t entry_size(const pipe *p, const piece *some) {
+  return some->part == ADJI_PART_IDS ? sizeof *p->job->to->ids : adji_type_size(p->job->style->type);
 }
 
 static void place(const pipe *p, const piece *arrived, const void *from) {

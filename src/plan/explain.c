@@ -77,6 +77,9 @@ static void say_how(text *t, const adj_plan *plan) {
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
   if (!plan->right_index.ctx && plan->cells)
     say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
+  if (plan->device_chunk)
+    say(t, "  in chunks: %llu points of a set at a time, for which the device has room\n",
+        (unsigned long long)plan->device_chunk);
   if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
     say(t, "  periodic: %llu images of points near the faces of the box\n",
         (unsigned long long)plan->right_index.view.count - plan->right->count);

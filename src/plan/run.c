@@ -245,7 +245,7 @@ static adj_status make_buffer(stream *s) {
     if (s->rows.degrees[i] > longest) longest = s->rows.degrees[i];
   uint64_t left = memory->limit - atomic_load(&memory->used);
   uint64_t bytes = s->plan->tuning.buffer ? s->plan->tuning.buffer : ADJI_DEFAULT_BUFFER;
-  if (!s->plan->tuning.buffer && bytes > left / 2) bytes = left / 2;
+  if (!s->plan->tuning.buffer && (bytes > left / 2 || s->plan->engine.large_windows)) bytes = left / 2;
   s->room = bytes / entry > longest ? bytes / entry : longest;
   if (s->room > s->rows.pairs) s->room = s->rows.pairs;
   s->ids = adji_alloc(memory, s->room, sizeof *s->ids, "stream buffer");

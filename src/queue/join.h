@@ -41,6 +41,7 @@ typedef struct adji_engine {
   /* kNN, which has none of the others: fills the rows of the table, all k entries of each. */
   adj_status (*nearest)(void *state, adji_run *run, const adji_table *table);
   void (*destroy)(void *state);
+  bool large_windows; /* a fill costs much whatever the window: a stream should have few */
 } adji_engine;
 
 #endif
