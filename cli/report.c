@@ -60,6 +60,7 @@ void report_summary(const run_report *report) {
   add_phase(phases, sizeof phases, "index", stats->index_s);
   add_phase(phases, sizeof phases, "join", stats->join_s);
   add_phase(phases, sizeof phases, "write", stats->write_s);
+  add_phase(phases, sizeof phases, "of it kernels", stats->kernel_s);
   fprintf(stderr, "adjoin: %s, in %s%s%s%s; %s %s/s, peak memory %s\n", result, text_duration(report->wall_s, wall),
           *phases ? " (" : "", phases, *phases ? ")" : "", text_short(join_s > 0 ? many / join_s : 0, rate),
           nearest ? "points" : "pairs", text_bytes((double)stats->peak_bytes, peak));

@@ -186,11 +186,11 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
   const char *const *algorithms = c->k ? nearest : range;
   /* A GPU has no other algorithms, but results that fit into one batch and into many, that are kept while they are
-   * counted and found again, and room that is too small. */
+   * counted and found again, room that is too small, and sets that do not fit. */
   static const char *const tunings[] = {NULL, "device_batch=4000,streams=2,once=off", "device_batch=40000,once=on",
-                                        "once=on,device_pairs=40"};
+                                        "once=on,device_pairs=40", "device_chunk=250"};
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  int last = device ? 4 : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
+  int last = device ? 5 : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
     join_setup setup = {col->backend, device ? NULL : algorithms[a], device ? tunings[a] : NULL, (adj_order)(turn % 3),

@@ -53,6 +53,25 @@ static void put_join(json_writer *json, const run_report *report) {
   if (request->k) put_count(json, "k", request->k);
 }
 
+/* Only where a device took part. */
+static void put_device(json_writer *json, const adj_stats *stats) {
+  const struct {
+    const char *name;
+    double seconds;
+  } times[] = {{"kernels", stats->kernel_s},
+               {"upload", stats->upload_s},
+               {"download", stats->download_s},
+               {"place", stats->place_s}};
+  if (strcmp(stats->backend, "gpu")) return;
+  json_raw(json, ",\n  \"device_seconds\": {");
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    json_raw(json, "%s\"%s\": %.9f", i ? ", " : "", times[i].name, times[i].seconds);
+  json_raw(json, "}");
+  put_count(json, "bytes_up", stats->bytes_up);
+  put_count(json, "bytes_down", stats->bytes_down);
+  put_real(json, "warp_efficiency", stats->warp_efficiency);
+}
+
 bool report_stats(const run_report *report) {
   const adj_stats *stats = &report->stats;
   json_writer json = {0};
@@ -76,6 +95,7 @@ bool report_stats(const run_report *report) {
   put_real(&json, "imbalance", stats->imbalance);
   put_real(&json, "estimated_pairs", stats->estimated_pairs);
   put_real(&json, "estimated_candidates", stats->estimated_candidates);
+  put_device(&json, stats);
   json_raw(&json, "\n}\n");
   return json_save(&json, report->request->stats);
 }

@@ -46,7 +46,8 @@
  *
  * GPUs. A build with CUDA joins on an NVIDIA GPU too (ADJ_BACKEND_GPU; compute capability 8.0 or later): range joins,
  * with all metrics. The driver is loaded when a device is first needed, so the same library works on machines without
- * one, where such a request is ADJ_E_UNSUPPORTED and says why. adjoin_cuda.h is for points that are on a device
+ * one, where such a request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in
+ * chunks; ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
  * already. Not in this version yet, and refused in the same way: kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
  */
 #ifndef ADJOIN_H
@@ -165,7 +166,8 @@ typedef struct adj_ctx_options {
   uint32_t threads;             /* 0: one per usable core                                       */
   uint64_t memory_limit;        /* bytes this context may hold at once; 0: 90 % of what the     */
                                 /* machine has available when the context is created            */
-  uint64_t device_memory_limit; /* bytes per device; 0: what is free                            */
+  uint64_t device_memory_limit; /* bytes per device; 0: what is free. Points that need more are */
+                                /* joined in chunks                                             */
   const int32_t *devices;       /* device numbers; NULL with device_count -1: all               */
   int32_t device_count;         /* 0: use no GPU                                                */
   uint32_t reserved;
@@ -438,6 +440,12 @@ typedef struct adj_stats {
   uint64_t cells;                          /* non-empty cells of the index                     */
   double imbalance;                        /* (slowest worker - mean) / mean busy time         */
   double estimated_pairs, estimated_candidates;
+  /* Of a GPU, adj_plan_create and this run together; 0 without one. Seconds of threads are means over all of them. */
+  double kernel_s;               /* the device's time for kernels: index, estimate, counts, rows */
+  double upload_s, download_s;   /* threads waited for copies, and for kernels in front of them  */
+  double place_s;                /* threads put what had arrived into place                      */
+  uint64_t bytes_up, bytes_down; /* points; counts and pairs                                     */
+  double warp_efficiency;        /* counting: comparisons made / those that warps had lanes for  */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -156,6 +156,8 @@ static adj_status run_pipe(simulated *s, adj_ctx *ctx, const rows *r, const sett
   adj_status status = adji_run_init(&run, ctx, NULL);
   s->with_sums = as->distances;
   if (!status) status = adji_pipe_run(&run, &job);
+  uint64_t pairs = r->offsets[as->end_row] - r->offsets[as->first_row];
+  if (!status) assert_int_equal(run.device.bytes_down, pairs * (as->distances ? 8 : 4));
   adji_run_clear(&run);
   return status;
 }

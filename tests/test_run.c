@@ -238,6 +238,8 @@ static void stats_add_up(void **state) {
   assert_true(stats.peak_bytes >= 4 * stats.pairs);
   assert_true(stats.imbalance >= 0);
   assert_true(stats.batches >= 1);
+  assert_true(stats.kernel_s == 0 && stats.upload_s == 0 && stats.download_s == 0 && stats.place_s == 0);
+  assert_true(stats.bytes_up == 0 && stats.bytes_down == 0 && stats.warp_efficiency == 0);
   adj_result_destroy(result);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);

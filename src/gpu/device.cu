@@ -240,6 +240,7 @@ adji_totals adji_answer_totals(const adji_gpu *gpu) {
     t.candidates += spread[ADJI_SPREAD + i];
     t.broken += spread[2 * ADJI_SPREAD + i];
     if (spread[3 * ADJI_SPREAD + i] > t.longest) t.longest = spread[3 * ADJI_SPREAD + i];
+    t.slots += spread[4 * ADJI_SPREAD + i];
   }
   return t;
 }

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "gpu/chunks.h"
 #include "gpu/pipeline.h"
 #include "gpu/staging.h"
 
@@ -21,9 +22,19 @@ typedef struct gpu_engine {
   adji_join join;
   uint64_t batch_bytes;
   uint32_t slots;
-  bool counted;
   adji_gpu_counted found;
+  adji_device_work made, told; /* of the plan, which every run counts as its own; of all that was told until now */
 } gpu_engine;
+
+/* What the device did since this was last asked. */
+static void tell_work(gpu_engine *e, adji_device_work *to) {
+  adji_device_work now = adji_gpu_range_work(e->range), more = now;
+  more.kernel_s -= e->told.kernel_s;
+  more.up_s -= e->told.up_s;
+  more.bytes_up -= e->told.bytes_up;
+  e->told = now;
+  adji_device_work_add(to, &more);
+}
 
 /* ---- Count ------------------------------------------------------------------------------------------- */
 
@@ -31,12 +42,12 @@ static adj_status count_all(gpu_engine *e, adji_run *run) {
   uint64_t begin = adji_now_ns();
   adj_status status = adji_gpu_range_count(e->range, run->fills, &e->found);
   if (status) return status;
-  e->counted = true;
   adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
   run->tally.pairs += e->found.pairs;
   run->tally.candidates += e->found.candidates;
   run->batches++;
   run->redone += e->found.redone;
+  run->device.slots += e->found.slots;
   uint64_t most = run->control.max_pairs;
   if (most && e->found.pairs > most)
     return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed",
@@ -49,17 +60,20 @@ static adj_status gpu_count(void *state, adji_run *run, uint32_t *degrees, uint6
   adji_gpu_lock(e->gpu);
   adj_status status = count_all(e, run);
   if (!status && degrees)
-    status = adji_download(e->gpu, adji_gpu_range_degrees(e->range), e->join.left->count * sizeof *degrees, degrees);
+    status = adji_download(e->gpu, adji_gpu_range_degrees(e->range), e->join.left->count * sizeof *degrees, degrees,
+                           &run->device);
+  adji_device_work_add(&run->device, &e->made);
+  tell_work(e, &run->device);
   adji_gpu_unlock(e->gpu);
   if (!status) *total = e->found.pairs;
   return status;
 }
 
-static adj_status gpu_offsets(void *state, uint64_t *offsets) {
+static adj_status gpu_offsets(void *state, adji_run *run, uint64_t *offsets) {
   gpu_engine *e = state;
   adji_gpu_lock(e->gpu);
   uint64_t bytes = (e->join.left->count + 1) * sizeof *offsets;
-  adj_status status = adji_download(e->gpu, adji_gpu_range_offsets(e->range), bytes, offsets);
+  adj_status status = adji_download(e->gpu, adji_gpu_range_offsets(e->range), bytes, offsets, &run->device);
   adji_gpu_unlock(e->gpu);
   return status;
 }
@@ -117,6 +131,7 @@ static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window
   else
     adji_gpu_settle(e->gpu); /* copies under way still write to buffers */
   if (window->end_row - window->first_row == e->join.left->count) adji_gpu_range_forget(e->range);
+  tell_work(e, &run->device);
   adji_gpu_unlock(e->gpu);
   return status;
 }
@@ -131,7 +146,8 @@ static void gpu_destroy(void *state) {
   free(e);
 }
 
-adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
+/* All points at once. */
+static adj_status create_whole(const adji_gpu_engine_options *options, adji_engine *out) {
   gpu_engine *e = calloc(1, sizeof *e);
   if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   e->join = *options->range.join;
@@ -154,16 +170,101 @@ adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_e
   return ADJ_OK;
 }
 
-adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+static adj_status estimate_whole(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
   gpu_engine *e = engine->state;
   adji_gpu_lock(e->gpu);
   adj_status status = adji_gpu_range_sample(e->range, sample, pairs, candidates);
+  tell_work(e, &e->made);
   adji_gpu_unlock(e->gpu);
   return status;
 }
 
-uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
+static uint64_t cells_of_whole(const adji_engine *engine) {
   return adji_gpu_range_cells(((const gpu_engine *)engine->state)->range);
+}
+
+/* ---- In chunks --------------------------------------------------------------------------------------- */
+
+static adj_status chunk_open(void *state, const adji_join *join, adji_engine *out) {
+  adji_gpu_engine_options options = *(const adji_gpu_engine_options *)state;
+  options.range.join = join;
+  return create_whole(&options, out);
+}
+
+static adj_status create_chunks(const adji_gpu_engine_options *options, uint64_t chunk, adji_engine *out) {
+  adji_gpu_engine_options *mine = malloc(sizeof *mine);
+  if (!mine) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  *mine = *options;
+  adji_chunk_source source = {mine, chunk_open, estimate_whole, cells_of_whole, free};
+  adj_status status = adji_chunks_create(options->range.join, &source, chunk, out);
+  if (status) free(mine);
+  return status;
+}
+
+/* Bytes that so many points take at least (the header of index.cu): in the index, as they came, and while they are
+ * sorted; of left points also counts and offsets. Directory, batches and images of points come on top. */
+static uint64_t least_bytes(const adji_gpu_engine_options *options, uint64_t left, uint64_t right) {
+  const adji_join *join = options->range.join;
+  uint64_t point = join->left->dim * adji_type_size(join->left->type);
+  uint64_t number = 4 + (options->range.grid->key_bits > 32 ? 8 : 4); /* and id */
+  uint64_t building = left > right ? left : right, index = right + (join->self_join ? 0 : left);
+  return (index + building) * (point + number) + left * 12;
+}
+
+/* How many points may be there at a time so that half of the memory is left for what comes on top; 0: all. */
+static adj_status choose_chunk(const adji_gpu_engine_options *options, uint64_t *chunk) {
+  const adji_join *join = options->range.join;
+  uint64_t left = join->left->count, right = join->right->count, most = left > right ? left : right;
+  *chunk = options->chunk < most ? options->chunk : 0;
+  if (options->chunk) return ADJ_OK;
+  adji_gpu *gpu;
+  adj_status status = adji_gpu_of(join->ctx, &gpu);
+  if (status) return status;
+  adji_gpu_lock(gpu);
+  uint64_t room = adji_gpu_left(gpu);
+  adji_gpu_unlock(gpu);
+  if (least_bytes(options, left, right) <= room) return ADJ_OK;
+  for (uint64_t many = 2; !*chunk || most / many > 1024; many++) {
+    *chunk = most / many + 1;
+    uint64_t some_left = left < *chunk ? left : *chunk, some_right = right < *chunk ? right : *chunk;
+    if (2 * least_bytes(options, some_left, some_right) <= room) break;
+  }
+  return ADJ_OK;
+}
+
+/* Whether the points fit, and leave hardly any room for batches of the result. */
+static bool is_cramped(const gpu_engine *e, uint64_t bytes) {
+  adji_gpu_lock(e->gpu);
+  uint64_t left = adji_gpu_left(e->gpu);
+  adji_gpu_unlock(e->gpu);
+  return left < bytes / 16;
+}
+
+adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
+  uint64_t left = options->range.join->left->count, right = options->range.join->right->count, chunk = 0;
+  uint64_t most = left > right ? left : right;
+  adj_status status = choose_chunk(options, &chunk);
+  if (status) return status;
+  if (chunk) return create_chunks(options, chunk, out);
+  status = create_whole(options, out);
+  bool cramped = !status && is_cramped(out->state, least_bytes(options, left, right));
+  if ((status != ADJ_E_DEVICE_MEMORY && !cramped) || options->chunk || most < 2) return status;
+  if (cramped) gpu_destroy(out->state);
+  *out = (adji_engine){0};
+  return create_chunks(options, most / 2 + 1, out);
+}
+
+adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  if (adji_is_chunks(engine)) return adji_chunks_estimate(engine, sample, pairs, candidates);
+  return estimate_whole(engine, sample, pairs, candidates);
+}
+
+uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
+  return adji_is_chunks(engine) ? adji_chunks_cells(engine) : cells_of_whole(engine);
+}
+
+uint64_t adji_gpu_engine_chunk(const adji_engine *engine) {
+  return adji_is_chunks(engine) ? adji_chunks_size(engine) : 0;
 }
 
 #else
@@ -183,6 +284,11 @@ adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double
 }
 
 uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
+  (void)engine;
+  return 0;
+}
+
+uint64_t adji_gpu_engine_chunk(const adji_engine *engine) {
   (void)engine;
   return 0;
 }

@@ -11,13 +11,18 @@ typedef struct adji_gpu_engine_options {
   adji_gpu_range_options range;
   uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
   uint64_t slots;       /* batches in flight; 0: the default                          */
+  uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
 } adji_gpu_engine_options;
 
-/* Opens the context's device, copies the points there and builds the index. */
+/* Opens the context's device, copies the points there and builds the index; or, where they do not fit, makes an engine
+ * that does so with some at a time (gpu/chunks.h). Measure and grid outlive the engine. */
 adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out);
 
 /* From some queries spread over the order of the index, scaled up to all. */
 adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
+/* Known after an estimate or a count. */
 uint64_t adji_gpu_engine_cells(const adji_engine *engine);
+/* Points of a set at a time; 0: all of them. */
+uint64_t adji_gpu_engine_chunk(const adji_engine *engine);
 
 #endif

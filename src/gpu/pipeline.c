@@ -26,8 +26,9 @@ typedef struct pipe {
   uint64_t ids_each, sums_each; /* entries a piece */
   pthread_mutex_t lock;         /* guards what follows, and the order of the calls of the device */
   pthread_cond_t moved;
-  uint64_t filled;   /* windows begun */
-  uint64_t placed;   /* entries whose ids are in place */
+  uint64_t filled; /* windows begun */
+  uint64_t placed; /* entries whose ids are in place */
+  uint64_t wait_ns, place_ns, bytes;
   adj_status failed; /* the first failure, and what it says */
   char message[512];
 } pipe;
@@ -137,6 +138,10 @@ static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
   return status;
 }
 
+static size_t entry_size(const pipe *p, const piece *some) {
+  return some->part == ADJI_PART_IDS ? sizeof *p->job->to->ids : adji_type_size(p->job->style->type);
+}
+
 static void place(const pipe *p, const piece *arrived, const void *from) {
   const adji_window *to = p->job->to;
   const adji_row_style *style = p->job->style;
@@ -145,7 +150,7 @@ static void place(const pipe *p, const piece *arrived, const void *from) {
     memcpy(to->ids + at, from, arrived->entries * sizeof *to->ids);
   else
     adji_report_distances(style->measure, style->type, from, arrived->entries,
-                          (char *)to->distances + at * adji_type_size(style->type));
+                          (char *)to->distances + at * entry_size(p, arrived));
 }
 
 /* A lane that failed must not leave others waiting for what it would have done, or going on without it; the lock is
@@ -176,11 +181,17 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   if (status) give_up(p, status);
   pthread_mutex_unlock(&p->lock);
   if (status) return status;
+  uint64_t asked = adji_now_ns();
   status = device->wait(device->state, lane);
   if (status) return give_up_alone(p, status);
+  uint64_t arrived = adji_now_ns();
   place(p, &mine, device->buffer(device->state, lane));
+  uint64_t placing = adji_now_ns() - arrived;
   adji_trace(p->run->ctx, "place", lane, begin, mine.entries);
   pthread_mutex_lock(&p->lock);
+  p->wait_ns += arrived - asked;
+  p->place_ns += placing;
+  p->bytes += mine.entries * entry_size(p, &mine);
   if (mine.part == ADJI_PART_IDS) p->placed += mine.entries;
   uint64_t placed = p->placed;
   pthread_mutex_unlock(&p->lock);
@@ -200,6 +211,9 @@ adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
   adj_status status = cut_windows(&p);
   if (!status) status = adji_loop(run->ctx, p.pieces, bring_piece, &p);
   run->batches += p.filled;
+  run->device.down_s += (double)p.wait_ns * 1e-9;
+  run->device.place_s += (double)p.place_ns * 1e-9;
+  run->device.bytes_down += p.bytes;
   pthread_cond_destroy(&p.moved);
   pthread_mutex_destroy(&p.lock);
   adji_free(&run->ctx->memory, p.windows);

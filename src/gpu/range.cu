@@ -12,6 +12,7 @@
 
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
+#include "gpu/stopwatch.cuh"
 #include "gpu/tiles.cuh"
 
 extern "C" {
@@ -42,6 +43,8 @@ struct adji_gpu_range {
   uint64_t piece_room, piece_count;
   bool kept;
   adji_gpu_counted counted;
+  adji_stopwatch watch; /* of kernels */
+  adji_device_work work;
   slot slots[MOST_SLOTS];
   uint32_t slot_count;
   uint64_t slot_pairs;
@@ -56,6 +59,13 @@ static bool is_periodic(const adji_grid *grid) {
   return false;
 }
 
+static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
+                                  adji_gpu_index *out) {
+  adj_status status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  if (!status) status = adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
+  return status ? status : adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
+}
+
 static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
                                   adji_gpu_index *out) {
   adji_gpu *gpu = r->gpu;
@@ -66,17 +76,17 @@ static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, con
   /* The pool orders by stream; the copies are on another. */
   cudaError_t error = cudaStreamSynchronize(gpu->compute);
   if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
-  if (!status) status = adji_upload(gpu, set, points.at); /* has arrived when it returns */
-  if (status) adji_gpu_settle(gpu);                       /* or is given up */
+  if (!status) status = adji_upload(gpu, set, points.at, &r->work); /* has arrived when it returns */
+  if (status) adji_gpu_settle(gpu);                                 /* or is given up */
   adji_gpu_rows rows = {points.at, set->type, set->dim, set->count, set->dim, 1};
-  if (!status) status = adji_gpu_index_build(gpu, &r->grid, &rows, options, out);
+  if (!status) status = build_on_device(r, &rows, options, out);
   adji_block_free(gpu, gpu->compute, &points);
   return status;
 }
 
 static adj_status build_index(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_rows *rows,
                               const adji_gpu_index_options *options, adji_gpu_index *out) {
-  if (rows) return adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
+  if (rows) return build_on_device(r, rows, options, out);
   return build_from_host(r, set, options, out);
 }
 
@@ -157,12 +167,17 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   adji_gpu_index_clear(r->gpu, &r->left_index);
   adji_gpu_grid_clear(r->gpu, &r->grid);
   cudaStreamSynchronize(r->gpu->compute);
+  adji_stopwatch_clear(&r->watch);
   cudaGetLastError();
   free(r);
 }
 
 uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
   return r->right.cell_count ? r->right.cell_count : r->gpu->answers[ADJI_ANSWER_CELLS];
+}
+adji_device_work adji_gpu_range_work(adji_gpu_range *r) {
+  r->work.kernel_s = adji_stopwatch_read(&r->watch);
+  return r->work;
 }
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
   return adji_at<uint32_t>(r->degrees);
@@ -192,7 +207,7 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
 
 static adj_status clear_totals(adji_gpu_range *r) {
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, 1);
-  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 4 * ADJI_SPREAD);
+  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
 }
 
 struct widen {
@@ -268,16 +283,19 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
     job.ids = adji_at<uint32_t>(r->piece_ids);
     job.sums = r->piece_sums.at;
   }
+  status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  if (status) return status;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
   status = clear_totals(r);
   if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
   if (!status) status = add_up(r);
+  if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   const uint64_t *answers = r->gpu->answers;
   adji_totals totals = adji_answer_totals(r->gpu);
-  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, false};
+  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
   r->piece_count = r->rows + answers[ADJI_ANSWER_PIECES];
   r->counted.redone = r->kept && r->piece_count > r->piece_room;
   if (r->counted.redone) free_pieces(r);
@@ -313,7 +331,8 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   adji_tiles_job job = job_of(r);
   uint64_t groups = (sample + GROUP - 1) / GROUP, all = job.query_count;
   adji_block queries = {};
-  adj_status status = clear_totals(r);
+  adj_status status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  if (!status) status = clear_totals(r);
   if (!status && groups * GROUP < all) {
     status = draw_queries(r, groups, all, &queries);
     job.queries = adji_at<uint32_t>(queries);
@@ -321,6 +340,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
     job.lanes = GROUP;
   }
   if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
   if (status) return status;
@@ -481,10 +501,12 @@ static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, co
 adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
   slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
-  adj_status status = r->kept ? place_kept(r, window, s) : evaluate_again(r, window, s);
+  adj_status status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  if (!status) status = r->kept ? place_kept(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
+  if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
   if (status) return status;
   ADJI_CUDA(r->gpu, cudaEventRecord(s->filled, r->gpu->compute));
   return ADJ_OK;
@@ -523,7 +545,7 @@ adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_par
   const slot *s = &r->slots[number];
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
-  if (!first) ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0));
+  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever piece is asked for first */
   return adji_staging_receive(r->gpu, buffer, from, entries * size);
 }
 

@@ -39,7 +39,8 @@ typedef struct adji_gpu_range_options {
 /* What a count found. */
 typedef struct adji_gpu_counted {
   uint64_t pairs, candidates, longest;
-  bool redone; /* what was kept did not fit its room, and pairs will be evaluated again */
+  uint64_t slots; /* comparisons that the warps had lanes for while counting; candidates are those that were made */
+  bool redone;    /* what was kept did not fit its room, and pairs will be evaluated again */
 } adji_gpu_counted;
 
 /* Rows first .. end - 1 of the result. */
@@ -61,6 +62,9 @@ uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
 adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
                            void *rows);
 
+/* What the device did for this join until now, as far as it is over: kernels, and the copies of the points. */
+adji_device_work adji_gpu_range_work(adji_gpu_range *range);
+
 /* Counts all rows; degrees and offsets stay on the device. fills: some will follow. */
 adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, adji_gpu_counted *out);
 /* Counts `sample` queries spread over the order of the index, and scales up. */
@@ -77,7 +81,7 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
 adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
 /* Begins to fill a slot with the rows of a window, in order. Returns before it is done. */
 adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot);
-/* Begins to copy entries of a slot into a pinned buffer (gpu/staging.h); those of a part front to back. */
+/* Begins to copy entries of a slot into a pinned buffer (gpu/staging.h), in any order. */
 adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
                                 uint64_t entries, uint32_t buffer);
 /* The slot is filled again only after the copies that were asked for until now. */

@@ -54,12 +54,10 @@ __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, o
   keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
 }
 
-/* The queries of the lanes that take part. Returns the lane's comparisons. Three rows of cells at a time, so that
- * looking them up takes one wait. */
+/* The queries of the lanes that take part. Three rows of cells at a time, so that looking them up takes one wait. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                               bool takes_part, supply *pieces, uint32_t lane) {
-  uint64_t candidates = 0;
+__device__ __forceinline__ void join_alone(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool takes_part,
+                                           supply *pieces, effort *took, uint32_t lane) {
   for (uint32_t row = 0; row < job.row_count; row += 3) {
     range r[3];
 #pragma unroll
@@ -70,7 +68,9 @@ __device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {
-      candidates += r[k].count;
+      took->candidates += r[k].count;
+      constexpr uint32_t EACH = DIM ? AT_ONCE : 1;
+      if (counts<W>(job)) took->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + EACH - 1) / EACH * EACH;
       uint32_t position = r[k].begin, end = position + r[k].count;
       while (W::FILL ? __any_sync(ALL_LANES, position < end) : position < end) {
         uint32_t stop = end; /* or as much as the queue has room for */
@@ -84,7 +84,6 @@ __device__ __forceinline__ uint64_t join_alone(const tiles<T> &job, const shared
       }
     }
   }
-  return candidates;
 }
 
 }  // namespace

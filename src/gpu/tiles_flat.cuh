@@ -136,7 +136,9 @@ __device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &
 /* Compares the candidates of the list with the queries of lanes [begin, end), and empties it. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, progress *p,
-                                          uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
+                                          uint32_t begin, uint32_t end, supply *pieces, effort *took, uint32_t lane) {
+  if (lane == 0) took->candidates += static_cast<uint64_t>(p->total) * (end - begin);
+  took->steps += static_cast<uint64_t>((p->total + ADJI_WARP - 1) / ADJI_WARP) * (end - begin);
   for (uint32_t done = 0; done < p->total; done += 2 * ADJI_WARP) { /* two at a time: one is on its way */
     candidate<W> one = fetch<W>(job, at.list, p, done, lane), other = fetch<W>(job, at.list, p, done + ADJI_WARP, lane);
     step_flat<W>(job, at, mine, one, begin, end, pieces, lane);
@@ -146,15 +148,14 @@ __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &
   __syncwarp();
 }
 
-/* The queries of lanes [begin, end), which are in one row of cells. Returns how many comparisons it took.
+/* The queries of lanes [begin, end), which are in one row of cells.
  *
  *   1. lanes test rows of cells, 32 at a time; those near enough wait in a list
  *   2. when there are 32 of them, lanes look them up; ranges that are not empty go to the list of ranges
  *   3. when that is half full, its candidates are compared */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                              uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
-  uint64_t candidates = 0;
+__device__ __forceinline__ void join_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
+                                          uint32_t end, supply *pieces, effort *took, uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
   bool near = W::STEP == ADJI_STEP_L2 && job.near.axes;
@@ -181,24 +182,20 @@ __device__ __forceinline__ uint64_t join_flat(const tiles<T> &job, const shared<
         found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->left[waiting + lane])
                      : row_of_cells(job, of_cells, around.first, around.last);
       }
-      uint32_t before = p.total;
       add_ranges(at.list, &p, found, lane);
-      candidates += p.total - before;
-      if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, pieces, lane);
+      if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, pieces, took, lane);
     }
   }
-  if (p.count) join_list<W>(job, at, mine, &p, begin, end, pieces, lane);
+  if (p.count) join_list<W>(job, at, mine, &p, begin, end, pieces, took, lane);
   if (W::FILL) empty_queues<W, SHARED_OUT>(job, at, mine, begin, lane); /* the next queries use the same memory */
-  return candidates * (end - begin);
 }
 
 /* All queries of the lanes in `members`, a few cells of a row at a time. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                               uint32_t members, supply *pieces, uint32_t lane) {
+__device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                           uint32_t members, supply *pieces, effort *took, uint32_t lane) {
   uint32_t group = mine->cell / job.group;
   uint32_t before = __shfl_up_sync(ALL_LANES, group, 1);
-  uint64_t candidates = 0;
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
   at.found[lane] = mine->found;
   at.rows[lane] = mine->row;
@@ -212,13 +209,11 @@ __device__ __forceinline__ uint64_t join_cells(const tiles<T> &job, const shared
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP;
     for (uint32_t first = begin; first < end; first += FLAT_QUERIES) {
       uint32_t last = end - first < FLAT_QUERIES ? end : first + FLAT_QUERIES;
-      uint64_t many = join_flat<W>(job, at, mine, first, last, pieces, lane);
-      if (lane == 0) candidates += many;
+      join_flat<W>(job, at, mine, first, last, pieces, took, lane);
     }
   }
   __syncwarp();
   if (member) mine->found = at.found[lane];
-  return candidates;
 }
 
 }  // namespace

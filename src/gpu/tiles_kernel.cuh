@@ -63,9 +63,9 @@ __device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned 
 
 /* Puts what was counted where it belongs, and adds up the totals. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, uint64_t candidates,
+__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
                                        uint32_t lane) {
-  if (W::FILL && !job.pieces) {
+  if (!counts<W>(job)) {
     add_answer(job.spread_answers + 2 * ADJI_SPREAD,
                active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
     return;
@@ -74,11 +74,14 @@ __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, 
     mine->found--;
   if (active && job.degrees) job.degrees[mine->row] = mine->found;
   uint32_t longest = __reduce_max_sync(ALL_LANES, active ? mine->found : 0);
-  if (lane == 0)
+  if (lane == 0) {
     atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(longest));
+    atomicAdd(job.spread_answers + 4 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
+              static_cast<unsigned long long>(took.steps * ADJI_WARP));
+  }
   add_answer(job.spread_answers, active ? mine->found : 0, lane);
-  add_answer(job.spread_answers + ADJI_SPREAD, candidates, lane);
+  add_answer(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
 }
 
 template <class W, class T>
@@ -211,19 +214,18 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
     at.points[lane * 8 + j] = mine.x[j];
   __syncwarp();
   supply pieces = {0, 0};
-  uint64_t candidates = 0;
+  effort took = {0, 0};
   for (uint32_t left = heads & ~sparse; left && W::PLACES != SPARSE; left &= left - 1) {
     uint32_t begin = __ffs(left) - 1, others = heads & ~((2u << begin) - 1);
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
-    uint64_t many = join_together<W>(job, at, &mine, begin, end, &pieces, lane);
-    if (lane == 0) candidates += many;
+    join_together<W>(job, at, &mine, begin, end, &pieces, &took, lane);
   }
   if (W::PLACES == SPARSE && (W::DIM || job.staged))
-    candidates += join_cells<W>(job, at, &mine, sparse, &pieces, lane);
+    join_cells<W>(job, at, &mine, sparse, &pieces, &took, lane);
   else if (W::PLACES != DENSE && sparse)
-    candidates += join_alone<W>(job, at, &mine, sparse >> lane & 1, &pieces, lane);
+    join_alone<W>(job, at, &mine, sparse >> lane & 1, &pieces, &took, lane);
   if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged))) empty_queues<W, BY_LANE>(job, at, &mine, 0, lane);
-  settle<W>(job, active, &mine, candidates, lane);
+  settle<W>(job, active, &mine, took, lane);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------------------------- */

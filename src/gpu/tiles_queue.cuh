@@ -10,6 +10,12 @@
 
 namespace {
 
+/* Whether the totals are counted: not when rows of known lengths are filled. */
+template <class W, class T>
+__device__ __forceinline__ bool counts(const tiles<T> &job) {
+  return !W::FILL || job.pieces;
+}
+
 /* A lane's own query. */
 template <class T, int DIM>
 struct own {
@@ -56,6 +62,12 @@ struct shared {
   target *targets; /* one a lane                                            */
   uint32_t *queue; /* entry e of lane l: see slot_of                        */
   T *sums;
+};
+
+/* What the comparisons of a query took. */
+struct effort {
+  uint64_t candidates; /* compared, by this lane; of those compared together, by lane 0  */
+  uint64_t steps;      /* warp-wide comparisons, 32 slots each: the same in all lanes     */
 };
 
 /* What a kernel does: its template arguments in one. */

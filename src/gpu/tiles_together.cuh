@@ -105,11 +105,11 @@ __device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, co
   __syncwarp();
 }
 
-/* The queries of lanes [begin, end), which are in one row of cells. Returns how many comparisons it took. */
+/* The queries of lanes [begin, end), which are in one row of cells. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                                  uint32_t begin, uint32_t end, supply *pieces, uint32_t lane) {
-  uint64_t candidates = 0;
+__device__ __forceinline__ void join_together(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                              uint32_t begin, uint32_t end, supply *pieces, effort *took,
+                                              uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
   uint32_t low = __shfl_sync(ALL_LANES, mine->position, begin);
@@ -123,7 +123,8 @@ __device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const sha
     __syncwarp(); /* nobody reads the last list any more */
     add_ranges(at.list, &p, found, lane);
     uint32_t total = p.total;
-    candidates += total;
+    if (lane == 0) took->candidates += static_cast<uint64_t>(total) * (end - begin);
+    took->steps += (total + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
     if (!total) continue;
     candidate<W> next = fetch<W>(job, at.list, &p, 0, lane);
     for (uint32_t done = 0; done < total;) {
@@ -141,7 +142,6 @@ __device__ __forceinline__ uint64_t join_together(const tiles<T> &job, const sha
         compare_stage<W, false>(job, at, mine, limit, valid, pieces, lane);
     }
   }
-  return candidates * (end - begin);
 }
 
 }  // namespace

@@ -13,9 +13,17 @@ typedef struct transfer {
   const adj_dataset *set;
   char *device;
   char *host;
-  uint64_t rows, bytes; /* a piece */
-  uint64_t total;       /* bytes   */
+  uint64_t rows, bytes;                    /* a piece */
+  uint64_t total;                          /* bytes   */
+  ADJI_ATOMIC(uint64_t) wait_ns, place_ns; /* of all lanes */
 } transfer;
+
+static adj_status wait_for(transfer *t, uint32_t lane) {
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_staging_wait(t->gpu, lane);
+  atomic_fetch_add(&t->wait_ns, adji_now_ns() - begin);
+  return status;
+}
 
 /* ---- Up ---------------------------------------------------------------------------------------------- */
 
@@ -32,15 +40,15 @@ static void pack_rows(const adj_dataset *set, uint64_t first, uint64_t count, ch
 }
 
 static adj_status send_piece(void *user, uint64_t task, uint32_t lane) {
-  const transfer *t = user;
+  transfer *t = user;
   uint64_t first = task * t->rows, row = t->set->dim * adji_type_size(t->set->type);
   uint64_t count = t->set->count - first < t->rows ? t->set->count - first : t->rows;
   pack_rows(t->set, first, count, adji_staging_at(t->gpu, lane));
   adj_status status = adji_staging_send(t->gpu, lane, t->device + first * row, count * row);
-  return status ? status : adji_staging_wait(t->gpu, lane);
+  return status ? status : wait_for(t, lane);
 }
 
-adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device) {
+adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, adji_device_work *work) {
   adj_ctx *ctx = set->ctx;
   uint64_t row = set->dim * adji_type_size(set->type), begin = adji_now_ns();
   transfer t = {.gpu = gpu, .set = set, .device = to_device, .rows = ADJI_STAGE_BYTES / row};
@@ -51,27 +59,35 @@ adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device) {
   adj_status status = adji_staging_open(gpu, ctx->threads);
   if (!status) status = adji_loop(ctx, (set->count + t.rows - 1) / t.rows, send_piece, &t);
   adji_trace(ctx, "upload", 0, begin, set->count);
+  work->up_s += (double)atomic_load(&t.wait_ns) * 1e-9;
+  work->bytes_up += set->count * row;
   return status;
 }
 
 /* ---- Down -------------------------------------------------------------------------------------------- */
 
 static adj_status receive_piece(void *user, uint64_t task, uint32_t lane) {
-  const transfer *t = user;
+  transfer *t = user;
   uint64_t first = task * t->bytes, bytes = t->total - first < t->bytes ? t->total - first : t->bytes;
   adj_status status = adji_staging_receive(t->gpu, lane, t->device + first, bytes);
-  if (!status) status = adji_staging_wait(t->gpu, lane);
+  if (!status) status = wait_for(t, lane);
+  uint64_t begin = adji_now_ns();
   if (!status) memcpy(t->host + first, adji_staging_at(t->gpu, lane), bytes);
+  atomic_fetch_add(&t->place_ns, adji_now_ns() - begin);
   return status;
 }
 
-adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to) {
+adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_work *work) {
   adj_ctx *ctx = adji_gpu_ctx(gpu);
   transfer t = {.gpu = gpu, .device = (char *)from_device, .host = to, .bytes = ADJI_STAGE_BYTES, .total = bytes};
   uint64_t each = bytes / (2 * (uint64_t)ctx->threads) / 64 * 64 + 64;
   if (each < t.bytes && each >= 64 << 10) t.bytes = each;
   adj_status status = adji_staging_open(gpu, ctx->threads);
-  return status ? status : adji_loop(ctx, (bytes + t.bytes - 1) / t.bytes, receive_piece, &t);
+  if (!status) status = adji_loop(ctx, (bytes + t.bytes - 1) / t.bytes, receive_piece, &t);
+  work->down_s += (double)atomic_load(&t.wait_ns) * 1e-9;
+  work->place_s += (double)atomic_load(&t.place_ns) * 1e-9;
+  work->bytes_down += bytes;
+  return status;
 }
 
 #endif

@@ -77,6 +77,9 @@ static void say_how(text *t, const adj_plan *plan) {
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
   if (!plan->right_index.ctx && plan->cells)
     say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
+  if (plan->device_chunk)
+    say(t, "  in chunks: %llu points of a set at a time, for which the device has room\n",
+        (unsigned long long)plan->device_chunk);
   if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
     say(t, "  periodic: %llu images of points near the faces of the box\n",
         (unsigned long long)plan->right_index.view.count - plan->right->count);
@@ -98,6 +101,16 @@ static void say_expected(text *t, const adj_plan *plan) {
       adji_bytes_text(entries + 8 * ((double)plan->left->count + 1), bytes), plan->estimated_seconds);
 }
 
+static void say_device(text *t, const adj_stats *s) {
+  char up[32], down[32];
+  if (!s->bytes_up) return;
+  say(t,
+      "  device: kernels %.4f s, %.0f %% of their lanes compare; threads wait %.4f s for %s up, %.4f s for %s down, ",
+      s->kernel_s, 100 * s->warp_efficiency, s->upload_s, adji_bytes_text((double)s->bytes_up, up), s->download_s,
+      adji_bytes_text((double)s->bytes_down, down));
+  say(t, "place it in %.4f s\n", s->place_s);
+}
+
 static void say_happened(text *t, const adj_plan *plan) {
   if (!plan->ran) return;
   const adj_stats *s = &plan->last;
@@ -108,6 +121,7 @@ static void say_happened(text *t, const adj_plan *plan) {
     say(t, "  the estimate was off by %+.1f %%\n", 100 * (plan->estimated_pairs / (double)s->pairs - 1));
   say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak %s, imbalance %.1f %%\n", s->plan_s, s->index_s, s->join_s,
       adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
+  say_device(t, s);
 }
 
 adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed) {

@@ -145,14 +145,16 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
                                                .once = adji_choose_device_once(plan),
                                                .once_pairs = plan->tuning.device_pairs},
                                      .batch_bytes = plan->tuning.device_batch,
-                                     .slots = plan->tuning.streams};
+                                     .slots = plan->tuning.streams,
+                                     .chunk = plan->tuning.device_chunk};
   status = adji_gpu_engine_create(&options, &plan->engine);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
-  plan->cells = adji_gpu_engine_cells(&plan->engine);
   plan->sampled = plan->tuning.sample ? plan->tuning.sample : 4096;
   if (plan->sampled > plan->left->count) plan->sampled = plan->left->count;
   status = adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
+  plan->cells = adji_gpu_engine_cells(&plan->engine); /* known now */
+  plan->device_chunk = adji_gpu_engine_chunk(&plan->engine);
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);

@@ -42,7 +42,8 @@ struct adj_plan {
   adji_sieve_plan sieve;              /* filter NULL: no codes               */
   adji_tree left_tree, right_tree;    /* kNN; left_tree is unused in a self-join */
   adji_engine engine;
-  uint64_t cells; /* of the right index, that are not empty */
+  uint64_t cells;        /* of the right index, that are not empty               */
+  uint64_t device_chunk; /* points that the device joins at a time; 0: all       */
   double estimated_pairs, estimated_candidates, estimated_seconds;
   uint64_t sampled;
   double plan_s, index_s;

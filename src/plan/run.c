@@ -26,6 +26,18 @@ static double seconds_since(uint64_t begin_ns) {
 
 /* ---- Figures ----------------------------------------------------------------------------------------- */
 
+static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *stats) {
+  const adji_device_work *device = &run->device;
+  double threads = plan->ctx->threads;
+  stats->kernel_s = device->kernel_s;
+  stats->upload_s = device->up_s / threads;
+  stats->download_s = device->down_s / threads;
+  stats->place_s = device->place_s / threads;
+  stats->bytes_up = device->bytes_up;
+  stats->bytes_down = device->bytes_down;
+  stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
+}
+
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats) {
   adj_stats mine = {.struct_size = sizeof mine};
@@ -48,6 +60,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
   mine.estimated_pairs = plan->estimated_pairs;
   mine.estimated_candidates = plan->estimated_candidates;
+  tell_device(plan, run, &mine);
   plan->last = mine;
   plan->ran = true;
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
@@ -97,7 +110,7 @@ static adj_status take_offsets(adj_plan *plan, adji_run *run, rows_ahead *rows) 
   adj_status status = plan->engine.count(plan->engine.state, run, rows->degrees, &rows->pairs);
   if (status) return status;
   rows->offsets = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *rows->offsets, "row offsets");
-  return rows->offsets ? plan->engine.offsets(plan->engine.state, rows->offsets) : ADJ_E_MEMORY;
+  return rows->offsets ? plan->engine.offsets(plan->engine.state, run, rows->offsets) : ADJ_E_MEMORY;
 }
 
 static adj_status add_up_degrees(adj_plan *plan, adji_run *run, rows_ahead *rows) {
@@ -232,7 +245,7 @@ static adj_status make_buffer(stream *s) {
     if (s->rows.degrees[i] > longest) longest = s->rows.degrees[i];
   uint64_t left = memory->limit - atomic_load(&memory->used);
   uint64_t bytes = s->plan->tuning.buffer ? s->plan->tuning.buffer : ADJI_DEFAULT_BUFFER;
-  if (!s->plan->tuning.buffer && bytes > left / 2) bytes = left / 2;
+  if (!s->plan->tuning.buffer && (bytes > left / 2 || s->plan->engine.large_windows)) bytes = left / 2;
   s->room = bytes / entry > longest ? bytes / entry : longest;
   if (s->room > s->rows.pairs) s->room = s->rows.pairs;
   s->ids = adji_alloc(memory, s->room, sizeof *s->ids, "stream buffer");

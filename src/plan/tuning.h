@@ -28,6 +28,7 @@ typedef struct adji_tuning {
   uint64_t queue;        /* adji_switch: off, batches are dealt out in turns              */
   uint64_t device_batch; /* bytes of a batch of the result on a GPU                  */
   uint64_t device_pairs; /* pairs that a GPU has room for when it evaluates once     */
+  uint64_t device_chunk; /* points of a set that a GPU has at a time                 */
   uint64_t streams;      /* such batches in flight                                   */
 } adji_tuning;
 

@@ -32,7 +32,7 @@ typedef struct adji_engine {
   adj_status (*count)(void *state, adji_run *run, uint32_t *degrees, uint64_t *total);
   /* May be NULL: after count, where each row of the whole result begins (left count + 1 entries), without a way
    * over degrees. */
-  adj_status (*offsets)(void *state, uint64_t *offsets);
+  adj_status (*offsets)(void *state, adji_run *run, uint64_t *offsets);
   /* Fills the rows of the window. */
   adj_status (*fill)(void *state, adji_run *run, const adji_window *window);
   /* May be NULL: fills the result's offsets, ids, distances and pairs in one go, without counting
@@ -41,6 +41,7 @@ typedef struct adji_engine {
   /* kNN, which has none of the others: fills the rows of the table, all k entries of each. */
   adj_status (*nearest)(void *state, adji_run *run, const adji_table *table);
   void (*destroy)(void *state);
+  bool large_windows; /* a fill costs much whatever the window: a stream should have few */
 } adji_engine;
 
 #endif

@@ -26,6 +26,16 @@ void adji_run_clear(adji_run *run) {
   pthread_mutex_destroy(&run->report_lock);
 }
 
+void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
+  to->kernel_s += more->kernel_s;
+  to->up_s += more->up_s;
+  to->down_s += more->down_s;
+  to->place_s += more->place_s;
+  to->bytes_up += more->bytes_up;
+  to->bytes_down += more->bytes_down;
+  to->slots += more->slots;
+}
+
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {
   if (!run->control.progress) return ADJ_OK;
   if (pthread_mutex_trylock(&run->report_lock)) return ADJ_OK; /* someone else is telling */

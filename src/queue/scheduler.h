@@ -21,6 +21,17 @@ typedef struct adji_pass {
   adj_status (*process)(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally);
 } adji_pass;
 
+/* What a device did for a run; all 0 where none took part. Waiting and placing are added up over the lanes. */
+typedef struct adji_device_work {
+  double kernel_s;               /* the device's time for kernels              */
+  double up_s, down_s;           /* waiting for copies to the device, and back */
+  double place_s;                /* putting what arrived into place            */
+  uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
+  uint64_t slots;                /* comparisons that there were lanes for      */
+} adji_device_work;
+
+void adji_device_work_add(adji_device_work *to, const adji_device_work *more);
+
 /* A run: one or more passes with common progress, limits and figures. */
 typedef struct adji_run {
   adj_ctx *ctx;
@@ -34,6 +45,7 @@ typedef struct adji_run {
   bool fills;                /* what is counted will be filled */
   double busy_max, busy_sum; /* seconds of the slowest lane and of all, over the passes */
   uint64_t lanes_counted;
+  adji_device_work device;
 } adji_run;
 
 adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control);

@@ -6,7 +6,7 @@ import pty
 import subprocess
 import time
 
-from program import ADJOIN, ProgramTest, main, read_npz_pairs
+from program import ADJOIN, ProgramTest, main, read_npz_pairs, run
 
 
 class Reports(ProgramTest):
@@ -38,6 +38,24 @@ class Reports(ProgramTest):
         self.assertLessEqual(phases, 1.001 * stats["wall_seconds"])
         self.assertGreater(phases, 0.5 * stats["wall_seconds"])
         self.assertLess(stats["wall_seconds"], waited)
+
+    def test_stats_of_a_device(self):
+        """On a GPU there are more fields; where there is none, the program says so."""
+        done = run("range", "-r", 0.005, "points.npy", "-o", "pairs.npz", "--backend", "gpu", "--stats", "stats.json")
+        if done.returncode:
+            self.assertIn("backend", done.stderr)
+            self.assertFalse(os.path.exists("stats.json"))
+            return
+        with open("stats.json", encoding="utf-8") as file:
+            stats = json.load(file)
+        self.assertEqual(list(stats), self.FIELDS + ["device_seconds", "bytes_up", "bytes_down", "warp_efficiency"])
+        self.assertEqual(list(stats["device_seconds"]), ["kernels", "upload", "download", "place"])
+        for phase in "kernels", "download", "place":
+            self.assertGreater(stats["device_seconds"][phase], 0)
+            self.assertLess(stats["device_seconds"][phase], stats["wall_seconds"])
+        self.assertEqual(stats["bytes_up"], 20000 * 3 * 4)
+        self.assertGreaterEqual(stats["bytes_down"], stats["pairs"] * 4)
+        self.assertTrue(0 < stats["warp_efficiency"] <= 1)
 
     def test_stats_on_standard_output(self):
         done = self.adjoin("count", "-r", 0.02, "points.npy", "--metric", "linf", "--stats", "-")

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Joins in chunks, with a device that is simulated: the joins of two stretches are nested loops (the reference engine),
+ * which fail when they are told to and have no room for more points than a device would. Whole results are compared
+ * with those of the join in one piece.
+ */
+#include <stdlib.h>
+
+#include "check.h"
+#include "cpu/reference.h"
+#include "gpu/chunks.h"
+#include "plan/plan.h"
+
+/* ---- A device -------------------------------------------------------------------------------------------- */
+
+typedef struct simulated {
+  uint64_t most;   /* points there is room for; 0: any number           */
+  int64_t fail_at; /* the call that fails; negative: none               */
+  int64_t crowded; /* the fill that says it has no room; negative: none */
+  int64_t calls, fills, opened, open;
+} simulated;
+
+/* A join of two stretches. */
+typedef struct part {
+  simulated *device;
+  adj_ctx *ctx;
+  adji_engine inner;
+} part;
+
+static adj_status turn(simulated *s) {
+  return s->calls++ == s->fail_at ? adji_fail(ADJ_E_DEVICE, "call %lld", (long long)s->fail_at) : ADJ_OK;
+}
+
+static adj_status sim_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  part *p = state;
+  adj_status status = turn(p->device);
+  return status ? status : p->inner.count(p->inner.state, run, degrees, total);
+}
+
+static adj_status sim_fill(void *state, adji_run *run, const adji_window *window) {
+  part *p = state;
+  adj_status status = turn(p->device);
+  if (status) return status;
+  if (p->device->fills++ == p->device->crowded) return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for a batch");
+  return p->inner.fill(p->inner.state, run, window);
+}
+
+static void sim_close(void *state) {
+  part *p = state;
+  p->inner.destroy(p->inner.state);
+  p->device->open--;
+  free(p);
+}
+
+static adj_status sim_open(void *state, const adji_join *join, adji_engine *out) {
+  simulated *s = state;
+  adj_status status = turn(s);
+  if (status) return status;
+  uint64_t points = join->right->count + (join->self_join ? 0 : join->left->count);
+  if (s->most && points > s->most) return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for %d points", (int)points);
+  part *p = calloc(1, sizeof *p);
+  p->device = s;
+  p->ctx = join->ctx;
+  status = adji_reference_create(join, &p->inner);
+  if (status) {
+    free(p);
+    return status;
+  }
+  s->opened++;
+  s->open++;
+  *out = (adji_engine){.state = p, .count = sim_count, .fill = sim_fill, .destroy = sim_close};
+  return ADJ_OK;
+}
+
+static adj_status sim_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  part *p = engine->state;
+  adji_run run;
+  uint64_t total = 0;
+  adj_status status = turn(p->device);
+  if (status) return status;
+  assert_int_equal(sample, 10);
+  must(adji_run_init(&run, p->ctx, NULL));
+  status = p->inner.count(p->inner.state, &run, NULL, &total);
+  *pairs = (double)total;
+  *candidates = (double)run.tally.candidates;
+  adji_run_clear(&run);
+  return status;
+}
+
+static uint64_t sim_cells(const adji_engine *engine) {
+  (void)engine;
+  return 5;
+}
+
+static void sim_destroy(void *state) {
+  assert_int_equal(((simulated *)state)->open, 0);
+}
+
+/* ---- Joins ------------------------------------------------------------------------------------------------ */
+
+typedef struct problem {
+  adj_ctx *ctx;
+  adj_dataset *left, *right; /* right NULL: left with itself */
+  adj_plan *plan;            /* by the reference: for its join */
+} problem;
+
+/* Points of a lattice whose steps are no binary fractions: many distances that are the same, or nearly so. */
+static adj_dataset *lattice(adj_ctx *ctx, uint64_t count, adj_type type, uint32_t seed) {
+  double *wide = malloc(2 * (count + 1) * sizeof *wide);
+  float *narrow = malloc(2 * (count + 1) * sizeof *narrow);
+  for (uint64_t i = 0; i < 2 * count; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    wide[i] = (seed >> 16) % 13 * 0.1 + 0.3;
+    narrow[i] = (float)wide[i];
+  }
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = type;
+  points.dim = 2;
+  points.count = count;
+  points.data = type == ADJ_F64 ? (const void *)wide : narrow;
+  points.ownership = ADJ_COPY;
+  adj_dataset *set = NULL;
+  must(adj_dataset_create(ctx, &points, &set));
+  free(wide);
+  free(narrow);
+  return set;
+}
+
+typedef struct wish {
+  uint64_t left, right; /* right 0: a self-join */
+  adj_type type;
+  uint32_t flags;
+  adj_order order;
+  double radius;
+} wish;
+
+static problem pose(adj_ctx *ctx, const wish *w) {
+  problem p = {.ctx = ctx, .left = lattice(ctx, w->left, w->type, 1)};
+  if (w->right) p.right = lattice(ctx, w->right, w->type, 2);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = w->radius;
+  spec.backend = ADJ_BACKEND_REFERENCE;
+  spec.flags = w->flags;
+  spec.order = w->order;
+  must(adj_plan_create(ctx, &spec, p.left, p.right, &p.plan));
+  return p;
+}
+
+static void settle(problem *p) {
+  adj_plan_destroy(p->plan);
+  adj_dataset_destroy(p->right);
+  adj_dataset_destroy(p->left);
+}
+
+typedef struct answer {
+  uint64_t rows, pairs;
+  uint32_t *degrees;
+  uint64_t *offsets;
+  uint32_t *ids;
+  char *distances;
+  size_t size;
+} answer;
+
+static void forget(answer *a) {
+  free(a->degrees);
+  free(a->offsets);
+  free(a->ids);
+  free(a->distances);
+}
+
+/* All of it by an engine, `each` rows a window. On failure there is nothing to forget. */
+static adj_status solve(const problem *p, adji_engine *engine, const adj_run_control *control, uint64_t each,
+                        answer *out) {
+  const adji_join *join = &p->plan->join;
+  answer a = {.rows = join->left->count, .size = join->style.distances ? adji_type_size(join->style.type) : 0};
+  adji_run run;
+  a.degrees = calloc(a.rows + 1, sizeof *a.degrees);
+  a.offsets = calloc(a.rows + 1, sizeof *a.offsets);
+  memset(a.degrees, 0xee, a.rows * sizeof *a.degrees);
+  adj_status status = adji_run_init(&run, p->ctx, control);
+  if (!status) status = engine->count(engine->state, &run, a.degrees, &a.pairs);
+  for (uint64_t i = 0; i < a.rows; i++)
+    a.offsets[i + 1] = a.offsets[i] + (status ? 0 : a.degrees[i]);
+  if (!status) assert_int_equal(a.offsets[a.rows], a.pairs);
+  if (!status) assert_int_equal(run.tally.pairs, a.pairs);
+  a.ids = malloc((a.pairs + 1) * sizeof *a.ids);
+  a.distances = a.size ? malloc((a.pairs + 1) * a.size) : NULL;
+  for (uint64_t first = 0; first < a.rows && !status; first += each) {
+    uint64_t end = a.rows - first < each ? a.rows : first + each;
+    adji_window window = {first, end, a.offsets, a.ids + a.offsets[first], NULL};
+    if (a.size) window.distances = a.distances + a.offsets[first] * a.size;
+    status = engine->fill(engine->state, &run, &window);
+  }
+  adji_run_clear(&run);
+  if (status)
+    forget(&a);
+  else
+    *out = a;
+  return status;
+}
+
+static answer right_answer(const problem *p) {
+  adji_engine engine;
+  answer a;
+  must(adji_reference_create(&p->plan->join, &engine));
+  must(solve(p, &engine, NULL, UINT64_MAX / 2, &a));
+  engine.destroy(engine.state);
+  return a;
+}
+
+static adji_engine in_chunks(const problem *p, simulated *device, uint64_t size) {
+  adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy};
+  adji_engine engine;
+  must(adji_chunks_create(&p->plan->join, &source, size, &engine));
+  assert_true(adji_is_chunks(&engine));
+  return engine;
+}
+
+static void must_be_same(const answer *a, const answer *b) {
+  assert_int_equal(a->pairs, b->pairs);
+  assert_memory_equal(a->degrees, b->degrees, a->rows * sizeof *a->degrees);
+  assert_memory_equal(a->ids, b->ids, a->pairs * sizeof *a->ids);
+  if (a->size) assert_memory_equal(a->distances, b->distances, a->pairs * a->size);
+}
+
+/* Neighbours at the same distance whose ids descend: their sums tell what their distances do not. */
+static uint64_t hidden_orders(const answer *a) {
+  uint64_t many = 0;
+  for (uint64_t row = 0; row < a->rows; row++)
+    for (uint64_t i = a->offsets[row] + 1; a->size && i < a->offsets[row + 1]; i++)
+      many +=
+          a->ids[i] < a->ids[i - 1] && !memcmp(a->distances + i * a->size, a->distances + (i - 1) * a->size, a->size);
+  return many;
+}
+
+static void check_sizes(adj_ctx *ctx, const wish *w, uint64_t *hidden) {
+  problem p = pose(ctx, w);
+  answer right = right_answer(&p);
+  if (w->order == ADJ_ORDER_DISTANCE) *hidden += hidden_orders(&right);
+  uint64_t sizes[] = {1, 2, 7, w->left, 1000}, total = 0;
+  for (int s = 0; s < 5; s++) {
+    simulated device = {.fail_at = -1, .crowded = -1};
+    adji_engine engine = in_chunks(&p, &device, sizes[s]);
+    for (uint64_t each = 5; each < 1000; each *= 100) {
+      answer mine;
+      must(solve(&p, &engine, NULL, each, &mine));
+      must_be_same(&mine, &right);
+      forget(&mine);
+    }
+    adji_run run;
+    must(adji_run_init(&run, ctx, NULL));
+    must(engine.count(engine.state, &run, NULL, &total));
+    assert_int_equal(total, right.pairs);
+    adji_run_clear(&run);
+    engine.destroy(engine.state);
+  }
+  forget(&right);
+  settle(&p);
+}
+
+/* ---- The tests --------------------------------------------------------------------------------------------- */
+
+static void same_results(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  static const uint32_t selves[] = {0, ADJ_WITH_SELF, ADJ_ONE_WAY};
+  uint64_t hidden = 0;
+  for (int type = ADJ_F32; type <= ADJ_F64; type++)
+    for (int order = 0; order < 3; order++)
+      for (uint32_t distances = 0; distances < 2; distances++) {
+        wish w = {31, 0, (adj_type)type, 0, (adj_order)order, 0.45};
+        for (int s = 0; s < 3; s++) {
+          w.flags = selves[s] | (distances ? ADJ_WITH_DISTANCE : 0);
+          check_sizes(ctx, &w, &hidden);
+        }
+        w.flags = distances ? ADJ_WITH_DISTANCE : 0;
+        w.right = 17;
+        check_sizes(ctx, &w, &hidden);
+        w.left = 1;
+        check_sizes(ctx, &w, &hidden);
+      }
+  assert_true(hidden > 0);
+  adj_ctx_destroy(ctx);
+}
+
+static void empty_sets(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  uint64_t hidden = 0;
+  check_sizes(ctx, &(wish){20, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0}, &hidden); /* rows without a neighbour */
+  problem p = pose(ctx, &(wish){0, 20, ADJ_F32, 0, ADJ_ORDER_ID, 1});
+  answer right = right_answer(&p), mine;
+  simulated device = {.fail_at = -1, .crowded = -1};
+  adji_engine engine = in_chunks(&p, &device, 7);
+  must(solve(&p, &engine, NULL, 5, &mine));
+  must_be_same(&mine, &right);
+  double pairs = 1, candidates = 1;
+  must(adji_chunks_estimate(&engine, 10, &pairs, &candidates));
+  assert_true(pairs == 0 && candidates == 0);
+  engine.destroy(engine.state);
+  forget(&mine);
+  forget(&right);
+  settle(&p);
+  adj_ctx_destroy(ctx);
+}
+
+/* More entries than the buffers hold, which are small because the limit of the memory is. */
+static void small_buffers(void **state) {
+  (void)state;
+  for (uint32_t flags = 0; flags <= ADJ_WITH_DISTANCE; flags += ADJ_WITH_DISTANCE)
+    for (int order = 0; order < 3; order++) {
+      adj_ctx *ctx = context_of(2, NULL);
+      problem p = pose(ctx, &(wish){300, 0, ADJ_F64, flags, (adj_order)order, 5});
+      answer right = right_answer(&p), mine;
+      simulated device = {.fail_at = -1, .crowded = -1};
+      adji_engine engine = in_chunks(&p, &device, 170);
+      ctx->memory.limit = atomic_load(&ctx->memory.used) + (1 << 18);
+      must(solve(&p, &engine, NULL, 1000, &mine));
+      assert_true(device.fills > 4);
+      must_be_same(&mine, &right);
+      engine.destroy(engine.state);
+      forget(&mine);
+      forget(&right);
+      settle(&p);
+      adj_ctx_destroy(ctx);
+    }
+}
+
+/* A device that has no room: smaller stretches, and the error when there is no end to it. */
+static void no_room(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  problem p = pose(ctx, &(wish){1100, 0, ADJ_F32, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, 0.15});
+  answer right = right_answer(&p), mine;
+  simulated device = {.most = 600, .fail_at = -1, .crowded = -1};
+  adji_engine engine = in_chunks(&p, &device, 1100);
+  must(solve(&p, &engine, NULL, 400, &mine));
+  assert_int_equal(adji_chunks_size(&engine), 275);
+  must_be_same(&mine, &right);
+  forget(&mine);
+  engine.destroy(engine.state);
+  for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill finds out */
+    device = (simulated){.fail_at = -1, .crowded = crowded};
+    engine = in_chunks(&p, &device, 800);
+    must(solve(&p, &engine, NULL, 500, &mine));
+    assert_int_equal(adji_chunks_size(&engine), 400);
+    must_be_same(&mine, &right);
+    forget(&mine);
+    engine.destroy(engine.state);
+  }
+  device = (simulated){.most = 100, .fail_at = -1, .crowded = -1};
+  engine = in_chunks(&p, &device, 1100);
+  must_fail(ADJ_E_DEVICE_MEMORY, "no room", solve(&p, &engine, NULL, 400, &mine));
+  engine.destroy(engine.state);
+  forget(&right);
+  settle(&p);
+  adj_ctx_destroy(ctx);
+}
+
+static void estimates(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  static const uint64_t sizes[] = {900, 450, 100, 20};
+  for (uint32_t flags = 0; flags <= ADJ_ONE_WAY; flags += ADJ_ONE_WAY) {
+    problem p = pose(ctx, &(wish){900, 0, ADJ_F32, flags, ADJ_ORDER_ID, 0.25});
+    answer right = right_answer(&p);
+    for (int s = 0; s < 4; s++) {
+      simulated device = {.fail_at = -1, .crowded = -1};
+      adji_engine engine = in_chunks(&p, &device, sizes[s]);
+      double pairs = 0, candidates = 0;
+      must(adji_chunks_estimate(&engine, 10, &pairs, &candidates));
+      assert_true(pairs > 0.5 * (double)right.pairs && pairs < 2 * (double)right.pairs);
+      assert_true(candidates >= pairs);
+      assert_true(device.opened <= 18);
+      assert_int_equal(adji_chunks_cells(&engine), 5);
+      engine.destroy(engine.state);
+    }
+    forget(&right);
+    settle(&p);
+  }
+  adj_ctx_destroy(ctx);
+}
+
+/* Whatever call or allocation fails, the run fails with its status and gives everything back. */
+static void failures(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  problem p = pose(ctx, &(wish){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
+  answer right = right_answer(&p), mine;
+  uint64_t held = adj_ctx_memory_used(ctx);
+  adj_status status = ADJ_E_DEVICE;
+  for (int64_t n = 0; status; n++) {
+    simulated device = {.fail_at = n, .crowded = -1};
+    adji_engine engine = in_chunks(&p, &device, 5);
+    status = solve(&p, &engine, NULL, 7, &mine);
+    engine.destroy(engine.state);
+    assert_int_equal(adj_ctx_memory_used(ctx), held);
+    if (status) assert_int_equal(status, ADJ_E_DEVICE);
+    if (!status) assert_true(n > 30);
+  }
+  must_be_same(&mine, &right);
+  forget(&mine);
+  status = ADJ_E_MEMORY;
+  for (int64_t n = 0; status; n++) {
+    simulated device = {.fail_at = -1, .crowded = -1};
+    adji_engine engine = in_chunks(&p, &device, 5);
+    atomic_store(&ctx->memory.fail_at, n);
+    status = solve(&p, &engine, NULL, 7, &mine);
+    atomic_store(&ctx->memory.fail_at, -1);
+    engine.destroy(engine.state);
+    assert_int_equal(adj_ctx_memory_used(ctx), held);
+    if (status) assert_int_equal(status, ADJ_E_MEMORY);
+  }
+  must_be_same(&mine, &right);
+  forget(&mine);
+  forget(&right);
+  settle(&p);
+  adj_ctx_destroy(ctx);
+}
+
+typedef struct watch {
+  double last;
+  int calls, stop_at;
+} watch;
+
+static int look(void *user, const adj_progress *where) {
+  watch *w = user;
+  assert_true(where->fraction >= w->last && where->fraction <= 1);
+  w->last = where->fraction;
+  return ++w->calls == w->stop_at;
+}
+
+static void progress_and_limits(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  problem p = pose(ctx, &(wish){60, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0.5});
+  answer mine;
+  watch w = {0};
+  simulated device = {.fail_at = -1, .crowded = -1};
+  adji_engine engine = in_chunks(&p, &device, 20);
+  adj_run_control control;
+  adj_run_control_init(&control, sizeof control);
+  control.interval_ms = 0;
+  control.progress = look;
+  control.user = &w;
+  adji_run run;
+  uint64_t total = 0;
+  must(adji_run_init(&run, ctx, &control));
+  must(engine.count(engine.state, &run, NULL, &total));
+  adji_run_clear(&run);
+  assert_true(w.last == 1 && w.calls >= 9);
+  for (int stop = 1; stop < 9; stop++) {
+    w = (watch){.stop_at = stop};
+    assert_int_equal(solve(&p, &engine, &control, 1000, &mine), ADJ_CANCELLED);
+  }
+  control.progress = NULL;
+  control.max_pairs = total - 1;
+  must_fail(ADJ_E_LIMIT, "max_pairs", solve(&p, &engine, &control, 1000, &mine));
+  control.max_pairs = total;
+  must(solve(&p, &engine, &control, 1000, &mine));
+  forget(&mine);
+  adj_cancel(ctx);
+  must(adji_run_init(&run, ctx, NULL) == ADJ_CANCELLED ? ADJ_OK : ADJ_E_INTERNAL);
+  assert_int_equal(engine.count(engine.state, &run, NULL, &total), ADJ_CANCELLED);
+  adji_run_clear(&run);
+  engine.destroy(engine.state);
+  settle(&p);
+  adj_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_results),       cmocka_unit_test(empty_sets),
+                                     cmocka_unit_test(small_buffers),      cmocka_unit_test(no_room),
+                                     cmocka_unit_test(estimates),          cmocka_unit_test(failures),
+                                     cmocka_unit_test(progress_and_limits)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
