@@ -45,15 +45,16 @@ enum adji_answer {
   ADJI_ANSWER_ITEMS,  /* points and images                    */
   ADJI_ANSWER_PIECES, /* of rows, asked for                   */
   ADJI_ANSWER_LONG,   /* rows beyond what a warp sorts        */
+  ADJI_ANSWER_HEAD,   /* of the queue of queries              */
   /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
-   * long as counted; and the longest row. */
+   * long as counted; the longest row; and the slots for comparisons of the warps, 32 each time that one compares. */
   ADJI_ANSWER_SPREAD = 16,
   ADJI_SPREAD = 64,
-  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 4 * ADJI_SPREAD
+  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 5 * ADJI_SPREAD
 };
 
 typedef struct adji_totals {
-  uint64_t pairs, candidates, broken, longest;
+  uint64_t pairs, candidates, broken, longest, slots;
 } adji_totals;
 
 /* Whether this call is the one that a test wants to fail. */

@@ -103,12 +103,12 @@ __device__ __forceinline__ cell_span row_span(const adji_gpu_cells &cells, uint6
   }
 }
 
-/* The positions of the cells first .. last of a row of cells, and `reach` more to either side. */
+/* The positions of the cells first .. end_cell - 1 of a row of cells. */
 template <class T>
-__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
+__device__ __forceinline__ range cells_of_row(const tiles<T> &job, int64_t row, uint64_t first, uint64_t end_cell) {
   if (row < 0 || row >= job.cell_rows) return range{0, 0};
   uint64_t base = static_cast<uint64_t>(row) * job.row_stride;
-  uint64_t from = base + (first > job.reach ? first - job.reach : 0), to = base + last + job.reach + 1;
+  uint64_t from = base + first, to = base + end_cell;
   if (to > job.cells.keys) to = job.cells.keys;
   if (!job.cells.numbers) {
     uint32_t begin = job.cells.directory[from];
@@ -127,6 +127,12 @@ __device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, 
   }
   uint32_t begin = job.cells.starts[cell];
   return range{begin, job.cells.starts[end] - begin};
+}
+
+/* The positions of the cells first .. last of a row of cells, and `reach` more to either side. */
+template <class T>
+__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
+  return cells_of_row(job, row, first > job.reach ? first - job.reach : 0, last + job.reach + 1);
 }
 
 /* Cells of one row: those of some queries. */
