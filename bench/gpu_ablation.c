@@ -36,7 +36,7 @@ static uint64_t digest(const bench *b) {
   uint64_t pairs = adj_cuda_result_pairs(result), sum = pairs;
   uint64_t *offsets = malloc((b->count + 1) * sizeof *offsets);
   uint32_t *ids = malloc(pairs * sizeof *ids + 1);
-  if (!offsets || !ids) stop_on(ADJ_E_MEMORY);
+  if (!offsets || !ids) stop_on_cuda(cudaErrorMemoryAllocation);
   stop_on_cuda(
       cudaMemcpy(offsets, adj_cuda_result_offsets(result), (b->count + 1) * sizeof *offsets, cudaMemcpyDeviceToHost));
   stop_on_cuda(cudaMemcpy(ids, adj_cuda_result_ids(result), pairs * sizeof *ids, cudaMemcpyDeviceToHost));

@@ -94,7 +94,7 @@ static adj_status copy_box(adji_gpu_range *r) {
 static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
   const adji_grid *grid = options->grid;
   adji_gpu_index_options candidates = {is_periodic(grid), true}, queries = {false, false};
-  candidates.sorted = options->points.sortidu && !candidates.images;
+  candidates.sorted = options->points.sortidu;
   candidates.sort_dim = options->points.sort_dim;
   adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
   if (!status) status = copy_box(r);
