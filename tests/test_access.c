@@ -153,11 +153,43 @@ static void settings_are_refused(void **state) {
             adji_tuning_parse("speed=11", &t));
 }
 
+/* Joins that an access is not for, refused before a device is looked for. */
+static void joins_are_refused(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = uniform(ctx, 500, 2), *other = uniform(ctx, 400, 2);
+  adj_plan *plan = NULL;
+  static const double box[] = {1, 1};
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 0.02;
+  spec.backend = ADJ_BACKEND_GPU;
+  spec.tuning = "access=unicomp";
+  must_fail(ADJ_E_UNSUPPORTED, "access=unicomp is for points with themselves",
+            adj_plan_create(ctx, &spec, set, other, &plan));
+  must_fail(ADJ_E_UNSUPPORTED, "GPU", adj_plan_create(ctx, &spec, set, NULL, &plan)); /* here there is none */
+  spec.tuning = "access=full";
+  must_fail(ADJ_E_UNSUPPORTED, "GPU", adj_plan_create(ctx, &spec, set, other, &plan));
+  spec.box = box;
+  spec.box_count = 2;
+  must_fail(ADJ_E_UNSUPPORTED, "GPU", adj_plan_create(ctx, &spec, set, NULL, &plan));
+  spec.tuning = "access=lid-unicomp";
+  must_fail(ADJ_E_UNSUPPORTED, "access=lid-unicomp: in a periodic box", adj_plan_create(ctx, &spec, set, NULL, &plan));
+  spec.tuning = "access=full,sortidu=on";
+  must_fail(ADJ_E_UNSUPPORTED, "sortidu=on is for", adj_plan_create(ctx, &spec, set, NULL, &plan));
+  assert_null(plan);
+  adj_dataset_destroy(other);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pairs_of_cells_meet_once),
       cmocka_unit_test(settings_are_taken),
       cmocka_unit_test(settings_are_refused),
+      cmocka_unit_test(joins_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
