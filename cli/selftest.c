@@ -186,7 +186,8 @@ static const char *const DEVICE_TUNINGS[] = {NULL, "device_batch=4000,streams=2,
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
- * threads, of which there are 54, and the switches in turns, in batches small and large. */
+ * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
+ * batch evaluates all queries, so there must not be too many. */
 static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
@@ -194,7 +195,9 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   uint32_t threads = n / 9 % 6, round = n / POINT_TUNINGS;
   snprintf(text, capacity, "access=%s,order=%s,point_threads=%u%s%s%s%s", accesses[n % 3], orders[n / 3 % 3],
            1u << threads, round % 2 ? ",shortc=on" : "", round / 2 % 2 ? ",sortidu=on" : "", reorders[round / 4 % 3],
-           n % 2 ? ",device_batch=4000" : "");
+           n % 2   ? ""
+           : n % 3 ? ",device_batch=60000"
+                   : ",device_batch=4000");
   return text;
 }
 
