@@ -20,7 +20,7 @@ template <class T>
 static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t *work) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  const tiles<T> &t = job.tiles;
+  const tiles<T> &t = job.common;
   uint64_t number = number_at(t.left_numbers, t.wide_numbers, i);
   if (i && number_at(t.left_numbers, t.wide_numbers, i - 1) == number) return;
   uint64_t row = number / t.row_stride;

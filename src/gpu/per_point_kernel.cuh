@@ -13,13 +13,13 @@
  * many blocks as there are queries for. Steps of a warp:
  *
  *   1. queries    the next ones by the warp's number, or from the head of the queue
- *   2. visit      all groups look up the cells, or row of cells, of the visit with the same number around their own
- * cell. One that is not visited is empty. With sortidu, the range is narrowed by two binary searches
+ *   2. visit      all groups look up the cell, or row of cells, of the visit with the same number around their own.
+ *                 One that is not visited is empty. With sortidu the range is narrowed by two binary searches
  *   3. compare    a group's lanes take the candidates of the range in turns
  *   4. settle     lanes add up what they counted
  *
- * Lanes of a warp stay together from visit to visit, so that the slots of a warp, the comparisons it would have made if
- * no lane had waited, are 32 times the largest number of comparisons of a lane, visit by visit.
+ * While counting, lanes of a warp stay together from visit to visit, so that the slots of a warp, the comparisons it
+ * would have made if no lane had waited, are 32 times the largest number of comparisons of a lane, visit by visit.
  *
  * Filling: an entry's place in its row comes from an atomic counter of the row. It is written only if the row has room.
  *
@@ -39,7 +39,7 @@ enum { POINT_BLOCK = 256 };
 /* What the kernel gets. */
 template <class T>
 struct points {
-  tiles<T> tiles;
+  tiles<T> common; /* with the default kernels */
   adji_access access;
   uint32_t thread_bits; /* of the number of threads a query */
   bool shortc, sortidu;
@@ -60,7 +60,7 @@ struct points {
 template <class T>
 __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t cell_row, uint64_t cell, uint32_t odd,
                                                 uint32_t visit, bool *both) {
-  const tiles<T> &t = job.tiles;
+  const tiles<T> &t = job.common;
   int64_t step, row = cell_row;
   *both = adji_access_mirrors(job.access);
   if (visit < job.row_visits) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t ce
 template <class W, class T>
 __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position, range all) {
   if (W::STEP != ADJI_STEP_L2 && W::STEP != ADJI_STEP_L1 && W::STEP != ADJI_STEP_LINF) return all;
-  const tiles<T> &t = job.tiles;
+  const tiles<T> &t = job.common;
   uint32_t u = job.sort_dim, begin = all.begin, high = all.begin + all.count;
   T x = t.left_coords[u * t.left_stride + position];
   const T *sorted = t.right_coords + u * t.right_stride;
@@ -127,10 +127,10 @@ struct tally {
   uint64_t turns;      /* of the warp, see above: slots of this lane */
 };
 
-/* SHORTC or not; in an instance for one dimension there is nothing to leave early. */
+/* SHORTC or not; instances for one number of dimensions are for sums that are not left. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
-  const tiles<T> &t = job.tiles;
+  const tiles<T> &t = job.common;
   if (DIM || job.shortc) return sum_of<W>(t, mine, position);
   T s = 0;
   for (uint32_t j = 0; j < t.dim; j++)
@@ -144,16 +144,16 @@ template <class W, class T>
 __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
   if (row < job.first_row || row >= job.end_row) return;
   uint32_t entry = atomicAdd(job.cursors + (row - job.first_row), 1u);
-  uint64_t begin = job.tiles.offsets[row], end = job.tiles.offsets[row + UINT64_C(1)];
+  uint64_t begin = job.common.offsets[row], end = job.common.offsets[row + UINT64_C(1)];
   if (entry >= end - begin) return;
-  job.tiles.ids[begin - job.tiles.base + entry] = id;
-  if (W::SUMS) job.tiles.sums[begin - job.tiles.base + entry] = s;
+  job.common.ids[begin - job.common.base + entry] = id;
+  if (W::SUMS) job.common.sums[begin - job.common.base + entry] = s;
 }
 
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T, DIM> &mine, uint32_t position,
                                                bool both, tally *sum) {
-  const tiles<T> &t = job.tiles;
+  const tiles<T> &t = job.common;
   T s = point_sum<W>(job, mine, position);
   if (!(s <= t.limit)) return;
   uint32_t id = W::FILL || both || t.keep == ADJI_KEEP_ABOVE ? t.right_ids[position] : 0;
@@ -174,7 +174,7 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
                                           tally *sum) {
   uint32_t threads = 1u << job.thread_bits, member = lane & (threads - 1), odd = 0;
   if (job.access == ADJI_ACCESS_UNICOMP)
-    odd = adji_odd_slabs(&job.strides, static_cast<uint64_t>(mine.cell_row) * job.tiles.row_stride + mine.cell);
+    odd = adji_odd_slabs(&job.strides, static_cast<uint64_t>(mine.cell_row) * job.common.row_stride + mine.cell);
   for (uint32_t visit = job.first_visit; visit < job.visits; visit++) {
     bool both = false;
     range r = {0, 0};
@@ -195,7 +195,7 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
 template <class W, class T, int DIM>
 __device__ __forceinline__ void settle_count(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
                                              const tally &sum) {
-  const tiles<T> &t = job.tiles;
+  const tiles<T> &t = job.common;
   uint32_t threads = 1u << job.thread_bits, found = sum.found;
   for (uint32_t step = 1; step < threads; step *= 2)
     found += __shfl_xor_sync(ALL_LANES, found, step);
@@ -219,9 +219,9 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
     first = __shfl_sync(ALL_LANES, taken, 0);
   }
   uint64_t query = first + (lane >> job.thread_bits);
-  bool active = query < job.tiles.query_count;
+  bool active = query < job.common.query_count;
   if (!__any_sync(ALL_LANES, active)) return;
-  own<T, W::DIM> mine = open_query<W>(job.tiles, query, active);
+  own<T, W::DIM> mine = open_query<W>(job.common, query, active);
   tally sum = {0, 0, 0, 0};
   visit_all<W>(job, mine, active, lane, &sum);
   if (!W::FILL) settle_count<W>(job, mine, active, lane, sum);
@@ -233,7 +233,7 @@ template <class T>
 points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   const adji_point_options *options = &state->options;
   points<T> p = {};
-  p.tiles = with_types<T>(gpu, job);
+  p.common = with_types<T>(gpu, job);
   p.access = options->access;
   for (uint32_t threads = options->threads; threads > 1; threads /= 2)
     p.thread_bits++;
@@ -258,7 +258,7 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
 template <class W>
 adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
   uint64_t queries = POINT_BLOCK >> job.thread_bits; /* a block */
-  uint32_t blocks = static_cast<uint32_t>((job.tiles.query_count + queries - 1) / queries);
+  uint32_t blocks = static_cast<uint32_t>((job.common.query_count + queries - 1) / queries);
   join_points<W><<<blocks, POINT_BLOCK, 0, gpu->compute>>>(job);
   ADJI_LAUNCHED(gpu, "join_points");
   return ADJ_OK;
@@ -266,8 +266,8 @@ adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
 
 template <class T, int STEP, int DIM>
 adj_status launch_points_as(adji_gpu *gpu, const points<T> &job) {
-  if (!job.tiles.ids) return launch_points<what<T, STEP, DIM, COUNT>>(gpu, job);
-  if (!job.tiles.sums) return launch_points<what<T, STEP, DIM, IDS>>(gpu, job);
+  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT>>(gpu, job);
+  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS>>(gpu, job);
   return launch_points<what<T, STEP, DIM, IDS_AND_SUMS>>(gpu, job);
 }
 
