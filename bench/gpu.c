@@ -3,6 +3,7 @@
  * The range join on a GPU, timed: one command, one table.
  *
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
+ *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
  *
  * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
  * the repeats, index construction always included:
@@ -14,13 +15,12 @@
  *
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
- * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
+ * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md. The
+ * ablations are tables of their own: gpu_ablation.c.
  */
-#include <adjoin.h>
-#include <adjoin_cuda.h>
-#include <cuda_runtime_api.h>
+#include "gpu.h"
+
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,39 +28,19 @@
 
 static const double MEMORY_GBS = 4600, COMPARE_GPS = 2200; /* of an H200 */
 
-typedef struct options {
-  const char *name, *tuning;
-  double mean;
-  int repeats;
-  uint64_t points;
-  bool check, quick;
-} options;
-
-typedef struct bench {
-  adj_ctx *ctx;
-  options options;
-  const char *name;
-  adj_dataset *set;
-  void *host, *device; /* the points */
-  uint64_t count;
-  uint32_t dim;
-  double radius, pinned_gbs;
-  int faults;
-} bench;
-
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void stop_on(adj_status status) {
+void stop_on(adj_status status) {
   if (!status) return;
   fprintf(stderr, "gpu: %s\n", adj_last_error());
   exit(1);
 }
 
-static void stop_on_cuda(cudaError_t error) {
+void stop_on_cuda(cudaError_t error) {
   if (error == cudaSuccess) return;
   fprintf(stderr, "gpu: %s\n", cudaGetErrorString(error));
   exit(1);
@@ -68,7 +48,7 @@ static void stop_on_cuda(cudaError_t error) {
 
 /* ---- Points ---------------------------------------------------------------------------------------- */
 
-static void open_points(bench *b) {
+void open_points(bench *b) {
   adj_generate_options generate;
   adj_generate_options_init(&generate, sizeof generate);
   generate.name = b->name;
@@ -84,13 +64,13 @@ static void open_points(bench *b) {
   stop_on_cuda(cudaMemcpy(b->device, b->host, b->count * row, cudaMemcpyHostToDevice));
 }
 
-static void close_points(bench *b) {
+void close_points(bench *b) {
   cudaFree(b->device);
   free(b->host);
   adj_dataset_destroy(b->set);
 }
 
-static adj_cuda_points on_device(const bench *b) {
+adj_cuda_points on_device(const bench *b) {
   adj_cuda_points points;
   adj_cuda_points_init(&points, sizeof points);
   points.dim = b->dim;
@@ -100,18 +80,18 @@ static adj_cuda_points on_device(const bench *b) {
   return points;
 }
 
-static adj_join_spec spec_of(const bench *b, adj_order order) {
+adj_join_spec spec_of(const bench *b, adj_order order) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.radius = b->radius;
   spec.order = order;
   spec.backend = ADJ_BACKEND_GPU;
-  spec.tuning = b->options.tuning;
+  spec.tuning = b->tuning;
   return spec;
 }
 
 /* The radius at which points have `mean` neighbours: the count grows with it, so by halving. */
-static void find_radius(bench *b, double mean) {
+void find_radius(bench *b, double mean) {
   adj_cuda_points points = on_device(b);
   double low = 0, high = 0;
   for (uint32_t j = 0; j < b->dim; j++) {
@@ -144,7 +124,7 @@ typedef struct times {
   uint64_t pairs, candidates, device_bytes;
 } times;
 
-static double time_device(bench *b, adj_order order, adj_cuda_times *split, uint64_t *pairs) {
+double time_device(bench *b, adj_order order, adj_cuda_times *split, uint64_t *pairs) {
   adj_cuda_points points = on_device(b);
   adj_join_spec spec = spec_of(b, order);
   double best = INFINITY;
@@ -314,6 +294,10 @@ static options parse(int argc, char **argv) {
       o.quick = true;
       continue;
     }
+    if (!strcmp(argv[i], "--ablation") || !strcmp(argv[i], "--ablation-dims")) {
+      *(strcmp(argv[i], "--ablation") ? &o.ablation_dims : &o.ablation) = true;
+      continue;
+    }
     if (!strcmp(argv[i], "--case"))
       o.name = value;
     else if (!strcmp(argv[i], "--mean"))
@@ -326,7 +310,8 @@ static options parse(int argc, char **argv) {
       o.tuning = value;
     else {
       fprintf(stderr,
-              "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n");
+              "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
+              "           [--ablation] [--ablation-dims]\n");
       exit(2);
     }
     i++;
@@ -338,6 +323,7 @@ int main(int argc, char **argv) {
   static const char *const names[] = {"Unif2D2M", "Expo2D2M", "Unif3D2M", "Expo3D2M", "Unif6D2M", "Expo6D2M"};
   static const double means[] = {10, 100, 1000};
   bench b = {.options = parse(argc, argv)};
+  b.tuning = b.options.tuning;
   stop_on(adj_ctx_create(NULL, &b.ctx));
   double begin = now();
   b.pinned_gbs = measure_pinned();
@@ -348,6 +334,12 @@ int main(int argc, char **argv) {
          b.pinned_gbs, now() - begin);
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
+  if (b.options.ablation || b.options.ablation_dims) {
+    if (b.options.ablation) run_ablation(&b);
+    if (b.options.ablation_dims) run_ablation_dims(&b);
+    adj_ctx_destroy(b.ctx);
+    return b.faults > 0;
+  }
   print_heading();
   for (int n = 0; n < 6; n++) {
     if (b.options.name && strcmp(b.options.name, names[n])) continue;

@@ -179,23 +179,47 @@ static bool choose_columns(table *t, const request *wanted) {
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
+/* A GPU has no other algorithms, but results that fit into one batch and into many, that are kept while they are
+ * counted and found again, and room that is too small. */
+static const char *const DEVICE_TUNINGS[] = {NULL, "device_batch=4000,streams=2,once=off", "device_batch=40000,once=on",
+                                             "once=on,device_pairs=40", "device_chunk=250"};
+enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
+
+/* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
+ * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
+ * batch evaluates all queries, so there must not be too many. */
+static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
+  static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
+  static const char *const orders[] = {"none", "sortbywl", "workqueue"};
+  static const char *const reorders[] = {"", ",reorder=on", ",reorder=off,indexed=2"};
+  uint32_t threads = n / 9 % 6, round = n / POINT_TUNINGS;
+  snprintf(text, capacity, "access=%s,order=%s,point_threads=%u%s%s%s%s", accesses[n % 3], orders[n / 3 % 3],
+           1u << threads, round % 2 ? ",shortc=on" : "", round / 2 % 2 ? ",sortidu=on" : "", reorders[round / 4 % 3],
+           n % 2   ? ""
+           : n % 3 ? ",device_batch=60000"
+                   : ",device_batch=4000");
+  return text;
+}
+
 /* Every algorithm (quick: the automatic one and one more), in rotating order of the rows and with and
  * without distances. */
 static join_verdict run_cell(const column *col, const join_case *c, const join_answer *answer, const table *t,
                              uint32_t turn, char *message, size_t capacity) {
   static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
   const char *const *algorithms = c->k ? nearest : range;
-  /* A GPU has no other algorithms, but results that fit into one batch and into many, that are kept while they are
-   * counted and found again, room that is too small, and sets that do not fit. */
-  static const char *const tunings[] = {NULL, "device_batch=4000,streams=2,once=off", "device_batch=40000,once=on",
-                                        "once=on,device_pairs=40", "device_chunk=250"};
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  int last = device ? 5 : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
+  int last = device ? DEVICE_TUNING_COUNT + POINT_TUNINGS : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
+  uint32_t point = turn * POINT_TUNINGS;
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
-    join_setup setup = {col->backend, device ? NULL : algorithms[a], device ? tunings[a] : NULL, (adj_order)(turn % 3),
-                        turn % 2};
+    char text[128];
+    const char *tuning = !device                   ? NULL
+                         : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
+                                                   : point_tuning(point++, text, sizeof text);
+    join_setup setup = {col->backend, device ? NULL : algorithms[a], tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
+    size_t used = strlen(message);
+    if (verdict == JOIN_DIFFERS && tuning) snprintf(message + used, capacity - used, " (%s)", tuning);
     if (verdict == JOIN_DIFFERS || (verdict == JOIN_REFUSED && a == 0)) return verdict;
   }
   return JOIN_SAME;

@@ -162,6 +162,9 @@ int main(void) {
   check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE, "device_batch=40000");
   check_faults(ctx, gpu, 6, 0.3, ADJ_ORDER_ID, "device_batch=40000,streams=2");
   check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE, "device_chunk=1600");
+  check_faults(ctx, gpu, 2, 0.02, ADJ_ORDER_ID, "access=lid-unicomp,order=workqueue,point_threads=4");
+  check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE,
+               "access=full,order=sortbywl,sortidu=on,indexed=2,device_batch=40000");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

@@ -206,6 +206,10 @@ uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
   return adji_answer_totals(gpu).candidates;
 }
 
+uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
+  return adji_answer_totals(gpu).slots;
+}
+
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
   ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, static_cast<cudaStream_t>(stream)));
   ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, gpu->joint, 0));

@@ -47,6 +47,8 @@ adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
 double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 where one is missing */
 
 uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
+/* For how many comparisons there would have been lanes in the same time; 0 where the kernels do not count them. */
+uint64_t adji_gpu_last_slots(const adji_gpu *gpu);
 
 /* What stream was asked until now comes before what the device is asked next; and the other way round. */
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream);

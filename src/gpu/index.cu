@@ -3,7 +3,8 @@
  * Building the grid's index on a device.
  *
  *   1. number   a cell's number for each point (and each image of one in a periodic box)
- *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell
+ *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell; or
+ *               coordinates along one dimension, if they were sorted by it before
  *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
  *               axes, the non-empty cells and a directory of their leading bits; for more, a table of the rows of
  *               cells that are not empty
@@ -15,6 +16,7 @@
  */
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/cub.cuh>
+#include <utility>
 
 #include "gpu/index.cuh"
 
@@ -261,6 +263,46 @@ static adj_status number_points_and_images(building *b) {
 }
 
 /* ---- 2. Sort ---------------------------------------------------------------------------------------------------- */
+
+template <class T>
+static __global__ void list_coordinates(adji_gpu_rows rows, uint32_t dim, T *to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < rows.count) to[i] = static_cast<const T *>(rows.data)[i * rows.row_stride + dim * rows.column_stride];
+}
+
+template <class KEY>
+static __global__ void follow_ids(const KEY *numbers, const uint32_t *ids, uint64_t count, KEY *to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = numbers[ids[i]];
+}
+
+/* Items, of which number i is row i, into the order of a coordinate. keys: room for two a row. */
+template <class T, class KEY>
+static adj_status sort_by_coordinate(building *b, T *keys) {
+  adji_gpu_index *index = b->index;
+  uint64_t count = index->count;
+  uint32_t blocks = adji_blocks_for(count, THREADS), *ids = adji_at<uint32_t>(index->ids_block);
+  list_coordinates<T><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->rows, b->options->sort_dim, keys);
+  ADJI_LAUNCHED(b->gpu, "list_coordinates");
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRadixSort::SortPairs, keys, keys + count, adji_at<uint32_t>(b->spare_ids),
+           ids, count, 0, static_cast<int>(8 * sizeof(T)));
+  follow_ids<KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(adji_at<KEY>(b->spare_numbers), ids, count,
+                                                           adji_at<KEY>(index->numbers_block));
+  ADJI_LAUNCHED(b->gpu, "follow_ids");
+  std::swap(index->ids_block, b->spare_ids); /* where sort_items looks for them */
+  std::swap(index->numbers_block, b->spare_numbers);
+  return ADJ_OK;
+}
+
+template <class T, class KEY>
+static adj_status sort_within_cells(building *b) {
+  if (!b->options->sorted || !b->index->count) return ADJ_OK;
+  adji_block keys = {};
+  adj_status status = adji_block_get(b->gpu, b->gpu->compute, 2 * b->index->count * sizeof(T), "coordinates", &keys);
+  if (!status) status = sort_by_coordinate<T, KEY>(b, adji_at<T>(keys));
+  adji_block_free(b->gpu, b->gpu->compute, &keys);
+  return status;
+}
 
 template <class KEY>
 static adj_status sort_items(building *b) {
@@ -551,6 +593,7 @@ template <class T, class KEY>
 static adj_status build(building *b) {
   b->index->images = b->options->images;
   adj_status status = b->options->images ? number_points_and_images<T, KEY>(b) : number_points<T, KEY>(b);
+  if (!status) status = sort_within_cells<T, KEY>(b);
   if (!status) status = sort_items<KEY>(b);
   if (!status && b->options->cells) status = find_cells<KEY>(b);
   if (!status) status = gather_points<T>(b);

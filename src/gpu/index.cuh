@@ -111,6 +111,8 @@ typedef struct adji_gpu_index {
 typedef struct adji_gpu_index_options {
   bool images; /* points near the faces of a periodic box are there twice */
   bool cells;  /* candidates are looked up in it                          */
+  bool sorted; /* points of a cell ascend along dimension sort_dim, not by row; without images */
+  uint32_t sort_dim;
 } adji_gpu_index_options;
 
 /* Sorts rows into the order of the grid. Memory: see the header of index.cu. */

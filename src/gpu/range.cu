@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cub/cub.cuh>
 
+#include "gpu/per_point.cuh"
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
 #include "gpu/stopwatch.cuh"
@@ -37,6 +38,7 @@ struct adji_gpu_range {
   const adji_gpu_index *left; /* right's in a self-join without images */
   uint64_t rows;              /* of the result                         */
   adji_block degrees, offsets, queries, temporary;
+  adji_per_point points; /* for kernels other than the default ones */
   bool once;
   uint64_t once_pairs;
   adji_block pieces, piece_ids, piece_sums; /* what the count kept, when kept is set */
@@ -102,6 +104,8 @@ static adj_status copy_box(adji_gpu_range *r) {
 static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
   const adji_grid *grid = options->grid;
   adji_gpu_index_options candidates = {is_periodic(grid), true}, queries = {false, false};
+  candidates.sorted = options->points.sortidu;
+  candidates.sort_dim = options->points.sort_dim;
   adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
   if (!status) status = copy_box(r);
   if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, &r->right);
@@ -124,7 +128,8 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->join = *options->join;
   r->measure = *options->measure;
   r->rows = r->join.left->count;
-  r->once = options->once;
+  r->points.options = options->points;
+  r->once = options->once && !adji_access_by_point(options->points.access);
   r->once_pairs = options->once_pairs;
   adj_status status = build_indices(r, options);
   if (!status) status = make_counts(r);
@@ -160,6 +165,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
   free_slots(r);
   free_pieces(r);
+  adji_per_point_clear(r->gpu, &r->points);
   adji_block *blocks[] = {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary};
   for (adji_block *block : blocks)
     adji_block_free(r->gpu, r->gpu->compute, block);
@@ -203,6 +209,11 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
   job.keep = style->one_way ? ADJI_KEEP_ABOVE : style->drop_self ? ADJI_KEEP_OTHERS : ADJI_KEEP_ALL;
   job.query_count = r->left->count;
   return job;
+}
+
+static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
+  return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
 
 static adj_status clear_totals(adji_gpu_range *r) {
@@ -287,7 +298,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (status) return status;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
   status = clear_totals(r);
-  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = compare(r, &job);
   if (!status) status = add_up(r);
   if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
@@ -339,7 +350,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
     job.query_count = groups * GROUP;
     job.lanes = GROUP;
   }
-  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = compare(r, &job);
   if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
@@ -387,8 +398,11 @@ struct in_window {
   }
 };
 
-/* The positions of the queries whose rows are in the window. */
+/* The positions of the queries whose rows are in the window, in the order of their work where there is one. */
 static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
+  job->first_row = window->first_row;
+  job->end_row = window->end_row;
+  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* others find entries of these rows too */
   job->query_count = window->end_row - window->first_row;
   if (job->query_count == r->rows) return ADJ_OK;
   if (!r->queries.at) {
@@ -396,9 +410,15 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
     if (status) return status;
   }
   in_window wanted = {r->left->ids, window->first_row, window->end_row};
+  const uint32_t *order = adji_at<uint32_t>(r->points.order);
+  job->queries = adji_at<uint32_t>(r->queries);
+  if (order) {
+    ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, order, adji_at<uint32_t>(r->queries),
+             adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
+    return ADJ_OK;
+  }
   ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
            adji_at<uint32_t>(r->queries), adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-  job->queries = adji_at<uint32_t>(r->queries);
   return ADJ_OK;
 }
 
@@ -479,7 +499,7 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);
-  return status ? status : adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  return status ? status : compare(r, &job);
 }
 
 static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {

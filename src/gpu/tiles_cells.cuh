@@ -16,9 +16,9 @@ enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 8, FLAT_QUEUE = 64 };
 static_assert(QUEUE >= ADJI_WARP - 1 + BETWEEN && FLAT_QUEUE >= 2 * ADJI_WARP - 1, "a queue must not run over");
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
-/* Points of an index. */
+/* The points of an index. */
 template <class T>
-struct points {
+struct coordinates {
   const T *coords;
   uint64_t point_step, dim_step;
   __device__ __forceinline__ const T &at(uint64_t position, uint32_t j) const {
@@ -29,7 +29,7 @@ struct points {
 /* What the kernel gets: adji_tiles_job with its types. */
 template <class T>
 struct tiles {
-  points<T> left, right;
+  coordinates<T> left, right;
   const uint32_t *left_ids, *right_ids;
   const void *left_numbers;
   bool wide_numbers;
@@ -43,7 +43,7 @@ struct tiles {
   uint32_t dim;
   adji_gpu_near near; /* which rows of cells are near enough to a query */
   bool staged;        /* queries and candidates of many dimensions fit into shared memory            */
-  bool images;        /* a point and its image must not both be candidates of a query                */
+  bool exact;         /* candidates are looked up in the cells asked for, and in no others           */
   bool same_sets;     /* positions on both sides are of one index: a query is its own candidate there */
   T limit;
   adji_gpu_measure<T> measure;
@@ -140,7 +140,7 @@ __device__ __forceinline__ range range_in_row(const tiles<T> &job, uint64_t row,
     if (key == ADJI_NO_ROW) return range{0, 0};
     if (key != row) continue;
     uint32_t begin = found.z, end = found.z + found.w;
-    if (found.w > (job.images ? 0 : SHORT_ROW)) {
+    if (found.w > (job.exact ? 0 : SHORT_ROW)) {
       begin = search_positions(cells, job.wide_numbers, begin, end, from);
       end = search_positions(cells, job.wide_numbers, begin, end, to);
     }

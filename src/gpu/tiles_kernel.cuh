@@ -273,8 +273,9 @@ adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
 template <class T>
 tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   tiles<T> typed = {};
-  typed.left = points<T>{static_cast<const T *>(job->left->coords), job->left->point_step, job->left->dim_step};
-  typed.right = points<T>{static_cast<const T *>(job->right->coords), job->right->point_step, job->right->dim_step};
+  typed.left = coordinates<T>{static_cast<const T *>(job->left->coords), job->left->point_step, job->left->dim_step};
+  typed.right =
+      coordinates<T>{static_cast<const T *>(job->right->coords), job->right->point_step, job->right->dim_step};
   typed.left_ids = job->left->ids;
   typed.right_ids = job->right->ids;
   typed.left_numbers = job->left->numbers;
@@ -291,7 +292,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.near = job->grid->near;
   typed.near.limit = static_cast<float>(job->limit) * 1.001f;
   if (!(job->limit > 1e-30)) typed.near.axes = 0;
-  typed.images = job->right->images;
+  typed.exact = job->right->images;
   typed.same_sets = job->left == job->right;
   typed.dim = job->dim;
   typed.limit = static_cast<T>(job->limit);

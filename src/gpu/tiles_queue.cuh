@@ -260,7 +260,7 @@ __device__ __forceinline__ void load_all(const V *from, V (&to)[MANY]) {
 
 /* A point and its id from memory, in as few loads as can be. Of no use without fixed dimensions. */
 template <class W, class T>
-__device__ __forceinline__ void load_point(const points<T> &from, uint64_t position, T *x) {
+__device__ __forceinline__ void load_point(const coordinates<T> &from, uint64_t position, T *x) {
   constexpr int BYTES = W::WIDTH * sizeof(T);
   const T *at = from.coords + position * W::WIDTH;
   if (BYTES == 4) x[0] = __ldg(at);

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/access.h"
+
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, MAX_TRIES = 16 };
 
 /* Nanoseconds, measured on one AVX-512 core at 2.8 GHz; only their ratio matters. */
@@ -24,8 +26,9 @@ static const double VECTOR_NS = 1.4, VECTOR_DIM_NS = 0.45, VECTOR_CODE_NS = 0.07
 
 typedef struct axis_view {
   uint32_t dim;
-  double slabs; /* that the box holds                                          */
-  double near;  /* share of sampled pairs that are within one slab             */
+  double slabs;    /* that the box holds                                          */
+  double near;     /* share of sampled pairs that are within one slab             */
+  double variance; /* of the sample                                            */
 } axis_view;
 
 /* A cell, by its hash, and how many of the sample are in it; none: no cell. */
@@ -126,6 +129,28 @@ static int more_selective(const void *left, const void *right) {
   return a->dim < b->dim ? -1 : a->dim > b->dim;
 }
 
+/* GPU-Join's REORDER (Gowanlock and Karsin, section 4.2), and without it. */
+static int more_varied(const void *left, const void *right) {
+  const axis_view *a = left, *b = right;
+  if (a->variance != b->variance) return a->variance > b->variance ? -1 : 1;
+  return a->dim < b->dim ? -1 : a->dim > b->dim;
+}
+
+static int comes_first(const void *left, const void *right) {
+  const axis_view *a = left, *b = right;
+  return a->dim < b->dim ? -1 : a->dim > b->dim;
+}
+
+static double variance_of(const chooser *c, uint32_t dim) {
+  const double *values = c->values + dim * c->sample;
+  double sum = 0, squares = 0, m = (double)c->sample;
+  for (uint64_t i = 0; i < c->sample; i++)
+    sum += values[i] / m;
+  for (uint64_t i = 0; i < c->sample; i++)
+    squares += (values[i] - sum) * ((values[i] - sum) / m);
+  return squares;
+}
+
 /* The length of a periodic dimension, 0 for others. */
 static double period_of(const chooser *c, uint32_t dim) {
   return adji_box_length(&c->plan->measure, c->set->type, dim);
@@ -135,17 +160,24 @@ static double period_of(const chooser *c, uint32_t dim) {
 static const double LEAST_CELLS = 4.01;
 
 /* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to
- * three dimensions all of them are taken anyway, so the widest stands for the most selective. */
+ * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where another order is
+ * asked for, all dimensions in that order, whatever they are worth. */
 static void view_axes(chooser *c) {
+  uint64_t reorder = c->plan->tuning.reorder;
   for (uint32_t j = 0; j < c->set->dim; j++) {
-    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0};
-    if (!(view.slabs > 2) || (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j])) continue;
+    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0, 0};
+    if (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j]) continue;
+    if (!(view.slabs > 2) && reorder == ADJI_AUTO) continue;
     number_slabs(c, j);
-    view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
+    if (reorder == ADJI_ON) view.variance = variance_of(c, j);
+    if (reorder == ADJI_AUTO) view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
     if (view.near > 0.97) continue;
     c->views[c->view_count++] = view;
   }
-  qsort(c->views, c->view_count, sizeof *c->views, more_selective);
+  qsort(c->views, c->view_count, sizeof *c->views,
+        reorder == ADJI_ON    ? more_varied
+        : reorder == ADJI_OFF ? comes_first
+                              : more_selective);
 }
 
 /* ---- Collisions and candidates ----------------------------------------------------------------------- */
@@ -272,6 +304,7 @@ static double choose_width(const chooser *c, uint32_t axes, double *mates) {
 static uint32_t choose_fine(const chooser *c, double mates) {
   if (c->plan->tuning.fine) return (uint32_t)c->plan->tuning.fine;
   uint32_t fine = 1;
+  if (adji_access_by_point((adji_access)c->plan->tuning.access)) return fine; /* as in the papers */
   while (fine < 8 && mates / (2 * fine) >= (c->gpu ? 7 : 3))
     fine *= 2;
   return fine;
@@ -337,6 +370,7 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
 
 static adj_status make_grid(chooser *c) {
   uint32_t axes = choose_axis_count(c);
+  c->plan->choice.next_dim = c->views[axes < c->view_count ? axes : 0].dim;
   if (!axes) return ADJ_OK;
   double mates, factor = choose_width(c, axes, &mates);
   c->plan->choice.mates = mates;

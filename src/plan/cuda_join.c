@@ -11,6 +11,7 @@
 
 #include "gpu/range.h"
 #include "plan/check.h"
+#include "plan/choose_access.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_once.h"
 #include "plan/describe.h"
@@ -130,6 +131,8 @@ static adj_status open_range(cuda_join *j) {
   if (status) return status;
   plan->population = r->rows.count;
   if (!strcmp(plan->choice.algorithm, "grid") && adji_measure_grows(&plan->measure)) status = adji_choose_grid(plan);
+  adji_point_options points;
+  if (!status) status = adji_choose_access(plan, &points);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   j->left.set.count = j->left.rows.count;
@@ -140,7 +143,8 @@ static adj_status open_range(cuda_join *j) {
                                     .left_rows = &j->left.rows,
                                     .right_rows = &r->rows,
                                     .once = adji_choose_device_once(plan),
-                                    .once_pairs = plan->tuning.device_pairs};
+                                    .once_pairs = plan->tuning.device_pairs,
+                                    .points = points};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 

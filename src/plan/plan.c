@@ -15,6 +15,7 @@
 #include "index/block_order.h"
 #include "index/images.h"
 #include "plan/check.h"
+#include "plan/choose_access.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_once.h"
 #include "plan/describe.h"
@@ -138,12 +139,15 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   adj_status status = ADJ_OK;
   if (!strcmp(plan->choice.algorithm, "grid")) status = adji_choose_grid(plan);
   uint64_t planned = adji_now_ns();
+  adji_point_options points;
+  if (!status) status = adji_choose_access(plan, &points);
   if (status) return status;
   adji_gpu_engine_options options = {.range = {.join = &plan->join,
                                                .measure = &plan->measure,
                                                .grid = &plan->grid,
                                                .once = adji_choose_device_once(plan),
-                                               .once_pairs = plan->tuning.device_pairs},
+                                               .once_pairs = plan->tuning.device_pairs,
+                                               .points = points},
                                      .batch_bytes = plan->tuning.device_batch,
                                      .slots = plan->tuning.streams,
                                      .chunk = plan->tuning.device_chunk};

@@ -17,8 +17,9 @@ typedef struct adji_choice {
   const char *backend;   /* "cpu", "reference"     */
   const char *algorithm; /* "grid", "ego", "brute" */
   char reason[256];
-  bool once;    /* collect evaluates each pair once            */
-  double mates; /* other points in a point's cell, by a sample */
+  bool once;         /* collect evaluates each pair once            */
+  double mates;      /* other points in a point's cell, by a sample */
+  uint32_t next_dim; /* the dimension that would be indexed next; one that is where all are */
 } adji_choice;
 
 struct adj_plan {

@@ -5,14 +5,20 @@
 #include "plan/tuning.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "gpu/access.h"
 
 typedef enum kind { NUMBER, FACTOR, NAME } kind;
 
 /* A name's value is its place in the list, counted from 1. */
 static const char *const switches[] = {"on", "off", NULL};
 static const char *const filters[] = {"none", "gemm", "vnni", "amx", NULL};
+static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
+static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
+static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 
 static const struct setting {
   const char *name;
@@ -37,6 +43,12 @@ static const struct setting {
     {"device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL},
     {"device_chunk", NUMBER, offsetof(adji_tuning, device_chunk), 1, 1e12, NULL},
     {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
+    {"access", NAME, offsetof(adji_tuning, access), 0, 0, accesses},
+    {"order", NAME, offsetof(adji_tuning, order), 0, 0, orders},
+    {"point_threads", NAME, offsetof(adji_tuning, point_threads), 0, 0, powers},
+    {"reorder", NAME, offsetof(adji_tuning, reorder), 0, 0, switches},
+    {"shortc", NAME, offsetof(adji_tuning, shortc), 0, 0, switches},
+    {"sortidu", NAME, offsetof(adji_tuning, sortidu), 0, 0, switches},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -67,6 +79,18 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
   return ADJ_OK;
 }
 
+/* A refusal that lists what could have been given. */
+static adj_status refuse_name(const struct setting *s, const char *item, size_t length) {
+  char text[256];
+  size_t used = 0;
+  bool two = !s->names[2];
+  for (int i = 0; s->names[i] && used < sizeof text; i++) {
+    const char *before = !i ? (two ? "is neither " : "is none of ") : two ? " nor " : s->names[i + 1] ? ", " : " and ";
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", before, s->names[i]);
+  }
+  return refuse(item, length, text);
+}
+
 static adj_status set_name(const struct setting *s, const char *item, size_t length, const char *value,
                            adji_tuning *out) {
   size_t value_length = length - (size_t)(value - item);
@@ -76,18 +100,40 @@ static adj_status set_name(const struct setting *s, const char *item, size_t len
     *(uint64_t *)(void *)((char *)out + s->offset) = place;
     return ADJ_OK;
   }
-  return refuse(item, length, s->names == switches ? "is neither on nor off" : "is none of none, gemm, vnni and amx");
+  return refuse_name(s, item, length);
+}
+
+static adj_status refuse_unknown(const char *item, size_t length) {
+  char text[512];
+  size_t used = 0;
+  for (int i = 0; i < SETTINGS && used < sizeof text; i++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=", i ? ", " : "is not one of ", settings[i].name);
+  return refuse(item, length, text);
 }
 
 static adj_status parse_item(const char *item, size_t length, adji_tuning *out) {
   const char *equals = memchr(item, '=', length);
   const struct setting *s = equals ? find(item, (size_t)(equals - item)) : NULL;
-  if (!s)
-    return refuse(item, length,
-                  "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=, filter=, "
-                  "leaf=, queue=, device_batch=, device_pairs=, device_chunk=, streams=");
+  if (!s) return refuse_unknown(item, length);
   if (s->kind == NAME) return set_name(s, item, length, equals + 1, out);
   return set_number(s, item, length, equals + 1, out);
+}
+
+/* Settings that only mean something together. */
+static adj_status check_together(const adji_tuning *t) {
+  bool by_point = adji_access_by_point((adji_access)t->access);
+  const char *alone = t->order           ? "order"
+                      : t->point_threads ? "point_threads"
+                      : t->shortc        ? "shortc"
+                      : t->sortidu       ? "sortidu"
+                                         : NULL;
+  if (alone && !by_point)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for access=full, unicomp and lid-unicomp only", alone);
+  if (by_point && t->once == ADJI_ON) return adji_fail(ADJ_E_ARGUMENT, "tuning: once=on is for access=tiles only");
+  if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: fine=%llu: access=unicomp takes cells that are a radius wide",
+                     (unsigned long long)t->fine);
+  return ADJ_OK;
 }
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
@@ -98,5 +144,5 @@ adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
     if (status) return status;
     text += length + (text[length] == ',');
   }
-  return ADJ_OK;
+  return check_together(out);
 }

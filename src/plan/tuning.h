@@ -14,22 +14,28 @@ typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switc
 
 /* 0 means: the planner decides. docs/tuning.md says what each is for. */
 typedef struct adji_tuning {
-  uint64_t indexed;      /* axes of the grid                                              */
-  double cell;           /* width of a cell in radii, >= 1                                */
-  uint64_t fine;         /* slabs a radius on the last axis                               */
-  uint64_t batch;        /* queries a batch                                               */
-  uint64_t buffer;       /* bytes of the buffer of a stream                               */
-  uint64_t once;         /* adji_switch: each pair evaluated once (self-join, adj_collect) */
-  uint64_t boxes;        /* adji_switch: bounding boxes of blocks of points               */
-  uint64_t codes;        /* adji_switch: the filter of 8-bit codes                        */
-  uint64_t sample;       /* queries that the estimate looks at                            */
-  uint64_t filter;       /* adji_brute_filter: of brute force                             */
-  uint64_t leaf;         /* points a leaf of the tree: 16, 32 or 64                       */
-  uint64_t queue;        /* adji_switch: off, batches are dealt out in turns              */
-  uint64_t device_batch; /* bytes of a batch of the result on a GPU                  */
-  uint64_t device_pairs; /* pairs that a GPU has room for when it evaluates once     */
-  uint64_t device_chunk; /* points of a set that a GPU has at a time                 */
-  uint64_t streams;      /* such batches in flight                                   */
+  uint64_t indexed;       /* axes of the grid                                              */
+  double cell;            /* width of a cell in radii, >= 1                                */
+  uint64_t fine;          /* slabs a radius on the last axis                               */
+  uint64_t batch;         /* queries a batch                                               */
+  uint64_t buffer;        /* bytes of the buffer of a stream                               */
+  uint64_t once;          /* adji_switch: each pair evaluated once (self-join, adj_collect) */
+  uint64_t boxes;         /* adji_switch: bounding boxes of blocks of points               */
+  uint64_t codes;         /* adji_switch: the filter of 8-bit codes                        */
+  uint64_t sample;        /* queries that the estimate looks at                            */
+  uint64_t filter;        /* adji_brute_filter: of brute force                             */
+  uint64_t leaf;          /* points a leaf of the tree: 16, 32 or 64                       */
+  uint64_t queue;         /* adji_switch: off, batches are dealt out in turns              */
+  uint64_t device_batch;  /* bytes of a batch of the result on a GPU                  */
+  uint64_t device_pairs;  /* pairs that a GPU has room for when it evaluates once     */
+  uint64_t device_chunk;  /* points of a set that a GPU has at a time                 */
+  uint64_t streams;       /* such batches in flight                                   */
+  uint64_t access;        /* adji_access: how a GPU visits cells (gpu/access.h)       */
+  uint64_t order;         /* adji_work: in which order its queries are compared       */
+  uint64_t point_threads; /* 1 + the binary logarithm of the threads of a query      */
+  uint64_t reorder;       /* adji_switch: indexed are the dimensions of most variance, or the first */
+  uint64_t shortc;        /* adji_switch: sums are left early                         */
+  uint64_t sortidu;       /* adji_switch: points of a cell are sorted by one dimension more */
 } adji_tuning;
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tables of bench/gpu share: gpu.c, gpu_ablation.c.
+ */
+#ifndef ADJOIN_BENCH_GPU_H
+#define ADJOIN_BENCH_GPU_H
+
+#include <adjoin.h>
+#include <adjoin_cuda.h>
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+typedef struct options {
+  const char *name, *tuning;
+  double mean;
+  int repeats;
+  uint64_t points;
+  bool check, quick;
+  bool ablation, ablation_dims;
+} options;
+
+typedef struct bench {
+  adj_ctx *ctx;
+  options options;
+  const char *name;
+  const char *tuning; /* of all joins, or NULL */
+  adj_dataset *set;
+  void *host, *device; /* the points */
+  uint64_t count;
+  uint32_t dim;
+  double radius, pinned_gbs;
+  int faults;
+} bench;
+
+/* Ends the program with the library's message when a call has failed. */
+void stop_on(adj_status status);
+void stop_on_cuda(cudaError_t error);
+
+/* The points of b->name, on the host and on the device. */
+void open_points(bench *b);
+void close_points(bench *b);
+
+/* What a join of them is asked for. */
+adj_cuda_points on_device(const bench *b);
+adj_join_spec spec_of(const bench *b, adj_order order);
+
+/* Sets b->radius so that points have `mean` neighbours. */
+void find_radius(bench *b, double mean);
+
+/* Seconds from points to CSR on the device, smallest of the repeats; split: of that one. */
+double time_device(bench *b, adj_order order, adj_cuda_times *split, uint64_t *pairs);
+
+/* The papers' configurations beside the default kernels. */
+void run_ablation(bench *b);
+void run_ablation_dims(bench *b);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a GPU visits cells: by its default kernels, or by those of the papers.
+ */
+#ifndef ADJI_CHOOSE_ACCESS_H
+#define ADJI_CHOOSE_ACCESS_H
+
+#include "gpu/access.h"
+#include "plan/plan.h"
+
+/* From the settings; the default kernels where none asks for others. ADJ_E_UNSUPPORTED for joins that those are not
+ * for. The grid must have been chosen. */
+adj_status adji_choose_access(const adj_plan *plan, adji_point_options *out);
+
+#endif
