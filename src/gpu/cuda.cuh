@@ -20,17 +20,29 @@ extern "C" {
 
 enum { ADJI_WARP = 32 };
 
+/* A block of device memory, in the order of a stream. */
+typedef struct adji_block {
+  void *at;
+  uint64_t bytes;
+} adji_block;
+
+/* Blocks that were given back: see blocks.cu. */
+enum { ADJI_KEPT_BLOCKS = 48 };
+
 struct adji_gpu {
   adj_ctx *ctx;
   int device;
   int multiprocessors;
-  cudaStream_t compute, copy;
+  cudaStream_t compute, copy, side;
   cudaMemPool_t pool;
   uint64_t used, peak, limit;
+  adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
+  uint32_t kept_count;
+  uint64_t kept_bytes;
   std::atomic<int64_t> fail_at, calls; /* see adji_gpu_fail_at */
   /* Small results of kernels: counted in d_answers, fetched to answers, which is pinned. */
   uint64_t *answers, *d_answers;
-  cudaEvent_t marks[ADJI_MARKS], joint; /* see adji_gpu_mark; between streams */
+  cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; between streams */
   bool marked[ADJI_MARKS];
   pthread_mutex_t turn;
   /* Pinned buffers, one a lane, made when they are first needed. */
@@ -82,6 +94,11 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
   } while (0)
 
+/* The side stream, for work beside that of `stream`: begins behind it, and is waited for by what comes next. status is
+ * that of what was asked in between, and what rejoin returns unless it fails itself; it waits in any case. */
+adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream);
+adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status);
+
 /* Sets an answer to 0, and fetches all of them: waits for the stream. */
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
 adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
@@ -93,15 +110,12 @@ static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
   return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);
 }
 
-/* A block of device memory, in the order of a stream. */
-typedef struct adji_block {
-  void *at;
-  uint64_t bytes;
-} adji_block;
-
 /* ADJ_E_DEVICE_MEMORY beyond the limit, or where the device has no more. what names it in the message. */
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
 void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
+
+/* Gives what is kept back to the pool. */
+void adji_blocks_forget(adji_gpu *gpu);
 
 /* Room to work in, at least bytes: a larger block where *block is too small. */
 adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block);

@@ -74,6 +74,7 @@ static void close_gpu(void *opened) {
   cudaSetDevice(gpu->device);
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
+  if (gpu->side) cudaStreamSynchronize(gpu->side);
   for (uint32_t i = 0; i < gpu->staging_count; i++) {
     if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
     if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
@@ -83,9 +84,13 @@ static void close_gpu(void *opened) {
   for (cudaEvent_t mark : gpu->marks)
     if (mark) cudaEventDestroy(mark);
   if (gpu->joint) cudaEventDestroy(gpu->joint);
+  if (gpu->forked) cudaEventDestroy(gpu->forked);
   if (gpu->answers) cudaFreeHost(gpu->answers);
   if (gpu->d_answers) cudaFree(gpu->d_answers);
+  adji_blocks_forget(gpu);
+  if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->pool) cudaMemPoolDestroy(gpu->pool);
+  if (gpu->side) cudaStreamDestroy(gpu->side);
   if (gpu->copy) cudaStreamDestroy(gpu->copy);
   if (gpu->compute) cudaStreamDestroy(gpu->compute);
   cudaGetLastError();
@@ -114,9 +119,11 @@ static adj_status open_device(adji_gpu *gpu) {
   ADJI_CUDA(gpu, cudaDeviceGetAttribute(&gpu->multiprocessors, cudaDevAttrMultiProcessorCount, gpu->device));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->compute, cudaStreamNonBlocking));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->copy, cudaStreamNonBlocking));
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->side, cudaStreamNonBlocking));
   for (cudaEvent_t &mark : gpu->marks)
     ADJI_CUDA(gpu, cudaEventCreate(&mark));
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->joint, cudaEventDisableTiming));
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->forked, cudaEventDisableTiming));
   adj_status status = make_pool(gpu);
   if (status) return status;
   ADJI_CUDA(gpu, cudaHostAlloc(&gpu->answers, ADJI_ANSWERS * sizeof *gpu->answers, cudaHostAllocDefault));
@@ -222,6 +229,24 @@ adj_status adji_gpu_before(adji_gpu *gpu, void *stream) {
   return ADJ_OK;
 }
 
+adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->forked, stream));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->side, gpu->forked, 0));
+  return ADJ_OK;
+}
+
+static adj_status wait_for_side(adji_gpu *gpu, cudaStream_t stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->forked, gpu->side));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(stream, gpu->forked, 0));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status) {
+  if (!status) status = wait_for_side(gpu, stream);
+  if (status) cudaStreamSynchronize(gpu->side); /* which still uses what others will now free */
+  return status;
+}
+
 void adji_gpu_lock(adji_gpu *gpu) {
   pthread_mutex_lock(&gpu->turn);
   cudaSetDevice(gpu->device);
@@ -233,6 +258,7 @@ void adji_gpu_unlock(adji_gpu *gpu) {
 void adji_gpu_settle(adji_gpu *gpu) {
   cudaStreamSynchronize(gpu->compute);
   cudaStreamSynchronize(gpu->copy);
+  cudaStreamSynchronize(gpu->side);
   cudaGetLastError();
 }
 
@@ -254,48 +280,4 @@ int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
   gpu->fail_at = n;
   gpu->calls = 0;
   return calls;
-}
-
-/* ---- Memory --------------------------------------------------------------------------------------------- */
-
-uint64_t adji_gpu_used(const adji_gpu *gpu) {
-  return gpu->used;
-}
-uint64_t adji_gpu_peak(const adji_gpu *gpu) {
-  return gpu->peak;
-}
-void adji_gpu_reset_peak(adji_gpu *gpu) {
-  gpu->peak = gpu->used;
-}
-uint64_t adji_gpu_left(adji_gpu *gpu) {
-  return gpu->used < gpu->limit ? gpu->limit - gpu->used : 0;
-}
-
-adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out) {
-  *out = adji_block{};
-  if (!bytes) bytes = 16; /* so that an empty set has addresses too */
-  char need[32], held[32], limit[32];
-  if (bytes > gpu->limit || gpu->used > gpu->limit - bytes)
-    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: needs %s more, but %s of the limit of %s are in use",
-                     gpu->device, what, adji_bytes_text(static_cast<double>(bytes), need),
-                     adji_bytes_text(static_cast<double>(gpu->used), held),
-                     adji_bytes_text(static_cast<double>(gpu->limit), limit));
-  ADJI_CUDA(gpu, cudaMallocFromPoolAsync(&out->at, bytes, gpu->pool, stream));
-  out->bytes = bytes;
-  gpu->used += bytes;
-  if (gpu->used > gpu->peak) gpu->peak = gpu->used;
-  return ADJ_OK;
-}
-
-void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block) {
-  if (!block->at) return;
-  cudaFreeAsync(block->at, stream);
-  gpu->used -= block->bytes;
-  *block = adji_block{};
-}
-
-adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block) {
-  if (block->bytes >= bytes) return ADJ_OK;
-  adji_block_free(gpu, stream, block);
-  return adji_block_get(gpu, stream, bytes, "room to work in", block);
 }

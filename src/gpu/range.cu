@@ -45,12 +45,21 @@ struct adji_gpu_range {
   uint64_t piece_room, piece_count;
   bool kept;
   adji_gpu_counted counted;
-  adji_stopwatch watch; /* of kernels */
+  bool timed;
+  adji_stopwatch watch; /* of kernels, when timed */
   adji_device_work work;
   slot slots[MOST_SLOTS];
   uint32_t slot_count;
   uint64_t slot_pairs;
 };
+
+/* The watch costs a few microseconds each time, for those who read it. */
+static adj_status start_watch(adji_gpu_range *r) {
+  return r->timed ? adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
+}
+static adj_status stop_watch(adji_gpu_range *r) {
+  return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
+}
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
  */
@@ -63,9 +72,9 @@ static bool is_periodic(const adji_grid *grid) {
 
 static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
                                   adji_gpu_index *out) {
-  adj_status status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  adj_status status = start_watch(r);
   if (!status) status = adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
-  return status ? status : adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
+  return status ? status : stop_watch(r);
 }
 
 static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
@@ -294,13 +303,13 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
     job.ids = adji_at<uint32_t>(r->piece_ids);
     job.sums = r->piece_sums.at;
   }
-  status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  status = start_watch(r);
   if (status) return status;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
   status = clear_totals(r);
   if (!status) status = compare(r, &job);
   if (!status) status = add_up(r);
-  if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
+  if (!status) status = stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
@@ -342,7 +351,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   adji_tiles_job job = job_of(r);
   uint64_t groups = (sample + GROUP - 1) / GROUP, all = job.query_count;
   adji_block queries = {};
-  adj_status status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  adj_status status = start_watch(r);
   if (!status) status = clear_totals(r);
   if (!status && groups * GROUP < all) {
     status = draw_queries(r, groups, all, &queries);
@@ -351,7 +360,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
     job.lanes = GROUP;
   }
   if (!status) status = compare(r, &job);
-  if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
+  if (!status) status = stop_watch(r);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
   if (status) return status;
@@ -521,12 +530,12 @@ static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, co
 adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
   slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
-  adj_status status = adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch);
+  adj_status status = start_watch(r);
   if (!status) status = r->kept ? place_kept(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
-  if (!status) status = adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch);
+  if (!status) status = stop_watch(r);
   if (status) return status;
   ADJI_CUDA(r->gpu, cudaEventRecord(s->filled, r->gpu->compute));
   return ADJ_OK;

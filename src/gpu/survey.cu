@@ -13,7 +13,7 @@ extern "C" {
 #include "gpu/staging.h"
 }
 
-enum { DIMS = 4, THREADS = 256, ROWS_A_BLOCK = 4096 };
+enum { DIMS = 4, THREADS = 256, WARPS = THREADS / ADJI_WARP, ROWS_A_BLOCK = 2048 };
 
 static __host__ __device__ uint64_t in_order(double x) {
   uint64_t bits;
@@ -40,29 +40,41 @@ static __global__ void find_bounds(adji_gpu_rows rows, unsigned long long *bound
     low[d] = INFINITY;
     high[d] = -INFINITY;
   }
+#pragma unroll 4
   for (uint64_t i = begin + threadIdx.x; i < end; i += THREADS) {
     const T *row = static_cast<const T *>(rows.data) + i * rows.row_stride;
 #pragma unroll
     for (int d = 0; d < DIMS; d++) {
       if (first + d >= rows.dim) continue;
-      T x = row[(first + d) * rows.column_stride];
+      T x = __ldg(row + (first + d) * rows.column_stride);
       low[d] = x < low[d] ? x : low[d];
       high[d] = x > high[d] ? x : high[d];
       if (!isfinite(x) && i * rows.dim + first + d < bad) bad = i * rows.dim + first + d;
     }
   }
+  __shared__ T lows[DIMS][WARPS], highs[DIMS][WARPS];
+  uint32_t warp = threadIdx.x / ADJI_WARP;
 #pragma unroll
-  for (int d = 0; d < DIMS; d++)
+  for (int d = 0; d < DIMS; d++) {
     for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
       T l = __shfl_xor_sync(0xffffffffu, low[d], step), h = __shfl_xor_sync(0xffffffffu, high[d], step);
       low[d] = l < low[d] ? l : low[d];
       high[d] = h > high[d] ? h : high[d];
     }
-  if (threadIdx.x % ADJI_WARP == 0)
-    for (int d = 0; d < DIMS && first + d < rows.dim; d++) {
-      atomicMin(bounds + first + d, static_cast<unsigned long long>(in_order(low[d])));
-      atomicMax(bounds + rows.dim + first + d, static_cast<unsigned long long>(in_order(high[d])));
+    if (threadIdx.x % ADJI_WARP) continue;
+    lows[d][warp] = low[d];
+    highs[d][warp] = high[d];
+  }
+  __syncthreads();
+  if (threadIdx.x < DIMS && first + threadIdx.x < rows.dim) { /* a thread a dimension */
+    T least = lows[threadIdx.x][0], most = highs[threadIdx.x][0];
+    for (int w = 1; w < WARPS; w++) {
+      least = lows[threadIdx.x][w] < least ? lows[threadIdx.x][w] : least;
+      most = highs[threadIdx.x][w] > most ? highs[threadIdx.x][w] : most;
     }
+    atomicMin(bounds + first + threadIdx.x, static_cast<unsigned long long>(in_order(least)));
+    atomicMax(bounds + rows.dim + first + threadIdx.x, static_cast<unsigned long long>(in_order(most)));
+  }
   if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
 }
 

@@ -11,9 +11,9 @@ namespace {
 
 enum { MOST_WARPS = 4, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
 /* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again; or, where
- * candidates are shared out, of a few queries, of which each can find 32 at once. */
-enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 8, FLAT_QUEUE = 64 };
-static_assert(QUEUE >= ADJI_WARP - 1 + BETWEEN && FLAT_QUEUE >= 2 * ADJI_WARP - 1, "a queue must not run over");
+ * candidates are shared out, of a few queries, of which each can find 64 at once. */
+enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 6, FLAT_QUEUE = 96 };
+static_assert(QUEUE >= ADJI_WARP - 1 + BETWEEN && FLAT_QUEUE >= 3 * ADJI_WARP - 1, "a queue must not run over");
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 /* The points of an index. */
@@ -128,7 +128,7 @@ __device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells
 }
 
 /* Rows of cells with no more points than this are taken whole: comparing all of them takes less time than a search. */
-enum { SHORT_ROW = 16 };
+enum { SHORT_ROW = 4 };
 
 /* The cells numbered from .. to - 1 of a row, and perhaps others of it. */
 template <class T>

@@ -94,39 +94,52 @@ __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, 
   return range_of_cells(job, row, static_cast<uint64_t>(low), static_cast<uint64_t>(high));
 }
 
-/* Compares the lane's candidate with the queries of lanes [begin, end). found counts for all of them. */
+/* The sum of query k and a candidate of the lane's, or one that is beyond the limit. */
 template <class W, class T>
-__device__ __forceinline__ void compare_flat(const tiles<T> &job, const shared<T> &at, const candidate<W> &c,
-                                             uint32_t begin, uint32_t end) {
-  if (c.position == UINT32_MAX) return;
-  for (uint32_t k = begin; k < end; k++) {
-    T s = 0;
-    if (W::DIM) {
-      T x[8];
-      load_all(at.points + k * 8, x);
+__device__ __forceinline__ T flat_sum(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, const T (&x)[8],
+                                      uint32_t k) {
+  T s = 0;
+  if (W::DIM) {
 #pragma unroll
-      for (int j = 0; j < W::DIM; j++)
-        s = adji_gpu_step<W::STEP>(s, x[j], c.x[j], job.measure, j);
-    } else {
-      for (uint32_t j = 0; j < job.dim; j++) {
-        s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right.at(c.position, j), job.measure, j);
-        if (W::STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
-      }
-    }
-    s = adji_gpu_finish<W::STEP>(s);
-    if (!(s <= job.limit) || !stays<W>(job, c.id, at.rows[k])) continue;
-    uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
-    if (!W::FILL) continue;
-    at.queue[slot] = c.id;
-    if (W::SUMS) at.sums[slot] = s;
+    for (int j = 0; j < W::DIM; j++)
+      s = adji_gpu_step<W::STEP>(s, x[j], c.x[j], job.measure, j);
+    return adji_gpu_finish<W::STEP>(s);
   }
+  if (c.position == UINT32_MAX) return static_cast<T>(NAN);
+  for (uint32_t j = 0; j < job.dim; j++) {
+    s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right.at(c.position, j), job.measure, j);
+    if (W::STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
+  }
+  return adji_gpu_finish<W::STEP>(s);
 }
 
+/* Counts a candidate that belongs to query k, and puts it into its queue. found counts for all lanes. */
+template <class W, class T>
+__device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, T s, uint32_t k,
+                                     uint32_t begin) {
+  if (!(s <= job.limit)) return;
+  uint32_t id = c.id;
+  if (!W::HAS_ID && (W::FILL || job.keep == ADJI_KEEP_ABOVE)) id = job.right_ids[c.position];
+  if (!stays<W>(job, id, at.rows[k])) return;
+  uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
+  if (!W::FILL) return;
+  at.queue[slot] = id;
+  if (W::SUMS) at.sums[slot] = s;
+}
+
+/* Compares two candidates of each lane with the queries of lanes [begin, end). */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                          const candidate<W> &c, uint32_t begin, uint32_t end, supply *pieces,
-                                          uint32_t lane) {
-  compare_flat<W>(job, at, c, begin, end);
+                                          const candidate<W> &one, const candidate<W> &other, uint32_t begin,
+                                          uint32_t end, supply *pieces, uint32_t lane) {
+#pragma unroll 1
+  for (uint32_t k = begin; k < end; k++) {
+    T x[8];
+    if (DIM) load_all(at.points + k * 8, x);
+    T first = flat_sum<W>(job, at, one, x, k), second = flat_sum<W>(job, at, other, x, k);
+    note<W>(job, at, one, first, k, begin);
+    note<W>(job, at, other, second, k, begin);
+  }
   __syncwarp();
   if (!W::FILL) return;
   if (lane >= begin && lane < end) mine->found = at.found[lane];
@@ -138,11 +151,11 @@ template <class W, class T, int DIM>
 __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, progress *p,
                                           uint32_t begin, uint32_t end, supply *pieces, effort *took, uint32_t lane) {
   if (lane == 0) took->candidates += static_cast<uint64_t>(p->total) * (end - begin);
-  took->steps += static_cast<uint64_t>((p->total + ADJI_WARP - 1) / ADJI_WARP) * (end - begin);
-  for (uint32_t done = 0; done < p->total; done += 2 * ADJI_WARP) { /* two at a time: one is on its way */
-    candidate<W> one = fetch<W>(job, at.list, p, done, lane), other = fetch<W>(job, at.list, p, done + ADJI_WARP, lane);
-    step_flat<W>(job, at, mine, one, begin, end, pieces, lane);
-    if (done + ADJI_WARP < p->total) step_flat<W>(job, at, mine, other, begin, end, pieces, lane);
+  took->steps += static_cast<uint64_t>((p->total + 2 * ADJI_WARP - 1) / (2 * ADJI_WARP)) * 2 * (end - begin);
+  for (uint32_t done = 0; done < p->total; done += 2 * ADJI_WARP) {
+    candidate<W> one = fetch<W, false>(job, at.list, p, done, lane),
+                 other = fetch<W, false>(job, at.list, p, done + ADJI_WARP, lane);
+    step_flat<W>(job, at, mine, one, other, begin, end, pieces, lane);
   }
   *p = progress{0, 0, 0};
   __syncwarp();

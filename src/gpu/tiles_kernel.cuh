@@ -150,13 +150,6 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
 }
 
 template <class W, class T>
-__device__ __forceinline__ target target_of(const tiles<T> &job, uint32_t row, bool active) {
-  if (job.pieces || !active) return target{row, 0, 0};
-  return target{job.offsets[row] - job.base, 0,
-                static_cast<uint32_t>(job.offsets[row + UINT64_C(1)] - job.offsets[row])};
-}
-
-template <class W, class T>
 __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<T> &at, uint64_t position, bool active,
                                               uint32_t lane) {
   for (uint32_t j = 0; j < job.dim; j++)
@@ -204,11 +197,7 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job.dim, job.staged));
   mine.tail = lane;
   if (!W::DIM && job.staged) stage_queries<W>(job, at, mine.position, active, lane);
-  if (W::FILL) {
-    target to = target_of<W>(job, mine.row, active);
-    at.targets[lane] = to;
-    if (!job.pieces) mine.past = static_cast<uint32_t>(to.place % ADJI_WARP);
-  }
+  if (W::FILL && active) ask_for_target(job, mine.row);
 #pragma unroll
   for (int j = 0; j < W::DIM && W::PLACES == SPARSE; j++)
     at.points[lane * 8 + j] = mine.x[j];
@@ -257,9 +246,12 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
 template <class T, int STEP, int DIM, work WORK>
 adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if constexpr (DIM == 1 || DIM == 2 || DIM == 3) return launch<what<T, STEP, DIM, WORK, EVERYWHERE>>(gpu, stream, job);
-  if constexpr (DIM == 0 || DIM > 3) {
-    adj_status status = launch<what<T, STEP, DIM, WORK, DENSE>>(gpu, stream, job);
-    return status ? status : launch<what<T, STEP, DIM, WORK, SPARSE>>(gpu, stream, job);
+  if constexpr (DIM == 0 || DIM > 3) { /* side by side: each alone would leave the device idle at its end */
+    adj_status status = adji_gpu_fork(gpu, stream);
+    if (status) return status;
+    status = launch<what<T, STEP, DIM, WORK, DENSE>>(gpu, gpu->side, job);
+    if (!status) status = launch<what<T, STEP, DIM, WORK, SPARSE>>(gpu, stream, job);
+    return adji_gpu_rejoin(gpu, stream, status);
   }
 }
 

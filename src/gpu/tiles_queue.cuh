@@ -26,6 +26,7 @@ struct own {
   uint32_t found;   /* entries; with a queue of its own, up to when it was last looked at */
   uint32_t written; /* of them, to memory                                                 */
   uint32_t tail;    /* where in its queue the next one goes                               */
+  bool aimed;       /* its target is known: so are those of all lanes                     */
   uint32_t past;    /* how far its row begins behind a multiple of 32; 0 once that is reached */
   T x[adji_gpu_width(DIM) ? adji_gpu_width(DIM) : 1];
 };
@@ -108,8 +109,8 @@ __device__ __forceinline__ uint64_t next_piece(const tiles<T> &job, supply *piec
 }
 
 /* Two layouts of the queue. BY_LANE: a lane's own, from which what was written is taken away: entry e is that number
- * behind the oldest. SHARED_OUT: of a query in lanes first .. first + 7, for which any lane finds entries: a ring, and
- * e counts from the row's first. Entries that follow each other are in banks that do. */
+ * behind the oldest. SHARED_OUT: of a query in lanes first .. first + FLAT_QUERIES - 1, for which any lane finds
+ * entries: a ring, and e counts from the row's first. Entries that follow each other are in banks that do. */
 enum layout { BY_LANE, SHARED_OUT };
 
 template <layout LAYOUT>
@@ -123,6 +124,27 @@ template <layout LAYOUT, class T, int DIM>
 __device__ __forceinline__ uint32_t count_pending(own<T, DIM> *mine, uint32_t lane) {
   if (LAYOUT == BY_LANE) mine->found = mine->written + (mine->tail - lane) / (ADJI_WARP + 1);
   return mine->found - mine->written;
+}
+
+/* Looks up the lane's target, before the first entry is written: by then the memory it is in, which was asked for at
+ * the start, has come. */
+template <class T, int DIM>
+__device__ __forceinline__ void aim(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t lane) {
+  if (mine->aimed) return;
+  mine->aimed = true;
+  target to = {mine->row, 0, 0};
+  if (!job.pieces) {
+    to.place = job.offsets[mine->row] - job.base;
+    to.room = static_cast<uint32_t>(job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row]);
+    mine->past = static_cast<uint32_t>(to.place % ADJI_WARP);
+  }
+  at.targets[lane] = to;
+  __syncwarp();
+}
+
+template <class T>
+__device__ __forceinline__ void ask_for_target(const tiles<T> &job, uint32_t row) {
+  if (!job.pieces) asm volatile("prefetch.global.L2 [%0];" ::"l"(job.offsets + row));
 }
 
 /* Writes the oldest `many` entries of lane l's queue. */
@@ -171,6 +193,7 @@ __device__ __forceinline__ void empty_queues(const tiles<T> &job, const shared<T
                                              uint32_t first, uint32_t lane) {
   uint32_t pending = count_pending<LAYOUT>(mine, lane);
   if (!__any_sync(ALL_LANES, pending > 0)) return;
+  aim(job, at, mine, lane);
   ending to = ending_of(job, at, *mine, pending, lane);
   __syncwarp();
 #pragma unroll 2
@@ -212,6 +235,7 @@ __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, 
         LAYOUT == BY_LANE ? mine->tail >= ADJI_WARP * (ADJI_WARP + 1) + lane : mine->found - mine->written >= ADJI_WARP;
     uint32_t due = __ballot_sync(ALL_LANES, full);
     if (!due) return;
+    aim(job, at, mine, lane);
     uint32_t line = ADJI_WARP - mine->past;
     __syncwarp();
     for (uint32_t left = due; left; left &= left - 1) {

@@ -70,24 +70,19 @@ __device__ __forceinline__ void compare_stage(const tiles<T> &job, const shared<
   }
 }
 
-/* Step 2: the next 32 candidates of the list, behind those that are done; behind the last one they are NaN. */
-template <class W, class T>
+/* Step 2: the next 32 candidates of the list, behind those that are done; behind the last one they are NaN. Without
+ * ids they are only there where they come with the point. */
+template <class W, bool IDS, class T>
 __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_list *list, progress *p, uint32_t done,
                                               uint32_t lane) {
   candidate<W> c;
   uint32_t position = next_position(list, p, done, lane);
   bool valid = done + lane < p->total;
   c.position = valid ? position : UINT32_MAX;
-#pragma unroll
-  for (int j = 0; j < W::DIM; j++)
-    c.x[j] = static_cast<T>(NAN);
-  c.id = ADJ_NO_ID;
-  if (!valid) return c;
-  if (W::DIM) load_point<W>(job.right, position, c.x);
-  if (W::HAS_ID)
-    c.id = id_in(c.x[W::WIDTH - 1]);
-  else if (W::FILL || job.keep == ADJI_KEEP_ABOVE)
-    c.id = job.right_ids[position];
+  if (W::DIM) load_point<W>(job.right, valid ? position : 0, c.x);
+  c.id = W::HAS_ID ? id_in(c.x[W::WIDTH ? W::WIDTH - 1 : 0]) : ADJ_NO_ID;
+  if (!W::HAS_ID && IDS && valid && (W::FILL || job.keep == ADJI_KEEP_ABOVE)) c.id = job.right_ids[position];
+  if (!valid) c.x[0] = static_cast<T>(NAN); /* and so is the sum */
   return c;
 }
 
@@ -126,13 +121,13 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
     if (lane == 0) took->candidates += static_cast<uint64_t>(total) * (end - begin);
     took->steps += (total + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
     if (!total) continue;
-    candidate<W> next = fetch<W>(job, at.list, &p, 0, lane);
+    candidate<W> next = fetch<W, true>(job, at.list, &p, 0, lane);
     for (uint32_t done = 0; done < total;) {
       candidate<W> now = next;
       put<W>(job, at, now, lane);
       uint32_t valid = total - done < ADJI_WARP ? total - done : ADJI_WARP;
       done += valid;
-      if (done < total) next = fetch<W>(job, at.list, &p, done, lane);
+      if (done < total) next = fetch<W, true>(job, at.list, &p, done, lane);
       bool met = now.position >= low && now.position <= high; /* perhaps one of the queries themselves */
       bool by_id = job.keep == ADJI_KEEP_ABOVE ||
                    (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));

@@ -145,6 +145,7 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   adji_gpu_engine_options options = {.range = {.join = &plan->join,
                                                .measure = &plan->measure,
                                                .grid = &plan->grid,
+                                               .timed = true,
                                                .once = adji_choose_device_once(plan),
                                                .once_pairs = plan->tuning.device_pairs,
                                                .points = points},
