@@ -41,6 +41,7 @@ typedef struct adji_tiles_job {
   void *sums;
   const uint64_t *offsets;
   uint64_t base;
+  bool short_rows;             /* most have no more than 16 entries */
   uint64_t first_row, end_row; /* the rows to fill: for per_point.cuh */
   /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece. The last entries
    * of the query at position p are piece p; there are as many more pieces as ADJI_ANSWER_PIECES says. */

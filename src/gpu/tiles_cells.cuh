@@ -10,10 +10,13 @@
 namespace {
 
 enum { MOST_WARPS = 4, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
-/* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again; or, where
- * candidates are shared out, of a few queries, of which each can find 64 at once. */
-enum { QUEUE = 40, BETWEEN = 8, FLAT_QUERIES = 6, FLAT_QUEUE = 96 };
-static_assert(QUEUE >= ADJI_WARP - 1 + BETWEEN && FLAT_QUEUE >= 3 * ADJI_WARP - 1, "a queue must not run over");
+/* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again, or half as
+ * many where rows are short, which leaves more of the memory to the cache; or, where candidates are shared out, of a
+ * few queries, of which each can find 64 at once. */
+enum { QUEUE = 40, SHORT_QUEUE = 24, BETWEEN = 8, FLAT_QUERIES = 6, FLAT_QUEUE = 96 };
+static_assert(SHORT_QUEUE >= ADJI_WARP / 2 - 1 + BETWEEN && QUEUE >= ADJI_WARP - 1 + BETWEEN &&
+                  FLAT_QUEUE >= 3 * ADJI_WARP - 1,
+              "a queue must not run over");
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 /* The points of an index. */
@@ -50,11 +53,13 @@ struct tiles {
   adji_gpu_keep keep;
   const uint32_t *queries;
   uint64_t first_query, query_count;
-  uint32_t lanes; /* queries a warp */
+  uint32_t lanes;       /* queries a warp */
+  uint32_t line, queue; /* entries that a lane's queue writes at once, and that it has room for */
   uint32_t *degrees;
   unsigned long long *answers, *spread_answers;
   const uint64_t *offsets;
   uint64_t base;
+  bool short_rows;
   uint32_t *ids;
   T *sums;
   adji_gpu_piece *pieces;

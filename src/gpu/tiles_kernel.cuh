@@ -101,9 +101,9 @@ __device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64
 }
 
 /* Entries of the queue in shared memory. */
-template <class W>
-__host__ __device__ constexpr uint32_t queue_entries(bool staged) {
-  return W::PLACES == SPARSE && staged ? FLAT_QUEUE * (FLAT_QUERIES + 1) : QUEUE * (ADJI_WARP + 1);
+template <class W, class T>
+__host__ __device__ __forceinline__ uint32_t queue_entries(const tiles<T> &job) {
+  return W::PLACES == SPARSE && job.staged ? FLAT_QUEUE * (FLAT_QUERIES + 1) : job.queue * (ADJI_WARP + 1);
 }
 
 /* Values of a warp's candidates in shared memory, and of its queries. */
@@ -117,10 +117,11 @@ __host__ __device__ constexpr uint64_t query_values(uint32_t dim, bool staged) {
 }
 
 /* Bytes of shared memory of a warp, and where things are in it. */
-template <class W>
-__host__ __device__ __forceinline__ uint64_t shared_bytes(uint32_t dim, bool staged) {
-  uint64_t size = sizeof(typename W::T), entries = queue_entries<W>(staged);
-  uint64_t bytes = (stage_values<W>(dim, staged) + query_values<W>(dim, staged)) * size + sizeof(range_list);
+template <class W, class T>
+__host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
+  uint64_t size = sizeof(T), entries = queue_entries<W>(job);
+  uint64_t values = stage_values<W>(job.dim, job.staged) + query_values<W>(job.dim, job.staged);
+  uint64_t bytes = values * size + sizeof(range_list);
   if (W::FILL) bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
   bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
   return (bytes + 15) / 16 * 16;
@@ -129,7 +130,7 @@ __host__ __device__ __forceinline__ uint64_t shared_bytes(uint32_t dim, bool sta
 template <class W, class T>
 __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *memory) {
   shared<T> at = {};
-  uint32_t entries = W::FILL ? queue_entries<W>(job.staged) : 0;
+  uint32_t entries = W::FILL ? queue_entries<W>(job) : 0;
   at.candidates = reinterpret_cast<T *>(memory);
   at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
   at.sums = at.queries + query_values<W>(job.dim, job.staged);
@@ -194,7 +195,7 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   if (!members) return;
   active = members >> lane & 1;
 
-  shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job.dim, job.staged));
+  shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job));
   mine.tail = lane;
   if (!W::DIM && job.staged) stage_queries<W>(job, at, mine.position, active, lane);
   if (W::FILL && active) ask_for_target(job, mine.row);
@@ -231,7 +232,10 @@ bool fits_stage(uint32_t dim) {
 template <class W>
 adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) {
   job.staged = W::DIM || fits_stage<W>(job.dim);
-  uint64_t each = shared_bytes<W>(job.dim, job.staged), warps = MOST_SHARED / each;
+  bool half = W::PLACES == EVERYWHERE && job.short_rows && !job.pieces;
+  job.line = half ? ADJI_WARP / 2 : ADJI_WARP;
+  job.queue = half ? SHORT_QUEUE : QUEUE;
+  uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
   if (warps > MOST_WARPS) warps = MOST_WARPS;
   if (warps * each > 48 << 10)
     ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -300,6 +304,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
   typed.offsets = job->offsets;
   typed.base = job->base;
+  typed.short_rows = job->short_rows;
   typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
   typed.pieces = job->pieces;

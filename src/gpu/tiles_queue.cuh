@@ -27,7 +27,7 @@ struct own {
   uint32_t written; /* of them, to memory                                                 */
   uint32_t tail;    /* where in its queue the next one goes                               */
   bool aimed;       /* its target is known: so are those of all lanes                     */
-  uint32_t past;    /* how far its row begins behind a multiple of 32; 0 once that is reached */
+  uint32_t past;    /* how far its row begins behind a line; 0 once the next is reached */
   T x[adji_gpu_width(DIM) ? adji_gpu_width(DIM) : 1];
 };
 
@@ -136,7 +136,7 @@ __device__ __forceinline__ void aim(const tiles<T> &job, const shared<T> &at, ow
   if (!job.pieces) {
     to.place = job.offsets[mine->row] - job.base;
     to.room = static_cast<uint32_t>(job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row]);
-    mine->past = static_cast<uint32_t>(to.place % ADJI_WARP);
+    mine->past = static_cast<uint32_t>(to.place) & (job.line - 1);
   }
   at.targets[lane] = to;
   __syncwarp();
@@ -225,18 +225,18 @@ __device__ __forceinline__ void drop(const shared<T> &at, own<T, DIM> *mine, uin
   }
 }
 
-/* Writes of every queue that holds 32 entries those up to the next multiple of 32 in memory, so that lines are written
- * once and whole. */
+/* Writes of every queue that holds a line of entries those up to the next line in memory, so that lines are written
+ * once and whole. A line is 32, or 16 for short rows. */
 template <class W, layout LAYOUT, class T, int DIM>
 __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, supply *pieces,
                                       uint32_t first, uint32_t lane) {
   for (;;) { /* again where the first line was a short one */
     bool full =
-        LAYOUT == BY_LANE ? mine->tail >= ADJI_WARP * (ADJI_WARP + 1) + lane : mine->found - mine->written >= ADJI_WARP;
+        LAYOUT == BY_LANE ? mine->tail >= job.line * (ADJI_WARP + 1) + lane : mine->found - mine->written >= job.line;
     uint32_t due = __ballot_sync(ALL_LANES, full);
     if (!due) return;
     aim(job, at, mine, lane);
-    uint32_t line = ADJI_WARP - mine->past;
+    uint32_t line = job.line - mine->past;
     __syncwarp();
     for (uint32_t left = due; left; left &= left - 1) {
       uint32_t l = __ffs(left) - 1;

@@ -18,7 +18,7 @@
 
 #include "gpu/access.h"
 
-enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, MAX_TRIES = 16 };
+enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
 
 /* Nanoseconds, measured on one AVX-512 core at 2.8 GHz; only their ratio matters. */
 static const double LOOKUP_NS = 3.0;
@@ -211,6 +211,32 @@ static double count_mates(const chooser *c) {
   return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
 }
 
+/* How unevenly points lie along an axis: the logarithm of the mean number of points in the slab of a point, less the
+ * mean of the logarithms: 0 where all slabs hold the same, 0.31 where the density falls off exponentially. */
+static double unevenness(const chooser *c, uint32_t axis) {
+  const double *slabs = c->slabs + c->views[axis].dim * c->sample;
+  uint64_t last = c->room - 1, step = c->sample / UNEVEN_ROWS + 1, rows = 0;
+  double sum = 0, logarithms = 0;
+  memset(c->table, 0, c->room * sizeof *c->table);
+  for (int look = 0; look < 2; look++) /* counts, then looks them up */
+    for (uint64_t i = 0; i < c->sample; i += step) {
+      uint64_t hash = (uint64_t)(int64_t)(slabs[i] < 0x1p62 ? slabs[i] : 0x1p62) * UINT64_C(0x9e3779b97f4a7c15);
+      hash ^= hash >> 32;
+      uint64_t at = hash & last;
+      while (c->table[at].count && c->table[at].hash != hash)
+        at = (at + 1) & last;
+      c->table[at].hash = hash;
+      if (!look) {
+        c->table[at].count++;
+        continue;
+      }
+      rows++;
+      sum += c->table[at].count;
+      logarithms += log(c->table[at].count);
+    }
+  return log(sum / (double)rows) - logarithms / (double)rows;
+}
+
 /* The same with cells `factor` widths wide on the first `axes` views. */
 static double cell_mates(const chooser *c, uint32_t axes, double factor) {
   begin_cells(c);
@@ -252,7 +278,8 @@ static double vector_ns(const chooser *c) {
 
 /* On a GPU, in instructions of a warp (gpu/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at a
  * time with one candidate; those of others cell by cell, 32 candidates at a time with one query, and about half of
- * the candidates are in rows of cells that are left out. */
+ * the candidates are in rows of cells that are left out. mates is that of a typical point, not the mean: where points
+ * lie unevenly most cells hold fewer than the mean, and there are more of them. */
 static double gpu_cost(const chooser *c, double mates, double ranges, double candidates) {
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
   if (mates >= 7) return n / 32 * (rounds * 90 + 1.3 * candidates * (2.3 * dims + 6));
@@ -269,13 +296,15 @@ static uint32_t choose_axis_count(const chooser *c) {
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
   count_candidates(c, most, candidates);
   uint32_t axes = 0;
+  double uneven = 0;
   begin_cells(c);
   for (uint32_t k = 0; k <= most; k++) {
     if (k) split_cells(c, k - 1, 1);
+    if (k && c->gpu) uneven += unevenness(c, k - 1);
     double mates = count_mates(c);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + mates) * ranges * LOOKUP_NS + n * full * vector_ns(c);
-    if (c->gpu) cost = gpu_cost(c, mates, ranges, candidates[k]);
+    if (c->gpu) cost = gpu_cost(c, mates * exp(-uneven), ranges, candidates[k]);
     if (cost < best) {
       best = cost;
       axes = k;
