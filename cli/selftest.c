@@ -186,11 +186,16 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
   const char *const *algorithms = c->k ? nearest : range;
   /* A GPU has no other algorithms, but results that fit into one batch and into many, that are kept while they are
-   * counted and found again, and room that is too small. */
-  static const char *const tunings[] = {NULL, "device_batch=4000,streams=2,once=off", "device_batch=40000,once=on",
-                                        "once=on,device_pairs=40"};
+   * counted and found again, and room that is too small; and all that through the filter of products. */
+  static const char *const tunings[] = {NULL,
+                                        "device_batch=4000,streams=2,once=off",
+                                        "device_batch=40000,once=on",
+                                        "once=on,device_pairs=40",
+                                        "product=on",
+                                        "product=on,device_batch=4000,once=off",
+                                        "product=on,indexed=3,once=on,device_pairs=40"};
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  int last = device ? 4 : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
+  int last = device ? (int)(sizeof tunings / sizeof *tunings) : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
     join_setup setup = {col->backend, device ? NULL : algorithms[a], device ? tunings[a] : NULL, (adj_order)(turn % 3),

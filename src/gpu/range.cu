@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cub/cub.cuh>
 
+#include "gpu/product.cuh"
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
 #include "gpu/tiles.cuh"
@@ -35,6 +36,10 @@ struct adji_gpu_range {
   adji_gpu_index right, left_index;
   const adji_gpu_index *left; /* right's in a self-join without images */
   uint64_t rows;              /* of the result                         */
+  bool product;               /* pairs go through the filter of products, which has the points once more */
+  adji_gpu_halves halves;
+  adji_product_rows points;
+  adji_block left_points, right_points; /* those of host memory */
   adji_block degrees, offsets, queries, temporary;
   bool once;
   uint64_t once_pairs;
@@ -56,8 +61,15 @@ static bool is_periodic(const adji_grid *grid) {
   return false;
 }
 
+/* Where what belongs to one set goes. */
+typedef struct side {
+  adji_gpu_index *index;
+  adji_gpu_rows *rows;
+  adji_block *points;
+} side;
+
 static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
-                                  adji_gpu_index *out) {
+                                  side *out) {
   adji_gpu *gpu = r->gpu;
   size_t size = adji_type_size(set->type);
   adji_block points = {};
@@ -68,16 +80,20 @@ static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, con
   if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
   if (!status) status = adji_upload(gpu, set, points.at); /* has arrived when it returns */
   if (status) adji_gpu_settle(gpu);                       /* or is given up */
-  adji_gpu_rows rows = {points.at, set->type, set->dim, set->count, set->dim, 1};
-  if (!status) status = adji_gpu_index_build(gpu, &r->grid, &rows, options, out);
-  adji_block_free(gpu, gpu->compute, &points);
+  *out->rows = adji_gpu_rows{points.at, set->type, set->dim, set->count, set->dim, 1};
+  if (!status) status = adji_gpu_index_build(gpu, &r->grid, out->rows, options, out->index);
+  if (!status && r->product)
+    *out->points = points;
+  else
+    adji_block_free(gpu, gpu->compute, &points);
   return status;
 }
 
 static adj_status build_index(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_rows *rows,
-                              const adji_gpu_index_options *options, adji_gpu_index *out) {
-  if (rows) return adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
-  return build_from_host(r, set, options, out);
+                              const adji_gpu_index_options *options, side out) {
+  if (!rows) return build_from_host(r, set, options, &out);
+  *out.rows = *rows;
+  return adji_gpu_index_build(r->gpu, &r->grid, rows, options, out.index);
 }
 
 static adj_status copy_box(adji_gpu_range *r) {
@@ -94,11 +110,29 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   adji_gpu_index_options candidates = {is_periodic(grid), true}, queries = {false, false};
   adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
   if (!status) status = copy_box(r);
-  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, &r->right);
+  side right = {&r->right, &r->points.right, &r->right_points},
+       left = {&r->left_index, &r->points.left, &r->left_points};
+  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
   r->left = &r->right;
+  r->points.left = r->points.right;
   if (status || (r->join.self_join && !candidates.images)) return status;
   r->left = &r->left_index;
-  return build_index(r, r->join.left, options->left_rows, &queries, &r->left_index);
+  return build_index(r, r->join.left, options->left_rows, &queries, left);
+}
+
+/* The copies for the filter. Where there is no room for them, pairs do without. */
+static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
+  if (!r->product) return ADJ_OK;
+  adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
+  if (status != ADJ_E_DEVICE_MEMORY) return status;
+  r->product = false;
+  return ADJ_OK;
+}
+
+/* All comparing goes through here. */
+static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  if (r->product) return adji_product_run(r->gpu, r->gpu->compute, job, &r->halves, &r->points);
+  return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
 
 static adj_status make_counts(adji_gpu_range *r) {
@@ -116,7 +150,9 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->rows = r->join.left->count;
   r->once = options->once;
   r->once_pairs = options->once_pairs;
+  r->product = options->product && options->product->use;
   adj_status status = build_indices(r, options);
+  if (!status) status = make_halves(r, options->product);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -150,9 +186,11 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
   free_slots(r);
   free_pieces(r);
-  adji_block *blocks[] = {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary};
+  adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
+                          &r->temporary, &r->left_points, &r->right_points};
   for (adji_block *block : blocks)
     adji_block_free(r->gpu, r->gpu->compute, block);
+  adji_gpu_halves_clear(r->gpu, &r->halves);
   adji_gpu_index_clear(r->gpu, &r->right);
   adji_gpu_index_clear(r->gpu, &r->left_index);
   adji_gpu_grid_clear(r->gpu, &r->grid);
@@ -270,7 +308,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   }
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
   status = clear_totals(r);
-  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = compare(r, &job);
   if (!status) status = add_up(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
@@ -291,36 +329,37 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
 }
 
 /* Positions in groups that may share their cells, spread evenly; a group a warp. */
-enum { GROUP = 2 };
+enum { GROUP = 2, PRODUCT_GROUP = 64 };
 
-static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t count) {
+static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t each, uint64_t count) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= groups * GROUP) return;
-  double step = static_cast<double>(count - GROUP) / static_cast<double>(groups);
-  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / GROUP) + 0.5) * step);
-  queries[i] = static_cast<uint32_t>(begin + i % GROUP);
+  if (i >= groups * each) return;
+  double step = static_cast<double>(count - each) / static_cast<double>(groups);
+  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / each) + 0.5) * step);
+  queries[i] = static_cast<uint32_t>(begin + i % each);
 }
 
-static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t all, adji_block *queries) {
-  adj_status status = adji_block_get(r->gpu, r->gpu->compute, groups * GROUP * 4, "sample", queries);
+static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each, uint64_t all, adji_block *queries) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, groups * each * 4, "sample", queries);
   if (status) return status;
-  spread<<<adji_blocks_for(groups * GROUP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(*queries), groups, all);
+  spread<<<adji_blocks_for(groups * each, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(*queries), groups, each,
+                                                                           all);
   ADJI_LAUNCHED(r->gpu, "spread");
   return ADJ_OK;
 }
 
 adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
   adji_tiles_job job = job_of(r);
-  uint64_t groups = (sample + GROUP - 1) / GROUP, all = job.query_count;
+  uint64_t each = r->product ? PRODUCT_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
   adji_block queries = {};
   adj_status status = clear_totals(r);
-  if (!status && groups * GROUP < all) {
-    status = draw_queries(r, groups, all, &queries);
+  if (!status && groups * each < all) {
+    status = draw_queries(r, groups, each, all, &queries);
     job.queries = adji_at<uint32_t>(queries);
-    job.query_count = groups * GROUP;
+    job.query_count = groups * each;
     job.lanes = GROUP;
   }
-  if (!status) status = adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  if (!status) status = compare(r, &job);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
   if (status) return status;
@@ -435,7 +474,7 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);
-  return status ? status : adji_tiles_run(r->gpu, r->gpu->compute, &job);
+  return status ? status : compare(r, &job);
 }
 
 static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {

@@ -7,6 +7,7 @@
 #define ADJI_GPU_RANGE_H
 
 #include "gpu/device.h"
+#include "gpu/halves.h"
 #include "index/grid.h"
 #include "queue/join.h"
 
@@ -32,6 +33,7 @@ typedef struct adji_gpu_range_options {
   const adji_grid *grid;
   /* Points that are on the device already; the sets of the join then hold none. NULL: they are copied there. */
   const adji_gpu_rows *left_rows, *right_rows;
+  const adji_halves_plan *product; /* the filter of products; not used, or NULL: none. Copied                   */
   bool once;           /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
   uint64_t once_pairs; /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
 } adji_gpu_range_options;

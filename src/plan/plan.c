@@ -136,12 +136,13 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
   adj_status status = ADJ_OK;
-  if (!strcmp(plan->choice.algorithm, "grid")) status = adji_choose_grid(plan);
+  if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
   uint64_t planned = adji_now_ns();
   if (status) return status;
   adji_gpu_engine_options options = {.range = {.join = &plan->join,
                                                .measure = &plan->measure,
                                                .grid = &plan->grid,
+                                               .product = &plan->product,
                                                .once = adji_choose_device_once(plan),
                                                .once_pairs = plan->tuning.device_pairs},
                                      .batch_bytes = plan->tuning.device_batch,

@@ -36,6 +36,7 @@ static const struct setting {
     {"device_batch", NUMBER, offsetof(adji_tuning, device_batch), 1, 1e12, NULL},
     {"device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL},
     {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
+    {"product", NAME, offsetof(adji_tuning, product), 0, 0, switches},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -84,7 +85,7 @@ static adj_status parse_item(const char *item, size_t length, adji_tuning *out) 
   if (!s)
     return refuse(item, length,
                   "is not one of indexed=, cell=, fine=, batch=, buffer=, once=, boxes=, codes=, sample=, filter=, "
-                  "leaf=, queue=, device_batch=, device_pairs=, streams=");
+                  "leaf=, queue=, device_batch=, device_pairs=, streams=, product=");
   if (s->kind == NAME) return set_name(s, item, length, equals + 1, out);
   return set_number(s, item, length, equals + 1, out);
 }

@@ -29,6 +29,7 @@ typedef struct adji_tuning {
   uint64_t device_batch; /* bytes of a batch of the result on a GPU                  */
   uint64_t device_pairs; /* pairs that a GPU has room for when it evaluates once     */
   uint64_t streams;      /* such batches in flight                                   */
+  uint64_t product;      /* adji_switch: the filter of products on a GPU             */
 } adji_tuning;
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */

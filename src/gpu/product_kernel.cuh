@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernel of the range join in many dimensions.
+ *
+ * Computes: for each query x the candidates y with d(x, y) = x^y^ - u(x) - v(y) >= 0, products and sums by tensor cores
+ * (gpu/halves.h proves that no others belong), and of those the canonical sum s: y belongs where s <= limit.
+ *
+ * A block owns WARPS * MT * 16 queries that follow each other in the order of the index, a warp MT * 16 of them: their
+ * copies, in registers (or, beyond 128 dimensions, in shared memory), their counts and their rows. Candidates come in
+ * tiles of 128. Steps:
+ *
+ *   1. boxes     threads compare the bounding box of one tile each with those of the warps' queries, in the dimensions
+ *                of the grid; tiles that some warp needs go to a list.
+ *   2. stage     all threads copy candidates of the list into shared memory, DEPTH - 1 stages ahead of their use
+ *                (cp.async). A row is 16 bytes longer than a copy: eight rows are in different banks.
+ *   3. product   each warp multiplies its queries with NB * 8 candidates at a time (mma.sync m16n8k16). Accumulators
+ *                start from -u - v, so the signs of the results are the answer.
+ *   4. sift      signs of all results are combined; where one is not set, pairs go to the warp's list in shared memory.
+ *   5. settle    when 32 pairs wait, each lane computes the canonical sum of one, counts it and writes its id: to the
+ *                row, of which place and length are known, or to a piece of 32 entries that remembers its row.
+ *
+ * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not counted.
+ * Synchronisation: a barrier a stage, and around the list; rows are their warp's own.
+ *
+ * Limits: tensor cores from 48 dimensions on (by mma.sync, about 60 % of their rate), below that the 1.5 instructions a
+ * result of steps 3 and 4. Pairs that pass cost a read of both points.
+ */
+#ifndef ADJI_PRODUCT_KERNEL_CUH
+#define ADJI_PRODUCT_KERNEL_CUH
+
+#include "gpu/product_pairs.cuh"
+
+namespace {
+
+enum { LIST = 512, LIST_ENOUGH = 256 };
+
+/* STEPS: instructions along a copy, 0: known when it runs. MT: of 16 queries, a warp. NB: of 8 candidates, at a time.
+ */
+template <int STEPS_, int MT_, int NB_, int STAGE_, int DEPTH_, int WARPS_, int BLOCKS_>
+struct shape {
+  static constexpr int STEPS = STEPS_, MT = MT_, NB = NB_;
+  static constexpr int STAGE = STAGE_, DEPTH = DEPTH_;   /* candidates a stage; stages */
+  static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_; /* of a block; of a multiprocessor */
+  static constexpr int WARP_ROWS = MT * 16, ROWS = WARPS * WARP_ROWS, THREADS = WARPS * ADJI_WARP;
+  static constexpr int PARTS = ADJI_HALVES_TILE / STAGE; /* stages a tile */
+};
+
+/* A block's shared memory; behind it the stages and, where STEPS is 0, the copies of the queries. */
+template <class S>
+struct block_shared {
+  warp_rows rows[S::WARPS];
+  float low[S::WARPS][ADJI_MAX_AXES], high[S::WARPS][ADJI_MAX_AXES];
+  uint32_t tiles[LIST];
+  uint8_t wanted[LIST]; /* by which warps */
+  uint32_t listed;
+};
+
+template <class S>
+__host__ __device__ constexpr uint64_t fixed_bytes() {
+  return (sizeof(block_shared<S>) + 127) / 128 * 128;
+}
+template <class S>
+__host__ __device__ __forceinline__ uint64_t stage_bytes(uint32_t pitch) {
+  return S::STAGE * (pitch + 4ull);
+}
+template <class S>
+uint64_t shared_bytes(uint32_t pitch) {
+  return fixed_bytes<S>() + S::DEPTH * stage_bytes<S>(pitch) + (S::STEPS ? 0 : S::ROWS * static_cast<uint64_t>(pitch));
+}
+
+/* ---- Instructions ------------------------------------------------------------------------------------------------ */
+
+__device__ __forceinline__ uint32_t shared_at(const void *p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void copy_async(uint32_t to, const void *from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
+
+/* Four 8 x 8 matrices of halves; lane l gives the address of row l % 8 of matrix l / 8. */
+__device__ __forceinline__ void load_matrices(uint32_t from, uint32_t (&to)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from));
+}
+
+__device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* ---- The queries ------------------------------------------------------------------------------------------------- */
+
+template <class S>
+__device__ __forceinline__ void open_rows(const products &job, block_shared<S> *at, uint32_t warp, uint32_t lane) {
+  warp_rows *rows = &at->rows[warp];
+  for (uint32_t r = lane; r < S::WARP_ROWS; r += ADJI_WARP) {
+    uint64_t query = blockIdx.x * static_cast<uint64_t>(S::ROWS) + warp * S::WARP_ROWS + r;
+    uint32_t position = UINT32_MAX;
+    if (query < job.query_count)
+      position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
+    rows->positions[r] = position;
+    rows->ids[r] = position == UINT32_MAX ? 0 : job.left_ids[position];
+    rows->found[r] = 0;
+  }
+  __syncwarp();
+  for (uint32_t a = 0; a < job.boxes.axes; a++) {
+    float low = INFINITY, high = -INFINITY;
+    for (uint32_t r = lane; r < S::WARP_ROWS; r += ADJI_WARP) {
+      if (rows->positions[r] == UINT32_MAX) continue;
+      float x = job.left_coords[job.boxes.dim[a] * job.left_stride + rows->positions[r]];
+      low = fminf(low, x);
+      high = fmaxf(high, x);
+    }
+    for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
+      low = fminf(low, __shfl_xor_sync(ALL_LANES, low, step));
+      high = fmaxf(high, __shfl_xor_sync(ALL_LANES, high, step));
+    }
+    at->low[warp][a] = low;
+    at->high[warp][a] = high;
+  }
+}
+
+/* The lane's part of the copies of 16 queries for one instruction, from memory. */
+__device__ __forceinline__ void load_queries(const products &job, const warp_rows *rows, uint32_t first, uint32_t step,
+                                             uint32_t lane, uint32_t (&a)[4]) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4; i++) {
+    uint32_t position = rows->positions[first + lane / 4 + i % 2 * 8];
+    a[i] = 0;
+    if (position != UINT32_MAX)
+      a[i] = job.left[position * static_cast<uint64_t>(job.steps * 8) + step * 8 + lane % 4 + i / 2 * 4];
+  }
+}
+
+__device__ __forceinline__ float minus_u(const products &job, const warp_rows *rows, uint32_t row) {
+  uint32_t position = rows->positions[row];
+  return position == UINT32_MAX ? -ADJI_HALVES_ABSENT : -job.u[position];
+}
+
+/* Copies of all queries to shared memory, where registers do not hold them. */
+template <class S>
+__device__ __forceinline__ void stage_queries(const products &job, block_shared<S> *at, unsigned char *to) {
+  uint32_t chunks = job.steps * 2;
+  for (uint32_t i = threadIdx.x; i < S::ROWS * chunks; i += S::THREADS) {
+    uint32_t row = i / chunks, chunk = i % chunks;
+    uint32_t position = at->rows[row / S::WARP_ROWS].positions[row % S::WARP_ROWS];
+    uint4 eight = {0, 0, 0, 0};
+    if (position != UINT32_MAX)
+      eight = reinterpret_cast<const uint4 *>(job.left)[position * static_cast<uint64_t>(chunks) + chunk];
+    *reinterpret_cast<uint4 *>(to + row * job.pitch + chunk * 16) = eight;
+  }
+}
+
+/* ---- 1. Boxes ---------------------------------------------------------------------------------------------------- */
+
+/* Whether a tile may hold neighbours of a warp's queries. For x in one box and y in the other the canonical difference
+ * is at least that of the boxes' faces, since rounding is monotone, and so is every fused step of the sum; dimensions
+ * that are left out only make it smaller. So the sum of the boxes is at most that of any pair, without any slack. */
+template <class S>
+__device__ __forceinline__ bool boxes_meet(const products &job, const block_shared<S> *at, uint32_t warp,
+                                           const float *low, const float *high) {
+  float s = 0;
+#pragma unroll
+  for (uint32_t a = 0; a < ADJI_MAX_AXES; a++) {
+    if (a >= job.boxes.axes) break;
+    float t = fmaxf(adji_minus(low[a], at->high[warp][a]), adji_minus(at->low[warp][a], high[a]));
+    if (t > 0) s = adji_fma(t, t, s);
+  }
+  return s <= job.limit;
+}
+
+/* Tiles from *next on until there are enough. Every thread returns how many are listed. */
+template <class S>
+__device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared<S> *at, uint64_t *next, uint64_t end) {
+  __syncthreads(); /* the last list is used no more */
+  if (threadIdx.x == 0) at->listed = 0;
+  __syncthreads();
+  for (;;) {
+    uint64_t tile = *next + threadIdx.x;
+    uint32_t wanted = 0;
+    if (tile < end) {
+      float low[ADJI_MAX_AXES], high[ADJI_MAX_AXES];
+#pragma unroll
+      for (uint32_t a = 0; a < ADJI_MAX_AXES; a++) {
+        if (a >= job.boxes.axes) break;
+        low[a] = job.boxes.bounds[2 * a * job.tiles + tile];
+        high[a] = job.boxes.bounds[(2 * a + 1) * job.tiles + tile];
+      }
+#pragma unroll 1
+      for (uint32_t warp = 0; warp < S::WARPS; warp++)
+        wanted |= static_cast<uint32_t>(boxes_meet(job, at, warp, low, high)) << warp;
+    }
+    uint32_t some = __ballot_sync(ALL_LANES, wanted != 0), lane = threadIdx.x % ADJI_WARP, first = 0;
+    if (lane == 0 && some) first = atomicAdd(&at->listed, __popc(some));
+    first = __shfl_sync(ALL_LANES, first, 0);
+    if (wanted) {
+      uint32_t slot = first + __popc(some & ((1u << lane) - 1));
+      at->tiles[slot] = static_cast<uint32_t>(tile);
+      at->wanted[slot] = static_cast<uint8_t>(wanted);
+    }
+    *next += S::THREADS;
+    __syncthreads();
+    uint32_t listed = at->listed;
+    if (listed >= LIST_ENOUGH || *next >= end) return listed;
+    __syncthreads(); /* everyone has read it */
+  }
+}
+
+/* ---- 2. Stage ---------------------------------------------------------------------------------------------------- */
+
+template <class S>
+__device__ __forceinline__ void load_stage(const products &job, const block_shared<S> *at, unsigned char *stages,
+                                           uint32_t stage, uint32_t total) {
+  if (stage < total) {
+    uint64_t first =
+        at->tiles[stage / S::PARTS] * static_cast<uint64_t>(ADJI_HALVES_TILE) + stage % S::PARTS * S::STAGE;
+    uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch, chunks = S::STEPS ? S::STEPS * 2 : job.steps * 2;
+    uint32_t to = shared_at(stages + stage % S::DEPTH * stage_bytes<S>(pitch));
+    const uint4 *from = reinterpret_cast<const uint4 *>(job.right) + first * chunks;
+    for (uint32_t i = threadIdx.x; i < S::STAGE * chunks; i += S::THREADS)
+      copy_async(to + i / chunks * pitch + i % chunks * 16, from + i);
+    if (threadIdx.x < S::STAGE / 4)
+      copy_async(to + S::STAGE * pitch + threadIdx.x * 16, job.v + first + threadIdx.x * 4);
+  }
+  asm volatile("cp.async.commit_group;");
+}
+
+/* ---- 3. and 4. Product, and sifting ----------------------------------------------------------------------------- */
+
+/* A warp's pairs that wait, and what it has for them. */
+struct sifter {
+  warp_rows *rows;
+  supply pieces;
+  uint32_t waiting;
+};
+
+/* Lists the pairs of 2 * 8 candidates, from position first on, whose results are not negative. Every lane has 8 MT
+ * results; in a round each adds one of its pairs. */
+template <int MT>
+__device__ __forceinline__ void sift(const products &job, sifter *to, const float (&d)[MT][2][4], uint32_t first,
+                                     uint32_t lane) {
+  uint32_t signs = 0;
+#pragma unroll
+  for (int m = 0; m < MT; m++)
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+      signs = __funnelshift_l(__float_as_uint(d[m][i / 4][i % 4]), signs, 1);
+  uint32_t pass = ~signs & (MT == 4 ? 0xffffffffu : (1u << MT * 8 % 32) - 1);
+  for (;;) {
+    uint32_t some = __ballot_sync(ALL_LANES, pass != 0);
+    if (!some) return;
+    if (pass) {
+      uint32_t bit = 31 - __clz(pass), i = MT * 8 - 1 - bit;
+      pass ^= 1u << bit;
+      uint32_t slot = to->waiting + __popc(some & ((1u << lane) - 1));
+      to->rows->waiting_row[slot] = static_cast<uint8_t>(i / 8 * 16 + lane / 4 + i % 4 / 2 * 8);
+      to->rows->waiting_at[slot] = first + i % 8 / 4 * 8 + lane % 4 * 2 + i % 2;
+    }
+    to->waiting += __popc(some);
+    __syncwarp();
+    if (to->waiting < ADJI_WARP) continue;
+    settle_pairs(job, to->rows, &to->pieces, to->waiting, ADJI_WARP, lane);
+    to->waiting -= ADJI_WARP;
+  }
+}
+
+template <int MT>
+__device__ __forceinline__ bool any_passes(const float (&d)[MT][2][4]) {
+  uint32_t signs = 0xffffffffu;
+#pragma unroll
+  for (int m = 0; m < MT; m++)
+#pragma unroll
+    for (int i = 0; i < 8; i += 2)
+      signs &= __float_as_uint(d[m][i / 4][i % 4]) & __float_as_uint(d[m][i / 4][i % 4 + 1]);
+  return __any_sync(ALL_LANES, static_cast<int32_t>(signs) >= 0);
+}
+
+/* The queries of a warp: copies in registers, or where they are in shared memory; and -u of rows l / 4 and l / 4 + 8.
+ */
+template <class S>
+struct warp_queries {
+  uint32_t a[S::STEPS ? S::STEPS : 1][S::MT][4];
+  uint32_t copies;
+  float minus_u[S::MT][2];
+};
+
+template <class S>
+__device__ __forceinline__ void compare_stage(const products &job, const warp_queries<S> &mine, sifter *to,
+                                              const unsigned char *stage, uint32_t first, uint32_t lane) {
+  const uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch, steps = S::STEPS ? S::STEPS : job.steps;
+  const float *v = reinterpret_cast<const float *>(stage + S::STAGE * pitch);
+  /* Of 16 candidates and one instruction: rows l % 8, of the second eight for l >= 16; the second half for odd l / 8.
+   */
+  uint32_t from = shared_at(stage) + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16;
+#pragma unroll 1
+  for (uint32_t n = 0; n < S::STAGE; n += S::NB * 8) {
+    float d[S::NB / 2][S::MT][2][4];
+#pragma unroll
+    for (int b = 0; b < S::NB; b++) {
+      float2 two = *reinterpret_cast<const float2 *>(v + n + b * 8 + lane % 4 * 2);
+#pragma unroll
+      for (int m = 0; m < S::MT; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+          d[b / 2][m][b % 2][i] = adji_minus(mine.minus_u[m][i / 2], i % 2 ? two.y : two.x);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < steps; k++) {
+      uint32_t a[S::MT][4];
+#pragma unroll
+      for (int m = 0; m < S::MT; m++) {
+        if (!S::STEPS) load_matrices(mine.copies + m * 16 * pitch + k * 32, a[m]);
+#pragma unroll
+        for (int i = 0; i < 4 && S::STEPS; i++)
+          a[m][i] = mine.a[S::STEPS ? k : 0][m][i];
+      }
+#pragma unroll
+      for (int half = 0; half < S::NB / 2; half++) {
+        uint32_t b[4];
+        load_matrices(from + (n + half * 16) * pitch + k * 32, b);
+#pragma unroll
+        for (int m = 0; m < S::MT; m++)
+#pragma unroll
+          for (int i = 0; i < 2; i++)
+            multiply(d[half][m][i], a[m], b[2 * i], b[2 * i + 1]);
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < S::NB / 2; half++)
+      if (any_passes<S::MT>(d[half])) sift<S::MT>(job, to, d[half], first + n + half * 16, lane);
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void open_queries(const products &job, block_shared<S> *at, unsigned char *copies,
+                                             uint32_t warp, uint32_t lane, warp_queries<S> *mine) {
+  const warp_rows *rows = &at->rows[warp];
+#pragma unroll
+  for (int m = 0; m < S::MT; m++) {
+    for (int i = 0; i < 2; i++)
+      mine->minus_u[m][i] = minus_u(job, rows, m * 16 + lane / 4 + i * 8);
+#pragma unroll
+    for (int k = 0; k < S::STEPS; k++)
+      load_queries(job, rows, m * 16, k, lane, mine->a[k][m]);
+  }
+  if (S::STEPS) return;
+  stage_queries(job, at, copies);
+  /* Of 16 queries and one instruction: rows l % 16, the second half for l >= 16. */
+  mine->copies = shared_at(copies) + (warp * S::WARP_ROWS + lane % 16) * job.pitch + lane / 16 * 16;
+}
+
+/* ---- The kernel -------------------------------------------------------------------------------------------------- */
+
+template <class S>
+__global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const products job) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  block_shared<S> *at = reinterpret_cast<block_shared<S> *>(memory);
+  unsigned char *stages = memory + fixed_bytes<S>();
+  const uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch;
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
+  open_rows(job, at, warp, lane);
+  __syncthreads();
+  warp_queries<S> mine;
+  open_queries(job, at, stages + S::DEPTH * stage_bytes<S>(pitch), warp, lane, &mine);
+  uint32_t actives = 0;
+  for (uint32_t r = lane; r < S::WARP_ROWS; r += ADJI_WARP)
+    actives += at->rows[warp].positions[r] != UINT32_MAX;
+  actives = __reduce_add_sync(ALL_LANES, actives);
+  sifter found = {&at->rows[warp], {0, 0}, 0};
+  uint64_t candidates = 0;
+  uint64_t each = (job.tiles + gridDim.y - 1) / gridDim.y, next = each * blockIdx.y;
+  uint64_t end = next + each < job.tiles ? next + each : job.tiles;
+  while (next < end) {
+    uint32_t total = list_tiles(job, at, &next, end) * S::PARTS;
+    for (uint32_t stage = 0; stage + 1 < S::DEPTH; stage++)
+      load_stage(job, at, stages, stage, total);
+    for (uint32_t stage = 0; stage < total; stage++) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(S::DEPTH - 2));
+      __syncthreads(); /* it is there, and the one before is read by nobody any more */
+      load_stage(job, at, stages, stage + S::DEPTH - 1, total);
+      if (!(at->wanted[stage / S::PARTS] >> warp & 1)) continue;
+      uint64_t first =
+          at->tiles[stage / S::PARTS] * static_cast<uint64_t>(ADJI_HALVES_TILE) + stage % S::PARTS * S::STAGE;
+      compare_stage(job, mine, &found, stages + stage % S::DEPTH * stage_bytes<S>(pitch), static_cast<uint32_t>(first),
+                    lane);
+      uint64_t there = job.right_count > first ? job.right_count - first : 0;
+      candidates += there < S::STAGE ? there : S::STAGE;
+    }
+    asm volatile("cp.async.wait_group 0;");
+  }
+  for (uint32_t many; found.waiting; found.waiting -= many) {
+    many = found.waiting < ADJI_WARP ? found.waiting : ADJI_WARP;
+    settle_pairs(job, found.rows, &found.pieces, found.waiting, many, lane);
+  }
+  settle_rows(job, &at->rows[warp], S::WARP_ROWS, lane == 0 ? candidates * actives : 0, lane);
+}
+
+}  // namespace
+
+#endif
