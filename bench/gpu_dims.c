@@ -2,7 +2,7 @@
  *
  * The range join on a GPU in many dimensions, timed: one command, one table.
  *
- *   bench/gpu_dims [--case NAME] [--repeats N] [--points N] [--plain N] [--quick] [--check]
+ *   bench/gpu_dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *
  * The sets and radii are those of Gowanlock and Karsin, "GPU accelerated self-join for the distance similarity metric"
  * for high dimensions, Figure 9: exponential points, of which an index can leave out little. Counts of all points,
@@ -15,7 +15,7 @@
  *
  * and csr: the whole join, points on the device to CSR on the device, rows in any order. tiles and plain are run once,
  * and with --plain N with as many points only, their time scaled up by the square. --quick: the largest radius of each
- * set. --check compares every id of the join, and every count, with those of product=off.
+ * set; --radius: another. --check compares every id of the join, and every count, with those of product=off.
  */
 #include <adjoin.h>
 #include <adjoin_cuda.h>
@@ -31,6 +31,7 @@ typedef struct options {
   const char *name;
   int repeats;
   uint64_t points, plain;
+  double radius;
   bool quick, check;
 } options;
 
@@ -242,8 +243,12 @@ static options parse(int argc, char **argv) {
       o.points = strtoull(value, NULL, 10);
     else if (!strcmp(argv[i], "--plain"))
       o.plain = strtoull(value, NULL, 10);
+    else if (!strcmp(argv[i], "--radius"))
+      o.radius = atof(value);
     else {
-      fprintf(stderr, "usage: gpu_dims [--case NAME] [--repeats N] [--points N] [--plain N] [--quick] [--check]\n");
+      fprintf(
+          stderr,
+          "usage: gpu_dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]\n");
       exit(2);
     }
     i++;
@@ -264,8 +269,9 @@ int main(int argc, char **argv) {
     if (b.options.name && strcmp(b.options.name, SETS[n].name)) continue;
     b.name = SETS[n].name;
     open_points(&b);
-    for (int r = b.options.quick ? 2 : 0; r < 3; r++)
+    for (int r = b.options.quick ? 2 : 0; r < 3 && !(b.options.radius > 0); r++)
       run_case(&b, SETS[n].radius[r], r == 2 && !b.options.points ? SETS[n].paper_s : 0);
+    if (b.options.radius > 0) run_case(&b, b.options.radius, 0);
     cudaFree(b.device);
   }
   adj_ctx_destroy(b.ctx);

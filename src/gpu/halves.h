@@ -43,7 +43,7 @@
 
 enum {
   ADJI_HALVES_STEP = 16,      /* dimensions of one instruction                                  */
-  ADJI_HALVES_MOST_DIM = 384, /* rows of more do not fit the kernel's shared memory             */
+  ADJI_HALVES_MOST_DIM = 352, /* rows of more do not fit the kernel's shared memory             */
   ADJI_HALVES_TILE = 128      /* candidates that are staged together, and have a bounding box    */
 };
 

@@ -14,6 +14,9 @@ typedef struct adji_product_rows {
   adji_gpu_rows left, right;
 } adji_product_rows;
 
+/* Whether the device has the shared memory for copies of that width. */
+adj_status adji_product_fits(adji_gpu *gpu, uint32_t width, bool *out);
+
 /* Does a job of f32 and L2 without images: the same answers as adji_tiles_run. A count without degrees is also shared
  * out along the candidates; its longest row then means nothing. */
 adj_status adji_product_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,

@@ -16,8 +16,9 @@
  *   3. product   each warp multiplies its queries with NB * 8 candidates at a time (mma.sync m16n8k16). Accumulators
  *                start from -u - v, so the signs of the results are the answer.
  *   4. sift      signs of all results are combined; where one is not set, pairs go to the warp's list in shared memory.
- *   5. settle    when 32 pairs wait, each lane computes the canonical sum of one, counts it and writes its id: to the
- *                row, of which place and length are known, or to a piece of 32 entries that remembers its row.
+ *   5. settle    when enough pairs wait, each lane computes the canonical sum of one, counts it and writes its id: to
+ *                the row, of which place and length are known, or to a piece of 32 entries that remembers its row. All
+ *                warps of a block do so at the same time: at the next barrier they would wait for each other anyway.
  *
  * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not counted.
  * Synchronisation: a barrier a stage, and around the list; rows are their warp's own.
@@ -42,12 +43,14 @@ struct shape {
   static constexpr int STAGE = STAGE_, DEPTH = DEPTH_;   /* candidates a stage; stages */
   static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_; /* of a block; of a multiprocessor */
   static constexpr int WARP_ROWS = MT * 16, ROWS = WARPS * WARP_ROWS, THREADS = WARPS * ADJI_WARP;
-  static constexpr int PARTS = ADJI_HALVES_TILE / STAGE; /* stages a tile */
+  static constexpr int CHUNK = STEPS == 1 || STEPS == 2 ? 16 : 32; /* dimensions of differences at a time */
+  static constexpr int PARTS = ADJI_HALVES_TILE / STAGE;           /* stages a tile */
 };
 
 /* A block's shared memory; behind it the stages and, where STEPS is 0, the copies of the queries. */
 template <class S>
 struct block_shared {
+  differences<S::CHUNK> differences[S::WARPS];
   warp_rows rows[S::WARPS];
   float low[S::WARPS][ADJI_MAX_AXES], high[S::WARPS][ADJI_MAX_AXES];
   uint32_t tiles[LIST];
@@ -106,6 +109,7 @@ __device__ __forceinline__ void open_rows(const products &job, block_shared<S> *
     rows->ids[r] = position == UINT32_MAX ? 0 : job.left_ids[position];
     rows->found[r] = 0;
   }
+  if (lane == 0) rows->next_piece = rows->end_piece = 0;
   __syncwarp();
   for (uint32_t a = 0; a < job.boxes.axes; a++) {
     float low = INFINITY, high = -INFINITY;
@@ -175,12 +179,12 @@ __device__ __forceinline__ bool boxes_meet(const products &job, const block_shar
 
 /* Tiles from *next on until there are enough. Every thread returns how many are listed. */
 template <class S>
-__device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared<S> *at, uint64_t *next, uint64_t end) {
+__device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared<S> *at, uint32_t *next, uint32_t end) {
   __syncthreads(); /* the last list is used no more */
   if (threadIdx.x == 0) at->listed = 0;
   __syncthreads();
   for (;;) {
-    uint64_t tile = *next + threadIdx.x;
+    uint32_t tile = *next + threadIdx.x;
     uint32_t wanted = 0;
     if (tile < end) {
       float low[ADJI_MAX_AXES], high[ADJI_MAX_AXES];
@@ -199,7 +203,7 @@ __device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared
     first = __shfl_sync(ALL_LANES, first, 0);
     if (wanted) {
       uint32_t slot = first + __popc(some & ((1u << lane) - 1));
-      at->tiles[slot] = static_cast<uint32_t>(tile);
+      at->tiles[slot] = tile;
       at->wanted[slot] = static_cast<uint8_t>(wanted);
     }
     *next += S::THREADS;
@@ -232,51 +236,98 @@ __device__ __forceinline__ void load_stage(const products &job, const block_shar
 /* ---- 3. and 4. Product, and sifting ----------------------------------------------------------------------------- */
 
 /* A warp's pairs that wait, and what it has for them. */
+template <class S>
 struct sifter {
   warp_rows *rows;
-  supply pieces;
+  differences<S::CHUNK> *differences;
   uint32_t waiting;
 };
 
-/* Lists the pairs of 2 * 8 candidates, from position first on, whose results are not negative. Every lane has 8 MT
- * results; in a round each adds one of its pairs. */
+/* The signs that all results of 16 queries have in common. */
 template <int MT>
-__device__ __forceinline__ void sift(const products &job, sifter *to, const float (&d)[MT][2][4], uint32_t first,
-                                     uint32_t lane) {
-  uint32_t signs = 0;
+__device__ __forceinline__ void combine_signs(const float (&d)[MT][2][4], uint32_t (&signs)[MT]) {
 #pragma unroll
-  for (int m = 0; m < MT; m++)
+  for (int m = 0; m < MT; m++) {
+    signs[m] = 0xffffffffu;
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-      signs = __funnelshift_l(__float_as_uint(d[m][i / 4][i % 4]), signs, 1);
-  uint32_t pass = ~signs & (MT == 4 ? 0xffffffffu : (1u << MT * 8 % 32) - 1);
-  for (;;) {
-    uint32_t some = __ballot_sync(ALL_LANES, pass != 0);
-    if (!some) return;
-    if (pass) {
-      uint32_t bit = 31 - __clz(pass), i = MT * 8 - 1 - bit;
-      pass ^= 1u << bit;
-      uint32_t slot = to->waiting + __popc(some & ((1u << lane) - 1));
-      to->rows->waiting_row[slot] = static_cast<uint8_t>(i / 8 * 16 + lane / 4 + i % 4 / 2 * 8);
-      to->rows->waiting_at[slot] = first + i % 8 / 4 * 8 + lane % 4 * 2 + i % 2;
-    }
-    to->waiting += __popc(some);
-    __syncwarp();
-    if (to->waiting < ADJI_WARP) continue;
-    settle_pairs(job, to->rows, &to->pieces, to->waiting, ADJI_WARP, lane);
-    to->waiting -= ADJI_WARP;
+    for (int i = 0; i < 8; i += 2)
+      signs[m] &= __float_as_uint(d[m][i / 4][i % 4]) & __float_as_uint(d[m][i / 4][i % 4 + 1]);
   }
 }
 
+/* Settles pairs that wait, 32 at a time, until fewer than that are left; or, at the end, all of them. */
+template <class S>
+__device__ __forceinline__ void settle_waiting(const products &job, sifter<S> *of, bool end, uint32_t lane) {
+#pragma unroll 1
+  while (of->waiting >= ADJI_WARP || (end && of->waiting)) {
+    uint32_t many = of->waiting < ADJI_WARP ? of->waiting : ADJI_WARP;
+    settle_pairs(job, of->rows, of->differences, of->waiting, many, lane);
+    of->waiting -= many;
+  }
+}
+
+/* The lane's pairs with 2 * 8 candidates whose results are not negative: a bit each, 8 for every 16 queries. */
 template <int MT>
-__device__ __forceinline__ bool any_passes(const float (&d)[MT][2][4]) {
-  uint32_t signs = 0xffffffffu;
+__device__ __forceinline__ uint32_t find_passes(const float (&d)[MT][2][4], const uint32_t (&signs)[MT]) {
+  uint32_t passes = 0;
 #pragma unroll
-  for (int m = 0; m < MT; m++)
+  for (int m = 0; m < MT; m++) {
+    if (!__any_sync(ALL_LANES, static_cast<int32_t>(signs[m]) >= 0)) continue;
+    uint32_t eight = 0;
 #pragma unroll
-    for (int i = 0; i < 8; i += 2)
-      signs &= __float_as_uint(d[m][i / 4][i % 4]) & __float_as_uint(d[m][i / 4][i % 4 + 1]);
-  return __any_sync(ALL_LANES, static_cast<int32_t>(signs) >= 0);
+    for (int i = 7; i >= 0; i--)
+      eight = __funnelshift_l(__float_as_uint(d[m][i / 4][i % 4]), eight, 1);
+    passes |= (~eight & 0xff) << m * 8;
+  }
+  return passes;
+}
+
+/* Lists such pairs; the candidates begin at position first. In a round each lane adds one of its pairs; mostly it is
+ * one lane. Entries are as raw as they come: settle_pairs() makes sense of 32 of them at once. */
+template <class S>
+__device__ __forceinline__ void list_passes(const products &job, sifter<S> *to, uint32_t passes, uint32_t first,
+                                            uint32_t lane) {
+  for (uint32_t some; (some = __ballot_sync(ALL_LANES, passes != 0));) {
+    uint32_t slot = to->waiting, many = 1;
+    if (some & (some - 1)) {
+      slot += __popc(some & ((1u << lane) - 1));
+      many = __popc(some);
+    }
+    if (passes) {
+      to->rows->waiting[slot] = uint2{passes & (0u - passes), first + lane % 4 * 2};
+      to->rows->waiting_lane[slot] = static_cast<uint8_t>(lane);
+    }
+    passes &= passes - 1;
+    to->waiting += many;
+    __syncwarp();
+    if (to->waiting > MOST_WAITING - ADJI_WARP) settle_waiting(job, to, false, lane);
+  }
+}
+
+/* All results of a step, for NB * 8 candidates from position first on: most often all of them are negative. */
+template <class S>
+__device__ __forceinline__ void sift(const products &job, sifter<S> *to, const float (&d)[S::NB / 2][S::MT][2][4],
+                                     uint32_t first, uint32_t lane) {
+  uint32_t signs[S::NB / 2][S::MT], all = 0xffffffffu, passes[S::NB / 2];
+#pragma unroll
+  for (int half = 0; half < S::NB / 2; half++) {
+    combine_signs<S::MT>(d[half], signs[half]);
+#pragma unroll
+    for (int m = 0; m < S::MT; m++)
+      all &= signs[half][m];
+  }
+  if (!__any_sync(ALL_LANES, static_cast<int32_t>(all) >= 0)) return;
+#pragma unroll
+  for (int half = 0; half < S::NB / 2; half++)
+    passes[half] = find_passes<S::MT>(d[half], signs[half]);
+#pragma unroll 1
+  for (int half = 0; half < S::NB / 2; half++) { /* one copy of the code */
+    uint32_t mine = passes[0];
+#pragma unroll
+    for (int i = 1; i < S::NB / 2; i++)
+      mine = half == i ? passes[i] : mine;
+    list_passes(job, to, mine, first + half * 16, lane);
+  }
 }
 
 /* The queries of a warp: copies in registers, or where they are in shared memory; and -u of rows l / 4 and l / 4 + 8.
@@ -288,50 +339,77 @@ struct warp_queries {
   float minus_u[S::MT][2];
 };
 
+/* What a step needs of NB * 8 candidates: their copies, or of the first instruction only where there are many of them;
+ * and their v, two a lane. */
 template <class S>
-__device__ __forceinline__ void compare_stage(const products &job, const warp_queries<S> &mine, sifter *to,
+struct candidates {
+  uint32_t b[S::STEPS ? S::STEPS : 1][S::NB / 2][4];
+  float2 v[S::NB];
+};
+
+template <class S>
+__device__ __forceinline__ void load_candidates(uint32_t from, uint32_t v_from, uint32_t pitch, candidates<S> *to) {
+#pragma unroll
+  for (int b = 0; b < S::NB; b++)
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to->v[b].x), "=f"(to->v[b].y) : "r"(v_from + b * 32));
+#pragma unroll
+  for (int k = 0; k < S::STEPS; k++)
+#pragma unroll
+    for (int half = 0; half < S::NB / 2; half++)
+      load_matrices(from + half * 16 * pitch + k * 32, to->b[k][half]);
+}
+
+/* One instruction's part of the products of all queries and candidates of a step. */
+template <class S>
+__device__ __forceinline__ void add_products(const uint32_t (&a)[S::MT][4], const uint32_t (&b)[S::NB / 2][4],
+                                             float (&d)[S::NB / 2][S::MT][2][4]) {
+#pragma unroll
+  for (int half = 0; half < S::NB / 2; half++)
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+      for (int m = 0; m < S::MT; m++)
+        multiply(d[half][m][i], a[m], b[half][2 * i], b[half][2 * i + 1]);
+}
+
+/* All candidates of a stage, which begin at position first. */
+template <class S>
+__device__ __forceinline__ void compare_stage(const products &job, const warp_queries<S> &mine, sifter<S> *to,
                                               const unsigned char *stage, uint32_t first, uint32_t lane) {
-  const uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch, steps = S::STEPS ? S::STEPS : job.steps;
-  const float *v = reinterpret_cast<const float *>(stage + S::STAGE * pitch);
+  const uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch;
   /* Of 16 candidates and one instruction: rows l % 8, of the second eight for l >= 16; the second half for odd l / 8.
    */
   uint32_t from = shared_at(stage) + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16;
+  uint32_t v_from = shared_at(stage) + S::STAGE * pitch + lane % 4 * 8;
+  candidates<S> c;
 #pragma unroll 1
   for (uint32_t n = 0; n < S::STAGE; n += S::NB * 8) {
+    load_candidates(from, v_from, pitch, &c);
     float d[S::NB / 2][S::MT][2][4];
 #pragma unroll
-    for (int b = 0; b < S::NB; b++) {
-      float2 two = *reinterpret_cast<const float2 *>(v + n + b * 8 + lane % 4 * 2);
+    for (int b = 0; b < S::NB; b++)
 #pragma unroll
       for (int m = 0; m < S::MT; m++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-          d[b / 2][m][b % 2][i] = adji_minus(mine.minus_u[m][i / 2], i % 2 ? two.y : two.x);
-    }
+          d[b / 2][m][b % 2][i] = adji_minus(mine.minus_u[m][i / 2], i % 2 ? c.v[b].y : c.v[b].x);
 #pragma unroll
-    for (uint32_t k = 0; k < steps; k++) {
+    for (int k = 0; k < S::STEPS; k++)
+      add_products<S>(mine.a[k], c.b[k], d);
+#pragma unroll 2
+    for (uint32_t k = 0; k < job.steps && !S::STEPS; k++) {
       uint32_t a[S::MT][4];
 #pragma unroll
-      for (int m = 0; m < S::MT; m++) {
-        if (!S::STEPS) load_matrices(mine.copies + m * 16 * pitch + k * 32, a[m]);
+      for (int m = 0; m < S::MT; m++)
+        load_matrices(mine.copies + m * 16 * pitch + k * 32, a[m]);
 #pragma unroll
-        for (int i = 0; i < 4 && S::STEPS; i++)
-          a[m][i] = mine.a[S::STEPS ? k : 0][m][i];
-      }
-#pragma unroll
-      for (int half = 0; half < S::NB / 2; half++) {
-        uint32_t b[4];
-        load_matrices(from + (n + half * 16) * pitch + k * 32, b);
-#pragma unroll
-        for (int m = 0; m < S::MT; m++)
-#pragma unroll
-          for (int i = 0; i < 2; i++)
-            multiply(d[half][m][i], a[m], b[2 * i], b[2 * i + 1]);
-      }
+      for (int half = 0; half < S::NB / 2; half++)
+        load_matrices(from + half * 16 * pitch + k * 32, c.b[0][half]);
+      add_products<S>(a, c.b[0], d);
     }
-#pragma unroll
-    for (int half = 0; half < S::NB / 2; half++)
-      if (any_passes<S::MT>(d[half])) sift<S::MT>(job, to, d[half], first + n + half * 16, lane);
+    from += S::NB * 8 * pitch;
+    v_from += S::NB * 32;
+    sift(job, to, d, first + n, lane);
   }
 }
 
@@ -370,33 +448,32 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
   for (uint32_t r = lane; r < S::WARP_ROWS; r += ADJI_WARP)
     actives += at->rows[warp].positions[r] != UINT32_MAX;
   actives = __reduce_add_sync(ALL_LANES, actives);
-  sifter found = {&at->rows[warp], {0, 0}, 0};
-  uint64_t candidates = 0;
-  uint64_t each = (job.tiles + gridDim.y - 1) / gridDim.y, next = each * blockIdx.y;
-  uint64_t end = next + each < job.tiles ? next + each : job.tiles;
+  sifter<S> found = {&at->rows[warp], &at->differences[warp], 0};
+  uint32_t candidates = 0; /* each of them once at most */
+  uint32_t tiles = static_cast<uint32_t>(job.tiles), each = (tiles + gridDim.y - 1) / gridDim.y;
+  uint32_t next = each * blockIdx.y, end = next + each < tiles ? next + each : tiles;
   while (next < end) {
     uint32_t total = list_tiles(job, at, &next, end) * S::PARTS;
     for (uint32_t stage = 0; stage + 1 < S::DEPTH; stage++)
       load_stage(job, at, stages, stage, total);
     for (uint32_t stage = 0; stage < total; stage++) {
       asm volatile("cp.async.wait_group %0;" ::"n"(S::DEPTH - 2));
-      __syncthreads(); /* it is there, and the one before is read by nobody any more */
+      /* It is there, and the one before is read by nobody any more. */
+      bool enough = __syncthreads_or(found.waiting >= ENOUGH_WAITING);
       load_stage(job, at, stages, stage + S::DEPTH - 1, total);
+      if (enough) settle_waiting(job, &found, false, lane);
       if (!(at->wanted[stage / S::PARTS] >> warp & 1)) continue;
       uint64_t first =
           at->tiles[stage / S::PARTS] * static_cast<uint64_t>(ADJI_HALVES_TILE) + stage % S::PARTS * S::STAGE;
       compare_stage(job, mine, &found, stages + stage % S::DEPTH * stage_bytes<S>(pitch), static_cast<uint32_t>(first),
                     lane);
       uint64_t there = job.right_count > first ? job.right_count - first : 0;
-      candidates += there < S::STAGE ? there : S::STAGE;
+      candidates += there < S::STAGE ? static_cast<uint32_t>(there) : S::STAGE;
     }
     asm volatile("cp.async.wait_group 0;");
   }
-  for (uint32_t many; found.waiting; found.waiting -= many) {
-    many = found.waiting < ADJI_WARP ? found.waiting : ADJI_WARP;
-    settle_pairs(job, found.rows, &found.pieces, found.waiting, many, lane);
-  }
-  settle_rows(job, &at->rows[warp], S::WARP_ROWS, lane == 0 ? candidates * actives : 0, lane);
+  settle_waiting(job, &found, true, lane);
+  settle_rows(job, &at->rows[warp], S::WARP_ROWS, lane == 0 ? static_cast<uint64_t>(candidates) * actives : 0, lane);
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 namespace {
 
 constexpr uint32_t ALL_LANES = 0xffffffffu;
-enum { MOST_ROWS = 64, MOST_WAITING = 2 * ADJI_WARP, PIECES_AT_ONCE = 16 };
+enum { MOST_ROWS = 64, PIECES_AT_ONCE = 16 };
+/* Pairs of a warp that wait to be settled: when there are enough, and how many there is room for. */
+enum { ENOUGH_WAITING = 2 * ADJI_WARP, MOST_WAITING = 4 * ADJI_WARP };
 
 /* What the kernel gets: adji_tiles_job and the copies, with their types. */
 struct products {
@@ -43,96 +45,143 @@ struct products {
 
 /* The queries of a warp, in shared memory: it alone finds their neighbours. */
 struct warp_rows {
-  uint64_t piece[MOST_ROWS][2]; /* that entries 32 i .. 32 i + 31 go to, by i % 2 */
+  uint64_t next_piece, end_piece; /* pieces that the warp may still fill */
+  uint32_t piece[MOST_ROWS][2];   /* that entries 32 i .. 32 i + 31 go to, by i % 2 */
   uint32_t ids[MOST_ROWS];
   uint32_t positions[MOST_ROWS]; /* UINT32_MAX: there is no such query */
   uint32_t found[MOST_ROWS];
-  uint32_t waiting_at[MOST_WAITING]; /* pairs that passed: position of the candidate, and which query */
-  uint8_t waiting_row[MOST_WAITING];
+  /* Pairs that passed: a bit, 8 for every 16 queries, and the position of the lane's first candidate; and the lane. */
+  uint2 waiting[MOST_WAITING];
+  uint8_t waiting_lane[MOST_WAITING];
 };
 
-/* Pieces of 32 entries that the warp may still fill. */
-struct supply {
-  uint64_t next, end;
+/* Differences of 32 pairs on their way from those who read them to those who add them up: CHUNK dimensions a pair, and
+ * four more, so that eight lanes that read or write 16 bytes each use different banks. */
+template <int CHUNK>
+struct differences {
+  float t[ADJI_WARP][CHUNK + 4];
 };
 
-__device__ __forceinline__ float canonical_sum(const products &job, uint32_t left, uint32_t right) {
-  const float *x = job.left_rows + left * job.left_row, *y = job.right_rows + right * job.right_row;
-  adji_gpu_measure<float> measure = {};
-  float s = 0;
-  uint32_t j = 0;
+/* Differences of dimensions first .. first + CHUNK - 1: CHUNK / 4 lanes read a pair, four coordinates each, so that a
+ * line of memory is asked for once. Without fours, coordinate by coordinate. Zeros behind the last dimension and for
+ * lanes that have no pair add nothing. */
+template <int CHUNK>
+__device__ __forceinline__ void subtract_pairs(const products &job, differences<CHUNK> *to, uint32_t first,
+                                               uint32_t left, uint32_t right, bool active, uint32_t lane) {
+  uint32_t actives = __ballot_sync(ALL_LANES, active);
   if (job.fours) {
+    constexpr uint32_t EACH = CHUNK / 4, AT_ONCE = ADJI_WARP / EACH;
 #pragma unroll 4
-    for (; j + 4 <= job.dim; j += 4) {
-      float4 a = __ldg(reinterpret_cast<const float4 *>(x + j)), b = __ldg(reinterpret_cast<const float4 *>(y + j));
-      s = adji_gpu_step<ADJI_STEP_L2>(s, a.x, b.x, measure, j);
-      s = adji_gpu_step<ADJI_STEP_L2>(s, a.y, b.y, measure, j + 1);
-      s = adji_gpu_step<ADJI_STEP_L2>(s, a.z, b.z, measure, j + 2);
-      s = adji_gpu_step<ADJI_STEP_L2>(s, a.w, b.w, measure, j + 3);
+    for (uint32_t begin = 0; begin < ADJI_WARP; begin += AT_ONCE) {
+      uint32_t pair = begin + lane / EACH, j = first + lane % EACH * 4;
+      uint64_t x = __shfl_sync(ALL_LANES, left, pair) * job.left_row + j;
+      uint64_t y = __shfl_sync(ALL_LANES, right, pair) * job.right_row + j;
+      float4 t = {0, 0, 0, 0};
+      if ((actives >> pair & 1) && j < job.dim) {
+        float4 a = __ldg(reinterpret_cast<const float4 *>(job.left_rows + x));
+        float4 b = __ldg(reinterpret_cast<const float4 *>(job.right_rows + y));
+        t = float4{adji_gpu_difference(a.x, b.x), adji_gpu_difference(a.y, b.y), adji_gpu_difference(a.z, b.z),
+                   adji_gpu_difference(a.w, b.w)};
+      }
+      *reinterpret_cast<float4 *>(&to->t[pair][lane % EACH * 4]) = t;
     }
+    return;
   }
+  constexpr uint32_t AT_ONCE = ADJI_WARP / CHUNK;
 #pragma unroll 4
-  for (; j < job.dim; j++)
-    s = adji_gpu_step<ADJI_STEP_L2>(s, __ldg(x + j * job.left_column), __ldg(y + j * job.right_column), measure, j);
+  for (uint32_t begin = 0; begin < ADJI_WARP; begin += AT_ONCE) {
+    uint32_t pair = begin + lane / CHUNK, j = first + lane % CHUNK;
+    uint64_t x = __shfl_sync(ALL_LANES, left, pair) * job.left_row + j * job.left_column;
+    uint64_t y = __shfl_sync(ALL_LANES, right, pair) * job.right_row + j * job.right_column;
+    float t = 0;
+    if ((actives >> pair & 1) && j < job.dim)
+      t = adji_gpu_difference(__ldg(job.left_rows + x), __ldg(job.right_rows + y));
+    to->t[pair][lane % CHUNK] = t;
+  }
+}
+
+/* The canonical sum of points left and right, a pair a lane; 0 for lanes that have none. */
+template <int CHUNK>
+__device__ __forceinline__ float canonical_sum(const products &job, differences<CHUNK> *at, uint32_t left,
+                                               uint32_t right, bool active, uint32_t lane) {
+  float s = 0;
+#pragma unroll 1
+  for (uint32_t first = 0; first < job.dim; first += CHUNK) {
+    subtract_pairs(job, at, first, left, right, active, lane);
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < CHUNK; k += 4) {
+      float4 t = *reinterpret_cast<const float4 *>(&at->t[lane][k]);
+      s = adji_gpu_add_square(s, t.x);
+      s = adji_gpu_add_square(s, t.y);
+      s = adji_gpu_add_square(s, t.z);
+      s = adji_gpu_add_square(s, t.w);
+    }
+    __syncwarp(); /* the next ones take their place */
+  }
   return adji_gpu_finish<ADJI_STEP_L2>(s);
 }
 
-/* Numbers of new pieces for the lanes in `due`, of which `mine` is one. */
-__device__ __forceinline__ uint64_t take_piece(const products &job, supply *pieces, uint32_t due, uint32_t lane) {
+/* Numbers of new pieces for the lanes in `due`. */
+__device__ __forceinline__ uint64_t take_piece(const products &job, warp_rows *rows, uint32_t due, uint32_t lane) {
   uint32_t many = __popc(due), number = __popc(due & ((1u << lane) - 1));
-  uint64_t left = pieces->end - pieces->next, old = pieces->next;
-  if (many <= left) {
-    pieces->next += many;
-    return old + number;
+  uint64_t old = rows->next_piece, left = rows->end_piece - old, first = old, missing = 0, grab = 0;
+  if (many > left) {
+    missing = many - left;
+    grab = missing > PIECES_AT_ONCE ? missing : PIECES_AT_ONCE;
+    unsigned long long taken = 0;
+    if (lane == 0) taken = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(grab));
+    first = __shfl_sync(ALL_LANES, taken, 0);
   }
-  uint64_t missing = many - left, grab = missing > PIECES_AT_ONCE ? missing : PIECES_AT_ONCE;
-  unsigned long long first = 0;
-  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(grab));
-  first = __shfl_sync(ALL_LANES, first, 0);
-  pieces->next = first + missing;
-  pieces->end = first + grab;
+  __syncwarp(); /* everyone has read what changes now */
+  if (lane == 0) {
+    rows->next_piece = missing ? first + missing : old + many;
+    if (missing) rows->end_piece = first + grab;
+  }
   return number < left ? old + number : first + (number - left);
 }
 
 /* A pair that belongs into its row's piece; entries that begin one get it first. A warp adds at most 32 entries to a
  * row at a time, so that of the pieces before the last two none is used any more. */
-__device__ __forceinline__ void keep_in_pieces(const products &job, warp_rows *rows, supply *pieces, bool belongs,
-                                               uint32_t row, uint32_t entry, uint32_t id, float s, uint32_t lane) {
+__device__ __forceinline__ void keep_in_pieces(const products &job, warp_rows *rows, bool belongs, uint32_t row,
+                                               uint32_t entry, uint32_t id, float s, uint32_t lane) {
   bool begins = belongs && entry % ADJI_WARP == 0;
   uint32_t due = __ballot_sync(ALL_LANES, begins);
   if (due) {
-    uint64_t piece = take_piece(job, pieces, due, lane);
+    uint64_t piece = take_piece(job, rows, due, lane);
     if (begins) {
-      rows->piece[row][entry / ADJI_WARP % 2] = piece;
-      if (piece < job.piece_room) job.pieces[piece] = adji_gpu_piece{rows->ids[row], entry};
+      rows->piece[row][entry / ADJI_WARP % 2] = piece < UINT32_MAX ? static_cast<uint32_t>(piece) : UINT32_MAX;
+      if (piece < job.piece_room && piece < UINT32_MAX) job.pieces[piece] = adji_gpu_piece{rows->ids[row], entry};
     }
   }
   __syncwarp();
   if (!belongs) return;
   uint64_t piece = rows->piece[row][entry / ADJI_WARP % 2];
-  if (piece >= job.piece_room) return;
+  if (piece >= job.piece_room || piece == UINT32_MAX) return;
   job.ids[piece * ADJI_WARP + entry % ADJI_WARP] = id;
   if (job.sums) job.sums[piece * ADJI_WARP + entry % ADJI_WARP] = s;
 }
 
 /* The last `many` pairs that wait, one a lane. */
-__device__ __forceinline__ void settle_pairs(const products &job, warp_rows *rows, supply *pieces, uint32_t waiting,
-                                             uint32_t many, uint32_t lane) {
-  uint32_t row = 0, id = 0, entry = 0;
-  float s = 0;
-  bool belongs = false;
-  if (lane < many) {
-    row = rows->waiting_row[waiting - many + lane];
-    id = job.right_ids[rows->waiting_at[waiting - many + lane]];
-    uint32_t own = rows->ids[row];
-    if (job.keep == ADJI_KEEP_ALL || (job.keep == ADJI_KEEP_ABOVE ? id > own : id != own)) {
-      s = canonical_sum(job, own, id);
-      belongs = s <= job.limit;
-    }
+template <int CHUNK>
+__device__ __forceinline__ void settle_pairs(const products &job, warp_rows *rows, differences<CHUNK> *at,
+                                             uint32_t waiting, uint32_t many, uint32_t lane) {
+  uint32_t row = 0, own = 0, id = 0, entry = 0;
+  bool active = lane < many;
+  if (active) {
+    uint2 pair = rows->waiting[waiting - many + lane];
+    uint32_t i = __ffs(pair.x) - 1, from = rows->waiting_lane[waiting - many + lane];
+    /* Results 0 .. 3 and 4 .. 7 of a lane are those of 8 candidates: two of them with two queries, 8 apart. */
+    row = i / 8 * 16 + i % 4 / 2 * 8 + from / 4;
+    id = job.right_ids[pair.y + i % 8 / 4 * 8 + i % 2];
+    own = rows->ids[row];
+    active = job.keep == ADJI_KEEP_ALL || (job.keep == ADJI_KEEP_ABOVE ? id > own : id != own);
   }
+  float s = canonical_sum(job, at, own, id, active, lane);
+  bool belongs = active && s <= job.limit;
   if (belongs) entry = atomicAdd(&rows->found[row], 1u);
   if (job.pieces) {
-    keep_in_pieces(job, rows, pieces, belongs, row, entry, id, s, lane);
+    keep_in_pieces(job, rows, belongs, row, entry, id, s, lane);
   } else if (job.ids && belongs) {
     uint64_t begin = job.offsets[rows->ids[row]], end = job.offsets[rows->ids[row] + UINT64_C(1)];
     if (entry < end - begin) {

@@ -150,8 +150,10 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->rows = r->join.left->count;
   r->once = options->once;
   r->once_pairs = options->once_pairs;
-  r->product = options->product && options->product->use;
-  adj_status status = build_indices(r, options);
+  adj_status status = ADJ_OK;
+  if (options->product && options->product->use)
+    status = adji_product_fits(gpu, options->product->scale.width, &r->product);
+  if (!status) status = build_indices(r, options);
   if (!status) status = make_halves(r, options->product);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
