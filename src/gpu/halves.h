@@ -89,9 +89,9 @@ ADJI_EVERYWHERE double adji_halves_cut(double z) {
 
 /* z rounded to half precision, to the nearest: what the device stores. */
 ADJI_EVERYWHERE double adji_halves_round(double z) {
-  int exponent = z != 0 && fabs(z) >= 0x1p-14 ? ilogb(z) : -14;
-  double quantum = ldexp(1.0, exponent - 10);
-  return adji_halves_cut(rint(adji_halves_cut(z) / quantum) * quantum);
+  double x = adji_halves_cut(z);
+  double quantum = ldexp(1.0, (fabs(x) >= 0x1p-14 ? ilogb(x) : -14) - 10);
+  return adji_halves_cut(rint(x / quantum) * quantum);
 }
 
 /* Not above, and not below: f32 that differ from x by little. */
