@@ -160,6 +160,7 @@ int main(void) {
   check_faults(ctx, gpu, 2, 0.02, ADJ_ORDER_ID, NULL);
   check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE, "device_batch=40000");
   check_faults(ctx, gpu, 6, 0.3, ADJ_ORDER_ID, "device_batch=40000,streams=2");
+  check_faults(ctx, gpu, 16, 0.9, ADJ_ORDER_ID, "product=on");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

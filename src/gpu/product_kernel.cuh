@@ -23,8 +23,8 @@
  * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not counted.
  * Synchronisation: a barrier a stage, and around the list; rows are their warp's own.
  *
- * Limits: tensor cores from 48 dimensions on (by mma.sync, about 60 % of their rate), below that the 1.5 instructions a
- * result of steps 3 and 4. Pairs that pass cost a read of both points.
+ * Limits, on an H200: for 1,024 pairs 6.4 to 7.4 cycles an mma.sync and 80 for steps 3 and 4, one after the other: 137
+ * cycles of a scheduler in 16 dimensions, 306 in 64. Pairs that pass cost some 140 to 260 each.
  */
 #ifndef ADJI_PRODUCT_KERNEL_CUH
 #define ADJI_PRODUCT_KERNEL_CUH
