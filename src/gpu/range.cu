@@ -126,6 +126,8 @@ static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
   adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
   if (status != ADJ_E_DEVICE_MEMORY) return status;
   r->product = false;
+  adji_block_free(r->gpu, r->gpu->compute, &r->left_points);
+  adji_block_free(r->gpu, r->gpu->compute, &r->right_points);
   return ADJ_OK;
 }
 
