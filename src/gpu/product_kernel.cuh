@@ -24,7 +24,7 @@
  * Synchronisation: a barrier a stage, and around the list; rows are their warp's own.
  *
  * Limits, on an H200: for 1,024 pairs 6.4 to 7.4 cycles an mma.sync and 80 for steps 3 and 4, one after the other: 137
- * cycles of a scheduler in 16 dimensions, 306 in 64. Pairs that pass cost some 140 to 260 each.
+ * cycles of a scheduler in 16 dimensions, 306 in 64. Pairs that pass cost some 140 to 220 each.
  */
 #ifndef ADJI_PRODUCT_KERNEL_CUH
 #define ADJI_PRODUCT_KERNEL_CUH
