@@ -180,9 +180,15 @@ static bool choose_columns(table *t, const request *wanted) {
 /* ---- The table --------------------------------------------------------------------------------------- */
 
 /* A GPU has no other algorithms, but results that fit into one batch and into many, that are kept while they are
- * counted and found again, and room that is too small. */
-static const char *const DEVICE_TUNINGS[] = {NULL, "device_batch=4000,streams=2,once=off", "device_batch=40000,once=on",
-                                             "once=on,device_pairs=40", "device_chunk=250"};
+ * counted and found again, room that is too small, sets in chunks; and the filter of products. */
+static const char *const DEVICE_TUNINGS[] = {NULL,
+                                             "device_batch=4000,streams=2,once=off",
+                                             "device_batch=40000,once=on",
+                                             "once=on,device_pairs=40",
+                                             "device_chunk=250",
+                                             "product=on",
+                                             "product=on,device_batch=4000,once=off",
+                                             "product=on,indexed=3,once=on,device_pairs=40"};
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and

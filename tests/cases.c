@@ -204,6 +204,22 @@ static const case_entry entries[] = {
     {CASE("4097 points", build_uniform, 2, 4097, SELF, -0.002)},
     {CASE("4097 against 17", build_uniform, 2, 4097, 17, 0.1)},
     {CASE("17 against 4097", build_uniform, 2, 17, 4097, 0.1)},
+
+    /* Many dimensions, around the steps and tiles of products. */
+    {CASE("ulps 100-D", build_ulps, 100, 200, SELF, 2.7)},
+    {CASE("ulps 16-D, two sets", build_ulps, 16, 300, 500, 0.7)},
+    {CASE("ulps 16-D at 1e9", build_ulps, 16, 300, SELF, 20000), .scale = 1e5, .offset = 1e9},
+    {CASE("ulps 64-D at 1e5", build_ulps, 64, 150, SELF, 1.9), .offset = 1e5},
+    {CASE("ulps 200-D", build_ulps, 200, 100, SELF, 4)},
+    {CASE("lattice 9-D of tenths", build_lattice, 9, 512, SELF, 0.1), .scale = 0.1},
+    {CASE("lattice 16-D", build_lattice, 16, 600, SELF, 1)},
+    {CASE("outlier at 1e9, 16-D", build_outlier, 16, 600, SELF, 0.9), .offset = 1e9},
+    {CASE("clusters 20-D", build_clusters, 20, 700, SELF, -0.05)},
+    {CASE("clusters 48-D, one way", build_clusters, 48, 400, SELF, -0.05), ONE_WAY},
+    {CASE("8-D, 2049 points", build_uniform, 8, 2049, SELF, -0.002)},
+    {CASE("16-D, 129 against 1025", build_uniform, 16, 129, 1025, -0.01)},
+    {CASE("96-D, two sets", build_uniform, 96, 70, 300, -0.02)},
+    {CASE("300-D", build_uniform, 300, 150, SELF, -0.05)},
 };
 
 enum { ENTRIES = sizeof entries / sizeof *entries };

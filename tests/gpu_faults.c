@@ -165,6 +165,7 @@ int main(void) {
   check_faults(ctx, gpu, 2, 0.02, ADJ_ORDER_ID, "access=lid-unicomp,order=workqueue,point_threads=4");
   check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE,
                "access=full,order=sortbywl,sortidu=on,indexed=2,device_batch=40000");
+  check_faults(ctx, gpu, 16, 0.9, ADJ_ORDER_ID, "product=on");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

@@ -11,6 +11,7 @@
 #include <cub/cub.cuh>
 
 #include "gpu/per_point.cuh"
+#include "gpu/product.cuh"
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
 #include "gpu/stopwatch.cuh"
@@ -37,6 +38,10 @@ struct adji_gpu_range {
   adji_gpu_index right, left_index;
   const adji_gpu_index *left; /* right's in a self-join without images */
   uint64_t rows;              /* of the result                         */
+  bool product;               /* pairs go through the filter of products, which has the points once more */
+  adji_gpu_halves halves;
+  adji_product_rows given;              /* points as they came, for product */
+  adji_block left_points, right_points; /* those of host memory */
   adji_block degrees, offsets, queries, temporary;
   adji_per_point points; /* for kernels other than the default ones */
   bool once;
@@ -77,8 +82,15 @@ static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, 
   return status ? status : stop_watch(r);
 }
 
+/* Where what belongs to one set goes. */
+typedef struct side {
+  adji_gpu_index *index;
+  adji_gpu_rows *rows;
+  adji_block *points;
+} side;
+
 static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
-                                  adji_gpu_index *out) {
+                                  side *out) {
   adji_gpu *gpu = r->gpu;
   size_t size = adji_type_size(set->type);
   adji_block points = {};
@@ -89,16 +101,20 @@ static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, con
   if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
   if (!status) status = adji_upload(gpu, set, points.at, &r->work); /* has arrived when it returns */
   if (status) adji_gpu_settle(gpu);                                 /* or is given up */
-  adji_gpu_rows rows = {points.at, set->type, set->dim, set->count, set->dim, 1};
-  if (!status) status = build_on_device(r, &rows, options, out);
-  adji_block_free(gpu, gpu->compute, &points);
+  *out->rows = adji_gpu_rows{points.at, set->type, set->dim, set->count, set->dim, 1};
+  if (!status) status = build_on_device(r, out->rows, options, out->index);
+  if (!status && r->product)
+    *out->points = points;
+  else
+    adji_block_free(gpu, gpu->compute, &points);
   return status;
 }
 
 static adj_status build_index(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_rows *rows,
-                              const adji_gpu_index_options *options, adji_gpu_index *out) {
-  if (rows) return build_on_device(r, rows, options, out);
-  return build_from_host(r, set, options, out);
+                              const adji_gpu_index_options *options, side out) {
+  if (!rows) return build_from_host(r, set, options, &out);
+  *out.rows = *rows;
+  return build_on_device(r, rows, options, out.index);
 }
 
 static adj_status copy_box(adji_gpu_range *r) {
@@ -117,11 +133,24 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   candidates.sort_dim = options->points.sort_dim;
   adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
   if (!status) status = copy_box(r);
-  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, &r->right);
+  side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
+  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
   r->left = &r->right;
+  r->given.left = r->given.right;
   if (status || (r->join.self_join && !candidates.images)) return status;
   r->left = &r->left_index;
-  return build_index(r, r->join.left, options->left_rows, &queries, &r->left_index);
+  return build_index(r, r->join.left, options->left_rows, &queries, left);
+}
+
+/* The copies for the filter. Where there is no room for them, pairs do without. */
+static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
+  if (!r->product) return ADJ_OK;
+  adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
+  if (status != ADJ_E_DEVICE_MEMORY) return status;
+  r->product = false;
+  adji_block_free(r->gpu, r->gpu->compute, &r->left_points);
+  adji_block_free(r->gpu, r->gpu->compute, &r->right_points);
+  return ADJ_OK;
 }
 
 static adj_status make_counts(adji_gpu_range *r) {
@@ -140,7 +169,11 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->points.options = options->points;
   r->once = options->once && !adji_access_by_point(options->points.access);
   r->once_pairs = options->once_pairs;
-  adj_status status = build_indices(r, options);
+  adj_status status = ADJ_OK;
+  if (options->product && options->product->use && !adji_access_by_point(options->points.access))
+    status = adji_product_fits(gpu, options->product->scale.width, &r->product);
+  if (!status) status = build_indices(r, options);
+  if (!status) status = make_halves(r, options->product);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -175,9 +208,11 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   free_slots(r);
   free_pieces(r);
   adji_per_point_clear(r->gpu, &r->points);
-  adji_block *blocks[] = {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary};
+  adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
+                          &r->temporary, &r->left_points, &r->right_points};
   for (adji_block *block : blocks)
     adji_block_free(r->gpu, r->gpu->compute, block);
+  adji_gpu_halves_clear(r->gpu, &r->halves);
   adji_gpu_index_clear(r->gpu, &r->right);
   adji_gpu_index_clear(r->gpu, &r->left_index);
   adji_gpu_grid_clear(r->gpu, &r->grid);
@@ -222,6 +257,7 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
 
 static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
+  if (r->product) return adji_product_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
   return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
 
@@ -329,34 +365,35 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
 }
 
 /* Positions in groups that may share their cells, spread evenly; a group a warp. */
-enum { GROUP = 2 };
+enum { GROUP = 2, PRODUCT_GROUP = 64 };
 
-static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t count) {
+static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t each, uint64_t count) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= groups * GROUP) return;
-  double step = static_cast<double>(count - GROUP) / static_cast<double>(groups);
-  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / GROUP) + 0.5) * step);
-  queries[i] = static_cast<uint32_t>(begin + i % GROUP);
+  if (i >= groups * each) return;
+  double step = static_cast<double>(count - each) / static_cast<double>(groups);
+  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / each) + 0.5) * step);
+  queries[i] = static_cast<uint32_t>(begin + i % each);
 }
 
-static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t all, adji_block *queries) {
-  adj_status status = adji_block_get(r->gpu, r->gpu->compute, groups * GROUP * 4, "sample", queries);
+static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each, uint64_t all, adji_block *queries) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, groups * each * 4, "sample", queries);
   if (status) return status;
-  spread<<<adji_blocks_for(groups * GROUP, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(*queries), groups, all);
+  spread<<<adji_blocks_for(groups * each, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(*queries), groups, each,
+                                                                           all);
   ADJI_LAUNCHED(r->gpu, "spread");
   return ADJ_OK;
 }
 
 adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
   adji_tiles_job job = job_of(r);
-  uint64_t groups = (sample + GROUP - 1) / GROUP, all = job.query_count;
+  uint64_t each = r->product ? PRODUCT_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
   adji_block queries = {};
   adj_status status = start_watch(r);
   if (!status) status = clear_totals(r);
-  if (!status && groups * GROUP < all) {
-    status = draw_queries(r, groups, all, &queries);
+  if (!status && groups * each < all) {
+    status = draw_queries(r, groups, each, all, &queries);
     job.queries = adji_at<uint32_t>(queries);
-    job.query_count = groups * GROUP;
+    job.query_count = groups * each;
     job.lanes = GROUP;
   }
   if (!status) status = compare(r, &job);

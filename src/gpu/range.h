@@ -8,6 +8,7 @@
 
 #include "gpu/access.h"
 #include "gpu/device.h"
+#include "gpu/halves.h"
 #include "index/grid.h"
 #include "queue/join.h"
 
@@ -33,7 +34,8 @@ typedef struct adji_gpu_range_options {
   const adji_grid *grid;
   /* Points that are on the device already; the sets of the join then hold none. NULL: they are copied there. */
   const adji_gpu_rows *left_rows, *right_rows;
-  bool timed;                /* adji_gpu_range_work tells the seconds of kernels */
+  const adji_halves_plan *product; /* the filter of products; not used, or NULL: none. Copied */
+  bool timed;                      /* adji_gpu_range_work tells the seconds of kernels */
   bool once;                 /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
   uint64_t once_pairs;       /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
   adji_point_options points; /* kernels other than the default ones, which do not evaluate once                */

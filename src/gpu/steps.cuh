@@ -43,14 +43,26 @@ static __device__ __forceinline__ double adji_power_of(const adji_power *p, doub
   return adji_power_f64(p, x);
 }
 
+/* L2 in two parts, for those who compute differences elsewhere than their sum: t = x - c, and the sum s with its
+ * square.
+ */
+template <class T>
+static __device__ __forceinline__ T adji_gpu_difference(T x, T c) {
+  return adji_minus(x, c);
+}
+template <class T>
+static __device__ __forceinline__ T adji_gpu_add_square(T s, T t) {
+  return adji_fma(t, t, s);
+}
+
 /* The sum s and the term of dimension j. */
 template <int STEP, class T>
 static __device__ __forceinline__ T adji_gpu_step(T s, T x, T c, const adji_gpu_measure<T> &measure, uint32_t j) {
   constexpr bool AROUND = STEP >= ADJI_STEP_L2_BOX;
   constexpr int PLAIN = AROUND ? STEP - ADJI_STEP_L2_BOX : STEP;
   if (PLAIN == ADJI_STEP_DOT) return adji_fma(x, c, s);
-  T t = adji_minus(x, c);
-  if (PLAIN == ADJI_STEP_L2 && !AROUND) return adji_fma(t, t, s);
+  T t = adji_gpu_difference(x, c);
+  if (PLAIN == ADJI_STEP_L2 && !AROUND) return adji_gpu_add_square(s, t);
   t = t < 0 ? -t : t;
   if (AROUND) {
     T other = adji_minus(measure.box[j], t);

@@ -43,8 +43,8 @@ typedef struct adji_tiles_job {
   uint64_t base;
   bool short_rows;             /* most have no more than 16 entries */
   uint64_t first_row, end_row; /* the rows to fill: for per_point.cuh */
-  /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece. The last entries
-   * of the query at position p are piece p; there are as many more pieces as ADJI_ANSWER_PIECES says. */
+  /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece. Piece p
+   * is one of the query at position p; there are as many more as ADJI_ANSWER_PIECES says. */
   adji_gpu_piece *pieces;
   uint64_t piece_room;
 } adji_tiles_job;

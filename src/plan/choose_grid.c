@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "gpu/access.h"
+#include "plan/choose_product.h"
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
 
@@ -287,6 +288,22 @@ static double gpu_cost(const chooser *c, double mates, double ranges, double can
   return n / (1 + mates) * (rounds * 90 + steps * 60) + n * steps * (2.2 * dims + 8);
 }
 
+/* Axes for the filter of products, and what it costs with them. It has no cells to look up, but tiles of the order with
+ * bounding boxes: more axes only make these smaller, until a cell has fewer points than a tile. An order that leaves
+ * nearly everything is worth less than that of the points. */
+static uint32_t choose_product_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
+  double n = (double)c->population, least = candidates[0];
+  uint32_t axes = 0;
+  while (axes < most && cell_mates(c, axes, 1) >= ADJI_HALVES_TILE) {
+    least = candidates[axes];
+    axes++;
+  }
+  if (axes == most && cell_mates(c, axes, 1) >= ADJI_HALVES_TILE) least = candidates[axes];
+  if (least > 0.9 * candidates[0]) axes = 0;
+  *cost = n * least * adji_product_cost(c->plan);
+  return axes;
+}
+
 static uint32_t choose_axis_count(const chooser *c) {
   uint32_t most = c->plan->measure.box ? 5 : 8; /* a periodic axis doubles the points near its faces */
   if (c->view_count < most) most = c->view_count;
@@ -311,6 +328,11 @@ static uint32_t choose_axis_count(const chooser *c) {
     }
     if (k) ranges *= 3;
   }
+  if (!c->plan->product.use) return axes;
+  double cost;
+  uint32_t product_axes = choose_product_axes(c, most, candidates, &cost);
+  if (cost < best || c->plan->tuning.product == ADJI_ON) return product_axes;
+  c->plan->product.use = false;
   return axes;
 }
 
@@ -420,11 +442,18 @@ adj_status adji_choose_grid(adj_plan *plan) {
   chooser c = {.plan = plan, .set = plan->join.right, .gpu = !strcmp(plan->choice.backend, "gpu")};
   c.population = plan->population ? plan->population : c.set->count;
   adj_status status = ADJ_OK;
-  if (isfinite(plan->join.limit) && c.set->count > 1) {
+  bool brute = !strcmp(plan->choice.algorithm, "brute"); /* which has no axes, but perhaps a filter */
+  if (isfinite(plan->join.limit) && c.set->count > 1 && (!brute || adji_may_choose_product(plan))) {
     status = draw_sample(&c);
-    if (!status) view_axes(&c);
+    if (!status && c.gpu) status = adji_choose_product(plan, c.values, c.sample);
+    if (!status && !brute) view_axes(&c);
     if (!status && c.view_count) status = make_grid(&c);
     free_sample(&c);
+  }
+  if (plan->product.use) {
+    size_t used = strlen(plan->choice.reason);
+    snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used,
+             "%sproducts of half-precision copies as a filter", used ? "; " : "");
   }
   if (status)
     adji_grid_clear(plan->ctx, &plan->grid);

@@ -130,7 +130,8 @@ static adj_status open_range(cuda_join *j) {
   status = adji_describe_join(plan);
   if (status) return status;
   plan->population = r->rows.count;
-  if (!strcmp(plan->choice.algorithm, "grid") && adji_measure_grows(&plan->measure)) status = adji_choose_grid(plan);
+  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
+  if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
@@ -140,6 +141,7 @@ static adj_status open_range(cuda_join *j) {
   adji_gpu_range_options options = {.join = &plan->join,
                                     .measure = &plan->measure,
                                     .grid = &plan->grid,
+                                    .product = &plan->product,
                                     .left_rows = &j->left.rows,
                                     .right_rows = &r->rows,
                                     .once = adji_choose_device_once(plan),

@@ -144,4 +144,5 @@ void adji_forget_join(adj_plan *plan) {
   adj_dataset_destroy(plan->derived_left);
   adj_dataset_destroy(plan->derived_right);
   adji_free(&plan->ctx->memory, plan->box);
+  adji_free(&plan->ctx->memory, plan->product.centre);
 }

@@ -137,7 +137,7 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
   adj_status status = ADJ_OK;
-  if (!strcmp(plan->choice.algorithm, "grid")) status = adji_choose_grid(plan);
+  if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
   uint64_t planned = adji_now_ns();
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
@@ -146,6 +146,7 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
                                                .measure = &plan->measure,
                                                .grid = &plan->grid,
                                                .timed = true,
+                                               .product = &plan->product,
                                                .once = adji_choose_device_once(plan),
                                                .once_pairs = plan->tuning.device_pairs,
                                                .points = points},

@@ -6,6 +6,7 @@
 #define ADJI_PLAN_H
 
 #include "cpu/sieve.h"
+#include "gpu/halves.h"
 #include "index/boxes.h"
 #include "index/grid.h"
 #include "index/tree.h"
@@ -33,7 +34,8 @@ struct adj_plan {
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
   adji_choice choice;
-  uint64_t population; /* of which the right set is a sample; 0: it is all there is */
+  uint64_t population;      /* of which the right set is a sample; 0: it is all there is */
+  adji_halves_plan product; /* the filter of products on a GPU */
   adji_grid grid;
   adji_index left_index, right_index;
   bool one_index;   /* the right index is that of the left set too */

@@ -49,6 +49,7 @@ static const struct setting {
     {"reorder", NAME, offsetof(adji_tuning, reorder), 0, 0, switches},
     {"shortc", NAME, offsetof(adji_tuning, shortc), 0, 0, switches},
     {"sortidu", NAME, offsetof(adji_tuning, sortidu), 0, 0, switches},
+    {"product", NAME, offsetof(adji_tuning, product), 0, 0, switches},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 

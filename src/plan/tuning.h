@@ -36,6 +36,7 @@ typedef struct adji_tuning {
   uint64_t reorder;       /* adji_switch: indexed are the dimensions of most variance, or the first */
   uint64_t shortc;        /* adji_switch: sums are left early                         */
   uint64_t sortidu;       /* adji_switch: points of a cell are sorted by one dimension more */
+  uint64_t product;       /* adji_switch: the filter of products on a GPU             */
 } adji_tuning;
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */
