@@ -186,6 +186,7 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "device_batch=40000,once=on",
                                              "once=on,device_pairs=40",
                                              "device_chunk=250",
+                                             "access=lid-unicomp,device_chunk=400",
                                              "product=on",
                                              "product=on,device_batch=4000,once=off",
                                              "product=on,indexed=3,once=on,device_pairs=40"};

@@ -7,10 +7,12 @@
  * or 1 each, the first axis most significant. So the row of the cell itself is the middle one, and the row on the other
  * side of row i is rows - 1 - i.
  *
- *   full          every cell around: each pair of points is compared twice
- *   unicomp       (section II-C.4 there, Algorithm 2) of two cells let a be the first axis along which they differ.
- * Their slabs differ by one there, so exactly one of them is odd: that cell is compared with the other lid-unicomp
- * (section III-B, Algorithm 3) of two cells the one with the lower number is compared with the other
+ *   full: every cell around; each pair of points is compared twice.
+ *
+ *   unicomp (section II-C.4 there, Algorithm 2): of two cells let a be the first axis along which they differ. Their
+ *   slabs differ by one there, so exactly one of them is odd: that cell is compared with the other.
+ *
+ *   lid-unicomp (section III-B, Algorithm 3): of two cells the one with the lower number is compared with the other.
  *
  * In the last two every pair of cells is met once, and what is found is written to the rows of both points. A cell with
  * itself is compared in full.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a device, and its memory. Memory comes from a pool of our own that keeps what it was given, so
- * that taking it inside of a join costs microseconds.
+ * Opening a device, and what belongs to it: streams, events, answers. Its memory is in blocks.cu.
  */
 #include <cstdio>
 #include <cstdlib>

@@ -188,6 +188,8 @@ static uint64_t cells_of_whole(const adji_engine *engine) {
 static adj_status chunk_open(void *state, const adji_join *join, adji_engine *out) {
   adji_gpu_engine_options options = *(const adji_gpu_engine_options *)state;
   options.range.join = join;
+  if (!join->self_join && adji_access_mirrors(options.range.points.access))
+    options.range.points.access = ADJI_ACCESS_FULL; /* two stretches have no rows in common */
   return create_whole(&options, out);
 }
 
@@ -201,14 +203,21 @@ static adj_status create_chunks(const adji_gpu_engine_options *options, uint64_t
   return status;
 }
 
-/* Bytes that so many points take at least (the header of index.cu): in the index, as they came, and while they are
- * sorted; of left points also counts and offsets. Directory, batches and images of points come on top. */
+static uint64_t larger(uint64_t a, uint64_t b) {
+  return a > b ? a : b;
+}
+
+/* Bytes that so many points take at least (the header of index.cu): the most of when the right ones are sorted or
+ * gathered, when the left ones are, and when both are there with counts and offsets. Directory, batches, copies for
+ * products and images of points come on top. */
 static uint64_t least_bytes(const adji_gpu_engine_options *options, uint64_t left, uint64_t right) {
   const adji_join *join = options->range.join;
-  uint64_t point = join->left->dim * adji_type_size(join->left->type);
-  uint64_t number = 4 + (options->range.grid->key_bits > 32 ? 8 : 4); /* and id */
-  uint64_t building = left > right ? left : right, index = right + (join->self_join ? 0 : left);
-  return (index + building) * (point + number) + left * 12;
+  uint64_t dim = join->left->dim, size = adji_type_size(join->left->type), point = dim * size;
+  uint64_t placed = (ADJI_GPU_WIDTH(dim) ? ADJI_GPU_WIDTH(dim) : dim) * size; /* in the index */
+  uint64_t number = 4 + (options->range.grid->key_bits > 32 ? 8 : 4);         /* and id */
+  uint64_t building = point + number + larger(number, placed), built = placed + number;
+  if (join->self_join) return larger(right * building, right * built + left * 12);
+  return larger(larger(right * building, right * built + left * building), (right + left) * built + left * 12);
 }
 
 /* How many points may be there at a time so that half of the memory is left for what comes on top; 0: all. */
@@ -237,7 +246,7 @@ static bool is_cramped(const gpu_engine *e, uint64_t bytes) {
   adji_gpu_lock(e->gpu);
   uint64_t left = adji_gpu_left(e->gpu);
   adji_gpu_unlock(e->gpu);
-  return left < bytes / 16;
+  return left < bytes / 8;
 }
 
 adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {

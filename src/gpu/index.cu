@@ -6,12 +6,11 @@
  *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell; or
  *               coordinates along one dimension, if they were sorted by it before
  *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
- *               axes, the non-empty cells and a directory of their leading bits; for more, a table of the rows of
- *               cells that are not empty
- *   4. gather   coordinates into the new order, dimension by dimension
+ *               axes, one for their leading bits; for more, a table of the rows of cells that are not empty
+ *   4. gather   coordinates into the new order: those of a point together, or in many dimensions one after the other
  *
- * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the size of the point; at most 8 bytes for the
- * directory, and where it is not dense 12 bytes a non-empty cell, or 32 to 64 a row; while sorting, 8 or 12 bytes more.
+ * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the point (adji_gpu_width), and at most 8 bytes for the
+ * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
  * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
 #include <thrust/iterator/transform_iterator.h>
@@ -55,7 +54,7 @@ static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_g
     parts[i] = adji_gpu_parts{static_cast<uint16_t>(i / rest), static_cast<uint16_t>(i % rest)};
 }
 
-/* Slabs of equal width, not periodic: the proof of far_away() in tiles_kernel.cuh is for these. */
+/* Slabs of equal width, not periodic: the proof of find_gaps() in tiles_flat.cuh is for these. */
 static void find_near(const adji_grid *grid, adji_gpu_near *near) {
   uint32_t axes = grid->axis_count ? grid->axis_count - 1 : 0;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
@@ -70,7 +69,7 @@ static void find_near(const adji_grid *grid, adji_gpu_near *near) {
     near->scale = static_cast<float>(axis->inverse * (1 + 1e-5));
     near->last_slab = static_cast<float>(axis->slabs - 1);
   }
-  if (axes > 7) return; /* more combinations than there is room for */
+  if (axes > ADJI_NEAR_AXES) return; /* more combinations than there is room for */
   near->axes = axes;
   near->first_axes = (axes + 1) / 2;
 }
@@ -210,7 +209,7 @@ typedef struct building {
   const adji_gpu_rows *rows;
   const adji_gpu_index_options *options;
   adji_gpu_index *index;
-  adji_block spare_numbers, spare_ids, temporary, image_counts, lengths;
+  adji_block spare_numbers, spare_ids, temporary, image_counts;
 } building;
 
 static adj_status get_items(building *b, uint64_t key_size) {
@@ -332,22 +331,25 @@ static adj_status sort_items(building *b) {
 
 /* ---- 3. Cells ---------------------------------------------------------------------------------------------------- */
 
-/* The last position of each cell writes how many positions there are up to it behind the cell's number; the running
- * maximum of that is the directory. Also counts the cells. */
-template <class KEY>
-static __global__ void mark_ends(const KEY *numbers, uint64_t count, uint32_t *directory, unsigned long long *cells) {
-  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  bool last = i < count && (i + 1 == count || numbers[i] != numbers[i + 1]);
-  if (last) directory[static_cast<uint64_t>(numbers[i]) + 1] = static_cast<uint32_t>(i + 1);
-  int many = __syncthreads_count(last);
-  if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
+static uint64_t most_buckets(uint64_t count) {
+  return 2 * count + 1024;
 }
 
-static __global__ void mark_buckets(const uint64_t *numbers, uint32_t count, uint32_t shift, uint32_t *directory) {
-  uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  uint64_t bucket = numbers[i] >> shift;
-  if (i + 1 == count || numbers[i + 1] >> shift != bucket) directory[bucket + 1] = i + 1;
+/* The last position of each bucket writes how many positions there are up to it behind the bucket; the running maximum
+ * of that is the directory. Also counts the cells. */
+template <class KEY>
+static __global__ void mark_ends(const KEY *numbers, uint64_t count, uint32_t shift, uint32_t *directory,
+                                 unsigned long long *cells) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool last = false;
+  if (i < count) {
+    KEY number = numbers[i], next = i + 1 < count ? numbers[i + 1] : number;
+    last = i + 1 == count || number != next;
+    if (i + 1 == count || number >> shift != next >> shift)
+      directory[(static_cast<uint64_t>(number) >> shift) + 1] = static_cast<uint32_t>(i + 1);
+  }
+  int many = __syncthreads_count(last);
+  if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
 }
 
 static adj_status get_directory(building *b, uint64_t entries) {
@@ -365,18 +367,24 @@ static adj_status run_maximum(building *b, uint64_t entries) {
   return ADJ_OK;
 }
 
+/* The directory: a bucket for every number of a cell, or for so many of them that there are no more than two buckets a
+ * position. */
 template <class KEY>
-static adj_status find_dense_cells(building *b) {
+static adj_status find_buckets(building *b) {
   adji_gpu_index *index = b->index;
-  uint64_t entries = b->grid->keys + 1;
-  index->cells.keys = b->grid->keys;
+  adji_gpu_cells *cells = &index->cells;
+  cells->keys = b->grid->keys;
+  cells->position_numbers = index->numbers;
+  while (cells->keys >> cells->shift > most_buckets(index->count))
+    cells->shift++;
+  uint64_t entries = (cells->keys >> cells->shift) + 2;
   adj_status status = get_directory(b, entries);
   if (status) return status;
   status = adji_answer_clear(b->gpu, b->gpu->compute, ADJI_ANSWER_CELLS, 1);
   if (status) return status;
   if (index->count) {
     mark_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
-        static_cast<const KEY *>(index->numbers), index->count, adji_at<uint32_t>(index->directory_block),
+        static_cast<const KEY *>(index->numbers), index->count, cells->shift, adji_at<uint32_t>(index->directory_block),
         adji_answer_at(b->gpu, ADJI_ANSWER_CELLS));
     ADJI_LAUNCHED(b->gpu, "mark_ends");
   }
@@ -470,52 +478,12 @@ static adj_status find_rows(building *b) {
   return ADJ_OK;
 }
 
-/* Numbers of cells, widened, as CUB's run-length encoding wants to write them. */
-template <class KEY>
-static adj_status find_sparse_cells(building *b) {
-  adji_gpu_index *index = b->index;
-  adji_gpu *gpu = b->gpu;
-  uint64_t most = index->count;
-  adj_status status = adji_block_get(gpu, gpu->compute, most * sizeof(uint64_t), "cells", &index->cells_block);
-  if (!status) status = adji_block_get(gpu, gpu->compute, (most + 1) * 4, "cells", &index->starts_block);
-  if (!status) status = adji_block_get(gpu, gpu->compute, (most + 1) * 4, "cells", &b->lengths);
-  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_CELLS, 1);
-  if (status) return status;
-  uint64_t *numbers = adji_at<uint64_t>(index->cells_block);
-  uint32_t *many = adji_at<uint32_t>(b->lengths);
-  ADJI_CUDA(gpu, cudaMemsetAsync(many, 0, (most + 1) * 4, gpu->compute));
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRunLengthEncode::Encode, static_cast<const KEY *>(index->numbers), numbers,
-           many, reinterpret_cast<uint32_t *>(adji_answer_at(gpu, ADJI_ANSWER_CELLS)), index->count);
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::ExclusiveSum, many, adji_at<uint32_t>(index->starts_block),
-           most + 1);
-  status = adji_answers_fetch(gpu, gpu->compute);
-  if (status) return status;
-  adji_block_free(gpu, gpu->compute, &b->lengths);
-  uint32_t count = static_cast<uint32_t>(gpu->answers[ADJI_ANSWER_CELLS]);
-  uint32_t bits = 1;
-  while ((UINT64_C(1) << bits) < index->count && bits < 32)
-    bits++;
-  adji_gpu_cells *cells = &index->cells;
-  cells->keys = b->grid->keys;
-  cells->shift = b->grid->key_bits > bits ? b->grid->key_bits - bits : 0;
-  cells->last = (b->grid->keys - 1) >> cells->shift;
-  cells->numbers = numbers;
-  cells->starts = adji_at<uint32_t>(index->starts_block);
-  cells->count = count;
-  index->cell_count = count;
-  status = get_directory(b, cells->last + 2);
-  if (status) return status;
-  mark_buckets<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
-      numbers, count, cells->shift, adji_at<uint32_t>(index->directory_block));
-  ADJI_LAUNCHED(gpu, "mark_buckets");
-  return run_maximum(b, cells->last + 2);
-}
-
+/* Where there are many axes most rows of cells are empty, and the others are spread over many buckets. */
 template <class KEY>
 static adj_status find_cells(building *b) {
-  if (b->grid->keys <= 2 * b->index->count + 1024) return find_dense_cells<KEY>(b);
-  if (b->grid->axis_count > 3 && b->index->count) return find_rows<KEY>(b);
-  return find_sparse_cells<KEY>(b);
+  bool dense = b->grid->keys <= most_buckets(b->index->count);
+  if (!dense && b->grid->axis_count > 3 && b->index->count) return find_rows<KEY>(b);
+  return find_buckets<KEY>(b);
 }
 
 /* ---- 4. Coordinates ------------------------------------------------------------------------------------------------
@@ -617,7 +585,6 @@ adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const 
   adj_status status = rows->type == ADJ_F64 ? build_wide_enough<double>(&b) : build_wide_enough<float>(&b);
   adji_block_free(gpu, gpu->compute, &b.temporary);
   adji_block_free(gpu, gpu->compute, &b.image_counts);
-  adji_block_free(gpu, gpu->compute, &b.lengths);
   adji_block_free(gpu, gpu->compute, &b.spare_ids);
   adji_block_free(gpu, gpu->compute, &b.spare_numbers);
   if (status) adji_gpu_index_clear(gpu, out);
@@ -625,8 +592,8 @@ adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const 
 }
 
 void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index) {
-  adji_block *blocks[] = {&index->coords_block, &index->ids_block,    &index->numbers_block, &index->directory_block,
-                          &index->cells_block,  &index->starts_block, &index->rows_block};
+  adji_block *blocks[] = {&index->coords_block, &index->ids_block, &index->numbers_block, &index->directory_block,
+                          &index->rows_block};
   for (adji_block *block : blocks)
     adji_block_free(gpu, gpu->compute, block);
   *index = adji_gpu_index{};

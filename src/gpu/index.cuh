@@ -26,6 +26,9 @@ typedef struct adji_gpu_parts {
   uint16_t first, rest;
 } adji_gpu_parts;
 
+/* Most axes but the last that are looked at, the first ones half of them: so many combinations of slabs they have. */
+enum { ADJI_NEAR_AXES = 7, ADJI_NEAR_FIRST = 81, ADJI_NEAR_REST = 27 };
+
 /* For leaving out rows of cells that are too far away from a query, by all axes but the last, and the ends of the
  * others, by the last one. */
 typedef struct adji_gpu_near {
@@ -56,9 +59,6 @@ typedef struct adji_gpu_grid {
 adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_grid *out);
 void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
 
-/* How kernels find the positions of a range of cells. Dense: directory[k] is the first position of a cell numbered
- * k or more, for k = 0 .. keys. Otherwise directory[b] is the first cell whose number, shifted, is b or more,
- * for b = 0 .. last + 1, and the cells of a bucket are searched. */
 /* Where there are many axes most rows of cells are empty, and a table by hash says where the others are. */
 typedef struct adji_gpu_row {
   uint64_t number;
@@ -72,21 +72,20 @@ static __device__ __forceinline__ uint64_t adji_row_hash(uint64_t row) {
   return row ^ row >> 32;
 }
 
+/* How kernels find the positions of a range of cells: directory[b] is the first position of a cell whose number,
+ * shifted, is b or more, for b = 0 .. (keys >> shift) + 1. Where numbers are shifted, those of the positions in a
+ * bucket are searched. With rows there is no directory. */
 typedef struct adji_gpu_cells {
   const uint32_t *directory;
-  const uint64_t *numbers; /* of non-empty cells, ascending; NULL: dense */
-  const uint32_t *starts;  /* count + 1 first positions                   */
-  uint64_t keys, last;
-  uint32_t count, shift;
-  const adji_gpu_row *rows;     /* NULL: by the directory                                       */
-  uint64_t row_mask;            /* entries of the table - 1                                     */
-  const void *position_numbers; /* with rows: the numbers of cells by position, wide or not      */
+  uint64_t keys;
+  uint32_t shift;
+  const adji_gpu_row *rows;
+  uint64_t row_mask;            /* entries of the table - 1        */
+  const void *position_numbers; /* as adji_gpu_index has them      */
 } adji_gpu_cells;
 
-/* In few dimensions the coordinates of a point lie together, in so many elements that a lane loads them at once; where
- * one of these is left over, the last holds the bits of the id. 0: dimension by dimension. */
 __host__ __device__ constexpr uint32_t adji_gpu_width(uint32_t dim) {
-  return dim <= 2 ? dim : dim <= 4 ? 4 : dim <= 6 ? 8 : 0;
+  return ADJI_GPU_WIDTH(dim);
 }
 __host__ __device__ constexpr bool adji_gpu_width_has_id(uint32_t dim) {
   return adji_gpu_width(dim) > dim;
@@ -105,7 +104,7 @@ typedef struct adji_gpu_index {
   bool images;
   uint64_t cell_count;
   adji_gpu_cells cells;
-  adji_block coords_block, ids_block, numbers_block, directory_block, cells_block, starts_block, rows_block;
+  adji_block coords_block, ids_block, numbers_block, directory_block, rows_block;
 } adji_gpu_index;
 
 typedef struct adji_gpu_index_options {

@@ -7,7 +7,7 @@
  * two cells is compared once and counted, or written, for both rows: the canonical sum is the same bits either way
  * round, since t = a - b only changes its sign, and products commute.
  *
- * Memory: everything is in device memory, nothing in shared memory. Coordinates are read dimension by dimension.
+ * Memory: everything is in device memory, nothing in shared memory. Coordinates are read as the index has them.
  *
  * A group of 1, 2, .. or 32 lanes owns a query; a warp has as many groups as fit. A block has 256 threads, the grid as
  * many blocks as there are queries for. Steps of a warp:

@@ -473,7 +473,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
     asm volatile("cp.async.wait_group 0;");
   }
   settle_waiting(job, &found, true, lane);
-  settle_rows(job, &at->rows[warp], S::WARP_ROWS, lane == 0 ? static_cast<uint64_t>(candidates) * actives : 0, lane);
+  uint64_t compared = lane == 0 ? candidates : 0;
+  settle_rows(job, &at->rows[warp], S::WARP_ROWS, compared * actives, compared * S::WARP_ROWS, lane);
 }
 
 }  // namespace

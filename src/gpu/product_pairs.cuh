@@ -201,9 +201,10 @@ __device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned 
   if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
 }
 
-/* Counts to where they belong, and totals. */
+/* Counts to where they belong, and totals. candidates and slots are the lane's: pairs compared, and places for them in
+ * the matrices. */
 __device__ __forceinline__ void settle_rows(const products &job, const warp_rows *rows, uint32_t count,
-                                            uint64_t candidates, uint32_t lane) {
+                                            uint64_t candidates, uint64_t slots, uint32_t lane) {
   uint64_t found = 0, broken = 0;
   uint32_t longest = 0;
   for (uint32_t r = lane; r < count; r += ADJI_WARP) {
@@ -226,6 +227,7 @@ __device__ __forceinline__ void settle_rows(const products &job, const warp_rows
               static_cast<unsigned long long>(longest));
   add_answer(job.spread_answers, found, lane);
   add_answer(job.spread_answers + ADJI_SPREAD, candidates, lane);
+  add_answer(job.spread_answers + 4 * ADJI_SPREAD, slots, lane);
 }
 
 }  // namespace

@@ -223,7 +223,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
 }
 
 uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
-  return r->right.cell_count ? r->right.cell_count : r->gpu->answers[ADJI_ANSWER_CELLS];
+  return r->right.cell_count;
 }
 adji_device_work adji_gpu_range_work(adji_gpu_range *r) {
   r->work.kernel_s = adji_stopwatch_read(&r->watch);
@@ -238,6 +238,11 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
 
 /* ---- Counting -------------------------------------------------------------------------------------------------------
  */
+
+/* What the index counted on its way, once that was fetched. */
+static void note_cells(adji_gpu_range *r) {
+  if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
+}
 
 static adji_tiles_job job_of(const adji_gpu_range *r) {
   adji_tiles_job job = {};
@@ -351,6 +356,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (status) return status;
   const uint64_t *answers = r->gpu->answers;
   adji_totals totals = adji_answer_totals(r->gpu);
+  note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
   r->piece_count = r->rows + answers[ADJI_ANSWER_PIECES];
   r->counted.redone = r->kept && r->piece_count > r->piece_room;
@@ -401,6 +407,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
   if (status) return status;
+  note_cells(r);
   double scale = job.query_count ? static_cast<double>(all) / static_cast<double>(job.query_count) : 0;
   adji_totals totals = adji_answer_totals(r->gpu);
   *pairs = static_cast<double>(totals.pairs) * scale;
@@ -422,11 +429,18 @@ static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
   return ADJ_OK;
 }
 
+/* For the queries of one of several batches. */
+static adj_status make_room_for_queries(adji_gpu_range *r) {
+  if (r->queries.at) return ADJ_OK;
+  return adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries of a batch", &r->queries);
+}
+
 adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pairs) {
   if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
   ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
   free_slots(r);
   adj_status status = ADJ_OK;
+  if (!r->kept && pairs < r->counted.pairs) status = make_room_for_queries(r);
   for (uint32_t i = 0; i < count && !status; i++) {
     r->slot_count = i + 1;
     status = make_slot(r, &r->slots[i], pairs);
@@ -451,10 +465,8 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* others find entries of these rows too */
   job->query_count = window->end_row - window->first_row;
   if (job->query_count == r->rows) return ADJ_OK;
-  if (!r->queries.at) {
-    adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries of a batch", &r->queries);
-    if (status) return status;
-  }
+  adj_status status = make_room_for_queries(r);
+  if (status) return status;
   in_window wanted = {r->left->ids, window->first_row, window->end_row};
   const uint32_t *order = adji_at<uint32_t>(r->points.order);
   job->queries = adji_at<uint32_t>(r->queries);

@@ -18,6 +18,10 @@ extern "C" {
 
 typedef struct adji_gpu_range adji_gpu_range;
 
+/* In few dimensions the coordinates of a point lie together in the index, in so many elements that a lane loads them at
+ * once; where one of these is left over, the last holds the bits of the id. 0: dimension by dimension. */
+#define ADJI_GPU_WIDTH(dim) ((dim) <= 2 ? (dim) : (dim) <= 4 ? 4 : (dim) <= 6 ? 8 : 0)
+
 /* Points on the device, as they came: coordinate j of row i is at data[i * row_stride + j * column_stride], in
  * elements. */
 typedef struct adji_gpu_rows {
@@ -64,6 +68,7 @@ uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
 
 /* What a plan needs to know of points on the device: bounds to low and high (dim entries each), and `sample` rows
  * spread over them, packed, to rows. Every coordinate must be finite. */
+uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type); /* the largest sample that it can take, at least 1 */
 adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
                            void *rows);
 

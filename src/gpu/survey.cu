@@ -138,6 +138,12 @@ static adj_status take(const survey *s, double *low, double *high, void *rows) {
   return ADJ_OK;
 }
 
+uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type) {
+  uint64_t row = dim * (type == ADJ_F64 ? 8ull : 4ull), bounds = (2 * static_cast<uint64_t>(dim) + 1) * 8;
+  uint64_t rows = bounds < ADJI_STAGE_BYTES ? (ADJI_STAGE_BYTES - bounds) / row : 0;
+  return rows ? rows : 1;
+}
+
 adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
                            void *rows) {
   if (!points->count) return ADJ_OK;

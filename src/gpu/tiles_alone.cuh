@@ -36,7 +36,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
     for (int j = 0; j < DIM; j++)
       s = adji_gpu_step<W::STEP>(s, mine->x[j], c[u][j], job.measure, j);
     s = adji_gpu_finish<W::STEP>(s);
-    keep<W>(at, mine, position + u < stop && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
+    keep<W>(at, mine, u < stop - position && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace {
 
-enum { MOST_WARPS = 4, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
+enum { DENSE_QUERIES = 8, MOST_WARPS = 4, TOGETHER = 4, MANY_TOGETHER = 8, CHECK_EVERY = 8 };
 /* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again, or half as
  * many where rows are short, which leaves more of the memory to the cache; or, where candidates are shared out, of a
  * few queries, of which each can find 64 at once. */
@@ -72,10 +72,9 @@ struct range {
 
 /* What makes a row of cells too far away for queries at known places in their cell: see find_gaps(). Of the sum of the
  * squares over the axes, two parts for all combinations of slabs. */
-enum { FIRST_SUMS = 81, REST_SUMS = 27 };
 struct gaps {
   float squares[ADJI_MAX_AXES - 1][3];
-  float first[FIRST_SUMS], rest[REST_SUMS];
+  float first[ADJI_NEAR_FIRST], rest[ADJI_NEAR_REST];
   float least, most; /* where queries are on the last axis, in cells from the first of them on */
 };
 
@@ -90,30 +89,6 @@ struct progress {
   uint32_t count, total; /* ranges, and candidates in them      */
   uint32_t range;        /* the one that the next candidate is in, or just behind */
 };
-
-/* The first of the cells low .. high - 1 that is numbered `number` or more. */
-__device__ __forceinline__ uint32_t search_cells(const adji_gpu_cells &cells, uint32_t low, uint32_t high,
-                                                 uint64_t number) {
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (cells.numbers[middle] < number)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/* Among which cells those numbered from `number` on begin: a bucket of the directory. */
-struct cell_span {
-  uint32_t low, high;
-};
-
-__device__ __forceinline__ cell_span bucket_of(const adji_gpu_cells &cells, uint64_t number) {
-  uint64_t bucket = number >> cells.shift;
-  if (bucket > cells.last) return cell_span{cells.count, cells.count};
-  return cell_span{cells.directory[bucket], cells.directory[bucket + 1]};
-}
 
 __device__ __forceinline__ uint64_t number_at(const void *numbers, bool wide, uint64_t position) {
   return wide ? static_cast<const uint64_t *>(numbers)[position] : static_cast<const uint32_t *>(numbers)[position];
@@ -159,22 +134,15 @@ __device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row
   if (row < 0 || row >= job.cell_rows) return range{0, 0};
   uint64_t base = static_cast<uint64_t>(row) * job.row_stride, from = base + first, to = base + last + 1;
   if (to > job.cells.keys) to = job.cells.keys;
-  if (job.cells.rows) return range_in_row(job, static_cast<uint64_t>(row), from, to);
-  if (!job.cells.numbers) {
-    uint32_t begin = job.cells.directory[from];
-    return range{begin, job.cells.directory[to] - begin};
+  const adji_gpu_cells &cells = job.cells;
+  if (cells.rows) return range_in_row(job, static_cast<uint64_t>(row), from, to);
+  uint64_t low = from >> cells.shift, high = to >> cells.shift;
+  uint32_t begin = cells.directory[low], end = cells.directory[high];
+  if (cells.shift) {
+    begin = search_positions(cells, job.wide_numbers, begin, cells.directory[low + 1], from);
+    end = search_positions(cells, job.wide_numbers, begin > end ? begin : end, cells.directory[high + 1], to);
   }
-  cell_span span = bucket_of(job.cells, from);
-  uint32_t cell = search_cells(job.cells, span.low, span.high, from), end = cell;
-  if (to - from <= 8) {
-    while (end < job.cells.count && job.cells.numbers[end] < to)
-      end++;
-  } else {
-    cell_span rest = bucket_of(job.cells, to);
-    end = search_cells(job.cells, rest.low > cell ? rest.low : cell, rest.high, to);
-  }
-  uint32_t begin = job.cells.starts[cell];
-  return range{begin, job.cells.starts[end] - begin};
+  return range{begin, end - begin};
 }
 
 /* The same with `reach` more to either side. */

@@ -35,7 +35,7 @@ __device__ __forceinline__ double staged_coordinate(const shared<T> &at, uint32_
  * up to a factor 1 - 2^-24, and the canonical sum at least the sum of the t^2 up to a factor 1 - dim * 2^-24. The
  * constants below leave out more than that, and roundings of this function with it: 1e-5 of a cell, factors of 1 - 1e-5
  * and, of the limit, 1 + 1e-3, which is enough for 16,000 dimensions. Squares that underflow have no such factors, so
- * tiny limits have no gaps (adji_gpu_near). Only the metric L2 has them.
+ * tiny limits have no gaps (with_types() in tiles_kernel.cuh). Only the metric L2 has them.
  *
  * A row whose gaps leave l of the limit, in squares, has candidates no further than sqrt(l) away along the last axis:
  * trim() below, which leaves 1e-3 of a cell for roundings. */
@@ -151,8 +151,10 @@ template <class W, class T, int DIM>
 __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, progress *p,
                                           uint32_t begin, uint32_t end, supply *pieces, effort *took, uint32_t lane) {
   if (lane == 0) took->candidates += static_cast<uint64_t>(p->total) * (end - begin);
-  took->steps += static_cast<uint64_t>((p->total + 2 * ADJI_WARP - 1) / (2 * ADJI_WARP)) * 2 * (end - begin);
-  for (uint32_t done = 0; done < p->total; done += 2 * ADJI_WARP) {
+  constexpr uint32_t EACH = 2 * ADJI_WARP;
+  uint32_t steps = p->total / EACH + (p->total % EACH > 0);
+  took->steps += static_cast<uint64_t>(steps) * 2 * (end - begin);
+  for (uint32_t step = 0, done = 0; step < steps; step++, done += EACH) {
     candidate<W> one = fetch<W, false>(job, at.list, p, done, lane),
                  other = fetch<W, false>(job, at.list, p, done + ADJI_WARP, lane);
     step_flat<W>(job, at, mine, one, other, begin, end, pieces, lane);

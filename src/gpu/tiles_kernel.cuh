@@ -170,7 +170,7 @@ __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T
     heads &= heads - 1;
     uint32_t end = heads ? __ffs(heads) - 1 : actives;
     uint32_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
-    bool dense = spread <= job.spread && end - begin >= 8;
+    bool dense = spread <= job.spread && end - begin >= DENSE_QUERIES;
     if (W::PLACES != EVERYWHERE) dense = dense && spread * 8 <= end - begin;
     if (!dense) sparse |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
   }

@@ -10,10 +10,13 @@
 
 #include <math.h>
 
+#include "gpu/access.h"
+
 enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256 };
 
 bool adji_may_choose_product(const adj_plan *plan) {
   const adj_dataset *right = plan->join.right;
+  if (adji_access_by_point((adji_access)plan->tuning.access)) return false; /* which compares in its own way */
   return plan->tuning.product != ADJI_OFF && right->type == ADJ_F32 && plan->measure.step == ADJI_STEP_L2 &&
          right->dim <= ADJI_HALVES_MOST_DIM && plan->join.limit > 0 && isfinite(plan->join.limit);
 }

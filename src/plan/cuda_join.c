@@ -71,6 +71,8 @@ static adj_status survey(adj_ctx *ctx, adji_gpu *gpu, side *s, const char *name)
   const adji_gpu_rows *rows = &s->rows;
   size_t size = adji_type_size(rows->type);
   uint64_t sample = rows->dim <= 3 ? SMALL_SAMPLE : SAMPLE;
+  uint64_t room = adji_gpu_survey_rows(rows->dim, rows->type);
+  if (sample > room) sample = room;
   if (sample > rows->count) sample = rows->count;
   s->bounds = adji_alloc(&ctx->memory, 2 * (uint64_t)rows->dim, sizeof *s->bounds, "bounds");
   s->sample = adji_alloc(&ctx->memory, sample * rows->dim, size, "sample");
@@ -199,6 +201,7 @@ adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const ad
     status = begin(j, ctx, spec, left, right, stream, true);
     if (!status) status = fill(j, &result->csr);
     if (!status) status = adji_gpu_before(j->gpu, stream);
+    if (status) adji_gpu_csr_free(&result->csr, NULL);
     finish(j);
     adji_gpu_unlock(j->gpu);
   }
@@ -232,7 +235,9 @@ adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const a
 
 void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream) {
   if (!result) return;
+  adji_gpu_lock(result->csr.gpu);
   adji_gpu_csr_free(&result->csr, stream);
+  adji_gpu_unlock(result->csr.gpu);
   free(result);
 }
 
