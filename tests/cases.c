@@ -205,6 +205,22 @@ static const case_entry entries[] = {
     {CASE("4097 against 17", build_uniform, 2, 4097, 17, 0.1)},
     {CASE("17 against 4097", build_uniform, 2, 17, 4097, 0.1)},
 
+    /* Rows around the lengths that a GPU sorts in different ways. */
+    {CASE("30 against 512, all pairs", build_uniform, 2, 30, 512, 2)},
+    {CASE("30 against 513, all pairs", build_uniform, 2, 30, 513, 2)},
+    {CASE("30 against 1024, all pairs", build_uniform, 2, 30, 1024, 2)},
+    {CASE("30 against 1025, all pairs", build_uniform, 2, 30, 1025, 2)},
+    {CASE("30 against 2048, all pairs", build_uniform, 2, 30, 2048, 2)},
+    {CASE("30 against 2049, all pairs", build_uniform, 2, 30, 2049, 2)},
+    {CASE("30 against 4096, all pairs", build_uniform, 2, 30, 4096, 2)},
+    {CASE("30 against 4097, all pairs", build_uniform, 2, 30, 4097, 2)},
+    {CASE("30 against 8192, all pairs", build_uniform, 2, 30, 8192, 2)},
+    {CASE("30 against 8193, all pairs", build_uniform, 2, 30, 8193, 2)},
+    {CASE("half of 9000", build_uniform, 2, 40, 9000, -0.5)},
+    {CASE("a tenth of 9000, clusters", build_clusters, 2, 40, 9000, -0.1)},
+    {CASE("7000 that are equal", build_equal, 2, 20, 7000, 0)},
+    {CASE("half of 6000 on a lattice", build_lattice, 2, 40, 6000, -0.5)},
+
     /* Many dimensions, around the steps and tiles of products. */
     {CASE("ulps 100-D", build_ulps, 100, 200, SELF, 2.7)},
     {CASE("ulps 16-D, two sets", build_ulps, 16, 300, 500, 0.7)},

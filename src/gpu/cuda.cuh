@@ -56,7 +56,7 @@ enum adji_answer {
   ADJI_ANSWER_CELLS,  /* non-empty cells of an index          */
   ADJI_ANSWER_ITEMS,  /* points and images                    */
   ADJI_ANSWER_PIECES, /* of rows, asked for                   */
-  ADJI_ANSWER_LONG,   /* rows beyond what a warp sorts        */
+  ADJI_ANSWER_LONG,   /* rows beyond what a block sorts       */
   ADJI_ANSWER_HEAD,   /* of the queue of queries              */
   /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
    * long as counted; the longest row; and slots: lanes of all warp-wide comparisons, busy or not. */

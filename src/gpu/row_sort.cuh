@@ -18,8 +18,8 @@ typedef struct adji_row_sort_job {
   void *sums;           /* NULL: ids alone                                        */
 } adji_row_sort_job;
 
-/* Memory: nothing where rows have up to 2,048 ids (1,024 with f32 sums, 256 with f64 sums); for longer ones as much as
- * the window, what CUB needs, and 16 bytes for each of them. */
+/* Memory: nothing where rows have up to 8,192 entries (4,096 with f64 sums); for longer ones as much as the window,
+ * what CUB needs, and 16 bytes for each of them. */
 adj_status adji_row_sort(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job);
 
 #endif
