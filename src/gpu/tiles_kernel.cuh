@@ -284,7 +284,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.row_stride = job->grid->row_stride;
   /* A point and its image must not both be candidates of a query: then only cells within reach are. */
   typed.spread = job->right->images ? 0 : job->grid->reach * 3 + 2;
-  typed.group = job->right->images || !job->grid->reach ? 1 : job->grid->reach;
+  typed.group = job->right->images || !job->grid->reach ? 1 : 2 * job->grid->reach;
   typed.near = job->grid->near;
   typed.near.limit = static_cast<float>(job->limit) * 1.001f;
   if (!(job->limit > 1e-30)) typed.near.axes = 0;
