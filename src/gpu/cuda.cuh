@@ -110,6 +110,17 @@ static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
   return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);
 }
 
+#ifdef __CUDACC__
+/* Adds up a number over the warp, and to an answer of which there are several: one alone would be what all wait for. */
+static __device__ __forceinline__ void adji_answer_add(unsigned long long *answer, unsigned long long mine,
+                                                       uint32_t lane) {
+#pragma unroll
+  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
+    mine += __shfl_xor_sync(0xffffffffu, mine, step);
+  if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
+}
+#endif
+
 /* ADJ_E_DEVICE_MEMORY beyond the limit, or where the device has no more. what names it in the message. */
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
 void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);

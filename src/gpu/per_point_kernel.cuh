@@ -206,9 +206,9 @@ __device__ __forceinline__ void settle_count(const points<T> &job, const own<T, 
   if (first && t.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(t, mine.position)) found--;
   if (first && t.degrees && !adji_access_mirrors(job.access)) t.degrees[mine.row] = found;
   if (first && t.degrees && adji_access_mirrors(job.access) && found) atomicAdd(t.degrees + mine.row, found);
-  add_answer(t.spread_answers, (first ? found : 0) + sum.mirrored, lane);
-  add_answer(t.spread_answers + ADJI_SPREAD, sum.candidates, lane);
-  add_answer(t.spread_answers + 4 * ADJI_SPREAD, sum.turns, lane);
+  adji_answer_add(t.spread_answers, (first ? found : 0) + sum.mirrored, lane);
+  adji_answer_add(t.spread_answers + ADJI_SPREAD, sum.candidates, lane);
+  adji_answer_add(t.spread_answers + 4 * ADJI_SPREAD, sum.turns, lane);
 }
 
 template <class W>

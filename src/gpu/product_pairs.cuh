@@ -193,14 +193,6 @@ __device__ __forceinline__ void settle_pairs(const products &job, warp_rows *row
   __syncwarp(); /* what was read may be written again */
 }
 
-/* Adds up a number over the warp and to an answer, in one of several places. */
-__device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned long long mine, uint32_t lane) {
-#pragma unroll
-  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    mine += __shfl_xor_sync(ALL_LANES, mine, step);
-  if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
-}
-
 /* Counts to where they belong, and totals. candidates and slots are the lane's: pairs compared, and places for them in
  * the matrices. */
 __device__ __forceinline__ void settle_rows(const products &job, const warp_rows *rows, uint32_t count,
@@ -218,16 +210,16 @@ __device__ __forceinline__ void settle_rows(const products &job, const warp_rows
       job.degrees[rows->ids[r]] = many;
   }
   if (job.ids && !job.pieces) {
-    add_answer(job.spread_answers + 2 * ADJI_SPREAD, broken, lane);
+    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, broken, lane);
     return;
   }
   longest = __reduce_max_sync(ALL_LANES, longest);
   if (lane == 0)
     atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(longest));
-  add_answer(job.spread_answers, found, lane);
-  add_answer(job.spread_answers + ADJI_SPREAD, candidates, lane);
-  add_answer(job.spread_answers + 4 * ADJI_SPREAD, slots, lane);
+  adji_answer_add(job.spread_answers, found, lane);
+  adji_answer_add(job.spread_answers + ADJI_SPREAD, candidates, lane);
+  adji_answer_add(job.spread_answers + 4 * ADJI_SPREAD, slots, lane);
 }
 
 }  // namespace

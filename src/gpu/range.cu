@@ -21,6 +21,7 @@
 extern "C" {
 #include "gpu/range.h"
 #include "gpu/staging.h"
+#include "index/images.h"
 }
 
 enum { MOST_SLOTS = 8 };
@@ -67,12 +68,6 @@ static adj_status stop_watch(adji_gpu_range *r) {
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
  */
-
-static bool is_periodic(const adji_grid *grid) {
-  for (uint32_t a = 0; a < grid->axis_count; a++)
-    if (grid->axes[a].period > 0) return true;
-  return false;
-}
 
 static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
                                   adji_gpu_index *out) {
@@ -128,7 +123,7 @@ static adj_status copy_box(adji_gpu_range *r) {
 static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
   const adji_grid *grid = options->grid;
   adji_gpu_index_options candidates = {}, queries = {};
-  candidates.images = is_periodic(grid);
+  candidates.images = adji_grid_is_periodic(grid);
   candidates.cells = true;
   candidates.sorted = options->points.sortidu;
   candidates.sort_dim = options->points.sort_dim;

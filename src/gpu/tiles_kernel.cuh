@@ -16,13 +16,15 @@
  *
  * Where cells hold few points, in up to three dimensions, queries are compared each with its own candidates only: every
  * lane looks up its own ranges and reads from them what it needs; what neighbours read is near. In more dimensions
- * there are too many rows of cells for that: the warp takes the queries cell by cell, lanes look up the rows that are
- * not provably too far away, and share out their candidates.
+ * there are too many rows of cells for that: the warp takes the queries of a few cells of a row at a time, lanes look
+ * up the rows that are not provably too far away, and share out their candidates. There dense and sparse places have
+ * kernels of their own, which run side by side and leave each other's queries alone.
  *
  * Counting adds up in registers. Otherwise ids wait in a queue in shared memory, and when there are enough for a line
  * the warp writes them: to the row, of which place and length are known (filling), or to a piece of 32 entries that
- * remembers its row (pieces, when the lengths are being counted). No position is counted in memory but that of the
- * pieces, by 16 of them; rows are written front to back, and never get more entries than were counted.
+ * remembers its row (pieces, when the lengths are being counted). Every query has a piece of its own, for its last
+ * entries; of the others the number is counted in memory, by 16 of them. Rows are written front to back, and never get
+ * more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
@@ -52,22 +54,13 @@ __device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t 
   return adji_gpu_finish<STEP>(s) <= job.limit;
 }
 
-/* Adds up a number over the warp and to an answer. */
-__device__ __forceinline__ void add_answer(unsigned long long *answer, unsigned long long mine, uint32_t lane) {
-#pragma unroll
-  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    mine += __shfl_xor_sync(ALL_LANES, mine, step);
-  /* Everyone adds to one of several places: one alone would be what all wait for. */
-  if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
-}
-
 /* Puts what was counted where it belongs, and adds up the totals. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
                                        uint32_t lane) {
   if (!counts<W>(job)) {
-    add_answer(job.spread_answers + 2 * ADJI_SPREAD,
-               active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
+    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD,
+                    active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
     return;
   }
   if (!W::FILL && active && job.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(job, mine->position))
@@ -80,8 +73,8 @@ __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, 
     atomicAdd(job.spread_answers + 4 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(took.steps * ADJI_WARP));
   }
-  add_answer(job.spread_answers, active ? mine->found : 0, lane);
-  add_answer(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
+  adji_answer_add(job.spread_answers, active ? mine->found : 0, lane);
+  adji_answer_add(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
 }
 
 template <class W, class T>
