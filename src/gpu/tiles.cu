@@ -6,6 +6,11 @@
 
 #include "gpu/tiles_private.cuh"
 
+bool adji_tiles_can_mirror(adj_type type, const adji_measure *measure, uint32_t dim) {
+  (void)type;
+  return measure->step == ADJI_STEP_L2 && dim > 3;
+}
+
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
   if (job->measure->step != ADJI_STEP_L2) return adji_tiles_metrics(gpu, stream, job);

@@ -64,6 +64,9 @@ struct tiles {
   T *sums;
   adji_gpu_piece *pieces;
   uint64_t piece_room;
+  bool mirrored;
+  adji_gpu_pair *pairs;
+  uint64_t pair_room;
 };
 
 struct range {
