@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cub/cub.cuh>
 
+#include "gpu/kept.cuh"
 #include "gpu/per_point.cuh"
 #include "gpu/product.cuh"
 #include "gpu/report.cuh"
@@ -46,9 +47,7 @@ struct adji_gpu_range {
   adji_per_point points; /* for kernels other than the default ones */
   bool once;
   uint64_t once_pairs;
-  adji_block pieces, piece_ids, piece_sums; /* what the count kept, when kept is set */
-  uint64_t piece_room, piece_count;
-  bool kept;
+  adji_gpu_kept kept; /* what the count found, if it did */
   adji_gpu_counted counted;
   bool timed;
   adji_stopwatch watch; /* of kernels, when timed */
@@ -128,7 +127,9 @@ static adj_status copy_box(adji_gpu_range *r) {
 
 static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
   const adji_grid *grid = options->grid;
-  adji_gpu_index_options candidates = {is_periodic(grid), true}, queries = {false, false};
+  adji_gpu_index_options candidates = {}, queries = {};
+  candidates.images = is_periodic(grid);
+  candidates.cells = true;
   candidates.sorted = options->points.sortidu;
   candidates.sort_dim = options->points.sort_dim;
   adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
@@ -183,13 +184,6 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   return status;
 }
 
-static void free_pieces(adji_gpu_range *r) {
-  r->kept = false;
-  adji_block_free(r->gpu, r->gpu->compute, &r->pieces);
-  adji_block_free(r->gpu, r->gpu->compute, &r->piece_ids);
-  adji_block_free(r->gpu, r->gpu->compute, &r->piece_sums);
-}
-
 static void free_slots(adji_gpu_range *r) {
   for (uint32_t i = 0; i < r->slot_count; i++) {
     adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].ids);
@@ -206,7 +200,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   cudaSetDevice(r->gpu->device);
   cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
   free_slots(r);
-  free_pieces(r);
+  adji_kept_free(r->gpu, &r->kept);
   adji_per_point_clear(r->gpu, &r->points);
   adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
                           &r->temporary, &r->left_points, &r->right_points};
@@ -302,31 +296,12 @@ static adj_status choose_room(adji_gpu_range *r, double *room) {
   return status;
 }
 
-/* None where that would take more than half of the memory that is left. */
 static adj_status make_pieces(adji_gpu_range *r) {
-  free_pieces(r);
+  adji_kept_free(r->gpu, &r->kept);
   if (!r->once) return ADJ_OK;
   double room;
   adj_status status = choose_room(r, &room);
-  if (status) return status;
-  uint64_t size = wants_sums(r) ? adji_type_size(r->join.left->type) : 0;
-  if (room * (ADJI_WARP * static_cast<double>(4 + size) + 8) > static_cast<double>(adji_gpu_left(r->gpu) / 2))
-    return ADJ_OK;
-  r->piece_room = static_cast<uint64_t>(room);
-  status =
-      adji_block_get(r->gpu, r->gpu->compute, r->piece_room * sizeof(adji_gpu_piece), "pieces of rows", &r->pieces);
-  if (!status)
-    status = adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * 4, "pieces of rows", &r->piece_ids);
-  if (!status && size)
-    status =
-        adji_block_get(r->gpu, r->gpu->compute, r->piece_room * ADJI_WARP * size, "pieces of rows", &r->piece_sums);
-  if (!status) {
-    ADJI_CUDA(r->gpu, cudaMemsetAsync(r->pieces.at, 0xff, r->pieces.bytes, r->gpu->compute)); /* of no row */
-    r->kept = true;
-    return ADJ_OK;
-  }
-  free_pieces(r);
-  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* it can do without */
+  return status ? status : adji_kept_make(r->gpu, room, r->join.left->type, wants_sums(r), &r->kept);
 }
 
 adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
@@ -336,13 +311,13 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (fills)
     status = make_pieces(r);
   else
-    free_pieces(r);
+    adji_kept_free(r->gpu, &r->kept);
   if (status) return status;
-  if (r->kept) {
-    job.pieces = adji_at<adji_gpu_piece>(r->pieces);
-    job.piece_room = r->piece_room;
-    job.ids = adji_at<uint32_t>(r->piece_ids);
-    job.sums = r->piece_sums.at;
+  if (r->kept.there) {
+    job.pieces = adji_at<adji_gpu_piece>(r->kept.pieces);
+    job.piece_room = r->kept.room;
+    job.ids = adji_at<uint32_t>(r->kept.ids);
+    job.sums = r->kept.sums.at;
   }
   status = start_watch(r);
   if (status) return status;
@@ -354,13 +329,12 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
-  const uint64_t *answers = r->gpu->answers;
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
-  r->piece_count = r->rows + answers[ADJI_ANSWER_PIECES];
-  r->counted.redone = r->kept && r->piece_count > r->piece_room;
-  if (r->counted.redone) free_pieces(r);
+  r->kept.count = r->rows + r->gpu->answers[ADJI_ANSWER_PIECES];
+  r->counted.redone = r->kept.there && r->kept.count > r->kept.room;
+  if (r->counted.redone) adji_kept_free(r->gpu, &r->kept);
   *out = r->counted;
   return ADJ_OK;
 }
@@ -440,7 +414,7 @@ adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pair
   ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
   free_slots(r);
   adj_status status = ADJ_OK;
-  if (!r->kept && pairs < r->counted.pairs) status = make_room_for_queries(r);
+  if (!r->kept.there && pairs < r->counted.pairs) status = make_room_for_queries(r);
   for (uint32_t i = 0; i < count && !status; i++) {
     r->slot_count = i + 1;
     status = make_slot(r, &r->slots[i], pairs);
@@ -480,74 +454,9 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   return ADJ_OK;
 }
 
-/* Copies the piece of lane l = lane / WIDTH, and that of every 32 / WIDTH lanes behind it, WIDTH lanes each, EACH
- * entries a lane. What is copied is loaded before any of it is stored: memory is what this waits for. */
-template <int WIDTH, int EACH, class V>
-static __device__ __forceinline__ void copy_pieces(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
-                                                   uint32_t lane) {
-  constexpr int PIECES = 8;
-#pragma unroll 1
-  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += PIECES * (ADJI_WARP / WIDTH)) {
-    V v[PIECES][EACH];
-#pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-      uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
-#pragma unroll
-      for (int e = 0; e < EACH; e++)
-        if (lane % WIDTH + e * WIDTH < end) v[i][e] = __ldg(from + l * ADJI_WARP + lane % WIDTH + e * WIDTH);
-    }
-#pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-      uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
-      uint64_t at = __shfl_sync(0xffffffffu, place, l);
-#pragma unroll
-      for (int e = 0; e < EACH; e++)
-        if (lane % WIDTH + e * WIDTH < end) to[at + lane % WIDTH + e * WIDTH] = v[i][e];
-    }
-  }
-}
-
-/* A warp has 32 pieces. Every lane finds out where one of them goes, if its row is in the window; then they are copied,
- * four at a time with eight lanes each where all are short, else one at a time. */
-template <class V>
-static __global__ void place_pieces(const adji_gpu_piece *pieces, uint64_t count, const V *from,
-                                    const uint64_t *offsets, adji_gpu_window window, V *to) {
-  uint64_t mine = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, place = 0;
-  uint32_t lane = threadIdx.x % ADJI_WARP, many = 0;
-  if (mine < count) {
-    adji_gpu_piece piece = pieces[mine];
-    if (piece.row >= window.first_row && piece.row < window.end_row) {
-      uint64_t begin = offsets[piece.row] + piece.first, end = offsets[piece.row + UINT64_C(1)];
-      place = begin - window.base;
-      many = end - begin < ADJI_WARP ? static_cast<uint32_t>(end - begin) : ADJI_WARP;
-    }
-  }
-  from += (mine - lane) * ADJI_WARP;
-  if (__any_sync(0xffffffffu, many > 16))
-    copy_pieces<ADJI_WARP, 1>(from, place, many, to, lane);
-  else
-    copy_pieces<8, 2>(from, place, many, to, lane);
-}
-
-/* What the count kept. Pieces that a warp asked for and left are of no row. */
 static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
-  uint32_t blocks = adji_blocks_for(r->piece_count, 256);
-  if (!blocks) return ADJ_OK;
-  const adji_gpu_piece *pieces = adji_at<adji_gpu_piece>(r->pieces);
-  const uint64_t *offsets = adji_at<uint64_t>(r->offsets);
-  cudaStream_t stream = r->gpu->compute;
-  place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const uint32_t>(r->piece_ids), offsets,
-                                           *window, adji_at<uint32_t>(s->ids));
-  ADJI_LAUNCHED(r->gpu, "place_pieces");
-  if (!s->sums.at) return ADJ_OK;
-  if (r->join.left->type == ADJ_F64)
-    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const double>(r->piece_sums), offsets,
-                                             *window, adji_at<double>(s->sums));
-  else
-    place_pieces<<<blocks, 256, 0, stream>>>(pieces, r->piece_count, adji_at<const float>(r->piece_sums), offsets,
-                                             *window, adji_at<float>(s->sums));
-  ADJI_LAUNCHED(r->gpu, "place_pieces");
-  return ADJ_OK;
+  adji_kept_place place = {adji_at<uint64_t>(r->offsets), *window, adji_at<uint32_t>(s->ids), s->sums.at};
+  return adji_kept_put(r->gpu, &r->kept, &place);
 }
 
 static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
@@ -581,7 +490,7 @@ adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window,
   slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
   adj_status status = start_watch(r);
-  if (!status) status = r->kept ? place_kept(r, window, s) : evaluate_again(r, window, s);
+  if (!status) status = r->kept.there ? place_kept(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
@@ -634,7 +543,7 @@ adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
 }
 
 void adji_gpu_range_forget(adji_gpu_range *r) {
-  free_pieces(r);
+  adji_kept_free(r->gpu, &r->kept);
 }
 
 adj_status adji_gpu_range_check(adji_gpu_range *r) {
