@@ -20,7 +20,7 @@ typedef struct adji_gpu_piece {
 } adji_gpu_piece;
 
 /* Two points that are neighbours: the row of one, the id of the other; in a self-join these are of the same kind. */
-typedef struct adji_gpu_pair {
+typedef struct alignas(8) adji_gpu_pair {
   uint32_t row, id;
 } adji_gpu_pair;
 
@@ -63,7 +63,7 @@ typedef struct adji_tiles_job {
 } adji_tiles_job;
 
 /* Whether there is a kernel for it. */
-bool adji_tiles_can_mirror(adj_type type, const adji_measure *measure, uint32_t dim);
+bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim);
 
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 

@@ -74,7 +74,7 @@ __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, 
       belongs_to_itself<W::STEP>(job, mine->position))
     mine->found--;
   if (active && job.degrees && !W::MIRRORED) job.degrees[mine->row] = mine->found;
-  uint32_t longest = __reduce_max_sync(ALL_LANES, active ? mine->found : 0);
+  uint32_t longest = __reduce_max_sync(ALL_LANES, active && !W::MIRRORED ? mine->found : 0);
   if (lane == 0) {
     atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(longest));

@@ -88,7 +88,8 @@ struct what {
   static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS; /* every two points are compared once */
   static constexpr bool SUMS = WORK == IDS_AND_SUMS || WORK == PAIRS_AND_SUMS;
   static constexpr places PLACES = PLACES_;
-  static constexpr int BLOCKS = PLACES == SPARSE && FILL ? 7 : 8; /* on a multiprocessor: registers for so many */
+  static constexpr int BLOCKS =
+      PLACES == SPARSE && WORK != COUNT ? 7 : 8; /* on a multiprocessor: registers for so many */
   static constexpr int WIDTH = adji_gpu_width(DIM);
   static constexpr bool HAS_ID = adji_gpu_width_has_id(DIM);
   /* Whether a NaN among a candidate's coordinates makes sure that it does not belong. */

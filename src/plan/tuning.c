@@ -42,6 +42,7 @@ static const struct setting {
     {"device_batch", NUMBER, offsetof(adji_tuning, device_batch), 1, 1e12, NULL},
     {"device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL},
     {"device_chunk", NUMBER, offsetof(adji_tuning, device_chunk), 1, 1e12, NULL},
+    {"mirror", NAME, offsetof(adji_tuning, mirror), 0, 0, switches},
     {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
     {"access", NAME, offsetof(adji_tuning, access), 0, 0, accesses},
     {"order", NAME, offsetof(adji_tuning, order), 0, 0, orders},
