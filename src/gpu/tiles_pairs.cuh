@@ -39,7 +39,7 @@ template <class W, class T, int DIM>
 __device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool end,
                                             uint32_t lane) {
   __syncwarp();
-  uint32_t waiting = *at.pair_count;
+  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one reads: others go on and add to it */
   if (waiting < ADJI_WARP && !(end && waiting)) return;
   while (waiting >= ADJI_WARP || (end && waiting)) {
     uint32_t many = waiting < ADJI_WARP ? waiting : ADJI_WARP;
