@@ -4,6 +4,7 @@
  *
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
+ *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *
  * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
  * the repeats, index construction always included:
@@ -16,7 +17,7 @@
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md. The
- * ablations are tables of their own: gpu_ablation.c.
+ * others are tables of their own: gpu_ablation.c, gpu_dims.c.
  */
 #include "gpu.h"
 
@@ -28,7 +29,7 @@
 
 static const double MEMORY_GBS = 4600, COMPARE_GPS = 2200; /* of an H200 */
 
-static double now(void) {
+double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -282,36 +283,53 @@ static double measure_pinned(void) {
   return (double)bytes / best * 1e-9;
 }
 
+/* What an option without a value sets; NULL for others. */
+static bool *switch_of(options *o, const char *name) {
+  struct {
+    const char *name;
+    bool *set;
+  } all[] = {{"--check", &o->check},
+             {"--quick", &o->quick},
+             {"--ablation", &o->ablation},
+             {"--ablation-dims", &o->ablation_dims},
+             {"--dims", &o->dims}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (!strcmp(name, all[i].name)) return all[i].set;
+  return NULL;
+}
+
+static bool set_value(options *o, const char *name, const char *value) {
+  if (!strcmp(name, "--case"))
+    o->name = value;
+  else if (!strcmp(name, "--mean"))
+    o->mean = atof(value);
+  else if (!strcmp(name, "--repeats"))
+    o->repeats = atoi(value);
+  else if (!strcmp(name, "--points"))
+    o->points = strtoull(value, NULL, 10);
+  else if (!strcmp(name, "--plain"))
+    o->plain = strtoull(value, NULL, 10);
+  else if (!strcmp(name, "--radius"))
+    o->radius = atof(value);
+  else if (!strcmp(name, "--tuning"))
+    o->tuning = value;
+  else
+    return false;
+  return true;
+}
+
 static options parse(int argc, char **argv) {
   options o = {.repeats = 5};
   for (int i = 1; i < argc; i++) {
-    const char *value = i + 1 < argc ? argv[i + 1] : "";
-    if (!strcmp(argv[i], "--check")) {
-      o.check = true;
+    bool *set = switch_of(&o, argv[i]);
+    if (set) {
+      *set = true;
       continue;
     }
-    if (!strcmp(argv[i], "--quick")) {
-      o.quick = true;
-      continue;
-    }
-    if (!strcmp(argv[i], "--ablation") || !strcmp(argv[i], "--ablation-dims")) {
-      *(strcmp(argv[i], "--ablation") ? &o.ablation_dims : &o.ablation) = true;
-      continue;
-    }
-    if (!strcmp(argv[i], "--case"))
-      o.name = value;
-    else if (!strcmp(argv[i], "--mean"))
-      o.mean = atof(value);
-    else if (!strcmp(argv[i], "--repeats"))
-      o.repeats = atoi(value);
-    else if (!strcmp(argv[i], "--points"))
-      o.points = strtoull(value, NULL, 10);
-    else if (!strcmp(argv[i], "--tuning"))
-      o.tuning = value;
-    else {
+    if (i + 1 == argc || !set_value(&o, argv[i], argv[i + 1])) {
       fprintf(stderr,
               "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
-              "           [--ablation] [--ablation-dims]\n");
+              "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n");
       exit(2);
     }
     i++;
@@ -334,9 +352,10 @@ int main(int argc, char **argv) {
          b.pinned_gbs, now() - begin);
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
-  if (b.options.ablation || b.options.ablation_dims) {
+  if (b.options.ablation || b.options.ablation_dims || b.options.dims) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
+    if (b.options.dims) run_dims(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of bench/gpu share: gpu.c, gpu_ablation.c.
+ * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_dims.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -14,9 +14,10 @@ typedef struct options {
   const char *name, *tuning;
   double mean;
   int repeats;
-  uint64_t points;
+  uint64_t points, plain;
+  double radius;
   bool check, quick;
-  bool ablation, ablation_dims;
+  bool ablation, ablation_dims, dims;
 } options;
 
 typedef struct bench {
@@ -31,6 +32,8 @@ typedef struct bench {
   double radius, pinned_gbs;
   int faults;
 } bench;
+
+double now(void); /* seconds */
 
 /* Ends the program with the library's message when a call has failed. */
 void stop_on(adj_status status);
@@ -53,5 +56,8 @@ double time_device(bench *b, adj_order order, adj_cuda_times *split, uint64_t *p
 /* The papers' configurations beside the default kernels. */
 void run_ablation(bench *b);
 void run_ablation_dims(bench *b);
+
+/* Many dimensions, beside an exhaustive count. */
+void run_dims(bench *b);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The range join on a GPU in many dimensions, timed: one command, one table.
  *
- *   bench/gpu_dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
+ *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *
  * The sets and radii are those of Gowanlock and Karsin, "GPU accelerated self-join for the distance similarity metric"
  * for high dimensions, Figure 9: exponential points, of which an index can leave out little. Counts of all points,
@@ -17,89 +17,22 @@
  * and with --plain N with as many points only, their time scaled up by the square. --quick: the largest radius of each
  * set; --radius: another. --check compares every id of the join, and every count, with those of product=off.
  */
-#include <adjoin.h>
-#include <adjoin_cuda.h>
-#include <cuda_runtime_api.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-typedef struct options {
-  const char *name;
-  int repeats;
-  uint64_t points, plain;
-  double radius;
-  bool quick, check;
-} options;
+#include "gpu.h"
 
-typedef struct bench {
-  adj_ctx *ctx;
-  options options;
-  const char *name;
-  float *device; /* the points */
-  uint64_t count;
-  uint32_t dim;
-  double radius;
-  int faults;
-} bench;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void stop_on(adj_status status) {
-  if (!status) return;
-  fprintf(stderr, "gpu_dims: %s\n", adj_last_error());
-  exit(1);
-}
-
-static void stop_on_cuda(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  fprintf(stderr, "gpu_dims: %s\n", cudaGetErrorString(error));
-  exit(1);
-}
-
-/* ---- Points ---------------------------------------------------------------------------------------- */
-
-static void open_points(bench *b) {
-  adj_generate_options generate;
-  adj_generate_options_init(&generate, sizeof generate);
-  generate.name = b->name;
-  generate.count = b->options.points;
-  adj_dataset *set = NULL;
-  stop_on(adj_dataset_generate(b->ctx, &generate, &set));
-  b->count = adj_dataset_count(set);
-  b->dim = adj_dataset_dim(set);
-  size_t row = b->dim * sizeof(float);
-  char *host = malloc(b->count * row);
-  for (uint64_t i = 0; i < b->count; i++)
-    stop_on(adj_dataset_row(set, i, host + i * row));
-  stop_on_cuda(cudaMalloc((void **)&b->device, b->count * row));
-  stop_on_cuda(cudaMemcpy(b->device, host, b->count * row, cudaMemcpyHostToDevice));
-  free(host);
-  adj_dataset_destroy(set);
-}
-
-static adj_cuda_points on_device(const bench *b, uint64_t count) {
-  adj_cuda_points points;
-  adj_cuda_points_init(&points, sizeof points);
-  points.dim = b->dim;
+/* The first `count` of the points. */
+static adj_cuda_points first_points(const bench *b, uint64_t count) {
+  adj_cuda_points points = on_device(b);
   points.count = count;
-  points.type = ADJ_F32;
-  points.data = b->device;
   return points;
 }
 
-static adj_join_spec spec_of(const bench *b, const char *algorithm, const char *tuning) {
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.radius = b->radius;
-  spec.backend = ADJ_BACKEND_GPU;
+static adj_join_spec spec_with(const bench *b, const char *algorithm, const char *tuning, adj_order order) {
+  adj_join_spec spec = spec_of(b, order);
   spec.algorithm = algorithm;
   spec.tuning = tuning;
   return spec;
@@ -114,8 +47,8 @@ typedef struct counted {
 } counted;
 
 static counted count(const bench *b, uint64_t points, const char *algorithm, const char *tuning, int repeats) {
-  adj_cuda_points set = on_device(b, points);
-  adj_join_spec spec = spec_of(b, algorithm, tuning);
+  adj_cuda_points set = first_points(b, points);
+  adj_join_spec spec = spec_with(b, algorithm, tuning, ADJ_ORDER_ANY);
   uint32_t *degrees;
   stop_on_cuda(cudaMalloc((void **)&degrees, points * sizeof *degrees));
   counted best = {.seconds = INFINITY};
@@ -134,26 +67,6 @@ static counted count(const bench *b, uint64_t points, const char *algorithm, con
   return best;
 }
 
-static double join(const bench *b, int repeats, adj_cuda_times *times) {
-  adj_cuda_points set = on_device(b, b->count);
-  adj_join_spec spec = spec_of(b, NULL, NULL);
-  spec.order = ADJ_ORDER_ANY;
-  double best = INFINITY;
-  for (int i = 0; i < repeats; i++) {
-    adj_cuda_result *result;
-    double begin = now();
-    stop_on(adj_cuda_range_join(b->ctx, &spec, &set, NULL, NULL, &result));
-    stop_on_cuda(cudaDeviceSynchronize());
-    double took = now() - begin;
-    adj_cuda_result_destroy(result, NULL);
-    if (!(took < best)) continue;
-    best = took;
-    adj_cuda_times_init(times, sizeof *times);
-    stop_on(adj_cuda_last_times(b->ctx, times));
-  }
-  return best;
-}
-
 /* ---- Checking -------------------------------------------------------------------------------------- */
 
 /* The rows of a join, each in ascending order, in host memory. */
@@ -164,9 +77,8 @@ typedef struct rows {
 } rows;
 
 static rows rows_of(const bench *b, const char *tuning) {
-  adj_cuda_points set = on_device(b, b->count);
-  adj_join_spec spec = spec_of(b, NULL, tuning);
-  spec.order = ADJ_ORDER_ID;
+  adj_cuda_points set = on_device(b);
+  adj_join_spec spec = spec_with(b, NULL, tuning, ADJ_ORDER_ID);
   adj_cuda_result *result;
   stop_on(adj_cuda_range_join(b->ctx, &spec, &set, NULL, NULL, &result));
   rows r = {.pairs = adj_cuda_result_pairs(result)};
@@ -202,7 +114,7 @@ static const struct {
 } SETS[] = {
     {"Syn16D2M", {0.03, 0.04, 0.05}, 469.0}, {"Syn32D2M", {0.08, 0.09, 0.10}, 0}, {"Syn64D2M", {0.16, 0.17, 0.18}, 0}};
 
-static void run_case(bench *b, double radius, double paper_s) {
+static void run_radius(bench *b, double radius, double paper_s) {
   b->radius = radius;
   uint64_t few = b->options.plain && b->options.plain < b->count ? b->options.plain : b->count;
   double scale = pow((double)b->count / (double)few, 2);
@@ -210,7 +122,8 @@ static void run_case(bench *b, double radius, double paper_s) {
   counted filter = count(b, b->count, "brute", "product=on", b->options.repeats);
   counted tiles = count(b, few, NULL, "product=off", 1), plain = count(b, few, "brute", "product=off", 1);
   adj_cuda_times csr;
-  double joined = join(b, b->options.repeats, &csr);
+  uint64_t pairs;
+  double joined = time_device(b, ADJ_ORDER_ANY, &csr, &pairs);
   bool same = ours.pairs == filter.pairs && tiles.pairs == plain.pairs && (few < b->count || ours.pairs == plain.pairs);
   if (b->options.check) same = same && same_rows(b);
   b->faults += !same;
@@ -227,53 +140,17 @@ static void run_case(bench *b, double radius, double paper_s) {
   fflush(stdout);
 }
 
-static options parse(int argc, char **argv) {
-  options o = {.repeats = 3};
-  for (int i = 1; i < argc; i++) {
-    const char *value = i + 1 < argc ? argv[i + 1] : "";
-    if (!strcmp(argv[i], "--quick") || !strcmp(argv[i], "--check")) {
-      *(argv[i][2] == 'q' ? &o.quick : &o.check) = true;
-      continue;
-    }
-    if (!strcmp(argv[i], "--case"))
-      o.name = value;
-    else if (!strcmp(argv[i], "--repeats"))
-      o.repeats = atoi(value);
-    else if (!strcmp(argv[i], "--points"))
-      o.points = strtoull(value, NULL, 10);
-    else if (!strcmp(argv[i], "--plain"))
-      o.plain = strtoull(value, NULL, 10);
-    else if (!strcmp(argv[i], "--radius"))
-      o.radius = atof(value);
-    else {
-      fprintf(
-          stderr,
-          "usage: gpu_dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]\n");
-      exit(2);
-    }
-    i++;
-  }
-  return o;
-}
-
-int main(int argc, char **argv) {
-  bench b = {.options = parse(argc, argv)};
-  stop_on(adj_ctx_create(NULL, &b.ctx));
-  adj_device device;
-  adj_device_init(&device, sizeof device);
-  stop_on(adj_device_describe(0, &device));
-  printf("%s; seconds; mem: device memory beyond the ids of the result, in sizes of the points\n", device.name);
+void run_dims(bench *b) {
+  printf("\nseconds; mem: device memory beyond the ids of the result, in sizes of the points\n");
   printf("%-9s %5s %8s | %7s %7s %8s %8s %6s | %6s %6s %7s %6s | %7s %5s | %5s\n", "set", "r", "mean", "ours", "filter",
          "tiles", "plain", "times", "plan", "index", "count", "share", "csr", "mem", "paper");
   for (size_t n = 0; n < sizeof SETS / sizeof *SETS; n++) {
-    if (b.options.name && strcmp(b.options.name, SETS[n].name)) continue;
-    b.name = SETS[n].name;
-    open_points(&b);
-    for (int r = b.options.quick ? 2 : 0; r < 3 && !(b.options.radius > 0); r++)
-      run_case(&b, SETS[n].radius[r], r == 2 && !b.options.points ? SETS[n].paper_s : 0);
-    if (b.options.radius > 0) run_case(&b, b.options.radius, 0);
-    cudaFree(b.device);
+    if (b->options.name && strcmp(b->options.name, SETS[n].name)) continue;
+    b->name = SETS[n].name;
+    open_points(b);
+    for (int r = b->options.quick ? 2 : 0; r < 3 && !(b->options.radius > 0); r++)
+      run_radius(b, SETS[n].radius[r], r == 2 && !b->options.points ? SETS[n].paper_s : 0);
+    if (b->options.radius > 0) run_radius(b, b->options.radius, 0);
+    close_points(b);
   }
-  adj_ctx_destroy(b.ctx);
-  return b.faults > 0;
 }
