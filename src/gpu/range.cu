@@ -133,7 +133,7 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   candidates.cells = true;
   candidates.sorted = options->points.sortidu;
   candidates.sort_dim = options->points.sort_dim;
-  adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
+  adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
   if (!status) status = copy_box(r);
   side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
   if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);

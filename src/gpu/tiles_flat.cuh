@@ -211,7 +211,7 @@ __device__ __forceinline__ void join_flat(const tiles<T> &job, const shared<T> &
         uint32_t wanted_row = at.wanted->row[waiting + lane];
         int64_t of_cells = around.row + job.row_steps[wanted_row];
         found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->left[waiting + lane])
-                     : row_of_cells(job, of_cells, around.first, around.last);
+                     : row_of_cells(job, around.row, wanted_row, around.first, around.last);
         if (W::MIRRORED && wanted_row == middle) found = behind(found, least);
       }
       add_ranges(at.list, &p, found, lane);

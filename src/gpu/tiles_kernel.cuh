@@ -300,6 +300,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.wide_numbers = job->left->wide_numbers;
   typed.cells = job->right->cells;
   typed.row_steps = job->grid->row_steps;
+  typed.row_reach = job->grid->row_reach;
   typed.cell_rows = static_cast<int64_t>((job->grid->keys + job->grid->row_stride - 1) / job->grid->row_stride);
   typed.row_count = job->grid->row_count;
   typed.reach = job->grid->reach;

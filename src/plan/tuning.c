@@ -30,6 +30,7 @@ static const struct setting {
     {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 10, NULL},
     {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6, NULL},
     {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64, NULL},
+    {"narrow", NUMBER, offsetof(adji_tuning, narrow), 1, 4, NULL},
     {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9, NULL},
     {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15, NULL},
     {"once", NAME, offsetof(adji_tuning, once), 0, 0, switches},

@@ -16,6 +16,7 @@ typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switc
 typedef struct adji_tuning {
   uint64_t indexed;       /* axes of the grid                                              */
   double cell;            /* width of a cell in radii, >= 1                                */
+  uint64_t narrow;        /* slabs a radius on the other axes, on a GPU                     */
   uint64_t fine;          /* slabs a radius on the last axis                               */
   uint64_t batch;         /* queries a batch                                               */
   uint64_t buffer;        /* bytes of the buffer of a stream                               */
