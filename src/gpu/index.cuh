@@ -43,6 +43,9 @@ typedef struct adji_gpu_near {
   const adji_gpu_parts *parts;                       /* device, a row each    */
 } adji_gpu_near;
 
+/* A row that is too far away. */
+#define ADJI_NO_REACH UINT32_MAX
+
 typedef struct adji_gpu_grid {
   adji_gpu_axis axes[ADJI_MAX_AXES];
   uint32_t axis_count;
@@ -50,13 +53,15 @@ typedef struct adji_gpu_grid {
   uint64_t keys;       /* numbers of cells: 0 .. keys - 1                                         */
   uint32_t reach;      /* of the last axis                                                        */
   uint64_t row_stride; /* numbers of cells in a row along the last axis                           */
-  uint32_t row_count;  /* 3^(axes - 1): rows of cells around a cell                               */
+  uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more of narrower ones  */
   adji_gpu_near near;
-  const int64_t *row_steps; /* device: row_count of them, in rows of cells, ascending                */
-  adji_block memory;        /* of all tables on the device                                             */
+  const int64_t *row_steps;  /* device: row_count of them, in rows of cells, ascending                */
+  const uint32_t *row_reach; /* device: cells of each to either side, or ADJI_NO_REACH                  */
+  adji_block memory;         /* of all tables on the device                                             */
 } adji_gpu_grid;
 
-adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, adji_gpu_grid *out);
+/* limit: of sums of squares in L2, 0 for other metrics. */
+adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, double limit, adji_gpu_grid *out);
 void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
 
 /* Where there are many axes most rows of cells are empty, and a table by hash says where the others are. */

@@ -6,30 +6,45 @@
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
 
-adj_status adji_kept_make(adji_gpu *gpu, double room, adj_type type, bool sums, adji_gpu_kept *out) {
-  uint64_t size = sums ? adji_type_size(type) : 0;
-  if (room * (ADJI_WARP * static_cast<double>(4 + size) + 8) > static_cast<double>(adji_gpu_left(gpu) / 2))
-    return ADJ_OK;
-  out->type = type;
-  out->room = static_cast<uint64_t>(room);
-  const char *what = "pieces of rows";
-  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_gpu_piece), what, &out->pieces);
-  if (!status) status = adji_block_get(gpu, gpu->compute, out->room * ADJI_WARP * 4, what, &out->ids);
-  if (!status && size) status = adji_block_get(gpu, gpu->compute, out->room * ADJI_WARP * size, what, &out->sums);
-  if (!status) {
-    ADJI_CUDA(gpu, cudaMemsetAsync(out->pieces.at, 0xff, out->pieces.bytes, gpu->compute)); /* of no row */
-    out->there = true;
-    return ADJ_OK;
-  }
-  adji_kept_free(gpu, out);
+/* Bytes of an item, with its entries. */
+static double item_bytes(const adji_kept_wish *wish) {
+  double size = wish->sums ? static_cast<double>(adji_type_size(wish->type)) : 0;
+  if (wish->form == ADJI_KEPT_PAIRS) return sizeof(adji_gpu_pair) + size;
+  return sizeof(adji_gpu_piece) + ADJI_WARP * (4 + size);
+}
+
+static adj_status get_blocks(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
+  static_assert(sizeof(adji_gpu_pair) == sizeof(adji_gpu_piece), "one array is for either");
+  bool pairs = wish->form == ADJI_KEPT_PAIRS;
+  uint64_t entries = pairs ? out->room : out->room * ADJI_WARP;
+  const char *what = pairs ? "pairs of neighbours" : "pieces of rows";
+  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_gpu_piece), what, &out->items);
+  if (!status && !pairs) status = adji_block_get(gpu, gpu->compute, entries * 4, what, &out->ids);
+  if (!status && pairs) status = adji_block_get(gpu, gpu->compute, wish->rows * 4, what, &out->cursors);
+  if (!status && wish->sums)
+    status = adji_block_get(gpu, gpu->compute, entries * adji_type_size(wish->type), what, &out->sums);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* of no row */
+  return ADJ_OK;
+}
+
+adj_status adji_kept_make(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
+  if (wish->room * item_bytes(wish) > static_cast<double>(adji_gpu_left(gpu) / 2)) return ADJ_OK;
+  out->type = wish->type;
+  out->room = static_cast<uint64_t>(wish->room);
+  adj_status status = get_blocks(gpu, wish, out);
+  if (!status)
+    out->form = wish->form;
+  else
+    adji_kept_free(gpu, out);
   return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* it can do without */
 }
 
 void adji_kept_free(adji_gpu *gpu, adji_gpu_kept *kept) {
-  kept->there = false;
-  adji_block_free(gpu, gpu->compute, &kept->pieces);
-  adji_block_free(gpu, gpu->compute, &kept->ids);
-  adji_block_free(gpu, gpu->compute, &kept->sums);
+  kept->form = ADJI_KEPT_NONE;
+  adji_block *blocks[] = {&kept->items, &kept->ids, &kept->sums, &kept->cursors};
+  for (adji_block *block : blocks)
+    adji_block_free(gpu, gpu->compute, block);
 }
 
 /* ---- Placing ---------------------------------------------------------------------------------------- */
@@ -84,19 +99,58 @@ static __global__ void place_pieces(const adji_gpu_piece *pieces, uint64_t count
 }
 
 template <class V>
-static adj_status put(adji_gpu *gpu, const adji_gpu_kept *kept, const V *from, const adji_kept_place *place, V *to) {
+static adj_status put_pieces(adji_gpu *gpu, const adji_gpu_kept *kept, const V *from, const adji_kept_place *place,
+                             V *to) {
   place_pieces<<<adji_blocks_for(kept->count, 256), 256, 0, gpu->compute>>>(
-      adji_at<adji_gpu_piece>(kept->pieces), kept->count, from, place->offsets, place->window, to);
+      adji_at<adji_gpu_piece>(kept->items), kept->count, from, place->offsets, place->window, to);
   ADJI_LAUNCHED(gpu, "place_pieces");
+  return ADJ_OK;
+}
+
+/* An entry of a row, behind those that are there, if its row is in the window. Rows were counted pair by pair, so there
+ * is room for it. */
+template <class T>
+static __device__ __forceinline__ void place_entry(const adji_kept_place &place, uint32_t *cursors, uint32_t row,
+                                                   uint32_t id, T s) {
+  if (row < place.window.first_row || row >= place.window.end_row) return;
+  uint64_t at = place.offsets[row] - place.window.base + atomicAdd(cursors + row, 1u);
+  place.ids[at] = id;
+  if (place.sums) static_cast<T *>(place.sums)[at] = s;
+}
+
+/* A thread a pair: to the rows of both. Pairs that a warp asked for and left are of no row. Bound by memory: a sector
+ * is written for each entry. */
+template <class T>
+static __global__ void place_pairs(const adji_gpu_pair *pairs, uint64_t count, const T *sums, adji_kept_place place,
+                                   uint32_t *cursors) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  adji_gpu_pair pair = pairs[i];
+  if (pair.row == UINT32_MAX) return;
+  T s = place.sums ? sums[i] : T(0);
+  place_entry<T>(place, cursors, pair.row, pair.id, s);
+  if (!place.one_way && pair.row != pair.id) place_entry<T>(place, cursors, pair.id, pair.row, s);
+}
+
+template <class T>
+static adj_status put_pairs(adji_gpu *gpu, const adji_gpu_kept *kept, const adji_kept_place *place) {
+  uint32_t *cursors = adji_at<uint32_t>(kept->cursors);
+  uint64_t rows = place->window.end_row - place->window.first_row;
+  ADJI_CUDA(gpu, cudaMemsetAsync(cursors + place->window.first_row, 0, rows * 4, gpu->compute));
+  place_pairs<T><<<adji_blocks_for(kept->count, 256), 256, 0, gpu->compute>>>(
+      adji_at<adji_gpu_pair>(kept->items), kept->count, adji_at<T>(kept->sums), *place, cursors);
+  ADJI_LAUNCHED(gpu, "place_pairs");
   return ADJ_OK;
 }
 
 /* Pieces that a warp asked for and left are of no row. */
 adj_status adji_kept_put(adji_gpu *gpu, const adji_gpu_kept *kept, const adji_kept_place *place) {
   if (!kept->count) return ADJ_OK;
-  adj_status status = put(gpu, kept, adji_at<const uint32_t>(kept->ids), place, place->ids);
+  if (kept->form == ADJI_KEPT_PAIRS)
+    return kept->type == ADJ_F64 ? put_pairs<double>(gpu, kept, place) : put_pairs<float>(gpu, kept, place);
+  adj_status status = put_pieces(gpu, kept, adji_at<const uint32_t>(kept->ids), place, place->ids);
   if (status || !place->sums) return status;
   if (kept->type == ADJ_F64)
-    return put(gpu, kept, adji_at<const double>(kept->sums), place, static_cast<double *>(place->sums));
-  return put(gpu, kept, adji_at<const float>(kept->sums), place, static_cast<float *>(place->sums));
+    return put_pieces(gpu, kept, adji_at<const double>(kept->sums), place, static_cast<double *>(place->sums));
+  return put_pieces(gpu, kept, adji_at<const float>(kept->sums), place, static_cast<float *>(place->sums));
 }

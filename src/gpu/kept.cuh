@@ -1,21 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a count keeps of what it finds, so that a fill only moves it: pieces of rows (adji_tiles_job in tiles.cuh).
+ * What a count keeps of what it finds, so that a fill only moves it: pieces of rows, or pairs of neighbours
+ * (adji_tiles_job in tiles.cuh).
  */
 #ifndef ADJI_KEPT_CUH
 #define ADJI_KEPT_CUH
 
 #include "gpu/tiles.cuh"
 
+typedef enum adji_kept_form { ADJI_KEPT_NONE, ADJI_KEPT_PIECES, ADJI_KEPT_PAIRS } adji_kept_form;
+
 typedef struct adji_gpu_kept {
-  bool there;
-  adj_type type;                /* of the sums                          */
-  adji_block pieces, ids, sums; /* 32 entries a piece; sums may be none */
-  uint64_t room, count;         /* pieces there are, and asked for      */
+  adji_kept_form form;
+  adj_type type;        /* of the sums                                                              */
+  adji_block items;     /* adji_gpu_piece, or adji_gpu_pair                                          */
+  adji_block ids, sums; /* of pieces 32 entries each; sums may be none, pairs have ids in themselves */
+  uint64_t room, count; /* items there are, and asked for                                            */
+  adji_block cursors;   /* pairs: how many entries of each row are in place                          */
 } adji_gpu_kept;
 
-/* Room for so many pieces; none where that would take more than half of the memory that is left. */
-adj_status adji_kept_make(adji_gpu *gpu, double room, adj_type type, bool sums, adji_gpu_kept *out);
+/* What is to be kept. */
+typedef struct adji_kept_wish {
+  adji_kept_form form;
+  double room;   /* items                          */
+  uint64_t rows; /* of the result                  */
+  adj_type type; /* of sums, if they are kept too */
+  bool sums;
+} adji_kept_wish;
+
+/* Makes room; none where that would take more than half of the memory that is left. */
+adj_status adji_kept_make(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out);
 void adji_kept_free(adji_gpu *gpu, adji_gpu_kept *kept);
 
 /* Where the rows of a window go: entries of row r to ids + offsets[r] - window.base, and their sums unless NULL. */
@@ -24,6 +38,7 @@ typedef struct adji_kept_place {
   adji_gpu_window window;
   uint32_t *ids;
   void *sums;
+  bool one_way; /* pairs are only of the row that comes first in them */
 } adji_kept_place;
 
 adj_status adji_kept_put(adji_gpu *gpu, const adji_gpu_kept *kept, const adji_kept_place *place);

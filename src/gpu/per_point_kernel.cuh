@@ -66,8 +66,8 @@ __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t ce
   if (visit < job.row_visits) {
     uint32_t number = job.by_cell ? visit / job.width : visit;
     if (!adji_access_visits_row(job.access, number, t.row_count, odd)) return range{0, 0};
+    if (!job.by_cell) return row_of_cells(t, row, number, cell, cell);
     row += t.row_steps[number];
-    if (!job.by_cell) return row_of_cells(t, row, cell, cell);
     step = static_cast<int64_t>(visit - number * job.width) - t.reach;
   } else {
     step = static_cast<int64_t>(visit - job.row_visits) - t.reach;

@@ -47,6 +47,7 @@ struct adji_gpu_range {
   adji_block degrees, offsets, queries, temporary;
   adji_per_point points; /* for kernels other than the default ones */
   bool once;
+  bool mirrored; /* every two points are compared once when they are counted */
   uint64_t once_pairs;
   adji_gpu_kept kept; /* what the count found, if it did */
   adji_gpu_counted counted;
@@ -127,7 +128,7 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   candidates.cells = true;
   candidates.sorted = options->points.sortidu;
   candidates.sort_dim = options->points.sort_dim;
-  adj_status status = adji_gpu_grid_make(r->gpu, grid, &r->grid);
+  adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
   if (!status) status = copy_box(r);
   side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
   if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
@@ -170,6 +171,8 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
     status = adji_product_fits(gpu, options->product->scale.width, &r->product);
   if (!status) status = build_indices(r, options);
   if (!status) status = make_halves(r, options->product);
+  r->mirrored = options->mirrored && r->left == &r->right && !r->product &&
+                !adji_access_by_point(options->points.access) && adji_tiles_can_mirror(&r->measure, r->join.left->dim);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -277,26 +280,63 @@ static bool wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
 
-/* Pieces for what a count finds: one for each row, and for others that become full. In few dimensions it is kept where
- * most rows fit a piece, and an estimate would take longer than it saves; otherwise a fifth more than is estimated.
- * Each warp may leave some. */
-static adj_status choose_room(adji_gpu_range *r, double *room) {
-  double rows = static_cast<double>(r->rows), pairs, candidates;
-  *room = static_cast<double>(r->once_pairs) / ADJI_WARP + 1;
+/* Items for what a count finds. Pieces: one for each row, and others that become full. In few dimensions they are kept
+ * where most rows fit one, and an estimate would take longer than it saves; otherwise a fifth more than is estimated.
+ * Pairs: each stands for two entries. Each warp may leave some of either. */
+static adj_status choose_room(adji_gpu_range *r, adji_kept_wish *wish) {
+  double rows = static_cast<double>(r->rows), pairs = static_cast<double>(r->once_pairs), candidates;
+  bool in_pairs = wish->form == ADJI_KEPT_PAIRS;
+  wish->room = (in_pairs ? pairs : pairs / ADJI_WARP) + 1;
   if (r->once_pairs) return ADJ_OK;
-  *room = 1.3 * rows + 1024;
+  wish->room = 1.3 * rows + 1024;
   if (r->join.left->dim <= 3) return ADJ_OK;
   adj_status status = adji_gpu_range_sample(r, 4096, &pairs, &candidates);
-  *room += status ? 0 : pairs * 1.2 / ADJI_WARP;
+  if (!status) wish->room += pairs * 1.2 / (!in_pairs ? ADJI_WARP : r->join.style.one_way ? 1 : 2);
   return status;
 }
 
-static adj_status make_pieces(adji_gpu_range *r) {
+static adj_status make_kept(adji_gpu_range *r) {
   adji_kept_free(r->gpu, &r->kept);
   if (!r->once) return ADJ_OK;
-  double room;
-  adj_status status = choose_room(r, &room);
-  return status ? status : adji_kept_make(r->gpu, room, r->join.left->type, wants_sums(r), &r->kept);
+  adji_kept_wish wish = {r->mirrored ? ADJI_KEPT_PAIRS : ADJI_KEPT_PIECES, 0, r->rows, r->join.left->type,
+                         wants_sums(r)};
+  adj_status status = choose_room(r, &wish);
+  return status ? status : adji_kept_make(r->gpu, &wish, &r->kept);
+}
+
+static void keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
+  const adji_gpu_kept *kept = &r->kept;
+  job->mirrored = r->mirrored;
+  if (kept->form == ADJI_KEPT_NONE) return;
+  job->sums = kept->sums.at;
+  if (kept->form == ADJI_KEPT_PAIRS) {
+    job->pairs = adji_at<adji_gpu_pair>(kept->items);
+    job->pair_room = kept->room;
+    return;
+  }
+  job->pieces = adji_at<adji_gpu_piece>(kept->items);
+  job->piece_room = kept->room;
+  job->ids = adji_at<uint32_t>(kept->ids);
+}
+
+/* A block's longest row: what kernels that count row by row tell by themselves. */
+static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
+  uint32_t most = 0;
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows;
+       i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+    most = degrees[i] > most ? degrees[i] : most;
+  most = __reduce_max_sync(0xffffffffu, most);
+  if (threadIdx.x % ADJI_WARP == 0) atomicMax(longest, static_cast<unsigned long long>(most));
+}
+
+static adj_status measure_rows(adji_gpu_range *r) {
+  if (!r->mirrored || !r->rows) return ADJ_OK;
+  uint32_t blocks = adji_blocks_for(r->rows, 256), most = 8 * static_cast<uint32_t>(r->gpu->multiprocessors);
+  if (blocks > most) blocks = most;
+  find_longest<<<blocks, 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(r->degrees), r->rows,
+                                                    adji_answer_at(r->gpu, ADJI_ANSWER_SPREAD + 3 * ADJI_SPREAD));
+  ADJI_LAUNCHED(r->gpu, "find_longest");
+  return ADJ_OK;
 }
 
 adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
@@ -304,21 +344,17 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   job.degrees = adji_at<uint32_t>(r->degrees);
   adj_status status = ADJ_OK;
   if (fills)
-    status = make_pieces(r);
+    status = make_kept(r);
   else
     adji_kept_free(r->gpu, &r->kept);
   if (status) return status;
-  if (r->kept.there) {
-    job.pieces = adji_at<adji_gpu_piece>(r->kept.pieces);
-    job.piece_room = r->kept.room;
-    job.ids = adji_at<uint32_t>(r->kept.ids);
-    job.sums = r->kept.sums.at;
-  }
+  keep_items(r, &job);
   status = start_watch(r);
   if (status) return status;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
   status = clear_totals(r);
   if (!status) status = compare(r, &job);
+  if (!status) status = measure_rows(r);
   if (!status) status = add_up(r);
   if (!status) status = stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
@@ -327,8 +363,8 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
-  r->kept.count = r->rows + r->gpu->answers[ADJI_ANSWER_PIECES];
-  r->counted.redone = r->kept.there && r->kept.count > r->kept.room;
+  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->mirrored ? 0 : r->rows);
+  r->counted.redone = r->kept.form != ADJI_KEPT_NONE && r->kept.count > r->kept.room;
   if (r->counted.redone) adji_kept_free(r->gpu, &r->kept);
   *out = r->counted;
   return ADJ_OK;
@@ -409,7 +445,7 @@ adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pair
   ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
   free_slots(r);
   adj_status status = ADJ_OK;
-  if (!r->kept.there && pairs < r->counted.pairs) status = make_room_for_queries(r);
+  if (r->kept.form == ADJI_KEPT_NONE && pairs < r->counted.pairs) status = make_room_for_queries(r);
   for (uint32_t i = 0; i < count && !status; i++) {
     r->slot_count = i + 1;
     status = make_slot(r, &r->slots[i], pairs);
@@ -450,7 +486,8 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
 }
 
 static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
-  adji_kept_place place = {adji_at<uint64_t>(r->offsets), *window, adji_at<uint32_t>(s->ids), s->sums.at};
+  adji_kept_place place = {adji_at<uint64_t>(r->offsets), *window, adji_at<uint32_t>(s->ids), s->sums.at,
+                           r->join.style.one_way};
   return adji_kept_put(r->gpu, &r->kept, &place);
 }
 
@@ -485,7 +522,7 @@ adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window,
   slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
   adj_status status = start_watch(r);
-  if (!status) status = r->kept.there ? place_kept(r, window, s) : evaluate_again(r, window, s);
+  if (!status) status = r->kept.form != ADJI_KEPT_NONE ? place_kept(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);

@@ -40,6 +40,7 @@ typedef struct adji_gpu_range_options {
   const adji_gpu_rows *left_rows, *right_rows;
   const adji_halves_plan *product; /* the filter of products; not used, or NULL: none. Copied */
   bool timed;                      /* adji_gpu_range_work tells the seconds of kernels */
+  bool mirrored;                   /* counts by comparing every two points once, where there are kernels for that   */
   bool once;                 /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
   uint64_t once_pairs;       /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
   adji_point_options points; /* kernels other than the default ones, which do not evaluate once                */

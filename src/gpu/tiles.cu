@@ -6,6 +6,13 @@
 
 #include "gpu/tiles_private.cuh"
 
+/* In so many dimensions queries fit into shared memory. */
+enum { MOST_MIRRORED = 64 };
+
+bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim) {
+  return measure->step == ADJI_STEP_L2 && dim > 3 && dim <= MOST_MIRRORED;
+}
+
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
   if (job->measure->step != ADJI_STEP_L2) return adji_tiles_metrics(gpu, stream, job);

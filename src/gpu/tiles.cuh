@@ -19,6 +19,11 @@ typedef struct adji_gpu_piece {
   uint32_t row, first;
 } adji_gpu_piece;
 
+/* Two points that are neighbours: the row of one, the id of the other; in a self-join these are of the same kind. */
+typedef struct alignas(8) adji_gpu_pair {
+  uint32_t row, id;
+} adji_gpu_pair;
+
 /* What a launch does. All memory is the device's. */
 typedef struct adji_tiles_job {
   adj_type type;
@@ -47,7 +52,18 @@ typedef struct adji_tiles_job {
    * is one of the query at position p; there are as many more as ADJI_ANSWER_PIECES says. */
   adji_gpu_piece *pieces;
   uint64_t piece_room;
+  /* With mirrored: counts in a self-join of one index, and compares every two points once; degrees must be 0 before.
+   * Keeps what it finds in pairs (which were set to all ones, and have their sums in sums unless that is NULL), if
+   * there are any: every neighbour of a row is in one pair, in one of its places, but the query itself, and with
+   * ADJI_KEEP_ABOVE only in the first. There are as many pairs as ADJI_ANSWER_PIECES says, some of them left as they
+   * were. longest is not told. */
+  bool mirrored;
+  adji_gpu_pair *pairs;
+  uint64_t pair_room;
 } adji_tiles_job;
+
+/* Whether there is a kernel for it. */
+bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim);
 
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 

@@ -64,7 +64,7 @@ __device__ __forceinline__ void join_alone(const tiles<T> &job, const shared<T> 
     for (int k = 0; k < 3; k++) {
       r[k] = range{0, 0};
       if (takes_part && row + k < job.row_count)
-        r[k] = row_of_cells(job, mine->cell_row + job.row_steps[row + k], mine->cell, mine->cell);
+        r[k] = row_of_cells(job, mine->cell_row, row + k, mine->cell, mine->cell);
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {

@@ -38,6 +38,7 @@ struct tiles {
   bool wide_numbers;
   adji_gpu_cells cells;
   const int64_t *row_steps;
+  const uint32_t *row_reach;
   uint32_t row_count, reach;
   int64_t cell_rows;   /* rows of cells                                                           */
   uint64_t row_stride; /* numbers of cells in a row of them                                       */
@@ -64,6 +65,9 @@ struct tiles {
   T *sums;
   adji_gpu_piece *pieces;
   uint64_t piece_room;
+  bool mirrored;
+  adji_gpu_pair *pairs;
+  uint64_t pair_room;
 };
 
 struct range {
@@ -145,10 +149,14 @@ __device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row
   return range{begin, end - begin};
 }
 
-/* The same with `reach` more to either side. */
+/* The positions of the cells first .. last, and of those within reach to either side, of row number `number` of those
+ * around a row. */
 template <class T>
-__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
-  return range_of_cells(job, row, first > job.reach ? first - job.reach : 0, last + job.reach);
+__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t around, uint32_t number, uint64_t first,
+                                              uint64_t last) {
+  uint32_t reach = job.row_reach[number];
+  if (reach == ADJI_NO_REACH) return range{0, 0};
+  return range_of_cells(job, around + job.row_steps[number], first > reach ? first - reach : 0, last + reach);
 }
 
 /* Cells of one row: those of some queries. */

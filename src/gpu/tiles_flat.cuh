@@ -5,6 +5,7 @@
 #ifndef ADJI_TILES_FLAT_CUH
 #define ADJI_TILES_FLAT_CUH
 
+#include "gpu/tiles_pairs.cuh"
 #include "gpu/tiles_together.cuh"
 
 namespace {
@@ -118,8 +119,13 @@ template <class W, class T>
 __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, T s, uint32_t k,
                                      uint32_t begin) {
   if (!(s <= job.limit)) return;
+  if (W::MIRRORED && c.position <= at.found[k]) return; /* which finds, or is, the query */
   uint32_t id = c.id;
-  if (!W::HAS_ID && (W::FILL || job.keep == ADJI_KEEP_ABOVE)) id = job.right_ids[c.position];
+  if (!W::HAS_ID && (W::FILL || W::MIRRORED || job.keep == ADJI_KEEP_ABOVE)) id = job.right_ids[c.position];
+  if (W::MIRRORED) {
+    add_pair<W>(job, at, at.rows[k], id, s);
+    return;
+  }
   if (!stays<W>(job, id, at.rows[k])) return;
   uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
   if (!W::FILL) return;
@@ -139,11 +145,19 @@ __device__ __forceinline__ void step_flat(const tiles<T> &job, const shared<T> &
     T first = flat_sum<W>(job, at, one, x, k), second = flat_sum<W>(job, at, other, x, k);
     note<W>(job, at, one, first, k, begin);
     note<W>(job, at, other, second, k, begin);
+    if (W::MIRRORED) flush_pairs<W>(job, at, mine, false, lane);
   }
   __syncwarp();
   if (!W::FILL) return;
   if (lane >= begin && lane < end) mine->found = at.found[lane];
   flush<W, SHARED_OUT>(job, at, mine, pieces, begin, lane);
+}
+
+/* What is left of a range from a position on. */
+__device__ __forceinline__ range behind(range r, uint32_t position) {
+  uint32_t before = position > r.begin ? position - r.begin : 0;
+  if (before > r.count) before = r.count;
+  return range{r.begin + before, r.count - before};
 }
 
 /* Compares the candidates of the list with the queries of lanes [begin, end), and empties it. */
@@ -176,8 +190,9 @@ __device__ __forceinline__ void join_flat(const tiles<T> &job, const shared<T> &
   bool near = W::STEP == ADJI_STEP_L2 && job.near.axes;
   if (near) find_gaps<W>(job, at, *mine, begin, end, lane);
   progress p = {0, 0, 0};
-  uint32_t waiting = 0;
-  for (uint32_t row = lane, ahead = job.row_count; ahead; row += ADJI_WARP) {
+  uint32_t waiting = 0, middle = job.row_count / 2; /* their own row */
+  uint32_t least = __shfl_sync(ALL_LANES, mine->position, begin), first = W::MIRRORED ? middle : 0;
+  for (uint32_t row = first + lane, ahead = job.row_count - first; ahead; row += ADJI_WARP) {
     ahead = ahead > ADJI_WARP ? ahead - ADJI_WARP : 0;
     float left = near && row < job.row_count ? left_of_limit(job, at.gap, row) : 0;
     uint32_t wanted = __ballot_sync(ALL_LANES, row < job.row_count && left >= 0);
@@ -193,9 +208,11 @@ __device__ __forceinline__ void join_flat(const tiles<T> &job, const shared<T> &
       waiting -= many;
       range found = {0, 0};
       if (lane < many) {
-        int64_t of_cells = around.row + job.row_steps[at.wanted->row[waiting + lane]];
+        uint32_t wanted_row = at.wanted->row[waiting + lane];
+        int64_t of_cells = around.row + job.row_steps[wanted_row];
         found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->left[waiting + lane])
-                     : row_of_cells(job, of_cells, around.first, around.last);
+                     : row_of_cells(job, around.row, wanted_row, around.first, around.last);
+        if (W::MIRRORED && wanted_row == middle) found = behind(found, least);
       }
       add_ranges(at.list, &p, found, lane);
       if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, pieces, took, lane);
@@ -212,7 +229,7 @@ __device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> 
   uint32_t group = mine->cell / job.group;
   uint32_t before = __shfl_up_sync(ALL_LANES, group, 1);
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
-  at.found[lane] = mine->found;
+  at.found[lane] = W::MIRRORED ? mine->position : mine->found;
   at.rows[lane] = mine->row;
   __syncwarp();
   bool member = members >> lane & 1;
@@ -228,7 +245,7 @@ __device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> 
     }
   }
   __syncwarp();
-  if (member) mine->found = at.found[lane];
+  if (member && !W::MIRRORED) mine->found = at.found[lane];
 }
 
 }  // namespace

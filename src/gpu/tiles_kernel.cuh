@@ -63,17 +63,18 @@ __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, 
                     active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
     return;
   }
-  if (!W::FILL && active && job.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(job, mine->position))
+  if (!W::FILL && !W::MIRRORED && active && job.keep == ADJI_KEEP_OTHERS &&
+      belongs_to_itself<W::STEP>(job, mine->position))
     mine->found--;
-  if (active && job.degrees) job.degrees[mine->row] = mine->found;
-  uint32_t longest = __reduce_max_sync(ALL_LANES, active ? mine->found : 0);
+  if (active && job.degrees && !W::MIRRORED) job.degrees[mine->row] = mine->found;
+  uint32_t longest = __reduce_max_sync(ALL_LANES, active && !W::MIRRORED ? mine->found : 0);
   if (lane == 0) {
     atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(longest));
     atomicAdd(job.spread_answers + 4 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(took.steps * ADJI_WARP));
   }
-  adji_answer_add(job.spread_answers, active ? mine->found : 0, lane);
+  adji_answer_add(job.spread_answers, active || W::MIRRORED ? mine->found : 0, lane);
   adji_answer_add(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
 }
 
@@ -116,6 +117,7 @@ __host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
   uint64_t values = stage_values<W>(job.dim, job.staged) + query_values<W>(job.dim, job.staged);
   uint64_t bytes = values * size + sizeof(range_list);
   if (W::FILL) bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
+  if (W::MIRRORED) bytes += PAIR_QUEUE * (sizeof(adji_gpu_pair) + (W::SUMS ? size : 0)) + 16;
   bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
   return (bytes + 15) / 16 * 16;
 }
@@ -123,13 +125,18 @@ __host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
 template <class W, class T>
 __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *memory) {
   shared<T> at = {};
-  uint32_t entries = W::FILL ? queue_entries<W>(job) : 0;
+  uint32_t entries = W::FILL ? queue_entries<W>(job) : W::MIRRORED ? PAIR_QUEUE : 0;
   at.candidates = reinterpret_cast<T *>(memory);
   at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
   at.sums = at.queries + query_values<W>(job.dim, job.staged);
   at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS ? entries : 0));
+  at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
-  uint32_t *rest = at.queue + entries;
+  uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
+  if (W::MIRRORED) {
+    at.pair_count = rest;
+    rest += 4;
+  }
   if (W::PLACES == SPARSE) {
     at.found = rest;
     at.rows = at.found + ADJI_WARP;
@@ -156,7 +163,7 @@ __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T, DIM> &mine, uint32_t heads,
                                                 uint32_t actives) {
-  if (!W::DIM && !job.staged) return ALL_LANES;
+  if (W::MIRRORED || (!W::DIM && !job.staged)) return ALL_LANES;
   uint32_t sparse = 0;
   while (heads) {
     uint32_t begin = __ffs(heads) - 1;
@@ -198,6 +205,11 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   __syncwarp();
   supply pieces = {0, 0};
   effort took = {0, 0};
+  if (W::MIRRORED) {
+    if (lane == 0) *at.pair_count = 0;
+    __syncwarp();
+    add_selves<W>(job, at, &mine, active, lane);
+  }
   for (uint32_t left = heads & ~sparse; left && W::PLACES != SPARSE; left &= left - 1) {
     uint32_t begin = __ffs(left) - 1, others = heads & ~((2u << begin) - 1);
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
@@ -208,6 +220,7 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   else if (W::PLACES != DENSE && sparse)
     join_alone<W>(job, at, &mine, sparse >> lane & 1, &pieces, &took, lane);
   if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged))) empty_queues<W, BY_LANE>(job, at, &mine, 0, lane);
+  if (W::MIRRORED) flush_pairs<W>(job, at, &mine, true, lane);
   settle<W>(job, active, &mine, took, lane);
 }
 
@@ -253,7 +266,16 @@ adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job
 }
 
 template <class T, int STEP, int DIM>
+adj_status launch_mirrored(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if constexpr (STEP == ADJI_STEP_L2 && (DIM == 0 || DIM > 3))
+    return job.sums ? launch<what<T, STEP, DIM, PAIRS_AND_SUMS, SPARSE>>(gpu, stream, job)
+                    : launch<what<T, STEP, DIM, PAIRS, SPARSE>>(gpu, stream, job);
+  return adji_fail(ADJ_E_INTERNAL, "a kernel that compares every two points once is missing");
+}
+
+template <class T, int STEP, int DIM>
 adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if (job.mirrored) return launch_mirrored<T, STEP, DIM>(gpu, stream, job);
   if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
   if (!job.sums) return launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
   return launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job);
@@ -271,6 +293,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.wide_numbers = job->left->wide_numbers;
   typed.cells = job->right->cells;
   typed.row_steps = job->grid->row_steps;
+  typed.row_reach = job->grid->row_reach;
   typed.cell_rows = static_cast<int64_t>((job->grid->keys + job->grid->row_stride - 1) / job->grid->row_stride);
   typed.row_count = job->grid->row_count;
   typed.reach = job->grid->reach;
@@ -302,6 +325,9 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.sums = static_cast<T *>(job->sums);
   typed.pieces = job->pieces;
   typed.piece_room = job->piece_room;
+  typed.mirrored = job->mirrored;
+  typed.pairs = job->pairs;
+  typed.pair_room = job->pair_room;
   return typed;
 }
 

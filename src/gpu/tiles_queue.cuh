@@ -58,6 +58,8 @@ struct shared {
   T *queries;    /* 32 a dimension, where they do not fit into registers  */
   T *points;     /* the warp's queries, 8 values each, where candidates are shared out */
   uint32_t *found, *rows;
+  adji_gpu_pair *pairs; /* that wait, and how many */
+  uint32_t *pair_count;
   gaps *gap;
   wanted_rows *wanted;
   target *targets; /* one a lane                                            */
@@ -72,7 +74,7 @@ struct effort {
 };
 
 /* What a kernel does: its template arguments in one. */
-enum work { COUNT, IDS, IDS_AND_SUMS };
+enum work { COUNT, IDS, IDS_AND_SUMS, PAIRS, PAIRS_AND_SUMS };
 
 /* In many dimensions dense and sparse places have kernels of their own: one for both would have more code than fits
  * the instruction cache, and too much shared memory to keep the device busy. */
@@ -82,10 +84,12 @@ template <class TYPE, int STEP_, int DIM_, work WORK, places PLACES_>
 struct what {
   typedef TYPE T;
   static constexpr int STEP = STEP_, DIM = DIM_;
-  static constexpr bool FILL = WORK != COUNT; /* ids are wanted, in rows or in pieces: not only how many there are */
-  static constexpr bool SUMS = WORK == IDS_AND_SUMS;
+  static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS;         /* ids are wanted, in rows or in pieces */
+  static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS; /* every two points are compared once */
+  static constexpr bool SUMS = WORK == IDS_AND_SUMS || WORK == PAIRS_AND_SUMS;
   static constexpr places PLACES = PLACES_;
-  static constexpr int BLOCKS = PLACES == SPARSE && FILL ? 7 : 8; /* on a multiprocessor: registers for so many */
+  static constexpr int BLOCKS =
+      PLACES == SPARSE && WORK != COUNT ? 7 : 8; /* on a multiprocessor: registers for so many */
   static constexpr int WIDTH = adji_gpu_width(DIM);
   static constexpr bool HAS_ID = adji_gpu_width_has_id(DIM);
   /* Whether a NaN among a candidate's coordinates makes sure that it does not belong. */

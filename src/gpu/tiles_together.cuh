@@ -113,7 +113,7 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
     uint32_t row = round * ADJI_WARP + lane;
     range found = {0, 0};
-    if (row < job.row_count) found = row_of_cells(job, around.row + job.row_steps[row], around.first, around.last);
+    if (row < job.row_count) found = row_of_cells(job, around.row, row, around.first, around.last);
     progress p = {0, 0, 0};
     __syncwarp(); /* nobody reads the last list any more */
     add_ranges(at.list, &p, found, lane);

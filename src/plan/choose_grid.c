@@ -419,6 +419,17 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
   return status;
 }
 
+/* Narrower cells fit the ball better where they still hold many points. Only the default kernels of a GPU for few
+ * dimensions look further than the next cell. */
+static uint32_t choose_narrow(const chooser *c, uint32_t axes, double mates) {
+  const adj_plan *plan = c->plan;
+  if (!c->gpu || c->set->dim > 3 || axes < 2 || plan->measure.step != ADJI_STEP_L2 || plan->product.use ||
+      adji_access_by_point((adji_access)plan->tuning.access))
+    return 1;
+  if (plan->tuning.narrow) return (uint32_t)plan->tuning.narrow;
+  return mates >= 100 ? 2 : 1;
+}
+
 static adj_status make_grid(chooser *c) {
   uint32_t axes = choose_axis_count(c);
   c->plan->choice.next_dim = c->views[axes < c->view_count ? axes : 0].dim;
@@ -426,9 +437,10 @@ static adj_status make_grid(chooser *c) {
   double mates, factor = choose_width(c, axes, &mates);
   c->plan->choice.mates = mates;
   adj_status status = ADJ_OK;
-  uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates);
+  uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, mates);
+  uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates / pow(narrow, axes - 1));
   for (uint32_t a = 0; a < axes && !status; a++) {
-    status = make_axis(c, a, axes, factor, a == axes - 1 ? fine : 1);
+    status = make_axis(c, a, axes, factor, a == axes - 1 ? fine : narrow);
     c->plan->grid.axis_count = a + 1;
   }
   size_t used = strlen(c->plan->choice.reason);

@@ -36,3 +36,10 @@ bool adji_choose_device_once(const adj_plan *plan) {
   if (plan->tuning.once != ADJI_AUTO) return plan->tuning.once == ADJI_ON;
   return plan->left->dim > 3 || (plan->left->dim == 3 && plan->grid.axis_count && plan->choice.mates < 5);
 }
+
+/* Comparing every two points once halves the comparisons, and gives up those of many queries with one candidate at a
+ * time; what is found goes to both rows one by one. Dense cells are better off without. */
+bool adji_choose_device_mirrored(const adj_plan *plan) {
+  if (!plan->self_join || plan->tuning.mirror == ADJI_OFF) return false;
+  return plan->tuning.mirror == ADJI_ON || (plan->grid.axis_count && plan->choice.mates < 64);
+}

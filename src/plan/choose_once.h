@@ -12,5 +12,7 @@ void adji_choose_once(adj_plan *plan);
 
 /* Whether a GPU keeps what it finds while counting. */
 bool adji_choose_device_once(const adj_plan *plan);
+/* The same for comparing every two points of a self-join once. */
+bool adji_choose_device_mirrored(const adj_plan *plan);
 
 #endif

@@ -146,6 +146,7 @@ static adj_status open_range(cuda_join *j) {
                                     .product = &plan->product,
                                     .left_rows = &j->left.rows,
                                     .right_rows = &r->rows,
+                                    .mirrored = adji_choose_device_mirrored(plan),
                                     .once = adji_choose_device_once(plan),
                                     .once_pairs = plan->tuning.device_pairs,
                                     .points = points};

@@ -147,6 +147,7 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
                                                .grid = &plan->grid,
                                                .timed = true,
                                                .product = &plan->product,
+                                               .mirrored = adji_choose_device_mirrored(plan),
                                                .once = adji_choose_device_once(plan),
                                                .once_pairs = plan->tuning.device_pairs,
                                                .points = points},

@@ -16,6 +16,7 @@ typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switc
 typedef struct adji_tuning {
   uint64_t indexed;       /* axes of the grid                                              */
   double cell;            /* width of a cell in radii, >= 1                                */
+  uint64_t narrow;        /* slabs a radius on the other axes, on a GPU                     */
   uint64_t fine;          /* slabs a radius on the last axis                               */
   uint64_t batch;         /* queries a batch                                               */
   uint64_t buffer;        /* bytes of the buffer of a stream                               */
@@ -29,6 +30,7 @@ typedef struct adji_tuning {
   uint64_t device_batch;  /* bytes of a batch of the result on a GPU                  */
   uint64_t device_pairs;  /* pairs that a GPU has room for when it evaluates once     */
   uint64_t device_chunk;  /* points of a set that a GPU has at a time                 */
+  uint64_t mirror;        /* adji_switch: a GPU compares every two points once        */
   uint64_t streams;       /* such batches in flight                                   */
   uint64_t access;        /* adji_access: how a GPU visits cells (gpu/access.h)       */
   uint64_t order;         /* adji_work: in which order its queries are compared       */
