@@ -37,10 +37,12 @@ template <class T>
 struct nearest_job {
   const T *left_coords, *right_coords; /* of trees: points together */
   const uint32_t *left_ids, *right_ids;
-  uint64_t left_count, right_count;
+  uint64_t right_count;
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
   uint32_t level_count;
-  const uint32_t *places; /* of each leaf of queries: the leaf of right to start from; NULL: its own number */
+  bool same_sets;          /* a query's leaf is where it is itself       */
+  const uint32_t *queries; /* positions in left, ascending; NULL: all    */
+  uint64_t query_count;
   bool drop_self;
   T limit; /* nothing farther belongs; may be infinite */
   uint32_t k;
@@ -228,6 +230,25 @@ __device__ __forceinline__ void descend(const nearest_job<T> &job, nearest_share
   }
 }
 
+/* The leaf whose box is nearest to a query, level by level: that of lane 0. */
+template <class W, class T>
+__device__ __forceinline__ uint32_t find_place(const nearest_job<T> &job, const seeker<T, W::DIM, W::K> &mine,
+                                               uint32_t lane) {
+  T x[W::DIM];
+#pragma unroll
+  for (int j = 0; j < W::DIM; j++)
+    x[j] = __shfl_sync(NEAREST_LANES, mine.x[j], 0);
+  uint32_t box = 0;
+  for (uint32_t level = job.level_count; level--;) {
+    uint32_t i = box * ADJI_GPU_FAN + lane;
+    T s = static_cast<T>(INFINITY);
+    if (i < job.levels[level].count) s = box_sum<W>(job, job.levels[level], i, x, x);
+    T least = -warp_max(-s);
+    box = box * ADJI_GPU_FAN + __ffs(__ballot_sync(NEAREST_LANES, i < job.levels[level].count && s <= least)) - 1;
+  }
+  return box;
+}
+
 /* ---- The kernel -------------------------------------------------------------------------------------------------- */
 
 template <class W, class T>
@@ -253,13 +274,16 @@ __global__ void __launch_bounds__(NEAREST_WARPS *ADJI_WARP) find_nearest(const n
   typedef typename W::T T;
   __shared__ nearest_shared<W> memory[NEAREST_WARPS];
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
-  uint64_t leaf = static_cast<uint64_t>(blockIdx.x) * NEAREST_WARPS + warp, position = leaf * ADJI_WARP + lane;
-  if (leaf * ADJI_WARP >= job.left_count) return;
-  bool active = position < job.left_count;
+  uint64_t query = (static_cast<uint64_t>(blockIdx.x) * NEAREST_WARPS + warp) * ADJI_WARP + lane;
+  bool active = query < job.query_count;
+  if (!__any_sync(NEAREST_LANES, active)) return;
+  uint64_t position = job.queries && active ? job.queries[query] : query;
   nearest_shared<W> *at = &memory[warp];
   seeker<T, W::DIM, W::K> mine = open_seeker<W>(job, position, active);
 
-  uint32_t place = job.places ? job.places[leaf] : static_cast<uint32_t>(leaf), leaves = job.levels[0].count;
+  uint32_t leaves = job.levels[0].count;
+  uint32_t place = job.same_sets ? __shfl_sync(NEAREST_LANES, static_cast<uint32_t>(position / ADJI_WARP), 0)
+                                 : find_place<W>(job, mine, lane);
   uint32_t first = place ? place - 1 : 0, last = place + 1 < leaves ? place + 1 : leaves - 1;
   search_leaf<W>(job, at, &mine, place, lane);
   for (uint32_t near = first; near <= last; near++)

@@ -20,13 +20,15 @@ typedef struct adji_gpu_level {
 } adji_gpu_level;
 
 typedef struct adji_gpu_tree {
-  uint64_t count;
-  void *coords; /* as adji_gpu_index has them, ADJI_GPU_BEHIND more; behind the last point of the last leaf NaN */
-  uint64_t point_step, dim_step;
-  uint32_t *ids;
+  adji_gpu_index points;                  /* in the order of the curve; up to six dimensions */
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of leaves first; the last has 32 boxes at most */
   uint32_t level_count;
-  adji_block coords_block, ids_block, bounds_block;
+  adji_block bounds;
 } adji_gpu_tree;
+
+/* low and high: of all coordinates, in host memory. boxes: candidates are looked for in it. */
+adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const double *low, const double *high,
+                               bool boxes, adji_gpu_tree *out);
+void adji_gpu_tree_clear(adji_gpu *gpu, adji_gpu_tree *tree);
 
 #endif
