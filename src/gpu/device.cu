@@ -254,6 +254,11 @@ void adji_gpu_unlock(adji_gpu *gpu) {
   pthread_mutex_unlock(&gpu->turn);
 }
 
+adj_status adji_gpu_wait(adji_gpu *gpu) {
+  ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
+  return ADJ_OK;
+}
+
 void adji_gpu_settle(adji_gpu *gpu) {
   cudaStreamSynchronize(gpu->compute);
   cudaStreamSynchronize(gpu->copy);

@@ -190,6 +190,28 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *
   ids[i] = static_cast<uint32_t>(i);
 }
 
+template <class T, class KEY>
+static __global__ void number_on_curve(adji_gpu_curve curve, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= rows.count) return;
+  uint32_t whole[ADJI_CURVE_DIMS];
+  double most = static_cast<double>((1u << curve.bits) - 1);
+#pragma unroll
+  for (uint32_t j = 0; j < ADJI_CURVE_DIMS; j++) {
+    whole[j] = 0;
+    if (j >= rows.dim) continue;
+    double q = (coordinate<T>(rows, i, j) - curve.low[j]) * curve.scale[j];
+    whole[j] = static_cast<uint32_t>(q > 0 ? q < most ? q : most : 0);
+  }
+  KEY number = 0;
+  for (uint32_t bit = curve.bits; bit--;)
+#pragma unroll
+    for (uint32_t j = 0; j < ADJI_CURVE_DIMS; j++)
+      if (j < rows.dim) number = static_cast<KEY>(number << 1 | (whole[j] >> bit & 1));
+  numbers[i] = number;
+  ids[i] = static_cast<uint32_t>(i);
+}
+
 /* The image of x on a periodic axis, x itself where there is none: see index/images.h. */
 static __device__ double image_of(const adji_gpu_axis &axis, double x) {
   double image = x;
@@ -240,6 +262,7 @@ typedef struct building {
   const adji_gpu_rows *rows;
   const adji_gpu_index_options *options;
   adji_gpu_index *index;
+  uint32_t key_bits;
   adji_block spare_numbers, spare_ids, temporary, image_counts;
 } building;
 
@@ -259,8 +282,13 @@ static adj_status number_points(building *b) {
   b->index->count = b->rows->count;
   adj_status status = get_items(b, sizeof(KEY));
   if (status || !b->rows->count) return status;
-  number_rows<T, KEY><<<adji_blocks_for(b->rows->count, THREADS), THREADS, 0, b->gpu->compute>>>(
-      *b->grid, *b->rows, adji_at<KEY>(b->spare_numbers), adji_at<uint32_t>(b->spare_ids));
+  uint32_t blocks = adji_blocks_for(b->rows->count, THREADS);
+  KEY *numbers = adji_at<KEY>(b->spare_numbers);
+  uint32_t *ids = adji_at<uint32_t>(b->spare_ids);
+  if (b->options->curve)
+    number_on_curve<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->options->curve, *b->rows, numbers, ids);
+  else
+    number_rows<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, numbers, ids);
   ADJI_LAUNCHED(b->gpu, "number_rows");
   return ADJ_OK;
 }
@@ -339,9 +367,9 @@ static adj_status sort_items(building *b) {
   adji_gpu_index *index = b->index;
   cub::DoubleBuffer<KEY> numbers(adji_at<KEY>(b->spare_numbers), adji_at<KEY>(index->numbers_block));
   cub::DoubleBuffer<uint32_t> ids(adji_at<uint32_t>(b->spare_ids), adji_at<uint32_t>(index->ids_block));
-  if (index->count && b->grid->key_bits)
+  if (index->count && b->key_bits)
     ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRadixSort::SortPairs, numbers, ids, index->count, 0,
-             static_cast<int>(b->grid->key_bits));
+             static_cast<int>(b->key_bits));
   if (numbers.Current() == adji_at<KEY>(b->spare_numbers)) {
     adji_block other = index->numbers_block;
     index->numbers_block = b->spare_numbers;
@@ -601,7 +629,7 @@ static adj_status build(building *b) {
 
 template <class T>
 static adj_status build_wide_enough(building *b) {
-  return b->grid->key_bits > 32 ? build<T, uint64_t>(b) : build<T, uint32_t>(b);
+  return b->key_bits > 32 ? build<T, uint64_t>(b) : build<T, uint32_t>(b);
 }
 
 adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,
@@ -613,6 +641,7 @@ adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const 
   b.rows = rows;
   b.options = options;
   b.index = out;
+  b.key_bits = options->curve ? options->curve->bits * rows->dim : grid->key_bits;
   adj_status status = rows->type == ADJ_F64 ? build_wide_enough<double>(&b) : build_wide_enough<float>(&b);
   adji_block_free(gpu, gpu->compute, &b.temporary);
   adji_block_free(gpu, gpu->compute, &b.image_counts);

@@ -112,7 +112,15 @@ typedef struct adji_gpu_index {
   adji_block coords_block, ids_block, numbers_block, directory_block, rows_block;
 } adji_gpu_index;
 
+/* A curve that fills a box: coordinates become whole numbers of so many bits, whose bits alternate (Morton's order). */
+enum { ADJI_CURVE_DIMS = 8 };
+typedef struct adji_gpu_curve {
+  uint32_t bits; /* of each dimension */
+  double low[ADJI_CURVE_DIMS], scale[ADJI_CURVE_DIMS];
+} adji_gpu_curve;
+
 typedef struct adji_gpu_index_options {
+  const adji_gpu_curve *curve; /* along which points are sorted, not by cells; NULL: by cells */
   bool images; /* points near the faces of a periodic box are there twice */
   bool cells;  /* candidates are looked up in it                          */
   bool sorted; /* points of a cell ascend along dimension sort_dim, not by row; without images */

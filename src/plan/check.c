@@ -98,11 +98,9 @@ static adj_status check_algorithm(const adj_join_spec *spec, const char **algori
                    knn ? "kdtree or brute" : "grid, ego or brute");
 }
 
-static adj_status check_backend(adj_backend backend, adj_join_kind kind) {
+static adj_status check_backend(adj_backend backend) {
   if (backend == ADJ_BACKEND_HYBRID)
     return adji_fail(ADJ_E_UNSUPPORTED, "backend: CPU and GPU do not work on one join yet");
-  if (backend == ADJ_BACKEND_GPU && kind == ADJ_KNN)
-    return adji_fail(ADJ_E_UNSUPPORTED, "backend: kNN joins do not run on a GPU yet");
   if (backend > ADJ_BACKEND_REFERENCE) return adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)backend);
   return ADJ_OK;
 }
@@ -114,6 +112,6 @@ adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, c
   if (!status) status = check_style(spec, left == right);
   if (!status) status = check_sets(left, right);
   if (!status) status = check_box(spec, left->type, left->dim);
-  if (!status) status = check_backend(spec->backend, spec->kind);
+  if (!status) status = check_backend(spec->backend);
   return status ? status : check_algorithm(spec, algorithm);
 }

@@ -16,6 +16,7 @@
 
 #include "cpu/brute.h"
 #include "cpu/nearest.h"
+#include "gpu/nearest_engine.h"
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
 
@@ -125,6 +126,17 @@ static adj_status make_chosen(adj_plan *plan) {
   plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   plan->estimated_seconds = adji_brute_query_ns(&plan->engine) * 1e-9 * (double)plan->left->count / plan->ctx->threads;
   return ADJ_OK;
+}
+
+adj_status adji_plan_nearest_on_gpu(adj_plan *plan) {
+  uint64_t begin = adji_now_ns();
+  plan->choice.backend = "gpu";
+  plan->choice.algorithm = "tree";
+  plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
+  because(plan, "in %u dimension%s a tree leaves few candidates", plan->left->dim, plan->left->dim > 1 ? "s" : "");
+  adj_status status = adji_gpu_nearest_create(&plan->join, &plan->measure, &plan->engine);
+  plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
+  return status;
 }
 
 adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm) {

@@ -9,5 +9,6 @@
 
 /* algorithm: what was asked for, NULL to choose. */
 adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm);
+adj_status adji_plan_nearest_on_gpu(adj_plan *plan);
 
 #endif
