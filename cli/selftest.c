@@ -219,7 +219,10 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  int last = device ? DEVICE_TUNING_COUNT + POINT_TUNINGS : col->backend != ADJ_BACKEND_CPU ? 1 : c->k ? 3 : 4;
+  int last = device && !c->k                   ? DEVICE_TUNING_COUNT + POINT_TUNINGS
+             : col->backend != ADJ_BACKEND_CPU ? 1
+             : c->k                            ? 3
+                                               : 4;
   uint32_t point = turn * POINT_TUNINGS;
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
@@ -240,19 +243,8 @@ static void print_cell(const table *t, int column_number, const char *text) {
   printf(" %-*s", column_number + 1 < t->count ? CELL : 0, text);
 }
 
-/* Whether anything in the table can do a case: kNN joins do not run on a GPU yet. */
-static bool can_run(const table *t, const join_case *c) {
-  for (int i = 0; i < t->count; i++)
-    if (!c->k || (t->columns[i].backend != ADJ_BACKEND_GPU && t->columns[i].backend != ADJ_BACKEND_HYBRID)) return true;
-  return false;
-}
-
 static bool run_row(table *t, const join_case *c, uint32_t number) {
   join_answer answer;
-  if (!can_run(t, c)) {
-    t->skipped += (uint64_t)t->count;
-    return true;
-  }
   if (!answer_case(c, &answer)) {
     fprintf(stderr, "adjoin selftest: out of memory\n");
     return false;
