@@ -4,6 +4,7 @@
  *
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
+ *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *
  * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
@@ -17,7 +18,7 @@
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md. The
- * others are tables of their own: gpu_ablation.c, gpu_dims.c.
+ * others are tables of their own: gpu_ablation.c, gpu_dims.c, gpu_nearest.c.
  */
 #include "gpu.h"
 
@@ -288,11 +289,9 @@ static bool *switch_of(options *o, const char *name) {
   struct {
     const char *name;
     bool *set;
-  } all[] = {{"--check", &o->check},
-             {"--quick", &o->quick},
-             {"--ablation", &o->ablation},
-             {"--ablation-dims", &o->ablation_dims},
-             {"--dims", &o->dims}};
+  } all[] = {{"--check", &o->check},       {"--quick", &o->quick},
+             {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
+             {"--dims", &o->dims},         {"--nearest", &o->nearest}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -311,6 +310,8 @@ static bool set_value(options *o, const char *name, const char *value) {
     o->plain = strtoull(value, NULL, 10);
   else if (!strcmp(name, "--radius"))
     o->radius = atof(value);
+  else if (!strcmp(name, "--neighbours"))
+    o->neighbours = (uint32_t)strtoul(value, NULL, 10);
   else if (!strcmp(name, "--tuning"))
     o->tuning = value;
   else
@@ -329,7 +330,8 @@ static options parse(int argc, char **argv) {
     if (i + 1 == argc || !set_value(&o, argv[i], argv[i + 1])) {
       fprintf(stderr,
               "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
-              "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n");
+              "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
+              "           [--nearest [--neighbours K]]\n");
       exit(2);
     }
     i++;
@@ -352,10 +354,11 @@ int main(int argc, char **argv) {
          b.pinned_gbs, now() - begin);
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
-  if (b.options.ablation || b.options.ablation_dims || b.options.dims) {
+  if (b.options.ablation || b.options.ablation_dims || b.options.dims || b.options.nearest) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
+    if (b.options.nearest) run_nearest(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;
   }

@@ -196,6 +196,11 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "product=on,indexed=3,once=on,device_pairs=40"};
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
+/* For kNN joins: warps with one query and with 32, of which none, some or all give up; all rows at once, or some. */
+static const char *const NEAREST_TUNINGS[] = {NULL, "alone=off", "alone=off,budget=40,device_rows=300",
+                                              "device_rows=77"};
+enum { NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS };
+
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
  * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
  * batch evaluates all queries, so there must not be too many. */
@@ -219,7 +224,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  int last = device && !c->k                   ? DEVICE_TUNING_COUNT + POINT_TUNINGS
+  int last = device                            ? c->k ? NEAREST_TUNING_COUNT : DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
                                                : 4;
@@ -228,6 +233,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
     if (t->quick && a && turn % 3) continue;
     char text[128];
     const char *tuning = !device                   ? NULL
+                         : c->k                    ? NEAREST_TUNINGS[a]
                          : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
     join_setup setup = {col->backend, device ? NULL : algorithms[a], tuning, (adj_order)(turn % 3), turn % 2};

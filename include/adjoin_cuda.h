@@ -68,8 +68,17 @@ ADJ_API adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec,
                                         const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
                                         uint64_t *total);
 
+/* The k nearest of spec.k, of which none is farther than the radius; right NULL: of each point among the others. In up
+ * to six dimensions, by L2, L1 or Linf, for any k. Row i of the result begins at entry i * k, nearest first; behind the
+ * last neighbour ids are ADJ_NO_ID and distances infinite. There are no offsets.
+ * Device memory: for each set 8 to 20 bytes a point and the points (rounded up to 4 or 8 coordinates in three, five and
+ * six dimensions); for the right one 1/4 of these for boxes; per left point 4 bytes, and k ids and distances until the
+ * result is there. */
+ADJ_API adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
+                                     const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
+
 ADJ_API uint64_t adj_cuda_result_rows(const adj_cuda_result *result);
-ADJ_API uint64_t adj_cuda_result_pairs(const adj_cuda_result *result);
+ADJ_API uint64_t adj_cuda_result_pairs(const adj_cuda_result *result); /* entries of all rows */
 /* Device memory, as long as the result lives. Distances are NULL unless they were asked for. */
 ADJ_API const uint64_t *adj_cuda_result_offsets(const adj_cuda_result *result);
 ADJ_API const uint32_t *adj_cuda_result_ids(const adj_cuda_result *result);

@@ -20,6 +20,10 @@
 
 #include "gpu/index.cuh"
 
+extern "C" {
+#include "gpu/staging.h"
+}
+
 enum { THREADS = 256 };
 
 /* ---- The grid ---------------------------------------------------------------------------------------------- */
@@ -190,24 +194,50 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *
   ids[i] = static_cast<uint32_t>(i);
 }
 
-template <class T, class KEY>
+/* Turns coordinates of `bits` bits into those whose bits, taken in turns from the highest, are the number on Hilbert's
+ * curve: from the highest bit down, the part of the cube that a bit of a dimension tells is turned so that its curve
+ * begins where the one before it ends (as J. Skilling describes it); then the numbers that a reflected code stands for.
+ */
+template <int DIM>
+static __device__ __forceinline__ void to_curve(uint32_t bits, uint32_t (&x)[DIM]) {
+  for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1) {
+#pragma unroll
+    for (int j = 0; j < DIM; j++) {
+      uint32_t swapped = (x[0] ^ x[j]) & (bit - 1);
+      bool reflected = x[j] & bit;
+      x[0] ^= reflected ? bit - 1 : swapped;
+      if (!reflected && j) x[j] ^= swapped;
+    }
+  }
+#pragma unroll
+  for (int j = 1; j < DIM; j++)
+    x[j] ^= x[j - 1];
+  uint32_t turned = 0;
+  for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1)
+    if (x[DIM - 1] & bit) turned ^= bit - 1;
+#pragma unroll
+  for (int j = 0; j < DIM; j++)
+    x[j] ^= turned;
+}
+
+template <class T, class KEY, int DIM>
 static __global__ void number_on_curve(adji_gpu_curve curve, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= rows.count) return;
-  uint32_t whole[ADJI_CURVE_DIMS];
-  double most = static_cast<double>((1u << curve.bits) - 1);
+  uint32_t whole[DIM];
+  T scale = static_cast<T>(curve.scale), end = static_cast<T>(1u << curve.bits);
 #pragma unroll
-  for (uint32_t j = 0; j < ADJI_CURVE_DIMS; j++) {
-    whole[j] = 0;
-    if (j >= rows.dim) continue;
-    double q = (coordinate<T>(rows, i, j) - curve.low[j]) * curve.scale[j];
-    whole[j] = static_cast<uint32_t>(q > 0 ? q < most ? q : most : 0);
+  for (int j = 0; j < DIM; j++) {
+    T x = static_cast<const T *>(rows.data)[i * rows.row_stride + j * rows.column_stride];
+    T q = (x - static_cast<T>(curve.low[j])) * scale;
+    whole[j] = q > 0 ? q < end ? static_cast<uint32_t>(q) : (1u << curve.bits) - 1 : 0;
   }
+  to_curve(curve.bits, whole);
   KEY number = 0;
   for (uint32_t bit = curve.bits; bit--;)
 #pragma unroll
-    for (uint32_t j = 0; j < ADJI_CURVE_DIMS; j++)
-      if (j < rows.dim) number = static_cast<KEY>(number << 1 | (whole[j] >> bit & 1));
+    for (int j = 0; j < DIM; j++)
+      number = static_cast<KEY>(number << 1 | (whole[j] >> bit & 1));
   numbers[i] = number;
   ids[i] = static_cast<uint32_t>(i);
 }
@@ -277,6 +307,14 @@ static adj_status get_items(building *b, uint64_t key_size) {
   return status;
 }
 
+template <class T, class KEY, int DIM>
+static void launch_curve(building *b, KEY *numbers, uint32_t *ids) {
+  if constexpr (DIM > 1)
+    if (b->rows->dim < DIM) return launch_curve<T, KEY, DIM - 1>(b, numbers, ids);
+  number_on_curve<T, KEY, DIM><<<adji_blocks_for(b->rows->count, THREADS), THREADS, 0, b->gpu->compute>>>(
+      *b->options->curve, *b->rows, numbers, ids);
+}
+
 template <class T, class KEY>
 static adj_status number_points(building *b) {
   b->index->count = b->rows->count;
@@ -286,7 +324,7 @@ static adj_status number_points(building *b) {
   KEY *numbers = adji_at<KEY>(b->spare_numbers);
   uint32_t *ids = adji_at<uint32_t>(b->spare_ids);
   if (b->options->curve)
-    number_on_curve<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->options->curve, *b->rows, numbers, ids);
+    launch_curve<T, KEY, ADJI_CURVE_DIMS>(b, numbers, ids);
   else
     number_rows<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, numbers, ids);
   ADJI_LAUNCHED(b->gpu, "number_rows");
@@ -630,6 +668,20 @@ static adj_status build(building *b) {
 template <class T>
 static adj_status build_wide_enough(building *b) {
   return b->key_bits > 32 ? build<T, uint64_t>(b) : build<T, uint32_t>(b);
+}
+
+adj_status adji_gpu_bring(adji_gpu *gpu, const adj_dataset *set, adji_block *points, adji_gpu_rows *rows,
+                          adji_device_work *work) {
+  uint64_t bytes = adji_mul(set->count * set->dim, adji_type_size(set->type));
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "points", points);
+  if (status) return status;
+  /* The pool orders by stream; the copies are on another. */
+  cudaError_t error = cudaStreamSynchronize(gpu->compute);
+  if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
+  if (!status) status = adji_upload(gpu, set, points->at, work); /* has arrived when it returns */
+  if (status) adji_gpu_settle(gpu);                              /* or is given up */
+  *rows = adji_gpu_rows{points->at, set->type, set->dim, set->count, set->dim, 1};
+  return status;
 }
 
 adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,

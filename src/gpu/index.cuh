@@ -112,20 +112,24 @@ typedef struct adji_gpu_index {
   adji_block coords_block, ids_block, numbers_block, directory_block, rows_block;
 } adji_gpu_index;
 
-/* A curve that fills a box: coordinates become whole numbers of so many bits, whose bits alternate (Morton's order). */
-enum { ADJI_CURVE_DIMS = 8 };
+/* Hilbert's curve through a cube: coordinates become whole numbers of so many bits. */
+enum { ADJI_CURVE_DIMS = 6 };
 typedef struct adji_gpu_curve {
   uint32_t bits; /* of each dimension */
-  double low[ADJI_CURVE_DIMS], scale[ADJI_CURVE_DIMS];
+  double low[ADJI_CURVE_DIMS], scale;
 } adji_gpu_curve;
 
 typedef struct adji_gpu_index_options {
   const adji_gpu_curve *curve; /* along which points are sorted, not by cells; NULL: by cells */
-  bool images; /* points near the faces of a periodic box are there twice */
-  bool cells;  /* candidates are looked up in it                          */
-  bool sorted; /* points of a cell ascend along dimension sort_dim, not by row; without images */
+  bool images;                 /* points near the faces of a periodic box are there twice */
+  bool cells;                  /* candidates are looked up in it                          */
+  bool sorted;                 /* points of a cell ascend along dimension sort_dim, not by row; without images */
   uint32_t sort_dim;
 } adji_gpu_index_options;
+
+/* Copies the points of a set to a block of the device, packed by rows. */
+adj_status adji_gpu_bring(adji_gpu *gpu, const adj_dataset *set, adji_block *points, adji_gpu_rows *rows,
+                          adji_device_work *work);
 
 /* Sorts rows into the order of the grid. Memory: see the header of index.cu. */
 adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in few dimensions on a device: points, trees, and the launch of the kernel that a join needs.
+ * kNN joins in few dimensions on a device: points, trees, and the launches that a join needs.
+ *
+ * Memory: the trees (tree.cu); for each row of the result that is on the device k ids and distances, and 8 bytes.
  */
-#include <cstdlib>
+#include "gpu/nearest.cuh"
 
-#include "gpu/nearest_kernel.cuh"
+#include <thrust/iterator/counting_iterator.h>
+#include <cmath>
+#include <cstdlib>
+#include <cub/cub.cuh>
+
 #include "gpu/report.cuh"
+#include "gpu/stopwatch.cuh"
 
 extern "C" {
 #include "gpu/nearest.h"
 #include "gpu/staging.h"
 }
 
-/* The most neighbours that a lane keeps in registers. */
-enum { MOST_K = 32, MOST_DIM = 6, MOST_DIM_WIDE = 3, MOST_DIM_OTHER = 3 };
+/* Leaves that a warp searches for 32 queries before it gives up, several times what it takes on the average; and
+ * queries that are too few to keep the device busy by 32. */
+enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024 };
 
 struct adji_gpu_nearest {
   adji_gpu *gpu;
@@ -21,49 +29,58 @@ struct adji_gpu_nearest {
   adji_measure measure;
   adji_gpu_tree right, left_tree;
   const adji_gpu_tree *left;
-  adji_block ids, sums;
+  uint64_t rows_at_once;
+  uint32_t budget;
+  bool alone, together;
+  adji_block ids, sums; /* rows first_row .. end_row - 1 */
+  uint64_t first_row, end_row;
+  adji_block queries, hard, temporary; /* while they are found */
+  adji_device_work work;
+  adji_stopwatch watch;
+  adji_gpu_nearest_effort effort;
 };
 
 bool adji_gpu_nearest_can(const adji_join *join, const adji_measure *measure) {
-  uint32_t dim = join->left->dim, most = join->left->type == ADJ_F64 ? MOST_DIM_WIDE : MOST_DIM;
-  if (measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF) most = MOST_DIM_OTHER;
   bool known = measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;
-  return known && dim <= most && join->k <= MOST_K;
+  return known && join->left->dim <= ADJI_TREE_DIMS;
 }
 
 /* ---- Opening ---------------------------------------------------------------------------------------- */
 
-static adj_status build_tree(adji_gpu_nearest *n, const adj_dataset *set, bool boxes, adji_gpu_tree *out,
-                             adji_device_work *work) {
-  adji_gpu *gpu = n->gpu;
+static adj_status build_tree(adji_gpu_nearest *n, const adj_dataset *set, const adji_gpu_rows *rows, bool boxes,
+                             adji_gpu_tree *out) {
   adji_block points = {};
-  uint64_t bytes = adji_mul(set->count * set->dim, adji_type_size(set->type));
-  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "points", &points);
-  if (status) return status;
-  /* The pool orders by stream; the copies are on another. */
-  cudaError_t error = cudaStreamSynchronize(gpu->compute);
-  if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
-  if (!status) status = adji_upload(gpu, set, points.at, work); /* has arrived when it returns */
-  if (status) adji_gpu_settle(gpu);                             /* or is given up */
-  adji_gpu_rows rows = {points.at, set->type, set->dim, set->count, set->dim, 1};
-  if (!status) status = adji_gpu_tree_build(gpu, &rows, set->low, set->high, boxes, out);
-  adji_block_free(gpu, gpu->compute, &points);
+  adji_gpu_rows brought;
+  adj_status status = ADJ_OK;
+  if (!rows) {
+    status = adji_gpu_bring(n->gpu, set, &points, &brought, &n->work);
+    rows = &brought;
+  }
+  if (!status) status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
+  if (!status) status = adji_gpu_tree_build(n->gpu, rows, set->low, set->high, boxes, out);
+  if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
+  adji_block_free(n->gpu, n->gpu->compute, &points);
   return status;
 }
 
-adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_join *join, const adji_measure *measure,
-                                 adji_gpu_nearest **out, adji_device_work *work) {
+adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *options, adji_gpu_nearest **out) {
   adji_gpu_nearest *n = static_cast<adji_gpu_nearest *>(calloc(1, sizeof *n));
   if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  const adji_join *join = options->join;
   n->gpu = gpu;
   n->join = *join;
-  n->measure = *measure;
+  n->measure = *options->measure;
   n->left = &n->right;
-  adj_status status = build_tree(n, join->right, true, &n->right, work);
+  n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
+  n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
+  n->alone = options->alone;
+  n->together = options->together;
+  adj_status status = build_tree(n, join->right, options->right_rows, true, &n->right);
   if (!status && !join->self_join) {
     n->left = &n->left_tree;
-    status = build_tree(n, join->left, false, &n->left_tree, work);
+    status = build_tree(n, join->left, options->left_rows, false, &n->left_tree);
   }
+  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_nearest_close(n);
   else
@@ -71,98 +88,184 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_join *join, const adj
   return status;
 }
 
+static void free_work(adji_gpu_nearest *n) {
+  adji_block_free(n->gpu, n->gpu->compute, &n->queries);
+  adji_block_free(n->gpu, n->gpu->compute, &n->hard);
+  adji_block_free(n->gpu, n->gpu->compute, &n->temporary);
+}
+
+static void free_rows(adji_gpu_nearest *n) {
+  adji_block_free(n->gpu, n->gpu->compute, &n->ids);
+  adji_block_free(n->gpu, n->gpu->compute, &n->sums);
+  n->first_row = n->end_row = 0;
+}
+
 void adji_gpu_nearest_close(adji_gpu_nearest *n) {
   if (!n) return;
   cudaSetDevice(n->gpu->device);
-  adji_block_free(n->gpu, n->gpu->compute, &n->ids);
-  adji_block_free(n->gpu, n->gpu->compute, &n->sums);
+  free_work(n);
+  free_rows(n);
   adji_gpu_tree_clear(n->gpu, &n->right);
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
+  adji_stopwatch_clear(&n->watch);
   free(n);
 }
 
-/* ---- Launching -------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------------- */
 
-template <class T>
-static nearest_job<T> with_types(const adji_gpu_nearest *n) {
-  nearest_job<T> job = {};
-  job.left_coords = static_cast<const T *>(n->left->points.coords);
-  job.right_coords = static_cast<const T *>(n->right.points.coords);
-  job.left_ids = n->left->points.ids;
-  job.right_ids = n->right.points.ids;
-  job.right_count = n->right.points.count;
-  for (uint32_t l = 0; l < n->right.level_count; l++)
-    job.levels[l] = n->right.levels[l];
-  job.level_count = n->right.level_count;
-  job.same_sets = n->left == &n->right;
-  job.query_count = n->left->points.count;
-  job.drop_self = n->join.style.drop_self;
-  job.limit = static_cast<T>(n->join.limit);
-  job.k = n->join.k;
-  job.measure.power = n->measure.power;
-  job.ids = adji_at<uint32_t>(n->ids);
-  job.sums = adji_at<T>(n->sums);
-  return job;
-}
-
-template <class T, int STEP, int DIM, int K>
-static adj_status launch(adji_gpu_nearest *n) {
-  nearest_job<T> job = with_types<T>(n);
-  uint32_t blocks = adji_blocks_for(job.query_count, NEAREST_WARPS * ADJI_WARP);
-  find_nearest<nearest_what<T, STEP, DIM, K>><<<blocks, NEAREST_WARPS * ADJI_WARP, 0, n->gpu->compute>>>(job);
-  ADJI_LAUNCHED(n->gpu, "find_nearest");
-  return ADJ_OK;
-}
-
-template <class T, int STEP, int DIM>
-static adj_status launch_k(adji_gpu_nearest *n) {
-  if (n->join.k <= 8) return launch<T, STEP, DIM, 8>(n);
-  return n->join.k <= 16 ? launch<T, STEP, DIM, 16>(n) : launch<T, STEP, DIM, 32>(n);
-}
-
-/* Dimensions 1 .. MOST. */
-template <class T, int STEP, int MOST>
-static adj_status launch_dim(adji_gpu_nearest *n) {
-  if constexpr (MOST > 0) {
-    if (n->join.left->dim == MOST) return launch_k<T, STEP, MOST>(n);
-    return launch_dim<T, STEP, MOST - 1>(n);
-  }
-  return adji_fail(ADJ_E_INTERNAL, "a kernel for %u dimensions is missing", n->join.left->dim);
-}
-
-template <class T, int MOST>
-static adj_status launch_step(adji_gpu_nearest *n) {
-  if (n->measure.step == ADJI_STEP_L1) return launch_dim<T, ADJI_STEP_L1, MOST_DIM_OTHER>(n);
-  if (n->measure.step == ADJI_STEP_LINF) return launch_dim<T, ADJI_STEP_LINF, MOST_DIM_OTHER>(n);
-  return launch_dim<T, ADJI_STEP_L2, MOST>(n);
-}
-
-/* Rows without candidates. */
-static adj_status clear_rows(adji_gpu_nearest *n, uint64_t entries) {
-  ADJI_CUDA(n->gpu, cudaMemsetAsync(n->ids.at, 0xff, entries * 4, n->gpu->compute));
-  return ADJ_OK;
-}
-
-adj_status adji_gpu_nearest_run(adji_gpu_nearest *n) {
-  if (n->ids.at) return ADJ_OK;
-  adj_type type = n->join.left->type;
-  uint64_t entries = adji_mul(n->join.left->count, n->join.k);
-  adj_status status = adji_block_get(n->gpu, n->gpu->compute, entries * 4, "table of neighbours", &n->ids);
-  if (!status)
-    status = adji_block_get(n->gpu, n->gpu->compute, entries * adji_type_size(type), "table of neighbours", &n->sums);
-  if (!status) status = clear_rows(n, entries);
-  if (!status && n->right.points.count && n->left->points.count)
-    status = type == ADJ_F64 ? launch_step<double, MOST_DIM_WIDE>(n) : launch_step<float, MOST_DIM>(n);
-  if (!status) status = adji_gpu_report(n->gpu, n->gpu->compute, &n->measure, type, entries, n->sums.at);
+static adj_status make_rows(adji_gpu_nearest *n, uint64_t rows) {
+  adji_gpu *gpu = n->gpu;
+  uint64_t entries = adji_mul(rows, n->join.k), size = adji_type_size(n->join.left->type);
+  adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &n->ids);
+  if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &n->sums);
+  if (!status) status = adji_block_get(gpu, gpu->compute, rows * 4, "queries", &n->hard);
+  if (!status && rows < n->join.left->count)
+    status = adji_block_get(gpu, gpu->compute, rows * 4, "queries", &n->queries);
   if (!status) return ADJ_OK;
-  adji_block_free(n->gpu, n->gpu->compute, &n->ids);
-  adji_block_free(n->gpu, n->gpu->compute, &n->sums);
+  free_work(n);
+  free_rows(n);
   return status;
 }
 
-const uint32_t *adji_gpu_nearest_ids(const adji_gpu_nearest *n) {
-  return adji_at<uint32_t>(n->ids);
+/* As many rows as there is memory for. */
+static adj_status make_room(adji_gpu_nearest *n, uint64_t first_row) {
+  uint64_t left = n->join.left->count - first_row, rows = n->rows_at_once < left ? n->rows_at_once : left;
+  free_rows(n);
+  adj_status status = make_rows(n, rows);
+  while (status == ADJ_E_DEVICE_MEMORY && rows > LEAST_ROWS) {
+    rows = rows / 2 > LEAST_ROWS ? rows / 2 : LEAST_ROWS;
+    status = make_rows(n, rows);
+  }
+  if (status) return status;
+  n->rows_at_once = rows < left ? rows : n->rows_at_once;
+  n->first_row = first_row;
+  n->end_row = first_row + rows;
+  return ADJ_OK;
 }
-const void *adji_gpu_nearest_distances(const adji_gpu_nearest *n) {
-  return n->sums.at;
+
+struct in_rows {
+  const uint32_t *ids;
+  uint64_t first, end;
+  __device__ bool operator()(uint32_t position) const {
+    return ids[position] >= first && ids[position] < end;
+  }
+};
+
+/* The positions of the queries whose rows are wanted. */
+static adj_status select_queries(adji_gpu_nearest *n, adji_nearest_job *job) {
+  job->query_count = n->end_row - n->first_row;
+  if (job->query_count == n->join.left->count) return ADJ_OK;
+  in_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
+  job->queries = adji_at<uint32_t>(n->queries);
+  ADJI_CUB(n->gpu, &n->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
+           adji_at<uint32_t>(n->queries), adji_answer_at(n->gpu, ADJI_ANSWER_ITEMS), n->join.left->count, wanted);
+  return ADJ_OK;
+}
+
+/* Queries by 32, and those that this was too much for one by one. */
+static adj_status find_by_32(adji_gpu_nearest *n, adji_nearest_job *job) {
+  adj_status status = adji_nearest_together(n->gpu, n->gpu->compute, job);
+  if (status) return status;
+  job->queries = job->hard;
+  job->counted_queries = job->hard_count;
+  return adji_nearest_alone(n->gpu, n->gpu->compute, job);
+}
+
+/* One by one, up to ADJI_MOST_ALONE neighbours at a time. */
+static adj_status find_one_by_one(adji_gpu_nearest *n, adji_nearest_job *job) {
+  adj_status status = ADJ_OK;
+  for (uint32_t place = 0; place < n->join.k && !status; place += job->k) {
+    uint32_t left = n->join.k - place;
+    job->place = place;
+    job->k = left < ADJI_MOST_ALONE ? left : ADJI_MOST_ALONE;
+    status = adji_nearest_alone(n->gpu, n->gpu->compute, job);
+  }
+  return status;
+}
+
+static adj_status find_rows(adji_gpu_nearest *n) {
+  adji_gpu *gpu = n->gpu;
+  adj_type type = n->join.left->type;
+  uint64_t entries = (n->end_row - n->first_row) * n->join.k;
+  adji_nearest_job job = {};
+  job.type = type;
+  job.measure = &n->measure;
+  job.dim = n->join.left->dim;
+  job.left = n->left;
+  job.right = &n->right;
+  job.drop_self = n->join.style.drop_self;
+  job.limit = n->join.limit;
+  job.k = job.row_length = n->join.k;
+  job.first_row = n->first_row;
+  job.ids = adji_at<uint32_t>(n->ids);
+  job.sums = n->sums.at;
+  job.budget = n->budget;
+  job.hard = adji_at<uint32_t>(n->hard);
+  job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
+  job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
+  job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ADJI_MOST_ALONE;
+  adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = select_queries(n, &job);
+  if (status) return status;
+  bool together = !n->alone && adji_nearest_has_together(type, n->measure.step, job.dim, job.k) &&
+                  (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;
+  status = together ? find_by_32(n, &job) : find_one_by_one(n, &job);
+  if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, n->sums.at);
+  return status;
+}
+
+static adj_status search(adji_gpu_nearest *n) {
+  adj_status status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
+  if (!status) status = find_rows(n);
+  if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
+  if (!status) status = adji_gpu_mark(n->gpu, ADJI_MARK_COUNTED);
+  if (!status) status = adji_answers_fetch(n->gpu, n->gpu->compute);
+  if (status) return status;
+  n->effort.candidates += adji_answer_totals(n->gpu).candidates;
+  n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_rows(adji_gpu_nearest *n, uint64_t row, adji_gpu_table *out) {
+  if (row < n->first_row || row >= n->end_row) {
+    adj_status status = make_room(n, row);
+    if (!status) status = search(n);
+    free_work(n);
+    if (status) {
+      free_rows(n);
+      return status;
+    }
+  }
+  *out = adji_gpu_table{n->first_row, n->end_row, adji_at<uint32_t>(n->ids), n->sums.at};
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_take(adji_gpu_nearest *n, adji_gpu_csr *out) {
+  *out = adji_gpu_csr{n->gpu, n->join.left->count, 0, NULL, NULL, NULL, {0, 0, 0}};
+  if (!n->join.left->count) return ADJ_OK;
+  adji_gpu_table table;
+  adj_status status = adji_gpu_nearest_rows(n, 0, &table);
+  if (status) return status;
+  if (table.end_row < n->join.left->count)
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: the neighbours of %llu points, of all %llu, have room",
+                     n->gpu->device, (unsigned long long)table.end_row, (unsigned long long)n->join.left->count);
+  if (!n->join.style.distances) adji_block_free(n->gpu, n->gpu->compute, &n->sums);
+  out->pairs = n->join.left->count * n->join.k;
+  out->ids = adji_at<uint32_t>(n->ids);
+  out->distances = n->sums.at;
+  out->bytes[1] = n->ids.bytes;
+  out->bytes[2] = n->sums.bytes;
+  n->ids = n->sums = adji_block{};
+  n->first_row = n->end_row = 0;
+  return ADJ_OK;
+}
+
+adji_device_work adji_gpu_nearest_work(adji_gpu_nearest *n) {
+  n->work.kernel_s = adji_stopwatch_read(&n->watch);
+  return n->work;
+}
+
+adji_gpu_nearest_effort adji_gpu_nearest_effort_of(const adji_gpu_nearest *n) {
+  return n->effort;
 }

@@ -16,15 +16,41 @@ typedef struct adji_gpu_nearest adji_gpu_nearest;
 /* Whether there is a kernel for it. */
 bool adji_gpu_nearest_can(const adji_join *join, const adji_measure *measure);
 
+typedef struct adji_gpu_nearest_options {
+  const adji_join *join; /* copied */
+  const adji_measure *measure;
+  /* Points that are on the device already; the sets of the join then have bounds and no points. NULL: they are copied
+   * there. */
+  const adji_gpu_rows *left_rows, *right_rows;
+  uint64_t rows_at_once; /* of the result, at most, that are on the device; 0: as many as there is memory for */
+  uint32_t budget;       /* leaves that a warp may search for 32 queries; 0: the default                      */
+  bool alone, together;  /* a warp for every query, or for 32; neither: by their number                       */
+} adji_gpu_nearest_options;
+
 /* Copies the points to the device and builds the trees there. */
-adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_join *join, const adji_measure *measure,
-                                 adji_gpu_nearest **out, adji_device_work *work);
+adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *options, adji_gpu_nearest **out);
 void adji_gpu_nearest_close(adji_gpu_nearest *nearest);
 
-/* All rows: ids, k a row, and distances, to memory of the device that stays there. */
-adj_status adji_gpu_nearest_run(adji_gpu_nearest *nearest);
-const uint32_t *adji_gpu_nearest_ids(const adji_gpu_nearest *nearest);
-const void *adji_gpu_nearest_distances(const adji_gpu_nearest *nearest);
+/* Rows of the result in device memory: ids, k a row, and distances. Row `row` is among them; the others are those
+ * around it, as many as there is memory for. They stay until others are asked for. */
+typedef struct adji_gpu_table {
+  uint64_t first_row, end_row;
+  const uint32_t *ids;
+  const void *distances;
+} adji_gpu_table;
+adj_status adji_gpu_nearest_rows(adji_gpu_nearest *nearest, uint64_t row, adji_gpu_table *out);
+
+/* The table, which has all rows, changes hands: ids and distances are blocks of so many bytes. */
+adj_status adji_gpu_nearest_take(adji_gpu_nearest *nearest, adji_gpu_csr *out);
+
+/* What the device did for this join until now: kernels, and the copies of the points. */
+adji_device_work adji_gpu_nearest_work(adji_gpu_nearest *nearest);
+
+/* Of all rows so far: candidates that were compared, and queries that were left to a warp each. */
+typedef struct adji_gpu_nearest_effort {
+  uint64_t candidates, hard;
+} adji_gpu_nearest_effort;
+adji_gpu_nearest_effort adji_gpu_nearest_effort_of(const adji_gpu_nearest *nearest);
 
 #ifdef __cplusplus
 }

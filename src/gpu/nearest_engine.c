@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of kNN joins on a GPU: all rows are found at once, and stay on the device until they are asked for.
+ * The engine of kNN joins on a GPU: rows are found on the device, as many at once as it has memory for, and stay there
+ * until they were fetched.
  */
 #include "gpu/nearest_engine.h"
 
 #ifdef ADJI_HAVE_CUDA
 
+#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "gpu/nearest.h"
@@ -15,32 +18,111 @@ typedef struct nearest_engine {
   adji_gpu *gpu;
   adji_gpu_nearest *nearest;
   adji_join join;
-  adji_device_work made; /* what opening took; told with the first run */
+  adji_device_work told; /* of what the device did, until now */
 } nearest_engine;
 
-static adj_status fetch_rows(nearest_engine *e, adji_run *run, const adji_table *table) {
-  uint64_t size = adji_type_size(e->join.left->type), first = table->first_row * table->k;
-  uint64_t entries = (table->end_row - table->first_row) * table->k;
-  adj_status status = adji_download(e->gpu, adji_gpu_nearest_ids(e->nearest) + first, entries * sizeof *table->ids,
-                                    table->ids, &run->device);
-  const char *distances = adji_gpu_nearest_distances(e->nearest);
-  if (!status && table->distances)
-    status = adji_download(e->gpu, distances + first * size, entries * size, table->distances, &run->device);
+/* What the device did since this was last asked. */
+static void tell_work(nearest_engine *e, adji_device_work *to) {
+  adji_device_work now = adji_gpu_nearest_work(e->nearest), more = now;
+  more.kernel_s -= e->told.kernel_s;
+  more.up_s -= e->told.up_s;
+  more.bytes_up -= e->told.bytes_up;
+  e->told = now;
+  adji_device_work_add(to, &more);
+}
+
+/* ---- Pairs ------------------------------------------------------------------------------------------- */
+
+enum { ROWS_AT_ONCE = 1 << 14 };
+
+typedef struct row_counter {
+  const adji_table *table;
+  _Atomic uint64_t pairs;
+} row_counter;
+
+/* Neighbours come before padding. */
+static uint32_t row_length(const uint32_t *ids, uint32_t k) {
+  uint32_t low = 0, high = k;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (ids[middle] != ADJ_NO_ID)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static adj_status count_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  row_counter *c = user;
+  const adji_table *t = c->table;
+  uint64_t first = t->first_row + task * ROWS_AT_ONCE, end = first + ROWS_AT_ONCE, pairs = 0;
+  for (uint64_t row = first; row < end && row < t->end_row; row++)
+    pairs += row_length(t->ids + (row - t->first_row) * t->k, t->k);
+  atomic_fetch_add(&c->pairs, pairs);
+  return ADJ_OK;
+}
+
+/* Without a radius, every row is as long as can be. */
+static adj_status count_pairs(nearest_engine *e, adji_run *run, const adji_table *table) {
+  uint64_t rows = table->end_row - table->first_row;
+  row_counter counter = {.table = table};
+  adj_status status = ADJ_OK;
+  if (e->join.limit < (double)INFINITY)
+    status = adji_loop(e->join.ctx, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, count_some, &counter);
+  else
+    atomic_store(&counter.pairs, rows * adji_join_reach(&e->join));
+  run->tally.pairs += atomic_load(&counter.pairs);
+  uint64_t most = run->control.max_pairs;
+  if (!status && most && run->tally.pairs > most)
+    status =
+        adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed", (unsigned long long)most);
+  return status;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------- */
+
+/* Rows first .. end - 1, which are on the device. */
+static adj_status fetch_rows(nearest_engine *e, adji_run *run, const adji_gpu_table *from, uint64_t first, uint64_t end,
+                             const adji_table *to) {
+  uint64_t size = adji_type_size(e->join.left->type), entries = (end - first) * to->k;
+  uint64_t there = (first - from->first_row) * to->k, here = (first - to->first_row) * to->k;
+  adj_status status = adji_download(e->gpu, from->ids + there, entries * sizeof *to->ids, to->ids + here, &run->device);
+  if (!status && to->distances)
+    status = adji_download(e->gpu, (const char *)from->distances + there * size, entries * size,
+                           (char *)to->distances + here * size, &run->device);
+  return status;
+}
+
+static adj_status find_rows(nearest_engine *e, adji_run *run, const adji_table *table) {
+  uint64_t before = adji_gpu_nearest_effort_of(e->nearest).candidates, rows = table->end_row - table->first_row;
+  adj_status status = ADJ_OK;
+  for (uint64_t row = table->first_row; row < table->end_row && !status;) {
+    uint64_t begin = adji_now_ns();
+    adji_gpu_table found;
+    status = adji_gpu_nearest_rows(e->nearest, row, &found);
+    if (status) break;
+    uint64_t end = found.end_row < table->end_row ? found.end_row : table->end_row;
+    status = fetch_rows(e, run, &found, row, end, table);
+    adji_trace(e->join.ctx, "join", 0, begin, end - row);
+    run->batches++;
+    row = end;
+    if (!status) status = adji_check_cancel(e->join.ctx);
+    if (!status)
+      status = adji_run_report(run, "join", (double)(row - table->first_row) / (double)rows, run->tally.pairs, false);
+  }
+  run->tally.candidates += adji_gpu_nearest_effort_of(e->nearest).candidates - before;
+  tell_work(e, &run->device);
   return status;
 }
 
 static adj_status nearest_rows(void *state, adji_run *run, const adji_table *table) {
   nearest_engine *e = state;
-  if (table->first_row == table->end_row) return ADJ_OK;
   adji_gpu_lock(e->gpu);
-  adj_status status = adji_gpu_nearest_run(e->nearest);
-  if (!status) status = adji_gpu_wait(e->gpu);
-  if (!status) status = fetch_rows(e, run, table);
-  adji_device_work_add(&run->device, &e->made);
-  e->made = (adji_device_work){0};
-  run->batches++;
+  adj_status status = find_rows(e, run, table);
   adji_gpu_unlock(e->gpu);
-  return status ? status : adji_run_report(run, "join", 1, 0, false);
+  return status ? status : count_pairs(e, run, table);
 }
 
 static void nearest_destroy(void *state) {
@@ -51,16 +133,25 @@ static void nearest_destroy(void *state) {
   free(e);
 }
 
-adj_status adji_gpu_nearest_create(const adji_join *join, const adji_measure *measure, adji_engine *out) {
-  if (!adji_gpu_nearest_can(join, measure))
-    return adji_fail(ADJ_E_UNSUPPORTED, "backend: kNN joins like this one do not run on a GPU yet");
+adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out) {
+  const adji_join *join = wish->join;
+  if (!adji_gpu_nearest_can(join, wish->measure))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "backend: on a GPU the nearest are found in up to six dimensions, by L2, L1 and Linf (and by what "
+                     "is computed from these)");
   nearest_engine *e = calloc(1, sizeof *e);
   if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   e->join = *join;
   adj_status status = adji_gpu_of(join->ctx, &e->gpu);
+  adji_gpu_nearest_options options = {.join = join,
+                                      .measure = wish->measure,
+                                      .rows_at_once = wish->rows_at_once,
+                                      .budget = wish->budget,
+                                      .alone = wish->alone,
+                                      .together = wish->together};
   if (!status) {
     adji_gpu_lock(e->gpu);
-    status = adji_gpu_nearest_open(e->gpu, join, measure, &e->nearest, &e->made);
+    status = adji_gpu_nearest_open(e->gpu, &options, &e->nearest);
     adji_gpu_unlock(e->gpu);
   }
   if (status) {
@@ -73,9 +164,8 @@ adj_status adji_gpu_nearest_create(const adji_join *join, const adji_measure *me
 
 #else
 
-adj_status adji_gpu_nearest_create(const adji_join *join, const adji_measure *measure, adji_engine *out) {
-  (void)join;
-  (void)measure;
+adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out) {
+  (void)wish;
   (void)out;
   return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
 }

@@ -8,8 +8,17 @@
 #include "distance/measure.h"
 #include "queue/join.h"
 
+/* What is wanted, and how, as adji_gpu_nearest_options has it. */
+typedef struct adji_nearest_wish {
+  const adji_join *join;
+  const adji_measure *measure;
+  uint64_t rows_at_once;
+  uint32_t budget;
+  bool alone, together;
+} adji_nearest_wish;
+
 /* Opens the context's device, copies the points there and builds the trees. ADJ_E_UNSUPPORTED where there is no
  * kernel for the join. */
-adj_status adji_gpu_nearest_create(const adji_join *join, const adji_measure *measure, adji_engine *out);
+adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out);
 
 #endif

@@ -86,22 +86,13 @@ typedef struct side {
 
 static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
                                   side *out) {
-  adji_gpu *gpu = r->gpu;
-  size_t size = adji_type_size(set->type);
   adji_block points = {};
-  adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(set->count * set->dim, size), "points", &points);
-  if (status) return status;
-  /* The pool orders by stream; the copies are on another. */
-  cudaError_t error = cudaStreamSynchronize(gpu->compute);
-  if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
-  if (!status) status = adji_upload(gpu, set, points.at, &r->work); /* has arrived when it returns */
-  if (status) adji_gpu_settle(gpu);                                 /* or is given up */
-  *out->rows = adji_gpu_rows{points.at, set->type, set->dim, set->count, set->dim, 1};
+  adj_status status = adji_gpu_bring(r->gpu, set, &points, out->rows, &r->work);
   if (!status) status = build_on_device(r, out->rows, options, out->index);
   if (!status && r->product)
     *out->points = points;
   else
-    adji_block_free(gpu, gpu->compute, &points);
+    adji_block_free(r->gpu, r->gpu->compute, &points);
   return status;
 }
 

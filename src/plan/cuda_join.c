@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/range.h"
+#include "gpu/nearest.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_once.h"
+#include "plan/cuda_points.h"
 #include "plan/describe.h"
 
 struct adj_cuda_result {
@@ -32,81 +33,29 @@ void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size) {
 
 #ifdef ADJI_HAVE_CUDA
 
-/* ---- The points ---------------------------------------------------------------------------------------- */
-
-/* One side of a join: the points, and what is known of them in the shape of a set. */
-typedef struct side {
-  adji_gpu_rows rows;
-  adj_dataset set; /* type, dim, count, bounds; data: a sample, in survey's rows */
-  double *bounds;
-  void *sample;
-} side;
-
-static adj_status take_points(const adj_cuda_points *points, const char *name, side *out) {
-  adj_cuda_points mine;
-  adj_cuda_points_init(&mine, sizeof mine);
-  adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_cuda_points");
-  if (status) return status;
-  if (mine.type != ADJ_F32 && mine.type != ADJ_F64)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: type %d is neither f32 nor f64", name, (int)mine.type);
-  if (!mine.dim) return adji_fail(ADJ_E_ARGUMENT, "%s: dim must be at least 1", name);
-  if (mine.count > ADJ_MAX_COUNT)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: %llu points are more than %llu", name, (unsigned long long)mine.count,
-                     (unsigned long long)ADJ_MAX_COUNT);
-  if (mine.count && !mine.data) return adji_fail(ADJ_E_ARGUMENT, "%s: data is NULL", name);
-  size_t size = adji_type_size(mine.type);
-  if (!mine.column_stride) mine.column_stride = size;
-  if (!mine.row_stride) mine.row_stride = mine.dim * size;
-  if (mine.row_stride % size || mine.column_stride % size)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: strides must be multiples of the type's size", name);
-  out->rows =
-      (adji_gpu_rows){mine.data, mine.type, mine.dim, mine.count, mine.row_stride / size, mine.column_stride / size};
-  return ADJ_OK;
-}
-
-enum { SAMPLE = 2048, SMALL_SAMPLE = 1024 };
-
-/* Bounds and a sample; the set has the sample's rows. */
-static adj_status survey(adj_ctx *ctx, adji_gpu *gpu, side *s, const char *name) {
-  const adji_gpu_rows *rows = &s->rows;
-  size_t size = adji_type_size(rows->type);
-  uint64_t sample = rows->dim <= 3 ? SMALL_SAMPLE : SAMPLE;
-  uint64_t room = adji_gpu_survey_rows(rows->dim, rows->type);
-  if (sample > room) sample = room;
-  if (sample > rows->count) sample = rows->count;
-  s->bounds = adji_alloc(&ctx->memory, 2 * (uint64_t)rows->dim, sizeof *s->bounds, "bounds");
-  s->sample = adji_alloc(&ctx->memory, sample * rows->dim, size, "sample");
-  if (!s->bounds || !s->sample) return ADJ_E_MEMORY;
-  s->set = (adj_dataset){.ctx = ctx, .type = rows->type, .dim = rows->dim, .count = sample, .data = s->sample};
-  s->set.row_stride = rows->dim * size;
-  s->set.column_stride = size;
-  s->set.low = s->bounds;
-  s->set.high = s->bounds + rows->dim;
-  adj_status status = adji_gpu_survey(gpu, rows, s->set.low, s->set.high, sample, s->sample);
-  return status ? adji_fail_in(status, name) : ADJ_OK;
-}
-
 /* ---- The join -------------------------------------------------------------------------------------------- */
 
 typedef struct cuda_join {
   adji_gpu *gpu;
   adj_plan plan; /* as far as choosing a grid goes */
-  side left, right;
+  adji_cuda_side left, right;
   adji_gpu_range *range;
   adji_gpu_counted counted;
+  adji_gpu_nearest *nearest;
 } cuda_join;
 
-static adj_status check(cuda_join *j, const adj_join_spec *spec, const adj_cuda_points *left,
+static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *spec, const adj_cuda_points *left,
                         const adj_cuda_points *right) {
   adj_plan *plan = &j->plan;
   const char *algorithm;
   adj_join_spec_init(&plan->spec, sizeof plan->spec);
   adj_status status = adji_take_struct(&plan->spec, sizeof plan->spec, spec, "adj_join_spec");
   plan->spec.backend = ADJ_BACKEND_GPU;
-  if (!status) status = take_points(left, "left", &j->left);
-  if (!status && !plan->self_join) status = take_points(right, "right", &j->right);
+  plan->spec.kind = kind;
+  if (!status) status = adji_cuda_take(left, "left", &j->left);
+  if (!status && !plan->self_join) status = adji_cuda_take(right, "right", &j->right);
   if (status) return status;
-  const side *r = plan->self_join ? &j->left : &j->right;
+  const adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
   j->left.set = (adj_dataset){.type = j->left.rows.type, .dim = j->left.rows.dim};
   adj_dataset other = {.type = r->rows.type, .dim = r->rows.dim};
   status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &algorithm);
@@ -120,26 +69,39 @@ static adj_status check(cuda_join *j, const adj_join_spec *spec, const adj_cuda_
   return status;
 }
 
-/* The sets become those of the sample for the choice of the grid, and of all points for the join. */
-static adj_status open_range(cuda_join *j) {
+enum { SAMPLE = 2048, SMALL_SAMPLE = 1024 };
+
+/* Looks at the points: a sample of them takes their place in the plan. */
+static adj_status describe(cuda_join *j, uint64_t sample) {
   adj_plan *plan = &j->plan;
-  side *r = plan->self_join ? &j->left : &j->right;
-  adj_status status = survey(plan->ctx, j->gpu, &j->left, plan->self_join ? "points" : "left");
-  if (!status && !plan->self_join) status = survey(plan->ctx, j->gpu, &j->right, "right");
+  adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
+  adj_status status = adji_cuda_survey(plan->ctx, j->gpu, &j->left, sample, plan->self_join ? "points" : "left");
+  if (!status && !plan->self_join) status = adji_cuda_survey(plan->ctx, j->gpu, &j->right, sample, "right");
   if (status) return status;
   plan->left = &j->left.set;
   plan->right = &r->set;
-  status = adji_describe_join(plan);
-  if (status) return status;
   plan->population = r->rows.count;
+  return adji_describe_join(plan);
+}
+
+/* The sets become those of all points. */
+static void describe_all(cuda_join *j) {
+  j->left.set.count = j->left.rows.count;
+  if (!j->plan.self_join) j->right.set.count = j->right.rows.count;
+}
+
+static adj_status open_range(cuda_join *j) {
+  adj_plan *plan = &j->plan;
+  adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
+  adj_status status = describe(j, j->left.rows.dim <= 3 ? SMALL_SAMPLE : SAMPLE);
+  if (status) return status;
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
   if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
-  j->left.set.count = j->left.rows.count;
-  r->set.count = r->rows.count;
+  describe_all(j);
   adji_gpu_range_options options = {.join = &plan->join,
                                     .measure = &plan->measure,
                                     .grid = &plan->grid,
@@ -155,25 +117,35 @@ static adj_status open_range(cuda_join *j) {
 
 static void finish(cuda_join *j) {
   adj_plan *plan = &j->plan;
-  adji_memory *memory = &plan->ctx->memory;
   adji_gpu_range_close(j->range);
+  adji_gpu_nearest_close(j->nearest);
   adji_grid_clear(plan->ctx, &plan->grid);
   adji_forget_join(plan);
-  side *sides[] = {&j->left, &j->right};
-  for (int i = 0; i < 2; i++) {
-    adji_free(memory, sides[i]->bounds);
-    adji_free(memory, sides[i]->sample);
-  }
+  adji_cuda_forget(plan->ctx, &j->left);
+  adji_cuda_forget(plan->ctx, &j->right);
+}
+
+/* A call: what is joined, and the stream it is in the order of. */
+typedef struct request {
+  adj_ctx *ctx;
+  adj_join_kind kind;
+  const adj_join_spec *spec;
+  const adj_cuda_points *left, *right;
+  adj_cuda_stream stream;
+} request;
+
+static adj_status begin(cuda_join *j, const request *call) {
+  j->plan.ctx = call->ctx;
+  j->plan.self_join = !call->right || call->right == call->left;
+  adj_status status = check(j, call->kind, call->spec, call->left, call->right);
+  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN);
+  if (!status) status = adji_gpu_after(j->gpu, call->stream);
+  return status;
 }
 
 /* Everything up to the count. */
-static adj_status begin(cuda_join *j, adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                        const adj_cuda_points *right, adj_cuda_stream stream, bool fills) {
-  j->plan.ctx = ctx;
-  j->plan.self_join = !right || right == left;
-  adj_status status = check(j, spec, left, right);
-  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN);
-  if (!status) status = adji_gpu_after(j->gpu, stream);
+static adj_status count(cuda_join *j, const request *call, bool fills) {
+  adj_status status = begin(j, call);
   if (!status) status = open_range(j);
   if (!status) status = adji_gpu_range_count(j->range, fills, &j->counted);
   return status;
@@ -189,19 +161,47 @@ static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
   return status;
 }
 
-adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                               const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
-  if (!ctx || !spec || !left || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
+static adj_status find_pairs(cuda_join *j, const request *call, adji_gpu_csr *out) {
+  adj_status status = count(j, call, true);
+  return status ? status : fill(j, out);
+}
+
+static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *out) {
+  adj_plan *plan = &j->plan;
+  adj_status status = begin(j, call);
+  if (!status) status = describe(j, 1);
+  if (!status && !adji_gpu_nearest_can(&plan->join, &plan->measure))
+    status = adji_fail(ADJ_E_UNSUPPORTED,
+                       "of points on a device the nearest are found in up to six dimensions, by L2, L1 and Linf");
+  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
+  if (status) return status;
+  describe_all(j);
+  adji_gpu_nearest_options options = {.join = &plan->join,
+                                      .measure = &plan->measure,
+                                      .left_rows = &j->left.rows,
+                                      .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
+                                      .budget = (uint32_t)plan->tuning.budget,
+                                      .alone = plan->tuning.alone == ADJI_ON,
+                                      .together = plan->tuning.alone == ADJI_OFF};
+  status = adji_gpu_nearest_open(j->gpu, &options, &j->nearest);
+  return status ? status : adji_gpu_nearest_take(j->nearest, out);
+}
+
+/* Makes a result by `find`, with the device to itself. */
+static adj_status make_result(const request *call,
+                              adj_status (*find)(cuda_join *j, const request *call, adji_gpu_csr *out),
+                              adj_cuda_result **out) {
+  if (!call->ctx || !call->spec || !call->left || !out)
+    return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
   adj_cuda_result *result = calloc(1, sizeof *result);
   cuda_join *j = calloc(1, sizeof *j);
   adj_status status = result && j ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  if (!status) status = adji_gpu_of(ctx, &j->gpu);
+  if (!status) status = adji_gpu_of(call->ctx, &j->gpu);
   if (!status) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
-    status = begin(j, ctx, spec, left, right, stream, true);
-    if (!status) status = fill(j, &result->csr);
-    if (!status) status = adji_gpu_before(j->gpu, stream);
+    status = find(j, call, &result->csr);
+    if (!status) status = adji_gpu_before(j->gpu, call->stream);
     if (status) adji_gpu_csr_free(&result->csr, NULL);
     finish(j);
     adji_gpu_unlock(j->gpu);
@@ -214,6 +214,18 @@ adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const ad
   return status;
 }
 
+adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
+                               const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
+  request call = {ctx, ADJ_RANGE, spec, left, right, stream};
+  return make_result(&call, find_pairs, out);
+}
+
+adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
+                             const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
+  request call = {ctx, ADJ_KNN, spec, left, right, stream};
+  return make_result(&call, find_nearest, out);
+}
+
 adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                 const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
                                 uint64_t *total) {
@@ -223,7 +235,8 @@ adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const a
   if (!status) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
-    status = begin(j, ctx, spec, left, right, stream, false);
+    request call = {ctx, ADJ_RANGE, spec, left, right, stream};
+    status = count(j, &call, false);
     if (!status && degrees) status = adji_gpu_range_copy_degrees(j->range, degrees);
     if (!status) status = adji_gpu_before(j->gpu, stream);
     if (!status && total) *total = j->counted.pairs;
@@ -267,6 +280,12 @@ static adj_status no_gpu(void) {
 
 adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
+  (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)out;
+  return no_gpu();
+}
+
+adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
+                             const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
   (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)out;
   return no_gpu();
 }

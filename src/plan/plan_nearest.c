@@ -134,7 +134,13 @@ adj_status adji_plan_nearest_on_gpu(adj_plan *plan) {
   plan->choice.algorithm = "tree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   because(plan, "in %u dimension%s a tree leaves few candidates", plan->left->dim, plan->left->dim > 1 ? "s" : "");
-  adj_status status = adji_gpu_nearest_create(&plan->join, &plan->measure, &plan->engine);
+  adji_nearest_wish wish = {.join = &plan->join,
+                            .measure = &plan->measure,
+                            .rows_at_once = plan->tuning.device_rows,
+                            .budget = (uint32_t)plan->tuning.budget,
+                            .alone = plan->tuning.alone == ADJI_ON,
+                            .together = plan->tuning.alone == ADJI_OFF};
+  adj_status status = adji_gpu_nearest_create(&wish, &plan->engine);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launches of the kernels of kNN joins.
+ */
+#ifndef ADJI_NEAREST_CUH
+#define ADJI_NEAREST_CUH
+
+#include "gpu/tree.cuh"
+
+/* What a launch does. All memory is the device's. */
+typedef struct adji_nearest_job {
+  adj_type type;
+  const adji_measure *measure; /* host */
+  uint32_t dim;
+  const adji_gpu_tree *left, *right; /* the same: a query is where it is itself */
+  /* The queries: positions in left; NULL: all. */
+  const uint32_t *queries;
+  uint64_t query_count;
+  const unsigned long long *counted_queries; /* so many of them instead: a number that an earlier launch leaves */
+  bool drop_self;
+  bool root;    /* distances are wanted, not their squares */
+  double limit; /* of sums */
+  /* The k nearest behind the first `place`, which are there; in rows of row_length, from row first_row on. */
+  uint32_t k, place, row_length;
+  uint64_t first_row;
+  uint32_t *ids;
+  void *sums;
+  /* A warp that has searched so many leaves gives up: its queries go to hard, and how many is added to hard_count. */
+  uint32_t budget;
+  uint32_t *hard;
+  unsigned long long *hard_count;
+  unsigned long long *candidates; /* that were compared: added to ADJI_SPREAD places */
+} adji_nearest_job;
+
+/* The most neighbours that a lane, or a warp, keeps in registers. */
+enum { ADJI_MOST_TOGETHER = 32, ADJI_MOST_ALONE = 1024 };
+
+/* Whether a warp can search for 32 queries at once; one for a query always can. */
+bool adji_nearest_has_together(adj_type type, int step, uint32_t dim, uint32_t k);
+adj_status adji_nearest_together(adji_gpu *gpu, cudaStream_t stream, const adji_nearest_job *job);
+adj_status adji_nearest_alone(adji_gpu *gpu, cudaStream_t stream, const adji_nearest_job *job);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernel of kNN joins for many queries that are near each other.
+ *
+ * Computes: for each query q the k candidates with the smallest (s(q, c), id), in that order, s the canonical sum.
+ *
+ * A warp owns 32 queries that follow each other along the curve, lane i the i-th of them with its list: K sums and ids
+ * in registers, ascending, of which the first K - k are before everything and stay where they are: so the last one is
+ * the lane's bound. Candidates that are no farther wait in a short queue of the lane in shared memory; when a queue may
+ * run over, all lanes insert what waits, side by side.
+ *
+ *   1. start    the group of 32 leaves around the queries' own place: lists become good bounds
+ *   2. descend  boxes of a group are tested by a lane each: the distance between the box of the warp's queries and that
+ *               box, against the largest bound of the warp. The nearest is searched first, the others wait as a mask.
+ *   3. leaf     every lane tests the leaf's box with its own query and bound; if any is near, all lanes compare its
+ *               eight points, which they read at once.
+ *
+ * Queries that are not as near to each other as the curve says would keep a warp busy long after all others are done:
+ * it gives up, and leaves them to nearest_alone.cuh.
+ *
+ * Grid: one warp for 32 queries. No block waits for another.
+ *
+ * Limits: instruction issue. In 3-D, k = 8, a warp compares about 320 candidates (12 instructions each), tests 64 boxes
+ * of leaves (25 each), and inserts about 40 times (60 each).
+ */
+#ifndef ADJI_NEAREST_TOGETHER_CUH
+#define ADJI_NEAREST_TOGETHER_CUH
+
+#include "gpu/nearest_search.cuh"
+
+namespace {
+
+enum { TOGETHER_WARPS = 4, TOGETHER_QUEUE = 2 * ADJI_TREE_LEAF };
+
+/* An entry of a list, with an order that takes few instructions: that of (sum, id). */
+template <class T>
+struct list_key;
+
+template <>
+struct list_key<float> { /* sums are not negative: their bits are in order */
+  uint64_t bits;
+  static __device__ __forceinline__ list_key of(float s, uint32_t id) {
+    return list_key{static_cast<uint64_t>(__float_as_uint(s)) << 32 | id};
+  }
+  static __device__ __forceinline__ list_key first() { /* its sum is a bound like any other */
+    return list_key{0};
+  }
+  __device__ __forceinline__ bool before(const list_key &other) const {
+    return bits < other.bits;
+  }
+  __device__ __forceinline__ float sum() const {
+    return __uint_as_float(static_cast<uint32_t>(bits >> 32));
+  }
+  __device__ __forceinline__ uint32_t id() const {
+    return static_cast<uint32_t>(bits);
+  }
+};
+
+template <>
+struct list_key<double> {
+  double s;
+  uint32_t i;
+  static __device__ __forceinline__ list_key of(double s, uint32_t id) {
+    return list_key{s, id};
+  }
+  static __device__ __forceinline__ list_key first() {
+    return list_key{-1, 0};
+  }
+  __device__ __forceinline__ bool before(const list_key &other) const {
+    return comes_before(s, i, other.s, other.i);
+  }
+  __device__ __forceinline__ double sum() const {
+    return s;
+  }
+  __device__ __forceinline__ uint32_t id() const {
+    return i;
+  }
+};
+
+/* A lane's query and what it has found. */
+template <class W, int K>
+struct seeker {
+  typename W::T x[W::ROOM];
+  uint32_t row;
+  uint32_t waiting;    /* entries of its queue */
+  typename W::T bound; /* candidates farther than this do not get into the list; -1: not a query */
+  list_key<typename W::T> list[K];
+};
+
+/* A warp's shared memory. */
+template <class T>
+struct together_shared {
+  T queue_sums[TOGETHER_QUEUE][ADJI_WARP];
+  uint32_t queue_ids[TOGETHER_QUEUE][ADJI_WARP];
+  uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
+};
+
+/* The box of the warp's queries, its largest bound, and what the search took. */
+template <class W>
+struct warp_state {
+  typename W::T low[W::ROOM], high[W::ROOM], bound;
+  uint32_t leaves;
+};
+
+/* ---- The list ------------------------------------------------------------------------------------------------------
+ */
+
+/* Each place behind the new entry takes what the one before it has: all of them at once. */
+template <class W, int K>
+__device__ __forceinline__ void insert(seeker<W, K> *mine, const list_key<typename W::T> &entry) {
+#pragma unroll
+  for (int i = K - 1; i > 0; i--)
+    mine->list[i] = entry.before(mine->list[i - 1]) ? mine->list[i - 1]
+                    : entry.before(mine->list[i])   ? entry
+                                                    : mine->list[i];
+  if (entry.before(mine->list[0])) mine->list[0] = entry;
+}
+
+/* All lanes insert what waits; lanes with less insert something that stays behind. */
+template <class W, int K, class T>
+__device__ __forceinline__ void insert_waiting(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
+                                               warp_state<W> *warp, uint32_t lane) {
+  uint32_t most = __reduce_max_sync(NEAREST_LANES, mine->waiting);
+  for (uint32_t e = 0; e < most; e++) {
+    bool there = e < mine->waiting;
+    insert(mine, list_key<T>::of(there ? at->queue_sums[e][lane] : static_cast<T>(INFINITY),
+                                 there ? at->queue_ids[e][lane] : ADJ_NO_ID));
+  }
+  mine->waiting = 0;
+  T last = mine->list[K - 1].sum();
+  if (mine->bound > last) mine->bound = last;
+  warp->bound = warp_max(mine->bound);
+}
+
+/* ---- Leaves --------------------------------------------------------------------------------------------------------
+ */
+
+template <class W, int K, class T>
+__device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
+                                             warp_state<W> *warp, uint32_t leaf, uint32_t lane) {
+  if (__any_sync(NEAREST_LANES, mine->waiting > TOGETHER_QUEUE - ADJI_TREE_LEAF))
+    insert_waiting(job, at, mine, warp, lane);
+  uint64_t first = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF;
+  uint64_t many = job.right_count - first;
+  warp->leaves++;
+#pragma unroll
+  for (uint32_t c = 0; c < ADJI_TREE_LEAF; c++) { /* behind the last point there is memory to read, and nothing else */
+    T x[W::ROOM];
+    uint32_t id = load_record<W>(job, job.right_coords, job.right_ids, first + c, x);
+    T s = sum_of<W>(job, mine->x, x);
+    if (!(s <= mine->bound) || c >= many || (job.drop_self && id == mine->row)) continue;
+    at->queue_sums[mine->waiting][lane] = s;
+    at->queue_ids[mine->waiting][lane] = id;
+    mine->waiting++;
+  }
+}
+
+/* Step 3: the leaves of a group whose bits are set. */
+template <class W, int K, class T>
+__device__ __forceinline__ void search_leaves(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
+                                              warp_state<W> *warp, uint32_t base, uint32_t mask, uint32_t lane) {
+  for (; mask; mask &= mask - 1) {
+    uint32_t leaf = base + __ffs(mask) - 1;
+    T s = near_sum<W>(job, load_box<W>(job, job.levels[0], leaf), mine->x, mine->x);
+    if (__any_sync(NEAREST_LANES, s <= mine->bound)) compare_leaf(job, at, mine, warp, leaf, lane);
+  }
+}
+
+/* ---- Boxes ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The sum from the warp's queries to box base + lane of a level, or less. */
+template <class W, class T>
+__device__ __forceinline__ T group_sum(const nearest_job<T> &job, const warp_state<W> &warp, uint32_t level,
+                                       uint32_t base, uint32_t lane) {
+  uint32_t i = base + lane;
+  if (i >= job.levels[level].count) return static_cast<T>(NAN);
+  return near_sum<W>(job, load_box<W>(job, job.levels[level], i), warp.low, warp.high);
+}
+
+/* Step 2: everything but the group that was searched at the start. False: the warp gave up. */
+template <class W, int K, class T>
+__device__ __forceinline__ bool descend(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
+                                        warp_state<W> *warp, uint32_t done, uint32_t lane) {
+  if (job.level_count < 2) return true;
+  uint32_t level = job.level_count - 1, base = 0;
+  T s = group_sum(job, *warp, level, 0, lane);
+  uint32_t mask = __ballot_sync(NEAREST_LANES, s <= warp->bound);
+  for (;;) {
+    while (!mask) { /* up, to where something is left */
+      if (++level == job.level_count) return true;
+      base = at->bases[level];
+      s = group_sum(job, *warp, level, base, lane);
+      mask = at->masks[level] & __ballot_sync(NEAREST_LANES, s <= warp->bound);
+      __syncwarp();
+    }
+    uint32_t next = lane_of_least(mask, s, lane), below = (base + next) * ADJI_GPU_FAN;
+    mask &= ~(1u << next);
+    if (level == 1) {
+      if (below == done) continue;
+      T leaf = group_sum(job, *warp, 0, below, lane);
+      search_leaves(job, at, mine, warp, below, __ballot_sync(NEAREST_LANES, leaf <= warp->bound), lane);
+      insert_waiting(job, at, mine, warp, lane); /* for the best bounds there are */
+      mask &= __ballot_sync(NEAREST_LANES, s <= warp->bound);
+      if (warp->leaves > job.budget) return false;
+      continue;
+    }
+    if (lane == 0) {
+      at->masks[level] = mask;
+      at->bases[level] = base;
+    }
+    __syncwarp();
+    level--;
+    base = below;
+    s = group_sum(job, *warp, level, base, lane);
+    mask = __ballot_sync(NEAREST_LANES, s <= warp->bound);
+  }
+}
+
+/* ---- The kernel
+ * ------------------------------------------------------------------------------------------------------ */
+
+template <class W, int K, class T>
+__device__ __forceinline__ seeker<W, K> open_seeker(const nearest_job<T> &job, uint64_t position, bool active) {
+  seeker<W, K> mine;
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++)
+    mine.x[j] = 0;
+  mine.row = ADJ_NO_ID;
+  if (active) mine.row = load_record<W>(job, job.left_coords, job.left_ids, position, mine.x);
+  mine.waiting = 0;
+  mine.bound = active ? job.limit : T(-1);
+#pragma unroll
+  for (int i = 0; i < K; i++)
+    mine.list[i] =
+        i < K - static_cast<int>(job.k) ? list_key<T>::first() : list_key<T>::of(static_cast<T>(INFINITY), ADJ_NO_ID);
+  return mine;
+}
+
+template <class W, class T>
+__device__ __forceinline__ warp_state<W> open_warp(const nearest_job<T> &job, const T (&x)[W::ROOM], bool active) {
+  warp_state<W> warp = {};
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++) {
+    warp.high[j] = warp_largest(active ? x[j] : static_cast<T>(-INFINITY));
+    warp.low[j] = -warp_largest(active ? -x[j] : static_cast<T>(-INFINITY));
+  }
+  warp.bound = job.limit;
+  return warp;
+}
+
+template <class W, int K, class T>
+__device__ __forceinline__ void write_row(const nearest_job<T> &job, const seeker<W, K> &mine) {
+  uint64_t to = (mine.row - job.first_row) * job.row_length;
+  uint32_t *ids = job.ids + to - (K - job.k);
+  T *sums = job.sums + to - (K - job.k);
+#pragma unroll
+  for (int i = 0; i < K; i++) {
+    if (i < K - static_cast<int>(job.k)) continue;
+    T s = mine.list[i].sum();
+    bool there = mine.list[i].id() != ADJ_NO_ID;
+    ids[i] = mine.list[i].id();
+    sums[i] = !there ? static_cast<T>(INFINITY) : job.root ? root_of_sum(s) : s;
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void leave_to_others(const nearest_job<T> &job, bool active, uint64_t position,
+                                                uint32_t lane) {
+  uint32_t all = __ballot_sync(NEAREST_LANES, active);
+  unsigned long long to = 0;
+  if (lane == 0) to = atomicAdd(job.hard_count, static_cast<unsigned long long>(__popc(all)));
+  to = __shfl_sync(NEAREST_LANES, to, 0) + __popc(all & ((1u << lane) - 1));
+  if (active) job.hard[to] = static_cast<uint32_t>(position);
+}
+
+template <class W, int K>
+__global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const nearest_job<typename W::T> job) {
+  typedef typename W::T T;
+  __shared__ together_shared<T> memory[TOGETHER_WARPS];
+  uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
+  uint64_t query = (static_cast<uint64_t>(blockIdx.x) * TOGETHER_WARPS + number) * ADJI_WARP + lane;
+  bool active = query < job.query_count;
+  if (!__any_sync(NEAREST_LANES, active)) return;
+  uint64_t position = job.queries && active ? job.queries[query] : query;
+  together_shared<T> *at = &memory[number];
+  seeker<W, K> mine = open_seeker<W, K>(job, position, active);
+  warp_state<W> warp = open_warp<W>(job, mine.x, active);
+
+  uint32_t base, first = 0; /* the leaves of the queries themselves come first */
+  if (job.same_sets) {
+    uint32_t own = __shfl_sync(NEAREST_LANES, static_cast<uint32_t>(position / ADJI_TREE_LEAF), 0);
+    base = own / ADJI_GPU_FAN * ADJI_GPU_FAN;
+    first = 0xfu << (own - base);
+  } else {
+    T x[W::ROOM];
+#pragma unroll
+    for (int j = 0; j < W::ROOM; j++)
+      x[j] = __shfl_sync(NEAREST_LANES, mine.x[j], 0);
+    base = find_group<W>(job, x, lane);
+  }
+  uint32_t there = __ballot_sync(NEAREST_LANES, base + lane < job.levels[0].count);
+  search_leaves(job, at, &mine, &warp, base, first & there, lane);
+  insert_waiting(job, at, &mine, &warp, lane);
+  search_leaves(job, at, &mine, &warp, base, ~first & there, lane);
+  insert_waiting(job, at, &mine, &warp, lane);
+  if (!descend(job, at, &mine, &warp, base, lane))
+    leave_to_others(job, active, position, lane);
+  else if (active)
+    write_row(job, mine);
+  if (lane == 0)
+    atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD,
+              static_cast<unsigned long long>(warp.leaves) * ADJI_TREE_LEAF * ADJI_WARP);
+}
+
+template <class W, int K>
+adj_status launch_together(adji_gpu *gpu, cudaStream_t stream, const adji_nearest_job *job) {
+  uint32_t blocks = adji_blocks_for(job->query_count, TOGETHER_WARPS * ADJI_WARP);
+  find_together<W, K><<<blocks, TOGETHER_WARPS * ADJI_WARP, 0, stream>>>(with_types<typename W::T>(job));
+  ADJI_LAUNCHED(gpu, "find_together");
+  return ADJ_OK;
+}
+
+template <class T, int DIM>
+adj_status launch_together_k(adji_gpu *gpu, cudaStream_t stream, const adji_nearest_job *job) {
+  typedef nearest_what<T, ADJI_STEP_L2, DIM> W;
+  if (job->k <= 8) return launch_together<W, 8>(gpu, stream, job);
+  return job->k <= 16 ? launch_together<W, 16>(gpu, stream, job) : launch_together<W, 32>(gpu, stream, job);
+}
+
+}  // namespace
+
+#endif

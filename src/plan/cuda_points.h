@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Points on a device, as the joins of adjoin_cuda.h see them.
+ */
+#ifndef ADJI_CUDA_POINTS_H
+#define ADJI_CUDA_POINTS_H
+
+#include "adjoin_cuda.h"
+#include "data/dataset.h"
+#include "gpu/range.h"
+
+/* One side of a join: the points, and what is known of them in the shape of a set. */
+typedef struct adji_cuda_side {
+  adji_gpu_rows rows;
+  adj_dataset set; /* type, dim, count, bounds; data: a sample, in survey's rows */
+  double *bounds;
+  void *sample;
+} adji_cuda_side;
+
+/* Checks what a caller says of points; name is the argument. */
+adj_status adji_cuda_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out);
+
+/* Finds the bounds, and a sample of so many rows or fewer: the set then has these. */
+adj_status adji_cuda_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint64_t sample, const char *name);
+void adji_cuda_forget(adj_ctx *ctx, adji_cuda_side *s);
+
+#endif
