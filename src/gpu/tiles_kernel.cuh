@@ -34,6 +34,9 @@
 #ifndef ADJI_TILES_KERNEL_CUH
 #define ADJI_TILES_KERNEL_CUH
 
+#include <cmath>
+#include <limits>
+
 #include "gpu/tiles_alone.cuh"
 #include "gpu/tiles_flat.cuh"
 #include "gpu/tiles_together.cuh"
@@ -308,6 +311,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.same_sets = job->left == job->right;
   typed.dim = job->dim;
   typed.limit = static_cast<T>(job->limit);
+  typed.beyond = std::nextafter(typed.limit, std::numeric_limits<T>::infinity());
   typed.measure.power = job->measure->power;
   typed.measure.box = static_cast<const T *>(job->box);
   typed.keep = job->keep;
