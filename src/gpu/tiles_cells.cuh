@@ -49,7 +49,7 @@ struct tiles {
   bool staged;        /* queries and candidates of many dimensions fit into shared memory            */
   bool exact;         /* candidates are looked up in the cells asked for, and in no others           */
   bool same_sets;     /* positions on both sides are of one index: a query is its own candidate there */
-  T limit, beyond;    /* and the next number above it                                                   */
+  T limit;
   adji_gpu_measure<T> measure;
   adji_gpu_keep keep;
   const uint32_t *queries;

@@ -133,19 +133,16 @@ __device__ __forceinline__ uint32_t find_slot(const tiles<T> &job, const stretch
   return stays ? slot : static_cast<uint32_t>(NO_SLOT);
 }
 
-template <class W>
-__device__ __forceinline__ bool is_met(const stretch<W> &of, const candidate<W> &c) {
-  return c.position >= of.low && c.position <= of.high;
-}
-
 /* Compares the stage, with `valid` candidates in it. met: perhaps one of them is one of the queries themselves. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                         const stretch<W> &of, uint32_t valid, bool met, supply *pieces, effort *took,
                                         uint32_t lane) {
   bool words = by_words<W>(job);
-  if (lane == 0) took->candidates += static_cast<uint64_t>(valid) * (of.end - of.begin);
-  took->steps += words ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
+  if (counts<W>(job)) {
+    if (lane == 0) took->candidates += static_cast<uint64_t>(valid) * (of.end - of.begin);
+    took->steps += words ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
+  }
   T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
   bool by_id = job.keep == ADJI_KEEP_ABOVE ||
                (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
@@ -221,7 +218,8 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
       candidate<W> now = next; /* NaN, behind the last ones */
       uint32_t slot = find_slot<W>(job, of, now, &waiting, lane);
       if (slot < NEXT_STAGE) put<W>(job, at, now, slot);
-      met = met || (slot < NEXT_STAGE && is_met(of, now));
+      bool query = now.position >= of.low && now.position <= of.high; /* perhaps, itself */
+      met = met || (query && slot < NEXT_STAGE);
       uint32_t fetched = total - done < ADJI_WARP ? total - done : ADJI_WARP, valid = W::TRIMS ? ADJI_WARP : fetched;
       if (W::TRIMS && done == total) {
         if (lane >= waiting) at.candidates[lane] = static_cast<T>(NAN); /* and so is the sum */
@@ -235,9 +233,9 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
       compare<W>(job, at, mine, of, valid, met, pieces, took, lane);
       __syncwarp(); /* nobody reads the last ones any more */
       waiting -= ADJI_WARP;
-      met = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
-      if (met) put<W>(job, at, now, slot - NEXT_STAGE);
-      met = met && is_met(of, now);
+      bool left = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
+      if (left) put<W>(job, at, now, slot - NEXT_STAGE);
+      met = query && left;
     }
   }
   if (W::FILL && by_words<W>(job)) mine->written = mine->found;

@@ -30,27 +30,22 @@ template <class W>
 struct stretch {
   typedef typename W::T T;
   static constexpr int DIMS = W::DIM ? W::DIM : 1;
-  uint32_t begin, end;         /* their lanes                                                           */
-  uint32_t low, high;          /* their first and last position                                         */
+  uint32_t begin, end;         /* their lanes                                             */
+  uint32_t low, high;          /* their first and last position                           */
   T least[DIMS], most[DIMS];   /* the box around them, where candidates are trimmed       */
   T x[tile_of<T>::EACH][DIMS]; /* the lane's queries, with words: NaN, if not one of them */
 };
 
 /* ---- Comparing ------------------------------------------------------------------------------------------------- */
 
-__device__ __forceinline__ uint32_t high_word(float x) {
-  return __float_as_uint(x);
+/* Puts behind the bits of a word whether s, which is not below 0, is at most the limit. In f32 that is the sign of a
+ * difference of whole numbers: numbers from 0 on have the order of their bits, infinity too, and a NaN that was
+ * computed is 0x7fffffff on these devices. Two instructions; the compiler takes three for a condition. */
+__device__ __forceinline__ uint32_t append_within(uint32_t bits, float s, float limit) {
+  return __funnelshift_l(__float_as_uint(s) - (__float_as_uint(limit) + 1), bits, 1);
 }
-__device__ __forceinline__ uint32_t high_word(double x) {
-  return static_cast<uint32_t>(__double2hiint(x));
-}
-
-/* Puts behind the bits of a word whether s is at most the limit: then s - beyond is below 0, where beyond is the next
- * number above the limit, and otherwise 0, above 0, or a NaN, which has no sign on these devices. Differences are not
- * rounded to 0. Two instructions; the compiler takes three for a condition. */
-template <class T>
-__device__ __forceinline__ uint32_t append_within(uint32_t bits, T s, T beyond) {
-  return __funnelshift_l(high_word(adji_minus(s, beyond)), bits, 1);
+__device__ __forceinline__ uint32_t append_within(uint32_t bits, double s, double limit) {
+  return bits << 1 | (s <= limit);
 }
 
 /* Every lane has bits[k], of its k-th query with its candidates. Gives every lane the whole word of its own query: a
@@ -99,7 +94,7 @@ __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<
       uint32_t id = BY_ID ? at.ids[first + from + u] : 0;
 #pragma unroll
       for (int k = 0; k < EACH; k++) {
-        bits[k] = append_within(bits[k], s[k][u], job.beyond);
+        bits[k] = append_within(bits[k], s[k][u], job.limit);
         if (BY_ID && !(job.keep == ADJI_KEEP_ABOVE ? id > rows[k] : id != rows[k])) bits[k] &= ~1u;
       }
     }
