@@ -11,8 +11,10 @@
  *
  *   1. ranges     lanes look up rows of cells, 32 at a time: each is one range of positions. Non-empty ones go to a
  *                 list in shared memory, with their lengths added up, as if they were one long range.
- *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory.
- *   3. compare    every lane its own query with the 32 candidates, which all lanes read at once.
+ *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory: in two
+ *                 and three dimensions only if it is near enough to the box around the queries.
+ *   3. compare    every lane its own query with the 32 candidates, which all lanes read at once; or, in two and three
+ *                 dimensions, a tile of 4 queries and 8 candidates, after which every query gets its hits as a word.
  *
  * Where cells hold few points, in up to three dimensions, queries are compared each with its own candidates only: every
  * lane looks up its own ranges and reads from them what it needs; what neighbours read is near. In more dimensions
@@ -20,15 +22,16 @@
  * up the rows that are not provably too far away, and share out their candidates. There dense and sparse places have
  * kernels of their own, which run side by side and leave each other's queries alone.
  *
- * Counting adds up in registers. Otherwise ids wait in a queue in shared memory, and when there are enough for a line
- * the warp writes them: to the row, of which place and length are known (filling), or to a piece of 32 entries that
- * remembers its row (pieces, when the lengths are being counted). Every query has a piece of its own, for its last
- * entries; of the others the number is counted in memory, by 16 of them. Rows are written front to back, and never get
- * more entries than were counted.
+ * Counting adds up in registers. Where hits come as words, rows are written at once: lane i writes the id of candidate
+ * i to every row with its bit set, as far behind the row's last entry as there are lower bits. Otherwise ids wait in a
+ * queue in shared memory, and when there are enough for a line the warp writes them: to the row, of which place and
+ * length are known (filling), or to a piece of 32 entries that remembers its row (pieces, when the lengths are being
+ * counted). Every query has a piece of its own, for its last entries; of the others the number is counted in memory, by
+ * 16 of them. Rows are written front to back, and never get more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
- * Limits: instruction issue for dense cells (2-D: about 10 instructions for 32 comparisons when counting); latency
+ * Limits: instruction issue for dense cells (2-D: about 7 instructions for 32 comparisons when counting); latency
  * of the look-ups where a cell has few points.
  */
 #ifndef ADJI_TILES_KERNEL_CUH

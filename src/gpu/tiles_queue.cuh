@@ -94,6 +94,10 @@ struct what {
   static constexpr bool HAS_ID = adji_gpu_width_has_id(DIM);
   /* Whether a NaN among a candidate's coordinates makes sure that it does not belong. */
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
+  /* Where queries are compared together: whether candidates too far away from all of them are left out, and whether
+   * hits are counted or written by words: tiles_words.cuh. */
+  static constexpr bool TRIMS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3);
+  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || WORK == IDS);
 };
 
 /* ---- The queue ------------------------------------------------------------------------------------------------- */

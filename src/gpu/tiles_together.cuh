@@ -5,7 +5,7 @@
 #ifndef ADJI_TILES_TOGETHER_CUH
 #define ADJI_TILES_TOGETHER_CUH
 
-#include "gpu/tiles_queue.cuh"
+#include "gpu/tiles_words.cuh"
 
 namespace {
 
@@ -86,18 +86,110 @@ __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_l
   return c;
 }
 
+/* Puts a candidate into the stage. */
 template <class W, class T>
-__device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, uint32_t lane) {
-  __syncwarp(); /* nobody reads the last ones any more */
+__device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, uint32_t slot) {
 #pragma unroll
   for (int j = 0; j < W::DIM; j++)
-    at.candidates[j * ADJI_WARP + lane] = c.x[j];
+    at.candidates[j * ADJI_WARP + slot] = c.x[j];
   if (!W::DIM)
     for (uint32_t j = 0; j < job.dim; j++)
-      at.candidates[j * ADJI_WARP + lane] =
+      at.candidates[j * ADJI_WARP + slot] =
           c.position != UINT32_MAX ? job.right.at(c.position, j) : static_cast<T>(NAN);
-  at.ids[lane] = c.id;
-  __syncwarp();
+  at.ids[slot] = c.id;
+}
+
+/* Whether a candidate may belong to queries of the stretch: not if its sum with the point of their box that is nearest
+ * to it is above the limit. Along every axis no query is nearer to it than that point, whose coordinate is one of
+ * theirs or the candidate's own. So no difference is smaller before it is rounded, which keeps the order, nor is then
+ * the sum of a square and what came before it. A NaN belongs to none. */
+template <class W, class T>
+__device__ __forceinline__ bool may_belong(const tiles<T> &job, const stretch<W> &of, const candidate<W> &c) {
+  T s = 0;
+#pragma unroll
+  for (int j = 0; j < W::DIM; j++) {
+    T nearest = c.x[j] < of.least[j] ? of.least[j] : c.x[j];
+    nearest = nearest > of.most[j] ? of.most[j] : nearest;
+    s = adji_gpu_step<W::STEP>(s, nearest, c.x[j], job.measure, j);
+  }
+  return s <= job.limit;
+}
+
+/* Slots from this one on are of the next stage; and that of a candidate which is left out. */
+enum : uint32_t { NEXT_STAGE = ADJI_WARP, NO_SLOT = UINT32_MAX };
+
+/* Where a lane's candidate goes behind those that wait in the stage, of which there may be more than it has room for
+ * then. */
+template <class W, class T>
+__device__ __forceinline__ uint32_t find_slot(const tiles<T> &job, const stretch<W> &of, const candidate<W> &c,
+                                              uint32_t *waiting, uint32_t lane) {
+  if (!W::TRIMS) {
+    *waiting = ADJI_WARP;
+    return lane;
+  }
+  bool stays = may_belong(job, of, c);
+  uint32_t those = __ballot_sync(ALL_LANES, stays), slot = *waiting + __popc(those & ((1u << lane) - 1));
+  *waiting += __popc(those);
+  return stays ? slot : static_cast<uint32_t>(NO_SLOT);
+}
+
+/* Compares the stage, with `valid` candidates in it. met: perhaps one of them is one of the queries themselves. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                        const stretch<W> &of, uint32_t valid, bool met, supply *pieces, effort *took,
+                                        uint32_t lane) {
+  bool words = by_words<W>(job);
+  if (counts<W>(job)) {
+    if (lane == 0) took->candidates += static_cast<uint64_t>(valid) * (of.end - of.begin);
+    took->steps += words ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
+  }
+  T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
+  bool by_id = job.keep == ADJI_KEEP_ABOVE ||
+               (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
+  if constexpr (W::WORDS)
+    if (words) {
+      if (by_id)
+        take_words<W, true>(job, at, mine, of, lane);
+      else
+        take_words<W, false>(job, at, mine, of, lane);
+      return;
+    }
+  if constexpr (W::FILL || !W::WORDS) {
+    if (by_id)
+      compare_stage<W, true>(job, at, mine, limit, valid, pieces, lane);
+    else
+      compare_stage<W, false>(job, at, mine, limit, valid, pieces, lane);
+  }
+}
+
+/* The stretch of lanes [begin, end). */
+template <class W, class T, int DIM>
+__device__ __forceinline__ stretch<W> open_stretch(const tiles<T> &job, const own<T, DIM> &mine, uint32_t begin,
+                                                   uint32_t end, uint32_t lane) {
+  constexpr int EACH = tile_of<T>::EACH, SHARE = tile_of<T>::SHARE;
+  stretch<W> of;
+  of.begin = begin;
+  of.end = end;
+  of.low = __shfl_sync(ALL_LANES, mine.position, begin);
+  of.high = __shfl_sync(ALL_LANES, mine.position, end - 1);
+  bool inside = lane >= begin && lane < end;
+#pragma unroll
+  for (int j = 0; j < DIM && W::TRIMS; j++) {
+    of.least[j] = of.most[j] = __shfl_sync(ALL_LANES, mine.x[j], inside ? lane : begin);
+#pragma unroll
+    for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
+      T low = __shfl_xor_sync(ALL_LANES, of.least[j], step), high = __shfl_xor_sync(ALL_LANES, of.most[j], step);
+      of.least[j] = low < of.least[j] ? low : of.least[j];
+      of.most[j] = high > of.most[j] ? high : of.most[j];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < EACH * DIM && W::WORDS; i++) {
+    uint32_t from = lane % SHARE + i / stretch<W>::DIMS * SHARE;
+    T x = __shfl_sync(ALL_LANES, mine.x[i % stretch<W>::DIMS], from);
+    of.x[i / stretch<W>::DIMS][i % stretch<W>::DIMS] = from >= begin && from < end ? x : static_cast<T>(NAN);
+  }
+  return of;
 }
 
 /* The queries of lanes [begin, end), which are in one row of cells. */
@@ -107,9 +199,10 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
                                               uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
-  uint32_t low = __shfl_sync(ALL_LANES, mine->position, begin);
-  uint32_t high = __shfl_sync(ALL_LANES, mine->position, end - 1);
-  T limit = lane >= begin && lane < end ? job.limit : static_cast<T>(NAN);
+  stretch<W> of = open_stretch<W>(job, *mine, begin, end, lane);
+  if (W::FILL && by_words<W>(job)) aim(job, at, mine, lane);
+  uint32_t waiting = 0; /* in the stage                        */
+  bool met = false;     /* the candidate that this lane put there */
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
     uint32_t row = round * ADJI_WARP + lane;
     range found = {0, 0};
@@ -118,25 +211,34 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
     __syncwarp(); /* nobody reads the last list any more */
     add_ranges(at.list, &p, found, lane);
     uint32_t total = p.total;
-    if (lane == 0) took->candidates += static_cast<uint64_t>(total) * (end - begin);
-    took->steps += (total + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
-    if (!total) continue;
+    bool last = W::TRIMS && (round + 1) * ADJI_WARP >= job.row_count; /* then what waits is compared, too */
+    if (!total && !(last && waiting)) continue;
     candidate<W> next = fetch<W, true>(job, at.list, &p, 0, lane);
-    for (uint32_t done = 0; done < total;) {
-      candidate<W> now = next;
-      put<W>(job, at, now, lane);
-      uint32_t valid = total - done < ADJI_WARP ? total - done : ADJI_WARP;
-      done += valid;
-      if (done < total) next = fetch<W, true>(job, at.list, &p, done, lane);
-      bool met = now.position >= low && now.position <= high; /* perhaps one of the queries themselves */
-      bool by_id = job.keep == ADJI_KEEP_ABOVE ||
-                   (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
-      if (by_id)
-        compare_stage<W, true>(job, at, mine, limit, valid, pieces, lane);
-      else
-        compare_stage<W, false>(job, at, mine, limit, valid, pieces, lane);
+    for (uint32_t done = 0; done < total || (last && waiting);) {
+      candidate<W> now = next; /* NaN, behind the last ones */
+      uint32_t slot = find_slot<W>(job, of, now, &waiting, lane);
+      if (slot < NEXT_STAGE) put<W>(job, at, now, slot);
+      bool query = now.position >= of.low && now.position <= of.high; /* perhaps, itself */
+      met = met || (query && slot < NEXT_STAGE);
+      uint32_t fetched = total - done < ADJI_WARP ? total - done : ADJI_WARP, valid = W::TRIMS ? ADJI_WARP : fetched;
+      if (W::TRIMS && done == total) {
+        if (lane >= waiting) at.candidates[lane] = static_cast<T>(NAN); /* and so is the sum */
+        valid = waiting;
+        waiting = ADJI_WARP;
+      }
+      done += fetched;
+      if (done < total || last) next = fetch<W, true>(job, at.list, &p, done, lane);
+      if (waiting < ADJI_WARP) continue;
+      __syncwarp();
+      compare<W>(job, at, mine, of, valid, met, pieces, took, lane);
+      __syncwarp(); /* nobody reads the last ones any more */
+      waiting -= ADJI_WARP;
+      bool left = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
+      if (left) put<W>(job, at, now, slot - NEXT_STAGE);
+      met = query && left;
     }
   }
+  if (W::FILL && by_words<W>(job)) mine->written = mine->found;
 }
 
 }  // namespace
