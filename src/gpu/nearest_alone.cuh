@@ -54,8 +54,7 @@ struct lone {
   warp_list<typename W::T, E> list;
 };
 
-/* ---- The list ------------------------------------------------------------------------------------------------------
- */
+/* ---- The list ------------------------------------------------------------------------------------------------- */
 
 /* Two entries in order. */
 template <class T>
@@ -123,8 +122,7 @@ __device__ __forceinline__ void merge_waiting(alone_shared<T> *at, lone<W, E> *m
   if (mine->bound > last) mine->bound = last;
 }
 
-/* ---- Leaves --------------------------------------------------------------------------------------------------------
- */
+/* ---- Leaves --------------------------------------------------------------------------------------------------- */
 
 /* Step 3, for leaves base + i of the bits i of mask; s is the lane's sum to leaf base + lane. */
 template <class W, int E, class T>
@@ -162,8 +160,7 @@ __device__ __forceinline__ void search_leaves(const nearest_job<T> &job, alone_s
   }
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Boxes ---------------------------------------------------------------------------------------------------- */
 
 /* The sum to box base + lane of a level, or less; NaN where there is nothing to be found. */
 template <class W, int E, class T>
@@ -218,8 +215,7 @@ __device__ __forceinline__ void descend(const nearest_job<T> &job, alone_shared<
   }
 }
 
-/* ---- The kernel
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The kernel ----------------------------------------------------------------------------------------------- */
 
 template <class W, int E, class T>
 __device__ __forceinline__ lone<W, E> open_lone(const nearest_job<T> &job, uint64_t position, uint32_t lane) {

@@ -9,7 +9,8 @@
  * the lane's bound. Candidates that are no farther wait in a short queue of the lane in shared memory; when a queue may
  * run over, all lanes insert what waits, side by side.
  *
- *   1. start    the group of 32 leaves around the queries' own place: lists become good bounds
+ *   1. start    the group of 32 leaves around the queries' own place: lists become good bounds. Long lists begin with
+ *               one that is guessed, and proven by counting
  *   2. descend  boxes of a group are tested by a lane each: the distance between the box of the warp's queries and that
  *               box, against the largest bound of the warp. The nearest is searched first, the others wait as a mask.
  *   3. leaf     every lane tests the leaf's box with its own query and bound; if any is near, all lanes compare its
@@ -95,15 +96,15 @@ struct together_shared {
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
 };
 
-/* The box of the warp's queries, its largest bound, and what the search took. */
+/* The box of the warp's queries, its largest bound, and what the search took: boxes tested by all lanes, and leaves
+ * compared. */
 template <class W>
 struct warp_state {
   typename W::T low[W::ROOM], high[W::ROOM], bound;
-  uint32_t leaves;
+  uint32_t tests, leaves;
 };
 
-/* ---- The list ------------------------------------------------------------------------------------------------------
- */
+/* ---- The list ------------------------------------------------------------------------------------------------- */
 
 /* Each place behind the new entry takes what the one before it has: all of them at once. */
 template <class W, int K>
@@ -116,15 +117,71 @@ __device__ __forceinline__ void insert(seeker<W, K> *mine, const list_key<typena
   if (entry.before(mine->list[0])) mine->list[0] = entry;
 }
 
-/* All lanes insert what waits; lanes with less insert something that stays behind. */
+/* Two entries in order. */
+template <class T>
+__device__ __forceinline__ void put_in_order(list_key<T> *a, list_key<T> *b) {
+  bool turned = b->before(*a);
+  list_key<T> first = turned ? *b : *a, second = turned ? *a : *b;
+  *a = first;
+  *b = second;
+}
+
+/* Sorts entries by Batcher's network. */
+template <int N, class T>
+__device__ __forceinline__ void sort_entries(list_key<T> (&entries)[N]) {
+#pragma unroll
+  for (int size = 1; size < N; size *= 2)
+#pragma unroll
+    for (int step = size; step; step /= 2)
+#pragma unroll
+      for (int i = 0; i + step < N; i++) {
+        int j = i - step % size;
+        bool met = j >= 0 && j / step % 2 == 0 && i / (2 * size) == (i + step) / (2 * size);
+        if (met) put_in_order(&entries[i], &entries[i + step]);
+      }
+}
+
+/* Inserts what waits one by one; lanes with less insert something that stays behind. For short lists. */
 template <class W, int K, class T>
-__device__ __forceinline__ void insert_waiting(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
-                                               warp_state<W> *warp, uint32_t lane) {
+__device__ __forceinline__ void insert_each(const together_shared<T> *at, seeker<W, K> *mine, uint32_t lane) {
   uint32_t most = __reduce_max_sync(NEAREST_LANES, mine->waiting);
   for (uint32_t e = 0; e < most; e++) {
     bool there = e < mine->waiting;
     insert(mine, list_key<T>::of(there ? at->queue_sums[e][lane] : static_cast<T>(INFINITY),
                                  there ? at->queue_ids[e][lane] : ADJ_NO_ID));
+  }
+}
+
+/* Inserts what waits at once: sorted, and the lesser of both from the list's end backwards and the queue's beginning
+ * forwards are bitonic, and so are halves of them once they are in order with each other. */
+template <class W, int K, class T>
+__device__ __forceinline__ void insert_sorted(const together_shared<T> *at, seeker<W, K> *mine, uint32_t lane) {
+  list_key<T> queue[TOGETHER_QUEUE];
+#pragma unroll
+  for (uint32_t e = 0; e < TOGETHER_QUEUE; e++) {
+    bool there = e < mine->waiting;
+    queue[e] = list_key<T>::of(there ? at->queue_sums[e][lane] : static_cast<T>(INFINITY),
+                               there ? at->queue_ids[e][lane] : ADJ_NO_ID);
+  }
+  sort_entries(queue);
+#pragma unroll
+  for (int i = 0; i < TOGETHER_QUEUE; i++)
+    if (queue[i].before(mine->list[K - 1 - i])) mine->list[K - 1 - i] = queue[i];
+#pragma unroll
+  for (int step = K / 2; step; step /= 2)
+#pragma unroll
+    for (int i = 0; i < K; i++)
+      if (!(i & step)) put_in_order(&mine->list[i], &mine->list[i + step]);
+}
+
+template <class W, int K, class T>
+__device__ __forceinline__ void insert_waiting(const together_shared<T> *at, seeker<W, K> *mine, warp_state<W> *warp,
+                                               uint32_t lane) {
+  if constexpr (K < TOGETHER_QUEUE) {
+    insert_each(at, mine, lane);
+  } else {
+    if (!__any_sync(NEAREST_LANES, mine->waiting > 0)) return;
+    insert_sorted(at, mine, lane);
   }
   mine->waiting = 0;
   T last = mine->list[K - 1].sum();
@@ -132,26 +189,25 @@ __device__ __forceinline__ void insert_waiting(const nearest_job<T> &job, togeth
   warp->bound = warp_max(mine->bound);
 }
 
-/* ---- Leaves --------------------------------------------------------------------------------------------------------
- */
+/* ---- Leaves --------------------------------------------------------------------------------------------------- */
 
 template <class W, int K, class T>
 __device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
                                              warp_state<W> *warp, uint32_t leaf, uint32_t lane) {
-  if (__any_sync(NEAREST_LANES, mine->waiting > TOGETHER_QUEUE - ADJI_TREE_LEAF))
-    insert_waiting(job, at, mine, warp, lane);
+  if (__any_sync(NEAREST_LANES, mine->waiting > TOGETHER_QUEUE - ADJI_TREE_LEAF)) insert_waiting(at, mine, warp, lane);
   uint64_t first = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF;
-  uint64_t many = job.right_count - first;
+  uint32_t self = job.drop_self ? mine->row : ADJ_NO_ID;
   warp->leaves++;
 #pragma unroll
-  for (uint32_t c = 0; c < ADJI_TREE_LEAF; c++) { /* behind the last point there is memory to read, and nothing else */
+  for (uint32_t c = 0; c < ADJI_TREE_LEAF; c++) { /* behind the last point everything is NaN */
     T x[W::ROOM];
     uint32_t id = load_record<W>(job, job.right_coords, job.right_ids, first + c, x);
     T s = sum_of<W>(job, mine->x, x);
-    if (!(s <= mine->bound) || c >= many || (job.drop_self && id == mine->row)) continue;
-    at->queue_sums[mine->waiting][lane] = s;
-    at->queue_ids[mine->waiting][lane] = id;
-    mine->waiting++;
+    if (s <= mine->bound && id != self) {
+      at->queue_sums[mine->waiting][lane] = s;
+      at->queue_ids[mine->waiting][lane] = id;
+      mine->waiting++;
+    }
   }
 }
 
@@ -161,13 +217,13 @@ __device__ __forceinline__ void search_leaves(const nearest_job<T> &job, togethe
                                               warp_state<W> *warp, uint32_t base, uint32_t mask, uint32_t lane) {
   for (; mask; mask &= mask - 1) {
     uint32_t leaf = base + __ffs(mask) - 1;
+    warp->tests++;
     T s = near_sum<W>(job, load_box<W>(job, job.levels[0], leaf), mine->x, mine->x);
     if (__any_sync(NEAREST_LANES, s <= mine->bound)) compare_leaf(job, at, mine, warp, leaf, lane);
   }
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Boxes ---------------------------------------------------------------------------------------------------- */
 
 /* The sum from the warp's queries to box base + lane of a level, or less. */
 template <class W, class T>
@@ -196,13 +252,13 @@ __device__ __forceinline__ bool descend(const nearest_job<T> &job, together_shar
     }
     uint32_t next = lane_of_least(mask, s, lane), below = (base + next) * ADJI_GPU_FAN;
     mask &= ~(1u << next);
+    if (++warp->tests > job.budget) return false;
     if (level == 1) {
       if (below == done) continue;
       T leaf = group_sum(job, *warp, 0, below, lane);
       search_leaves(job, at, mine, warp, below, __ballot_sync(NEAREST_LANES, leaf <= warp->bound), lane);
-      insert_waiting(job, at, mine, warp, lane); /* for the best bounds there are */
+      insert_waiting(at, mine, warp, lane); /* for the best bounds there are */
       mask &= __ballot_sync(NEAREST_LANES, s <= warp->bound);
-      if (warp->leaves > job.budget) return false;
       continue;
     }
     if (lane == 0) {
@@ -217,8 +273,52 @@ __device__ __forceinline__ bool descend(const nearest_job<T> &job, together_shar
   }
 }
 
-/* ---- The kernel
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The first bound ------------------------------------------------------------------------------------------ */
+
+/* Before long lists are filled: distances that probably have k neighbours, and those which have by counting them in the
+ * queries' own group. Few candidates beyond the k nearest then get into a list. */
+enum { TRIES = 4 };
+
+/* About the sum within which there are k neighbours, if the warp's queries fill their box evenly. */
+template <class W>
+__device__ __forceinline__ float guess_sum(const warp_state<W> &warp, uint32_t k) {
+  constexpr float BALL[] = {1, 2, 3.1416f, 4.1888f, 4.9348f, 5.2638f, 5.1677f};
+  float volume = static_cast<float>(k) / (ADJI_WARP * BALL[W::ROOM]);
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++)
+    volume *= static_cast<float>(warp.high[j] - warp.low[j]);
+  return exp2f(log2f(volume) * (2.0f / W::ROOM)); /* of nothing: 0 */
+}
+
+template <class W, int K, class T>
+__device__ __forceinline__ void bound_first(const nearest_job<T> &job, seeker<W, K> *mine, warp_state<W> *warp,
+                                            uint32_t base, uint32_t lane) {
+  T tries[TRIES];
+  uint32_t counts[TRIES] = {0}, wanted = job.k + job.drop_self; /* the query itself is among them */
+  float guess = guess_sum(*warp, wanted);
+#pragma unroll
+  for (int i = 0; i < TRIES; i++)
+    tries[i] = static_cast<T>(guess * (0.5f * static_cast<float>(1 << i)));
+  T away = group_sum(job, *warp, 0, base, lane);
+  for (uint32_t mask = __ballot_sync(NEAREST_LANES, away <= tries[TRIES - 1]); mask; mask &= mask - 1) {
+    uint64_t first = static_cast<uint64_t>(base + __ffs(mask) - 1) * ADJI_TREE_LEAF;
+#pragma unroll
+    for (uint32_t c = 0; c < ADJI_TREE_LEAF; c++) {
+      T x[W::ROOM];
+      load_record<W>(job, job.right_coords, job.right_ids, first + c, x);
+      T s = sum_of<W>(job, mine->x, x);
+#pragma unroll
+      for (int i = 0; i < TRIES; i++)
+        counts[i] += s <= tries[i];
+    }
+  }
+#pragma unroll
+  for (int i = TRIES - 1; i >= 0; i--)
+    if (counts[i] >= wanted && mine->bound > tries[i]) mine->bound = tries[i];
+  warp->bound = warp_max(mine->bound);
+}
+
+/* ---- The kernel ----------------------------------------------------------------------------------------------- */
 
 template <class W, int K, class T>
 __device__ __forceinline__ seeker<W, K> open_seeker(const nearest_job<T> &job, uint64_t position, bool active) {
@@ -300,10 +400,11 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
     base = find_group<W>(job, x, lane);
   }
   uint32_t there = __ballot_sync(NEAREST_LANES, base + lane < job.levels[0].count);
+  if (K >= TOGETHER_QUEUE) bound_first(job, &mine, &warp, base, lane);
   search_leaves(job, at, &mine, &warp, base, first & there, lane);
-  insert_waiting(job, at, &mine, &warp, lane);
+  insert_waiting(at, &mine, &warp, lane);
   search_leaves(job, at, &mine, &warp, base, ~first & there, lane);
-  insert_waiting(job, at, &mine, &warp, lane);
+  insert_waiting(at, &mine, &warp, lane);
   if (!descend(job, at, &mine, &warp, base, lane))
     leave_to_others(job, active, position, lane);
   else if (active)

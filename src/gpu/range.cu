@@ -67,8 +67,7 @@ static adj_status stop_watch(adji_gpu_range *r) {
   return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- Opening -------------------------------------------------------------------------------------------------- */
 
 static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
                                   adji_gpu_index *out) {
@@ -219,8 +218,7 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
   return adji_at<uint64_t>(r->offsets);
 }
 
-/* ---- Counting -------------------------------------------------------------------------------------------------------
- */
+/* ---- Counting ------------------------------------------------------------------------------------------------- */
 
 /* What the index counted on its way, once that was fetched. */
 static void note_cells(adji_gpu_range *r) {
@@ -411,8 +409,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   return ADJ_OK;
 }
 
-/* ---- Filling
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Filling -------------------------------------------------------------------------------------------------- */
 
 static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
   adj_status status = adji_block_get(r->gpu, r->gpu->compute, pairs * 4, "batch of the result", &s->ids);

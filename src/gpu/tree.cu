@@ -78,6 +78,14 @@ static uint64_t plan_levels(adji_gpu_tree *tree) {
   return all;
 }
 
+/* Behind the last point, up to the end of its leaf, nothing is near anything. */
+static adj_status end_points(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_index *points) {
+  uint64_t point = points->point_step * adji_type_size(rows->type);
+  char *end = static_cast<char *>(points->coords) + points->count * point;
+  ADJI_CUDA(gpu, cudaMemsetAsync(end, 0xff, ADJI_GPU_BEHIND * point, gpu->compute)); /* NaN */
+  return ADJ_OK;
+}
+
 template <class T>
 static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
   uint64_t all = plan_levels(tree), width = adji_box_width<T>(dim);
@@ -111,7 +119,9 @@ adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const d
   adji_gpu_grid none = {};
   adj_status status = adji_gpu_index_build(gpu, &none, rows, &options, &out->points);
   if (status || !boxes || !rows->count) return status;
-  status = rows->type == ADJ_F64 ? make_boxes<double>(gpu, rows->dim, out) : make_boxes<float>(gpu, rows->dim, out);
+  status = end_points(gpu, rows, &out->points);
+  if (!status)
+    status = rows->type == ADJ_F64 ? make_boxes<double>(gpu, rows->dim, out) : make_boxes<float>(gpu, rows->dim, out);
   if (status) adji_gpu_tree_clear(gpu, out);
   return status;
 }
