@@ -284,16 +284,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
     work<T> w = {};
     w.gpu = gpu;
     w.plan = plan;
-    w.s.values = static_cast<const T *>(job->values) + first * job->row_stride;
-    w.s.stride = job->row_stride;
-    w.s.rows = static_cast<uint32_t>(here);
-    w.s.columns = static_cast<uint32_t>(job->columns);
-    w.s.k = job->k;
-    w.s.out_k = static_cast<uint32_t>(out_k);
-    w.s.turn = job->largest;
-    w.s.ids = job->ids;
-    w.s.columns_out = job->columns_out + first * out_k;
-    w.s.values_out = job->values_out ? static_cast<T *>(job->values_out) + first * out_k : NULL;
+    w.s = selection_of<T>(job, out_k, first, here);
     adj_status status = !bounds ? select_by_buffers(&w) : plan.few ? select_few(&w) : select_many(&w);
     free_work(&w);
     if (status) return status;
@@ -327,7 +318,7 @@ adj_status pad(adji_gpu *gpu, const adji_gpu_select *job) {
 adji_select_algorithm adji_gpu_select_choose(uint64_t rows, uint64_t columns, uint32_t k) {
   (void)rows;
   if (k <= ADJI_SELECT_MOST) return columns < SHORTEST_ROW ? ADJI_SELECT_BITS : ADJI_SELECT_BOUND;
-  return k < columns / 2 ? ADJI_SELECT_RADIX : ADJI_SELECT_SORT;
+  return k < columns / 4 * 3 ? ADJI_SELECT_RADIX : ADJI_SELECT_SORT;
 }
 
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {

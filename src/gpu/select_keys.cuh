@@ -116,6 +116,23 @@ struct selection {
   }
 };
 
+/* Rows first .. first + rows - 1 of a job. */
+template <class T>
+selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t first, uint64_t rows) {
+  selection<T> s = {};
+  s.values = static_cast<const T *>(job->values) + first * job->row_stride;
+  s.stride = job->row_stride;
+  s.rows = static_cast<uint32_t>(rows);
+  s.columns = static_cast<uint32_t>(job->columns);
+  s.k = job->k;
+  s.out_k = static_cast<uint32_t>(out_k);
+  s.turn = job->largest;
+  s.ids = job->ids;
+  s.columns_out = job->columns_out + first * out_k;
+  s.values_out = job->values_out ? static_cast<T *>(job->values_out) + first * out_k : NULL;
+  return s;
+}
+
 /* Rows that are to be done: all, or those listed from the front of an array, from its end, or both. */
 struct row_list {
   const uint32_t *rows;         /* NULL: all                                                    */
