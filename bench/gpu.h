@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_dims.c.
+ * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_dims.c, gpu_select.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -17,7 +17,7 @@ typedef struct options {
   uint64_t points, plain;
   double radius;
   bool check, quick;
-  bool ablation, ablation_dims, dims;
+  bool ablation, ablation_dims, dims, select;
 } options;
 
 typedef struct bench {
@@ -59,5 +59,8 @@ void run_ablation_dims(bench *b);
 
 /* Many dimensions, beside an exhaustive count. */
 void run_dims(bench *b);
+
+/* The k smallest of the rows of matrices. */
+void run_select(bench *b);
 
 #endif

@@ -25,7 +25,7 @@ namespace {
 /* ---- Plans ---------------------------------------------------------------------------------------------------------
  */
 
-enum { LEAST_LOG_SIZE = 10, SHORTEST_ROW = 8192, MOST_PARTS = 256 };
+enum { LEAST_LOG_SIZE = 8, SHORTEST_ROW = 4096, MOST_PARTS = 256 };
 
 /* A sample, and how many keys are expected up to its bound. */
 struct sample_plan {

@@ -63,7 +63,7 @@ struct list_to_list {
 
 /* Sorts up to BLOCK_KEYS keys by as many warps as there are. The last barrier inside is before the stores. */
 template <class T, class ENTRIES>
-__device__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
+__device__ __noinline__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
   key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
   constexpr int EACH = key_traits<T>::EACH;
   if (length <= 8 * FINISH_THREADS)
