@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_dims.c, gpu_nearest.c.
+ * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_dims.c, gpu_nearest.c, gpu_select.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -18,7 +18,7 @@ typedef struct options {
   double radius;
   bool check, quick;
   uint32_t neighbours;
-  bool ablation, ablation_dims, dims, nearest;
+  bool ablation, ablation_dims, dims, nearest, select;
 } options;
 
 typedef struct bench {
@@ -63,5 +63,8 @@ void run_dims(bench *b);
 
 /* kNN joins in few dimensions. */
 void run_nearest(bench *b);
+
+/* The k smallest of the rows of matrices. */
+void run_select(bench *b);
 
 #endif

@@ -539,8 +539,9 @@ ADJ_API void adj_matrix_init(adj_matrix *matrix, size_t struct_size);
 /* The k smallest values of each row and the columns they are in, for any k >= 1: to columns and, unless
  * that is NULL, to values, k entries a row. Ties go to the lower column. ADJ_ORDER_ANY leaves the entries
  * of a row in no order; otherwise they ascend by (value, column). A row with fewer than k columns is
- * padded with ADJ_NO_ID and infinity. Infinite values are values like others, -0 equals 0, and a NaN is
- * ADJ_E_DATA with row and column named, counted from 1. After a failure the arrays hold nothing of use.
+ * padded with ADJ_NO_ID and infinity. Infinite values are values like others, -0 equals 0, and a NaN comes
+ * behind every number. After a failure the arrays hold nothing of use. adjoin_cuda.h has the same for
+ * matrices on a device.
  * Time: one parallel pass, over the rows, or where they are few and long, over parts of a row; and
  * O(k log k) a row for the order. Memory: about 16 bytes (f64: 32) for each of k a thread; for long rows,
  * for each part. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin_cuda.h - joins of points that are in the memory of a GPU already, with results that stay there.
+ * adjoin_cuda.h - joins of points that are in the memory of a GPU already, with results that stay there; and the k
+ * smallest of the rows of a matrix that is there.
  *
  *     adj_cuda_points points;
  *     adj_cuda_points_init(&points, sizeof points);
@@ -86,7 +87,36 @@ ADJ_API const void *adj_cuda_result_distances(const adj_cuda_result *result);
 /* After what was put on stream before: give the stream that used the result last. */
 ADJ_API void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream);
 
-/* Where the time of the context's last call went, in seconds of the device, and its memory. */
+/* ---- Selection ------------------------------------------------------------------------------------- */
+
+typedef struct adj_cuda_select_options {
+  uint32_t struct_size;
+  adj_order order;       /* ADJ_ORDER_ANY: the entries of a row in no order                               */
+  uint32_t largest;      /* 1: the k largest values instead of the k smallest, in descending order         */
+  uint32_t reserved;     /* 0                                                                              */
+  const uint32_t *ids;   /* device memory, one for each column: told instead of its number; may be NULL    */
+  const char *algorithm; /* NULL: chosen by rows, columns and k. "bound": k up to 2,048, one pass with a   */
+                         /* bound from a sample; "bits": k up to 2,048, buffered bitonic selection;        */
+                         /* "radix": digit by digit, then a sort of what is selected; "sort": a sort of    */
+                         /* every row. All give the same answer                                            */
+} adj_cuda_select_options;
+
+ADJ_API void adj_cuda_select_options_init(adj_cuda_select_options *options, size_t struct_size);
+
+/* adj_select_k for a matrix in device memory: the k smallest values of each row, or the k largest, to columns and,
+ * unless that is NULL, to values, k entries a row, both in device memory. Ties go to the lower column, -0 equals 0, and
+ * a NaN comes behind every number. A row with fewer than k columns is padded with ADJ_NO_ID and infinity (-infinity for
+ * the largest). options may be NULL. Comes after what was put on stream before the call, and before what is put there
+ * after it; the call does not wait for the device.
+ * Time: for k up to 2,048 one pass over the matrix, and a little for each row; for larger k that, and a sort of k
+ * entries a row; or a sort of the whole rows. Device memory: up to 64 KiB a row (f64: 128 KiB), for as many rows at a
+ * time as a quarter of the memory allows, and 17 MiB; for larger k 16 to 32 bytes a value of the rows done at a time.
+ */
+ADJ_API adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
+                                     const adj_cuda_select_options *options, adj_cuda_stream stream, uint32_t *columns,
+                                     void *values);
+
+/* Where the time of the context's last join went, in seconds of the device, and its memory. */
 typedef struct adj_cuda_times {
   uint32_t struct_size;
   uint32_t reserved;

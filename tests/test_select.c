@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_select_k against sorting every row: both types, strides, ties, infinities, rows cut into parts, and
- * what is refused.
+ * adj_select_k against sorting every row: both types, strides, ties, infinities, NaNs, rows cut into
+ * parts, and what is refused.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -16,7 +16,9 @@ typedef struct entry {
 
 static int by_value_then_column(const void *x, const void *y) {
   const entry *a = x, *b = y;
-  if (a->value != b->value) return a->value < b->value ? -1 : 1;
+  bool nan_a = isnan(a->value), nan_b = isnan(b->value);
+  if (nan_a != nan_b) return nan_a ? 1 : -1;
+  if (!nan_a && a->value != b->value) return a->value < b->value ? -1 : 1;
   return a->column < b->column ? -1 : a->column > b->column;
 }
 
@@ -53,11 +55,12 @@ static void check(adj_ctx *ctx, const adj_matrix *m, uint32_t k, adj_order order
     qsort(row, m->columns, sizeof *row, by_value_then_column);
     for (uint32_t i = 0; i < k; i++)
       got[i] = (entry){entry_at(m->type, values, r * k + i), columns[r * k + i]};
-    if (order == ADJ_ORDER_ANY) qsort(got, k, sizeof *got, by_value_then_column);
+    if (order == ADJ_ORDER_ANY) qsort(got, k < m->columns ? k : m->columns, sizeof *got, by_value_then_column);
     for (uint32_t i = 0; i < k; i++) {
       bool there = i < m->columns;
       assert_int_equal(got[i].column, there ? row[i].column : ADJ_NO_ID);
-      assert_true(got[i].value == (there ? row[i].value : (double)INFINITY));
+      double right = there ? row[i].value : (double)INFINITY;
+      assert_true(got[i].value == right || (isnan(got[i].value) && isnan(right)));
       if (there) assert_int_equal(signbit(got[i].value), signbit(value_at(m, r, got[i].column)));
     }
   }
@@ -68,17 +71,18 @@ static void check(adj_ctx *ctx, const adj_matrix *m, uint32_t k, adj_order order
   free(values);
 }
 
-/* Values with ties, both zeros, infinities, and of either sign; exact in f32. */
-static void fill(adj_type type, void *values, uint64_t count) {
+/* Values with ties, both zeros, infinities, and of either sign, exact in f32; and NaNs, a few or many. */
+static void fill(adj_type type, void *values, uint64_t count, uint32_t nans) {
   uint64_t state = 12345;
   for (uint64_t i = 0; i < count; i++) {
     state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
     uint32_t bits = (uint32_t)(state >> 33);
-    double v = bits % 11 == 0   ? -0.0
-               : bits % 13 == 0 ? 0.0
-               : bits % 17 == 0 ? (double)INFINITY
-               : bits % 3       ? (double)(bits % 1000) - 300
-                                : (double)(float)(bits * 0x1p-20);
+    double v = bits % 100 < nans ? (double)NAN
+               : bits % 11 == 0  ? -0.0
+               : bits % 13 == 0  ? 0.0
+               : bits % 17 == 0  ? (double)INFINITY
+               : bits % 3        ? (double)(bits % 1000) - 300
+                                 : (double)(float)(bits * 0x1p-20);
     if (type == ADJ_F64)
       ((double *)values)[i] = v;
     else
@@ -97,7 +101,7 @@ static void rows_are_selected(void **state) {
       adj_ctx *ctx = context_of(threads, adj_isa_name(isa));
       for (adj_type type = ADJ_F32; type <= ADJ_F64; type++) {
         size_t size = type == ADJ_F64 ? 8 : 4;
-        fill(type, values, (uint64_t)300 * 1000);
+        fill(type, values, (uint64_t)300 * 1000, isa % 2 ? 2 : 60);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
           for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
             uint64_t stride = i % 2 ? (shapes[s][1] + 3) * size : 0;
@@ -117,7 +121,7 @@ static void long_rows_are_cut(void **state) {
   const uint64_t columns = 300001;
   float *values = malloc(2 * columns * sizeof *values);
   assert_non_null(values);
-  fill(ADJ_F32, values, 2 * columns);
+  fill(ADJ_F32, values, 2 * columns, 10);
   adj_ctx *ctx = context_of(3, NULL);
   for (uint64_t rows = 1; rows <= 2; rows++) {
     adj_matrix m = matrix_of(ADJ_F32, rows, columns, 0, values);
@@ -125,11 +129,6 @@ static void long_rows_are_cut(void **state) {
     check(ctx, &m, 1000, ADJ_ORDER_DISTANCE);
     check(ctx, &m, 200000, ADJ_ORDER_ANY);
   }
-  values[columns + 250000] = NAN;
-  values[columns + 290000] = NAN;
-  adj_matrix m = matrix_of(ADJ_F32, 2, columns, 0, values);
-  uint32_t ids[4];
-  must_fail(ADJ_E_DATA, "row 2, column 250001", adj_select_k(ctx, &m, 2, ADJ_ORDER_ANY, ids, NULL));
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
   free(values);
@@ -138,11 +137,9 @@ static void long_rows_are_cut(void **state) {
 static void wrong_calls_are_refused(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
-  double values[6] = {3, 1, 2, 6, NAN, 4};
+  double values[6] = {3, 1, 2, 6, 5, 4};
   uint32_t columns[6];
   adj_matrix m = matrix_of(ADJ_F64, 2, 3, 0, values);
-  must_fail(ADJ_E_DATA, "row 2, column 2", adj_select_k(ctx, &m, 1, ADJ_ORDER_ID, columns, NULL));
-  values[4] = 5;
   must_fail(ADJ_E_ARGUMENT, "k:", adj_select_k(ctx, &m, 0, ADJ_ORDER_ID, columns, NULL));
   must_fail(ADJ_E_ARGUMENT, "order: 7", adj_select_k(ctx, &m, 1, (adj_order)7, columns, NULL));
   must_fail(ADJ_E_ARGUMENT, "NULL", adj_select_k(ctx, &m, 1, ADJ_ORDER_ID, NULL, NULL));

@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "result/kbest.h"
+#include "result/select.h"
 
 void adj_matrix_init(adj_matrix *matrix, size_t struct_size) {
   adj_matrix defaults = {.type = ADJ_F32};
@@ -25,13 +26,12 @@ typedef struct run {
   uint32_t count;
 } run;
 
-/* Lists what is not above the limit of count <= RUN values from column first on. False: there is a NaN. */
+/* Lists what is not above the limit of count <= RUN values from column first on. A NaN is above every limit. */
 #define RUN_OF(suffix, T)                                                                       \
-  static bool run_##suffix(const T *values, uint32_t first, uint32_t count, T limit, run *to) { \
-    int some = 0, bad = 0;                                                                      \
+  static void run_##suffix(const T *values, uint32_t first, uint32_t count, T limit, run *to) { \
+    int some = 0;                                                                               \
     for (uint32_t i = 0; i < count; i++) {                                                      \
       some |= values[i] <= limit;                                                               \
-      bad |= values[i] != values[i];                                                            \
     }                                                                                           \
     to->count = 0;                                                                              \
     for (uint32_t i = 0; some && i < count; i++) {                                              \
@@ -39,7 +39,6 @@ typedef struct run {
       ((T *)(void *)to->values)[to->count] = values[i];                                         \
       to->count += values[i] <= limit;                                                          \
     }                                                                                           \
-    return !bad;                                                                                \
   }
 RUN_OF(f32, float)
 RUN_OF(f64, double)
@@ -57,34 +56,37 @@ typedef struct selection {
   adji_kbest *best;      /* one part: per lane; several: per row and part   */
 } selection;
 
-static adj_status refuse_nan(const selection *s, uint64_t row, const void *values, uint64_t first) {
-  bool f64 = s->matrix.type == ADJ_F64;
-  while (f64 ? !isnan(((const double *)values)[first]) : !isnan(((const float *)values)[first]))
-    first++;
-  return adji_fail(ADJ_E_DATA, "row %llu, column %llu: not a number", (unsigned long long)row + 1,
-                   (unsigned long long)first + 1);
-}
-
 /* Columns [begin, end) of a row. */
-static adj_status scan_row(const selection *s, uint64_t row, uint64_t begin, uint64_t end, adji_kbest *best) {
+static void scan_row(const selection *s, uint64_t row, uint64_t begin, uint64_t end, adji_kbest *best) {
   const char *values = (const char *)s->matrix.values + row * s->matrix.row_stride;
   bool f64 = s->matrix.type == ADJ_F64;
   adji_kbest_reset(best, INFINITY);
   for (uint64_t at = begin; at < end; at += RUN) {
     uint32_t count = end - at < RUN ? (uint32_t)(end - at) : RUN, first = (uint32_t)at;
     run left;
-    bool fine = f64 ? run_f64((const double *)(const void *)values + at, first, count, best->limit, &left)
-                    : run_f32((const float *)(const void *)values + at, first, count, (float)best->limit, &left);
-    if (!fine) return refuse_nan(s, row, values, at);
+    if (f64)
+      run_f64((const double *)(const void *)values + at, first, count, best->limit, &left);
+    else
+      run_f32((const float *)(const void *)values + at, first, count, (float)best->limit, &left);
     if (left.count) adji_kbest_add(best, left.columns, left.values, left.count);
   }
-  return ADJ_OK;
+}
+
+/* Behind the numbers of a row come the columns of its NaNs. Returns how many entries there are then, at most k. */
+static uint64_t add_nans(const selection *s, uint64_t row, uint64_t found, uint32_t *columns) {
+  const char *values = (const char *)s->matrix.values + row * s->matrix.row_stride;
+  bool f64 = s->matrix.type == ADJ_F64;
+  for (uint64_t c = 0; c < s->matrix.columns && found < s->k; c++)
+    if (f64 ? isnan(((const double *)(const void *)values)[c]) : isnan(((const float *)(const void *)values)[c]))
+      columns[found++] = (uint32_t)c;
+  return found;
 }
 
 /* The best of a row into its place. Values are the matrix's own, so that a zero keeps its sign. */
 static void place_row(const selection *s, uint64_t row, adji_kbest *best) {
   uint32_t *columns = s->columns + row * s->k;
   uint64_t found = adji_kbest_finish(best, s->order != ADJ_ORDER_ANY, columns, NULL);
+  if (found < s->k && found < s->matrix.columns) found = add_nans(s, row, found, columns);
   size_t size = adji_type_size(s->matrix.type);
   const char *from = (const char *)s->matrix.values + row * s->matrix.row_stride;
   char *to = s->values ? (char *)s->values + row * s->k * size : NULL;
@@ -102,12 +104,11 @@ static void place_row(const selection *s, uint64_t row, adji_kbest *best) {
 static adj_status select_rows(void *user, uint64_t task, uint32_t lane) {
   const selection *s = user;
   uint64_t end = (task + 1) * s->rows_at_once;
-  adj_status status = ADJ_OK;
-  for (uint64_t row = task * s->rows_at_once; row < end && row < s->matrix.rows && !status; row++) {
-    status = scan_row(s, row, 0, s->matrix.columns, &s->best[lane]);
-    if (!status) place_row(s, row, &s->best[lane]);
+  for (uint64_t row = task * s->rows_at_once; row < end && row < s->matrix.rows; row++) {
+    scan_row(s, row, 0, s->matrix.columns, &s->best[lane]);
+    place_row(s, row, &s->best[lane]);
   }
-  return status;
+  return ADJ_OK;
 }
 
 static adj_status select_part(void *user, uint64_t task, uint32_t lane) {
@@ -115,7 +116,8 @@ static adj_status select_part(void *user, uint64_t task, uint32_t lane) {
   const selection *s = user;
   uint64_t begin, end;
   adji_slice(s->matrix.columns, s->parts, task % s->parts, &begin, &end);
-  return scan_row(s, task / s->parts, begin, end, &s->best[task]);
+  scan_row(s, task / s->parts, begin, end, &s->best[task]);
+  return ADJ_OK;
 }
 
 static void merge_parts(const selection *s) {
@@ -129,7 +131,7 @@ static void merge_parts(const selection *s) {
 
 /* ---- The call ----------------------------------------------------------------------------------------- */
 
-static adj_status check(const adj_matrix *m, uint32_t k, adj_order order) {
+adj_status adji_check_selection(const adj_matrix *m, uint32_t k, adj_order order) {
   if (m->type != ADJ_F32 && m->type != ADJ_F64) return adji_fail(ADJ_E_ARGUMENT, "type: %d is no type", (int)m->type);
   if (!k) return adji_fail(ADJ_E_ARGUMENT, "k: at least 1 value a row must be wanted");
   if (order < ADJ_ORDER_ID || order > ADJ_ORDER_ANY)
@@ -182,7 +184,7 @@ adj_status adj_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, adj_
   selection s = {.ctx = ctx, .k = k, .order = order, .columns = columns, .values = values};
   adj_matrix_init(&s.matrix, sizeof s.matrix);
   adj_status status = adji_take_struct(&s.matrix, sizeof s.matrix, matrix, "adj_matrix");
-  if (!status) status = check(&s.matrix, k, order);
+  if (!status) status = adji_check_selection(&s.matrix, k, order);
   if (!status) status = adji_check_cancel(ctx);
   if (status || !s.matrix.rows) return status;
   if (!s.matrix.row_stride) s.matrix.row_stride = s.matrix.columns * adji_type_size(s.matrix.type);

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k smallest of each row of a matrix: which way, with what memory, in which launches.
+ *
+ * Up to 2,048 of long rows (select_bound.cuh, select_scan.cuh, select_finish.cuh): a sample gives each row a bound, one
+ * pass collects what is not above it, and a sort of that, a few times k keys, gives the answer. The bound is chosen so
+ * that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for, which
+ * the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the k
+ * smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
+ * pass. Those that fail again, and short rows, are done by a block each without a bound.
+ *
+ * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
+ * do it find them empty as a rule.
+ */
+#include "gpu/select.cuh"
+
+#include <cmath>
+
+#include "gpu/select_bound.cuh"
+#include "gpu/select_finish.cuh"
+#include "gpu/select_scan.cuh"
+
+namespace {
+
+/* ---- Plans ---------------------------------------------------------------------------------------------------------
+ */
+
+enum { LEAST_LOG_SIZE = 8, SHORTEST_ROW = 4096, MOST_PARTS = 256 };
+
+/* A sample, and how many keys are expected up to its bound. */
+struct sample_plan {
+  sampling how;
+  double expected;
+};
+
+/* Of 2^log_size values, how many groups have one of the k smallest is about binomial; the rank is `safety` deviations
+ * above that, and 5 for the tail where few are expected. expected: as many values as make `rank` groups have one. */
+sample_plan plan_of_size(uint32_t columns, uint32_t k, uint32_t log_size, uint32_t log_run, double safety) {
+  double each = std::ldexp(1.0, static_cast<int>(log_size)) / GROUPS;
+  double hit = 1 - std::pow(1 - static_cast<double>(k) / columns, each), mean = GROUPS * hit;
+  double rank = std::ceil(mean + safety * std::sqrt(mean * (1 - hit)) + 5);
+  sample_plan plan = {{log_size, log_run, GROUPS, 1}, double(columns)};
+  if (rank >= GROUPS) return plan;
+  plan.how.rank = static_cast<uint32_t>(rank);
+  plan.expected = columns * (1 - std::pow(1 - rank / GROUPS, 1 / each));
+  return plan;
+}
+
+/* The smallest sample with which no more than `goal` keys are expected, or the best one of up to 1/16 of the row. */
+sample_plan plan_sample(uint32_t columns, uint32_t k, uint32_t log_run, double safety, double goal) {
+  sample_plan best = {{LEAST_LOG_SIZE, log_run, GROUPS, 1}, INFINITY};
+  for (uint32_t log_size = LEAST_LOG_SIZE; columns >> log_size >= 16 && best.expected > goal; log_size++) {
+    sample_plan plan = plan_of_size(columns, k, log_size, log_run, safety);
+    if (plan.expected < best.expected) best = plan;
+  }
+  return best;
+}
+
+struct bound_plan {
+  bool few;          /* several blocks share a row's sample, which is robust at once      */
+  sample_plan first; /* in runs of one access; few: in shorter ones                        */
+  sample_plan again; /* single values, for rows where that failed                         */
+  uint32_t capacity; /* keys a row                                                        */
+  uint32_t length;   /* vectors of a stretch                                              */
+  uint32_t stretches;
+};
+
+uint32_t divided_up(uint64_t a, uint64_t b) {
+  return static_cast<uint32_t>((a + b - 1) / b);
+}
+
+/* Stretches short enough for each multiprocessor to have some, so that all end at about the same time. */
+template <class T>
+void plan_stretches(const adji_gpu *gpu, uint64_t rows, uint32_t columns, bound_plan *plan) {
+  constexpr uint32_t UNIT = SCAN_WARPS * SCAN_VECTORS * ADJI_WARP;
+  uint64_t vectors = columns / key_traits<T>::VECTOR + 1;
+  uint64_t units = vectors * rows / (static_cast<uint64_t>(gpu->multiprocessors) * 64) / UNIT;
+  units = units < 2 ? 2 : units > 16 ? 16 : units;
+  plan->stretches = divided_up(vectors, units * UNIT);
+  plan->length = divided_up(divided_up(vectors, plan->stretches), UNIT) * UNIT;
+}
+
+/* False: the rows are too short, or k too large a share of them, for a bound to be of use. */
+template <class T>
+bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *plan) {
+  uint32_t columns = static_cast<uint32_t>(job->columns), k = job->k;
+  if (columns < SHORTEST_ROW || k > ADJI_SELECT_MOST) return false;
+  uint32_t log_access = sizeof(T) == 8 ? 2 : 3; /* values of 32 bytes */
+  plan->few = job->rows < static_cast<uint64_t>(gpu->multiprocessors);
+  double goal = k > 1024 ? 1.65 * k : 2.0 * k + 600;
+  plan->first = plan->few ? plan_sample(columns, k, log_access - 1, 8, 2.6 * k + 1600)
+                          : plan_sample(columns, k, log_access, 5.5, goal);
+  plan->again = plan_sample(columns, k, 0, 8, 2 * goal);
+  plan->capacity = plan->few ? 32768 : 1024;
+  while (plan->capacity < 8192 && plan->capacity < 4 * plan->first.expected)
+    plan->capacity *= 2;
+  plan_stretches<T>(gpu, job->rows, columns, plan);
+  double most = std::fmin(plan->capacity / 1.3, columns / 3.0);
+  return plan->first.expected <= most && (plan->few || plan->again.expected <= most);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------------------------------
+ */
+
+template <class T>
+struct work {
+  adji_gpu *gpu;
+  selection<T> s;
+  bound_plan plan;
+  adji_block bounds, counts, keys, pools, least, left; /* left: two counters, then the rows */
+  uint32_t finishers;                                  /* blocks that have a pool             */
+
+  findings<T> found() const {
+    return findings<T>{adji_at<key_of<T>>(bounds), adji_at<key_of<T>>(keys), adji_at<uint32_t>(counts), plan.capacity};
+  }
+  leftovers leftover() const {
+    uint32_t *at = adji_at<uint32_t>(left);
+    return leftovers{at + 2, at, at + 1, s.rows};
+  }
+};
+
+row_list all_rows(uint32_t rows) {
+  return row_list{NULL, NULL, NULL, rows};
+}
+
+template <class T>
+void free_work(work<T> *w) {
+  adji_block *blocks[] = {&w->bounds, &w->counts, &w->keys, &w->pools, &w->least, &w->left};
+  for (adji_block *block : blocks)
+    adji_block_free(w->gpu, w->gpu->compute, block);
+}
+
+template <class T>
+adj_status get_pools(work<T> *w) {
+  w->finishers = static_cast<uint32_t>(w->gpu->multiprocessors) * 2;
+  if (w->finishers > w->s.rows && w->plan.few) w->finishers = w->s.rows;
+  return adji_block_get(w->gpu, w->gpu->compute, uint64_t(w->finishers) * BLOCK_KEYS<T> * sizeof(key_of<T>),
+                        "selection", &w->pools);
+}
+
+template <class T>
+adj_status get_findings(work<T> *w) {
+  cudaStream_t stream = w->gpu->compute;
+  uint64_t rows = w->s.rows, size = sizeof(key_of<T>);
+  adj_status status = adji_block_get(w->gpu, stream, rows * size, "selection", &w->bounds);
+  if (!status) status = adji_block_get(w->gpu, stream, rows * 4, "selection", &w->counts);
+  if (!status) status = adji_block_get(w->gpu, stream, rows * w->plan.capacity * size, "selection", &w->keys);
+  return status;
+}
+
+template <class T>
+adj_status launch_finish(work<T> *w, const row_list &list, const leftovers &left) {
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(finish_bytes<T>())));
+  finishing<T> f = {w->found(), list, adji_at<key_of<T>>(w->pools), left};
+  finish_by_blocks<T><<<w->finishers, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(w->s, f);
+  ADJI_LAUNCHED(w->gpu, "finish_by_blocks");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status launch_scan(work<T> *w, const row_list &list, uint64_t most_blocks) {
+  uint64_t tasks = uint64_t(w->s.rows) * w->plan.stretches, blocks = tasks < most_blocks ? tasks : most_blocks;
+  scan_rows<T><<<static_cast<uint32_t>(blocks), SCAN_WARPS * ADJI_WARP, 0, w->gpu->compute>>>(
+      w->s, list, w->found(), w->plan.length, w->plan.stretches);
+  ADJI_LAUNCHED(w->gpu, "scan_rows");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status launch_bounds(work<T> *w, const sampling &how, const row_list &list, uint32_t together, uint32_t blocks) {
+  find_row_bounds<T><<<blocks, GROUPS, 0, w->gpu->compute>>>(w->s, how, list, together, adji_at<key_of<T>>(w->bounds),
+                                                             adji_at<uint32_t>(w->counts));
+  ADJI_LAUNCHED(w->gpu, "find_row_bounds");
+  return ADJ_OK;
+}
+
+constexpr uint64_t MANY_BLOCKS = 0x7fffffff;
+
+/* Few rows: all blocks sample all rows, and the bound is so safe that a row that fails may take its time. */
+template <class T>
+adj_status select_few(work<T> *w) {
+  sampling how = w->plan.first.how;
+  uint32_t each = (1u << how.log_size) / GROUPS; /* a power of two */
+  while (how.parts < MOST_PARTS && each / how.parts > 32 && how.parts * w->s.rows < 2048)
+    how.parts *= 2;
+  uint64_t size = sizeof(key_of<T>), bytes = uint64_t(w->s.rows) * how.parts * GROUPS * size;
+  adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "selection", &w->least);
+  if (!status) status = get_findings(w);
+  if (!status) status = get_pools(w);
+  if (status) return status;
+  key_of<T> *least = adji_at<key_of<T>>(w->least);
+  sample_parts<T><<<dim3(how.parts, w->s.rows), GROUPS, 0, w->gpu->compute>>>(w->s, how, least);
+  ADJI_LAUNCHED(w->gpu, "sample_parts");
+  find_bounds_of_parts<T><<<w->s.rows, GROUPS, 0, w->gpu->compute>>>(how, least, adji_at<key_of<T>>(w->bounds),
+                                                                     adji_at<uint32_t>(w->counts));
+  ADJI_LAUNCHED(w->gpu, "find_bounds_of_parts");
+  row_list all = all_rows(w->s.rows);
+  status = launch_scan(w, all, MANY_BLOCKS);
+  return status ? status : launch_finish(w, all, leftovers{});
+}
+
+/* Finishes what was found well; where that is little, by warps. */
+template <class T>
+adj_status finish_found(work<T> *w) {
+  leftovers left = w->leftover();
+  if (w->plan.first.expected > 0.7 * WARP_KEYS<T>) return launch_finish(w, all_rows(w->s.rows), left);
+  finish_by_warps<T><<<divided_up(w->s.rows, WARPS), WARPS * ADJI_WARP, 0, w->gpu->compute>>>(w->s, w->found(), left);
+  ADJI_LAUNCHED(w->gpu, "finish_by_warps");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status select_many(work<T> *w) {
+  uint32_t rows = w->s.rows, together = rows / 1024;
+  together = together < 1 ? 1 : together > MOST_ROWS_TOGETHER ? MOST_ROWS_TOGETHER : together;
+  uint32_t busy = static_cast<uint32_t>(w->gpu->multiprocessors) * 4;
+  adj_status status = get_findings(w);
+  if (!status) status = get_pools(w);
+  if (!status) status = adji_block_get(w->gpu, w->gpu->compute, (uint64_t(rows) + 2) * 4, "selection", &w->left);
+  if (status) return status;
+  ADJI_CUDA(w->gpu, cudaMemsetAsync(w->left.at, 0, 2 * sizeof(uint32_t), w->gpu->compute));
+  status = launch_bounds(w, w->plan.first.how, all_rows(rows), together, divided_up(rows, together));
+  if (!status) status = launch_scan(w, all_rows(rows), MANY_BLOCKS);
+  if (!status) status = finish_found(w);
+  if (status) return status;
+  leftovers left = w->leftover();
+  row_list wrong = {left.rows, NULL, left.wrong, rows}, rest = {left.rows, left.many, left.wrong, rows};
+  status = launch_bounds(w, w->plan.again.how, wrong, 1, busy);
+  if (!status) status = launch_scan(w, wrong, busy);
+  return status ? status : launch_finish(w, rest, leftovers{});
+}
+
+/* ---- Without a bound ----------------------------------------------------------------------------------------------
+ */
+
+/* Few rows are cut into parts, each longer than what is left of it by far. */
+template <class T>
+uint32_t parts_of_rows(const work<T> *w) {
+  uint64_t blocks = static_cast<uint64_t>(w->gpu->multiprocessors) * 2, parts = blocks / w->s.rows;
+  uint64_t most = w->s.columns / (4 * uint64_t(w->s.k) + 4 * BLOCK_KEYS<T>);
+  return static_cast<uint32_t>(parts < most ? parts : most);
+}
+
+template <class T>
+adj_status select_by_buffers(work<T> *w) {
+  uint32_t parts = parts_of_rows(w);
+  if (parts < 1) parts = 1;
+  uint32_t columns = divided_up(w->s.columns, parts);
+  parts = divided_up(w->s.columns, columns);
+  w->plan.capacity = parts > 1 ? parts * w->s.k : 0;
+  adj_status status = get_findings(w);
+  if (!status) status = get_pools(w);
+  if (status) return status;
+  uint64_t tasks = uint64_t(w->s.rows) * parts;
+  if (parts > 1) ADJI_CUDA(w->gpu, cudaMemsetAsync(w->counts.at, 0, w->s.rows * sizeof(uint32_t), w->gpu->compute));
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(select_by_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(finish_bytes<T>())));
+  uint32_t blocks = tasks < w->finishers ? static_cast<uint32_t>(tasks) : w->finishers;
+  select_by_blocks<T><<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(
+      w->s, w->found(), adji_at<key_of<T>>(w->pools), parts, columns);
+  ADJI_LAUNCHED(w->gpu, "select_by_blocks");
+  return parts > 1 ? launch_finish(w, all_rows(w->s.rows), leftovers{}) : ADJ_OK;
+}
+
+/* ---- All rows -----------------------------------------------------------------------------------------------------
+ */
+
+/* Rows done at a time: what is found of them takes no more than a quarter of the memory there is. */
+uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, size_t key_size) {
+  uint64_t bytes = adji_gpu_left(gpu) / 4, most = UINT64_C(512) << 20;
+  uint64_t rows = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);
+  return rows < 1 ? 1 : rows > 1 << 24 ? 1 << 24 : rows;
+}
+
+template <class T>
+adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k) {
+  bound_plan plan = {};
+  bool bounds = job->algorithm == ADJI_SELECT_BOUND;
+  if (bounds) bounds = plan_bounds<T>(gpu, job, &plan);
+  uint64_t at_once = rows_at_once(gpu, plan, sizeof(key_of<T>));
+  for (uint64_t first = 0; first < job->rows; first += at_once) {
+    uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
+    work<T> w = {};
+    w.gpu = gpu;
+    w.plan = plan;
+    w.s = selection_of<T>(job, out_k, first, here);
+    adj_status status = !bounds ? select_by_buffers(&w) : plan.few ? select_few(&w) : select_many(&w);
+    free_work(&w);
+    if (status) return status;
+  }
+  return ADJ_OK;
+}
+
+/* Entries beyond the columns of the matrix. */
+template <class T>
+__global__ void pad_rows(uint64_t rows, uint32_t from, uint32_t k, T padding, uint32_t *columns, T *values) {
+  uint64_t each = k - from, i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i < rows * each; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
+    uint64_t to = i / each * k + from + i % each;
+    columns[to] = ADJ_NO_ID;
+    if (values) values[to] = padding;
+  }
+}
+
+template <class T>
+adj_status pad(adji_gpu *gpu, const adji_gpu_select *job) {
+  uint32_t from = static_cast<uint32_t>(job->columns);
+  T padding = static_cast<T>(job->largest ? -INFINITY : INFINITY);
+  pad_rows<T><<<1024, 256, 0, gpu->compute>>>(job->rows, from, job->k, padding, job->columns_out,
+                                              static_cast<T *>(job->values_out));
+  ADJI_LAUNCHED(gpu, "pad_rows");
+  return ADJ_OK;
+}
+
+}  // namespace
+
+adji_select_algorithm adji_gpu_select_choose(uint64_t rows, uint64_t columns, uint32_t k) {
+  (void)rows;
+  if (k <= ADJI_SELECT_MOST) return columns < SHORTEST_ROW ? ADJI_SELECT_BITS : ADJI_SELECT_BOUND;
+  return k < columns / 4 * 3 ? ADJI_SELECT_RADIX : ADJI_SELECT_SORT;
+}
+
+adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
+  if (!job->rows) return ADJ_OK;
+  bool f64 = job->type == ADJ_F64;
+  adji_gpu_select mine = *job;
+  if (mine.k > mine.columns) {
+    adj_status status = f64 ? pad<double>(gpu, job) : pad<float>(gpu, job);
+    if (status || !mine.columns) return status;
+    mine.k = static_cast<uint32_t>(mine.columns);
+  }
+  if (mine.algorithm == ADJI_SELECT_AUTO) mine.algorithm = adji_gpu_select_choose(mine.rows, mine.columns, mine.k);
+  if (mine.algorithm == ADJI_SELECT_RADIX || mine.algorithm == ADJI_SELECT_SORT)
+    return adji_select_large(gpu, &mine, job->k);
+  return f64 ? select_some<double>(gpu, &mine, job->k) : select_some<float>(gpu, &mine, job->k);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k smallest, or largest, of each row of a matrix on a device: adj_cuda_select_k, and what brute force puts its
+ * distances through. select.cu has the ways to do it, and chooses.
+ */
+#ifndef ADJI_SELECT_H
+#define ADJI_SELECT_H
+
+#include "gpu/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum adji_select_algorithm {
+  ADJI_SELECT_AUTO,
+  ADJI_SELECT_BOUND, /* a bound from a sample, one pass that collects what is below, a sort of that: k <= 2048 */
+  ADJI_SELECT_BITS,  /* one pass with a buffer that is sorted when it is full: k <= 2048                       */
+  ADJI_SELECT_RADIX, /* digit by digit: any k                                                                */
+  ADJI_SELECT_SORT   /* all of each row in order: any k                                                      */
+} adji_select_algorithm;
+
+enum { ADJI_SELECT_MOST = 2048 }; /* the largest k of those that keep it in one block */
+
+/* All pointers are to memory of the device. */
+typedef struct adji_gpu_select {
+  adj_type type;
+  const void *values;
+  uint64_t rows, columns; /* columns <= ADJ_MAX_COUNT                                     */
+  uint64_t row_stride;    /* in values                                                    */
+  uint32_t k;             /* >= 1; entries beyond the columns are ADJ_NO_ID and infinity  */
+  bool largest;           /* instead of the smallest: descending, ties by the lower column */
+  bool sorted;
+  const uint32_t *ids; /* of the columns, told instead of their numbers; may be NULL         */
+  uint32_t *columns_out;
+  void *values_out; /* may be NULL                                                             */
+  adji_select_algorithm algorithm;
+} adji_gpu_select;
+
+/* Puts the work on the device's compute stream, and does not wait for it. Memory: up to 64 KiB a row, of as many rows
+ * at a time as a quarter of what is left allows; radix and sort: 16 to 24 bytes (f64: 24 to 40) for each value of the
+ * rows that are done at a time. */
+adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
+
+/* The algorithm that is taken when none is asked for. */
+adji_select_algorithm adji_gpu_select_choose(uint64_t rows, uint64_t columns, uint32_t k);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

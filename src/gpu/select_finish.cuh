@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection: from what was found of a row to its k smallest, in order.
+ *
+ * Up to BLOCK_KEYS keys are sorted at once, in the registers of a warp or of a block (row_sort_kernels.cuh). Longer
+ * lists, and rows of which nothing is known, pass through a buffer of that size: what is not above the k-th smallest so
+ * far is added to it, and when it is full it is sorted, and the k smallest stay ("bits": buffered bitonic selection).
+ */
+#ifndef ADJI_SELECT_FINISH_CUH
+#define ADJI_SELECT_FINISH_CUH
+
+#include "gpu/select_scan.cuh"
+
+namespace {
+
+enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
+
+template <class T>
+constexpr uint32_t WARP_KEYS = key_traits<T>::EACH *ADJI_WARP; /* that a warp sorts */
+template <class T>
+constexpr uint32_t BLOCK_KEYS = WARP_KEYS<T> *FINISH_WARPS;
+
+/* ---- Keys in and out ------------------------------------------------------------------------------------------- */
+
+/* From a list of keys to the answer of a row. */
+template <class T>
+struct list_to_answer {
+  typedef key_of<T> key;
+  const key *from;
+  const selection<T> &s;
+  uint32_t row;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return from[at];
+  }
+  __device__ void store(uint64_t at, const key &k) const {
+    if (at < s.k) s.put(row, static_cast<uint32_t>(at), k);
+  }
+};
+
+/* The k smallest of a list to its front, or to the front of another. */
+template <class T>
+struct list_to_list {
+  typedef key_of<T> key;
+  const key *from;
+  key *to;
+  uint32_t k;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return from[at];
+  }
+  __device__ void store(uint64_t at, const key &value) const {
+    if (at < k) to[at] = value;
+  }
+};
+
+/* ---- A block's selection ------------------------------------------------------------------------------------------
+ */
+
+/* Sorts up to BLOCK_KEYS keys by as many warps as there are. The last barrier inside is before the stores. */
+template <class T, class ENTRIES>
+__device__ __noinline__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
+  key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
+  constexpr int EACH = key_traits<T>::EACH;
+  if (length <= 8 * FINISH_THREADS)
+    sort_row_together<8, FINISH_WARPS>(entries, shared, 0, length);
+  else if (EACH == 16 || length <= 16 * FINISH_THREADS)
+    sort_row_together<16, FINISH_WARPS>(entries, shared, 0, length);
+  else
+    sort_row_together<EACH, FINISH_WARPS>(entries, shared, 0, length);
+}
+
+/* The keys of a row, and those of a list. */
+template <class T>
+struct row_source {
+  const selection<T> &s;
+  const T *row;
+  uint32_t first;
+  __device__ key_of<T> operator()(uint32_t at) const {
+    return s.key(row, first + at);
+  }
+};
+template <class T>
+struct list_source {
+  const key_of<T> *list;
+  __device__ key_of<T> operator()(uint32_t at) const {
+    return list[at];
+  }
+};
+
+/* The k smallest of `length` keys, k <= length, are among the *held that the pool has at the end. The pool is the
+ * block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All threads come here,
+ * and all have passed a barrier before they leave.
+ *
+ * 1. Each thread reads EACH keys, and adds to the pool those that are not above the bound.
+ * 2. When the pool might not take as many once more, it is sorted, and the k-th smallest is the new bound. At least a
+ *    third of its keys are thrown away. */
+template <class T, class SOURCE>
+__device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
+                                unsigned char *memory, uint32_t *held) {
+  constexpr int EACH = key_traits<T>::EACH / 4;
+  constexpr uint32_t TILE = EACH * FINISH_THREADS;
+  static_assert(BLOCK_KEYS<T> - TILE > ADJI_SELECT_MOST, "a sort makes room");
+  key_of<T> bound = last_key<T>();
+  if (threadIdx.x == 0) *held = 0;
+  __syncthreads();
+  for (uint64_t begin = 0; begin < length; begin += TILE) {
+    key_of<T> mine[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      uint64_t at = begin + i * FINISH_THREADS + threadIdx.x;
+      mine[i] = at < length ? source(static_cast<uint32_t>(at)) : last_key<T>();
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      if (!less(bound, mine[i]) && less(mine[i], last_key<T>())) pool[atomicAdd(held, 1u)] = mine[i];
+    __syncthreads();
+    uint32_t now = *held;
+    if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
+      list_to_list<T> entries = {pool, pool, k};
+      sort_block<T>(entries, memory, now);
+      __syncthreads();
+      bound = pool[k - 1];
+      if (threadIdx.x == 0) *held = k;
+    }
+    __syncthreads();
+  }
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------
+ */
+
+/* Rows that are not done yet: those found well, but too many for a warp, from the front of `rows`, and those whose
+ * bound was wrong from its end. */
+struct leftovers {
+  uint32_t *rows;
+  uint32_t *many, *wrong;
+  uint32_t all;
+
+  __device__ void add_many(uint32_t row) const {
+    rows[atomicAdd(many, 1u)] = row;
+  }
+  __device__ void add_wrong(uint32_t row) const {
+    rows[all - 1 - atomicAdd(wrong, 1u)] = row;
+  }
+};
+
+/* A warp a row: those with at most WARP_KEYS findings. */
+template <class T>
+__global__ void __launch_bounds__(WARPS *ADJI_WARP) finish_by_warps(selection<T> s, findings<T> found, leftovers left) {
+  constexpr int EACH = key_traits<T>::EACH;
+  __shared__ __align__(16) unsigned char memory[WARPS * (EACH * ADJI_WARP + EACH) * sizeof(key_of<T>)];
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, row = blockIdx.x * WARPS + warp;
+  if (row >= s.rows) return;
+  key_of<T> *room = reinterpret_cast<key_of<T> *>(memory) + warp * (EACH * ADJI_WARP + EACH);
+  uint32_t length = found.counts[row];
+  bool wrong = length < s.k || length > found.capacity;
+  if (wrong || length > WARP_KEYS<T>) {
+    if (lane == 0 && wrong) left.add_wrong(row);
+    if (lane == 0 && !wrong) left.add_many(row);
+    return;
+  }
+  list_to_answer<T> entries = {found.row(row), s, row};
+  if (length <= 4 * ADJI_WARP)
+    sort_row<4>(entries, room, 0, length, lane);
+  else if (length <= 8 * ADJI_WARP)
+    sort_row<8>(entries, room, 0, length, lane);
+  else if (length <= 16 * ADJI_WARP)
+    sort_row<16>(entries, room, 0, length, lane);
+  else
+    sort_row<EACH>(entries, room, 0, length, lane);
+}
+
+template <class T>
+constexpr uint32_t finish_bytes() {
+  return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
+}
+
+/* What the blocks that finish have to work with. */
+template <class T>
+struct finishing {
+  findings<T> found;
+  row_list list;
+  key_of<T> *pools; /* BLOCK_KEYS for each block                                               */
+  leftovers left;   /* takes rows whose bound was wrong; rows NULL: they are done without one   */
+};
+
+/* A block a row, one after the other. */
+template <class T>
+__global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<T> s, finishing<T> f) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held;
+  key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  uint32_t many = f.list.count();
+  for (uint32_t i = blockIdx.x; i < many; i += gridDim.x) {
+    uint32_t row = f.list.row(i), length = f.found.counts[row];
+    bool wrong = length < s.k || length > f.found.capacity;
+    if (wrong && f.left.rows) {
+      if (threadIdx.x == 0) f.left.add_wrong(row);
+      continue;
+    }
+    const key_of<T> *from = f.found.row(row);
+    if (wrong || length > BLOCK_KEYS<T>) {
+      if (wrong)
+        gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, &held);
+      else
+        gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, &held);
+      from = pool;
+      length = held;
+    }
+    list_to_answer<T> entries = {from, s, row};
+    sort_block<T>(entries, memory, length);
+    __syncthreads();
+  }
+}
+
+/* Buffered bitonic selection alone: a block for each of `parts` parts of each row, `columns` long but for the last one.
+ * With one part its k smallest are the answer; with several, k keys of each part go to the findings, of which there are
+ * `parts * k` in the end, or fewer where a part is shorter than k. */
+template <class T>
+__global__ void __launch_bounds__(FINISH_THREADS, 2)
+    select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held, place;
+  key_of<T> *pool = pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  uint64_t tasks = static_cast<uint64_t>(s.rows) * parts;
+  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
+    uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
+    gather_smallest<T>(row_source<T>{s, s.row(row), first}, here, k, pool, memory, &held);
+    uint32_t length = held;
+    if (parts == 1) {
+      list_to_answer<T> entries = {pool, s, row};
+      sort_block<T>(entries, memory, length);
+    } else {
+      if (threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
+      __syncthreads();
+      list_to_list<T> entries = {pool, to.row(row) + place, k};
+      sort_block<T>(entries, memory, length);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+#endif

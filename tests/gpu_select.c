@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adj_cuda_select_k against sorting every row: every algorithm, both types, k around every boundary, values that are
+ * hard on a selection, strides, ids, little memory; and every call of CUDA fails in turn.
+ *
+ *   gpu_select [TEXT]    only the cases whose names hold this text
+ *
+ * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
+ * there is no GPU here.
+ */
+#include <adjoin_cuda.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/device.h"
+
+enum { NO_GPU = 77 };
+
+static void need(bool condition, const char *what) {
+  if (condition) return;
+  fprintf(stderr, "gpu_select: %s: %s\n", what, adj_last_error());
+  exit(1);
+}
+
+static void need_cuda(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  fprintf(stderr, "gpu_select: %s\n", cudaGetErrorString(error));
+  exit(1);
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t next_random(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+  uint64_t x = *state ^ *state >> 29;
+  return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 16;
+}
+
+static double unit(uint64_t *state) {
+  return (double)(next_random(state) & 0xffffff) * 0x1p-24;
+}
+
+typedef double value_of(uint64_t column, uint64_t columns, uint64_t *state);
+
+static double uniform(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n;
+  return unit(state);
+}
+static double equal(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n, (void)state;
+  return 3;
+}
+static double descending(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)state;
+  return (double)(n - c);
+}
+static double ascending(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)state;
+  return (double)c - (double)(n / 2);
+}
+static double few_values(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n;
+  return (double)(next_random(state) % 7) - 3;
+}
+static double zeros(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n;
+  uint64_t x = next_random(state);
+  return x % 50 == 0 ? unit(state) - 0.5 : x % 2 ? -0.0 : 0.0;
+}
+static double extreme(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n;
+  uint64_t x = next_random(state) % 6;
+  double u = unit(state);
+  return x == 0   ? 3e38 * u
+         : x == 1 ? -3e38 * u
+         : x == 2 ? 1e-44 * u
+         : x == 3 ? (u < 0.5 ? (double)INFINITY : -(double)INFINITY)
+                  : u;
+}
+static double some_nan(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n;
+  return next_random(state) % 10 ? unit(state) : (double)NAN;
+}
+static double mostly_nan(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)c, (void)n;
+  return next_random(state) % 100 ? (double)NAN : unit(state);
+}
+static double in_blocks(uint64_t c, uint64_t n, uint64_t *state) { /* neighbours are alike */
+  (void)n, (void)state;
+  return (double)((c / 64 * 2654435761u) % 10007) + (double)(c % 64) / 64;
+}
+static double rare(uint64_t c, uint64_t n, uint64_t *state) {
+  (void)n, (void)state;
+  return c % 1000 == 7 ? 1 : 2;
+}
+
+static const struct {
+  const char *name;
+  value_of *value;
+} KINDS[] = {{"uniform", uniform},       {"equal", equal}, {"descending", descending}, {"ascending", ascending},
+             {"few values", few_values}, {"zeros", zeros}, {"extreme", extreme},       {"some nan", some_nan},
+             {"mostly nan", mostly_nan}, {"rare", rare},   {"in blocks", in_blocks}};
+enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
+
+/* ---- The reference ----------------------------------------------------------------------------------------------- */
+
+typedef struct entry {
+  double value;
+  uint32_t column;
+} entry;
+
+static int by_column(const entry *a, const entry *b) {
+  return a->column < b->column ? -1 : a->column > b->column;
+}
+
+static int nan_last(const entry *a, const entry *b) {
+  bool x = isnan(a->value), y = isnan(b->value);
+  return x != y ? (x ? 1 : -1) : x ? by_column(a, b) : 2;
+}
+
+static int ascending_order(const void *x, const void *y) {
+  const entry *a = x, *b = y;
+  int nan = nan_last(a, b);
+  if (nan != 2) return nan;
+  return a->value != b->value ? (a->value < b->value ? -1 : 1) : by_column(a, b);
+}
+
+static int descending_order(const void *x, const void *y) {
+  const entry *a = x, *b = y;
+  int nan = nan_last(a, b);
+  if (nan != 2) return nan;
+  return a->value != b->value ? (a->value > b->value ? -1 : 1) : by_column(a, b);
+}
+
+/* ---- One case -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct problem {
+  adj_type type;
+  uint64_t rows, columns, stride, shift; /* in values; shift: of the first one from aligned memory */
+  int kind;                              /* KIND_COUNT: each row another                          */
+  bool largest, ids, values;
+} problem;
+
+typedef struct data {
+  problem p;
+  char *host, *device; /* the matrix, `shift` values in */
+  entry *sorted;       /* all rows                      */
+  uint32_t *host_ids, *device_ids;
+} data;
+
+static size_t size_of(adj_type type) {
+  return type == ADJ_F64 ? 8 : 4;
+}
+
+static double value_at(const data *d, uint64_t row, uint64_t column) {
+  uint64_t at = d->p.shift + row * d->p.stride + column;
+  return d->p.type == ADJ_F64 ? ((const double *)(const void *)d->host)[at]
+                              : (double)((const float *)(const void *)d->host)[at];
+}
+
+static void make_row(data *d, uint64_t row, uint64_t *state) {
+  const problem *p = &d->p;
+  value_of *value = KINDS[p->kind == KIND_COUNT ? (int)(row % KIND_COUNT) : p->kind].value;
+  for (uint64_t c = 0; c < p->columns; c++) {
+    uint64_t at = p->shift + row * p->stride + c;
+    double v = value(c, p->columns, state);
+    if (p->type == ADJ_F64)
+      ((double *)(void *)d->host)[at] = v;
+    else
+      ((float *)(void *)d->host)[at] = (float)v;
+    d->sorted[row * p->columns + c] = (entry){value_at(d, row, c), (uint32_t)c};
+  }
+  qsort(d->sorted + row * p->columns, p->columns, sizeof *d->sorted, p->largest ? descending_order : ascending_order);
+}
+
+static data make_data(const problem *p) {
+  data d = {.p = *p};
+  uint64_t bytes = (p->shift + p->rows * p->stride) * size_of(p->type) + 8, state = 4711 + p->columns;
+  d.host = calloc(bytes, 1);
+  d.sorted = malloc(p->rows * p->columns * sizeof *d.sorted + 1);
+  d.host_ids = malloc(p->columns * sizeof *d.host_ids + 1);
+  need(d.host && d.sorted && d.host_ids, "memory");
+  for (uint64_t r = 0; r < p->rows; r++)
+    make_row(&d, r, &state);
+  for (uint64_t c = 0; c < p->columns; c++)
+    d.host_ids[c] = (uint32_t)next_random(&state);
+  need_cuda(cudaMalloc((void **)&d.device, bytes));
+  need_cuda(cudaMemcpy(d.device, d.host, bytes, cudaMemcpyHostToDevice));
+  need_cuda(cudaMalloc((void **)&d.device_ids, p->columns * 4 + 4));
+  need_cuda(cudaMemcpy(d.device_ids, d.host_ids, p->columns * 4, cudaMemcpyHostToDevice));
+  return d;
+}
+
+static void free_data(data *d) {
+  free(d->host);
+  free(d->sorted);
+  free(d->host_ids);
+  cudaFree(d->device);
+  cudaFree(d->device_ids);
+}
+
+typedef struct answer {
+  uint32_t *columns, *device_columns;
+  char *values, *device_values;
+  uint64_t count;
+} answer;
+
+static answer make_answer(const problem *p, uint32_t k) {
+  answer a = {.count = p->rows * k};
+  a.columns = malloc(a.count * 4 + 1);
+  a.values = malloc(a.count * 8 + 1);
+  need(a.columns && a.values, "memory");
+  need_cuda(cudaMalloc((void **)&a.device_columns, a.count * 4 + 4));
+  need_cuda(cudaMalloc((void **)&a.device_values, a.count * 8 + 8));
+  need_cuda(cudaMemset(a.device_columns, 0x5a, a.count * 4));
+  need_cuda(cudaMemset(a.device_values, 0x5a, a.count * 8));
+  return a;
+}
+
+static void free_answer(answer *a) {
+  free(a->columns);
+  free(a->values);
+  cudaFree(a->device_columns);
+  cudaFree(a->device_values);
+}
+
+static adj_status run(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm, adj_order order, answer *a) {
+  const problem *p = &d->p;
+  adj_matrix matrix;
+  adj_matrix_init(&matrix, sizeof matrix);
+  matrix.type = p->type;
+  matrix.rows = p->rows;
+  matrix.columns = p->columns;
+  matrix.row_stride = p->stride * size_of(p->type);
+  matrix.values = d->device + p->shift * size_of(p->type);
+  adj_cuda_select_options options;
+  adj_cuda_select_options_init(&options, sizeof options);
+  options.order = order;
+  options.largest = p->largest;
+  options.ids = p->ids ? d->device_ids : NULL;
+  options.algorithm = algorithm;
+  adj_status status =
+      adj_cuda_select_k(ctx, &matrix, k, &options, NULL, a->device_columns, p->values ? a->device_values : NULL);
+  need_cuda(cudaDeviceSynchronize());
+  need_cuda(cudaMemcpy(a->columns, a->device_columns, a->count * 4, cudaMemcpyDeviceToHost));
+  need_cuda(cudaMemcpy(a->values, a->device_values, a->count * size_of(p->type), cudaMemcpyDeviceToHost));
+  return status;
+}
+
+/* The bits of entry i's value, or of what it should be. */
+static uint64_t bits_of(const data *d, const answer *a, uint64_t i) {
+  uint64_t bits = 0;
+  memcpy(&bits, a->values + i * size_of(d->p.type), size_of(d->p.type));
+  return bits;
+}
+
+static uint64_t right_bits(const data *d, uint64_t row, uint32_t column) {
+  uint64_t bits = 0, size = size_of(d->p.type);
+  double padding = d->p.largest ? -(double)INFINITY : (double)INFINITY;
+  float narrow = (float)padding;
+  const void *from = column != ADJ_NO_ID    ? (const void *)(d->host + (d->p.shift + row * d->p.stride + column) * size)
+                     : d->p.type == ADJ_F64 ? (const void *)&padding
+                                            : (const void *)&narrow;
+  memcpy(&bits, from, size);
+  return bits;
+}
+
+/* Entries of a row in no order: each column once, and with its value; then by the reference's order. */
+static bool bring_into_order(const data *d, answer *a, uint64_t row, uint32_t k) {
+  uint64_t here = k < d->p.columns ? k : d->p.columns;
+  entry *entries = malloc(here * sizeof *entries + 1);
+  need(entries != NULL, "memory");
+  bool fine = true;
+  for (uint64_t i = 0; i < here && fine; i++) {
+    uint32_t column = a->columns[row * k + i];
+    fine = column < d->p.columns;
+    if (!fine) break;
+    entries[i] = (entry){value_at(d, row, column), column};
+    if (d->p.values) fine = bits_of(d, a, row * k + i) == right_bits(d, row, column);
+  }
+  if (fine) qsort(entries, here, sizeof *entries, d->p.largest ? descending_order : ascending_order);
+  for (uint64_t i = 0; i < here && fine; i++) {
+    a->columns[row * k + i] = entries[i].column;
+    uint64_t bits = right_bits(d, row, entries[i].column);
+    memcpy(a->values + (row * k + i) * size_of(d->p.type), &bits, size_of(d->p.type));
+  }
+  free(entries);
+  return fine;
+}
+
+static bool check_row(const data *d, answer *a, uint64_t row, uint32_t k, adj_order order) {
+  if (order == ADJ_ORDER_ANY && !bring_into_order(d, a, row, k)) return false;
+  for (uint64_t i = 0; i < k; i++) {
+    uint32_t column = i < d->p.columns ? d->sorted[row * d->p.columns + i].column : ADJ_NO_ID;
+    uint32_t told = column != ADJ_NO_ID && d->p.ids ? d->host_ids[column] : column, got = a->columns[row * k + i];
+    if (got != told || (d->p.values && bits_of(d, a, row * k + i) != right_bits(d, row, column))) {
+      printf("    row %llu, entry %llu: column %u, not %u\n", (unsigned long long)row, (unsigned long long)i, got,
+             told);
+      return false;
+    }
+  }
+  return true;
+}
+
+static int failures, checks;
+
+static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm, adj_order order) {
+  answer a = make_answer(&d->p, k);
+  adj_status status = run(ctx, d, k, algorithm, order, &a);
+  bool same = status == ADJ_OK;
+  for (uint64_t r = 0; r < d->p.rows && same; r++)
+    same = check_row(d, &a, r, k, order);
+  free_answer(&a);
+  checks++;
+  if (same) return;
+  failures++;
+  printf("FAILED: %s %s: %llu x %llu, stride %llu, shift %llu, %s, k %u%s%s%s%s: %s\n", algorithm ? algorithm : "auto",
+         d->p.type == ADJ_F64 ? "f64" : "f32", (unsigned long long)d->p.rows, (unsigned long long)d->p.columns,
+         (unsigned long long)d->p.stride, (unsigned long long)d->p.shift,
+         d->p.kind == KIND_COUNT ? "mixed" : KINDS[d->p.kind].name, k, d->p.largest ? ", largest" : "",
+         d->p.ids ? ", ids" : "", d->p.values ? "" : ", no values", order == ADJ_ORDER_ANY ? ", any order" : "",
+         status ? adj_last_error() : "differs");
+}
+
+/* ---- The cases ------------------------------------------------------------------------------------------------------
+ */
+
+static const char *const ALGORITHMS[] = {NULL, "bound", "bits", "radix", "sort"};
+
+/* All algorithms that take k; what else there is in turns. */
+static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {
+  for (int a = 0; a < 5; a++, ++*turn) {
+    if (k > 2048 && (a == 1 || a == 2)) continue;
+    d->p.values = *turn % 4 != 3;
+    d->p.ids = *turn % 5 == 4;
+    adj_order order = *turn % 3 == 2 && !d->p.ids ? ADJ_ORDER_ANY : ADJ_ORDER_DISTANCE;
+    check(ctx, d, k, ALGORITHMS[a], order);
+  }
+}
+
+static void check_shape(adj_ctx *ctx, const char *only, const char *name, problem p, const uint32_t *ks, int k_count) {
+  static uint32_t turn;
+  if (only && !strstr(name, only)) return;
+  int before = failures, done = checks;
+  for (adj_type type = ADJ_F32; type <= ADJ_F64; type++) {
+    p.type = type;
+    if (!p.stride) p.stride = p.columns;
+    data d = make_data(&p);
+    for (int i = 0; i < k_count; i++)
+      check_all(ctx, &d, ks[i], &turn);
+    free_data(&d);
+  }
+  printf("%-40s %5d selections %s\n", name, checks - done, failures > before ? "FAILED" : "ok");
+  fflush(stdout);
+}
+
+static void check_shapes(adj_ctx *ctx, const char *only) {
+  static const uint32_t small[] = {1, 31, 32, 33, 64, 127, 2047, 2048, 2049, 4096};
+  static const uint32_t shares[] = {1, 100, 2048, 30000, 99999, 100000, 100001};
+  static const uint32_t some[] = {1, 32, 128, 512, 2048, 5000};
+  char name[64];
+  for (int kind = 0; kind <= KIND_COUNT; kind++) { /* boundaries of k, every kind of values */
+    snprintf(name, sizeof name, "k, %s", kind == KIND_COUNT ? "mixed" : KINDS[kind].name);
+    check_shape(ctx, only, name, (problem){.rows = 3, .columns = 40001, .kind = kind, .largest = kind % 3 == 1}, small,
+                10);
+  }
+  for (int kind = 0; kind <= KIND_COUNT; kind++) { /* enough rows for lists of what failed */
+    snprintf(name, sizeof name, "many rows, %s", kind == KIND_COUNT ? "mixed" : KINDS[kind].name);
+    check_shape(ctx, only, name, (problem){.rows = 150, .columns = 20011, .stride = 20015, .kind = kind}, some, 6);
+  }
+  check_shape(ctx, only, "shares of the columns", (problem){.rows = 2, .columns = 100000, .kind = KIND_COUNT}, shares,
+              7);
+  check_shape(ctx, only, "long rows", (problem){.rows = 11, .columns = 1000003, .kind = KIND_COUNT, .largest = true},
+              some, 6);
+  check_shape(ctx, only, "one row", (problem){.rows = 1, .columns = 5000001, .shift = 1}, some, 6);
+  check_shape(ctx, only, "one row, descending", (problem){.rows = 1, .columns = 3000001, .kind = 2}, some, 6);
+  for (uint64_t shift = 0; shift < 4; shift++) {
+    snprintf(name, sizeof name, "shifted by %d", (int)shift);
+    check_shape(ctx, only, name,
+                (problem){.rows = 13, .columns = 8192 + shift, .stride = 8197, .shift = shift, .kind = KIND_COUNT},
+                some, 6);
+  }
+  static const uint64_t lengths[] = {1, 2, 31, 33, 100, 1000, 2047, 2048, 2049, 4097, 8191};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    const uint32_t n = (uint32_t)lengths[i], ks[] = {1, n / 2 + 1, n > 1 ? n - 1 : 1, n, n + 3};
+    snprintf(name, sizeof name, "rows of %u", n);
+    check_shape(ctx, only, name, (problem){.rows = 500, .columns = n, .kind = KIND_COUNT, .largest = i % 2}, ks, 5);
+  }
+  check_shape(ctx, only, "no columns", (problem){.rows = 5}, some, 2);
+  check_shape(ctx, only, "no rows", (problem){.columns = 5}, some, 2);
+}
+
+/* Little memory: rows in many batches, or a failure that says so. */
+static void check_limits(void) {
+  for (uint64_t limit = (uint64_t)1 << 22; limit <= (uint64_t)1 << 28; limit *= 4) {
+    adj_ctx_options options;
+    adj_ctx_options_init(&options, sizeof options);
+    options.device_memory_limit = limit;
+    adj_ctx *ctx = NULL;
+    need(!adj_ctx_create(&options, &ctx), "a context");
+    problem p = {.type = ADJ_F32, .rows = 300, .columns = 20000, .stride = 20000, .values = true};
+    data d = make_data(&p);
+    for (int a = 0; a < 5; a++) {
+      answer out = make_answer(&p, 1000);
+      adj_status status = run(ctx, &d, 1000, ALGORITHMS[a], ADJ_ORDER_DISTANCE, &out);
+      bool same = status == ADJ_OK;
+      for (uint64_t r = 0; r < p.rows && same; r++)
+        same = check_row(&d, &out, r, 1000, ADJ_ORDER_DISTANCE);
+      need(same || status == ADJ_E_DEVICE_MEMORY, "a selection within a limit");
+      printf("limit %llu KiB, %s: %s\n", (unsigned long long)limit >> 10, ALGORITHMS[a] ? ALGORITHMS[a] : "auto",
+             status ? adj_last_error() : "selected");
+      free_answer(&out);
+    }
+    free_data(&d);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+/* The n-th call fails, for all n. */
+static void check_faults(adj_ctx *ctx, uint64_t rows, uint32_t k, const char *algorithm) {
+  adji_gpu *gpu = NULL;
+  need(!adji_gpu_of(ctx, &gpu), "the device");
+  problem p = {.type = ADJ_F32, .rows = rows, .columns = 10000, .stride = 10000, .values = true};
+  data d = make_data(&p);
+  answer a = make_answer(&p, k);
+  uint64_t before = adji_gpu_used(gpu);
+  int64_t n = 0;
+  for (adj_status status = ADJ_E_DEVICE; status; n++) {
+    adji_gpu_fail_at(gpu, n);
+    status = run(ctx, &d, k, algorithm, ADJ_ORDER_DISTANCE, &a);
+    adji_gpu_fail_at(gpu, -1);
+    need(!status || status == ADJ_E_DEVICE, "a failure names the device");
+    need(adji_gpu_used(gpu) == before, "device memory is given back");
+    need(n < 10000, "an end to the failures");
+  }
+  for (uint64_t r = 0; r < rows; r++)
+    need(check_row(&d, &a, r, k, ADJ_ORDER_DISTANCE), "the selection after failures");
+  printf("%s, %llu rows: each of %lld calls failed once\n", algorithm, (unsigned long long)rows, (long long)n - 1);
+  free_answer(&a);
+  free_data(&d);
+}
+
+int main(int argc, char **argv) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) {
+    printf("%s\n", adj_last_error());
+    return NO_GPU;
+  }
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  const char *only = argc > 1 ? argv[1] : NULL;
+  check_shapes(ctx, only);
+  if (!only) {
+    check_limits();
+    for (int a = 1; a < 5; a++) {
+      check_faults(ctx, 1, 100, ALGORITHMS[a]);
+      check_faults(ctx, 400, 100, ALGORITHMS[a]);
+    }
+  }
+  adj_ctx_destroy(ctx);
+  printf("%d selections, %d failed\n", checks, failures);
+  return failures > 0;
+}
