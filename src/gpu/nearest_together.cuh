@@ -31,7 +31,13 @@
 
 namespace {
 
-enum { TOGETHER_WARPS = 4, TOGETHER_QUEUE = 2 * ADJI_TREE_LEAF };
+/* SORTED: entries that are sorted at once, for lists at least as long. */
+enum { TOGETHER_WARPS = 2, SORTED = 16 };
+
+/* Entries of a lane's queue. */
+__host__ __device__ constexpr uint32_t queue_room(int k) {
+  return k >= SORTED ? 2 * SORTED : SORTED;
+}
 
 /* An entry of a list, with an order that takes few instructions: that of (sum, id). */
 template <class T>
@@ -89,10 +95,10 @@ struct seeker {
 };
 
 /* A warp's shared memory. */
-template <class T>
+template <class T, int K>
 struct together_shared {
-  T queue_sums[TOGETHER_QUEUE][ADJI_WARP];
-  uint32_t queue_ids[TOGETHER_QUEUE][ADJI_WARP];
+  T queue_sums[queue_room(K)][ADJI_WARP + 1];
+  uint32_t queue_ids[queue_room(K)][ADJI_WARP + 1];
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
 };
 
@@ -102,6 +108,12 @@ template <class W>
 struct warp_state {
   typename W::T low[W::ROOM], high[W::ROOM], bound;
   uint32_t tests, leaves;
+};
+
+/* Leaves base + i of the bits i of mask; there: it is one. */
+struct leaf_group {
+  uint32_t base, mask;
+  bool there;
 };
 
 /* ---- The list ------------------------------------------------------------------------------------------------- */
@@ -143,7 +155,7 @@ __device__ __forceinline__ void sort_entries(list_key<T> (&entries)[N]) {
 
 /* Inserts what waits one by one; lanes with less insert something that stays behind. For short lists. */
 template <class W, int K, class T>
-__device__ __forceinline__ void insert_each(const together_shared<T> *at, seeker<W, K> *mine, uint32_t lane) {
+__device__ __forceinline__ void insert_each(const together_shared<T, K> *at, seeker<W, K> *mine, uint32_t lane) {
   uint32_t most = __reduce_max_sync(NEAREST_LANES, mine->waiting);
   for (uint32_t e = 0; e < most; e++) {
     bool there = e < mine->waiting;
@@ -152,37 +164,38 @@ __device__ __forceinline__ void insert_each(const together_shared<T> *at, seeker
   }
 }
 
-/* Inserts what waits at once: sorted, and the lesser of both from the list's end backwards and the queue's beginning
- * forwards are bitonic, and so are halves of them once they are in order with each other. */
+/* Inserts what waits, SORTED at a time: the lesser of the list from its end backwards and of the others from their
+ * beginning forwards are bitonic, and so are halves of them once they are in order with each other. */
 template <class W, int K, class T>
-__device__ __forceinline__ void insert_sorted(const together_shared<T> *at, seeker<W, K> *mine, uint32_t lane) {
-  list_key<T> queue[TOGETHER_QUEUE];
+__device__ __forceinline__ void insert_sorted(const together_shared<T, K> *at, seeker<W, K> *mine, uint32_t lane) {
+#pragma unroll 1
+  for (uint32_t first = 0; __any_sync(NEAREST_LANES, mine->waiting > first); first += SORTED) {
+    list_key<T> some[SORTED];
 #pragma unroll
-  for (uint32_t e = 0; e < TOGETHER_QUEUE; e++) {
-    bool there = e < mine->waiting;
-    queue[e] = list_key<T>::of(there ? at->queue_sums[e][lane] : static_cast<T>(INFINITY),
-                               there ? at->queue_ids[e][lane] : ADJ_NO_ID);
+    for (uint32_t e = 0; e < SORTED; e++) {
+      bool there = first + e < mine->waiting;
+      some[e] = list_key<T>::of(there ? at->queue_sums[first + e][lane] : static_cast<T>(INFINITY),
+                                there ? at->queue_ids[first + e][lane] : ADJ_NO_ID);
+    }
+    sort_entries(some);
+#pragma unroll
+    for (int i = 0; i < SORTED; i++)
+      if (some[i].before(mine->list[K - 1 - i])) mine->list[K - 1 - i] = some[i];
+#pragma unroll
+    for (int step = K / 2; step; step /= 2)
+#pragma unroll
+      for (int i = 0; i < K; i++)
+        if (!(i & step)) put_in_order(&mine->list[i], &mine->list[i + step]);
   }
-  sort_entries(queue);
-#pragma unroll
-  for (int i = 0; i < TOGETHER_QUEUE; i++)
-    if (queue[i].before(mine->list[K - 1 - i])) mine->list[K - 1 - i] = queue[i];
-#pragma unroll
-  for (int step = K / 2; step; step /= 2)
-#pragma unroll
-    for (int i = 0; i < K; i++)
-      if (!(i & step)) put_in_order(&mine->list[i], &mine->list[i + step]);
 }
 
 template <class W, int K, class T>
-__device__ __forceinline__ void insert_waiting(const together_shared<T> *at, seeker<W, K> *mine, warp_state<W> *warp,
+__device__ __forceinline__ void insert_waiting(const together_shared<T, K> *at, seeker<W, K> *mine, warp_state<W> *warp,
                                                uint32_t lane) {
-  if constexpr (K < TOGETHER_QUEUE) {
+  if constexpr (K < SORTED)
     insert_each(at, mine, lane);
-  } else {
-    if (!__any_sync(NEAREST_LANES, mine->waiting > 0)) return;
+  else
     insert_sorted(at, mine, lane);
-  }
   mine->waiting = 0;
   T last = mine->list[K - 1].sum();
   if (mine->bound > last) mine->bound = last;
@@ -192,9 +205,8 @@ __device__ __forceinline__ void insert_waiting(const together_shared<T> *at, see
 /* ---- Leaves --------------------------------------------------------------------------------------------------- */
 
 template <class W, int K, class T>
-__device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
+__device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together_shared<T, K> *at, seeker<W, K> *mine,
                                              warp_state<W> *warp, uint32_t leaf, uint32_t lane) {
-  if (__any_sync(NEAREST_LANES, mine->waiting > TOGETHER_QUEUE - ADJI_TREE_LEAF)) insert_waiting(at, mine, warp, lane);
   uint64_t first = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF;
   uint32_t self = job.drop_self ? mine->row : ADJ_NO_ID;
   warp->leaves++;
@@ -211,18 +223,6 @@ __device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together
   }
 }
 
-/* Step 3: the leaves of a group whose bits are set. */
-template <class W, int K, class T>
-__device__ __forceinline__ void search_leaves(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
-                                              warp_state<W> *warp, uint32_t base, uint32_t mask, uint32_t lane) {
-  for (; mask; mask &= mask - 1) {
-    uint32_t leaf = base + __ffs(mask) - 1;
-    warp->tests++;
-    T s = near_sum<W>(job, load_box<W>(job, job.levels[0], leaf), mine->x, mine->x);
-    if (__any_sync(NEAREST_LANES, s <= mine->bound)) compare_leaf(job, at, mine, warp, leaf, lane);
-  }
-}
-
 /* ---- Boxes ---------------------------------------------------------------------------------------------------- */
 
 /* The sum from the warp's queries to box base + lane of a level, or less. */
@@ -234,42 +234,90 @@ __device__ __forceinline__ T group_sum(const nearest_job<T> &job, const warp_sta
   return near_sum<W>(job, load_box<W>(job, job.levels[level], i), warp.low, warp.high);
 }
 
-/* Step 2: everything but the group that was searched at the start. False: the warp gave up. */
+/* Where the search of the tree is: boxes of a level from base on, of which those in mask are still to be seen. */
+template <class T>
+struct path {
+  uint32_t level, base, mask;
+  T s; /* to box base + lane, or less */
+};
+
+template <class W, class T>
+__device__ __forceinline__ path<T> open_path(const nearest_job<T> &job, const warp_state<W> &warp, uint32_t level,
+                                             uint32_t base, uint32_t lane) {
+  path<T> at = {level, base, 0, group_sum(job, warp, level, base, lane)};
+  at.mask = __ballot_sync(NEAREST_LANES, at.s <= warp.bound);
+  return at;
+}
+
+/* Step 2: the next group of leaves, and which of them are near; not there: no more, or the warp gives up. done was
+ * searched at the start. */
 template <class W, int K, class T>
-__device__ __forceinline__ bool descend(const nearest_job<T> &job, together_shared<T> *at, seeker<W, K> *mine,
-                                        warp_state<W> *warp, uint32_t done, uint32_t lane) {
-  if (job.level_count < 2) return true;
-  uint32_t level = job.level_count - 1, base = 0;
-  T s = group_sum(job, *warp, level, 0, lane);
-  uint32_t mask = __ballot_sync(NEAREST_LANES, s <= warp->bound);
+__device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, together_shared<T, K> *at,
+                                                 warp_state<W> *warp, path<T> *p, uint32_t done, uint32_t lane) {
+  p->mask &= __ballot_sync(NEAREST_LANES, p->s <= warp->bound);
   for (;;) {
-    while (!mask) { /* up, to where something is left */
-      if (++level == job.level_count) return true;
-      base = at->bases[level];
-      s = group_sum(job, *warp, level, base, lane);
-      mask = at->masks[level] & __ballot_sync(NEAREST_LANES, s <= warp->bound);
+    while (!p->mask) { /* up, to where something is left */
+      uint32_t level = p->level + 1;
+      if (level >= job.level_count) return leaf_group{0, 0, false};
+      uint32_t left = at->masks[level];
+      *p = open_path(job, *warp, level, at->bases[level], lane);
+      p->mask &= left;
       __syncwarp();
     }
-    uint32_t next = lane_of_least(mask, s, lane), below = (base + next) * ADJI_GPU_FAN;
-    mask &= ~(1u << next);
-    if (++warp->tests > job.budget) return false;
-    if (level == 1) {
+    uint32_t next = lane_of_least(p->mask, p->s, lane), below = (p->base + next) * ADJI_GPU_FAN;
+    p->mask &= ~(1u << next);
+    if (++warp->tests > job.budget) return leaf_group{0, 0, false};
+    if (p->level == 1) {
       if (below == done) continue;
-      T leaf = group_sum(job, *warp, 0, below, lane);
-      search_leaves(job, at, mine, warp, below, __ballot_sync(NEAREST_LANES, leaf <= warp->bound), lane);
-      insert_waiting(at, mine, warp, lane); /* for the best bounds there are */
-      mask &= __ballot_sync(NEAREST_LANES, s <= warp->bound);
+      T s = group_sum(job, *warp, 0, below, lane);
+      uint32_t mask = __ballot_sync(NEAREST_LANES, s <= warp->bound);
+      if (mask) return leaf_group{below, mask, true};
       continue;
     }
     if (lane == 0) {
-      at->masks[level] = mask;
-      at->bases[level] = base;
+      at->masks[p->level] = p->mask;
+      at->bases[p->level] = p->base;
     }
     __syncwarp();
-    level--;
-    base = below;
-    s = group_sum(job, *warp, level, base, lane);
-    mask = __ballot_sync(NEAREST_LANES, s <= warp->bound);
+    *p = open_path(job, *warp, p->level - 1, below, lane);
+  }
+}
+
+/* Everything: the leaves of the queries themselves, which are `first` of their own group, the others of it, and what is
+ * near. False: the warp gave up. There is one place each where leaves are compared and where lists are filled: more
+ * would be more code than the instruction cache holds. */
+template <class W, int K, class T>
+__device__ __forceinline__ bool search(const nearest_job<T> &job, together_shared<T, K> *at, seeker<W, K> *mine,
+                                       warp_state<W> *warp, uint32_t base, uint32_t first, uint32_t lane) {
+  uint32_t there = __ballot_sync(NEAREST_LANES, base + lane < job.levels[0].count), later = there & ~first;
+  leaf_group group = {base, there & first, true};
+  path<T> p = {job.level_count, 0, 0, T(0)};
+  bool begun = job.level_count < 2, ended = false; /* one group is all there is */
+  for (;;) {
+    bool over = !group.mask;
+    uint32_t most = queue_room(K) - ADJI_TREE_LEAF;
+    if (over && (job.eager || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
+    if (__any_sync(NEAREST_LANES, mine->waiting > most)) insert_waiting(at, mine, warp, lane);
+    if (ended) return warp->tests <= job.budget;
+    if (over) {
+      if (later) {
+        group.mask = later;
+        later = 0;
+        continue;
+      }
+      if (!begun) {
+        begun = true;
+        p = open_path(job, *warp, job.level_count - 1, 0, lane);
+      }
+      group = next_group(job, at, warp, &p, base, lane);
+      ended = !group.there;
+      continue;
+    }
+    uint32_t leaf = group.base + __ffs(group.mask) - 1;
+    group.mask &= group.mask - 1;
+    warp->tests++;
+    T s = near_sum<W>(job, load_box<W>(job, job.levels[0], leaf), mine->x, mine->x);
+    if (__any_sync(NEAREST_LANES, s <= mine->bound)) compare_leaf(job, at, mine, warp, leaf, lane);
   }
 }
 
@@ -349,18 +397,32 @@ __device__ __forceinline__ warp_state<W> open_warp(const nearest_job<T> &job, co
   return warp;
 }
 
+/* All lists to their rows: eight entries of each at a time through shared memory, so that neighbours in a row are
+ * written by neighbouring lanes. */
 template <class W, int K, class T>
-__device__ __forceinline__ void write_row(const nearest_job<T> &job, const seeker<W, K> &mine) {
-  uint64_t to = (mine.row - job.first_row) * job.row_length;
-  uint32_t *ids = job.ids + to - (K - job.k);
-  T *sums = job.sums + to - (K - job.k);
+__device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_shared<T, K> *at,
+                                           const seeker<W, K> &mine, uint32_t lane) {
+  constexpr uint32_t EACH = 8;
+  uint32_t unused = K - job.k;
 #pragma unroll
-  for (int i = 0; i < K; i++) {
-    if (i < K - static_cast<int>(job.k)) continue;
-    T s = mine.list[i].sum();
-    bool there = mine.list[i].id() != ADJ_NO_ID;
-    ids[i] = mine.list[i].id();
-    sums[i] = !there ? static_cast<T>(INFINITY) : job.root ? root_of_sum(s) : s;
+  for (uint32_t first = 0; first < K; first += EACH) {
+    __syncwarp();
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; i++) {
+      at->queue_sums[i][lane] = mine.list[first + i].sum();
+      at->queue_ids[i][lane] = mine.list[first + i].id();
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (uint32_t l = lane / EACH; l < ADJI_WARP; l += ADJI_WARP / EACH) {
+      uint32_t row = __shfl_sync(NEAREST_LANES, mine.row, l), i = first + lane % EACH;
+      T s = at->queue_sums[lane % EACH][l];
+      uint32_t id = at->queue_ids[lane % EACH][l];
+      if (row == ADJ_NO_ID || i < unused) continue;
+      uint64_t to = (row - job.first_row) * job.row_length + i - unused;
+      job.ids[to] = id;
+      job.sums[to] = id == ADJ_NO_ID ? static_cast<T>(INFINITY) : job.root ? root_of_sum(s) : s;
+    }
   }
 }
 
@@ -377,13 +439,13 @@ __device__ __forceinline__ void leave_to_others(const nearest_job<T> &job, bool 
 template <class W, int K>
 __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const nearest_job<typename W::T> job) {
   typedef typename W::T T;
-  __shared__ together_shared<T> memory[TOGETHER_WARPS];
+  __shared__ together_shared<T, K> memory[TOGETHER_WARPS];
   uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * TOGETHER_WARPS + number) * ADJI_WARP + lane;
   bool active = query < job.query_count;
   if (!__any_sync(NEAREST_LANES, active)) return;
   uint64_t position = job.queries && active ? job.queries[query] : query;
-  together_shared<T> *at = &memory[number];
+  together_shared<T, K> *at = &memory[number];
   seeker<W, K> mine = open_seeker<W, K>(job, position, active);
   warp_state<W> warp = open_warp<W>(job, mine.x, active);
 
@@ -399,16 +461,11 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
       x[j] = __shfl_sync(NEAREST_LANES, mine.x[j], 0);
     base = find_group<W>(job, x, lane);
   }
-  uint32_t there = __ballot_sync(NEAREST_LANES, base + lane < job.levels[0].count);
-  if (K >= TOGETHER_QUEUE) bound_first(job, &mine, &warp, base, lane);
-  search_leaves(job, at, &mine, &warp, base, first & there, lane);
-  insert_waiting(at, &mine, &warp, lane);
-  search_leaves(job, at, &mine, &warp, base, ~first & there, lane);
-  insert_waiting(at, &mine, &warp, lane);
-  if (!descend(job, at, &mine, &warp, base, lane))
+  if (K >= SORTED || job.bound_all) bound_first(job, &mine, &warp, base, lane);
+  if (search(job, at, &mine, &warp, base, first, lane))
+    write_rows(job, at, mine, lane);
+  else
     leave_to_others(job, active, position, lane);
-  else if (active)
-    write_row(job, mine);
   if (lane == 0)
     atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(warp.leaves) * ADJI_TREE_LEAF * ADJI_WARP);

@@ -97,7 +97,7 @@ struct what {
   /* Where queries are compared together: whether candidates too far away from all of them are left out, and whether
    * hits are counted or written by words: tiles_words.cuh. */
   static constexpr bool TRIMS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3);
-  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || WORK == IDS);
+  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && WORK == COUNT;
 };
 
 /* ---- The queue ------------------------------------------------------------------------------------------------- */
