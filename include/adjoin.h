@@ -45,10 +45,11 @@
  * longer struct of a newer caller as long as the fields it does not know are 0.
  *
  * GPUs. A build with CUDA joins on an NVIDIA GPU too (ADJ_BACKEND_GPU; compute capability 8.0 or later): range joins,
- * with all metrics. The driver is loaded when a device is first needed, so the same library works on machines without
- * one, where such a request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in
- * chunks; ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
- * already. Not in this version yet, and refused in the same way: kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
+ * with all metrics, and kNN joins for any k in up to six dimensions, by L2, L1, Linf and what is computed from these. The
+ * driver is loaded when a device is first needed, so the same library works on machines without one, where such a
+ * request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in chunks (by kNN they
+ * must fit); ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
+ * already. Not in this version yet, and refused in the same way: other kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H

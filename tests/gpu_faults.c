@@ -27,8 +27,8 @@ typedef struct problem {
   adj_ctx *ctx;
   adj_dataset *set;
   double radius;
+  uint32_t k; /* 0: all within the radius */
   adj_order order;
-  uint32_t flags;
   const char *tuning;
 } problem;
 
@@ -46,10 +46,14 @@ static adj_dataset *points(adj_ctx *ctx, uint64_t count, uint32_t dim) {
 static adj_status join(const problem *p, adj_backend backend, adj_result **out) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.radius = p->radius;
+  if (p->k) {
+    spec.kind = ADJ_KNN;
+    spec.k = p->k;
+  } else {
+    spec.radius = p->radius;
+  }
   spec.backend = backend;
   spec.order = p->order;
-  spec.flags = p->flags;
   spec.tuning = p->tuning;
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
@@ -85,9 +89,9 @@ static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right)
   }
 }
 
-static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, adj_order order,
+static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
                          const char *tuning) {
-  problem p = {ctx, points(ctx, 3000, dim), radius, order, 0, tuning};
+  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning};
   adj_result *cpu = NULL, *after = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   int64_t calls = try_all(&p, gpu, cpu);
@@ -101,7 +105,7 @@ static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radiu
 static void *join_in_thread(void *number) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
-  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, ADJ_ORDER_ID, 0, NULL};
+  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL};
   adj_result *cpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   for (int i = 0; i < 20; i++) {
@@ -124,6 +128,19 @@ static void check_threads(void) {
   printf("two contexts in two threads: the same results\n");
 }
 
+/* The same for the nearest: the points and their tree must fit, their neighbours need not. */
+static void check_nearest_limit(const problem *range) {
+  problem p = *range;
+  p.k = 100;
+  adj_result *cpu = NULL, *gpu = NULL;
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the nearest on the CPU");
+  adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
+  need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the nearest within a limit");
+  printf("  100 nearest: %s\n", status ? adj_last_error() : "found");
+  adj_result_destroy(gpu);
+  adj_result_destroy(cpu);
+}
+
 /* A limit below what any join needs is an error that says so; one below what all points need at once is none, and
  * neither is one that leaves room for small batches only. */
 static void check_limits(void) {
@@ -133,13 +150,14 @@ static void check_limits(void) {
     options.device_memory_limit = limit;
     adj_ctx *ctx = NULL;
     need(!adj_ctx_create(&options, &ctx), "a context");
-    problem p = {ctx, points(ctx, 20000, 3), 0.1, ADJ_ORDER_ID, 0, NULL};
+    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL};
     adj_result *cpu = NULL, *gpu = NULL;
     need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
     adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
     need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the join within a limit");
     need(limit < (uint64_t)1 << 20 || status == ADJ_OK, "1 MiB is enough, if not for all points at once");
     printf("device memory limit %llu KiB: %s\n", (unsigned long long)limit >> 10, status ? adj_last_error() : "joined");
+    check_nearest_limit(&p);
     adj_result_destroy(gpu);
     adj_result_destroy(cpu);
     adj_dataset_destroy(p.set);
@@ -158,14 +176,16 @@ int main(void) {
   adji_gpu *gpu = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
   need(!adji_gpu_of(ctx, &gpu), "the device");
-  check_faults(ctx, gpu, 2, 0.02, ADJ_ORDER_ID, NULL);
-  check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE, "device_batch=40000");
-  check_faults(ctx, gpu, 6, 0.3, ADJ_ORDER_ID, "device_batch=40000,streams=2");
-  check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE, "device_chunk=1600");
-  check_faults(ctx, gpu, 2, 0.02, ADJ_ORDER_ID, "access=lid-unicomp,order=workqueue,point_threads=4");
-  check_faults(ctx, gpu, 3, 0.1, ADJ_ORDER_DISTANCE,
+  check_faults(ctx, gpu, 2, 0.02, 0, ADJ_ORDER_ID, NULL);
+  check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE, "device_batch=40000");
+  check_faults(ctx, gpu, 6, 0.3, 0, ADJ_ORDER_ID, "device_batch=40000,streams=2");
+  check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE, "device_chunk=1600");
+  check_faults(ctx, gpu, 2, 0.02, 0, ADJ_ORDER_ID, "access=lid-unicomp,order=workqueue,point_threads=4");
+  check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE,
                "access=full,order=sortbywl,sortidu=on,indexed=2,device_batch=40000");
-  check_faults(ctx, gpu, 16, 0.9, ADJ_ORDER_ID, "product=on");
+  check_faults(ctx, gpu, 16, 0.9, 0, ADJ_ORDER_ID, "product=on");
+  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "alone=off,budget=60");
+  check_faults(ctx, gpu, 6, 0, 40, ADJ_ORDER_DISTANCE, "device_rows=900");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

@@ -259,6 +259,10 @@ adj_status adji_gpu_wait(adji_gpu *gpu) {
   return ADJ_OK;
 }
 
+bool adji_gpu_busy(adji_gpu *gpu) {
+  return cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
+}
+
 void adji_gpu_settle(adji_gpu *gpu) {
   cudaStreamSynchronize(gpu->compute);
   cudaStreamSynchronize(gpu->copy);

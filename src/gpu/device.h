@@ -27,6 +27,9 @@ adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
 /* Waits for what the device was asked to compute. */
 adj_status adji_gpu_wait(adji_gpu *gpu);
 
+/* Whether it is still computing. Any thread. */
+bool adji_gpu_busy(adji_gpu *gpu);
+
 /* Waits for everything the device was asked to do, after a failure that was told already. */
 void adji_gpu_settle(adji_gpu *gpu);
 

@@ -34,6 +34,7 @@ struct adji_gpu_nearest {
   bool alone, together;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
+  bool begun;                          /* and not ended: they are being found */
   adji_block queries, hard, temporary; /* while they are found */
   adji_device_work work;
   adji_stopwatch watch;
@@ -220,24 +221,35 @@ static adj_status search(adji_gpu_nearest *n) {
   if (!status) status = find_rows(n);
   if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = adji_gpu_mark(n->gpu, ADJI_MARK_COUNTED);
-  if (!status) status = adji_answers_fetch(n->gpu, n->gpu->compute);
-  if (status) return status;
-  n->effort.candidates += adji_answer_totals(n->gpu).candidates;
-  n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
-  return ADJ_OK;
+  return status;
 }
 
-adj_status adji_gpu_nearest_rows(adji_gpu_nearest *n, uint64_t row, adji_gpu_table *out) {
+adj_status adji_gpu_nearest_begin(adji_gpu_nearest *n, uint64_t row, adji_gpu_table *out) {
   if (row < n->first_row || row >= n->end_row) {
     adj_status status = make_room(n, row);
     if (!status) status = search(n);
-    free_work(n);
     if (status) {
+      free_work(n);
       free_rows(n);
       return status;
     }
+    n->begun = true;
   }
   *out = adji_gpu_table{n->first_row, n->end_row, adji_at<uint32_t>(n->ids), n->sums.at};
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_end(adji_gpu_nearest *n) {
+  if (!n->begun) return ADJ_OK;
+  n->begun = false;
+  adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
+  free_work(n);
+  if (status) {
+    free_rows(n);
+    return status;
+  }
+  n->effort.candidates += adji_answer_totals(n->gpu).candidates;
+  n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
   return ADJ_OK;
 }
 
@@ -245,7 +257,8 @@ adj_status adji_gpu_nearest_take(adji_gpu_nearest *n, adji_gpu_csr *out) {
   *out = adji_gpu_csr{n->gpu, n->join.left->count, 0, NULL, NULL, NULL, {0, 0, 0}};
   if (!n->join.left->count) return ADJ_OK;
   adji_gpu_table table;
-  adj_status status = adji_gpu_nearest_rows(n, 0, &table);
+  adj_status status = adji_gpu_nearest_begin(n, 0, &table);
+  if (!status) status = adji_gpu_nearest_end(n);
   if (status) return status;
   if (table.end_row < n->join.left->count)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: the neighbours of %llu points, of all %llu, have room",

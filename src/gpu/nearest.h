@@ -32,13 +32,15 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *
 void adji_gpu_nearest_close(adji_gpu_nearest *nearest);
 
 /* Rows of the result in device memory: ids, k a row, and distances. Row `row` is among them; the others are those
- * around it, as many as there is memory for. They stay until others are asked for. */
+ * around it, as many as there is memory for. They stay until others are asked for. begin returns before they are
+ * found, and end waits for that. */
 typedef struct adji_gpu_table {
   uint64_t first_row, end_row;
   const uint32_t *ids;
   const void *distances;
 } adji_gpu_table;
-adj_status adji_gpu_nearest_rows(adji_gpu_nearest *nearest, uint64_t row, adji_gpu_table *out);
+adj_status adji_gpu_nearest_begin(adji_gpu_nearest *nearest, uint64_t row, adji_gpu_table *out);
+adj_status adji_gpu_nearest_end(adji_gpu_nearest *nearest);
 
 /* The table, which has all rows, changes hands: ids and distances are blocks of so many bytes. */
 adj_status adji_gpu_nearest_take(adji_gpu_nearest *nearest, adji_gpu_csr *out);

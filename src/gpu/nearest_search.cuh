@@ -9,7 +9,6 @@
 #ifndef ADJI_NEAREST_SEARCH_CUH
 #define ADJI_NEAREST_SEARCH_CUH
 
-#include <cstdlib>
 #include "gpu/nearest.cuh"
 #include "gpu/steps.cuh"
 
@@ -26,7 +25,7 @@ struct nearest_job {
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
   uint32_t level_count, dim;
   bool same_sets; /* a query is in the leaf that is its own place */
-  bool drop_self, root, eager, bound_all;
+  bool drop_self, root;
   const uint32_t *queries; /* positions in left; NULL: all */
   uint64_t query_count;
   const unsigned long long *counted_queries; /* so many instead, or NULL */
@@ -233,8 +232,6 @@ nearest_job<T> with_types(const adji_nearest_job *job) {
   typed.same_sets = job->left == job->right;
   typed.drop_self = job->drop_self;
   typed.root = job->root;
-  typed.eager = getenv("NE") ? atoi(getenv("NE")) : job->k <= 8;
-  typed.bound_all = getenv("NB") ? atoi(getenv("NB")) : 0;
   typed.queries = job->queries;
   typed.query_count = job->query_count;
   typed.counted_queries = job->counted_queries;

@@ -296,7 +296,8 @@ __device__ __forceinline__ bool search(const nearest_job<T> &job, together_share
   for (;;) {
     bool over = !group.mask;
     uint32_t most = queue_room(K) - ADJI_TREE_LEAF;
-    if (over && (job.eager || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
+    /* Short lists are filled at once, for the best bounds there are; long ones have good bounds already. */
+    if (over && (K < SORTED || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
     if (__any_sync(NEAREST_LANES, mine->waiting > most)) insert_waiting(at, mine, warp, lane);
     if (ended) return warp->tests <= job.budget;
     if (over) {
@@ -461,7 +462,7 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
       x[j] = __shfl_sync(NEAREST_LANES, mine.x[j], 0);
     base = find_group<W>(job, x, lane);
   }
-  if (K >= SORTED || job.bound_all) bound_first(job, &mine, &warp, base, lane);
+  if (K >= SORTED) bound_first(job, &mine, &warp, base, lane);
   if (search(job, at, &mine, &warp, base, first, lane))
     write_rows(job, at, mine, lane);
   else

@@ -68,16 +68,16 @@ class Usage(ProgramTest):
     def test_backends(self):
         """A GPU gives the CPU's bytes; where there is none, the reason is told."""
         self.generate("unif", 300, 3, "p.npy")
-        self.adjoin("range", "-r", "0.2", "p.npy", "-o", "cpu.npz")
-        asked = ["range", "-r", "0.2", "p.npy", "--backend", "gpu", "-o", "gpu.npz"]
         told = self.adjoin("info").stdout
-        if "devices         none" in told:
-            self.refuses("backend", *asked, code=1)
-            self.assertFalse(os.path.exists("gpu.npz"))
-        else:
-            self.adjoin(*asked)
-            self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
-        self.refuses("kNN joins do not run on a GPU", "knn", "-k", "2", "p.npy", "--backend", "gpu", code=1)
+        for join in (["range", "-r", "0.2"], ["knn", "-k", "2"]):
+            self.adjoin(*join, "p.npy", "-o", "cpu.npz")
+            asked = join + ["p.npy", "--backend", "gpu", "-o", "gpu.npz"]
+            if "devices         none" in told:
+                self.refuses("backend", *asked, code=1)
+                self.assertFalse(os.path.exists("gpu.npz"))
+            else:
+                self.adjoin(*asked)
+                self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
         self.refuses("do not work on one join", "range", "-r", "0.2", "p.npy", "--backend", "hybrid", code=1)
 
     def test_ways_to_write_an_option(self):
