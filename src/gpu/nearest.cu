@@ -20,8 +20,9 @@ extern "C" {
 }
 
 /* Leaves that a warp searches for 32 queries before it gives up, several times what it takes on the average; and
- * queries that are too few to keep the device busy by 32. */
-enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024 };
+ * queries that are too few to keep the device busy by 32. Roots of longer rows have a kernel of their own: there would
+ * be more code than the instruction cache holds. */
+enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 
 struct adji_gpu_nearest {
   adji_gpu *gpu;
@@ -204,7 +205,7 @@ static adj_status find_rows(adji_gpu_nearest *n) {
   job.hard = adji_at<uint32_t>(n->hard);
   job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
-  job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ADJI_MOST_ALONE;
+  job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
   adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
   if (!status) status = select_queries(n, &job);

@@ -6,7 +6,7 @@
  *
  * A warp owns a query. Its list is 32 E entries in the registers of all lanes, ascending: entry e of lane l is number
  * 32 e + l; the first 32 E - k are before everything, so the last one is the bound. Candidates that are no farther wait
- * in shared memory until there are 32, which are sorted and merged into the list.
+ * in shared memory until there is a batch of them, which is sorted there and merged into the list.
  *
  *   1. start    the group of 32 leaves around the query's own place
  *   2. descend  boxes of a group are tested by a lane each; the nearest is searched first, the others wait as a mask
@@ -17,7 +17,7 @@
  *
  * Grid: warps take queries in turns. No block waits for another.
  *
- * Limits: a merge takes 16 E shuffles and about 10 E log2(32 E) instructions for 32 candidates.
+ * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch; so batches grow with E.
  */
 #ifndef ADJI_NEAREST_ALONE_CUH
 #define ADJI_NEAREST_ALONE_CUH
@@ -28,16 +28,22 @@ namespace {
 
 enum { ALONE_WARPS = 4, ALONE_AT_ONCE = ADJI_WARP / ADJI_TREE_LEAF };
 
+/* Entries a lane of a batch, for lists of E a lane. */
+__host__ __device__ constexpr int batch_of(int e) {
+  return e >= 32 ? 8 : e >= 4 ? 2 : 1;
+}
+
 template <class T, int E>
 struct warp_list {
   T sums[E];
   uint32_t ids[E];
 };
 
-template <class T>
+template <class T, int E>
 struct alone_shared {
-  T sums[2 * ADJI_WARP];
-  uint32_t ids[2 * ADJI_WARP];
+  static constexpr uint32_t BATCH = batch_of(E) * ADJI_WARP;
+  T sums[BATCH + ADJI_WARP];
+  uint32_t ids[BATCH + ADJI_WARP];
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
 };
 
@@ -79,24 +85,44 @@ __device__ __forceinline__ void exchange(T *s, uint32_t *id, uint32_t step, bool
   }
 }
 
-/* One entry a lane, ascending (bitonic sort). */
-template <class T>
-__device__ __forceinline__ void sort_lanes(T *s, uint32_t *id, uint32_t lane) {
+/* Puts the batch that begins at entry first into ascending order (bitonic sort). */
+template <class T, int E>
+__device__ __forceinline__ void sort_batch(alone_shared<T, E> *at, uint32_t first, uint32_t lane) {
+  constexpr uint32_t BATCH = alone_shared<T, E>::BATCH;
+#pragma unroll 1
+  for (uint32_t size = 2; size <= BATCH; size *= 2)
+#pragma unroll 1
+    for (uint32_t step = size / 2; step; step /= 2) {
 #pragma unroll
-  for (uint32_t size = 2; size <= ADJI_WARP; size *= 2)
-#pragma unroll
-    for (uint32_t step = size / 2; step; step /= 2)
-      exchange(s, id, step, !(lane & step) == !(lane & size));
+      for (uint32_t half = lane; half < BATCH / 2; half += ADJI_WARP) {
+        uint32_t i = 2 * (half & ~(step - 1)) + (half & (step - 1)), j = first + (i | step);
+        bool ascends = !(i & size);
+        i += first;
+        T s = at->sums[i], other = at->sums[j];
+        uint32_t id = at->ids[i], other_id = at->ids[j];
+        if (comes_before(other, other_id, s, id) != ascends) continue;
+        at->sums[i] = other;
+        at->ids[i] = other_id;
+        at->sums[j] = s;
+        at->ids[j] = id;
+      }
+      __syncwarp();
+    }
 }
 
-/* The least 32 E of the list and an entry a lane. Both ascend: the lesser ones of the list forwards and the others
- * backwards are bitonic, and so are halves of them once they are in order with each other. */
+/* The least 32 E of the list and of a batch. Both ascend: the lesser ones of the list forwards and the batch backwards
+ * are bitonic, and so are halves of them once they are in order with each other. */
 template <class T, int E>
-__device__ __forceinline__ void merge(warp_list<T, E> *list, T s, uint32_t id, uint32_t lane) {
-  sort_lanes(&s, &id, lane);
-  s = __shfl_sync(NEAREST_LANES, s, ADJI_WARP - 1 - lane);
-  id = __shfl_sync(NEAREST_LANES, id, ADJI_WARP - 1 - lane);
-  put_in_order(&list->sums[E - 1], &list->ids[E - 1], &s, &id);
+__device__ __forceinline__ void merge(warp_list<T, E> *list, const alone_shared<T, E> *at, uint32_t first,
+                                      uint32_t lane) {
+  constexpr int EACH = batch_of(E);
+#pragma unroll
+  for (int b = 0; b < EACH; b++) {
+    uint32_t from = first + (b + 1) * ADJI_WARP - 1 - lane;
+    T s = at->sums[from];
+    uint32_t id = at->ids[from];
+    put_in_order(&list->sums[E - 1 - b], &list->ids[E - 1 - b], &s, &id);
+  }
 #pragma unroll
   for (int step = E / 2; step; step /= 2)
 #pragma unroll
@@ -109,55 +135,61 @@ __device__ __forceinline__ void merge(warp_list<T, E> *list, T s, uint32_t id, u
       exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
 }
 
-/* Merges the last `many` entries that wait. */
+/* Merges a batch of what waits, or all of it if that is less. */
 template <class W, int E, class T>
-__device__ __forceinline__ void merge_waiting(alone_shared<T> *at, lone<W, E> *mine, uint32_t many, uint32_t lane) {
+__device__ __forceinline__ void merge_waiting(alone_shared<T, E> *at, lone<W, E> *mine, uint32_t lane) {
+  constexpr uint32_t BATCH = alone_shared<T, E>::BATCH;
   __syncwarp();
-  mine->waiting -= many;
-  T s = lane < many ? at->sums[mine->waiting + lane] : static_cast<T>(INFINITY);
-  uint32_t id = lane < many ? at->ids[mine->waiting + lane] : ADJ_NO_ID;
+  for (uint32_t i = mine->waiting + lane; i < BATCH; i += ADJI_WARP) {
+    at->sums[i] = static_cast<T>(INFINITY);
+    at->ids[i] = ADJ_NO_ID;
+  }
   __syncwarp();
-  merge(&mine->list, s, id, lane);
+  mine->waiting = mine->waiting > BATCH ? mine->waiting - BATCH : 0;
+  sort_batch(at, mine->waiting, lane);
+  merge(&mine->list, at, mine->waiting, lane);
+  __syncwarp();
   T last = __shfl_sync(NEAREST_LANES, mine->list.sums[E - 1], ADJI_WARP - 1);
   if (mine->bound > last) mine->bound = last;
 }
 
 /* ---- Leaves --------------------------------------------------------------------------------------------------- */
 
-/* Step 3, for leaves base + i of the bits i of mask; s is the lane's sum to leaf base + lane. */
+/* Leaves base + i of the bits i of mask; s: the lane's sum to leaf base + lane. */
+template <class T>
+struct lone_group {
+  uint32_t base, mask;
+  T s;
+};
+
+/* Step 3: the next leaves of the group. */
 template <class W, int E, class T>
-__device__ __forceinline__ void search_leaves(const nearest_job<T> &job, alone_shared<T> *at, lone<W, E> *mine,
-                                              uint32_t base, uint32_t mask, T s, uint32_t lane) {
-  while (mask) {
-    uint32_t leaf = UINT32_MAX;
+__device__ __forceinline__ void compare_leaves(const nearest_job<T> &job, alone_shared<T, E> *at, lone<W, E> *mine,
+                                               lone_group<T> *group, uint32_t lane) {
+  uint32_t leaf = UINT32_MAX;
 #pragma unroll
-    for (uint32_t i = 0; i < ALONE_AT_ONCE; i++) {
-      if (lane / ADJI_TREE_LEAF == i && mask) leaf = base + __ffs(mask) - 1;
-      mask &= mask - 1; /* of 0: 0 */
-    }
-    uint64_t position = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
-    bool near = leaf != UINT32_MAX && position < job.right_count;
-    T x[W::ROOM], sum = static_cast<T>(INFINITY);
-    uint32_t id = ADJ_NO_ID;
-    if (near) {
-      id = load_record<W>(job, job.right_coords, job.right_ids, position, x);
-      sum = sum_of<W>(job, mine->x, x);
-      near = sum <= mine->bound && comes_before(mine->after, mine->after_id, sum, id) &&
-             !(job.drop_self && id == mine->row);
-    }
-    mine->candidates += ADJI_WARP;
-    uint32_t found = __ballot_sync(NEAREST_LANES, near);
-    if (!found) continue;
-    uint32_t to = mine->waiting + __popc(found & ((1u << lane) - 1));
-    if (near) {
-      at->sums[to] = sum;
-      at->ids[to] = id;
-    }
-    mine->waiting += __popc(found);
-    if (mine->waiting < ADJI_WARP) continue;
-    merge_waiting(at, mine, ADJI_WARP, lane);
-    mask &= __ballot_sync(NEAREST_LANES, s <= mine->bound);
+  for (uint32_t i = 0; i < ALONE_AT_ONCE; i++) {
+    if (lane / ADJI_TREE_LEAF == i && group->mask) leaf = group->base + __ffs(group->mask) - 1;
+    group->mask &= group->mask - 1; /* of 0: 0 */
   }
+  uint64_t position = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
+  bool near = leaf != UINT32_MAX && position < job.right_count;
+  T x[W::ROOM], sum = static_cast<T>(INFINITY);
+  uint32_t id = ADJ_NO_ID;
+  if (near) {
+    id = load_record<W>(job, job.right_coords, job.right_ids, position, x);
+    sum = sum_of<W>(job, mine->x, x);
+    near =
+        sum <= mine->bound && comes_before(mine->after, mine->after_id, sum, id) && !(job.drop_self && id == mine->row);
+  }
+  mine->candidates += ADJI_WARP;
+  uint32_t found = __ballot_sync(NEAREST_LANES, near);
+  if (near) {
+    uint32_t to = mine->waiting + __popc(found & ((1u << lane) - 1));
+    at->sums[to] = sum;
+    at->ids[to] = id;
+  }
+  mine->waiting += __popc(found);
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------------------------- */
@@ -173,45 +205,81 @@ __device__ __forceinline__ T group_sum(const nearest_job<T> &job, const lone<W, 
   return near_sum<W>(job, b, mine.x, mine.x);
 }
 
+/* Where the search of the tree is: boxes of a level from base on, of which those in mask are still to be seen. */
+template <class T>
+struct lone_path {
+  uint32_t level, base, mask;
+  T s;
+};
+
 template <class W, int E, class T>
-__device__ __forceinline__ void search_group(const nearest_job<T> &job, alone_shared<T> *at, lone<W, E> *mine,
-                                             uint32_t base, uint32_t lane) {
-  T s = group_sum(job, *mine, 0, base, lane);
-  search_leaves(job, at, mine, base, __ballot_sync(NEAREST_LANES, s <= mine->bound), s, lane);
+__device__ __forceinline__ lone_path<T> open_path(const nearest_job<T> &job, const lone<W, E> &mine, uint32_t level,
+                                                  uint32_t base, uint32_t lane) {
+  lone_path<T> p = {level, base, 0, group_sum(job, mine, level, base, lane)};
+  p.mask = __ballot_sync(NEAREST_LANES, p.s <= mine.bound);
+  return p;
 }
 
-/* Step 2: everything but the group that was searched at the start. */
+/* Step 2: the box whose leaves are the next group, UINT32_MAX: none. done was searched at the start. */
 template <class W, int E, class T>
-__device__ __forceinline__ void descend(const nearest_job<T> &job, alone_shared<T> *at, lone<W, E> *mine, uint32_t done,
-                                        uint32_t lane) {
-  if (job.level_count < 2) return;
-  uint32_t level = job.level_count - 1, base = 0;
-  T s = group_sum(job, *mine, level, 0, lane);
-  uint32_t mask = __ballot_sync(NEAREST_LANES, s <= mine->bound);
+__device__ __forceinline__ uint32_t next_box(const nearest_job<T> &job, alone_shared<T, E> *at, const lone<W, E> &mine,
+                                             lone_path<T> *p, uint32_t done, uint32_t lane) {
+  p->mask &= __ballot_sync(NEAREST_LANES, p->s <= mine.bound);
   for (;;) {
-    while (!mask) { /* up, to where something is left */
-      if (++level == job.level_count) return;
-      base = at->bases[level];
-      s = group_sum(job, *mine, level, base, lane);
-      mask = at->masks[level] & __ballot_sync(NEAREST_LANES, s <= mine->bound);
+    while (!p->mask) { /* up, to where something is left */
+      uint32_t level = p->level + 1;
+      if (level >= job.level_count) return UINT32_MAX;
+      uint32_t left = at->masks[level];
+      *p = open_path(job, mine, level, at->bases[level], lane);
+      p->mask &= left;
       __syncwarp();
     }
-    uint32_t next = lane_of_least(mask, s, lane), below = (base + next) * ADJI_GPU_FAN;
-    mask &= ~(1u << next);
-    if (level == 1) {
-      if (below != done) search_group(job, at, mine, below, lane);
-      mask &= __ballot_sync(NEAREST_LANES, s <= mine->bound);
-      continue;
+    uint32_t next = lane_of_least(p->mask, p->s, lane), box = p->base + next;
+    p->mask &= ~(1u << next);
+    if (p->level == 1) {
+      if (box == done) continue;
+      return box;
     }
     if (lane == 0) {
-      at->masks[level] = mask;
-      at->bases[level] = base;
+      at->masks[p->level] = p->mask;
+      at->bases[p->level] = p->base;
     }
     __syncwarp();
-    level--;
-    base = below;
-    s = group_sum(job, *mine, level, base, lane);
-    mask = __ballot_sync(NEAREST_LANES, s <= mine->bound);
+    *p = open_path(job, mine, p->level - 1, box * ADJI_GPU_FAN, lane);
+  }
+}
+
+/* Everything: the group around the query's own place, box `own` of the level of groups, and what is near. There is one
+ * place each for its parts: more would be more code than the instruction cache holds. */
+template <class W, int E, class T>
+__device__ __forceinline__ void search(const nearest_job<T> &job, alone_shared<T, E> *at, lone<W, E> *mine,
+                                       uint32_t own, uint32_t lane) {
+  constexpr uint32_t BATCH = alone_shared<T, E>::BATCH;
+  lone_path<T> p = {job.level_count, 0, 0, T(0)};
+  bool begun = job.level_count < 2, ended = false; /* one group is all there is */
+  lone_group<T> group = {0, 0, T(0)};
+  for (uint32_t box = own;;) {
+    if (box != UINT32_MAX) {
+      lone_path<T> leaves = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
+      group = lone_group<T>{leaves.base, leaves.mask, leaves.s};
+      box = UINT32_MAX;
+    }
+    if (mine->waiting >= BATCH || (ended && mine->waiting)) {
+      merge_waiting(at, mine, lane);
+      group.mask &= __ballot_sync(NEAREST_LANES, group.s <= mine->bound);
+      continue;
+    }
+    if (ended) return;
+    if (group.mask) {
+      compare_leaves(job, at, mine, &group, lane);
+      continue;
+    }
+    if (!begun) {
+      begun = true;
+      p = open_path(job, *mine, job.level_count - 1, 0, lane);
+    }
+    box = next_box(job, at, *mine, &p, own, lane);
+    ended = box == UINT32_MAX;
   }
 }
 
@@ -258,19 +326,17 @@ __device__ __forceinline__ void write_row(const nearest_job<T> &job, const lone<
 template <class W, int E>
 __global__ void __launch_bounds__(ALONE_WARPS *ADJI_WARP) find_alone(const nearest_job<typename W::T> job) {
   typedef typename W::T T;
-  __shared__ alone_shared<T> memory[ALONE_WARPS];
+  __shared__ alone_shared<T, E> memory[ALONE_WARPS];
   uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
   uint64_t count = job.counted_queries ? *job.counted_queries : job.query_count, candidates = 0;
-  alone_shared<T> *at = &memory[number];
+  alone_shared<T, E> *at = &memory[number];
   for (uint64_t query = static_cast<uint64_t>(blockIdx.x) * ALONE_WARPS + number; query < count;
        query += static_cast<uint64_t>(gridDim.x) * ALONE_WARPS) {
     uint64_t position = job.queries ? job.queries[query] : query;
     lone<W, E> mine = open_lone<W, E>(job, position, lane);
-    uint32_t base = job.same_sets ? static_cast<uint32_t>(position / (ADJI_TREE_LEAF * ADJI_GPU_FAN)) * ADJI_GPU_FAN
-                                  : find_group<W>(job, mine.x, lane);
-    search_group(job, at, &mine, base, lane);
-    descend(job, at, &mine, base, lane);
-    if (mine.waiting) merge_waiting(at, &mine, mine.waiting, lane);
+    uint32_t own = job.same_sets ? static_cast<uint32_t>(position / (ADJI_TREE_LEAF * ADJI_GPU_FAN))
+                                 : find_group<W>(job, mine.x, lane) / ADJI_GPU_FAN;
+    search(job, at, &mine, own, lane);
     write_row(job, mine, lane);
     candidates += mine.candidates;
   }
