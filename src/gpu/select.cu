@@ -7,7 +7,8 @@
  * that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for, which
  * the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the k
  * smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
- * pass. Those that fail again, and short rows, are done by a block each without a bound.
+ * pass. Those that fail again are done by a block each without a bound. Short rows stay in shared memory
+ * (select_short.cuh).
  *
  * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
  * do it find them empty as a rule.
@@ -192,8 +193,8 @@ adj_status select_few(work<T> *w) {
   key_of<T> *least = adji_at<key_of<T>>(w->least);
   sample_parts<T><<<dim3(how.parts, w->s.rows), GROUPS, 0, w->gpu->compute>>>(w->s, how, least);
   ADJI_LAUNCHED(w->gpu, "sample_parts");
-  find_bounds_of_parts<T><<<w->s.rows, GROUPS, 0, w->gpu->compute>>>(how, least, adji_at<key_of<T>>(w->bounds),
-                                                                     adji_at<uint32_t>(w->counts));
+  find_bounds_of_parts<T><<<w->s.rows, GROUPS * PART_READERS, 0, w->gpu->compute>>>(
+      how, least, adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts));
   ADJI_LAUNCHED(w->gpu, "find_bounds_of_parts");
   row_list all = all_rows(w->s.rows);
   status = launch_scan(w, all, MANY_BLOCKS);
@@ -313,24 +314,36 @@ adj_status pad(adji_gpu *gpu, const adji_gpu_select *job) {
   return ADJ_OK;
 }
 
-}  // namespace
-
-adji_select_algorithm adji_gpu_select_choose(uint64_t rows, uint64_t columns, uint32_t k) {
-  (void)rows;
-  if (k <= ADJI_SELECT_MOST) return columns < SHORTEST_ROW ? ADJI_SELECT_BITS : ADJI_SELECT_BOUND;
-  return k < columns / 4 * 3 ? ADJI_SELECT_RADIX : ADJI_SELECT_SORT;
+/* The algorithm, where none is asked for, or where the one asked for is not for such rows.
+ *
+ * Short rows: as long as two fit a multiprocessor's shared memory, so that one is read while the other is worked on. In
+ * f32 that is up to 16,384 columns on an H200, where two passes over memory and three kernels for each row cost as much
+ * as reading it twice. */
+adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
+  bool automatic = job->algorithm == ADJI_SELECT_AUTO, fits = false;
+  if (!automatic && job->algorithm != ADJI_SELECT_SHORT) return ADJ_OK;
+  adj_status status = adji_select_short_fits(gpu, job, automatic ? 2 : 1, &fits);
+  job->algorithm = fits                                                   ? ADJI_SELECT_SHORT
+                   : job->k <= ADJI_SELECT_MOST                           ? ADJI_SELECT_BOUND
+                   : static_cast<uint64_t>(job->k) < job->columns / 4 * 3 ? ADJI_SELECT_RADIX
+                                                                          : ADJI_SELECT_SORT;
+  return status;
 }
+
+}  // namespace
 
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   if (!job->rows) return ADJ_OK;
   bool f64 = job->type == ADJ_F64;
   adji_gpu_select mine = *job;
   if (mine.k > mine.columns) {
-    adj_status status = f64 ? pad<double>(gpu, job) : pad<float>(gpu, job);
-    if (status || !mine.columns) return status;
+    adj_status padded = f64 ? pad<double>(gpu, job) : pad<float>(gpu, job);
+    if (padded || !mine.columns) return padded;
     mine.k = static_cast<uint32_t>(mine.columns);
   }
-  if (mine.algorithm == ADJI_SELECT_AUTO) mine.algorithm = adji_gpu_select_choose(mine.rows, mine.columns, mine.k);
+  adj_status status = choose_algorithm(gpu, &mine);
+  if (status) return status;
+  if (mine.algorithm == ADJI_SELECT_SHORT) return adji_select_short(gpu, &mine, job->k);
   if (mine.algorithm == ADJI_SELECT_RADIX || mine.algorithm == ADJI_SELECT_SORT)
     return adji_select_large(gpu, &mine, job->k);
   return f64 ? select_some<double>(gpu, &mine, job->k) : select_some<float>(gpu, &mine, job->k);

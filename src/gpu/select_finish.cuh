@@ -2,13 +2,15 @@
  *
  * Selection: from what was found of a row to its k smallest, in order.
  *
- * Up to BLOCK_KEYS keys are sorted at once, in the registers of a warp or of a block (row_sort_kernels.cuh). Longer
- * lists, and rows of which nothing is known, pass through a buffer of that size: what is not above the k-th smallest so
- * far is added to it, and when it is full it is sorted, and the k smallest stay ("bits": buffered bitonic selection).
+ * By buckets, if the values are spread evenly enough. Otherwise up to BLOCK_KEYS keys are sorted at once, in the
+ * registers of a warp or of a block (row_sort_kernels.cuh). Longer lists, and rows of which nothing is known, pass
+ * through a buffer of that size: what is not above the k-th smallest so far is added to it, and when it is full it is
+ * sorted, and the k smallest stay ("bits": buffered bitonic selection).
  */
 #ifndef ADJI_SELECT_FINISH_CUH
 #define ADJI_SELECT_FINISH_CUH
 
+#include "gpu/select_buckets.cuh"
 #include "gpu/select_scan.cuh"
 
 namespace {
@@ -131,6 +133,71 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
+/* ---- Buckets ------------------------------------------------------------------------------------------------------
+ */
+
+enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8 };
+
+/* A list that a block goes through; each thread has LIST_READS keys on their way. */
+template <class T>
+struct list_keys {
+  const key_of<T> *from;
+  uint32_t length;
+
+  template <class VISIT>
+  __device__ __forceinline__ void visit(const VISIT &visit) const {
+    for (uint32_t first = threadIdx.x; first < length; first += LIST_READS * FINISH_THREADS) {
+      key_of<T> mine[LIST_READS];
+#pragma unroll
+      for (int u = 0; u < LIST_READS; u++)
+        if (first + u * FINISH_THREADS < length) mine[u] = from[first + u * FINISH_THREADS];
+#pragma unroll
+      for (int u = 0; u < LIST_READS; u++)
+        if (first + u * FINISH_THREADS < length) visit(mine[u]);
+    }
+  }
+};
+
+/* The largest number of all threads. sums: shared memory, one for each warp. */
+template <class T>
+__device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
+#pragma unroll
+  for (uint32_t mask = ADJI_WARP / 2; mask; mask /= 2) {
+    order_of<T> other = from_lane(most, mask);
+    most = other > most ? other : most;
+  }
+  if (threadIdx.x % ADJI_WARP == 0) sums[threadIdx.x / ADJI_WARP] = most;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < FINISH_WARPS; w++)
+    most = sums[w] > most ? sums[w] : most;
+  __syncthreads();
+  return most;
+}
+
+/* Tells the k smallest of a row's findings, of any length, or returns false. memory: as for sort_block. */
+template <class T>
+__device__ bool finish_in_buckets(const selection<T> &s, const findings<T> &found, uint32_t row,
+                                  unsigned char *memory) {
+  constexpr uint32_t SUMS = SCAN_SUMS * 4, COUNTS = MOST_BUCKETS * 4, PLACES = ADJI_SELECT_MOST + BUCKET_MOST;
+  static_assert(SUMS + COUNTS + PLACES * sizeof(key_of<T>) <= BLOCK_KEYS<T> * sizeof(key_of<T>), "room for buckets");
+  uint32_t *sums = reinterpret_cast<uint32_t *>(memory), *counts = sums + SCAN_SUMS;
+  bucket_room<T> room = {counts, sums, reinterpret_cast<key_of<T> *>(counts + MOST_BUCKETS), PLACES};
+  list_keys<T> keys = {found.row(row), found.counts[row]};
+  uint32_t buckets = LEAST_BUCKETS;
+  while (buckets < MOST_BUCKETS && buckets < keys.length)
+    buckets *= 2;
+  order_of<T> least = NOT_A_NUMBER<T>, most = 0, *ends = reinterpret_cast<order_of<T> *>(sums);
+  keys.visit([&](const key_of<T> &key) {
+    order_of<T> order = key_order(key);
+    least = order < least ? order : least;
+    most = order > most ? order : most;
+  });
+  order_of<T> low = low_end<T, FINISH_THREADS>(least, ends);
+  bucket_map<T> map(low, high_end<T>(most, ends), buckets);
+  return tell_by_buckets<T, FINISH_THREADS>(s, row, keys, map, room);
+}
+
 /* ---- Kernels ------------------------------------------------------------------------------------------------------
  */
 
@@ -203,6 +270,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<
       if (threadIdx.x == 0) f.left.add_wrong(row);
       continue;
     }
+    if (!wrong && finish_in_buckets(s, f.found, row, memory)) continue;
     const key_of<T> *from = f.found.row(row);
     if (wrong || length > BLOCK_KEYS<T>) {
       if (wrong)
