@@ -3,10 +3,10 @@
  * The k smallest of each row of a matrix: which way, with what memory, in which launches.
  *
  * Up to 2,048 of long rows (select_bound.cuh, select_scan.cuh, select_finish.cuh): a sample gives each row a bound, one
- * pass collects what is not above it, and a sort of that, a few times k keys, gives the answer. The bound is chosen so
- * that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for, which
- * the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the k
- * smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
+ * pass collects what is not above it, a few times k keys, and these put into order give the answer. The bound is chosen
+ * so that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for,
+ * which the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the
+ * k smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
  * pass. Those that fail again are done by a block each without a bound. Short rows stay in shared memory
  * (select_short.cuh).
  *
@@ -201,13 +201,17 @@ adj_status select_few(work<T> *w) {
   return status ? status : launch_finish(w, all, leftovers{});
 }
 
-/* Finishes what was found well; where that is little, by warps. */
+/* Finishes what was found well, but for rows that buckets are not for. About as many buckets as keys are expected. */
 template <class T>
 adj_status finish_found(work<T> *w) {
-  leftovers left = w->leftover();
-  if (w->plan.first.expected > 0.7 * WARP_KEYS<T>) return launch_finish(w, all_rows(w->s.rows), left);
-  finish_by_warps<T><<<divided_up(w->s.rows, WARPS), WARPS * ADJI_WARP, 0, w->gpu->compute>>>(w->s, w->found(), left);
-  ADJI_LAUNCHED(w->gpu, "finish_by_warps");
+  bucket_layout layout = {LEAST_BUCKETS, w->s.k + BUCKET_MOST};
+  while (layout.most < MOST_BUCKETS && layout.most < w->plan.first.expected)
+    layout.most *= 2;
+  uint32_t bytes = layout.bytes<T>();
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_buckets<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(bytes)));
+  finish_by_buckets<T><<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, w->leftover());
+  ADJI_LAUNCHED(w->gpu, "finish_by_buckets");
   return ADJ_OK;
 }
 
@@ -267,11 +271,14 @@ adj_status select_by_buffers(work<T> *w) {
 /* ---- All rows -----------------------------------------------------------------------------------------------------
  */
 
-/* Rows done at a time: what is found of them takes no more than a quarter of the memory there is. */
-uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, size_t key_size) {
-  uint64_t bytes = adji_gpu_left(gpu) / 4, most = UINT64_C(512) << 20;
-  uint64_t rows = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);
-  return rows < 1 ? 1 : rows > 1 << 24 ? 1 << 24 : rows;
+/* Rows done at a time: what is found of them takes no more than a quarter of the memory there is, and no more than 1
+ * GiB; batches of the same size, since a small one takes nearly as long. */
+uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, uint64_t rows, size_t key_size) {
+  uint64_t bytes = adji_gpu_left(gpu) / 4, most = UINT64_C(1) << 30;
+  uint64_t fit = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);
+  fit = fit < 1 ? 1 : fit > 1 << 24 ? 1 << 24 : fit;
+  uint64_t batches = (rows + fit - 1) / fit;
+  return (rows + batches - 1) / batches;
 }
 
 template <class T>
@@ -279,7 +286,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
   bound_plan plan = {};
   bool bounds = job->algorithm == ADJI_SELECT_BOUND;
   if (bounds) bounds = plan_bounds<T>(gpu, job, &plan);
-  uint64_t at_once = rows_at_once(gpu, plan, sizeof(key_of<T>));
+  uint64_t at_once = rows_at_once(gpu, plan, job->rows, sizeof(key_of<T>));
   for (uint64_t first = 0; first < job->rows; first += at_once) {
     uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
     work<T> w = {};
