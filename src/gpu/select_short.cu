@@ -28,6 +28,8 @@ template <class T, int THREADS>
 adj_status launch_short(adji_gpu *gpu, const selection<T> &s, const short_layout<T> &layout) {
   int blocks = 0, bytes = static_cast<int>(layout.bytes());
   ADJI_CUDA(gpu, cudaFuncSetAttribute(select_short<T, THREADS>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  ADJI_CUDA(gpu, cudaFuncSetAttribute(select_short<T, THREADS>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                      cudaSharedmemCarveoutMaxShared));
   ADJI_CUDA(gpu, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, select_short<T, THREADS>, THREADS,
                                                                static_cast<size_t>(bytes)));
   uint32_t most = static_cast<uint32_t>(gpu->multiprocessors) * static_cast<uint32_t>(blocks < 1 ? 1 : blocks);
