@@ -7,7 +7,8 @@
  * The k smallest of each of q rows of n values in f32, matrix and answer in device memory, in order; the smallest time
  * of the repeats, by events around the call. The share is that of the time in which a plain kernel reads the matrix, so
  * that 100 % is one pass at the speed of memory. "sort" is CUB's sort of all pairs of value and column. --case: only
- * one algorithm ("auto", "bound", "bits", "radix", "sort"), or "descending" for values that descend along each row;
+ * one algorithm ("auto", "short", "bound", "bits", "radix", "sort"), or "descending" for values that descend along each
+ * row;
  * --quick: without those that take long. --check compares the answers of each k with those of the first algorithm.
  */
 #include <math.h>
@@ -86,13 +87,15 @@ static bool same_answers(const table *t, uint32_t k) {
 }
 
 static void run_k(const table *t, uint32_t k, bool descending) {
-  static const char *const names[] = {NULL, "bound", "bits", "radix", "sort"};
+  static const char *const names[] = {NULL, "short", "bound", "bits", "radix", "sort"};
+  enum { SHORT = 1, BOUND, BITS, RADIX, SORT };
   const char *only = t->b->options.name;
   bool first = true;
-  for (int a = 0; a < 5; a++) {
+  for (int a = 0; a <= SORT; a++) {
     const char *name = names[a] ? names[a] : "auto";
-    bool small = a == 1 || a == 2, slow = a == 4 || (a == 2 && t->q * t->n > 1 << 28);
-    if (only && !descending ? strcmp(only, name) : a == 1 || (descending && a)) continue; /* auto is bound */
+    bool small = a > 0 && a < RADIX, slow = a == SORT || (a == BITS && t->q * t->n > 1 << 28);
+    bool chosen = t->n <= 16384 ? a == SHORT : a <= BOUND; /* by auto, or not for such rows */
+    if (only && !descending ? strcmp(only, name) : a && (chosen || descending)) continue;
     if ((small && k > 2048) || (slow && t->b->options.quick && !only)) continue;
     double ms = time_selection(t, k, names[a], first ? t->columns : t->others, slow);
     bool same = first || !t->b->options.check || same_answers(t, k);
@@ -140,8 +143,11 @@ void run_select(bench *b) {
     run_shape(b, 8192, 1 << 17, small, 6, false);
     run_shape(b, 1, 1 << 27, small, 6, false);
     run_shape(b, 64, 1 << 22, some, 3, false);
+    run_shape(b, 16384, 1 << 15, some, 3, false);
+    run_shape(b, 32768, 1 << 14, some, 3, false);
     run_shape(b, 65536, 1 << 13, some, 3, false);
-    run_shape(b, 1 << 20, 1000, some, 1, false);
+    run_shape(b, 1 << 18, 1 << 11, some, 2, false);
+    run_shape(b, 1 << 20, 1000, some, 2, false);
     run_shape(b, 128, 1 << 20, large, 4, false);
     run_shape(b, 1, 1 << 27, large + 1, 2, false);
   }

@@ -95,7 +95,8 @@ typedef struct adj_cuda_select_options {
   uint32_t largest;      /* 1: the k largest values instead of the k smallest, in descending order         */
   uint32_t reserved;     /* 0                                                                              */
   const uint32_t *ids;   /* device memory, one for each column: told instead of its number; may be NULL    */
-  const char *algorithm; /* NULL: chosen by rows, columns and k. "bound": k up to 2,048, one pass with a   */
+  const char *algorithm; /* NULL: chosen by columns and k. "short": k up to 2,048, rows up to 16,384 that  */
+                         /* fit shared memory, otherwise as NULL; "bound": k up to 2,048, one pass with a  */
                          /* bound from a sample; "bits": k up to 2,048, buffered bitonic selection;        */
                          /* "radix": digit by digit, then a sort of what is selected; "sort": a sort of    */
                          /* every row. All give the same answer                                            */
@@ -109,8 +110,9 @@ ADJ_API void adj_cuda_select_options_init(adj_cuda_select_options *options, size
  * the largest). options may be NULL. Comes after what was put on stream before the call, and before what is put there
  * after it; the call does not wait for the device.
  * Time: for k up to 2,048 one pass over the matrix, and a little for each row; for larger k that, and a sort of k
- * entries a row; or a sort of the whole rows. Device memory: up to 64 KiB a row (f64: 128 KiB), for as many rows at a
- * time as a quarter of the memory allows, and 17 MiB; for larger k 16 to 32 bytes a value of the rows done at a time.
+ * entries a row; or a sort of the whole rows. Device memory: none for rows that fit shared memory, up to 16,384 columns
+ * (f64: about 8,192); for longer ones up to 64 KiB a row (f64: 128 KiB), for as many rows at a time as a quarter of the
+ * memory allows, and 17 MiB; for larger k 16 to 32 bytes a value of the rows done at a time.
  */
 ADJ_API adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
                                      const adj_cuda_select_options *options, adj_cuda_stream stream, uint32_t *columns,

@@ -97,12 +97,21 @@ static double rare(uint64_t c, uint64_t n, uint64_t *state) {
   return c % 1000 == 7 ? 1 : 2;
 }
 
+static double outlier(uint64_t c, uint64_t n, uint64_t *state) { /* one far below, the others close together */
+  return c == n / 3 ? 0 : 1000 + unit(state);
+}
+static double far_below(uint64_t c, uint64_t n, uint64_t *state) { /* many far below */
+  (void)n;
+  return unit(state) * (c % 97 == 5 ? -1e30 : 1);
+}
+
 static const struct {
   const char *name;
   value_of *value;
 } KINDS[] = {{"uniform", uniform},       {"equal", equal}, {"descending", descending}, {"ascending", ascending},
              {"few values", few_values}, {"zeros", zeros}, {"extreme", extreme},       {"some nan", some_nan},
-             {"mostly nan", mostly_nan}, {"rare", rare},   {"in blocks", in_blocks}};
+             {"mostly nan", mostly_nan}, {"rare", rare},   {"in blocks", in_blocks},   {"outlier", outlier},
+             {"far below", far_below}};
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
 /* ---- The reference ----------------------------------------------------------------------------------------------- */
@@ -329,17 +338,19 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
 /* ---- The cases ------------------------------------------------------------------------------------------------------
  */
 
-static const char *const ALGORITHMS[] = {NULL, "bound", "bits", "radix", "sort"};
+static const char *const ALGORITHMS[] = {NULL, "short", "bound", "bits", "radix", "sort"};
+enum { ALGORITHM_COUNT = 6, FIRST_FOR_ANY_K = 4 };
 
 /* All algorithms that take k; what else there is in turns. */
 static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {
-  for (int a = 0; a < 5; a++, ++*turn) {
-    if (k > 2048 && (a == 1 || a == 2)) continue;
+  for (int a = 0; a < ALGORITHM_COUNT; a++, ++*turn) {
+    if (k > 2048 && a > 0 && a < FIRST_FOR_ANY_K) continue;
     d->p.values = *turn % 4 != 3;
     d->p.ids = *turn % 5 == 4;
     adj_order order = *turn % 3 == 2 && !d->p.ids ? ADJ_ORDER_ANY : ADJ_ORDER_DISTANCE;
     check(ctx, d, k, ALGORITHMS[a], order);
   }
+  ++*turn; /* so that no algorithm always has the same of the above */
 }
 
 static void check_shape(adj_ctx *ctx, const char *only, const char *name, problem p, const uint32_t *ks, int k_count) {
@@ -356,6 +367,29 @@ static void check_shape(adj_ctx *ctx, const char *only, const char *name, proble
   }
   printf("%-40s %5d selections %s\n", name, checks - done, failures > before ? "FAILED" : "ok");
   fflush(stdout);
+}
+
+/* Rows around the lengths, and k around the numbers, at which select_short.cu does something else. More rows than
+ * blocks that a device has at once. */
+static void check_short_rows(adj_ctx *ctx, const char *only) {
+  static const uint32_t lengths[] = {1,    2,    31,   32,   33,   127,   128,   129,   255,   256,
+                                     257,  511,  512,  513,  1000, 2047,  2048,  2049,  4095,  4096,
+                                     4097, 8191, 8192, 8193, 9999, 12000, 16383, 16384, 16385, 20000};
+  static const uint32_t ks[] = {1, 2, 31, 32, 33, 48, 49, 127, 128, 129, 200, 512, 1024, 2047, 2048};
+  char name[64];
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    uint32_t n = lengths[i], some[4] = {ks[i % 15], ks[(i + 4) % 15], ks[(i + 8) % 15], ks[(i + 11) % 15]};
+    snprintf(name, sizeof name, "short rows of %u", n);
+    problem p = {.rows = n < 300 ? 9000 : 120, .columns = n, .stride = n + i % 6, .shift = i % 4, .kind = KIND_COUNT};
+    p.largest = i % 3 == 1;
+    check_shape(ctx, only, name, p, some, 4);
+  }
+  for (int kind = 0; kind < KIND_COUNT; kind++) {
+    snprintf(name, sizeof name, "short rows, %s", KINDS[kind].name);
+    check_shape(ctx, only, name, (problem){.rows = 3, .columns = 5001, .kind = kind, .largest = kind % 2}, ks, 15);
+    snprintf(name, sizeof name, "shorter rows, %s", KINDS[kind].name);
+    check_shape(ctx, only, name, (problem){.rows = 5, .columns = 1003, .stride = 1007, .kind = kind}, ks, 15);
+  }
 }
 
 static void check_shapes(adj_ctx *ctx, const char *only) {
@@ -390,6 +424,7 @@ static void check_shapes(adj_ctx *ctx, const char *only) {
     snprintf(name, sizeof name, "rows of %u", n);
     check_shape(ctx, only, name, (problem){.rows = 500, .columns = n, .kind = KIND_COUNT, .largest = i % 2}, ks, 5);
   }
+  check_short_rows(ctx, only);
   check_shape(ctx, only, "no columns", (problem){.rows = 5}, some, 2);
   check_shape(ctx, only, "no rows", (problem){.columns = 5}, some, 2);
 }
@@ -404,7 +439,7 @@ static void check_limits(void) {
     need(!adj_ctx_create(&options, &ctx), "a context");
     problem p = {.type = ADJ_F32, .rows = 300, .columns = 20000, .stride = 20000, .values = true};
     data d = make_data(&p);
-    for (int a = 0; a < 5; a++) {
+    for (int a = 0; a < ALGORITHM_COUNT; a++) {
       answer out = make_answer(&p, 1000);
       adj_status status = run(ctx, &d, 1000, ALGORITHMS[a], ADJ_ORDER_DISTANCE, &out);
       bool same = status == ADJ_OK;
@@ -457,7 +492,7 @@ int main(int argc, char **argv) {
   check_shapes(ctx, only);
   if (!only) {
     check_limits();
-    for (int a = 1; a < 5; a++) {
+    for (int a = 1; a < ALGORITHM_COUNT; a++) {
       check_faults(ctx, 1, 100, ALGORITHMS[a]);
       check_faults(ctx, 400, 100, ALGORITHMS[a]);
     }

@@ -3,11 +3,12 @@
  * The k smallest of each row of a matrix: which way, with what memory, in which launches.
  *
  * Up to 2,048 of long rows (select_bound.cuh, select_scan.cuh, select_finish.cuh): a sample gives each row a bound, one
- * pass collects what is not above it, and a sort of that, a few times k keys, gives the answer. The bound is chosen so
- * that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for, which
- * the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the k
- * smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
- * pass. Those that fail again, and short rows, are done by a block each without a bound.
+ * pass collects what is not above it, a few times k keys, and these put into order give the answer. The bound is chosen
+ * so that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for,
+ * which the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the
+ * k smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
+ * pass. Those that fail again are done by a block each without a bound. Short rows stay in shared memory
+ * (select_short.cuh).
  *
  * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
  * do it find them empty as a rule.
@@ -192,21 +193,25 @@ adj_status select_few(work<T> *w) {
   key_of<T> *least = adji_at<key_of<T>>(w->least);
   sample_parts<T><<<dim3(how.parts, w->s.rows), GROUPS, 0, w->gpu->compute>>>(w->s, how, least);
   ADJI_LAUNCHED(w->gpu, "sample_parts");
-  find_bounds_of_parts<T><<<w->s.rows, GROUPS, 0, w->gpu->compute>>>(how, least, adji_at<key_of<T>>(w->bounds),
-                                                                     adji_at<uint32_t>(w->counts));
+  find_bounds_of_parts<T><<<w->s.rows, GROUPS * PART_READERS, 0, w->gpu->compute>>>(
+      how, least, adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts));
   ADJI_LAUNCHED(w->gpu, "find_bounds_of_parts");
   row_list all = all_rows(w->s.rows);
   status = launch_scan(w, all, MANY_BLOCKS);
   return status ? status : launch_finish(w, all, leftovers{});
 }
 
-/* Finishes what was found well; where that is little, by warps. */
+/* Finishes what was found well, but for rows that buckets are not for. About as many buckets as keys are expected. */
 template <class T>
 adj_status finish_found(work<T> *w) {
-  leftovers left = w->leftover();
-  if (w->plan.first.expected > 0.7 * WARP_KEYS<T>) return launch_finish(w, all_rows(w->s.rows), left);
-  finish_by_warps<T><<<divided_up(w->s.rows, WARPS), WARPS * ADJI_WARP, 0, w->gpu->compute>>>(w->s, w->found(), left);
-  ADJI_LAUNCHED(w->gpu, "finish_by_warps");
+  bucket_layout layout = {LEAST_BUCKETS, w->s.k + BUCKET_MOST};
+  while (layout.most < MOST_BUCKETS && layout.most < w->plan.first.expected)
+    layout.most *= 2;
+  uint32_t bytes = layout.bytes<T>();
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_buckets<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(bytes)));
+  finish_by_buckets<T><<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, w->leftover());
+  ADJI_LAUNCHED(w->gpu, "finish_by_buckets");
   return ADJ_OK;
 }
 
@@ -266,11 +271,14 @@ adj_status select_by_buffers(work<T> *w) {
 /* ---- All rows -----------------------------------------------------------------------------------------------------
  */
 
-/* Rows done at a time: what is found of them takes no more than a quarter of the memory there is. */
-uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, size_t key_size) {
-  uint64_t bytes = adji_gpu_left(gpu) / 4, most = UINT64_C(512) << 20;
-  uint64_t rows = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);
-  return rows < 1 ? 1 : rows > 1 << 24 ? 1 << 24 : rows;
+/* Rows done at a time: what is found of them takes no more than a quarter of the memory there is, and no more than 1
+ * GiB; batches of the same size, since a small one takes nearly as long. */
+uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, uint64_t rows, size_t key_size) {
+  uint64_t bytes = adji_gpu_left(gpu) / 4, most = UINT64_C(1) << 30;
+  uint64_t fit = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);
+  fit = fit < 1 ? 1 : fit > 1 << 24 ? 1 << 24 : fit;
+  uint64_t batches = (rows + fit - 1) / fit;
+  return (rows + batches - 1) / batches;
 }
 
 template <class T>
@@ -278,7 +286,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
   bound_plan plan = {};
   bool bounds = job->algorithm == ADJI_SELECT_BOUND;
   if (bounds) bounds = plan_bounds<T>(gpu, job, &plan);
-  uint64_t at_once = rows_at_once(gpu, plan, sizeof(key_of<T>));
+  uint64_t at_once = rows_at_once(gpu, plan, job->rows, sizeof(key_of<T>));
   for (uint64_t first = 0; first < job->rows; first += at_once) {
     uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
     work<T> w = {};
@@ -313,24 +321,36 @@ adj_status pad(adji_gpu *gpu, const adji_gpu_select *job) {
   return ADJ_OK;
 }
 
-}  // namespace
-
-adji_select_algorithm adji_gpu_select_choose(uint64_t rows, uint64_t columns, uint32_t k) {
-  (void)rows;
-  if (k <= ADJI_SELECT_MOST) return columns < SHORTEST_ROW ? ADJI_SELECT_BITS : ADJI_SELECT_BOUND;
-  return k < columns / 4 * 3 ? ADJI_SELECT_RADIX : ADJI_SELECT_SORT;
+/* The algorithm, where none is asked for, or where the one asked for is not for such rows.
+ *
+ * Short rows: as long as two fit a multiprocessor's shared memory, so that one is read while the other is worked on. In
+ * f32 that is up to 16,384 columns on an H200, where two passes over memory and three kernels for each row cost as much
+ * as reading it twice. */
+adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
+  bool automatic = job->algorithm == ADJI_SELECT_AUTO, fits = false;
+  if (!automatic && job->algorithm != ADJI_SELECT_SHORT) return ADJ_OK;
+  adj_status status = adji_select_short_fits(gpu, job, automatic ? 2 : 1, &fits);
+  job->algorithm = fits                                                   ? ADJI_SELECT_SHORT
+                   : job->k <= ADJI_SELECT_MOST                           ? ADJI_SELECT_BOUND
+                   : static_cast<uint64_t>(job->k) < job->columns / 4 * 3 ? ADJI_SELECT_RADIX
+                                                                          : ADJI_SELECT_SORT;
+  return status;
 }
+
+}  // namespace
 
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   if (!job->rows) return ADJ_OK;
   bool f64 = job->type == ADJ_F64;
   adji_gpu_select mine = *job;
   if (mine.k > mine.columns) {
-    adj_status status = f64 ? pad<double>(gpu, job) : pad<float>(gpu, job);
-    if (status || !mine.columns) return status;
+    adj_status padded = f64 ? pad<double>(gpu, job) : pad<float>(gpu, job);
+    if (padded || !mine.columns) return padded;
     mine.k = static_cast<uint32_t>(mine.columns);
   }
-  if (mine.algorithm == ADJI_SELECT_AUTO) mine.algorithm = adji_gpu_select_choose(mine.rows, mine.columns, mine.k);
+  adj_status status = choose_algorithm(gpu, &mine);
+  if (status) return status;
+  if (mine.algorithm == ADJI_SELECT_SHORT) return adji_select_short(gpu, &mine, job->k);
   if (mine.algorithm == ADJI_SELECT_RADIX || mine.algorithm == ADJI_SELECT_SORT)
     return adji_select_large(gpu, &mine, job->k);
   return f64 ? select_some<double>(gpu, &mine, job->k) : select_some<float>(gpu, &mine, job->k);

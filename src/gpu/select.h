@@ -14,6 +14,7 @@ extern "C" {
 
 typedef enum adji_select_algorithm {
   ADJI_SELECT_AUTO,
+  ADJI_SELECT_SHORT, /* each row in shared memory, read once: k <= 2048, rows of up to 16384 that fit there          */
   ADJI_SELECT_BOUND, /* a bound from a sample, one pass that collects what is below, a sort of that: k <= 2048 */
   ADJI_SELECT_BITS,  /* one pass with a buffer that is sorted when it is full: k <= 2048                       */
   ADJI_SELECT_RADIX, /* digit by digit: any k                                                                */
@@ -41,9 +42,6 @@ typedef struct adji_gpu_select {
  * at a time as a quarter of what is left allows; radix and sort: 16 to 24 bytes (f64: 24 to 40) for each value of the
  * rows that are done at a time. */
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
-
-/* The algorithm that is taken when none is asked for. */
-adji_select_algorithm adji_gpu_select_choose(uint64_t rows, uint64_t columns, uint32_t k);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@
 
 namespace {
 
-enum { GROUPS = 256, MOST_ROWS_TOGETHER = GROUPS / ADJI_WARP };
+enum { GROUPS = 256, MOST_ROWS_TOGETHER = GROUPS / ADJI_WARP, PART_READERS = 4 };
 
 struct sampling {
   uint32_t log_size; /* 2^log_size values of a row, at least GROUPS and at most its length; log_size <= 31 */
@@ -96,19 +96,28 @@ __global__ void __launch_bounds__(GROUPS) sample_parts(selection<T> s, sampling 
   least[to + threadIdx.x] = least_of_group(s, how, blockIdx.y, threadIdx.x, blockIdx.x);
 }
 
-/* and one block a row finds its bound among all of them. */
+/* and one block a row finds its bound among all of them: PART_READERS threads a group, so that many reads are on their
+ * way. */
 template <class T>
-__global__ void __launch_bounds__(GROUPS)
+__global__ void __launch_bounds__(GROUPS *PART_READERS)
     find_bounds_of_parts(sampling how, const key_of<T> *parts, key_of<T> *bounds, uint32_t *counts) {
-  __shared__ __align__(16) unsigned char memory[GROUPS * sizeof(key_of<T>)];
+  __shared__ __align__(16) unsigned char memory[PART_READERS * GROUPS * sizeof(key_of<T>)];
   key_of<T> *least = reinterpret_cast<key_of<T> *>(memory), mine = last_key<T>();
-  const key_of<T> *from = parts + static_cast<uint64_t>(blockIdx.x) * how.parts * GROUPS + threadIdx.x;
+  uint32_t group = threadIdx.x % GROUPS;
+  const key_of<T> *from = parts + static_cast<uint64_t>(blockIdx.x) * how.parts * GROUPS + group;
 #pragma unroll 8
-  for (uint32_t p = 0; p < how.parts; p++) {
+  for (uint32_t p = threadIdx.x / GROUPS; p < how.parts; p += PART_READERS) {
     key_of<T> key = from[p * GROUPS];
     if (less(key, mine)) mine = key;
   }
   least[threadIdx.x] = mine;
+  __syncthreads();
+  if (threadIdx.x < GROUPS) {
+#pragma unroll
+    for (uint32_t r = 1; r < PART_READERS; r++)
+      if (less(least[r * GROUPS + group], mine)) mine = least[r * GROUPS + group];
+    least[group] = mine;
+  }
   __syncthreads();
   if (threadIdx.x >= ADJI_WARP) return;
   write_bound<T>(least, how.rank, bounds + blockIdx.x, threadIdx.x);

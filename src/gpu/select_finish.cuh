@@ -2,13 +2,15 @@
  *
  * Selection: from what was found of a row to its k smallest, in order.
  *
- * Up to BLOCK_KEYS keys are sorted at once, in the registers of a warp or of a block (row_sort_kernels.cuh). Longer
- * lists, and rows of which nothing is known, pass through a buffer of that size: what is not above the k-th smallest so
- * far is added to it, and when it is full it is sorted, and the k smallest stay ("bits": buffered bitonic selection).
+ * By buckets (select_buckets.cuh), if the values are spread evenly enough. Otherwise up to BLOCK_KEYS keys are sorted
+ * at once, in the registers of a block (row_sort_kernels.cuh). Longer lists, and rows of which nothing is known, pass
+ * through a buffer of that size: what is not above the k-th smallest so far is added to it, and when it is full it is
+ * sorted, and the k smallest stay ("bits": buffered bitonic selection).
  */
 #ifndef ADJI_SELECT_FINISH_CUH
 #define ADJI_SELECT_FINISH_CUH
 
+#include "gpu/select_buckets.cuh"
 #include "gpu/select_scan.cuh"
 
 namespace {
@@ -16,9 +18,7 @@ namespace {
 enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
 
 template <class T>
-constexpr uint32_t WARP_KEYS = key_traits<T>::EACH *ADJI_WARP; /* that a warp sorts */
-template <class T>
-constexpr uint32_t BLOCK_KEYS = WARP_KEYS<T> *FINISH_WARPS;
+constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
 
 /* ---- Keys in and out ------------------------------------------------------------------------------------------- */
 
@@ -131,11 +131,84 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
+/* ---- Buckets ------------------------------------------------------------------------------------------------------
+ */
+
+enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8 };
+
+/* A list that a block goes through; each thread has LIST_READS keys on their way. */
+template <class T>
+struct list_keys {
+  const key_of<T> *from;
+  uint32_t length;
+
+  template <class VISIT>
+  __device__ __forceinline__ void visit(const VISIT &visit) const {
+    for (uint32_t first = threadIdx.x; first < length; first += LIST_READS * FINISH_THREADS) {
+      key_of<T> mine[LIST_READS];
+#pragma unroll
+      for (int u = 0; u < LIST_READS; u++)
+        if (first + u * FINISH_THREADS < length) mine[u] = from[first + u * FINISH_THREADS];
+#pragma unroll
+      for (int u = 0; u < LIST_READS; u++)
+        if (first + u * FINISH_THREADS < length) visit(mine[u]);
+    }
+  }
+};
+
+/* The largest number of all threads. sums: shared memory, one for each warp. */
+template <class T>
+__device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
+#pragma unroll
+  for (uint32_t mask = ADJI_WARP / 2; mask; mask /= 2) {
+    order_of<T> other = from_lane(most, mask);
+    most = other > most ? other : most;
+  }
+  if (threadIdx.x % ADJI_WARP == 0) sums[threadIdx.x / ADJI_WARP] = most;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < FINISH_WARPS; w++)
+    most = sums[w] > most ? sums[w] : most;
+  __syncthreads();
+  return most;
+}
+
+/* How finish_in_buckets uses its memory: SCAN_SUMS numbers, the counts, the places. */
+struct bucket_layout {
+  uint32_t most;     /* buckets: a power of two from LEAST_BUCKETS to MOST_BUCKETS */
+  uint32_t capacity; /* at least k + BUCKET_MOST                                  */
+
+  template <class T>
+  __host__ __device__ constexpr uint32_t bytes() const {
+    return (SCAN_SUMS + most) * 4 + capacity * static_cast<uint32_t>(sizeof(key_of<T>));
+  }
+};
+
+/* Tells the k smallest of a row's findings, of any length, or returns false. */
+template <class T>
+__device__ bool finish_in_buckets(const selection<T> &s, const findings<T> &found, uint32_t row,
+                                  const bucket_layout &layout, unsigned char *memory) {
+  uint32_t *sums = reinterpret_cast<uint32_t *>(memory), *counts = sums + SCAN_SUMS, buckets = LEAST_BUCKETS;
+  bucket_room<T> room = {counts, sums, reinterpret_cast<key_of<T> *>(counts + layout.most), layout.capacity};
+  list_keys<T> keys = {found.row(row), found.counts[row]};
+  while (buckets < layout.most && buckets < keys.length)
+    buckets *= 2;
+  order_of<T> least = NOT_A_NUMBER<T>, most = 0, *ends = reinterpret_cast<order_of<T> *>(sums);
+  keys.visit([&](const key_of<T> &key) {
+    order_of<T> order = key_order(key);
+    least = order < least ? order : least;
+    most = order > most ? order : most;
+  });
+  order_of<T> low = low_end<T, FINISH_THREADS>(least, ends);
+  bucket_map<T> map(low, high_end<T>(most, ends), buckets);
+  return tell_by_buckets<T, FINISH_THREADS>(s, row, keys, map, room);
+}
+
 /* ---- Kernels ------------------------------------------------------------------------------------------------------
  */
 
-/* Rows that are not done yet: those found well, but too many for a warp, from the front of `rows`, and those whose
- * bound was wrong from its end. */
+/* Rows that are not done yet: those found well, but not for buckets, from the front of `rows`, and those whose bound
+ * was wrong from its end. */
 struct leftovers {
   uint32_t *rows;
   uint32_t *many, *wrong;
@@ -149,34 +222,21 @@ struct leftovers {
   }
 };
 
-/* A warp a row: those with at most WARP_KEYS findings. */
+/* All rows, a block each, as far as buckets do. Limits: latency, of some ten barriers and three passes over a list that
+ * is in the caches; with four blocks on a multiprocessor. */
 template <class T>
-__global__ void __launch_bounds__(WARPS *ADJI_WARP) finish_by_warps(selection<T> s, findings<T> found, leftovers left) {
-  constexpr int EACH = key_traits<T>::EACH;
-  __shared__ __align__(16) unsigned char memory[WARPS * (EACH * ADJI_WARP + EACH) * sizeof(key_of<T>)];
-  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, row = blockIdx.x * WARPS + warp;
-  if (row >= s.rows) return;
-  key_of<T> *room = reinterpret_cast<key_of<T> *>(memory) + warp * (EACH * ADJI_WARP + EACH);
-  uint32_t length = found.counts[row];
+__global__ void __launch_bounds__(FINISH_THREADS, 4)
+    finish_by_buckets(selection<T> s, findings<T> found, bucket_layout layout, leftovers left) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  uint32_t row = blockIdx.x, length = found.counts[row];
   bool wrong = length < s.k || length > found.capacity;
-  if (wrong || length > WARP_KEYS<T>) {
-    if (lane == 0 && wrong) left.add_wrong(row);
-    if (lane == 0 && !wrong) left.add_many(row);
-    return;
-  }
-  list_to_answer<T> entries = {found.row(row), s, row};
-  if (length <= 4 * ADJI_WARP)
-    sort_row<4>(entries, room, 0, length, lane);
-  else if (length <= 8 * ADJI_WARP)
-    sort_row<8>(entries, room, 0, length, lane);
-  else if (length <= 16 * ADJI_WARP)
-    sort_row<16>(entries, room, 0, length, lane);
-  else
-    sort_row<EACH>(entries, room, 0, length, lane);
+  if (!wrong && finish_in_buckets(s, found, row, layout, memory)) return;
+  if (threadIdx.x == 0 && wrong) left.add_wrong(row);
+  if (threadIdx.x == 0 && !wrong) left.add_many(row);
 }
 
 template <class T>
-constexpr uint32_t finish_bytes() {
+__host__ __device__ constexpr uint32_t finish_bytes() {
   return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
 }
 
@@ -189,9 +249,11 @@ struct finishing {
   leftovers left;   /* takes rows whose bound was wrong; rows NULL: they are done without one   */
 };
 
-/* A block a row, one after the other. */
+/* A block a row, one after the other. Few rows come here at once, others when all else has failed. */
 template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<T> s, finishing<T> f) {
+  constexpr bucket_layout ALL_BUCKETS = {MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
+  static_assert(ALL_BUCKETS.bytes<T>() <= finish_bytes<T>(), "room for buckets");
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ uint32_t held;
   key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
@@ -203,6 +265,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<
       if (threadIdx.x == 0) f.left.add_wrong(row);
       continue;
     }
+    if (!wrong && finish_in_buckets(s, f.found, row, ALL_BUCKETS, memory)) continue;
     const key_of<T> *from = f.found.row(row);
     if (wrong || length > BLOCK_KEYS<T>) {
       if (wrong)

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection from short rows: one that fits shared memory is read once, and all else happens there.
+ *
+ * A bound is found first, with at least k keys up to it and not many more: for small k from the least keys of groups of
+ * columns, for larger k digit by digit. Both are proven, nothing is a guess: what is up to the bound has the k
+ * smallest. Then these are put into order, in buckets where that is possible.
+ */
+#ifndef ADJI_SELECT_SHORT_CUH
+#define ADJI_SELECT_SHORT_CUH
+
+#include "gpu/select_buckets.cuh"
+
+namespace {
+
+enum {
+  SHORT_GROUPS = 256,    /* of columns                                                         */
+  MOST_BY_GROUPS = 128,  /* k: half of the groups                                              */
+  HALF_OF_GROUPS = 48,   /* k: half as many groups do                                          */
+  MOST_BY_WARP = 32,     /* k: the few keys are sorted by a warp, without buckets               */
+  SHORT_VECTORS = 8,     /* a thread has on their way                                          */
+  LOG_MOST_COLUMNS = 14, /* of rows                                                            */
+};
+
+/* What is in shared memory, in this order. */
+template <class T>
+struct short_layout {
+  uint32_t columns; /* of the row, and what it is shifted by */
+  uint32_t capacity;
+  uint32_t log_bins;
+
+  __host__ __device__ uint32_t row_bytes() const {
+    return (columns * static_cast<uint32_t>(sizeof(T)) + 31) / 16 * 16;
+  }
+  __host__ __device__ uint32_t place_bytes() const {
+    return capacity * static_cast<uint32_t>(sizeof(key_of<T>));
+  }
+  __host__ __device__ uint32_t count_bytes() const {
+    uint32_t bins = 4u << log_bins, others = SHORT_GROUPS * static_cast<uint32_t>(sizeof(key_of<T>));
+    return bins > others ? bins : others;
+  }
+  __host__ __device__ uint32_t bytes() const {
+    return row_bytes() + place_bytes() + count_bytes() + SCAN_SUMS * 4;
+  }
+};
+
+/* A row in shared memory, as numbers in order. */
+template <class T, int THREADS>
+struct short_row {
+  const order_of<T> *orders;
+  uint32_t columns;
+  order_of<T> low; /* see low_end */
+
+  template <class VISIT>
+  __device__ __forceinline__ void visit_up_to(const key_of<T> &bound, const VISIT &visit) const {
+    for (uint32_t c = threadIdx.x; c < columns; c += THREADS) {
+      key_of<T> key = make_key(orders[c], c);
+      if (!less(bound, key)) visit(key);
+    }
+  }
+};
+
+/* Those up to a bound. */
+template <class T, int THREADS>
+struct short_keys {
+  const short_row<T, THREADS> &row;
+  key_of<T> bound;
+  template <class VISIT>
+  __device__ __forceinline__ void visit(const VISIT &visit) const {
+    row.visit_up_to(bound, visit);
+  }
+};
+
+/* ---- Reading -------------------------------------------------------------------------------------------------------
+ */
+
+template <class T>
+struct __align__(16) order_vector {
+  order_of<T> of[key_traits<T>::VECTOR];
+};
+
+__device__ __forceinline__ order_vector<float> orders_of(const float4 &v, bool turn) {
+  return order_vector<float>{{order_of_value(turned(v.x, turn)), order_of_value(turned(v.y, turn)),
+                              order_of_value(turned(v.z, turn)), order_of_value(turned(v.w, turn))}};
+}
+__device__ __forceinline__ order_vector<double> orders_of(const double2 &v, bool turn) {
+  return order_vector<double>{{order_of_value(turned(v.x, turn)), order_of_value(turned(v.y, turn))}};
+}
+
+/* The vectors of a row; returns the least number of the thread's. */
+template <class T, int THREADS>
+__device__ __forceinline__ order_of<T> read_vectors(const typename key_traits<T>::vector *from, order_vector<T> *to,
+                                                    uint32_t many, bool turn) {
+  order_of<T> least = NOT_A_NUMBER<T>;
+  for (uint32_t first = threadIdx.x; first < many; first += SHORT_VECTORS * THREADS) {
+    typename key_traits<T>::vector v[SHORT_VECTORS];
+#pragma unroll
+    for (int u = 0; u < SHORT_VECTORS; u++)
+      if (first + u * THREADS < many) v[u] = __ldcs(from + first + u * THREADS);
+#pragma unroll
+    for (int u = 0; u < SHORT_VECTORS; u++) {
+      if (first + u * THREADS >= many) break;
+      order_vector<T> orders = orders_of(v[u], turn);
+      to[first + u * THREADS] = orders;
+#pragma unroll
+      for (int e = 0; e < key_traits<T>::VECTOR; e++)
+        least = orders.of[e] < least ? orders.of[e] : least;
+    }
+  }
+  return least;
+}
+
+/* Reads a row. In shared memory it is as far from a multiple of 16 bytes as where it comes from. */
+template <class T, int THREADS>
+__device__ short_row<T, THREADS> read_row(const selection<T> &s, uint32_t number, unsigned char *memory,
+                                          order_of<T> *sums) {
+  constexpr uint32_t VECTOR = key_traits<T>::VECTOR;
+  const T *from = s.row(number);
+  uint32_t skew = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16 / sizeof(T));
+  uint32_t head = min((VECTOR - skew) % VECTOR, s.columns), vectors = (s.columns - head) / VECTOR;
+  order_of<T> *to = reinterpret_cast<order_of<T> *>(memory) + skew;
+  order_of<T> least = read_vectors<T, THREADS>(reinterpret_cast<const typename key_traits<T>::vector *>(from + head),
+                                               reinterpret_cast<order_vector<T> *>(to + head), vectors, s.turn);
+  uint32_t ends = s.columns - vectors * VECTOR; /* fewer than 2 vectors, and than threads */
+  if (threadIdx.x < ends) {
+    uint32_t c = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * VECTOR;
+    to[c] = order_of_value(turned(from[c], s.turn));
+    least = to[c] < least ? to[c] : least;
+  }
+  order_of<T> low = low_end<T, THREADS>(least, sums);
+  __syncthreads();
+  return short_row<T, THREADS>{to, s.columns, low};
+}
+
+/* ---- Bounds --------------------------------------------------------------------------------------------------------
+ */
+
+/* A warp finds the k-th smallest of the least values of EACH * 32 groups, or of pairs of groups. */
+template <class T, int EACH>
+__device__ __forceinline__ void choose_group(const order_of<T> *least, uint32_t groups, uint32_t k, order_of<T> *bound,
+                                             uint32_t lane) {
+  order_of<T> v[EACH];
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    v[i] = least[i * ADJI_WARP + lane];
+    if (groups == EACH * ADJI_WARP) continue;
+    order_of<T> other = least[(i + EACH) * ADJI_WARP + lane];
+    v[i] = other < v[i] ? other : v[i];
+  }
+  sort_warp<EACH>(v, lane);
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    if (lane * EACH + i == k - 1) *bound = v[i];
+}
+
+/* The k-th smallest of the groups' least values: k groups have one up to it. Column c is in group c % groups; at least
+ * k groups have columns, as k <= columns and k <= groups / 2. Values alone, as that is half the work; where so many are
+ * equal that this is not enough, what follows finds too many keys up to the bound. least and bound: shared memory. */
+template <class T, int THREADS>
+__device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t k, order_of<T> *least,
+                                     order_of<T> *bound) {
+  const bool few = k <= HALF_OF_GROUPS;
+  const uint32_t groups = few && THREADS < SHORT_GROUPS ? SHORT_GROUPS / 2 : SHORT_GROUPS;
+  for (uint32_t group = threadIdx.x; group < groups; group += THREADS) {
+    order_of<T> mine = NOT_A_NUMBER<T>;
+    for (uint32_t c = group; c < row.columns; c += groups)
+      mine = row.orders[c] < mine ? row.orders[c] : mine;
+    least[group] = mine;
+  }
+  __syncthreads();
+  if (threadIdx.x < ADJI_WARP) {
+    constexpr int EACH = SHORT_GROUPS / ADJI_WARP;
+    if (few)
+      choose_group<T, EACH / 2>(least, groups, k, bound, threadIdx.x);
+    else
+      choose_group<T, EACH>(least, groups, k, bound, threadIdx.x);
+  }
+  __syncthreads();
+  return make_key(*bound, 0xffffffffu);
+}
+
+/* What is known of the k-th smallest key: its upper bits, of the value and then of the column. */
+template <class T>
+struct key_digits {
+  order_of<T> order, order_mask;
+  uint32_t column, column_mask;
+  uint32_t rank; /* among the keys with these bits */
+
+  __device__ bool match(order_of<T> other, uint32_t c) const {
+    return (other & order_mask) == order && (c & column_mask) == column;
+  }
+  __device__ void add(bool of_columns, uint32_t digit, uint32_t mask, uint32_t shift) {
+    if (of_columns) {
+      column |= digit << shift;
+      column_mask |= mask << shift;
+    } else {
+      order |= static_cast<order_of<T>>(digit) << shift;
+      order_mask |= static_cast<order_of<T>>(mask) << shift;
+    }
+  }
+};
+
+/* A bound with at least k and at most `most` keys up to it. Digits of the columns follow those of the values, so that
+ * there is an end where many are equal. sums: SCAN_SUMS for add_up, of which the first tell what was found. */
+template <class T, int THREADS>
+__device__ key_of<T> bound_by_digits(const short_row<T, THREADS> &row, uint32_t k, uint32_t most, uint32_t log_bins,
+                                     uint32_t *counts, uint32_t *sums) {
+  const uint32_t bins = 1u << log_bins;
+  key_digits<T> known = {0, 0, 0, 0, k};
+  bool of_columns = false;
+  uint32_t matching = row.columns; /* keys with the bits known */
+  for (uint32_t end = sizeof(T) * 8;;) {
+    uint32_t shift = end > log_bins ? end - log_bins : 0, mask = (1u << (end - shift)) - 1;
+    for (uint32_t i = threadIdx.x; i < bins; i += THREADS)
+      counts[i] = 0;
+    __syncthreads();
+    for (uint32_t c = threadIdx.x; c < row.columns; c += THREADS) {
+      order_of<T> order = row.orders[c];
+      uint32_t digit = (of_columns ? c >> shift : static_cast<uint32_t>(order >> shift)) & mask;
+      if (known.match(order, c)) atomicAdd(counts + digit, 1u);
+    }
+    __syncthreads();
+    add_up<THREADS>(counts, bins, sums);
+    for (uint32_t i = threadIdx.x; i <= mask; i += THREADS) {
+      uint32_t before = counts[i], up_to = i < mask ? counts[i + 1] : matching;
+      if (before >= known.rank || up_to < known.rank) continue; /* one goes on */
+      sums[0] = i;
+      sums[1] = before;
+      sums[2] = up_to;
+    }
+    __syncthreads();
+    uint32_t digit = sums[0], before = sums[1], up_to = sums[2];
+    __syncthreads();
+    known.add(of_columns, digit, mask, shift);
+    if (k - known.rank + up_to <= most) break; /* at the latest when all bits are known, of one key */
+    known.rank -= before;
+    matching = up_to - before;
+    end = shift;
+    if (end) continue;
+    of_columns = true;
+    end = LOG_MOST_COLUMNS;
+    known.column_mask = ~0u << LOG_MOST_COLUMNS;
+  }
+  return make_key(known.order | ~known.order_mask, known.column | ~known.column_mask);
+}
+
+/* ---- The kernel ----------------------------------------------------------------------------------------------------
+ */
+
+/* All keys up to the bound to the places, in any order; returns how many there are, which may be more than fit. */
+template <class T, int THREADS>
+__device__ uint32_t gather_short(const short_row<T, THREADS> &row, const key_of<T> &bound, const bucket_room<T> &room) {
+  if (threadIdx.x == 0) room.sums[0] = 0;
+  __syncthreads();
+  row.visit_up_to(bound, [&](const key_of<T> &key) {
+    uint32_t at = atomicAdd(room.sums, 1u);
+    if (at < room.capacity) room.places[at] = key;
+  });
+  __syncthreads();
+  uint32_t held = room.sums[0];
+  __syncthreads();
+  return held;
+}
+
+/* For a warp that sorts the places of a row. */
+template <class T>
+struct places_to_answer {
+  typedef key_of<T> key;
+  const key *places;
+  const selection<T> &s;
+  uint32_t row;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return places[at];
+  }
+  __device__ void store(uint64_t at, const key &k) const {
+    if (at < s.k) s.put(row, static_cast<uint32_t>(at), k);
+  }
+};
+
+/* Tells the k smallest of the keys up to a bound; false: there are too many, or they are too close. */
+template <class T, int THREADS>
+__device__ bool tell_short(const selection<T> &s, uint32_t number, const short_row<T, THREADS> &row,
+                           const key_of<T> &bound, uint32_t buckets, const bucket_room<T> &room) {
+  if (s.k > MOST_BY_WARP) {
+    bucket_map<T> map(row.low, key_order(bound), buckets);
+    return tell_by_buckets<T, THREADS>(s, number, short_keys<T, THREADS>{row, bound}, map, room);
+  }
+  static_assert(MOST_BY_WARP * 3 / 2 + BUCKET_MOST <= 4 * ADJI_WARP, "a warp sorts what there is room for");
+  uint32_t held = gather_short(row, bound, room);
+  if (held > room.capacity) return false;
+  if (threadIdx.x < ADJI_WARP) {
+    places_to_answer<T> entries = {room.places, s, number};
+    key_of<T> *through = reinterpret_cast<key_of<T> *>(room.counts);
+    if (held <= 2 * ADJI_WARP)
+      sort_row<2>(entries, through, 0, held, threadIdx.x);
+    else
+      sort_row<4>(entries, through, 0, held, threadIdx.x);
+  }
+  __syncthreads();
+  return true;
+}
+
+/* All rows, a block each, one after the other. 1 <= k <= columns <= 2^LOG_MOST_COLUMNS, k <= ADJI_SELECT_MOST.
+ *
+ * 1. The row goes to shared memory, 8 x 16 bytes a thread on their way.
+ * 2. A bound with at least k keys up to it: of the groups' least keys, or digit by digit.
+ * 3. What is up to it goes to buckets, and is told from there.
+ * 4. Where that fails, because the values are equal or spread unevenly: a bound with no more keys than there is room
+ *    for, and a sort of them.
+ *
+ * Limits: for small k the read; blocks of one multiprocessor are at different steps. For large k shared memory: an
+ * addition for each value, and for each that is selected some ten accesses. */
+template <class T, int THREADS>
+__global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREADS)
+    select_short(selection<T> s, short_layout<T> layout) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  unsigned char *behind_row = memory + layout.row_bytes(), *behind_places = behind_row + layout.place_bytes();
+  uint32_t *sums = reinterpret_cast<uint32_t *>(behind_places + layout.count_bytes());
+  bucket_room<T> room = {reinterpret_cast<uint32_t *>(behind_places), sums, reinterpret_cast<key_of<T> *>(behind_row),
+                         layout.capacity};
+  const uint32_t bins = 1u << layout.log_bins;
+  for (uint32_t number = blockIdx.x; number < s.rows; number += gridDim.x) {
+    short_row<T, THREADS> row = read_row<T, THREADS>(s, number, memory, reinterpret_cast<order_of<T> *>(sums));
+    if (s.k <= MOST_BY_GROUPS) {
+      key_of<T> bound = bound_by_groups(row, s.k, reinterpret_cast<order_of<T> *>(behind_places),
+                                        reinterpret_cast<order_of<T> *>(sums));
+      __syncthreads();
+      if (tell_short(s, number, row, bound, bins, room)) continue;
+    }
+    key_of<T> bound = bound_by_digits(row, s.k, layout.capacity, layout.log_bins, room.counts, sums);
+    if (s.k > MOST_BY_GROUPS && tell_short(s, number, row, bound, bins, room)) continue;
+    uint32_t held = gather_short(row, bound, room);
+    sort_places<THREADS>(room.places, held);
+    for (uint32_t at = threadIdx.x; at < s.k; at += THREADS)
+      s.put(number, at, room.places[at]);
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+#endif
