@@ -53,10 +53,10 @@ static void select_once(const table *t, uint32_t k, const char *algorithm, uint3
   matrix.rows = t->q;
   matrix.columns = t->n;
   matrix.values = t->values;
-  adj_cuda_select_options options;
-  adj_cuda_select_options_init(&options, sizeof options);
-  options.algorithm = algorithm;
-  stop_on(adj_cuda_select_k(t->b->ctx, &matrix, k, &options, NULL, columns, t->found));
+  adj_cuda_select_options how;
+  adj_cuda_select_options_init(&how, sizeof how);
+  how.algorithm = algorithm;
+  stop_on(adj_cuda_select_k(t->b->ctx, &matrix, k, &how, NULL, columns, t->found));
 }
 
 /* Milliseconds of a selection, of several behind each other where they are quick: the device need not wait for the host

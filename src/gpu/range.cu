@@ -484,6 +484,7 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.offsets = adji_at<uint64_t>(r->offsets);
   job.base = window->base;
   job.short_rows = r->counted.pairs <= r->rows * 16;
+  job.long_rows = r->counted.pairs >= r->rows * 64;
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);

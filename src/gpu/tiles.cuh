@@ -47,6 +47,7 @@ typedef struct adji_tiles_job {
   const uint64_t *offsets;
   uint64_t base;
   bool short_rows;             /* most have no more than 16 entries */
+  bool long_rows;              /* most have 64 or more              */
   uint64_t first_row, end_row; /* the rows to fill: for per_point.cuh */
   /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece. Piece p
    * is one of the query at position p; there are as many more as ADJI_ANSWER_PIECES says. */

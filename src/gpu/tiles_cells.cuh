@@ -60,7 +60,7 @@ struct tiles {
   unsigned long long *answers, *spread_answers;
   const uint64_t *offsets;
   uint64_t base;
-  bool short_rows;
+  bool short_rows, long_rows;
   uint32_t *ids;
   T *sums;
   adji_gpu_piece *pieces;

@@ -22,12 +22,13 @@
  * up the rows that are not provably too far away, and share out their candidates. There dense and sparse places have
  * kernels of their own, which run side by side and leave each other's queries alone.
  *
- * Counting adds up in registers. Where hits come as words, rows are written at once: lane i writes the id of candidate
- * i to every row with its bit set, as far behind the row's last entry as there are lower bits. Otherwise ids wait in a
- * queue in shared memory, and when there are enough for a line the warp writes them: to the row, of which place and
- * length are known (filling), or to a piece of 32 entries that remembers its row (pieces, when the lengths are being
- * counted). Every query has a piece of its own, for its last entries; of the others the number is counted in memory, by
- * 16 of them. Rows are written front to back, and never get more entries than were counted.
+ * Counting adds up in registers. Otherwise ids wait in a queue in shared memory, and when there are enough for a line
+ * the warp writes them: to the row, of which place and length are known (filling), or to a piece of 32 entries that
+ * remembers its row (pieces, when the lengths are being counted). Every query has a piece of its own, for its last
+ * entries; of the others the number is counted in memory, by 16 of them. Long rows are filled by words, in dense places
+ * of two and three dimensions: ids wait in a ring for each query, to which lane i adds candidate i where its bit is
+ * set, as far behind the last entry as there are lower bits. Rows are written front to back, and never get more entries
+ * than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
@@ -118,17 +119,22 @@ template <class W, class T>
 __host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
   uint64_t size = sizeof(T), entries = queue_entries<W>(job);
   uint64_t values = stage_values<W>(job.dim, job.staged) + query_values<W>(job.dim, job.staged);
-  uint64_t bytes = values * size + sizeof(range_list);
-  if (W::FILL) bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
+  uint64_t bytes = values * size + sizeof(range_list), align = W::RINGS ? RING * sizeof(uint32_t) : 16;
+  if (W::RINGS)
+    bytes += RING_BYTES;
+  else if (W::FILL)
+    bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
   if (W::MIRRORED) bytes += PAIR_QUEUE * (sizeof(adji_gpu_pair) + (W::SUMS ? size : 0)) + 16;
   bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
-  return (bytes + 15) / 16 * 16;
+  return (bytes + align - 1) / align * align;
 }
 
 template <class W, class T>
 __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *memory) {
   shared<T> at = {};
   uint32_t entries = W::FILL ? queue_entries<W>(job) : W::MIRRORED ? PAIR_QUEUE : 0;
+  uint32_t *rings = reinterpret_cast<uint32_t *>(memory);
+  if (W::RINGS) memory += RING_BYTES;
   at.candidates = reinterpret_cast<T *>(memory);
   at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
   at.sums = at.queries + query_values<W>(job.dim, job.staged);
@@ -136,6 +142,12 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
   at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
   uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
+  if (W::RINGS) { /* the queue is used after them, with its targets behind it */
+    rest = reinterpret_cast<uint32_t *>(at.targets);
+    at.queue = at.rings = rings;
+    at.targets = reinterpret_cast<target *>(rings + QUEUE * (ADJI_WARP + 1));
+    at.marks = reinterpret_cast<uint2 *>(rings + ADJI_WARP * RING);
+  }
   if (W::MIRRORED) {
     at.pair_count = rest;
     rest += 4;
@@ -183,7 +195,7 @@ __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T
 template <class W>
 __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(const tiles<typename W::T> job) {
   typedef typename W::T T;
-  extern __shared__ __align__(16) unsigned char memory[];
+  extern __shared__ __align__(256) unsigned char memory[];
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * blockDim.x / ADJI_WARP + warp) * job.lanes + lane;
   bool active = lane < job.lanes && query < job.query_count;
@@ -218,6 +230,7 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
     join_together<W>(job, at, &mine, begin, end, &pieces, &took, lane);
   }
+  if (W::RINGS) empty_rings(job, at, &mine, lane);
   if (W::PLACES == SPARSE && (W::DIM || job.staged))
     join_cells<W>(job, at, &mine, sparse, &pieces, &took, lane);
   else if (W::PLACES != DENSE && sparse)
@@ -241,7 +254,7 @@ bool fits_stage(uint32_t dim) {
 template <class W>
 adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) {
   job.staged = W::DIM || fits_stage<W>(job.dim);
-  bool half = W::PLACES == EVERYWHERE && job.short_rows && !job.pieces;
+  bool half = W::PLACES == EVERYWHERE && !W::RINGS && job.short_rows && !job.pieces;
   job.line = half ? ADJI_WARP / 2 : ADJI_WARP;
   job.queue = half ? SHORT_QUEUE : QUEUE;
   uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
@@ -280,6 +293,8 @@ template <class T, int STEP, int DIM>
 adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if (job.mirrored) return launch_mirrored<T, STEP, DIM>(gpu, stream, job);
   if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
+  if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
+    if (job.long_rows && !job.sums && !job.pieces) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
   if (!job.sums) return launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
   return launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job);
 }
@@ -324,6 +339,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.offsets = job->offsets;
   typed.base = job->base;
   typed.short_rows = job->short_rows;
+  typed.long_rows = job->long_rows;
   typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
   typed.pieces = job->pieces;

@@ -13,8 +13,15 @@ namespace {
 /* Whether the totals are counted: not when rows of known lengths are filled. */
 template <class W, class T>
 __device__ __forceinline__ bool counts(const tiles<T> &job) {
-  return !W::FILL || job.pieces;
+  return !W::FILL || (!W::RINGS && job.pieces);
 }
+
+/* Where a row is in memory, of which all lines but the first and the last are its own. */
+struct row_place {
+  uint32_t line; /* its first one, in ids: which have fewer than 2^37 entries */
+  uint32_t past; /* how far it begins behind that                             */
+  uint32_t room; /* entries                                                   */
+};
 
 /* A lane's own query. */
 template <class T, int DIM>
@@ -28,6 +35,7 @@ struct own {
   uint32_t tail;    /* where in its queue the next one goes                               */
   bool aimed;       /* its target is known: so are those of all lanes                     */
   uint32_t past;    /* how far its row begins behind a line; 0 once the next is reached */
+  row_place place;  /* where it is compared together, and written through a ring          */
   T x[adji_gpu_width(DIM) ? adji_gpu_width(DIM) : 1];
 };
 
@@ -64,6 +72,8 @@ struct shared {
   wanted_rows *wanted;
   target *targets; /* one a lane                                            */
   uint32_t *queue; /* entry e of lane l: see slot_of                        */
+  uint32_t *rings; /* in the same memory, before: tiles_rings.cuh           */
+  uint2 *marks;
   T *sums;
 };
 
@@ -73,8 +83,8 @@ struct effort {
   uint64_t steps;      /* warp-wide comparisons, 32 slots each: the same in all lanes     */
 };
 
-/* What a kernel does: its template arguments in one. */
-enum work { COUNT, IDS, IDS_AND_SUMS, PAIRS, PAIRS_AND_SUMS };
+/* What a kernel does: its template arguments in one. LONG_ROWS are ids in rows of known places, most of them long. */
+enum work { COUNT, IDS, IDS_AND_SUMS, LONG_ROWS, PAIRS, PAIRS_AND_SUMS };
 
 /* In many dimensions dense and sparse places have kernels of their own: one for both would have more code than fits
  * the instruction cache, and too much shared memory to keep the device busy. */
@@ -84,20 +94,21 @@ template <class TYPE, int STEP_, int DIM_, work WORK, places PLACES_>
 struct what {
   typedef TYPE T;
   static constexpr int STEP = STEP_, DIM = DIM_;
-  static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS;         /* ids are wanted, in rows or in pieces */
-  static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS; /* every two points are compared once */
+  static constexpr bool RINGS = WORK == LONG_ROWS; /* dense places are written through rings: tiles_rings.cuh */
+  static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS || RINGS; /* ids are wanted, in rows or in pieces */
+  static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS;  /* every two points are compared once */
   static constexpr bool SUMS = WORK == IDS_AND_SUMS || WORK == PAIRS_AND_SUMS;
   static constexpr places PLACES = PLACES_;
-  static constexpr int BLOCKS =
-      PLACES == SPARSE && WORK != COUNT ? 7 : 8; /* on a multiprocessor: registers for so many */
+  /* On a multiprocessor: registers for so many. Of those with rings it has shared memory for no more than 6. */
+  static constexpr int BLOCKS = RINGS ? 6 : PLACES == SPARSE && WORK != COUNT ? 7 : 8;
   static constexpr int WIDTH = adji_gpu_width(DIM);
   static constexpr bool HAS_ID = adji_gpu_width_has_id(DIM);
   /* Whether a NaN among a candidate's coordinates makes sure that it does not belong. */
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
   /* Where queries are compared together: whether candidates too far away from all of them are left out, and whether
-   * hits are counted or written by words: tiles_words.cuh. */
+   * hits come as words: tiles_words.cuh. */
   static constexpr bool TRIMS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3);
-  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && WORK == COUNT;
+  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || RINGS);
 };
 
 /* ---- The queue ------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #ifndef ADJI_TILES_TOGETHER_CUH
 #define ADJI_TILES_TOGETHER_CUH
 
-#include "gpu/tiles_words.cuh"
+#include "gpu/tiles_rings.cuh"
 
 namespace {
 
@@ -138,23 +138,19 @@ template <class W, class T, int DIM>
 __device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                         const stretch<W> &of, uint32_t valid, bool met, supply *pieces, effort *took,
                                         uint32_t lane) {
-  bool words = by_words<W>(job);
   if (counts<W>(job)) {
     if (lane == 0) took->candidates += static_cast<uint64_t>(valid) * (of.end - of.begin);
-    took->steps += words ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
+    took->steps += W::WORDS ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
   }
-  T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
   bool by_id = job.keep == ADJI_KEEP_ABOVE ||
                (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
-  if constexpr (W::WORDS)
-    if (words) {
-      if (by_id)
-        take_words<W, true>(job, at, mine, of, lane);
-      else
-        take_words<W, false>(job, at, mine, of, lane);
-      return;
-    }
-  if constexpr (W::FILL || !W::WORDS) {
+  if constexpr (W::WORDS) {
+    uint32_t word =
+        by_id ? find_word<W, true>(job, at, *mine, of, lane) : find_word<W, false>(job, at, *mine, of, lane);
+    if (W::RINGS) put_words<W>(job, at, *mine, of, word, lane);
+    mine->found += __popc(word);
+  } else {
+    T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
     if (by_id)
       compare_stage<W, true>(job, at, mine, limit, valid, pieces, lane);
     else
@@ -200,7 +196,7 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
   stretch<W> of = open_stretch<W>(job, *mine, begin, end, lane);
-  if (W::FILL && by_words<W>(job)) aim(job, at, mine, lane);
+  if (W::RINGS) find_place(job, mine);
   uint32_t waiting = 0; /* in the stage                        */
   bool met = false;     /* the candidate that this lane put there */
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
@@ -238,7 +234,6 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
       met = query && left;
     }
   }
-  if (W::FILL && by_words<W>(job)) mine->written = mine->found;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Dense places in two and three dimensions, counted or written to rows of known places: every query gets a word, with a
+ * Dense places in two and three dimensions, where hits are counted or rows are long: every query gets a word, with a
  * bit for each of the 32 candidates in the stage that belongs to it. tiles_kernel.cuh.
  */
 #ifndef ADJI_TILES_WORDS_CUH
@@ -18,12 +18,6 @@ struct tile_of {
   static constexpr int EACH = sizeof(T) == 4 ? 4 : 2;
   static constexpr int SHARE = ADJI_WARP / EACH;
 };
-
-/* Whether a job is done by words: pieces are filled through the queue. */
-template <class W, class T>
-__device__ __forceinline__ bool by_words(const tiles<T> &job) {
-  return W::WORDS && !(W::FILL && job.pieces);
-}
 
 /* A stretch of queries that are compared together. */
 template <class W>
@@ -100,54 +94,6 @@ __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<
     }
   }
   return gather_word<T>(bits, lane);
-}
-
-/* ---- Writing --------------------------------------------------------------------------------------------------- */
-
-/* Stores an id in global memory, if. Through a pointer the compiler would not know what memory it is, and with a
- * condition of its own it would not do several of these at once. */
-__device__ __forceinline__ void store_if(bool yes, const uint32_t *place, uint32_t id) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.u32 p, %0, 0;\n @p st.global.u32 [%1], %2;\n}" ::"r"(static_cast<uint32_t>(yes)),
-      "l"(place), "r"(id));
-}
-
-/* Writes the ids of the candidates that words tell of to the rows of their queries, in the order of the stage: lane i
- * has the id of candidate i. Places and words wait where the queues are, which lanes need whose queries are compared
- * alone, and later. */
-template <class W, class T, int DIM>
-__device__ __forceinline__ void write_words(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
-                                            const stretch<W> &of, uint32_t word, uint32_t lane) {
-  static_assert(SHORT_QUEUE * (ADJI_WARP + 1) * sizeof(uint32_t) >= ADJI_WARP * sizeof(uint4), "there must be room");
-  uint4 *outgoing = reinterpret_cast<uint4 *>(at.queue);
-  target to = at.targets[lane];
-  while (mine.found + __popc(word) > to.room && word) /* never, if counting found the same */
-    word &= ~(0x80000000u >> __clz(word));
-  uint64_t place = __cvta_generic_to_global(job.ids + to.place + mine.found);
-  outgoing[lane] = uint4{static_cast<uint32_t>(place), static_cast<uint32_t>(place >> 32), word, 0};
-  uint32_t id = at.ids[lane], bit = 1u << lane;
-  __syncwarp();
-#pragma unroll 1
-  for (uint32_t first = of.begin & ~3u; first < of.end; first += 4) {
-    uint4 rows[4]; /* words of other queries than the stretch's are 0 */
-#pragma unroll
-    for (int u = 0; u < 4; u++)
-      rows[u] = outgoing[first + u];
-#pragma unroll
-    for (int u = 0; u < 4; u++) {
-      const uint32_t *ids = reinterpret_cast<uint32_t *>(static_cast<uint64_t>(rows[u].y) << 32 | rows[u].x);
-      store_if(rows[u].z & bit, ids + __popc(rows[u].z & (bit - 1)), id);
-    }
-  }
-}
-
-/* Counts what belongs in the stage, or writes it. */
-template <class W, bool BY_ID, class T, int DIM>
-__device__ __forceinline__ void take_words(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                           const stretch<W> &of, uint32_t lane) {
-  uint32_t word = find_word<W, BY_ID>(job, at, *mine, of, lane);
-  if (W::FILL) write_words<W>(job, at, *mine, of, word, lane);
-  mine->found += __popc(word);
 }
 
 }  // namespace
