@@ -246,9 +246,12 @@ adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status
   return status;
 }
 
+void adji_gpu_use(adji_gpu *gpu) {
+  cudaSetDevice(gpu->device);
+}
 void adji_gpu_lock(adji_gpu *gpu) {
   pthread_mutex_lock(&gpu->turn);
-  cudaSetDevice(gpu->device);
+  adji_gpu_use(gpu);
 }
 void adji_gpu_unlock(adji_gpu *gpu) {
   pthread_mutex_unlock(&gpu->turn);

@@ -60,6 +60,8 @@ adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
 /* One join at a time on a device: others wait here. */
 void adji_gpu_lock(adji_gpu *gpu);
 void adji_gpu_unlock(adji_gpu *gpu);
+/* A thread that works for the one that has the lock. */
+void adji_gpu_use(adji_gpu *gpu);
 
 /* Tests: the n-th call of CUDA from now fails; negative: none. Returns how many were left to make. */
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n);

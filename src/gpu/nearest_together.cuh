@@ -351,7 +351,7 @@ __device__ __forceinline__ warp_state<W> open_warp(const nearest_job<T> &job, co
 
 template <class W, int K, class T>
 __device__ __forceinline__ void write_row(const nearest_job<T> &job, const seeker<W, K> &mine) {
-  uint64_t to = (mine.row - job.first_row) * job.row_length;
+  uint64_t to = entries_of(job, mine.row);
   uint32_t *ids = job.ids + to - (K - job.k);
   T *sums = job.sums + to - (K - job.k);
 #pragma unroll
