@@ -48,7 +48,9 @@
  * with all metrics. The driver is loaded when a device is first needed, so the same library works on machines without
  * one, where such a request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in
  * chunks; ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
- * already. Not in this version yet, and refused in the same way: kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
+ * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a kNN join in up to six dimensions; range joins
+ * are not shared in this version yet, and refused in the same way. A GPU that fails on the way is told by a warning,
+ * and the cores finish the join.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -322,7 +324,7 @@ typedef enum adj_backend {
   ADJ_BACKEND_AUTO = 0,
   ADJ_BACKEND_CPU = 1,
   ADJ_BACKEND_GPU = 2,
-  ADJ_BACKEND_HYBRID = 3,
+  ADJ_BACKEND_HYBRID = 3,   /* kNN in few dimensions: cores and a GPU share the queries    */
   ADJ_BACKEND_REFERENCE = 4 /* plain nested loops: slow, and the definition of right */
 } adj_backend;
 
@@ -422,6 +424,18 @@ typedef struct adj_run_control {
 
 ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
 
+/* What the cores together, or a GPU, did of a hybrid run. */
+typedef struct adj_worker {
+  const char *name; /* "cpu", "gpu"                                             */
+  uint64_t queries; /* that it has done                                         */
+  uint64_t batches; /* in which it took them                                    */
+  uint64_t failed;  /* queries that it took and gave back, which others did     */
+  double busy_s;    /* seconds at its batches; of cores, the mean               */
+  double rate;      /* queries a second of these                                */
+} adj_worker;
+
+#define ADJ_MOST_WORKERS 9
+
 typedef struct adj_stats {
   uint32_t struct_size;
   uint32_t threads;
@@ -446,6 +460,10 @@ typedef struct adj_stats {
   double place_s;                /* threads put what had arrived into place                      */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                                     */
   double warp_efficiency;        /* counting: comparisons made / those that warps had lanes for  */
+  /* Where cores and devices share the queries (ADJ_BACKEND_HYBRID): cores first. worker_count is 0 elsewhere. */
+  double worker_imbalance; /* time between the first and the last worker to be done / time of all */
+  uint64_t worker_count;
+  adj_worker workers[ADJ_MOST_WORKERS];
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

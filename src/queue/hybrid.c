@@ -15,6 +15,7 @@
 struct adji_help {
   struct hybrid *hybrid;
   uint32_t device;
+  adji_batch_run first; /* its first batches */
   /* The loop that runs; guarded by the lock. */
   adji_task_fn fn;
   void *user;
@@ -241,9 +242,9 @@ static void *device_main(void *argument) {
   adji_help *mine = argument;
   hybrid *h = mine->hybrid;
   uint32_t d = mine->device;
-  adji_batch_run stretch;
+  adji_batch_run next = mine->first;
   pthread_mutex_lock(&h->lock);
-  while (take_for_device(h, d, &stretch) && process_there(h, d, stretch))
+  while (process_there(h, d, next) && take_for_device(h, d, &next))
     ;
   adji_share_left(&h->share, d);
   h->active--;
@@ -252,18 +253,19 @@ static void *device_main(void *argument) {
   return NULL;
 }
 
+/* A device has its first batches before the cores begin, however long a thread takes to start. The lock is held. */
 static void start_device(hybrid *h, uint32_t d) {
-  h->help[d] = (adji_help){.hybrid = h, .device = d};
-  pthread_mutex_lock(&h->lock);
-  h->started[d] = !pthread_create(&h->threads[d], NULL, device_main, &h->help[d]);
-  if (h->started[d]) {
-    h->active++;
-  } else {
-    adji_share_left(&h->share, d);
-    adji_log(h->drain->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
-             h->workers[1 + d].name);
-  }
-  pthread_mutex_unlock(&h->lock);
+  adji_help *help = &h->help[d];
+  *help = (adji_help){.hybrid = h, .device = d};
+  bool some = take_for_device(h, d, &help->first);
+  h->started[d] = some && !pthread_create(&h->threads[d], NULL, device_main, help);
+  h->active += h->started[d];
+  if (h->started[d]) return;
+  adji_share_left(&h->share, d);
+  if (!some) return;
+  adji_queue_give_back(h->drain->queue, help->first);
+  adji_log(h->drain->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
+           h->workers[1 + d].name);
 }
 
 /* ---- The pass --------------------------------------------------------------------------------------- */
@@ -293,10 +295,12 @@ adj_status adji_drain_with_devices(adji_drain *d) {
   adji_share_init(&h.share, crew->share, d->total_work, ctx->threads, crew->count);
   pthread_mutex_init(&h.lock, NULL);
   pthread_cond_init(&h.changed, NULL);
+  pthread_mutex_lock(&h.lock);
   for (uint32_t i = 0; i < crew->count; i++) {
     h.workers[1 + i].name = crew->devices[i].name;
     start_device(&h, i);
   }
+  pthread_mutex_unlock(&h.lock);
   adj_status status = adji_loop(ctx, ctx->threads, drain_beside_devices, &h);
   if (status) { /* of a lane, or no lane was begun: devices must not go on */
     pthread_mutex_lock(&h.lock);
