@@ -426,7 +426,7 @@ ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
 
 /* What the cores together, or a GPU, did of a hybrid run. */
 typedef struct adj_worker {
-  const char *name; /* "cpu", "gpu"                                             */
+  const char *name; /* "cpu", "gpu 0"                                           */
   uint64_t queries; /* that it has done                                         */
   uint64_t batches; /* in which it took them                                    */
   uint64_t failed;  /* queries that it took and gave back, which others did     */

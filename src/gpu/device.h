@@ -19,6 +19,10 @@ typedef struct adji_gpu adji_gpu;
  * there is none. */
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out);
 
+/* The same for the i-th device that a context may use, which may be one that it names twice; and how many these are. */
+adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out);
+adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
+
 /* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 

@@ -6,6 +6,7 @@
 
 #ifdef ADJI_HAVE_CUDA
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu/nearest_worker.h"
@@ -27,13 +28,17 @@ typedef struct partner {
   uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
   uint64_t candidates;   /* that were told                        */
   adji_device_work told; /* of what the device did, until now     */
+  char name[16];
 } partner;
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
 
-/* The buffer of the device's own lane: there is one device. */
+/* Each device has a buffer for every thread, and one for the lane that is its own. */
 static uint32_t own_buffer(const partner *p) {
   return p->join.ctx->threads;
+}
+static uint32_t buffer_of(const partner *p, uint32_t lane) {
+  return lane < own_buffer(p) ? lane : own_buffer(p);
 }
 
 static adj_status ask_list(void *state, const adji_batch *ranges, uint64_t count, uint32_t slot, uint64_t *rows) {
@@ -43,15 +48,18 @@ static adj_status ask_list(void *state, const adji_batch *ranges, uint64_t count
 static adj_status ask_listed(void *state, uint32_t slot) {
   return adji_gpu_nearest_listed(((partner *)state)->nearest, slot);
 }
-static adj_status ask_fetch(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t buffer) {
+static adj_status ask_fetch(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t lane) {
   partner *p = state;
-  return adji_gpu_nearest_fetch(p->nearest, slot, first, rows, p->worker.table->distances != NULL, buffer);
+  bool distances = p->worker.table->distances != NULL;
+  return adji_gpu_nearest_fetch(p->nearest, slot, first, rows, distances, buffer_of(p, lane));
 }
-static adj_status ask_wait(void *state, uint32_t buffer) {
-  return adji_staging_wait(((partner *)state)->gpu, buffer);
+static adj_status ask_wait(void *state, uint32_t lane) {
+  partner *p = state;
+  return adji_staging_wait(p->gpu, buffer_of(p, lane));
 }
-static const void *ask_buffer(void *state, uint32_t buffer) {
-  return adji_staging_at(((partner *)state)->gpu, buffer);
+static const void *ask_buffer(void *state, uint32_t lane) {
+  partner *p = state;
+  return adji_staging_at(p->gpu, buffer_of(p, lane));
 }
 static void ask_settle(void *state) {
   adji_gpu_settle(((partner *)state)->gpu);
@@ -72,7 +80,7 @@ static adj_status begin_pass(void *state, const adji_table *table) {
   adj_status status = adji_nearest_worker_begin(&p->worker);
   if (status) return status;
   adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
-  status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
+  status = adji_staging_open(p->gpu, own_buffer(p) + 1);
   if (!status)
     status = adji_gpu_nearest_begin_lists(p->nearest, table->first_row, table->end_row, &p->worker.list_queries);
   if (!status) return ADJ_OK;
@@ -132,8 +140,8 @@ adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
   return ADJ_OK;
 }
 
-static adj_status open_device(partner *p, const adji_nearest_wish *wish) {
-  adj_status status = adji_gpu_of(p->join.ctx, &p->gpu);
+static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_t number) {
+  adj_status status = adji_gpu_at(p->join.ctx, number, &p->gpu);
   if (status) return status;
   adji_gpu_nearest_options options = {.join = wish->join,
                                       .measure = wish->measure,
@@ -147,7 +155,12 @@ static adj_status open_device(partner *p, const adji_nearest_wish *wish) {
   return status;
 }
 
-adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, adji_partner *out) {
+uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
+  uint32_t count = 0;
+  return adji_gpu_count(ctx, &count) || !count ? 1 : count;
+}
+
+adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t number, adji_partner *out) {
   partner *p = calloc(1, sizeof *p);
   if (!p) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   p->join = *wish->join;
@@ -157,12 +170,13 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, adji_partner *
   p->worker.join = &p->join;
   p->worker.list_ranges = ADJI_MOST_RANGES;
   p->worker.buffer_bytes = ADJI_STAGE_BYTES;
-  adj_status status = open_device(p, wish);
+  adj_status status = open_device(p, wish, number);
   if (status) {
     free(p);
     return status;
   }
-  *out = (adji_partner){p, "gpu", begin_pass, process, end_pass, destroy};
+  snprintf(p->name, sizeof p->name, "gpu %u", number);
+  *out = (adji_partner){p, p->name, begin_pass, process, end_pass, destroy};
   return ADJ_OK;
 }
 
@@ -227,8 +241,14 @@ adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, adji_partner *out) {
+uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
+  (void)ctx;
+  return 1;
+}
+
+adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t number, adji_partner *out) {
   (void)wish;
+  (void)number;
   (void)out;
   return refuse();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU that takes part in a kNN join of the cores.
+ * GPUs that take part in a kNN join of the cores.
  */
 #ifndef ADJI_GPU_NEAREST_PARTNER_H
 #define ADJI_GPU_NEAREST_PARTNER_H
@@ -10,8 +10,11 @@
 /* Whether a GPU can have a part in the join, if there is one: otherwise the message says why not. */
 adj_status adji_gpu_partner_can(const adji_nearest_wish *wish);
 
-/* Opens the context's device, copies the points there and builds the trees. Any thread. */
-adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, adji_partner *out);
+/* How many devices the context may use; 1 where there is none, and making a partner tells why. */
+uint32_t adji_gpu_partner_count(adj_ctx *ctx);
+
+/* Opens the number-th device of the context, copies the points there and builds the trees. Any thread. */
+adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t number, adji_partner *out);
 
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
 adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows);
