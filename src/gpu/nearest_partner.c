@@ -15,8 +15,9 @@
 /* Bytes of the device for the rows of a list. */
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 
-/* Queries of a trial, of which there are two, and bytes a second that reach the host. */
-enum { TRIAL = 1 << 16 };
+/* Queries of a trial: a 64th of all, but enough to keep a device busy for a while; and, before them, of one that loads
+ * the kernels. Bytes a second that reach the host. */
+enum { TRIAL_PART = 64, LEAST_TRIAL = 1 << 16, WARM_UP = 1 << 15 };
 static const double COPY_RATE = 20e9;
 
 typedef struct partner {
@@ -189,22 +190,30 @@ adj_status adji_gpu_partner_follow(adji_partner *made, const uint32_t *rows) {
   return status;
 }
 
-/* The second time, kernels are loaded and the clock is up. */
-static adj_status try_list(partner *p, double *seconds) {
-  uint64_t count = p->join.left->count, queries = TRIAL < count ? TRIAL : count, rows;
-  adji_batch range = {(uint32_t)((count - queries) / 2), (uint32_t)((count + queries) / 2), 0};
-  adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
-  if (!status) status = adji_gpu_nearest_begin_lists(p->nearest, 0, count, &queries);
-  if (status) return status;
-  if (range.end - range.begin > queries) range.end = range.begin + (uint32_t)queries;
-  for (int i = 0; i < 2 && !status; i++) {
-    uint64_t begin = adji_now_ns();
-    status = adji_gpu_nearest_list(p->nearest, &range, 1, 0, own_buffer(p), &rows);
-    if (!status) status = adji_gpu_nearest_listed(p->nearest, 0);
-    *seconds = (double)(adji_now_ns() - begin) * 1e-9;
+/* Some queries from the middle on, which are waited for. */
+static adj_status try_some(partner *p, uint64_t queries) {
+  uint64_t begin = (p->join.left->count - queries) / 2, done = 0, count = 0, rows;
+  for (; done < queries && count < ADJI_MOST_RANGES; count++) {
+    uint64_t many = queries - done < ADJI_LONGEST_RANGE ? queries - done : ADJI_LONGEST_RANGE;
+    p->worker.ranges[count] = (adji_batch){(uint32_t)(begin + done), (uint32_t)(begin + done + many), 0};
+    done += many;
   }
+  adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, count, 0, own_buffer(p), &rows);
+  return status ? status : adji_gpu_nearest_listed(p->nearest, 0);
+}
+
+static adj_status try_list(partner *p, double *seconds) {
+  uint64_t count = p->join.left->count, queries = count / TRIAL_PART;
+  if (queries < LEAST_TRIAL) queries = LEAST_TRIAL < count ? LEAST_TRIAL : count;
+  adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  if (!status) status = adji_gpu_nearest_begin_lists(p->nearest, 0, count, &queries); /* or fewer */
+  if (status) return status;
+  status = try_some(p, queries < WARM_UP ? queries : WARM_UP);
+  uint64_t begin = adji_now_ns();
+  if (!status) status = try_some(p, queries);
+  *seconds = (double)(adji_now_ns() - begin) * 1e-9 * (double)count / (double)queries;
+  if (status) adji_gpu_settle(p->gpu);
   adji_gpu_nearest_end_lists(p->nearest);
-  *seconds *= (double)count / (double)(range.end - range.begin);
   return status;
 }
 
@@ -212,9 +221,12 @@ adj_status adji_gpu_partner_try(adji_partner *made, double *seconds) {
   partner *p = made->state;
   *seconds = 0;
   if (!p->join.left->count) return ADJ_OK;
+  adj_status status = adji_nearest_worker_begin(&p->worker);
+  if (status) return status;
   adji_gpu_lock(p->gpu);
-  adj_status status = try_list(p, seconds);
+  status = try_list(p, seconds);
   adji_gpu_unlock(p->gpu);
+  adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
   double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
   *seconds += (double)p->join.left->count * p->join.k * entry / COPY_RATE;
   return status;

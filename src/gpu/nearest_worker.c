@@ -108,22 +108,18 @@ typedef struct cursor {
   uint32_t done; /* queries of that batch that are in a list already */
 } cursor;
 
-/* The next queries, up to so many; returns in how many ranges. Batches that follow each other become one. */
+/* The next queries, up to so many; returns in how many ranges. */
 static uint64_t next_list(cursor *c, uint64_t queries, adji_batch *ranges, uint64_t room) {
   uint64_t many = 0;
-  while (c->at < c->count && queries) {
+  while (c->at < c->count && queries && many < room) {
     const adji_batch *batch = &c->batches[c->at];
-    uint32_t begin = batch->begin + c->done, left = batch->end - begin;
-    uint32_t take = left < queries ? left : (uint32_t)queries;
-    bool joins = many && ranges[many - 1].end == begin;
-    if (!joins && many == room) break;
-    if (joins)
-      ranges[many - 1].end += take;
-    else if (take)
-      ranges[many++] = (adji_batch){begin, begin + take, 0};
+    uint32_t begin = batch->begin + c->done, take = batch->end - begin;
+    if (take > ADJI_LONGEST_RANGE) take = ADJI_LONGEST_RANGE;
+    if (take > queries) take = (uint32_t)queries;
+    ranges[many++] = (adji_batch){begin, begin + take, 0};
     queries -= take;
     c->done += take;
-    if (c->done < batch->end - batch->begin) continue;
+    if (begin + take < batch->end) continue;
     c->at++;
     c->done = 0;
   }
