@@ -31,20 +31,6 @@ static __global__ void replace_rows(const uint32_t *positions, uint64_t count, u
   if (i < count) rows[i] = positions[rows[i]];
 }
 
-/* Through the first pinned buffer. */
-static adj_status send_rows(adji_gpu_nearest *n, const uint32_t *rows) {
-  uint64_t each = ADJI_STAGE_BYTES / sizeof *rows, count = n->join.left->count;
-  adj_status status = adji_staging_open(n->gpu, 1);
-  for (uint64_t first = 0; first < count && !status; first += each) {
-    uint64_t many = count - first < each ? count - first : each;
-    memcpy(adji_staging_at(n->gpu, 0), rows + first, many * sizeof *rows);
-    status = adji_staging_send(n->gpu, 0, adji_at<uint32_t>(n->order) + first, many * sizeof *rows);
-    if (!status) status = adji_staging_wait(n->gpu, 0);
-  }
-  n->work.bytes_up += count * sizeof *rows;
-  return status;
-}
-
 static adj_status follow(adji_gpu_nearest *n, const uint32_t *rows, adji_block *positions) {
   adji_gpu *gpu = n->gpu;
   uint64_t count = n->join.left->count;
@@ -52,7 +38,7 @@ static adj_status follow(adji_gpu_nearest *n, const uint32_t *rows, adji_block *
   if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
   /* The block may have been another's, in the order of the compute stream: copies come after that. */
   if (!status) status = adji_gpu_wait(gpu);
-  if (!status) status = send_rows(n, rows);
+  if (!status) status = adji_upload_bytes(gpu, rows, count * 4, n->order.at, &n->work);
   if (status) return status;
   uint32_t blocks = adji_blocks_for(count, THREADS);
   find_positions<<<blocks, THREADS, 0, gpu->compute>>>(n->left->points.ids, count, adji_at<uint32_t>(*positions));

@@ -77,7 +77,6 @@ class Usage(ProgramTest):
         else:
             self.adjoin(*asked)
             self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
-        self.refuses("kNN joins do not run on a GPU", "knn", "-k", "2", "p.npy", "--backend", "gpu", code=1)
         self.refuses("do not work on one range join", "range", "-r", "0.2", "p.npy", "--backend", "hybrid", code=1)
         asked = ["knn", "-k", "2", "p.npy", "--backend", "hybrid", "--tuning", "share=rates", "-o", "hybrid.npz"]
         if "devices         none" in told:
