@@ -48,7 +48,7 @@ static void begin_openings(openings *all, bool beside) {
   for (uint32_t i = 0; i < all->count; i++) {
     opening *o = &all->each[i];
     *o = (opening){.wish = &all->wish, .number = i};
-    o->threaded = beside && !pthread_create(&o->thread, NULL, open_partner, o);
+    o->threaded = beside && !adji_inside_task() && !pthread_create(&o->thread, NULL, open_partner, o);
     if (!o->threaded) open_partner(o);
   }
 }
