@@ -15,9 +15,7 @@
 /* Bytes of the device for the rows of a list. */
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 
-/* Queries of a trial: a 64th of all, but enough to keep a device busy for a while; and, before them, of one that loads
- * the kernels. Bytes a second that reach the host. */
-enum { TRIAL_PART = 64, LEAST_TRIAL = 1 << 16, WARM_UP = 1 << 15 };
+/* Bytes a second that reach the host. */
 static const double COPY_RATE = 20e9;
 
 typedef struct partner {
@@ -202,29 +200,28 @@ static adj_status try_some(partner *p, uint64_t queries) {
   return status ? status : adji_gpu_nearest_listed(p->nearest, 0);
 }
 
-static adj_status try_list(partner *p, double *seconds) {
-  uint64_t count = p->join.left->count, queries = count / TRIAL_PART;
-  if (queries < LEAST_TRIAL) queries = LEAST_TRIAL < count ? LEAST_TRIAL : count;
+static adj_status try_list(partner *p, uint64_t queries, double *seconds) {
+  uint64_t count = p->join.left->count;
+  if (queries > count) queries = count;
   adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
   if (!status) status = adji_gpu_nearest_begin_lists(p->nearest, 0, count, &queries); /* or fewer */
   if (status) return status;
-  status = try_some(p, queries < WARM_UP ? queries : WARM_UP);
   uint64_t begin = adji_now_ns();
-  if (!status) status = try_some(p, queries);
+  status = try_some(p, queries);
   *seconds = (double)(adji_now_ns() - begin) * 1e-9 * (double)count / (double)queries;
   if (status) adji_gpu_settle(p->gpu);
   adji_gpu_nearest_end_lists(p->nearest);
   return status;
 }
 
-adj_status adji_gpu_partner_try(adji_partner *made, double *seconds) {
+adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *seconds) {
   partner *p = made->state;
   *seconds = 0;
   if (!p->join.left->count) return ADJ_OK;
   adj_status status = adji_nearest_worker_begin(&p->worker);
   if (status) return status;
   adji_gpu_lock(p->gpu);
-  status = try_list(p, seconds);
+  status = try_list(p, queries, seconds);
   adji_gpu_unlock(p->gpu);
   adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
   double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
@@ -271,8 +268,9 @@ adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows) 
   return refuse();
 }
 
-adj_status adji_gpu_partner_try(adji_partner *partner, double *seconds) {
+adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds) {
   (void)partner;
+  (void)queries;
   (void)seconds;
   return refuse();
 }

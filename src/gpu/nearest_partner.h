@@ -19,8 +19,9 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
 adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows);
 
-/* About how long the device would take for all queries, from some; copies of the result included. */
-adj_status adji_gpu_partner_try(adji_partner *partner, double *seconds);
+/* About how long the device would take for all queries, from so many of them; copies of the result included. Few of
+ * them do not keep it busy, and the first of all have kernels loaded: that lets it seem slower than it is. */
+adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds);
 
 /* Makes the engine that has the device alone do the join. The partner is gone then. */
 adj_status adji_gpu_partner_alone(adji_partner *partner, adji_engine *out);

@@ -19,6 +19,7 @@
 #include "plan/plan_nearest.h"
 
 static const double TREE_PAYS = 0.39;
+enum { FEW_QUERIES = 1 << 16, PART_OF_QUERIES = 64 };
 
 /* A device that is opened, perhaps in a thread of its own. */
 typedef struct opening {
@@ -78,7 +79,10 @@ static bool a_device_is_open(adj_ctx *ctx) {
 static adj_status choose_alone(adj_plan *plan, opening *o) {
   double device_s = 0, tree_s = adji_tree_seconds(plan);
   if (end_opening(o)) return ADJ_OK; /* which is seen to later */
-  adj_status status = adji_gpu_partner_try(&o->partner, &device_s);
+  adj_status status = adji_gpu_partner_try(&o->partner, FEW_QUERIES, &device_s);
+  uint64_t more = plan->left->count / PART_OF_QUERIES;
+  if (!status && tree_s < TREE_PAYS * device_s)
+    status = adji_gpu_partner_try(&o->partner, more < FEW_QUERIES ? FEW_QUERIES : more, &device_s);
   if (status || tree_s < TREE_PAYS * device_s) return ADJ_OK; /* a device that fails will do so again */
   status = adji_gpu_partner_alone(&o->partner, &plan->engine);
   plan->choice.algorithm = "tree";
