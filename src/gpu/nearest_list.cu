@@ -69,7 +69,8 @@ static adj_status make_slot(adji_gpu_nearest *n, uint64_t queries, adji_nearest_
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &slot->ids);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &slot->sums);
   if (status) return status;
-  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming));
+  /* Who waits for it sleeps: the cores have other things to do. */
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
 

@@ -6,7 +6,6 @@
 
 #ifdef ADJI_HAVE_CUDA
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu/nearest_worker.h"
@@ -27,8 +26,11 @@ typedef struct partner {
   uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
   uint64_t candidates;   /* that were told                        */
   adji_device_work told; /* of what the device did, until now     */
-  char name[16];
 } partner;
+
+/* Figures have these names, and outlive a plan. */
+static const char *const NAMES[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
+                                                  "gpu 4", "gpu 5", "gpu 6", "gpu 7"};
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
 
@@ -174,8 +176,7 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
     free(p);
     return status;
   }
-  snprintf(p->name, sizeof p->name, "gpu %u", number);
-  *out = (adji_partner){p, p->name, begin_pass, process, end_pass, destroy};
+  *out = (adji_partner){p, NAMES[number], begin_pass, process, end_pass, destroy};
   return ADJ_OK;
 }
 
