@@ -153,8 +153,8 @@ typedef enum adj_log_level {
   ADJ_LOG_DEBUG = 3
 } adj_log_level;
 
-/* One finished piece of work on one lane (0: the calling thread). Times in nanoseconds of a
- * monotonic clock. */
+/* One finished piece of work on one lane (0: the calling thread; from adj_ctx_threads on: devices that share a join
+ * with the threads). Times in nanoseconds of a monotonic clock. */
 typedef struct adj_trace_event {
   const char *name; /* "sort", "count", "fill", ...; static                 */
   uint32_t lane;

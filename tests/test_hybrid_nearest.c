@@ -344,11 +344,46 @@ static void shared_joins_can_be_stopped(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* The n-th allocation of a run fails, for all n: the run fails, or the cores do without the device. */
+static void memory_can_run_out(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *points = uniform(ctx, 700, 3);
+  question q = {5, 0, ADJ_WITH_DISTANCE, NULL};
+  adj_plan *plan = plan_for(ctx, points, points, &q);
+  adj_result *answer = NULL;
+  must(adj_collect(plan, &answer, NULL, NULL));
+  oracle o;
+  share_plan(plan, &o, answer, &SHARINGS[1]);
+  uint64_t used = adj_ctx_memory_used(ctx);
+  bool hit = true;
+  for (int64_t n = 0; hit; n++) {
+    adj_result *result = NULL;
+    atomic_store(&ctx->memory.fail_at, n);
+    adj_status status = adj_collect(plan, &result, NULL, NULL);
+    hit = atomic_load(&ctx->memory.fail_at) < 0;
+    atomic_store(&ctx->memory.fail_at, -1);
+    if (status)
+      assert_int_equal(status, ADJ_E_MEMORY);
+    else
+      check_same(result, answer, sizeof(float));
+    adj_result_destroy(result);
+    assert_int_equal(adj_ctx_memory_used(ctx), used);
+    assert_true(n < 1000);
+  }
+  adj_result_destroy(answer);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(points);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shared_joins_are_those_of_cores),
       cmocka_unit_test(dense_queries_come_first),
       cmocka_unit_test(shared_joins_can_be_stopped),
+      cmocka_unit_test(memory_can_run_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
