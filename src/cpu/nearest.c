@@ -131,18 +131,19 @@ static adj_status run_pass(nearest_engine *e, adji_run *run) {
   adji_pass pass = {"join", e, fill_batch};
   adji_device_worker workers[ADJI_MOST_DEVICES];
   const adji_partner *begun[ADJI_MOST_DEVICES];
-  adji_crew crew = {.devices = workers, .share = &e->options.share};
+  uint32_t count = 0;
   for (uint32_t i = 0; i < e->options.partner_count; i++) {
     const adji_partner *partner = &e->partners[i];
     if (partner->begin(partner->state, e->table)) {
       adji_log(e->join.ctx, ADJ_LOG_WARN, "%s takes no part: %s", partner->name, adj_last_error());
       continue;
     }
-    workers[crew.count] = (adji_device_worker){partner->name, partner->state, partner->process};
-    begun[crew.count++] = partner;
+    workers[count] = (adji_device_worker){partner->name, partner->state, partner->process};
+    begun[count++] = partner;
   }
+  adji_crew crew = {workers, count, &e->options.share};
   adj_status status = adji_run_shared_pass(run, &e->queue, &pass, &crew, NULL);
-  for (uint32_t i = 0; i < crew.count; i++)
+  for (uint32_t i = 0; i < count; i++)
     begun[i]->end(begun[i]->state, &run->device);
   return status;
 }

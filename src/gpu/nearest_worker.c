@@ -91,6 +91,7 @@ static adj_status bring_list(adji_nearest_worker *w, uint32_t slot, uint64_t row
   adj_status status = w->device->listed(w->device->state, slot);
   if (status || !rows) return status;
   l.each = rows_a_buffer(w->join, distance_bytes(w), w->buffer_bytes);
+  if (!l.each) return adji_fail(ADJ_E_INTERNAL, "a row does not fit a buffer");
   uint64_t share = rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
   if (share < LEAST_PIECE) share = LEAST_PIECE;
   if (l.each > share) l.each = share;
