@@ -86,7 +86,7 @@ class Usage(ProgramTest):
             self.adjoin("knn", "-k", "2", "p.npy", "-o", "cores.npz")
             self.adjoin(*asked)
             self.assertEqual(read_bytes("hybrid.npz"), read_bytes("cores.npz"))
-        self.refuses("share=fixed", "knn", "-k", "2", "p.npy", "--tuning", "n_large=0.2", code=1)
+        self.refuses("share=fixed", "knn", "-k", "2", "p.npy", "--tuning", "n_large=0.2")
 
     def test_ways_to_write_an_option(self):
         self.generate("unif", 100, 2, "p.npy")
