@@ -17,7 +17,7 @@ static void fill_queue(adj_ctx *ctx, adji_queue *queue, uint32_t queries, uint32
   must(adji_queue_init(queue, ctx, 4));
   for (uint32_t begin = 0; begin < queries; begin += each) {
     uint32_t end = begin + each < queries ? begin + each : queries;
-    must(adji_queue_add(queue, (adji_batch){begin, end, 1 + begin * 7919u % 13}));
+    must(adji_queue_add(queue, (adji_batch){begin, end, begin * 7919u % 13}));
   }
   adji_queue_sort(queue);
   adji_queue_rewind(queue);
@@ -70,6 +70,27 @@ static void a_queue_hands_out_each_batch_once(void **state) {
     free(out);
     adji_queue_clear(&queue);
   }
+  adj_ctx_destroy(ctx);
+}
+
+/* Batches without work are batches too, one at a time from either end. */
+static void no_work_is_handed_out_too(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adji_queue queue;
+  adji_batch batch;
+  must(adji_queue_init(&queue, ctx, 4));
+  for (uint32_t i = 0; i < 10; i++)
+    must(adji_queue_add(&queue, (adji_batch){i, i + 1, 0}));
+  adji_queue_rewind(&queue);
+  for (uint32_t i = 0; i < 5; i++) {
+    assert_true(adji_queue_take_heavy(&queue, &batch));
+    assert_int_equal(batch.begin, i);
+    assert_true(adji_queue_take_light(&queue, &batch));
+    assert_int_equal(batch.begin, 9 - i);
+  }
+  assert_false(adji_queue_take_heavy(&queue, &batch));
+  adji_queue_clear(&queue);
   adj_ctx_destroy(ctx);
 }
 
@@ -346,6 +367,7 @@ static void a_run_is_given_up_by_any_worker(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_queue_hands_out_each_batch_once),
+      cmocka_unit_test(no_work_is_handed_out_too),
       cmocka_unit_test(each_query_is_done_once),
       cmocka_unit_test(a_slow_worker_does_not_keep_the_others_waiting),
       cmocka_unit_test(what_a_device_fails_at_is_done_by_others),

@@ -61,14 +61,14 @@ static outcome simulate(adji_queue *queue, const machine *m) {
     }
     adji_batch_run s;
     bool some = adji_queue_look(queue, device, &left, &next);
-    double work = !some    ? 0
+    double work = !some    ? -1
                   : device ? adji_share_for_device(&share, who, now, left, next)
                            : adji_share_for_lane(&share, now, left, next);
-    if (some && !(work > 0) && !device) {
+    if (some && work < 0 && !device) {
       waits[who] = true;
       continue;
     }
-    if (!(work > 0)) {
+    if (work < 0) {
       gone[who] = true;
       if (device) adji_share_left(&share, who);
       for (uint32_t w = 0; w < all && device; w++)

@@ -135,7 +135,8 @@ static bool work_once(hybrid *h, uint32_t lane) {
   adji_batch_run mine;
   if (!adji_queue_look(queue, false, &left, &next)) return false;
   double work = adji_share_for_lane(&h->share, begin, left, next);
-  if (!(work > 0) && h->active) return false;
+  if (work < 0 && h->active) return false;
+  if (!h->share.options.fixed) work = ADJI_ONE_BATCH; /* whatever it is thought to be */
   if (!adji_queue_take_some(queue, false, work, &mine)) return false;
   pthread_mutex_unlock(&h->lock);
   uint64_t queries = 0;
@@ -188,7 +189,7 @@ static bool take_for_device(hybrid *h, uint32_t d, adji_batch_run *out) {
   double left, next;
   if (h->failed || !adji_queue_look(queue, true, &left, &next)) return false;
   double work = adji_share_for_device(&h->share, d, seconds_now(h), left, next);
-  if (!(work > 0) || !adji_queue_take_some(queue, true, work, out)) return false;
+  if (work < 0 || !adji_queue_take_some(queue, true, work, out)) return false;
   adji_share_took(&h->share, d, seconds_now(h), work_of(queue, *out));
   return true;
 }

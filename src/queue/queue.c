@@ -58,14 +58,14 @@ void adji_queue_rewind(adji_queue *queue) {
 
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out) {
   adji_batch_run one;
-  if (!adji_queue_take_some(queue, true, 0, &one)) return false;
+  if (!adji_queue_take_some(queue, true, ADJI_ONE_BATCH, &one)) return false;
   *out = queue->batches[one.begin];
   return true;
 }
 
 bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
   adji_batch_run one;
-  if (!adji_queue_take_some(queue, false, 0, &one)) return false;
+  if (!adji_queue_take_some(queue, false, ADJI_ONE_BATCH, &one)) return false;
   *out = queue->batches[one.begin];
   return true;
 }

@@ -23,6 +23,9 @@ typedef struct adji_batch_run {
 /* Who gives something back takes nothing any more, so there are never more of these than such workers. */
 enum { ADJI_MOST_RETURNED = 16 };
 
+/* Less work than any batch has. */
+#define ADJI_ONE_BATCH (-1.0)
+
 typedef struct adji_queue {
   adj_ctx *ctx;
   adji_batch *batches;
@@ -50,7 +53,7 @@ bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out);
 bool adji_queue_take_light(adji_queue *queue, adji_batch *out);
 
 /* Batches that follow each other, from the heavy or from the light end: at least one, and no more than have so much
- * work together. What was given back comes last. False when none is left. Any thread. */
+ * work together; ADJI_ONE_BATCH: one. What was given back comes last. False when none is left. Any thread. */
 bool adji_queue_take_some(adji_queue *queue, bool heavy, double work, adji_batch_run *out);
 
 /* Batches that were taken and not done: others will get them. */

@@ -14,6 +14,8 @@ static const double LEAST_S = 2e-3;
 /* The last part of the work, where fixed sizes are halved. */
 static const double ENDING = 0.05;
 
+static const double NOTHING = -1;
+
 static double or_default(double value, double otherwise) {
   return value > 0 ? value : otherwise;
 }
@@ -72,7 +74,8 @@ static double rate_of_others(const adji_share *share, uint32_t d, double now, do
 static double rated_for_device(const adji_share *share, uint32_t d, double now, double left, double next) {
   double mine = rate(&share->device[d]), others = rate_of_others(share, d, now, next);
   if (!(mine > 0)) return left * FIRST;
-  if (share->cpu.seconds > 0 && next * others > left * mine) return 0; /* the others have done everything by then */
+  if (share->cpu.seconds > 0 && next * others > left * mine)
+    return NOTHING; /* the others have done everything by then */
   double fair = left * mine / (mine + others), least = mine * LEAST_S;
   if (fair * PART > least) return fair * PART;
   if (left * rate(&share->cpu) < next * mine) return left; /* before a lane has done one batch */
@@ -105,7 +108,7 @@ double adji_share_for_lane(const adji_share *share, double now, double left, dou
   bool devices = false;
   for (uint32_t d = 0; d < share->devices; d++)
     devices = devices || !share->device[d].gone;
-  return devices && rate(&share->cpu) > 0 && too_late(share, now, left, next) ? 0 : next;
+  return devices && rate(&share->cpu) > 0 && too_late(share, now, left, next) ? NOTHING : next;
 }
 
 void adji_share_took(adji_share *share, uint32_t d, double now, double work) {

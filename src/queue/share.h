@@ -47,10 +47,10 @@ typedef struct adji_share {
 void adji_share_init(adji_share *share, const adji_share_options *options, double total, uint32_t lanes,
                      uint32_t devices);
 
-/* How much work device d should take where `left` is left, of which `next` comes first; 0: nothing, ever again. now: in
- * seconds from the beginning. */
+/* How much work device d should take where `left` is left, of which `next` comes first; negative: nothing, ever again.
+ * now: in seconds from the beginning. */
 double adji_share_for_device(const adji_share *share, uint32_t d, double now, double left, double next);
-/* The same for a core; 0: nothing, unless a device fails. */
+/* The same for a core; negative: nothing, unless a device fails. */
 double adji_share_for_lane(const adji_share *share, double now, double left, double next);
 
 /* A device has taken so much; it is done with it; it has failed or takes no more. */
