@@ -5,6 +5,7 @@
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
+ *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
@@ -19,7 +20,7 @@
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md. The
- * others are tables of their own: gpu_ablation.c, gpu_dims.c, gpu_nearest.c, gpu_select.c.
+ * others are tables of their own: gpu_ablation.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c, gpu_select.c.
  */
 #include "gpu.h"
 
@@ -293,7 +294,7 @@ static bool *switch_of(options *o, const char *name) {
   } all[] = {{"--check", &o->check},       {"--quick", &o->quick},
              {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
              {"--dims", &o->dims},         {"--nearest", &o->nearest},
-             {"--select", &o->select}};
+             {"--select", &o->select},     {"--hybrid", &o->hybrid}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -333,7 +334,7 @@ static options parse(int argc, char **argv) {
       fprintf(stderr,
               "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
               "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
-              "           [--nearest [--neighbours K]] [--select]\n");
+              "           [--nearest [--neighbours K]] [--hybrid [--neighbours K]] [--select]\n");
       exit(2);
     }
     i++;
@@ -356,11 +357,13 @@ int main(int argc, char **argv) {
          b.pinned_gbs, now() - begin);
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
-  if (b.options.ablation || b.options.ablation_dims || b.options.dims || b.options.nearest || b.options.select) {
+  const options *o = &b.options;
+  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->hybrid || o->select) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
     if (b.options.nearest) run_nearest(&b);
+    if (b.options.hybrid) run_hybrid(&b);
     if (b.options.select) run_select(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;

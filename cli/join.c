@@ -233,7 +233,7 @@ static int report_all(join_job *job, const subcommand *command) {
   bool good = report_total(report);
   if (!request->quiet) report_summary(report);
   if (request->stats) good = report_stats(report) && good;
-  if (request->trace) good = trace_save(job->trace, request->trace) && good;
+  if (request->trace) good = trace_save(job->trace, request->trace, adj_ctx_threads(job->ctx)) && good;
   return good ? EXIT_DONE : EXIT_FAILED;
 }
 

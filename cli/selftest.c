@@ -127,8 +127,11 @@ static bool try_backend(adj_ctx *ctx, adj_backend backend) {
   points.data = coordinates;
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_RANGE;
-  spec.radius = 1;
+  spec.kind = backend == ADJ_BACKEND_HYBRID ? ADJ_KNN : ADJ_RANGE;
+  if (spec.kind == ADJ_KNN)
+    spec.k = 1;
+  else
+    spec.radius = 1;
   spec.backend = backend;
   adj_dataset *set = NULL;
   adj_plan *plan = NULL;
@@ -201,6 +204,12 @@ static const char *const NEAREST_TUNINGS[] = {NULL, "alone=off", "alone=off,budg
                                               "device_rows=77"};
 enum { NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS };
 
+/* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
+ * the GPU has nearly all and where it has some, all rows at once, or few. */
+static const char *const HYBRID_TUNINGS[] = {NULL, "share=rates,batch=16", "share=fixed,batch=16,device_rows=77",
+                                             "share=fixed,n_large=1,n_cwin=0.001,alone=off,budget=40"};
+enum { HYBRID_TUNING_COUNT = sizeof HYBRID_TUNINGS / sizeof *HYBRID_TUNINGS };
+
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
  * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
  * batch evaluates all queries, so there must not be too many. */
@@ -224,7 +233,9 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  int last = device                            ? c->k ? NEAREST_TUNING_COUNT : DEVICE_TUNING_COUNT + POINT_TUNINGS
+  bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
+  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_TUNING_COUNT
+             : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
                                                : 4;
@@ -233,8 +244,8 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
     if (t->quick && a && turn % 3) continue;
     char text[128];
     const char *tuning = !device                   ? NULL
-                         : c->k                    ? NEAREST_TUNINGS[a]
-                         : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
+                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_TUNINGS[a]
+                                            : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
     join_setup setup = {col->backend, device ? NULL : algorithms[a], tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);

@@ -62,7 +62,7 @@ static void put_device(json_writer *json, const adj_stats *stats) {
                {"upload", stats->upload_s},
                {"download", stats->download_s},
                {"place", stats->place_s}};
-  if (strcmp(stats->backend, "gpu")) return;
+  if (strcmp(stats->backend, "gpu") && strcmp(stats->backend, "hybrid")) return;
   json_raw(json, ",\n  \"device_seconds\": {");
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     json_raw(json, "%s\"%s\": %.9f", i ? ", " : "", times[i].name, times[i].seconds);
@@ -70,6 +70,25 @@ static void put_device(json_writer *json, const adj_stats *stats) {
   put_count(json, "bytes_up", stats->bytes_up);
   put_count(json, "bytes_down", stats->bytes_down);
   put_real(json, "warp_efficiency", stats->warp_efficiency);
+}
+
+/* Only where cores and a device shared the queries. */
+static void put_workers(json_writer *json, const adj_stats *stats) {
+  if (!stats->worker_count) return;
+  put_real(json, "worker_imbalance", stats->worker_imbalance);
+  json_raw(json, ",\n  \"workers\": [");
+  for (uint64_t w = 0; w < stats->worker_count; w++) {
+    const adj_worker *it = &stats->workers[w];
+    json_raw(json, "%s\n    {\"name\": ", w ? "," : "");
+    json_text(json, it->name);
+    json_raw(json, ", \"queries\": %llu, \"batches\": %llu, \"failed\": %llu, \"busy_seconds\": %.9f",
+             (unsigned long long)it->queries, (unsigned long long)it->batches, (unsigned long long)it->failed,
+             it->busy_s);
+    json_raw(json, ", \"queries_per_second\": ");
+    json_real(json, it->rate);
+    json_raw(json, "}");
+  }
+  json_raw(json, "]");
 }
 
 bool report_stats(const run_report *report) {
@@ -96,6 +115,7 @@ bool report_stats(const run_report *report) {
   put_real(&json, "estimated_pairs", stats->estimated_pairs);
   put_real(&json, "estimated_candidates", stats->estimated_candidates);
   put_device(&json, stats);
+  put_workers(&json, stats);
   json_raw(&json, "\n}\n");
   return json_save(&json, report->request->stats);
 }

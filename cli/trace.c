@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Collecting what the library reports, and writing it as trace events: one lane per thread.
+ * Collecting what the library reports, and writing it as trace events: one lane per thread and per device.
  */
 #include "trace.h"
 
@@ -65,9 +65,13 @@ static int by_lane_and_time(const void *a, const void *b) {
   return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns; /* the enclosing one first */
 }
 
-static void put_lane_name(json_writer *json, uint32_t lane) {
+/* Devices come behind the threads. */
+static void put_lane_name(json_writer *json, uint32_t lane, uint32_t threads) {
   json_raw(json, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"args\":{\"name\":\"%s %u\"}},\n", lane,
-           lane ? "worker" : "main and worker", lane);
+           !lane            ? "main and worker"
+           : lane < threads ? "worker"
+                            : "device",
+           lane < threads ? lane : lane - threads);
 }
 
 /* Times are in microseconds from the first event. */
@@ -79,7 +83,7 @@ static void put_event(json_writer *json, const adj_trace_event *event, uint64_t 
            (unsigned long long)event->items);
 }
 
-bool trace_save(trace_log *trace, const char *path) {
+bool trace_save(trace_log *trace, const char *path, uint32_t threads) {
   json_writer json = {0};
   uint64_t start_ns = UINT64_MAX;
   for (size_t i = 0; i < trace->count; i++)
@@ -88,7 +92,7 @@ bool trace_save(trace_log *trace, const char *path) {
   json_raw(&json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (size_t i = 0; i < trace->count; i++) {
     const adj_trace_event *event = &trace->events[i];
-    if (!i || event->lane != event[-1].lane) put_lane_name(&json, event->lane);
+    if (!i || event->lane != event[-1].lane) put_lane_name(&json, event->lane, threads);
     put_event(&json, event, start_ns);
   }
   json_raw(&json, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"adjoin\"}}\n]}\n");

@@ -19,7 +19,7 @@ void trace_add(void *user, const adj_trace_event *event);
 /* A phase of the program itself, from began (seconds_now) until now, on the first lane. */
 void trace_phase(trace_log *trace, const char *name, double began); /* trace may be NULL */
 
-/* False after a message. */
-bool trace_save(trace_log *trace, const char *path);
+/* Lanes from `threads` on are devices. False after a message. */
+bool trace_save(trace_log *trace, const char *path, uint32_t threads);
 
 #endif

@@ -49,7 +49,9 @@
  * driver is loaded when a device is first needed, so the same library works on machines without one, where such a
  * request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in chunks (by kNN they
  * must fit); ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
- * already. Not in this version yet, and refused in the same way: other kNN joins on a GPU, and ADJ_BACKEND_HYBRID.
+ * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a kNN join in up to six dimensions; range joins
+ * are not shared in this version yet, and refused in the same way. A GPU that fails on the way is told by a warning,
+ * and the cores finish the join.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -152,8 +154,8 @@ typedef enum adj_log_level {
   ADJ_LOG_DEBUG = 3
 } adj_log_level;
 
-/* One finished piece of work on one lane (0: the calling thread). Times in nanoseconds of a
- * monotonic clock. */
+/* One finished piece of work on one lane (0: the calling thread; from adj_ctx_threads on: devices that share a join
+ * with the threads). Times in nanoseconds of a monotonic clock. */
 typedef struct adj_trace_event {
   const char *name; /* "sort", "count", "fill", ...; static                 */
   uint32_t lane;
@@ -323,7 +325,7 @@ typedef enum adj_backend {
   ADJ_BACKEND_AUTO = 0,
   ADJ_BACKEND_CPU = 1,
   ADJ_BACKEND_GPU = 2,
-  ADJ_BACKEND_HYBRID = 3,
+  ADJ_BACKEND_HYBRID = 3,   /* kNN in few dimensions: cores and a GPU share the queries    */
   ADJ_BACKEND_REFERENCE = 4 /* plain nested loops: slow, and the definition of right */
 } adj_backend;
 
@@ -423,6 +425,18 @@ typedef struct adj_run_control {
 
 ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
 
+/* What the cores together, or a GPU, did of a hybrid run. */
+typedef struct adj_worker {
+  const char *name; /* "cpu", "gpu 0"                                           */
+  uint64_t queries; /* that it has done                                         */
+  uint64_t batches; /* in which it took them                                    */
+  uint64_t failed;  /* queries that it took and gave back, which others did     */
+  double busy_s;    /* seconds at its batches; of cores, the mean               */
+  double rate;      /* queries a second of these                                */
+} adj_worker;
+
+#define ADJ_MOST_WORKERS 9
+
 typedef struct adj_stats {
   uint32_t struct_size;
   uint32_t threads;
@@ -447,6 +461,10 @@ typedef struct adj_stats {
   double place_s;                /* threads put what had arrived into place                      */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                                     */
   double warp_efficiency;        /* counting: comparisons made / those that warps had lanes for  */
+  /* Where cores and devices share the queries (ADJ_BACKEND_HYBRID): cores first. worker_count is 0 elsewhere. */
+  double worker_imbalance; /* time between the first and the last worker to be done / time of all */
+  uint64_t worker_count;
+  adj_worker workers[ADJ_MOST_WORKERS];
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -103,7 +103,8 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
 
 void adj_ctx_destroy(adj_ctx *ctx) {
   if (!ctx) return;
-  if (ctx->close_gpu) ctx->close_gpu(ctx->gpu);
+  for (int i = 0; i < ADJI_MOST_GPUS; i++)
+    if (ctx->gpus[i]) ctx->close_gpu(ctx->gpus[i]);
   pthread_mutex_destroy(&ctx->device_lock);
   adji_team_destroy(ctx->team);
   free(ctx->devices);

@@ -10,6 +10,8 @@
 #include "core/memory.h"
 #include "core/threads.h"
 
+enum { ADJI_MOST_GPUS = 8 };
+
 struct adj_ctx {
   adji_memory memory;
   adji_team *team;
@@ -19,9 +21,9 @@ struct adj_ctx {
   uint64_t device_memory_limit; /* 0: what is free */
   int32_t device_count;         /* 0: no GPU; -1: any */
   int32_t *devices;             /* device_count numbers, when that is positive */
-  /* The GPU, opened by who first needs one (gpu/device.h), and how it is closed. */
+  /* The GPUs, opened by who first needs one (gpu/device.h), and how they are closed. */
   pthread_mutex_t device_lock;
-  void *gpu;
+  void *gpus[ADJI_MOST_GPUS];
   void (*close_gpu)(void *gpu);
   void (*log)(void *user, adj_log_level level, const char *line);
   void *log_user;

@@ -185,6 +185,10 @@ static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn 
   return ADJ_OK;
 }
 
+bool adji_inside_task(void) {
+  return inside_team != NULL;
+}
+
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop) {
   if (inside_team) return run_alone(team, count, fn, user, stop);
   pthread_mutex_lock(&team->turn);

@@ -28,6 +28,9 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
  * own lane. */
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const ADJI_ATOMIC(int) * stop);
 
+/* Whether the caller runs a task of some team: then another thread must not be waited for that needs the team. */
+bool adji_inside_task(void);
+
 /* Task t of count equal pieces of n items: [*begin, *end). */
 static inline void adji_slice(uint64_t n, uint64_t count, uint64_t t, uint64_t *begin, uint64_t *end) {
   uint64_t each = n / count, rest = n % count;

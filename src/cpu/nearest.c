@@ -7,6 +7,7 @@
  */
 #include "cpu/nearest.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "cpu/nearest_group.h"
@@ -18,11 +19,14 @@ typedef struct nearest_engine {
   /* Of the pass at work. */
   const adji_table *table;
   adji_nearest_group *groups; /* one per lane */
+  adji_partner partners[ADJI_MOST_DEVICES];
 } nearest_engine;
+
+/* ---- The queue -------------------------------------------------------------------------------------- */
 
 /* Queries in batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together
  * (papers on hybrid kNN joins, "work queue"). */
-static adj_status fill_queue(nearest_engine *e) {
+static adj_status fill_plain_queue(nearest_engine *e) {
   const adji_tree *left = e->options.left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, each = e->options.batch / left->leaf;
   if (!e->options.batch) each = leaves / 200;
@@ -41,6 +45,76 @@ static adj_status fill_queue(nearest_engine *e) {
   return status;
 }
 
+/* Beside devices: small enough that the cores are done together whatever a device leaves to them. */
+enum { SHARED_BATCH = 1024, SHARED_BATCHES = 2048 };
+
+typedef struct dense_batch {
+  adji_batch batch;
+  double volume; /* of its box, a query */
+} dense_batch;
+
+static int denser_first(const void *left, const void *right) {
+  const dense_batch *a = left, *b = right;
+  if (a->volume != b->volume) return a->volume < b->volume ? -1 : 1;
+  return a->batch.begin < b->batch.begin ? -1 : a->batch.begin > b->batch.begin;
+}
+
+static double bound_of(const adji_tree *tree, uint64_t leaf, uint32_t dim, bool high) {
+  uint64_t at = leaf / ADJI_FAN * 2 * tree->dim * ADJI_FAN + (2 * (uint64_t)dim + high) * ADJI_FAN + leaf % ADJI_FAN;
+  const void *bounds = tree->level[0].bounds;
+  return tree->type == ADJ_F64 ? ((const double *)bounds)[at] : (double)((const float *)bounds)[at];
+}
+
+/* The volume of the box around some leaves. */
+static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
+  double volume = 1;
+  for (uint32_t j = 0; j < tree->dim; j++) {
+    double low = bound_of(tree, first, j, false), high = bound_of(tree, first, j, true);
+    for (uint64_t leaf = first + 1; leaf < end; leaf++) {
+      low = fmin(low, bound_of(tree, leaf, j, false));
+      high = fmax(high, bound_of(tree, leaf, j, true));
+    }
+    volume *= high - low;
+  }
+  return volume;
+}
+
+static adj_status add_dense(nearest_engine *e, dense_batch *dense, uint64_t each) {
+  const adji_tree *left = e->options.left;
+  uint64_t leaves = left->levels ? left->level[0].count : 0, count = 0;
+  for (uint64_t first = 0; first < leaves; first += each) {
+    uint64_t end = first + each < leaves ? first + each : leaves, points = end * left->leaf;
+    if (points > left->count) points = left->count;
+    adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
+    batch.work = batch.end - batch.begin;
+    dense[count++] = (dense_batch){batch, volume_of(left, first, end) / batch.work};
+  }
+  qsort(dense, count, sizeof *dense, denser_first);
+  adj_status status = ADJ_OK;
+  for (uint64_t i = 0; i < count && !status; i++)
+    status = adji_queue_add(&e->queue, dense[i].batch);
+  return status;
+}
+
+/* Batches of up to 1,024 queries, densest first (HybridKNN-Join 4.3). */
+static adj_status fill_shared_queue(nearest_engine *e) {
+  const adji_tree *left = e->options.left;
+  adji_memory *memory = &e->join.ctx->memory;
+  uint64_t leaves = left->levels ? left->level[0].count : 0;
+  uint64_t wanted = left->count / SHARED_BATCHES < SHARED_BATCH ? left->count / SHARED_BATCHES : SHARED_BATCH;
+  uint64_t each = (e->options.batch ? e->options.batch : wanted) / left->leaf;
+  if (!each) each = 1;
+  uint64_t count = leaves / each + 1;
+  dense_batch *dense = adji_alloc(memory, count, sizeof *dense, "work queue");
+  if (!dense) return ADJ_E_MEMORY;
+  adj_status status = adji_queue_init(&e->queue, e->join.ctx, count);
+  if (!status) status = add_dense(e, dense, each);
+  adji_free(memory, dense);
+  return status;
+}
+
+/* ---- A pass ----------------------------------------------------------------------------------------- */
+
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   nearest_engine *e = user;
   uint32_t leaf = e->options.left->leaf;
@@ -49,6 +123,28 @@ static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane,
     status = adji_nearest_group_fill(&e->groups[lane], first / leaf, e->table, tally);
     if (!status) status = adji_check_cancel(e->join.ctx);
   }
+  return status;
+}
+
+/* The pass, with the devices that want to take part in it. */
+static adj_status run_pass(nearest_engine *e, adji_run *run) {
+  adji_pass pass = {"join", e, fill_batch};
+  adji_device_worker workers[ADJI_MOST_DEVICES];
+  const adji_partner *begun[ADJI_MOST_DEVICES];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < e->options.partner_count; i++) {
+    const adji_partner *partner = &e->partners[i];
+    if (partner->begin(partner->state, e->table)) {
+      adji_log(e->join.ctx, ADJ_LOG_WARN, "%s takes no part: %s", partner->name, adj_last_error());
+      continue;
+    }
+    workers[count] = (adji_device_worker){partner->name, partner->state, partner->process};
+    begun[count++] = partner;
+  }
+  adji_crew crew = {workers, count, &e->options.share};
+  adj_status status = adji_run_shared_pass(run, &e->queue, &pass, &crew, NULL);
+  for (uint32_t i = 0; i < count; i++)
+    begun[i]->end(begun[i]->state, &run->device);
   return status;
 }
 
@@ -61,7 +157,7 @@ static adj_status nearest_fill(void *state, adji_run *run, const adji_table *tab
   adj_status status = ADJ_OK;
   for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
     status = adji_nearest_group_init(&e->groups[lane], &e->join, e->options.left, e->options.right);
-  if (!status) status = adji_run_pass(run, &e->queue, &(adji_pass){"join", e, fill_batch}, NULL);
+  if (!status) status = run_pass(e, run);
   for (uint32_t lane = 0; lane < ctx->threads; lane++)
     adji_nearest_group_clear(&e->groups[lane]);
   adji_free(&ctx->memory, e->groups);
@@ -97,6 +193,8 @@ adj_status adji_nearest_try(const adji_engine *engine, uint64_t leaves, double *
 static void nearest_destroy(void *state) {
   nearest_engine *e = state;
   if (!e) return;
+  for (uint32_t i = 0; i < e->options.partner_count; i++)
+    e->partners[i].destroy(e->partners[i].state);
   adji_queue_clear(&e->queue);
   free(e);
 }
@@ -106,8 +204,11 @@ adj_status adji_nearest_create(const adji_join *join, const adji_nearest_options
   if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for the engine");
   e->join = *join;
   e->options = *options;
-  adj_status status = fill_queue(e);
+  for (uint32_t i = 0; i < options->partner_count; i++)
+    e->partners[i] = options->partners[i];
+  adj_status status = options->partner_count ? fill_shared_queue(e) : fill_plain_queue(e);
   if (status) {
+    e->options.partner_count = 0; /* still the caller's */
     nearest_destroy(e);
     return status;
   }

@@ -12,6 +12,11 @@ typedef struct adji_nearest_options {
   const adji_tree *left, *right; /* the same for a self-join                            */
   uint64_t batch;                /* queries a batch; 0: 0.5 % of them                   */
   bool round_robin;              /* batches dealt out in turns instead of by the queue  */
+  /* Devices that take part, copied; they are the engine's from then on. Queries then come densest first, since a device
+   * has most of them near each other there. */
+  const adji_partner *partners;
+  uint32_t partner_count;
+  adji_share_options share;
 } adji_nearest_options;
 
 /* Memory of a run, per thread: 16 bytes (f64: 32) for each of k for up to 64 queries, and about

@@ -134,35 +134,47 @@ static adj_status open_device(adji_gpu *gpu) {
   return ADJ_OK;
 }
 
-/* The first of the devices that the context names and that opens. */
-static adj_status open_first(adj_ctx *ctx, adji_gpu *gpu) {
+/* The i-th of the devices that the context names, or of all. */
+static adj_status open_number(adj_ctx *ctx, uint32_t i, adji_gpu *gpu) {
   int count = 0;
   adj_status status = count_devices(&count);
   if (status) return status;
   int named = ctx->device_count;
-  gpu->device = named > 0 && ctx->devices ? ctx->devices[0] : 0;
+  gpu->device = named > 0 && ctx->devices ? ctx->devices[i] : static_cast<int>(i);
   if (gpu->device < 0 || gpu->device >= count)
     return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %d", gpu->device, count);
   return open_device(gpu);
 }
 
+adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count) {
+  int there = 0, most = ADJI_MOST_GPUS;
+  adj_status status = count_devices(&there);
+  if (ctx->device_count >= 0) there = ctx->device_count;
+  if (!status) *count = static_cast<uint32_t>(there < most ? there : most);
+  return status;
+}
+
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
+  return adji_gpu_at(ctx, 0, out);
+}
+
+adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   if (!ctx->device_count)
     return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
   pthread_mutex_lock(&ctx->device_lock);
   adj_status status = ADJ_OK;
-  if (!ctx->gpu) {
+  if (!ctx->gpus[i]) {
     uint64_t begin = adji_now_ns();
     adji_gpu *gpu = static_cast<adji_gpu *>(calloc(1, sizeof *gpu));
     if (gpu) {
       gpu->ctx = ctx;
       gpu->fail_at = -1;
       pthread_mutex_init(&gpu->turn, NULL);
-      status = open_first(ctx, gpu);
+      status = open_number(ctx, i, gpu);
       if (status) {
         close_gpu(gpu);
       } else {
-        ctx->gpu = gpu;
+        ctx->gpus[i] = gpu;
         ctx->close_gpu = close_gpu;
       }
     } else {
@@ -170,8 +182,8 @@ adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
     }
     adji_trace(ctx, "open device", 0, begin, 0);
   }
+  adji_gpu *gpu = static_cast<adji_gpu *>(ctx->gpus[i]);
   pthread_mutex_unlock(&ctx->device_lock);
-  adji_gpu *gpu = static_cast<adji_gpu *>(ctx->gpu);
   if (status) return status;
   ADJI_CUDA(gpu, cudaSetDevice(gpu->device));
   *out = gpu;
@@ -246,9 +258,12 @@ adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status
   return status;
 }
 
+void adji_gpu_use(adji_gpu *gpu) {
+  cudaSetDevice(gpu->device);
+}
 void adji_gpu_lock(adji_gpu *gpu) {
   pthread_mutex_lock(&gpu->turn);
-  cudaSetDevice(gpu->device);
+  adji_gpu_use(gpu);
 }
 void adji_gpu_unlock(adji_gpu *gpu) {
   pthread_mutex_unlock(&gpu->turn);

@@ -19,6 +19,10 @@ typedef struct adji_gpu adji_gpu;
  * there is none. */
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out);
 
+/* The same for the i-th device that a context may use, which may be one that it names twice; and how many these are. */
+adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out);
+adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
+
 /* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 
@@ -63,6 +67,8 @@ adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
 /* One join at a time on a device: others wait here. */
 void adji_gpu_lock(adji_gpu *gpu);
 void adji_gpu_unlock(adji_gpu *gpu);
+/* A thread that works for the one that has the lock. */
+void adji_gpu_use(adji_gpu *gpu);
 
 /* Tests: the n-th call of CUDA from now fails; negative: none. Returns how many were left to make. */
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n);

@@ -4,7 +4,7 @@
  *
  * Memory: the trees (tree.cu); for each row of the result that is on the device k ids and distances, and 8 bytes.
  */
-#include "gpu/nearest.cuh"
+#include "gpu/nearest_private.cuh"
 
 #include <thrust/iterator/counting_iterator.h>
 #include <cmath>
@@ -12,35 +12,11 @@
 #include <cub/cub.cuh>
 
 #include "gpu/report.cuh"
-#include "gpu/stopwatch.cuh"
-
-extern "C" {
-#include "gpu/nearest.h"
-#include "gpu/staging.h"
-}
 
 /* Leaves that a warp searches for 32 queries before it gives up, several times what it takes on the average; and
  * queries that are too few to keep the device busy by 32. Roots of longer rows have a kernel of their own: there would
  * be more code than the instruction cache holds. */
 enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
-
-struct adji_gpu_nearest {
-  adji_gpu *gpu;
-  adji_join join;
-  adji_measure measure;
-  adji_gpu_tree right, left_tree;
-  const adji_gpu_tree *left;
-  uint64_t rows_at_once;
-  uint32_t budget;
-  bool alone, together;
-  adji_block ids, sums; /* rows first_row .. end_row - 1 */
-  uint64_t first_row, end_row;
-  bool begun;                          /* and not ended: they are being found */
-  adji_block queries, hard, temporary; /* while they are found */
-  adji_device_work work;
-  adji_stopwatch watch;
-  adji_gpu_nearest_effort effort;
-};
 
 bool adji_gpu_nearest_can(const adji_join *join, const adji_measure *measure) {
   bool known = measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;
@@ -107,6 +83,8 @@ void adji_gpu_nearest_close(adji_gpu_nearest *n) {
   cudaSetDevice(n->gpu->device);
   free_work(n);
   free_rows(n);
+  adji_gpu_nearest_end_lists(n);
+  adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_gpu_tree_clear(n->gpu, &n->right);
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
   adji_stopwatch_clear(&n->watch);
@@ -154,11 +132,11 @@ struct in_rows {
 };
 
 /* The positions of the queries whose rows are wanted. */
-static adj_status select_queries(adji_gpu_nearest *n, adji_nearest_job *job) {
-  job->query_count = n->end_row - n->first_row;
-  if (job->query_count == n->join.left->count) return ADJ_OK;
+static adj_status select_queries(adji_gpu_nearest *n, adji_nearest_target *target) {
+  target->query_count = n->end_row - n->first_row;
+  if (target->query_count == n->join.left->count) return ADJ_OK;
   in_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
-  job->queries = adji_at<uint32_t>(n->queries);
+  target->queries = adji_at<uint32_t>(n->queries);
   ADJI_CUB(n->gpu, &n->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
            adji_at<uint32_t>(n->queries), adji_answer_at(n->gpu, ADJI_ANSWER_ITEMS), n->join.left->count, wanted);
   return ADJ_OK;
@@ -185,36 +163,47 @@ static adj_status find_one_by_one(adji_gpu_nearest *n, adji_nearest_job *job) {
   return status;
 }
 
-static adj_status find_rows(adji_gpu_nearest *n) {
+adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *target) {
   adji_gpu *gpu = n->gpu;
   adj_type type = n->join.left->type;
-  uint64_t entries = (n->end_row - n->first_row) * n->join.k;
+  uint64_t entries = target->query_count * n->join.k;
   adji_nearest_job job = {};
   job.type = type;
   job.measure = &n->measure;
   job.dim = n->join.left->dim;
   job.left = n->left;
   job.right = &n->right;
+  job.queries = target->queries;
+  job.query_count = target->query_count;
   job.drop_self = n->join.style.drop_self;
   job.limit = n->join.limit;
   job.k = job.row_length = n->join.k;
-  job.first_row = n->first_row;
-  job.ids = adji_at<uint32_t>(n->ids);
-  job.sums = n->sums.at;
+  job.first_row = target->first_row;
+  job.places = target->places;
+  job.ids = target->ids;
+  job.sums = target->sums;
   job.budget = n->budget;
   job.hard = adji_at<uint32_t>(n->hard);
   job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
   adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
-  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
-  if (!status) status = select_queries(n, &job);
   if (status) return status;
   bool together = !n->alone && adji_nearest_has_together(type, n->measure.step, job.dim, job.k) &&
                   (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;
   status = together ? find_by_32(n, &job) : find_one_by_one(n, &job);
-  if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, n->sums.at);
+  if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, target->sums);
   return status;
+}
+
+static adj_status find_rows(adji_gpu_nearest *n) {
+  adji_nearest_target target = {};
+  target.first_row = n->first_row;
+  target.ids = adji_at<uint32_t>(n->ids);
+  target.sums = n->sums.at;
+  adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = select_queries(n, &target);
+  return status ? status : adji_nearest_search(n, &target);
 }
 
 static adj_status search(adji_gpu_nearest *n) {

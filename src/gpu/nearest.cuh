@@ -20,9 +20,11 @@ typedef struct adji_nearest_job {
   bool drop_self;
   bool root;    /* distances are wanted, not their squares */
   double limit; /* of sums */
-  /* The k nearest behind the first `place`, which are there; in rows of row_length, from row first_row on. */
+  /* The k nearest behind the first `place`, which are there; in rows of row_length, from row first_row on; or, where
+   * there are places, those of row i in row places[i]. */
   uint32_t k, place, row_length;
   uint64_t first_row;
+  const uint32_t *places;
   uint32_t *ids;
   void *sums;
   /* A warp that has searched so many leaves gives up: its queries go to hard, and how many is added to hard_count. */

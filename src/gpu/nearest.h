@@ -45,6 +45,42 @@ adj_status adji_gpu_nearest_end(adji_gpu_nearest *nearest);
 /* The table, which has all rows, changes hands: ids and distances are blocks of so many bytes. */
 adj_status adji_gpu_nearest_take(adji_gpu_nearest *nearest, adji_gpu_csr *out);
 
+/* Queries by lists, for a device that has some of the queries of a host only. The host has an order of its own:
+ * rows[i] is the row of its i-th query. NULL: the device's order. */
+adj_status adji_gpu_nearest_follow(adji_gpu_nearest *nearest, const uint32_t *rows);
+
+/* Makes ADJI_LISTS slots for up to *queries queries each, or for as many as there is memory for; they are for the rows
+ * of first_row .. end_row - 1. */
+enum { ADJI_LISTS = 2 };
+adj_status adji_gpu_nearest_begin_lists(adji_gpu_nearest *nearest, uint64_t first_row, uint64_t end_row,
+                                        uint64_t *queries);
+void adji_gpu_nearest_end_lists(adji_gpu_nearest *nearest);
+/* Begins to fill a slot with the rows of the queries [begin, end) of each range, as many as were asked for and have
+ * such rows: *rows, one after the other in that order. Ranges are copied through a pinned buffer (gpu/staging.h), which
+ * has room for ADJI_MOST_RANGES; they should be no longer than a block of threads has in a moment. */
+enum { ADJI_MOST_RANGES = 1 << 16, ADJI_LONGEST_RANGE = 4096 };
+adj_status adji_gpu_nearest_list(adji_gpu_nearest *nearest, const adji_batch *ranges, uint64_t count, uint32_t slot,
+                                 uint32_t buffer, uint64_t *rows);
+adj_status adji_gpu_nearest_listed(adji_gpu_nearest *nearest, uint32_t slot); /* waits */
+/* Begins to copy the numbers of the first .. first + rows - 1-th row of a slot to a pinned buffer, behind them their
+ * ids, and distances where they are wanted: see adji_list_piece. */
+adj_status adji_gpu_nearest_fetch(adji_gpu_nearest *nearest, uint32_t slot, uint64_t first, uint64_t rows,
+                                  bool distances, uint32_t buffer);
+/* Candidates that were compared since lists were begun; waits for all of them. */
+adj_status adji_gpu_nearest_list_candidates(adji_gpu_nearest *nearest, uint64_t *candidates);
+
+/* Where a piece of a list has its parts: bytes from the beginning of the buffer. */
+typedef struct adji_list_piece {
+  uint64_t ids, distances, bytes;
+} adji_list_piece;
+static inline adji_list_piece adji_list_piece_of(uint64_t rows, uint32_t k, uint64_t distance_bytes) {
+  adji_list_piece piece;
+  piece.ids = (rows * 4 + 7) / 8 * 8;
+  piece.distances = piece.ids + (rows * k * 4 + 7) / 8 * 8;
+  piece.bytes = piece.distances + rows * k * distance_bytes;
+  return piece;
+}
+
 /* What the device did for this join until now: kernels, and the copies of the points. */
 adji_device_work adji_gpu_nearest_work(adji_gpu_nearest *nearest);
 

@@ -295,7 +295,7 @@ __device__ __forceinline__ lone<W, E> open_lone(const nearest_job<T> &job, uint6
   mine.waiting = 0;
   mine.candidates = 0;
   if (job.place) {
-    uint64_t last = (mine.row - job.first_row) * job.row_length + job.place - 1;
+    uint64_t last = entries_of(job, mine.row) + job.place - 1;
     mine.after = job.sums[last];
     mine.after_id = job.ids[last];
   }
@@ -310,7 +310,7 @@ __device__ __forceinline__ lone<W, E> open_lone(const nearest_job<T> &job, uint6
 
 template <class W, int E, class T>
 __device__ __forceinline__ void write_row(const nearest_job<T> &job, const lone<W, E> &mine, uint32_t lane) {
-  uint64_t to = (mine.row - job.first_row) * job.row_length + job.place;
+  uint64_t to = entries_of(job, mine.row) + job.place;
   uint32_t unused = E * ADJI_WARP - job.k;
 #pragma unroll
   for (int e = 0; e < E; e++) {

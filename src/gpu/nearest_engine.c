@@ -166,6 +166,15 @@ static void nearest_destroy(void *state) {
   free(e);
 }
 
+adj_status adji_gpu_nearest_adopt(const adji_join *join, struct adji_gpu *gpu, struct adji_gpu_nearest *nearest,
+                                  adji_engine *out) {
+  nearest_engine *e = calloc(1, sizeof *e);
+  if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  *e = (nearest_engine){.gpu = gpu, .nearest = nearest, .join = *join};
+  *out = (adji_engine){.state = e, .nearest = nearest_rows, .destroy = nearest_destroy};
+  return ADJ_OK;
+}
+
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out) {
   const adji_join *join = wish->join;
   if (!adji_gpu_nearest_can(join, wish->measure))

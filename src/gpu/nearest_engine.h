@@ -21,4 +21,10 @@ typedef struct adji_nearest_wish {
  * kernel for the join. */
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out);
 
+/* The engine of a join that is open on a device already, which is the engine's from then on. */
+struct adji_gpu;
+struct adji_gpu_nearest;
+adj_status adji_gpu_nearest_adopt(const adji_join *join, struct adji_gpu *gpu, struct adji_gpu_nearest *nearest,
+                                  adji_engine *out);
+
 #endif

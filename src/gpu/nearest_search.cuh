@@ -35,7 +35,8 @@ struct nearest_job {
   uint32_t *ids; /* row_length entries a row, by the query's id, from first_row on; ADJ_NO_ID behind the last */
   T *sums;       /* the same */
   uint64_t first_row;
-  uint32_t place; /* of the k entries in the row: those before it are there, and nearer */
+  const uint32_t *places; /* where each row goes instead, or NULL */
+  uint32_t place;         /* of the k entries in the row: those before it are there, and nearer */
   uint32_t budget, *hard;
   unsigned long long *hard_count, *candidates;
 };
@@ -217,6 +218,12 @@ __device__ __forceinline__ double root_of_sum(double s) {
   return __dsqrt_rn(s);
 }
 
+/* Where the entries of a row begin. */
+template <class T>
+__device__ __forceinline__ uint64_t entries_of(const nearest_job<T> &job, uint32_t row) {
+  return (job.places ? job.places[row] : row - job.first_row) * job.row_length;
+}
+
 template <class T>
 nearest_job<T> with_types(const adji_nearest_job *job) {
   nearest_job<T> typed = {};
@@ -242,6 +249,7 @@ nearest_job<T> with_types(const adji_nearest_job *job) {
   typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
   typed.first_row = job->first_row;
+  typed.places = job->places;
   typed.place = job->place;
   typed.budget = job->budget;
   typed.hard = job->hard;

@@ -420,7 +420,7 @@ __device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_s
       T s = at->queue_sums[lane % EACH][l];
       uint32_t id = at->queue_ids[lane % EACH][l];
       if (row == ADJ_NO_ID || i < unused) continue;
-      uint64_t to = (row - job.first_row) * job.row_length + i - unused;
+      uint64_t to = entries_of(job, row) + i - unused;
       job.ids[to] = id;
       job.sums[to] = id == ADJ_NO_ID ? static_cast<T>(INFINITY) : job.root ? root_of_sum(s) : s;
     }

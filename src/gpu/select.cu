@@ -323,13 +323,21 @@ adj_status pad(adji_gpu *gpu, const adji_gpu_select *job) {
 
 /* The algorithm, where none is asked for, or where the one asked for is not for such rows.
  *
- * Short rows: as long as two fit a multiprocessor's shared memory, so that one is read while the other is worked on. In
- * f32 that is up to 16,384 columns on an H200, where two passes over memory and three kernels for each row cost as much
- * as reading it twice. */
+ * Short rows: those of which two fit a multiprocessor's shared memory, so that one is read while the other is worked
+ * on, where that is quicker than a bound (on an H200, f32: up to 8,192 columns for few values, 4,096 for many, and
+ * where k is too large a share of the row for a bound). */
+enum { SHORT_FEW = 8192, SHORT_MANY = 4096, FEW_VALUES = 128, BOUND_SHARE = 8 };
+
+bool suits_short(const adji_gpu_select *job) {
+  return job->columns <= (job->k <= FEW_VALUES ? SHORT_FEW : SHORT_MANY) ||
+         static_cast<uint64_t>(job->k) * BOUND_SHARE > job->columns;
+}
+
 adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
   bool automatic = job->algorithm == ADJI_SELECT_AUTO, fits = false;
   if (!automatic && job->algorithm != ADJI_SELECT_SHORT) return ADJ_OK;
   adj_status status = adji_select_short_fits(gpu, job, automatic ? 2 : 1, &fits);
+  if (automatic && !suits_short(job)) fits = false;
   job->algorithm = fits                                                   ? ADJI_SELECT_SHORT
                    : job->k <= ADJI_SELECT_MOST                           ? ADJI_SELECT_BOUND
                    : static_cast<uint64_t>(job->k) < job->columns / 4 * 3 ? ADJI_SELECT_RADIX

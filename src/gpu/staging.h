@@ -25,9 +25,10 @@ adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, ui
 adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
 adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
 
-/* The points of a set to device memory, packed by rows; and bytes back from there. All lanes take part; what they did
- * is added to work. */
+/* The points of a set to device memory, packed by rows; bytes there, and bytes back from there. All lanes take part;
+ * what they did is added to work. */
 adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, adji_device_work *work);
+adj_status adji_upload_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, void *to_device, adji_device_work *work);
 adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_work *work);
 
 #ifdef __cplusplus

@@ -107,8 +107,8 @@ struct what {
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
   /* Where queries are compared together: whether candidates too far away from all of them are left out, and whether
    * hits come as words: tiles_words.cuh. */
-  static constexpr bool TRIMS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3);
   static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || RINGS);
+  static constexpr bool TRIMS = WORDS; /* with a queue there are not enough registers for both */
 };
 
 /* ---- The queue ------------------------------------------------------------------------------------------------- */

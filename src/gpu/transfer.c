@@ -64,6 +64,31 @@ adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, a
   return status;
 }
 
+static adj_status send_bytes(void *user, uint64_t task, uint32_t lane) {
+  transfer *t = user;
+  uint64_t first = task * t->bytes, bytes = t->total - first < t->bytes ? t->total - first : t->bytes;
+  memcpy(adji_staging_at(t->gpu, lane), t->host + first, bytes);
+  adj_status status = adji_staging_send(t->gpu, lane, t->device + first, bytes);
+  return status ? status : wait_for(t, lane);
+}
+
+/* Bytes of a piece: a buffer, or less where there would be too few pieces for all lanes. */
+static uint64_t piece_bytes(const adj_ctx *ctx, uint64_t bytes) {
+  uint64_t each = bytes / (2 * (uint64_t)ctx->threads) / 64 * 64 + 64;
+  return each < ADJI_STAGE_BYTES && each >= 64 << 10 ? each : ADJI_STAGE_BYTES;
+}
+
+adj_status adji_upload_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, void *to_device, adji_device_work *work) {
+  adj_ctx *ctx = adji_gpu_ctx(gpu);
+  transfer t = {.gpu = gpu, .device = to_device, .host = (char *)from, .total = bytes};
+  t.bytes = piece_bytes(ctx, bytes);
+  adj_status status = adji_staging_open(gpu, ctx->threads);
+  if (!status) status = adji_loop(ctx, (bytes + t.bytes - 1) / t.bytes, send_bytes, &t);
+  work->up_s += (double)atomic_load(&t.wait_ns) * 1e-9;
+  work->bytes_up += bytes;
+  return status;
+}
+
 /* ---- Down -------------------------------------------------------------------------------------------- */
 
 static adj_status receive_piece(void *user, uint64_t task, uint32_t lane) {
@@ -79,9 +104,8 @@ static adj_status receive_piece(void *user, uint64_t task, uint32_t lane) {
 
 adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_work *work) {
   adj_ctx *ctx = adji_gpu_ctx(gpu);
-  transfer t = {.gpu = gpu, .device = (char *)from_device, .host = to, .bytes = ADJI_STAGE_BYTES, .total = bytes};
-  uint64_t each = bytes / (2 * (uint64_t)ctx->threads) / 64 * 64 + 64;
-  if (each < t.bytes && each >= 64 << 10) t.bytes = each;
+  transfer t = {.gpu = gpu, .device = (char *)from_device, .host = to, .total = bytes};
+  t.bytes = piece_bytes(ctx, bytes);
   adj_status status = adji_staging_open(gpu, ctx->threads);
   if (!status) status = adji_loop(ctx, (bytes + t.bytes - 1) / t.bytes, receive_piece, &t);
   work->down_s += (double)atomic_load(&t.wait_ns) * 1e-9;

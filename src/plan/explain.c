@@ -111,6 +111,17 @@ static void say_device(text *t, const adj_stats *s) {
   say(t, "place it in %.4f s\n", s->place_s);
 }
 
+static void say_workers(text *t, const adj_stats *s) {
+  for (uint64_t w = 0; w < s->worker_count; w++) {
+    const adj_worker *it = &s->workers[w];
+    say(t, "  %s: %llu queries in %llu batches, busy %.4f s, %.4g queries/s", it->name, (unsigned long long)it->queries,
+        (unsigned long long)it->batches, it->busy_s, it->rate);
+    if (it->failed) say(t, "; failed at %llu, which others did", (unsigned long long)it->failed);
+    say(t, "\n");
+  }
+  if (s->worker_count) say(t, "  they were done %.1f %% of the time apart\n", 100 * s->worker_imbalance);
+}
+
 static void say_happened(text *t, const adj_plan *plan) {
   if (!plan->ran) return;
   const adj_stats *s = &plan->last;
@@ -122,6 +133,7 @@ static void say_happened(text *t, const adj_plan *plan) {
   say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak %s, imbalance %.1f %%\n", s->plan_s, s->index_s, s->join_s,
       adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
   say_device(t, s);
+  say_workers(t, s);
 }
 
 adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed) {

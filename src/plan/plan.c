@@ -19,6 +19,7 @@
 #include "plan/choose_grid.h"
 #include "plan/choose_once.h"
 #include "plan/describe.h"
+#include "plan/plan_hybrid.h"
 #include "plan/plan_nearest.h"
 
 void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
@@ -198,11 +199,12 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   status = adji_describe_join(plan);
   plan->spec.box = NULL; /* the caller's, who need not keep it */
   if (!status)
-    status = mine.backend == ADJ_BACKEND_REFERENCE                     ? prepare_reference(plan)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU ? adji_plan_nearest_on_gpu(plan)
-             : mine.backend == ADJ_BACKEND_GPU                         ? prepare_gpu(plan, algorithm)
-             : mine.kind == ADJ_KNN                                    ? adji_plan_nearest(plan, algorithm)
-                                                                       : prepare_cpu(plan, algorithm);
+    status = mine.backend == ADJ_BACKEND_REFERENCE                        ? prepare_reference(plan)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_nearest_on_gpu(plan)
+             : mine.backend == ADJ_BACKEND_GPU                            ? prepare_gpu(plan, algorithm)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_nearest_hybrid(plan, algorithm)
+             : mine.kind == ADJ_KNN                                       ? adji_plan_nearest(plan, algorithm)
+                                                                          : prepare_cpu(plan, algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);

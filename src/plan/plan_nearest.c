@@ -16,7 +16,6 @@
 
 #include "cpu/brute.h"
 #include "cpu/nearest.h"
-#include "gpu/nearest_engine.h"
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
 
@@ -51,12 +50,22 @@ static const char *choose_early(adj_plan *plan) {
   return "kdtree";
 }
 
-static adj_status make_tree(adj_plan *plan, adji_engine *out) {
+double adji_tree_seconds(const adj_plan *plan) {
+  double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
+  return points * plan->join.left->dim * BUILD_NS * 1e-9 / plan->ctx->threads;
+}
+
+adj_status adji_build_trees(adj_plan *plan) {
   uint32_t leaf = plan->tuning.leaf >= 64 ? 64 : plan->tuning.leaf >= 32 ? 32 : ADJI_LEAF;
   adji_tree_room room = {0};
   adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &room, &plan->right_tree);
   if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &room, &plan->left_tree);
   adji_tree_room_clear(plan->ctx, &room);
+  return status;
+}
+
+static adj_status make_tree(adj_plan *plan, adji_engine *out) {
+  adj_status status = adji_build_trees(plan);
   if (status) return status;
   adji_nearest_options options = {.left = plan->self_join ? &plan->right_tree : &plan->left_tree,
                                   .right = &plan->right_tree,
@@ -105,7 +114,7 @@ static adj_status choose_by_trial(adj_plan *plan) {
   return ADJ_OK;
 }
 
-static adj_status estimate_tree(adj_plan *plan) {
+adj_status adji_estimate_tree(adj_plan *plan) {
   double query_ns, candidates;
   uint64_t begin = adji_now_ns();
   adj_status status = adji_nearest_try(&plan->engine, TRIAL_LEAVES, &query_ns, &candidates);
@@ -119,7 +128,7 @@ static adj_status estimate_tree(adj_plan *plan) {
 static adj_status make_chosen(adj_plan *plan) {
   if (!strcmp(plan->choice.algorithm, "kdtree")) {
     adj_status status = make_tree(plan, &plan->engine);
-    return status ? status : estimate_tree(plan);
+    return status ? status : adji_estimate_tree(plan);
   }
   adj_status status = make_brute(plan, &plan->engine);
   if (status) return status;
@@ -128,18 +137,22 @@ static adj_status make_chosen(adj_plan *plan) {
   return ADJ_OK;
 }
 
+adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan) {
+  return (adji_nearest_wish){.join = &plan->join,
+                             .measure = &plan->measure,
+                             .rows_at_once = plan->tuning.device_rows,
+                             .budget = (uint32_t)plan->tuning.budget,
+                             .alone = plan->tuning.alone == ADJI_ON,
+                             .together = plan->tuning.alone == ADJI_OFF};
+}
+
 adj_status adji_plan_nearest_on_gpu(adj_plan *plan) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = "gpu";
   plan->choice.algorithm = "tree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   because(plan, "in %u dimension%s a tree leaves few candidates", plan->left->dim, plan->left->dim > 1 ? "s" : "");
-  adji_nearest_wish wish = {.join = &plan->join,
-                            .measure = &plan->measure,
-                            .rows_at_once = plan->tuning.device_rows,
-                            .budget = (uint32_t)plan->tuning.budget,
-                            .alone = plan->tuning.alone == ADJI_ON,
-                            .together = plan->tuning.alone == ADJI_OFF};
+  adji_nearest_wish wish = adji_nearest_wish_of(plan);
   adj_status status = adji_gpu_nearest_create(&wish, &plan->engine);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;

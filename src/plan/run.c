@@ -38,6 +38,21 @@ static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *st
   stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
 }
 
+static void tell_workers(const adji_run *run, adj_stats *stats) {
+  _Static_assert(ADJ_MOST_WORKERS == 1 + ADJI_MOST_DEVICES, "a place for each worker");
+  stats->worker_count = run->worker_count;
+  stats->worker_imbalance = run->shared_s > 0 ? run->apart_s / run->shared_s : 0;
+  for (uint32_t w = 0; w < run->worker_count; w++) {
+    const adji_worker_work *from = &run->workers[w];
+    stats->workers[w] = (adj_worker){.name = from->name,
+                                     .queries = from->queries,
+                                     .batches = from->batches,
+                                     .failed = from->failed,
+                                     .busy_s = from->busy_s,
+                                     .rate = from->busy_s > 0 ? (double)from->queries / from->busy_s : 0};
+  }
+}
+
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats) {
   adj_stats mine = {.struct_size = sizeof mine};
@@ -61,6 +76,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.estimated_pairs = plan->estimated_pairs;
   mine.estimated_candidates = plan->estimated_candidates;
   tell_device(plan, run, &mine);
+  tell_workers(run, &mine);
   plan->last = mine;
   plan->ran = true;
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;

@@ -20,6 +20,8 @@ static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp"
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 
+static const char *const shares[] = {"rates", "fixed", NULL};
+
 static const struct setting {
   const char *name;
   kind kind;
@@ -55,6 +57,11 @@ static const struct setting {
     {"shortc", NAME, offsetof(adji_tuning, shortc), 0, 0, switches},
     {"sortidu", NAME, offsetof(adji_tuning, sortidu), 0, 0, switches},
     {"product", NAME, offsetof(adji_tuning, product), 0, 0, switches},
+    {"share", NAME, offsetof(adji_tuning, share), 0, 0, shares},
+    {"n_large", FACTOR, offsetof(adji_tuning, n_large), 1e-9, 1, NULL},
+    {"n_cwin", FACTOR, offsetof(adji_tuning, n_cwin), 1e-9, 1, NULL},
+    {"n_small", FACTOR, offsetof(adji_tuning, n_small), 1e-9, 1, NULL},
+    {"n_cpu", FACTOR, offsetof(adji_tuning, n_cpu), 1e-9, 1, NULL},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -125,6 +132,18 @@ static adj_status parse_item(const char *item, size_t length, adji_tuning *out) 
   return set_number(s, item, length, equals + 1, out);
 }
 
+/* Sizes of batches are for hybrid joins that do not go by rates. */
+static adj_status check_sizes(const adji_tuning *t) {
+  const char *size = t->n_large > 0   ? "n_large"
+                     : t->n_cwin > 0  ? "n_cwin"
+                     : t->n_small > 0 ? "n_small"
+                     : t->n_cpu > 0   ? "n_cpu"
+                                      : NULL;
+  if (size && t->share != ADJI_SHARE_FIXED)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for share=fixed only", size);
+  return ADJ_OK;
+}
+
 /* Settings that only mean something together. */
 static adj_status check_together(const adji_tuning *t) {
   bool by_point = adji_access_by_point((adji_access)t->access);
@@ -139,7 +158,7 @@ static adj_status check_together(const adji_tuning *t) {
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: fine=%llu: access=unicomp takes cells that are a radius wide",
                      (unsigned long long)t->fine);
-  return ADJ_OK;
+  return check_sizes(t);
 }
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out) {

@@ -12,6 +12,9 @@
 
 typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switch;
 
+/* How cores and a GPU share a join. */
+typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_share_by;
+
 /* 0 means: the planner decides. docs/tuning.md says what each is for. */
 typedef struct adji_tuning {
   uint64_t indexed;       /* axes of the grid                                              */
@@ -42,6 +45,9 @@ typedef struct adji_tuning {
   uint64_t shortc;        /* adji_switch: sums are left early                         */
   uint64_t sortidu;       /* adji_switch: points of a cell are sorted by one dimension more */
   uint64_t product;       /* adji_switch: the filter of products on a GPU             */
+  uint64_t share;         /* adji_share_by: hybrid joins                              */
+  /* Its fixed sizes (queue/share.h), as parts of all queries. */
+  double n_large, n_cwin, n_small, n_cpu;
 } adji_tuning;
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */

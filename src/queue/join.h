@@ -25,6 +25,19 @@ static inline uint32_t adji_join_reach(const adji_join *join) {
   return others < join->k ? (uint32_t)others : join->k;
 }
 
+/* A device that takes part in the kNN passes of an engine on cores, whose queries it knows by their positions. */
+typedef struct adji_partner {
+  void *state;
+  const char *name;
+  /* A pass begins that fills the table; where this fails, the device takes no part in it. */
+  adj_status (*begin)(void *state, const adji_table *table);
+  /* As in adji_device_worker. */
+  adj_status (*process)(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally);
+  /* A pass that was begun is over; adds what the device did. */
+  void (*end)(void *state, adji_device_work *work);
+  void (*destroy)(void *state);
+} adji_partner;
+
 /* An engine finds pairs. State is its own; a run is one call at a time. */
 typedef struct adji_engine {
   void *state;

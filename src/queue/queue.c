@@ -50,20 +50,81 @@ void adji_queue_sort(adji_queue *queue) {
 void adji_queue_rewind(adji_queue *queue) {
   queue->head = 0;
   queue->tail = queue->count;
+  queue->returned_count = 0;
+  queue->left = 0;
+  for (uint64_t i = 0; i < queue->count; i++)
+    queue->left += queue->batches[i].work;
 }
 
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out) {
+  adji_batch_run one;
+  if (!adji_queue_take_some(queue, true, ADJI_ONE_BATCH, &one)) return false;
+  *out = queue->batches[one.begin];
+  return true;
+}
+
+bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
+  adji_batch_run one;
+  if (!adji_queue_take_some(queue, false, ADJI_ONE_BATCH, &one)) return false;
+  *out = queue->batches[one.begin];
+  return true;
+}
+
+/* ---- Several at once -------------------------------------------------------------------------------- */
+
+/* Cuts a stretch of at most so much work off an end of *from, which is not empty. */
+static adji_batch_run cut_off(adji_queue *queue, adji_batch_run *from, bool heavy, double work) {
+  adji_batch_run cut = heavy ? (adji_batch_run){from->begin, from->begin} : (adji_batch_run){from->end, from->end};
+  double sum = 0;
+  while (cut.end - cut.begin < from->end - from->begin) {
+    double next = queue->batches[heavy ? cut.end : cut.begin - 1].work;
+    if (cut.begin < cut.end && sum + next > work) break;
+    sum += next;
+    if (heavy)
+      cut.end++;
+    else
+      cut.begin--;
+  }
+  if (heavy)
+    from->begin = cut.end;
+  else
+    from->end = cut.begin;
+  queue->left -= sum;
+  return cut;
+}
+
+bool adji_queue_take_some(adji_queue *queue, bool heavy, double work, adji_batch_run *out) {
   pthread_mutex_lock(&queue->lock);
-  bool some = queue->head < queue->tail;
-  if (some) *out = queue->batches[queue->head++];
+  adji_batch_run all = {queue->head, queue->tail};
+  bool first = all.begin < all.end, some = first || queue->returned_count;
+  if (first) {
+    *out = cut_off(queue, &all, heavy, work);
+    queue->head = all.begin;
+    queue->tail = all.end;
+  } else if (some) {
+    adji_batch_run *last = &queue->returned[queue->returned_count - 1];
+    *out = cut_off(queue, last, heavy, work);
+    if (last->begin == last->end) queue->returned_count--;
+  }
   pthread_mutex_unlock(&queue->lock);
   return some;
 }
 
-bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
+void adji_queue_give_back(adji_queue *queue, adji_batch_run stretch) {
   pthread_mutex_lock(&queue->lock);
-  bool some = queue->head < queue->tail;
-  if (some) *out = queue->batches[--queue->tail];
+  queue->returned[queue->returned_count++] = stretch;
+  for (uint64_t i = stretch.begin; i < stretch.end; i++)
+    queue->left += queue->batches[i].work;
+  pthread_mutex_unlock(&queue->lock);
+}
+
+bool adji_queue_look(adji_queue *queue, bool heavy, double *left, double *next) {
+  pthread_mutex_lock(&queue->lock);
+  adji_batch_run where = {queue->head, queue->tail};
+  if (where.begin == where.end && queue->returned_count) where = queue->returned[queue->returned_count - 1];
+  bool some = where.begin < where.end;
+  *left = some ? queue->left : 0;
+  *next = some ? queue->batches[heavy ? where.begin : where.end - 1].work : 0;
   pthread_mutex_unlock(&queue->lock);
   return some;
 }

@@ -15,13 +15,27 @@ typedef struct adji_batch {
   double work;         /* estimated, in candidates               */
 } adji_batch;
 
+/* Batches [begin, end) of the queue. */
+typedef struct adji_batch_run {
+  uint64_t begin, end;
+} adji_batch_run;
+
+/* Who gives something back takes nothing any more, so there are never more of these than such workers. */
+enum { ADJI_MOST_RETURNED = 16 };
+
+/* Less work than any batch has. */
+#define ADJI_ONE_BATCH (-1.0)
+
 typedef struct adji_queue {
   adj_ctx *ctx;
   adji_batch *batches;
   uint64_t count, room;
   pthread_mutex_t lock;
   uint64_t head, tail; /* batches [head, tail) are left */
-  bool round_robin;    /* no queue: worker i of n gets batches i, i + n, ... */
+  double left;         /* their work, and that of what was given back */
+  adji_batch_run returned[ADJI_MOST_RETURNED];
+  uint32_t returned_count;
+  bool round_robin; /* no queue: worker i of n gets batches i, i + n, ... */
 } adji_queue;
 
 adj_status adji_queue_init(adji_queue *queue, adj_ctx *ctx, uint64_t room);
@@ -37,6 +51,16 @@ void adji_queue_rewind(adji_queue *queue);
 /* The next batch from the heavy or from the light end; false when none is left. Any thread. */
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out);
 bool adji_queue_take_light(adji_queue *queue, adji_batch *out);
+
+/* Batches that follow each other, from the heavy or from the light end: at least one, and no more than have so much
+ * work together; ADJI_ONE_BATCH: one. What was given back comes last. False when none is left. Any thread. */
+bool adji_queue_take_some(adji_queue *queue, bool heavy, double work, adji_batch_run *out);
+
+/* Batches that were taken and not done: others will get them. */
+void adji_queue_give_back(adji_queue *queue, adji_batch_run stretch);
+
+/* What is left: its work, and the work of the batch at that end; false when nothing is. */
+bool adji_queue_look(adji_queue *queue, bool heavy, double *left, double *next);
 
 /* The next batch for one of several workers: from the heavy end, or its own by turns. *turn: batches it had so
  * far. */

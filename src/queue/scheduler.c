@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The scheduler: every lane takes batches from the heavy end until none is left, and adds up what it
- * did. Heavy batches go first so that the lanes finish together.
+ * did. Heavy batches go first so that the lanes finish together. With devices: hybrid.c.
  */
-#include "queue/scheduler.h"
+#include "queue/scheduler_private.h"
 
 void adj_run_control_init(adj_run_control *control, size_t struct_size) {
   adj_run_control defaults = {.interval_ms = 100};
@@ -55,23 +55,10 @@ adj_status adji_run_report(adji_run *run, const char *phase, double fraction, ui
   return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;
 }
 
-typedef struct drain {
-  adji_run *run;
-  adji_queue *queue;
-  const adji_pass *pass;
-  double total_work;
-  pthread_mutex_t lock; /* guards what follows */
-  double work_done;
-  adji_tally tally;
-  uint64_t batches;
-  double busy_max, busy_sum;
-} drain;
-
-/* After each batch: add up, look at the limit, tell how far we are. */
-static adj_status settle(drain *d, const adji_batch *batch, const adji_tally *tally) {
+adj_status adji_settle(adji_drain *d, double work, uint64_t batches, const adji_tally *tally) {
   pthread_mutex_lock(&d->lock);
-  d->work_done += batch->work;
-  d->batches++;
+  d->work_done += work;
+  d->batches += batches;
   d->tally.pairs += tally->pairs;
   d->tally.candidates += tally->candidates;
   double fraction = d->total_work > 0 ? d->work_done / d->total_work : 1;
@@ -85,7 +72,7 @@ static adj_status settle(drain *d, const adji_batch *batch, const adji_tally *ta
 }
 
 static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
-  drain *d = user;
+  adji_drain *d = user;
   adji_batch batch;
   adj_status status = ADJ_OK;
   uint64_t begin = adji_now_ns();
@@ -97,7 +84,7 @@ static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
     uint64_t batch_begin = d->run->ctx->trace ? adji_now_ns() : 0;
     status = d->pass->process(d->pass->user, &batch, lane, &tally);
     adji_trace(d->run->ctx, d->pass->name, lane, batch_begin, batch.end - batch.begin);
-    if (!status) status = settle(d, &batch, &tally);
+    if (!status) status = adji_settle(d, batch.work, 1, &tally);
   }
   double busy = (double)(adji_now_ns() - begin) * 1e-9;
   pthread_mutex_lock(&d->lock);
@@ -108,12 +95,17 @@ static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
 }
 
 adj_status adji_run_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, adji_tally *tally) {
-  drain d = {.run = run, .queue = queue, .pass = pass};
+  return adji_run_shared_pass(run, queue, pass, &(adji_crew){0}, tally);
+}
+
+adj_status adji_run_shared_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, const adji_crew *crew,
+                                adji_tally *tally) {
+  adji_drain d = {.run = run, .queue = queue, .pass = pass, .crew = crew};
   adji_queue_rewind(queue);
-  for (uint64_t i = 0; i < queue->count; i++)
-    d.total_work += queue->batches[i].work;
+  d.total_work = queue->left;
   pthread_mutex_init(&d.lock, NULL);
-  adj_status status = adji_loop(run->ctx, run->ctx->threads, drain_queue, &d);
+  adj_status status =
+      crew->count ? adji_drain_with_devices(&d) : adji_loop(run->ctx, run->ctx->threads, drain_queue, &d);
   pthread_mutex_destroy(&d.lock);
   run->tally.pairs += d.tally.pairs;
   run->tally.candidates += d.tally.candidates;

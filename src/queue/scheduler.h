@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scheduler: workers drain the queue. CPU-only, GPU-only and hybrid runs are the same scheduler
- * with different workers; today there is one kind, a core.
+ * The scheduler: workers drain the queue. CPU-only and hybrid runs are the same scheduler with different workers:
+ * cores, and devices beside them.
  */
 #ifndef ADJI_SCHEDULER_H
 #define ADJI_SCHEDULER_H
 
 #include "queue/queue.h"
+#include "queue/share.h"
 
 /* What a pass over the queue counted. */
 typedef struct adji_tally {
   uint64_t pairs, candidates;
 } adji_tally;
+
+/* The cores' help to a device worker, which is what it is handed to ask for it. */
+typedef struct adji_help adji_help;
+
+/* Runs pieces 0 .. count - 1 of what the device worker has to do on the host, each once: by the worker's own thread and
+ * by cores that are between two batches. lane < threads + devices of the pass: for per-lane buffers. Returns when all
+ * of them are over, with the first failure; ADJ_CANCELLED when the run was given up. */
+adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, void *user);
+
+/* A device that takes batches from the heavy end of the queue, many at a time, in a thread of its own. */
+typedef struct adji_device_worker {
+  const char *name; /* in warnings and figures */
+  void *user;
+  /* Does all of the batches, or fails: then others do them again, and this worker gets no more. */
+  adj_status (*process)(void *user, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally);
+} adji_device_worker;
 
 /* One pass: every batch goes to one call of process. */
 typedef struct adji_pass {
@@ -20,6 +37,21 @@ typedef struct adji_pass {
   /* lane < threads of the context. Adds to tally, which is the lane's own. */
   adj_status (*process)(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally);
 } adji_pass;
+
+/* Devices that take part, ADJI_MOST_DEVICES at most: their lanes are threads, threads + 1, ... */
+typedef struct adji_crew {
+  const adji_device_worker *devices;
+  uint32_t count;
+  const adji_share_options *share; /* NULL: by rates */
+} adji_crew;
+
+/* What the cores together, or a device, did in the passes that devices took part in. */
+typedef struct adji_worker_work {
+  const char *name;
+  uint64_t queries, batches;
+  uint64_t failed; /* queries that it gave back          */
+  double busy_s;   /* of cores: the mean                 */
+} adji_worker_work;
 
 /* What a device did for a run; all 0 where none took part. Waiting and placing are added up over the lanes. */
 typedef struct adji_device_work {
@@ -46,6 +78,10 @@ typedef struct adji_run {
   double busy_max, busy_sum; /* seconds of the slowest lane and of all, over the passes */
   uint64_t lanes_counted;
   adji_device_work device;
+  /* Hybrid: cores first, then devices; seconds between the first and the last of them to be done, and of the passes. */
+  adji_worker_work workers[1 + ADJI_MOST_DEVICES];
+  uint32_t worker_count;
+  double apart_s, shared_s;
 } adji_run;
 
 adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control);
@@ -53,6 +89,10 @@ void adji_run_clear(adji_run *run);
 
 /* Runs the pass over the whole queue with all threads. Returns the tally of this pass. */
 adj_status adji_run_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, adji_tally *tally);
+
+/* The same with devices. One that fails is told by a warning; the others finish the pass. */
+adj_status adji_run_shared_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, const adji_crew *crew,
+                                adji_tally *tally);
 
 /* Tells the caller's progress function, at most every interval_ms. */
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always);

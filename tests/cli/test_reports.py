@@ -57,6 +57,27 @@ class Reports(ProgramTest):
         self.assertGreaterEqual(stats["bytes_down"], stats["pairs"] * 4)
         self.assertTrue(0 < stats["warp_efficiency"] <= 1)
 
+    def test_stats_of_several_workers(self):
+        """Where cores and a GPU share a join, each has figures, and the GPU a lane of the trace."""
+        done = run("knn", "-k", 4, "points.npy", "-o", "rows.npz", "--backend", "hybrid", "--tuning", "share=rates",
+                   "--stats", "stats.json", "--trace", "trace.json", "--threads", 2)
+        if done.returncode:
+            self.assertIn("backend", done.stderr)
+            return
+        with open("stats.json", encoding="utf-8") as file:
+            stats = json.load(file)
+        self.assertEqual((stats["backend"], stats["algorithm"]), ("hybrid", "kdtree"))
+        self.assertEqual([worker["name"] for worker in stats["workers"]], ["cpu", "gpu 0"])
+        self.assertEqual(sum(worker["queries"] for worker in stats["workers"]), 20000)
+        self.assertTrue(0 <= stats["worker_imbalance"] <= 1)
+        for worker in stats["workers"]:
+            self.assertEqual(worker["failed"], 0)
+            self.assertEqual(worker["queries"] > 0, worker["queries_per_second"] > 0)
+        with open("trace.json", encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        self.assertIn("device 0", [event["args"].get("name") for event in events if event["name"] == "thread_name"])
+        self.assertTrue(any(event.get("tid") == 2 and event["name"] == "join" for event in events))
+
     def test_stats_on_standard_output(self):
         done = self.adjoin("count", "-r", 0.02, "points.npy", "--metric", "linf", "--stats", "-")
         self.assertEqual(json.loads(done.stdout)["metric"], "linf")

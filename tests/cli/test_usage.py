@@ -78,7 +78,16 @@ class Usage(ProgramTest):
             else:
                 self.adjoin(*asked)
                 self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
-        self.refuses("do not work on one join", "range", "-r", "0.2", "p.npy", "--backend", "hybrid", code=1)
+        self.refuses("do not work on one range join", "range", "-r", "0.2", "p.npy", "--backend", "hybrid", code=1)
+        asked = ["knn", "-k", "2", "p.npy", "--backend", "hybrid", "--tuning", "share=rates", "-o", "hybrid.npz"]
+        if "devices         none" in told:
+            self.refuses("backend", *asked, code=1)
+            self.assertFalse(os.path.exists("hybrid.npz"))
+        else:
+            self.adjoin("knn", "-k", "2", "p.npy", "-o", "cores.npz")
+            self.adjoin(*asked)
+            self.assertEqual(read_bytes("hybrid.npz"), read_bytes("cores.npz"))
+        self.refuses("share=fixed", "knn", "-k", "2", "p.npy", "--tuning", "n_large=0.2")
 
     def test_ways_to_write_an_option(self):
         self.generate("unif", 100, 2, "p.npy")

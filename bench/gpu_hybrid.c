@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins that cores and a GPU share, timed beside those of each alone: one command, one table.
+ *
+ *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--quick]
+ *
+ * Each point's k nearest others, f32, with distances, from host memory to host memory, adj_plan_create and adj_collect
+ * together (all) and adj_collect alone (join); the device is open:
+ *
+ *   cpu, gpu    each alone
+ *   hybrid      as planned; +: what it takes more than the GPU alone, in per cent
+ *   rates       with cores taking part in any case (share=rates); of bound: the rate of its join over the sum of the
+ * rates of both alone (HEGJoin, table 2); gpu %: queries that the GPU did; apart: worker_imbalance in per cent fixed
+ * the same with the papers' batches (share=fixed)
+ *
+ * Every result is compared with that of the CPU. --quick: k = 8 only.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu.h"
+
+static const char *const SETS[] = {"Unif2D10M", "Expo2D10M", "Unif3D10M", "Expo3D10M", "Unif6D10M", "Expo6D10M"};
+static const uint32_t KS[] = {8, 32};
+
+typedef enum way { CPU, GPU, HYBRID, RATES, FIXED, WAYS } way;
+
+typedef struct best {
+  double all_ms, join_ms;
+  adj_stats stats; /* of the one with the quickest join */
+} best;
+
+static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
+  static const adj_backend backends[] = {ADJ_BACKEND_CPU, ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_HYBRID,
+                                         ADJ_BACKEND_HYBRID};
+  static const char *const tunings[] = {NULL, NULL, NULL, "share=rates", "share=fixed"};
+  adj_join_spec spec = spec_of(b, ADJ_ORDER_DISTANCE);
+  spec.kind = ADJ_KNN;
+  spec.radius = INFINITY;
+  spec.k = k;
+  spec.flags |= ADJ_WITH_DISTANCE;
+  spec.backend = backends[how];
+  spec.tuning = tunings[how];
+  adj_plan *plan;
+  adj_result *result;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  double begin = now();
+  stop_on(adj_plan_create(b->ctx, &spec, b->set, NULL, &plan));
+  double planned = now();
+  stop_on(adj_collect(plan, &result, NULL, &stats));
+  double end = now(), all = (end - begin) * 1e3, join = (end - planned) * 1e3;
+  adj_plan_destroy(plan);
+  if (all < to->all_ms) to->all_ms = all;
+  if (join < to->join_ms) {
+    to->join_ms = join;
+    to->stats = stats;
+  }
+  return result;
+}
+
+static bool same(const bench *b, uint32_t k, const adj_result *x, const adj_result *y) {
+  size_t entries = b->count * k;
+  return !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
+         !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float));
+}
+
+static void print_shared(const best *it, const best *all) {
+  double bound = 1 / all[CPU].join_ms + 1 / all[GPU].join_ms, queries = 0;
+  for (uint64_t w = 0; w < it->stats.worker_count; w++)
+    queries += (double)it->stats.workers[w].queries;
+  printf(" | %8.2f %8.2f %7.2f %6.1f %6.1f", it->all_ms, it->join_ms, 1 / it->join_ms / bound,
+         queries > 0 ? 100 * (double)it->stats.workers[1].queries / queries : 0, 100 * it->stats.worker_imbalance);
+}
+
+/* The ways take turns, so that none has the warmer machine. */
+static void run_k(bench *b, uint32_t k) {
+  best all[WAYS];
+  for (int w = 0; w < WAYS; w++)
+    all[w] = (best){.all_ms = INFINITY, .join_ms = INFINITY};
+  bool equal = true;
+  for (int i = 0; i < b->options.repeats; i++) {
+    adj_result *cpu = collect(b, k, CPU, &all[CPU]);
+    for (int w = GPU; w < WAYS; w++) {
+      adj_result *other = collect(b, k, (way)w, &all[w]);
+      equal = equal && same(b, k, cpu, other);
+      adj_result_destroy(other);
+    }
+    adj_result_destroy(cpu);
+  }
+  b->faults += !equal;
+  printf("%-10s %3u | %8.2f %8.2f | %8.2f %8.2f | %8.2f %+6.1f", b->name, k, all[CPU].all_ms, all[CPU].join_ms,
+         all[GPU].all_ms, all[GPU].join_ms, all[HYBRID].all_ms, 100 * (all[HYBRID].all_ms / all[GPU].all_ms - 1));
+  print_shared(&all[RATES], all);
+  print_shared(&all[FIXED], all);
+  printf(" %s\n", equal ? "same" : "DIFFERS");
+  fflush(stdout);
+}
+
+void run_hybrid(bench *b) {
+  printf("%-14s | %-17s | %-17s | %-15s | %-39s | fixed\n", "", "cpu", "gpu", "hybrid", "rates");
+  printf("%-10s %3s | %8s %8s | %8s %8s | %8s %6s", "points", "k", "all", "join", "all", "join", "all", "+");
+  for (int i = 0; i < 2; i++)
+    printf(" | %8s %8s %7s %6s %6s", "all", "join", "ofbound", "gpu %", "apart");
+  printf("\n");
+  for (size_t n = 0; n < sizeof SETS / sizeof *SETS; n++) {
+    if (b->options.name && strcmp(b->options.name, SETS[n])) continue;
+    b->name = SETS[n];
+    open_points(b);
+    if (b->options.neighbours)
+      run_k(b, b->options.neighbours);
+    else
+      for (int i = 0; i < (b->options.quick ? 1 : 2); i++)
+        run_k(b, KS[i]);
+    close_points(b);
+  }
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins on a device for lists of queries: those that a host hands over, by their positions in an order of its own.
+ * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
+ *
+ * Memory: 4 bytes for each left point, twice; for each query of a list k ids and distances, and 4 bytes; two lists.
+ */
+#include "gpu/nearest_private.cuh"
+
+#include <cub/cub.cuh>
+
+enum { THREADS = 256, LEAST_QUERIES = 1024 };
+
+/* A range of the host's order, and where it begins in the list. */
+typedef struct list_range {
+  uint32_t begin, count;
+  uint64_t to;
+} list_range;
+
+/* ---- The order -------------------------------------------------------------------------------------- */
+
+/* Where each row is in the device's order. A thread a position. */
+static __global__ void find_positions(const uint32_t *ids, uint64_t count, uint32_t *positions) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) positions[ids[i]] = static_cast<uint32_t>(i);
+}
+
+/* Replaces rows by their positions. A thread a row. */
+static __global__ void replace_rows(const uint32_t *positions, uint64_t count, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) rows[i] = positions[rows[i]];
+}
+
+static adj_status follow(adji_gpu_nearest *n, const uint32_t *rows, adji_block *positions) {
+  adji_gpu *gpu = n->gpu;
+  uint64_t count = n->join.left->count;
+  adj_status status = adji_block_get(gpu, gpu->compute, count * 4, "queries", &n->order);
+  if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
+  /* The block may have been another's, in the order of the compute stream: copies come after that. */
+  if (!status) status = adji_gpu_wait(gpu);
+  if (!status) status = adji_upload_bytes(gpu, rows, count * 4, n->order.at, &n->work);
+  if (status) return status;
+  uint32_t blocks = adji_blocks_for(count, THREADS);
+  find_positions<<<blocks, THREADS, 0, gpu->compute>>>(n->left->points.ids, count, adji_at<uint32_t>(*positions));
+  ADJI_LAUNCHED(gpu, "find_positions");
+  replace_rows<<<blocks, THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(*positions), count, adji_at<uint32_t>(n->order));
+  ADJI_LAUNCHED(gpu, "replace_rows");
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_follow(adji_gpu_nearest *n, const uint32_t *rows) {
+  adji_block positions = {};
+  adji_block_free(n->gpu, n->gpu->compute, &n->order);
+  if (!rows || !n->join.left->count) return ADJ_OK;
+  adj_status status = follow(n, rows, &positions);
+  adji_block_free(n->gpu, n->gpu->compute, &positions);
+  if (status) adji_block_free(n->gpu, n->gpu->compute, &n->order);
+  return status;
+}
+
+/* ---- Room ------------------------------------------------------------------------------------------- */
+
+static adj_status make_slot(adji_gpu_nearest *n, uint64_t queries, adji_nearest_slot *slot) {
+  adji_gpu *gpu = n->gpu;
+  uint64_t entries = adji_mul(queries, n->join.k), size = adji_type_size(n->join.left->type);
+  adj_status status =
+      adji_block_get(gpu, gpu->compute, ADJI_MOST_RANGES * sizeof(list_range), "list of queries", &slot->ranges);
+  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->rows);
+  if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &slot->ids);
+  if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &slot->sums);
+  if (status) return status;
+  /* Who waits for it sleeps: the cores have other things to do. */
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
+  return ADJ_OK;
+}
+
+static adj_status make_lists(adji_gpu_nearest *n, uint64_t queries) {
+  adji_gpu *gpu = n->gpu;
+  adj_status status = adji_block_get(gpu, gpu->compute, n->join.left->count * 4, "queries", &n->places);
+  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->queries);
+  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->hard);
+  if (!status && n->list_end - n->list_first < n->join.left->count)
+    status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->listed);
+  for (uint32_t i = 0; i < ADJI_LISTS && !status; i++)
+    status = make_slot(n, queries, &n->slots[i]);
+  if (status) adji_gpu_nearest_end_lists(n);
+  return status;
+}
+
+adj_status adji_gpu_nearest_begin_lists(adji_gpu_nearest *n, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
+  uint64_t many = *queries < n->join.left->count ? *queries : n->join.left->count;
+  n->list_first = first_row;
+  n->list_end = end_row;
+  if (!many) many = 1;
+  adj_status status = make_lists(n, many);
+  while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {
+    many = many / 2 > LEAST_QUERIES ? many / 2 : LEAST_QUERIES;
+    status = make_lists(n, many);
+  }
+  *queries = many;
+  if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = adji_gpu_wait(n->gpu); /* so that copies may go to the blocks at once */
+  if (status) adji_gpu_nearest_end_lists(n);
+  return status;
+}
+
+void adji_gpu_nearest_end_lists(adji_gpu_nearest *n) {
+  adji_gpu *gpu = n->gpu;
+  adji_block_free(gpu, gpu->compute, &n->places);
+  adji_block_free(gpu, gpu->compute, &n->queries);
+  adji_block_free(gpu, gpu->compute, &n->hard);
+  adji_block_free(gpu, gpu->compute, &n->listed);
+  adji_block_free(gpu, gpu->compute, &n->temporary);
+  for (adji_nearest_slot &slot : n->slots) {
+    adji_block_free(gpu, gpu->compute, &slot.ranges);
+    adji_block_free(gpu, gpu->compute, &slot.rows);
+    adji_block_free(gpu, gpu->compute, &slot.ids);
+    adji_block_free(gpu, gpu->compute, &slot.sums);
+    if (slot.found) cudaEventDestroy(slot.found);
+    slot = adji_nearest_slot{};
+  }
+}
+
+/* ---- A list ----------------------------------------------------------------------------------------- */
+
+/* The device's positions of the queries of ranges, one after the other. order NULL: the positions are the device's. A
+ * block a range. */
+static __global__ void gather_queries(const list_range *ranges, const uint32_t *order, uint32_t *queries) {
+  list_range range = ranges[blockIdx.x];
+  for (uint32_t i = threadIdx.x; i < range.count; i += THREADS)
+    queries[range.to + i] = order ? order[range.begin + i] : range.begin + i;
+}
+
+/* The rows of queries, and for each row its number in the list. A thread a query. */
+static __global__ void number_queries(const uint32_t *queries, uint64_t count, const uint32_t *ids, uint32_t *rows,
+                                      uint32_t *places) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i >= count) return;
+  uint32_t row = ids[queries[i]];
+  rows[i] = row;
+  places[row] = static_cast<uint32_t>(i);
+}
+
+struct wanted_row {
+  const uint32_t *ids;
+  uint64_t first, end;
+  __device__ bool operator()(uint32_t position) const {
+    return ids[position] >= first && ids[position] < end;
+  }
+};
+
+static adj_status send_ranges(adji_gpu_nearest *n, const adji_batch *ranges, uint64_t count, adji_nearest_slot *slot,
+                              uint32_t buffer) {
+  static_assert(ADJI_MOST_RANGES * sizeof(list_range) <= ADJI_STAGE_BYTES, "ranges fit a buffer");
+  list_range *to = static_cast<list_range *>(adji_staging_at(n->gpu, buffer));
+  slot->count = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    to[i] = list_range{ranges[i].begin, ranges[i].end - ranges[i].begin, slot->count};
+    slot->count += to[i].count;
+  }
+  adj_status status = adji_staging_send(n->gpu, buffer, slot->ranges.at, count * sizeof *to);
+  return status ? status : adji_staging_wait(n->gpu, buffer);
+}
+
+/* Leaves out those whose rows are not wanted, and finds out how many are left. */
+static adj_status select_wanted(adji_gpu_nearest *n, adji_nearest_slot *slot) {
+  wanted_row wanted = {n->left->points.ids, n->list_first, n->list_end};
+  ADJI_CUB(n->gpu, &n->temporary, cub::DeviceSelect::If, adji_at<uint32_t>(n->listed), adji_at<uint32_t>(n->queries),
+           adji_answer_at(n->gpu, ADJI_ANSWER_ITEMS), slot->count, wanted);
+  adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
+  slot->count = n->gpu->answers[ADJI_ANSWER_ITEMS];
+  return status;
+}
+
+static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_slot *slot) {
+  adji_gpu *gpu = n->gpu;
+  bool all = !n->listed.at;
+  uint32_t *queries = adji_at<uint32_t>(n->queries), *places = adji_at<uint32_t>(n->places);
+  gather_queries<<<static_cast<uint32_t>(ranges), THREADS, 0, gpu->compute>>>(
+      adji_at<list_range>(slot->ranges), adji_at<uint32_t>(n->order), all ? queries : adji_at<uint32_t>(n->listed));
+  ADJI_LAUNCHED(gpu, "gather_queries");
+  adj_status status = all ? ADJ_OK : select_wanted(n, slot);
+  if (status || !slot->count) return status;
+  number_queries<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(
+      queries, slot->count, n->left->points.ids, adji_at<uint32_t>(slot->rows), places);
+  ADJI_LAUNCHED(gpu, "number_queries");
+  adji_nearest_target target = {queries, slot->count, 0, places, adji_at<uint32_t>(slot->ids), slot->sums.at};
+  return adji_nearest_search(n, &target);
+}
+
+adj_status adji_gpu_nearest_list(adji_gpu_nearest *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
+                                 uint32_t buffer, uint64_t *rows) {
+  adji_gpu *gpu = n->gpu;
+  adji_nearest_slot *slot = &n->slots[slot_number];
+  adj_status status = send_ranges(n, ranges, count, slot, buffer);
+  if (!status) status = adji_stopwatch_start(gpu, gpu->compute, &n->watch);
+  if (!status) status = find_list(n, count, slot);
+  if (!status) status = adji_stopwatch_stop(gpu, gpu->compute, &n->watch);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaEventRecord(slot->found, gpu->compute));
+  *rows = slot->count;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_listed(adji_gpu_nearest *n, uint32_t slot) {
+  ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
+  return ADJ_OK;
+}
+
+/* ---- To the host ------------------------------------------------------------------------------------ */
+
+static adj_status copy_part(adji_gpu_nearest *n, const adji_block *from, uint64_t first, uint64_t bytes,
+                            uint32_t buffer, uint64_t to) {
+  char *host = static_cast<char *>(adji_staging_at(n->gpu, buffer)) + to;
+  ADJI_CUDA(n->gpu, cudaMemcpyAsync(host, adji_at<char>(*from) + first, bytes, cudaMemcpyDeviceToHost, n->gpu->copy));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_fetch(adji_gpu_nearest *n, uint32_t slot_number, uint64_t first, uint64_t rows,
+                                  bool distances, uint32_t buffer) {
+  const adji_nearest_slot *slot = &n->slots[slot_number];
+  uint64_t k = n->join.k, size = distances ? adji_type_size(n->join.left->type) : 0;
+  adji_list_piece piece = adji_list_piece_of(rows, n->join.k, size);
+  adj_status status = copy_part(n, &slot->rows, first * 4, rows * 4, buffer, 0);
+  if (!status && distances)
+    status = copy_part(n, &slot->sums, first * k * size, rows * k * size, buffer, piece.distances);
+  if (!status) status = copy_part(n, &slot->ids, first * k * 4, rows * k * 4, buffer, piece.ids);
+  if (status) return status;
+  ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staged[buffer], n->gpu->copy));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_list_candidates(adji_gpu_nearest *n, uint64_t *candidates) {
+  adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
+  if (!status) *candidates = adji_answer_totals(n->gpu).candidates;
+  return status;
+}

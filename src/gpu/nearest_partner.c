@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A GPU that takes part in a kNN join of the cores: the worker of gpu/nearest_worker.h on a real device.
+ */
+#include "gpu/nearest_partner.h"
+
+#ifdef ADJI_HAVE_CUDA
+
+#include <stdlib.h>
+
+#include "gpu/nearest_worker.h"
+#include "gpu/staging.h"
+
+/* Bytes of the device for the rows of a list. */
+static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
+
+/* Bytes a second that reach the host. */
+static const double COPY_RATE = 20e9;
+
+typedef struct partner {
+  adji_gpu *gpu;
+  adji_gpu_nearest *nearest;
+  adji_join join;
+  adji_list_device device;
+  adji_nearest_worker worker;
+  uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
+  uint64_t candidates;   /* that were told                        */
+  adji_device_work told; /* of what the device did, until now     */
+} partner;
+
+/* Figures have these names, and outlive a plan. */
+static const char *const NAMES[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
+                                                  "gpu 4", "gpu 5", "gpu 6", "gpu 7"};
+
+/* ---- What the worker asks for ----------------------------------------------------------------------------- */
+
+/* Each device has a buffer for every thread, and one for the lane that is its own. */
+static uint32_t own_buffer(const partner *p) {
+  return p->join.ctx->threads;
+}
+static uint32_t buffer_of(const partner *p, uint32_t lane) {
+  return lane < own_buffer(p) ? lane : own_buffer(p);
+}
+
+static adj_status ask_list(void *state, const adji_batch *ranges, uint64_t count, uint32_t slot, uint64_t *rows) {
+  partner *p = state;
+  return adji_gpu_nearest_list(p->nearest, ranges, count, slot, own_buffer(p), rows);
+}
+static adj_status ask_listed(void *state, uint32_t slot) {
+  return adji_gpu_nearest_listed(((partner *)state)->nearest, slot);
+}
+static adj_status ask_fetch(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t lane) {
+  partner *p = state;
+  bool distances = p->worker.table->distances != NULL;
+  return adji_gpu_nearest_fetch(p->nearest, slot, first, rows, distances, buffer_of(p, lane));
+}
+static adj_status ask_wait(void *state, uint32_t lane) {
+  partner *p = state;
+  return adji_staging_wait(p->gpu, buffer_of(p, lane));
+}
+static const void *ask_buffer(void *state, uint32_t lane) {
+  partner *p = state;
+  return adji_staging_at(p->gpu, buffer_of(p, lane));
+}
+static void ask_settle(void *state) {
+  adji_gpu_settle(((partner *)state)->gpu);
+}
+
+/* ---- Passes --------------------------------------------------------------------------------------------- */
+
+static uint64_t queries_a_list(const partner *p) {
+  uint64_t row = (uint64_t)p->join.k * (4 + adji_type_size(p->join.left->type)) + 16, queries = LIST_BYTES / row + 1;
+  return p->rows_at_once && p->rows_at_once < queries ? p->rows_at_once : queries;
+}
+
+static adj_status begin_pass(void *state, const adji_table *table) {
+  partner *p = state;
+  p->worker.table = table;
+  p->worker.list_queries = queries_a_list(p);
+  p->candidates = 0;
+  adj_status status = adji_nearest_worker_begin(&p->worker);
+  if (status) return status;
+  adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
+  status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  if (!status)
+    status = adji_gpu_nearest_begin_lists(p->nearest, table->first_row, table->end_row, &p->worker.list_queries);
+  if (!status) return ADJ_OK;
+  adji_gpu_unlock(p->gpu);
+  adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
+  return status;
+}
+
+static adj_status process(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally) {
+  partner *p = state;
+  uint64_t candidates = 0;
+  adji_gpu_use(p->gpu);
+  adj_status status = adji_nearest_worker_process(&p->worker, batches, count, help, tally);
+  if (!status) status = adji_gpu_nearest_list_candidates(p->nearest, &candidates);
+  if (status) return status;
+  tally->candidates += candidates - p->candidates;
+  p->candidates = candidates;
+  return ADJ_OK;
+}
+
+/* What the device did since this was last asked. */
+static void tell_work(partner *p, adji_device_work *to) {
+  adji_device_work now = adji_gpu_nearest_work(p->nearest), more = now;
+  more.kernel_s -= p->told.kernel_s;
+  more.up_s -= p->told.up_s;
+  more.bytes_up -= p->told.bytes_up;
+  p->told = now;
+  adji_device_work_add(to, &more);
+}
+
+static void end_pass(void *state, adji_device_work *work) {
+  partner *p = state;
+  adji_gpu_nearest_end_lists(p->nearest);
+  tell_work(p, work);
+  adji_gpu_unlock(p->gpu);
+  adji_nearest_worker_end(&p->worker, work);
+}
+
+static void destroy(void *state) {
+  partner *p = state;
+  if (!p) return;
+  adji_gpu_lock(p->gpu);
+  adji_gpu_nearest_close(p->nearest);
+  adji_gpu_unlock(p->gpu);
+  free(p);
+}
+
+/* ---- Making it ---------------------------------------------------------------------------------------- */
+
+adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
+  if (!adji_gpu_nearest_can(wish->join, wish->measure))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "on a GPU the nearest are found in up to six dimensions, by L2, L1 and Linf (and by what is "
+                     "computed from these)");
+  if (!adji_nearest_worker_can(wish->join, ADJI_STAGE_BYTES))
+    return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU", wish->join->k);
+  return ADJ_OK;
+}
+
+static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_t number) {
+  adj_status status = adji_gpu_at(p->join.ctx, number, &p->gpu);
+  if (status) return status;
+  adji_gpu_nearest_options options = {.join = wish->join,
+                                      .measure = wish->measure,
+                                      .rows_at_once = wish->rows_at_once,
+                                      .budget = wish->budget,
+                                      .alone = wish->alone,
+                                      .together = wish->together};
+  adji_gpu_lock(p->gpu);
+  status = adji_gpu_nearest_open(p->gpu, &options, &p->nearest);
+  adji_gpu_unlock(p->gpu);
+  return status;
+}
+
+uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
+  uint32_t count = 0;
+  return adji_gpu_count(ctx, &count) || !count ? 1 : count;
+}
+
+adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t number, adji_partner *out) {
+  partner *p = calloc(1, sizeof *p);
+  if (!p) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  p->join = *wish->join;
+  p->rows_at_once = wish->rows_at_once;
+  p->device = (adji_list_device){p, ask_list, ask_listed, ask_fetch, ask_wait, ask_buffer, ask_settle};
+  p->worker.device = &p->device;
+  p->worker.join = &p->join;
+  p->worker.list_ranges = ADJI_MOST_RANGES;
+  p->worker.buffer_bytes = ADJI_STAGE_BYTES;
+  adj_status status = open_device(p, wish, number);
+  if (status) {
+    free(p);
+    return status;
+  }
+  *out = (adji_partner){p, NAMES[number], begin_pass, process, end_pass, destroy};
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_partner_follow(adji_partner *made, const uint32_t *rows) {
+  partner *p = made->state;
+  adji_gpu_lock(p->gpu);
+  adj_status status = adji_gpu_nearest_follow(p->nearest, rows);
+  if (!status) status = adji_gpu_wait(p->gpu);
+  adji_gpu_unlock(p->gpu);
+  return status;
+}
+
+/* Some queries from the middle on, which are waited for. */
+static adj_status try_some(partner *p, uint64_t queries) {
+  uint64_t begin = (p->join.left->count - queries) / 2, done = 0, count = 0, rows;
+  for (; done < queries && count < ADJI_MOST_RANGES; count++) {
+    uint64_t many = queries - done < ADJI_LONGEST_RANGE ? queries - done : ADJI_LONGEST_RANGE;
+    p->worker.ranges[count] = (adji_batch){(uint32_t)(begin + done), (uint32_t)(begin + done + many), 0};
+    done += many;
+  }
+  adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, count, 0, own_buffer(p), &rows);
+  return status ? status : adji_gpu_nearest_listed(p->nearest, 0);
+}
+
+static adj_status try_list(partner *p, uint64_t queries, double *seconds) {
+  uint64_t count = p->join.left->count;
+  if (queries > count) queries = count;
+  adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  if (!status) status = adji_gpu_nearest_begin_lists(p->nearest, 0, count, &queries); /* or fewer */
+  if (status) return status;
+  uint64_t begin = adji_now_ns();
+  status = try_some(p, queries);
+  *seconds = (double)(adji_now_ns() - begin) * 1e-9 * (double)count / (double)queries;
+  if (status) adji_gpu_settle(p->gpu);
+  adji_gpu_nearest_end_lists(p->nearest);
+  return status;
+}
+
+adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *seconds) {
+  partner *p = made->state;
+  *seconds = 0;
+  if (!p->join.left->count) return ADJ_OK;
+  adj_status status = adji_nearest_worker_begin(&p->worker);
+  if (status) return status;
+  adji_gpu_lock(p->gpu);
+  status = try_list(p, queries, seconds);
+  adji_gpu_unlock(p->gpu);
+  adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
+  double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
+  *seconds += (double)p->join.left->count * p->join.k * entry / COPY_RATE;
+  return status;
+}
+
+adj_status adji_gpu_partner_alone(adji_partner *made, adji_engine *out) {
+  partner *p = made->state;
+  adj_status status = adji_gpu_nearest_adopt(&p->join, p->gpu, p->nearest, out);
+  if (status) return status;
+  *made = (adji_partner){0};
+  free(p);
+  return ADJ_OK;
+}
+
+#else
+
+static adj_status refuse(void) {
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+}
+
+/* What it cannot do is no matter where there is no device: that is what will be told. */
+adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
+  (void)wish;
+  return ADJ_OK;
+}
+
+uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
+  (void)ctx;
+  return 1;
+}
+
+adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t number, adji_partner *out) {
+  (void)wish;
+  (void)number;
+  (void)out;
+  return refuse();
+}
+
+adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows) {
+  (void)partner;
+  (void)rows;
+  return refuse();
+}
+
+adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds) {
+  (void)partner;
+  (void)queries;
+  (void)seconds;
+  return refuse();
+}
+
+adj_status adji_gpu_partner_alone(adji_partner *partner, adji_engine *out) {
+  (void)partner;
+  (void)out;
+  return refuse();
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A kNN join on a device: what nearest.cu and nearest_list.cu share.
+ */
+#ifndef ADJI_NEAREST_PRIVATE_CUH
+#define ADJI_NEAREST_PRIVATE_CUH
+
+#include "gpu/nearest.cuh"
+#include "gpu/stopwatch.cuh"
+
+extern "C" {
+#include "gpu/nearest.h"
+#include "gpu/staging.h"
+}
+
+/* Rows of a list of queries. */
+typedef struct adji_nearest_slot {
+  adji_block ranges; /* of the host's order, and where each begins in the list */
+  adji_block rows, ids, sums;
+  uint64_t count;
+  cudaEvent_t found;
+} adji_nearest_slot;
+
+struct adji_gpu_nearest {
+  adji_gpu *gpu;
+  adji_join join;
+  adji_measure measure;
+  adji_gpu_tree right, left_tree;
+  const adji_gpu_tree *left;
+  uint64_t rows_at_once;
+  uint32_t budget;
+  bool alone, together;
+  adji_block ids, sums; /* rows first_row .. end_row - 1 */
+  uint64_t first_row, end_row;
+  bool begun;                          /* and not ended: they are being found */
+  adji_block queries, hard, temporary; /* while they are found */
+  /* Lists: the device's position of the host's i-th query, or nothing; the place of a row in the list at work; the
+   * queries of a list, before those are taken out whose rows are not wanted. */
+  adji_block order, places, listed;
+  adji_nearest_slot slots[ADJI_LISTS];
+  uint64_t list_first, list_end; /* the rows that are wanted */
+  adji_device_work work;
+  adji_stopwatch watch;
+  adji_gpu_nearest_effort effort;
+};
+
+/* What a search is for, and where it goes, as adji_nearest_job has it. n->hard has room for the queries. */
+typedef struct adji_nearest_target {
+  const uint32_t *queries;
+  uint64_t query_count;
+  uint64_t first_row;
+  const uint32_t *places;
+  uint32_t *ids;
+  void *sums;
+} adji_nearest_target;
+
+/* Adds the candidates to the answers. */
+adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *target);
+
+#endif

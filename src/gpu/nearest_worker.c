@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a kNN join: lists of queries, and their rows into place.
+ */
+#include "gpu/nearest_worker.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* A batch is cut into so many lists, so that rows of one are put into place while the next is searched; but a list is
+ * no smaller than what keeps a device busy. Pieces are shared out to lanes. */
+enum { LISTS_A_BATCH = 4, LEAST_LIST = 1 << 19, LEAST_PIECE = 2048 };
+
+/* ---- Rows into place ------------------------------------------------------------------------------------ */
+
+typedef struct list {
+  adji_nearest_worker *worker;
+  uint32_t slot;
+  uint64_t rows, each; /* each: rows a piece */
+  _Atomic uint64_t pairs;
+} list;
+
+static uint64_t distance_bytes(const adji_nearest_worker *w) {
+  return w->table->distances ? adji_type_size(w->join->left->type) : 0;
+}
+
+/* Neighbours come before padding. */
+static uint32_t row_length(const uint32_t *ids, uint32_t k) {
+  uint32_t low = 0, high = k;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (ids[middle] != ADJ_NO_ID)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Rows are far apart: those to come are fetched ahead. */
+enum { ROWS_AHEAD = 8 };
+
+static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint64_t rows) {
+  const adji_table *to = w->table;
+  uint64_t size = distance_bytes(w), k = to->k, pairs = 0;
+  adji_list_piece piece = adji_list_piece_of(rows, to->k, size);
+  const uint32_t *numbers = (const uint32_t *)(const void *)from;
+  const char *ids = from + piece.ids, *distances = from + piece.distances;
+  bool bounded = w->join->limit < (double)INFINITY;
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t at = (numbers[i] - to->first_row) * k;
+    if (i + ROWS_AHEAD < rows) {
+      uint64_t ahead = (numbers[i + ROWS_AHEAD] - to->first_row) * k;
+      __builtin_prefetch(to->ids + ahead, 1);
+      if (size) __builtin_prefetch((const char *)to->distances + ahead * size, 1);
+    }
+    memcpy(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
+    if (size) memcpy((char *)to->distances + at * size, distances + i * k * size, k * size);
+    if (bounded) pairs += row_length(to->ids + at, to->k);
+  }
+  return bounded ? pairs : rows * adji_join_reach(w->join);
+}
+
+static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
+  list *l = user;
+  adji_nearest_worker *w = l->worker;
+  const adji_list_device *device = w->device;
+  uint64_t first = number * l->each, rows = l->rows - first < l->each ? l->rows - first : l->each;
+  uint64_t begin = adji_now_ns();
+  adj_status status = device->fetch(device->state, l->slot, first, rows, lane);
+  if (!status) status = device->wait(device->state, lane);
+  if (status) return status;
+  uint64_t arrived = adji_now_ns();
+  atomic_fetch_add(&l->pairs, place_rows(w, device->buffer(device->state, lane), rows));
+  adji_trace(w->join->ctx, "place", lane, begin, rows);
+  atomic_fetch_add(&w->wait_ns, arrived - begin);
+  atomic_fetch_add(&w->place_ns, adji_now_ns() - arrived);
+  atomic_fetch_add(&w->bytes, adji_list_piece_of(rows, w->table->k, distance_bytes(w)).bytes);
+  return adji_check_cancel(w->join->ctx);
+}
+
+static uint64_t rows_a_buffer(const adji_join *join, uint64_t distance, uint64_t bytes) {
+  uint64_t row = 4 + (uint64_t)join->k * (4 + distance), spare = 16; /* of both paddings */
+  return bytes > spare ? (bytes - spare) / row : 0;
+}
+
+/* All rows of a list, by all lanes that are free. */
+static adj_status bring_list(adji_nearest_worker *w, uint32_t slot, uint64_t rows, adji_help *help, adji_tally *tally) {
+  list l = {.worker = w, .slot = slot, .rows = rows};
+  adj_status status = w->device->listed(w->device->state, slot);
+  if (status || !rows) return status;
+  l.each = rows_a_buffer(w->join, distance_bytes(w), w->buffer_bytes);
+  if (!l.each) return adji_fail(ADJ_E_INTERNAL, "a row does not fit a buffer");
+  uint64_t share = rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
+  if (share < LEAST_PIECE) share = LEAST_PIECE;
+  if (l.each > share) l.each = share;
+  status = adji_help_loop(help, (rows + l.each - 1) / l.each, bring_piece, &l);
+  tally->pairs += atomic_load(&l.pairs);
+  return status;
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------ */
+
+/* Where the next list begins. */
+typedef struct cursor {
+  const adji_batch *batches;
+  uint64_t count, at;
+  uint32_t done; /* queries of that batch that are in a list already */
+} cursor;
+
+/* The next queries, up to so many; returns in how many ranges. */
+static uint64_t next_list(cursor *c, uint64_t queries, adji_batch *ranges, uint64_t room) {
+  uint64_t many = 0;
+  while (c->at < c->count && queries && many < room) {
+    const adji_batch *batch = &c->batches[c->at];
+    uint32_t begin = batch->begin + c->done, take = batch->end - begin;
+    if (take > ADJI_LONGEST_RANGE) take = ADJI_LONGEST_RANGE;
+    if (take > queries) take = (uint32_t)queries;
+    ranges[many++] = (adji_batch){begin, begin + take, 0};
+    queries -= take;
+    c->done += take;
+    if (begin + take < batch->end) continue;
+    c->at++;
+    c->done = 0;
+  }
+  return many;
+}
+
+static uint64_t queries_a_list(const adji_nearest_worker *w, const adji_batch *batches, uint64_t count) {
+  uint64_t queries = 0;
+  for (uint64_t i = 0; i < count; i++)
+    queries += batches[i].end - batches[i].begin;
+  uint64_t each = queries / LISTS_A_BATCH + 1;
+  if (each < LEAST_LIST) each = LEAST_LIST;
+  return each < w->list_queries ? each : w->list_queries;
+}
+
+/* While the rows of a list are brought, the next one is searched. */
+static adj_status process_lists(adji_nearest_worker *w, cursor *c, uint64_t each, adji_help *help, adji_tally *tally) {
+  const adji_list_device *device = w->device;
+  uint64_t rows[ADJI_LISTS] = {0}, asked = 0, brought = 0, ranges;
+  adj_status status = ADJ_OK;
+  do {
+    ranges = next_list(c, each, w->ranges, w->list_ranges);
+    uint32_t slot = (uint32_t)(asked % ADJI_LISTS);
+    if (ranges) status = device->list(device->state, w->ranges, ranges, slot, &rows[slot]);
+    asked += ranges > 0;
+    while (!status && brought < asked && (asked - brought == ADJI_LISTS || !ranges)) {
+      slot = (uint32_t)(brought++ % ADJI_LISTS);
+      status = bring_list(w, slot, rows[slot], help, tally);
+    }
+    if (!status) status = adji_check_cancel(w->join->ctx);
+  } while (!status && ranges);
+  return status;
+}
+
+adj_status adji_nearest_worker_process(adji_nearest_worker *w, const adji_batch *batches, uint64_t count,
+                                       adji_help *help, adji_tally *tally) {
+  cursor c = {.batches = batches, .count = count};
+  adj_status status = process_lists(w, &c, queries_a_list(w, batches, count), help, tally);
+  if (status) w->device->settle(w->device->state);
+  return status;
+}
+
+/* ---- A pass ----------------------------------------------------------------------------------------- */
+
+bool adji_nearest_worker_can(const adji_join *join, uint64_t buffer_bytes) {
+  return rows_a_buffer(join, adji_type_size(join->left->type), buffer_bytes) > 0;
+}
+
+adj_status adji_nearest_worker_begin(adji_nearest_worker *w) {
+  atomic_store(&w->wait_ns, 0);
+  atomic_store(&w->place_ns, 0);
+  atomic_store(&w->bytes, 0);
+  w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
+  return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+void adji_nearest_worker_end(adji_nearest_worker *w, adji_device_work *work) {
+  adji_free(&w->join->ctx->memory, w->ranges);
+  w->ranges = NULL;
+  work->down_s += (double)atomic_load(&w->wait_ns) * 1e-9;
+  work->place_s += (double)atomic_load(&w->place_ns) * 1e-9;
+  work->bytes_down += atomic_load(&w->bytes);
+}

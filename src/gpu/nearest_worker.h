@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a kNN join that cores have a part in: batches of the queue become lists of queries, and what
+ * the device finds for a list goes into the rows of the table, piece by piece and by all lanes that are free, while the
+ * device is at the next list. Host code that knows a device only through a table of functions, so that tests can put
+ * another in its place.
+ */
+#ifndef ADJI_NEAREST_WORKER_H
+#define ADJI_NEAREST_WORKER_H
+
+#include "gpu/nearest.h"
+
+/* What the worker asks of a device: see gpu/nearest.h and gpu/staging.h for what each does. */
+typedef struct adji_list_device {
+  void *state;
+  adj_status (*list)(void *state, const adji_batch *ranges, uint64_t count, uint32_t slot, uint64_t *rows);
+  adj_status (*listed)(void *state, uint32_t slot);
+  adj_status (*fetch)(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t buffer);
+  adj_status (*wait)(void *state, uint32_t buffer);
+  const void *(*buffer)(void *state, uint32_t buffer); /* one a lane, those of devices included */
+  void (*settle)(void *state);                         /* after a failure: nothing that was asked for is under way */
+} adji_list_device;
+
+typedef struct adji_nearest_worker {
+  const adji_list_device *device;
+  const adji_join *join;
+  const adji_table *table;
+  uint64_t list_queries; /* a slot has room for       */
+  uint64_t list_ranges;  /* that may be handed over   */
+  uint64_t buffer_bytes; /* of each lane's buffer     */
+  adji_batch *ranges;    /* of a list; made by begin  */
+  ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
+} adji_nearest_worker;
+
+/* Whether a row fits a buffer. */
+bool adji_nearest_worker_can(const adji_join *join, uint64_t buffer_bytes);
+
+adj_status adji_nearest_worker_begin(adji_nearest_worker *worker);
+void adji_nearest_worker_end(adji_nearest_worker *worker, adji_device_work *work);
+
+/* Fills the rows of the queries of the batches, as far as they are in the table. Adds their pairs to the tally. */
+adj_status adji_nearest_worker_process(adji_nearest_worker *worker, const adji_batch *batches, uint64_t count,
+                                       adji_help *help, adji_tally *tally);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pass with devices: cores from the light end of the queue, devices from the heavy one, until both meet
+ * (HEGJoin 4.1). What each takes is decided by share.h.
+ *
+ * A lane has one thing after the other to do, in this order: a piece of what a device worker wants help with, since a
+ * device waits for it; a batch; nothing, until something changes. It stays until the devices are done, since one that
+ * fails gives its batches back.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/scheduler_private.h"
+
+struct adji_help {
+  struct hybrid *hybrid;
+  uint32_t device;
+  adji_batch_run first; /* its first batches */
+  /* The loop that runs; guarded by the lock. */
+  adji_task_fn fn;
+  void *user;
+  uint64_t count, next, busy;
+  adj_status status;
+  char message[512];
+};
+
+typedef struct hybrid {
+  adji_drain *drain;
+  uint64_t begin_ns;
+  pthread_mutex_t lock; /* guards what follows */
+  pthread_cond_t changed;
+  adji_share share;
+  uint32_t active;   /* devices that are not done */
+  adj_status failed; /* why the pass is given up, and what it says */
+  char message[512];
+  adji_worker_work workers[1 + ADJI_MOST_DEVICES];
+  double last_end[1 + ADJI_MOST_DEVICES]; /* when each was last busy with batches, from the beginning */
+  adji_help help[ADJI_MOST_DEVICES];
+  pthread_t threads[ADJI_MOST_DEVICES];
+  bool started[ADJI_MOST_DEVICES];
+} hybrid;
+
+static double seconds_now(const hybrid *h) {
+  return (double)(adji_now_ns() - h->begin_ns) * 1e-9;
+}
+
+/* The lock is held. */
+static void give_up(hybrid *h, adj_status status) {
+  if (!h->failed) {
+    h->failed = status;
+    snprintf(h->message, sizeof h->message, "%s", adj_last_error());
+  }
+  pthread_cond_broadcast(&h->changed);
+}
+
+/* ---- Help ------------------------------------------------------------------------------------------- */
+
+/* One piece of a loop; the lock is held, and not meanwhile. */
+static void help_once(hybrid *h, adji_help *help, uint32_t lane) {
+  uint64_t piece = help->next++;
+  help->busy++;
+  pthread_mutex_unlock(&h->lock);
+  adj_status status = help->fn(help->user, piece, lane);
+  pthread_mutex_lock(&h->lock);
+  if (status && !help->status) {
+    help->status = status;
+    help->next = help->count;
+    snprintf(help->message, sizeof help->message, "%s", adj_last_error());
+  }
+  if (--help->busy == 0 && help->next >= help->count) pthread_cond_broadcast(&h->changed);
+}
+
+static adji_help *find_help(hybrid *h) {
+  for (uint32_t d = 0; d < h->share.devices; d++)
+    if (h->help[d].next < h->help[d].count) return &h->help[d];
+  return NULL;
+}
+
+adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, void *user) {
+  hybrid *h = help->hybrid;
+  uint32_t lane = h->drain->run->ctx->threads + help->device;
+  pthread_mutex_lock(&h->lock);
+  help->fn = fn;
+  help->user = user;
+  help->status = ADJ_OK;
+  help->next = 0;
+  help->count = count;
+  pthread_cond_broadcast(&h->changed);
+  while (help->next < help->count && !h->failed)
+    help_once(h, help, lane);
+  help->next = help->count; /* nobody begins another */
+  while (help->busy)
+    pthread_cond_wait(&h->changed, &h->lock);
+  help->count = help->next = 0;
+  adj_status status = help->status;
+  if (status)
+    adji_fail(status, "%s", help->message);
+  else if (h->failed)
+    status = adji_fail(ADJ_CANCELLED, "the run was given up");
+  pthread_mutex_unlock(&h->lock);
+  return status;
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------ */
+
+/* The batches of a stretch, one after the other. */
+static adj_status process_here(hybrid *h, adji_batch_run stretch, uint32_t lane, uint64_t *queries) {
+  adji_drain *d = h->drain;
+  const adji_pass *pass = d->pass;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = stretch.begin; i < stretch.end && !status; i++) {
+    const adji_batch *batch = &d->queue->batches[i];
+    adji_tally tally = {0};
+    uint64_t begin = adji_now_ns();
+    status = adji_check_cancel(d->run->ctx);
+    if (!status) status = pass->process(pass->user, batch, lane, &tally);
+    adji_trace(d->run->ctx, pass->name, lane, begin, batch->end - batch->begin);
+    *queries += batch->end - batch->begin;
+    if (!status) status = adji_settle(d, batch->work, 1, &tally);
+  }
+  return status;
+}
+
+static double work_of(const adji_queue *queue, adji_batch_run stretch) {
+  double work = 0;
+  for (uint64_t i = stretch.begin; i < stretch.end; i++)
+    work += queue->batches[i].work;
+  return work;
+}
+
+/* Takes and does batches, if it should; the lock is held, and not meanwhile. */
+static bool work_once(hybrid *h, uint32_t lane) {
+  adji_queue *queue = h->drain->queue;
+  double left, next, begin = seconds_now(h);
+  adji_batch_run mine;
+  if (!adji_queue_look(queue, false, &left, &next)) return false;
+  double work = adji_share_for_lane(&h->share, begin, left, next);
+  if (work < 0 && h->active) return false;
+  if (!h->share.options.fixed) work = ADJI_ONE_BATCH; /* whatever it is thought to be */
+  if (!adji_queue_take_some(queue, false, work, &mine)) return false;
+  pthread_mutex_unlock(&h->lock);
+  uint64_t queries = 0;
+  adj_status status = process_here(h, mine, lane, &queries);
+  pthread_mutex_lock(&h->lock);
+  double end = seconds_now(h);
+  adji_share_lane_did(&h->share, work_of(queue, mine), end - begin);
+  h->workers[0].queries += queries;
+  h->workers[0].batches += mine.end - mine.begin;
+  h->workers[0].busy_s += (end - begin) / h->share.lanes;
+  if (end > h->last_end[0]) h->last_end[0] = end;
+  if (status) give_up(h, status);
+  return true;
+}
+
+/* Every lane has one such task. */
+static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane) {
+  (void)task;
+  hybrid *h = user;
+  adji_drain *d = h->drain;
+  double idle = 0, begin = seconds_now(h);
+  pthread_mutex_lock(&h->lock);
+  while (!h->failed) {
+    adji_help *help = find_help(h);
+    if (help) {
+      help_once(h, help, lane);
+    } else if (!work_once(h, lane)) {
+      if (!h->active) break;
+      double from = seconds_now(h);
+      pthread_cond_wait(&h->changed, &h->lock);
+      idle += seconds_now(h) - from;
+    }
+  }
+  adj_status status = h->failed;
+  if (status) adji_fail(status, "%s", h->message);
+  pthread_mutex_unlock(&h->lock);
+  double busy = seconds_now(h) - begin - idle;
+  pthread_mutex_lock(&d->lock);
+  d->busy_sum += busy;
+  if (busy > d->busy_max) d->busy_max = busy;
+  pthread_mutex_unlock(&d->lock);
+  return status;
+}
+
+/* ---- Devices ---------------------------------------------------------------------------------------- */
+
+/* What device d gets next; false: nothing. The lock is held. */
+static bool take_for_device(hybrid *h, uint32_t d, adji_batch_run *out) {
+  adji_queue *queue = h->drain->queue;
+  double left, next;
+  if (h->failed || !adji_queue_look(queue, true, &left, &next)) return false;
+  double work = adji_share_for_device(&h->share, d, seconds_now(h), left, next);
+  if (work < 0 || !adji_queue_take_some(queue, true, work, out)) return false;
+  adji_share_took(&h->share, d, seconds_now(h), work_of(queue, *out));
+  return true;
+}
+
+/* Others do what it could not; unless the caller wants an end of it all. The lock is held. */
+static void device_failed(hybrid *h, uint32_t d, adji_batch_run stretch, uint64_t queries, adj_status status) {
+  adji_drain *drain = h->drain;
+  adji_queue_give_back(drain->queue, stretch);
+  h->workers[1 + d].failed += queries;
+  if (h->failed) return; /* which is why */
+  if (status == ADJ_CANCELLED || adji_check_cancel(drain->run->ctx)) {
+    give_up(h, ADJ_CANCELLED);
+    return;
+  }
+  adji_log(drain->run->ctx, ADJ_LOG_WARN, "%s failed, and its %llu queries go back to the queue: %s",
+           h->workers[1 + d].name, (unsigned long long)queries, adj_last_error());
+}
+
+/* Does what it took; the lock is held, and not meanwhile. False: it gets no more. */
+static bool process_there(hybrid *h, uint32_t d, adji_batch_run stretch) {
+  adji_drain *drain = h->drain;
+  const adji_device_worker *worker = &drain->crew->devices[d];
+  adji_worker_work *figures = &h->workers[1 + d];
+  uint64_t queries = 0, begin = adji_now_ns();
+  pthread_mutex_unlock(&h->lock);
+  for (uint64_t i = stretch.begin; i < stretch.end; i++)
+    queries += drain->queue->batches[i].end - drain->queue->batches[i].begin;
+  adji_tally tally = {0};
+  adj_status status = adji_check_cancel(drain->run->ctx);
+  if (!status)
+    status = worker->process(worker->user, drain->queue->batches + stretch.begin, stretch.end - stretch.begin,
+                             &h->help[d], &tally);
+  adji_trace(drain->run->ctx, drain->pass->name, drain->run->ctx->threads + d, begin, queries);
+  adj_status settled = status ? ADJ_OK : adji_settle(drain, work_of(drain->queue, stretch), 1, &tally);
+  pthread_mutex_lock(&h->lock);
+  adji_share_did(&h->share, d, seconds_now(h));
+  h->last_end[1 + d] = seconds_now(h);
+  figures->busy_s += (double)(adji_now_ns() - begin) * 1e-9;
+  if (status) {
+    device_failed(h, d, stretch, queries, status);
+    return false;
+  }
+  figures->queries += queries;
+  figures->batches++;
+  if (settled) give_up(h, settled);
+  pthread_cond_broadcast(&h->changed); /* rates have changed, and with them what lanes should do */
+  return true;
+}
+
+static void *device_main(void *argument) {
+  adji_help *mine = argument;
+  hybrid *h = mine->hybrid;
+  uint32_t d = mine->device;
+  adji_batch_run next = mine->first;
+  pthread_mutex_lock(&h->lock);
+  while (process_there(h, d, next) && take_for_device(h, d, &next))
+    ;
+  adji_share_left(&h->share, d);
+  h->active--;
+  pthread_cond_broadcast(&h->changed);
+  pthread_mutex_unlock(&h->lock);
+  return NULL;
+}
+
+/* A device has its first batches before the cores begin, however long a thread takes to start. The lock is held. */
+static void start_device(hybrid *h, uint32_t d) {
+  adji_help *help = &h->help[d];
+  *help = (adji_help){.hybrid = h, .device = d};
+  bool some = take_for_device(h, d, &help->first);
+  h->started[d] = some && !pthread_create(&h->threads[d], NULL, device_main, help);
+  h->active += h->started[d];
+  if (h->started[d]) return;
+  adji_share_left(&h->share, d);
+  if (!some) return;
+  adji_queue_give_back(h->drain->queue, help->first);
+  adji_log(h->drain->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
+           h->workers[1 + d].name);
+}
+
+/* ---- The pass --------------------------------------------------------------------------------------- */
+
+static void tell_run(const hybrid *h, adji_run *run) {
+  double first = h->last_end[0], last = first;
+  run->worker_count = 1 + h->share.devices;
+  for (uint32_t w = 0; w < run->worker_count; w++) {
+    adji_worker_work *to = &run->workers[w];
+    const adji_worker_work *more = &h->workers[w];
+    to->name = more->name;
+    to->queries += more->queries;
+    to->batches += more->batches;
+    to->failed += more->failed;
+    to->busy_s += more->busy_s;
+    if (h->last_end[w] < first) first = h->last_end[w];
+    if (h->last_end[w] > last) last = h->last_end[w];
+  }
+  run->apart_s += last - first;
+  run->shared_s += seconds_now(h);
+}
+
+adj_status adji_drain_with_devices(adji_drain *d) {
+  adj_ctx *ctx = d->run->ctx;
+  const adji_crew *crew = d->crew;
+  hybrid h = {.drain = d, .begin_ns = adji_now_ns(), .workers = {{.name = "cpu"}}};
+  adji_share_init(&h.share, crew->share, d->total_work, ctx->threads, crew->count);
+  pthread_mutex_init(&h.lock, NULL);
+  pthread_cond_init(&h.changed, NULL);
+  pthread_mutex_lock(&h.lock);
+  for (uint32_t i = 0; i < crew->count; i++) {
+    h.workers[1 + i].name = crew->devices[i].name;
+    start_device(&h, i);
+  }
+  pthread_mutex_unlock(&h.lock);
+  adj_status status = adji_loop(ctx, ctx->threads, drain_beside_devices, &h);
+  if (status) { /* of a lane, or no lane was begun: devices must not go on */
+    pthread_mutex_lock(&h.lock);
+    give_up(&h, status);
+    pthread_mutex_unlock(&h.lock);
+  }
+  for (uint32_t i = 0; i < crew->count; i++)
+    if (h.started[i]) pthread_join(h.threads[i], NULL);
+  if (h.failed) status = adji_fail(h.failed, "%s", h.message);
+  tell_run(&h, d->run);
+  pthread_cond_destroy(&h.changed);
+  pthread_mutex_destroy(&h.lock);
+  return status;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who gets how much: see share.h.
+ */
+#include "queue/share.h"
+
+/* Of the rest: what a device takes first, and what part of its share later. A first batch must not keep a slow device
+ * busy when everything else is done; a part of nearly 1 would leave no room for errors of the rates. */
+static const double FIRST = 1.0 / 256, PART = 0.75;
+
+/* Seconds that a batch of a device should take at least, so that starting it is a small part of that. */
+static const double LEAST_S = 2e-3;
+
+/* The last part of the work, where fixed sizes are halved. */
+static const double ENDING = 0.05;
+
+static const double NOTHING = -1;
+
+static double or_default(double value, double otherwise) {
+  return value > 0 ? value : otherwise;
+}
+
+void adji_share_init(adji_share *share, const adji_share_options *options, double total, uint32_t lanes,
+                     uint32_t devices) {
+  *share = (adji_share){.total = total, .lanes = lanes, .devices = devices};
+  if (options) share->options = *options;
+  adji_share_options *o = &share->options;
+  o->large = or_default(o->large, 0.4);
+  o->reserved = or_default(o->reserved, 0.4);
+  o->small = or_default(o->small, 0.005);
+  o->cpu = or_default(o->cpu, 0.005);
+  for (uint32_t d = 0; d < devices; d++)
+    share->device[d].large = o->large;
+}
+
+static double rate(const adji_pace *pace) {
+  return pace->seconds > 0 ? pace->work / pace->seconds : 0;
+}
+
+/* As long as no lane has done a batch: what it would be if all of them were done now, which is too much. */
+static double rate_of_cores(const adji_share *share, double now, double next) {
+  double each = share->cpu.seconds > 0 ? rate(&share->cpu) : now > 0 ? next / now : 0;
+  return each * share->lanes;
+}
+
+/* ---- Fixed sizes ------------------------------------------------------------------------------------ */
+
+static double halved_at_the_end(const adji_share *share, double fraction, double left) {
+  return (left < ENDING * share->total ? fraction / 2 : fraction) * share->total;
+}
+
+/* The next large batch of a device; 0: they are over. */
+static double large_batch(const adji_share *share, const adji_pace *device, double left) {
+  double free = left / share->total - share->options.reserved;
+  double size = device->large < free ? device->large : free;
+  return size > share->options.small ? size * share->total : 0;
+}
+
+static double fixed_for_device(const adji_share *share, uint32_t d, double left) {
+  double large = large_batch(share, &share->device[d], left);
+  return large > 0 ? large : halved_at_the_end(share, share->options.small, left);
+}
+
+/* ---- Rates ------------------------------------------------------------------------------------------ */
+
+/* Of all devices but d that still work; one of which nothing is known counts as if it were d. */
+static double rate_of_others(const adji_share *share, uint32_t d, double now, double next) {
+  double sum = rate_of_cores(share, now, next);
+  for (uint32_t i = 0; i < share->devices; i++)
+    if (i != d && !share->device[i].gone) sum += or_default(rate(&share->device[i]), rate(&share->device[d]));
+  return sum;
+}
+
+static double rated_for_device(const adji_share *share, uint32_t d, double now, double left, double next) {
+  double mine = rate(&share->device[d]), others = rate_of_others(share, d, now, next);
+  if (!(mine > 0)) return left * FIRST;
+  if (share->cpu.seconds > 0 && next * others > left * mine)
+    return NOTHING; /* the others have done everything by then */
+  double fair = left * mine / (mine + others), least = mine * LEAST_S;
+  if (fair * PART > least) return fair * PART;
+  if (left * rate(&share->cpu) < next * mine) return left; /* before a lane has done one batch */
+  return fair < least ? fair : least;
+}
+
+/* Whether devices would be done with all there is before a lane is with its next batch. */
+static bool too_late(const adji_share *share, double now, double left, double next) {
+  double rates = 0, work = left;
+  for (uint32_t d = 0; d < share->devices; d++) {
+    const adji_pace *device = &share->device[d];
+    if (device->gone) continue;
+    double its = rate(device);
+    if (!(its > 0)) return false;
+    double done = its * (now - device->since);
+    rates += its;
+    if (device->holds > done) work += device->holds - done;
+  }
+  return next * rates > work * rate(&share->cpu);
+}
+
+/* ---- Both ------------------------------------------------------------------------------------------- */
+
+double adji_share_for_device(const adji_share *share, uint32_t d, double now, double left, double next) {
+  return share->options.fixed ? fixed_for_device(share, d, left) : rated_for_device(share, d, now, left, next);
+}
+
+double adji_share_for_lane(const adji_share *share, double now, double left, double next) {
+  if (share->options.fixed) return halved_at_the_end(share, share->options.cpu, left);
+  bool devices = false;
+  for (uint32_t d = 0; d < share->devices; d++)
+    devices = devices || !share->device[d].gone;
+  return devices && rate(&share->cpu) > 0 && too_late(share, now, left, next) ? NOTHING : next;
+}
+
+void adji_share_took(adji_share *share, uint32_t d, double now, double work) {
+  adji_pace *device = &share->device[d];
+  device->holds = work;
+  device->since = now;
+  double half = work / share->total / 2;
+  device->large = half < device->large / 2 ? half : device->large / 2;
+}
+
+void adji_share_did(adji_share *share, uint32_t d, double now) {
+  adji_pace *device = &share->device[d];
+  device->work += device->holds;
+  device->seconds += now - device->since;
+  device->holds = 0;
+}
+
+void adji_share_left(adji_share *share, uint32_t d) {
+  share->device[d].gone = true;
+  share->device[d].holds = 0;
+}
+
+void adji_share_lane_did(adji_share *share, double work, double seconds) {
+  share->cpu.work += work;
+  share->cpu.seconds += seconds;
+}

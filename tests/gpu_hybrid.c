@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins that cores and a GPU share: the same as those of cores alone, in every dimension that a GPU has, for short
+ * and long rows, batches of all sizes, one set and two; with the device opened twice; with every call of CUDA failing
+ * in turn, after which the cores finish the join; and within limits of device memory.
+ *
+ * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
+ * there is no GPU here.
+ */
+#include <adjoin.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/device.h"
+
+enum { NO_GPU = 77 };
+
+static void need(bool condition, const char *what) {
+  if (condition) return;
+  fprintf(stderr, "gpu_hybrid: %s: %s\n", what, adj_last_error());
+  exit(1);
+}
+
+static atomic_int warnings;
+
+static void count_warnings(void *user, adj_log_level level, const char *line) {
+  (void)user;
+  (void)line;
+  if (level == ADJ_LOG_WARN) atomic_fetch_add(&warnings, 1);
+}
+
+/* devices: how often device 0 is opened. */
+static adj_ctx *context(int32_t devices, uint64_t limit) {
+  static const int32_t same_device[] = {0, 0, 0};
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.devices = same_device;
+  options.device_count = devices;
+  options.device_memory_limit = limit;
+  options.log = count_warnings;
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(&options, &ctx), "a context");
+  return ctx;
+}
+
+static adj_dataset *points(adj_ctx *ctx, const char *name, uint64_t count, uint32_t dim, uint64_t seed) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = name;
+  options.count = count;
+  options.dim = dim;
+  options.seed = seed;
+  adj_dataset *set = NULL;
+  need(!adj_dataset_generate(ctx, &options, &set), "generate");
+  return set;
+}
+
+typedef struct problem {
+  adj_ctx *ctx;
+  const adj_dataset *left, *right;
+  uint32_t k;
+  double radius; /* 0: none */
+  const char *tuning;
+} problem;
+
+static adj_status join(const problem *p, adj_backend backend, adj_result **out, adj_stats *stats) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN;
+  spec.k = p->k;
+  if (p->radius > 0) spec.radius = p->radius;
+  spec.backend = backend;
+  spec.flags = ADJ_WITH_DISTANCE;
+  if (backend == ADJ_BACKEND_HYBRID) spec.tuning = p->tuning;
+  adj_plan *plan = NULL;
+  adj_status status = adj_plan_create(p->ctx, &spec, p->left, p->right, &plan);
+  if (!status) status = adj_collect(plan, out, NULL, stats);
+  adj_plan_destroy(plan);
+  return status;
+}
+
+static bool same(const adj_result *a, const adj_result *b) {
+  uint64_t pairs = adj_result_pairs(a);
+  return pairs == adj_result_pairs(b) && !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t)) &&
+         !memcmp(adj_result_distances(a), adj_result_distances(b), pairs * sizeof(float));
+}
+
+static const char *const TUNINGS[] = {
+    NULL,
+    "share=rates",
+    "share=rates,batch=16,device_rows=1000",
+    "share=fixed",
+    "share=fixed,n_large=1,n_cwin=0.0001,alone=off",
+    "share=fixed,n_large=1,n_cwin=0.0001,alone=on",
+    "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01",
+};
+enum { TUNING_COUNT = sizeof TUNINGS / sizeof *TUNINGS };
+
+/* All tunings; *shared: queries that devices did. */
+static void check_same(const problem *p, const char *what, uint64_t *shared) {
+  adj_result *cpu = NULL, *gpu = NULL;
+  need(!join(p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
+  need(!join(p, ADJ_BACKEND_GPU, &gpu, NULL) && same(gpu, cpu), "the join on the GPU");
+  for (int t = 0; t < TUNING_COUNT; t++) {
+    problem mine = *p;
+    mine.tuning = TUNINGS[t];
+    adj_result *hybrid = NULL;
+    adj_stats stats;
+    adj_stats_init(&stats, sizeof stats);
+    need(!join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &stats), "the join on both");
+    if (!same(hybrid, cpu)) {
+      fprintf(stderr, "gpu_hybrid: %s, %s: another result\n", what, TUNINGS[t] ? TUNINGS[t] : "no tuning");
+      exit(1);
+    }
+    uint64_t done = 0;
+    for (uint64_t w = 0; w < stats.worker_count; w++)
+      done += stats.workers[w].queries;
+    for (uint64_t w = 1; w < stats.worker_count; w++)
+      *shared += stats.workers[w].queries;
+    need(!stats.worker_count || done == adj_dataset_count(p->left), "every query is done once");
+    need(t == 0 || stats.worker_count >= 2, "both take part");
+    adj_result_destroy(hybrid);
+  }
+  adj_result_destroy(gpu);
+  adj_result_destroy(cpu);
+}
+
+static void check_joins(int32_t devices) {
+  static const struct {
+    const char *name;
+    uint64_t count;
+    uint32_t dim, k;
+    double radius;
+  } cases[] = {{"unif", 50000, 3, 8, 0},    {"expo", 50000, 2, 5, 0},  {"unif", 20000, 6, 16, 0},
+               {"expo", 20000, 4, 40, 0},   {"unif", 30000, 1, 32, 0}, {"unif", 3000, 3, 1100, 0},
+               {"unif", 20000, 2, 8, 0.01}, {"unif", 1, 3, 4, 0},      {"unif", 33, 5, 40, 0},
+               {"expo", 300000, 3, 8, 0.01}};
+  adj_ctx *ctx = context(devices, 0);
+  uint64_t shared = 0;
+  atomic_store(&warnings, 0);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    adj_dataset *set = points(ctx, cases[c].name, cases[c].count, cases[c].dim, 1);
+    adj_dataset *other = points(ctx, "unif", cases[c].count / 3 + 1, cases[c].dim, 2);
+    problem p = {ctx, set, set, cases[c].k, cases[c].radius, NULL};
+    check_same(&p, cases[c].name, &shared);
+    p.left = other;
+    check_same(&p, "two sets", &shared);
+    adj_dataset_destroy(set);
+    adj_dataset_destroy(other);
+  }
+  need(shared > 0 && !atomic_load(&warnings), "devices did some of it, without warnings");
+  printf("%d device%s: the same results; devices did %llu queries\n", devices, devices > 1 ? "s" : "",
+         (unsigned long long)shared);
+  adj_ctx_destroy(ctx);
+}
+
+/* The n-th call fails, for all n: the result is there nevertheless, and a warning. */
+static void check_faults(int32_t devices, const char *tuning) {
+  adj_ctx *ctx = context(devices, 0);
+  adj_dataset *set = points(ctx, "unif", 4000, 3, 1);
+  problem p = {ctx, set, set, 8, 0, tuning};
+  adj_result *cpu = NULL;
+  adji_gpu *gpu = NULL;
+  need(!adji_gpu_at(ctx, (uint32_t)devices - 1, &gpu), "the device");
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
+  uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(ctx);
+  int64_t n = 0, calls = 1;
+  for (; n < calls; n++) {
+    adj_result *result = NULL;
+    atomic_store(&warnings, 0);
+    adji_gpu_fail_at(gpu, n);
+    need(!join(&p, ADJ_BACKEND_HYBRID, &result, NULL), "the join after a failure");
+    calls = adji_gpu_fail_at(gpu, -1);
+    need(same(result, cpu), "the result after a failure");
+    need(n >= calls || atomic_load(&warnings) > 0, "a warning");
+    adj_result_destroy(result);
+    need(adji_gpu_used(gpu) == device_bytes, "device memory is given back");
+    need(adj_ctx_memory_used(ctx) == host_bytes, "host memory is given back");
+    need(n < 100000, "an end to the failures");
+  }
+  printf("%d device%s, %s: each of %lld calls failed once\n", devices, devices > 1 ? "s" : "", tuning, (long long)n);
+  adj_result_destroy(cpu);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* Whatever the device has room for, there is a result. */
+static void check_limits(void) {
+  for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 26; limit *= 4) {
+    adj_ctx *ctx = context(1, limit);
+    adj_dataset *set = points(ctx, "unif", 100000, 3, 1);
+    problem p = {ctx, set, set, 16, 0, "share=rates"};
+    adj_result *cpu = NULL, *hybrid = NULL;
+    adj_stats stats;
+    adj_stats_init(&stats, sizeof stats);
+    need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
+    need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join within a limit");
+    printf("device memory limit %llu KiB: the device did %llu queries\n", (unsigned long long)limit >> 10,
+           (unsigned long long)(stats.worker_count ? stats.workers[1].queries : 0));
+    adj_result_destroy(cpu);
+    adj_result_destroy(hybrid);
+    adj_dataset_destroy(set);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+int main(void) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) {
+    printf("%s\n", adj_last_error());
+    return NO_GPU;
+  }
+  check_joins(1);
+  check_joins(2);
+  check_faults(1, "share=rates,batch=64");
+  check_faults(1, "share=fixed,n_large=1,n_cwin=0.001,device_rows=1500");
+  check_faults(2, "share=rates,batch=64");
+  check_limits();
+  return 0;
+}
