@@ -4,13 +4,13 @@
  * tree numbers the queries for both.
  *
  * A device that first has to be opened is slow to begin: meanwhile the cores build their tree, which then costs
- * nothing. One that is open may be done before the cores have a tree. So it is asked to search for some queries; where
- * it needs less than 2.5 times what the tree takes, it does the join alone. (With the tree built in b seconds, the join
- * done in g by the device and in c by the cores, sharing pays if b + g c / (g + c) < g. For c = 4 b, which is about
- * what cores need in three dimensions, that is b < 0.39 g.)
+ * nothing. One that is open may be done before the cores have a tree. So it is asked to search for some queries, and
+ * does the join alone where sharing would not pay: with the tree built in b seconds, the join done in g by the device
+ * and in c by the cores, sharing takes b + g c / (g + c).
  */
 #include "plan/plan_hybrid.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,8 @@
 #include "gpu/nearest_partner.h"
 #include "plan/plan_nearest.h"
 
-static const double TREE_PAYS = 0.39;
+/* What sharing must take at most of the device's own time, for the estimates are rough. */
+static const double WORTH_SHARING = 0.9;
 enum { FEW_QUERIES = 1 << 16, PART_OF_QUERIES = 64 };
 
 /* A device that is opened, perhaps in a thread of its own. */
@@ -75,15 +76,26 @@ static bool a_device_is_open(adj_ctx *ctx) {
   return open;
 }
 
+/* The time of the cores' search in that of building their tree, which was measured on 16 cores with 10 million points:
+ * for k = 8 twice in two dimensions, three times in three, 13 times in six; and about in proportion to k. */
+static double search_in_trees(const adj_plan *plan) {
+  return 0.9 * pow(1.56, plan->left->dim) * pow(fmax(plan->join.k, 2) / 8, 0.9);
+}
+
+static bool sharing_pays(const adj_plan *plan, double tree_s, double device_s) {
+  double cores_s = tree_s * search_in_trees(plan);
+  return tree_s + device_s * cores_s / (device_s + cores_s) < WORTH_SHARING * device_s;
+}
+
 /* The device alone, if it is done soon enough; plan->engine tells. */
 static adj_status choose_alone(adj_plan *plan, opening *o) {
   double device_s = 0, tree_s = adji_tree_seconds(plan);
   if (end_opening(o)) return ADJ_OK; /* which is seen to later */
   adj_status status = adji_gpu_partner_try(&o->partner, FEW_QUERIES, &device_s);
   uint64_t more = plan->left->count / PART_OF_QUERIES;
-  if (!status && tree_s < TREE_PAYS * device_s)
+  if (!status && sharing_pays(plan, tree_s, device_s))
     status = adji_gpu_partner_try(&o->partner, more < FEW_QUERIES ? FEW_QUERIES : more, &device_s);
-  if (status || tree_s < TREE_PAYS * device_s) return ADJ_OK; /* a device that fails will do so again */
+  if (status || sharing_pays(plan, tree_s, device_s)) return ADJ_OK; /* a device that fails will do so again */
   status = adji_gpu_partner_alone(&o->partner, &plan->engine);
   plan->choice.algorithm = "tree";
   plan->estimated_seconds = device_s;
