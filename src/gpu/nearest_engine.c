@@ -40,26 +40,13 @@ typedef struct row_counter {
   _Atomic uint64_t pairs;
 } row_counter;
 
-/* Neighbours come before padding. */
-static uint32_t row_length(const uint32_t *ids, uint32_t k) {
-  uint32_t low = 0, high = k;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (ids[middle] != ADJ_NO_ID)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 static adj_status count_some(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
   row_counter *c = user;
   const adji_table *t = c->table;
   uint64_t first = t->first_row + task * ROWS_AT_ONCE, end = first + ROWS_AT_ONCE, pairs = 0;
   for (uint64_t row = first; row < end && row < t->end_row; row++)
-    pairs += row_length(t->ids + (row - t->first_row) * t->k, t->k);
+    pairs += adji_table_row_length(t->ids + (row - t->first_row) * t->k, t->k);
   atomic_fetch_add(&c->pairs, pairs);
   return ADJ_OK;
 }

@@ -25,19 +25,6 @@ static uint64_t distance_bytes(const adji_nearest_worker *w) {
   return w->table->distances ? adji_type_size(w->join->left->type) : 0;
 }
 
-/* Neighbours come before padding. */
-static uint32_t row_length(const uint32_t *ids, uint32_t k) {
-  uint32_t low = 0, high = k;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (ids[middle] != ADJ_NO_ID)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* Rows are far apart: those to come are fetched ahead. */
 enum { ROWS_AHEAD = 8 };
 
@@ -57,7 +44,7 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
     }
     memcpy(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
     if (size) memcpy((char *)to->distances + at * size, distances + i * k * size, k * size);
-    if (bounded) pairs += row_length(to->ids + at, to->k);
+    if (bounded) pairs += adji_table_row_length(to->ids + at, to->k);
   }
   return bounded ? pairs : rows * adji_join_reach(w->join);
 }

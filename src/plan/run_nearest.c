@@ -86,14 +86,6 @@ static adj_status fill_rows(nearest_run *r, uint64_t first) {
 
 /* ---- Count ------------------------------------------------------------------------------------------- */
 
-static uint32_t row_length(const adji_table *table, uint64_t row) {
-  const uint32_t *ids = table->ids + (row - table->first_row) * table->k;
-  uint32_t length = 0;
-  while (length < table->k && ids[length] != ADJ_NO_ID)
-    length++;
-  return length;
-}
-
 /* Without a radius the answer is known; with one, the neighbours must be found. */
 static adj_status count_rows(nearest_run *r, uint32_t *degrees) {
   uint64_t count = r->plan->left->count;
@@ -108,7 +100,8 @@ static adj_status count_rows(nearest_run *r, uint32_t *degrees) {
   for (uint64_t first = 0; first < count && !status; first = r->table.end_row) {
     status = fill_rows(r, first);
     for (uint64_t row = r->table.first_row; row < r->table.end_row && !status; row++) {
-      uint32_t length = row_length(&r->table, row);
+      const adji_table *t = &r->table;
+      uint32_t length = adji_table_row_length(t->ids + (row - t->first_row) * t->k, t->k);
       if (degrees) degrees[row] = length;
       r->pairs += length;
     }

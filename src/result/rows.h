@@ -42,6 +42,19 @@ typedef struct adji_table {
   void *distances; /* NULL when not wanted                     */
 } adji_table;
 
+/* How many neighbours a row of k entries has: they come before padding. */
+static inline uint32_t adji_table_row_length(const uint32_t *ids, uint32_t k) {
+  uint32_t low = 0, high = k;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (ids[middle] != ADJ_NO_ID)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 /* One lane's room for the neighbours of up to ADJI_LIST_MAX queries. */
 typedef struct adji_row_room {
   adji_memory *memory;
