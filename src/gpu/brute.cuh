@@ -5,7 +5,7 @@
 #ifndef ADJI_BRUTE_CUH
 #define ADJI_BRUTE_CUH
 
-#include "gpu/cuda.cuh"
+#include "gpu/steps.cuh"
 
 /* The k nearest of some rows of the left set among all of the right one. All memory is the device's, but for measure.
  */

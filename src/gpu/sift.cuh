@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Brute-force kNN by L2 through tensor cores: products of half-precision copies as a filter (gpu/sift.h), canonical
+ * sums of what passes.
+ *
+ * The right set is copied once, in an order that has nothing to do with how it lies (a stride through it). Queries come
+ * in batches. Values of all pairs with the first points are kept; of what is kept the k-th largest value bounds what
+ * may belong. Points in numbers that grow by a factor follow: a scan lists what is not below its query's bound, and
+ * the bound is tightened. As each round is a sample of all points, some k times the factor pass in each, whatever the
+ * points. In the end few more than k are left, of which the canonical sum decides. A query for which more pass than
+ * there is room for fails: it is left to another way.
+ */
+#ifndef ADJI_SIFT_CUH
+#define ADJI_SIFT_CUH
+
+#include "gpu/brute.cuh"
+#include "gpu/sift.h"
+
+/* What a query's copy is told by, beside its halves. */
+typedef struct adji_sift_query {
+  double norm_sq; /* of the copy */
+  float error;
+  uint32_t row; /* of the left set */
+} adji_sift_query;
+
+/* What is said of the copies of candidates, on the device. */
+typedef struct adji_sift_frame {
+  double scale;
+  float most;
+  uint32_t strays;
+} adji_sift_frame;
+
+/* The copies of the right set. */
+typedef struct adji_sift_points {
+  adji_sift_rules rules;
+  adj_type type;
+  uint64_t count, room;              /* points; entries, whole tiles                      */
+  uint64_t stride;                   /* position i has point i * stride % count           */
+  adji_block centre, frame;          /* double; adji_sift_frame                           */
+  adji_block values, starts, errors; /* halves; what values begin with, -v; by position */
+} adji_sift_points;
+
+/* What a batch of queries has. A pair that passed: the value and the position of the candidate. */
+typedef struct adji_sift_batch {
+  uint64_t queries, row_room; /* entries of the blocks, whole tiles                                              */
+  uint32_t room;              /* pairs a query                                                                   */
+  adji_block values, about;   /* halves; adji_sift_query                                                         */
+  adji_block bounds, counts;  /* of values, float, infinity where a query failed; of pairs, more than room: lost */
+  adji_block passed;          /* uint2, room a query                                                             */
+  adji_block failed;          /* how many queries, of how many pairs there was a sum; the queries: uint32_t      */
+} adji_sift_batch;
+
+/* ---- sift_copies.cu ---- */
+adj_status adji_sift_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points *to);
+void adji_sift_points_clear(adji_gpu *gpu, adji_sift_points *points);
+adj_status adji_sift_copy_queries(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
+                                  const adji_sift_batch *to);
+
+/* ---- sift_settle.cu ---- */
+/* Bounds from what passed; what they drop is dropped. dense: every query has so many pairs; 0: as counted. */
+adj_status adji_sift_tighten(adji_gpu *gpu, const adji_sift_points *points, const adji_sift_batch *batch,
+                             const adji_brute_job *job, uint32_t dense);
+/* Rows of what is left. */
+adj_status adji_sift_settle(adji_gpu *gpu, const adji_sift_points *points, const adji_sift_batch *batch,
+                            const adji_brute_job *job);
+
+/* ---- sift.cu ---- */
+/* How the points are scanned: pairs that a query has room for; all of the first positions, and the factor from round to
+ * round. */
+typedef struct adji_sift_rounds {
+  uint32_t room, first;
+  double factor;
+} adji_sift_rounds;
+adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k);
+
+bool adji_sift_can(const adji_brute_job *job);
+/* The device memory of a query. */
+uint64_t adji_sift_query_bytes(const adji_brute_job *job);
+/* Finds the rows of the job, and waits. Those that failed: their numbers in device memory, until the batch is used
+ * again; numbers NULL and 0 where there is none. */
+typedef struct adji_sift_outcome {
+  uint64_t failed, sums;
+  const uint32_t *numbers;
+} adji_sift_outcome;
+adj_status adji_sift_search(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
+                            adji_sift_batch *batch, adji_sift_outcome *out);
+void adji_sift_batch_clear(adji_gpu *gpu, adji_sift_batch *batch);
+
+#endif

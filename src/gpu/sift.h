@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What products of half-precision copies prove about the k nearest: the filter of brute force on a GPU (gpu/sift.cuh).
+ * Copies and their errors are those of gpu/halves.h: z = (x - c) * scale, x^ its rounded copy, error(x) >= |z - x^|.
+ * `most` is at least the error of every candidate but for a few strays, which always pass.
+ *
+ * The value. Tensor cores compute w = x^y^ - v(y), starting from -v, the f32 next to |y^|^2 / 2. With
+ * S = |v| + sum |x^_j y^_j| <= |x^|^2 / 2 + |y^|^2 and gamma as in halves.h, w is off by less than gamma * S. Let
+ * A = |x^|^2 and r = |x^ - y^|: r^2 = A + |y^|^2 - 2 x^y^, and |y^| <= |x^| + r, so that |y^|^2 <= 2A + 2r^2:
+ *
+ *     |(A - 2w) - r^2| <= 2 gamma S <= gamma (A + 2|y^|^2) <= gamma (5A + 4r^2).             (1)
+ *
+ * The farthest. k candidates whose values are at least w have, by (1), r^2 (1 - 4 gamma) <= A - 2w + 5 gamma A:
+ * adji_sift_farthest is such an r, rounded up. Their true distances, scaled, are at most r + error(x) + most.
+ *
+ * The reach. u half an ulp of 1 in the type of the points: for the canonical sum s and the true distance d of any pair
+ * d^2 <= s f + g and s <= d^2 f + g, f = 1 + 4u(dim + 4), g = 2 dim times the smallest positive number, as
+ * index/sketch.c derives, unless s overflows. If the k candidates have d <= D, the k-th smallest sum is at most
+ * f D^2 + g, and every point that belongs to the k nearest has d^2 <= f^2 D^2 + (f + 1) g: d <= f D + sqrt(3 g).
+ * A radius says d <= sqrt(limit f + g) instead. Scaled, this is the reach R.
+ *
+ * The bound. A point that belongs and is no stray has r <= p = R + error(x) + most, and by (1)
+ *
+ *     w >= (A - p^2 - gamma (5A + 4p^2)) / 2:
+ *
+ * what has a smaller value can be dropped. All of it is computed in double precision; what that rounds is less than the
+ * quarter of gamma that halves.h has to spare.
+ */
+#ifndef ADJI_SIFT_H
+#define ADJI_SIFT_H
+
+#include "gpu/halves.h"
+
+enum {
+  ADJI_SIFT_MOST_K = 2048,
+  ADJI_SIFT_MOST_DIM = 4096, /* sums of so many squares are exact enough for halves.h */
+  ADJI_SIFT_TILE = 256       /* copies of candidates fill such tiles                   */
+};
+
+/* Values at least so large are of strays, and those below minus this of what is not there. */
+#define ADJI_SIFT_STRAY 1e29f
+#define ADJI_SIFT_LEAST (-1e37f)
+
+/* What follows from the points' type and dimension. */
+typedef struct adji_sift_rules {
+  uint32_t dim, width;
+  double gamma;
+  double factor; /* f           */
+  double least;  /* sqrt(3 g)   */
+} adji_sift_rules;
+
+/* Halves of a copy: what the kernels take at a time. */
+ADJI_EVERYWHERE uint32_t adji_sift_width(uint32_t dim) {
+  return dim <= 16 ? 16 : dim <= 32 ? 32 : (dim + 63) / 64 * 64;
+}
+
+ADJI_EVERYWHERE adji_sift_rules adji_sift_rules_of(uint32_t dim, bool f64) {
+  adji_sift_rules rules;
+  rules.dim = dim;
+  rules.width = adji_sift_width(dim);
+  rules.gamma = adji_halves_gamma(rules.width);
+  rules.factor = 1 + 4 * (f64 ? 0x1p-53 : 0x1p-24) * (dim + 4.0);
+  rules.least = sqrt(6.0 * dim) * (f64 ? 0x1p-537 : 0x1p-74); /* the root of the smallest number, rounded up */
+  return rules;
+}
+
+/* r: no candidate whose value is at least w is farther; norm_sq is A. */
+ADJI_EVERYWHERE double adji_sift_farthest(const adji_sift_rules *rules, double norm_sq, double w) {
+  double r_sq = (norm_sq - 2 * w + 5 * rules->gamma * norm_sq) / (1 - 4 * rules->gamma);
+  return sqrt(r_sq > 0 ? r_sq : 0) * (1 + 0x1p-40);
+}
+
+/* R, of k candidates that are within r of a query's copy; error: of the query and the most of candidates. */
+ADJI_EVERYWHERE double adji_sift_reach(const adji_sift_rules *rules, double scale, double r, double error) {
+  return ((r + error) * rules->factor + rules->least * scale) * (1 + 0x1p-40);
+}
+
+/* R, of a radius: of sums that are at most limit. */
+ADJI_EVERYWHERE double adji_sift_reach_of(const adji_sift_rules *rules, double scale, double limit) {
+  return scale * (sqrt(limit) * rules->factor + rules->least) * (1 + 0x1p-40);
+}
+
+/* The smallest value of what may belong. */
+ADJI_EVERYWHERE float adji_sift_bound(const adji_sift_rules *rules, double norm_sq, double reach, double error) {
+  double p = reach + error, p_sq = p * p * (1 + 0x1p-40);
+  double w = (norm_sq - p_sq - rules->gamma * (5 * norm_sq + 4 * p_sq)) / 2;
+  return w > (double)ADJI_SIFT_LEAST ? adji_halves_below(w) : ADJI_SIFT_LEAST;
+}
+
+#endif
