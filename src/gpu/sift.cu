@@ -6,27 +6,27 @@
 
 namespace {
 
-enum { FEWEST = 1024 };
+enum { FEWEST = 1024, LONGEST = 16384, MOST_SETTLED = 8192, AGAIN_AT_ONCE = 2048 };
 
 /* Of a list's room, what a round may be expected to fill, and how many more pass than in exact arithmetic. */
 const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
 
 adj_status get_batch(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job, adji_sift_batch *b) {
-  const char *what = "brute force";
-  b->queries = job->queries;
-  b->row_room = (job->queries + ADJI_SIFT_ROWS - 1) / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
-  b->room = adji_sift_rounds_of(points->count, job->k).room;
+  uint64_t rows = (job->queries + ADJI_SIFT_ROWS - 1) / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
   struct {
     adji_block *block;
     uint64_t bytes;
-  } const wanted[] = {
-      {&b->values, b->row_room * points->rules.width * 2}, {&b->about, b->row_room * sizeof(adji_sift_query)},
-      {&b->bounds, b->row_room * sizeof(float)},           {&b->counts, b->row_room * sizeof(uint32_t)},
-      {&b->passed, b->queries * b->room * sizeof(uint2)},  {&b->failed, (b->queries + 2) * sizeof(uint32_t)}};
+  } const wanted[] = {{&b->values, rows * points->rules.width * 2},
+                      {&b->about, rows * sizeof(adji_sift_query)},
+                      {&b->bounds, rows * sizeof(float)},
+                      {&b->counts, rows * sizeof(uint32_t)},
+                      {&b->passed, job->queries * b->rounds.room * sizeof(uint2)},
+                      {&b->failed, (job->queries + 2) * sizeof(uint32_t)}};
+  b->row_room = rows;
   for (const auto &w : wanted) {
     if (w.block->bytes >= w.bytes) continue;
     adji_block_free(gpu, gpu->compute, w.block);
-    adj_status status = adji_block_get(gpu, gpu->compute, w.bytes, what, w.block);
+    adj_status status = adji_block_get(gpu, gpu->compute, w.bytes, "brute force", w.block);
     if (status) return status;
   }
   return ADJ_OK;
@@ -50,7 +50,7 @@ adj_status scan(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_
   s.point_stride = points->stride;
   s.all = all;
   s.drop_self = job->drop_self;
-  s.room = b->room;
+  s.room = b->rounds.room;
   s.counts = adji_at<uint32_t>(b->counts);
   s.passed = adji_at<uint2>(b->passed);
   return s.width <= 64 ? adji_sift_scan_narrow(gpu, s) : adji_sift_scan_wide(gpu, s);
@@ -58,7 +58,7 @@ adj_status scan(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_
 
 adj_status scan_rounds(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
                        const adji_sift_batch *b) {
-  adji_sift_rounds rounds = adji_sift_rounds_of(points->count, job->k);
+  const adji_sift_rounds rounds = b->rounds;
   adj_status status = scan(gpu, points, job, b, true, 0, rounds.first);
   if (!status) status = adji_sift_tighten(gpu, points, b, job, rounds.first);
   for (uint64_t begin = rounds.first; begin < points->count && !status;) {
@@ -76,20 +76,75 @@ adj_status fetch_failed(adji_gpu *gpu, const adji_sift_batch *b, adji_sift_outco
   uint32_t told[2];
   ADJI_CUDA(gpu, cudaMemcpyAsync(told, b->failed.at, sizeof told, cudaMemcpyDeviceToHost, gpu->compute));
   ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
-  *out = adji_sift_outcome{told[0], told[1], adji_at<uint32_t>(b->failed) + 2};
+  out->failed = told[0];
+  out->sums += told[1];
+  out->numbers = adji_at<uint32_t>(b->failed) + 2;
   return ADJ_OK;
+}
+
+adj_status search(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job, adji_sift_batch *b,
+                  adji_sift_outcome *out) {
+  adj_status status = get_batch(gpu, points, job, b);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaMemsetAsync(b->failed.at, 0, 2 * sizeof(uint32_t), gpu->compute));
+  status = adji_sift_copy_queries(gpu, points, job, b);
+  if (!status) status = scan_rounds(gpu, points, job, b);
+  if (!status) status = adji_sift_settle(gpu, points, b, job);
+  return status ? status : fetch_failed(gpu, b, out);
+}
+
+/* Some of the queries that failed, which are the job's; those that fail again go to `to`, behind the first so many. */
+adj_status search_again(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job, adji_sift_batch *b,
+                        uint32_t *to, adji_sift_outcome *out) {
+  uint64_t before = out->failed;
+  adj_status status = search(gpu, points, job, b, out);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaMemcpyAsync(to + before, out->numbers, out->failed * sizeof(uint32_t), cudaMemcpyDeviceToDevice,
+                                 gpu->compute));
+  out->failed += before;
+  out->numbers = to;
+  return ADJ_OK;
+}
+
+/* All queries that failed, with longer lists. What fails again overtakes none that is still to come. */
+adj_status search_failed(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
+                         adji_sift_batch *batch, adji_sift_outcome *out) {
+  adji_sift_batch longer = {};
+  longer.rounds = adji_sift_rounds_of(points->count, job->k, true);
+  if (longer.rounds.room == batch->rounds.room) return ADJ_OK;
+  uint32_t *numbers = adji_at<uint32_t>(batch->failed) + 2;
+  uint64_t failed = out->failed;
+  adji_brute_job some = *job;
+  adji_sift_outcome told = {0, failed, out->sums, numbers};
+  adj_status status = ADJ_OK;
+  for (uint64_t done = 0; done < failed && !status; done += some.queries) {
+    some.numbers = numbers + done;
+    some.queries = failed - done < AGAIN_AT_ONCE ? failed - done : AGAIN_AT_ONCE;
+    status = search_again(gpu, points, &some, &longer, numbers, &told);
+    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they are left to another way */
+  }
+  adji_sift_batch_clear(gpu, &longer);
+  if (status == ADJ_E_DEVICE_MEMORY && !told.failed) return ADJ_OK;
+  *out = told;
+  return status;
 }
 
 }  // namespace
 
-adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k) {
-  adji_sift_rounds rounds = {FEWEST, 0, 0};
+adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k, bool again) {
+  adji_sift_rounds rounds = {FEWEST, 128, 0, 0};
   while (rounds.room < 8 * k)
     rounds.room *= 2;
   if (rounds.room < 16 * k && k <= FEWEST / 4) rounds.room *= 2;
+  while (rounds.most < 4 * k && rounds.most < MOST_SETTLED)
+    rounds.most *= 2;
   rounds.first = points < rounds.room ? static_cast<uint32_t>(points) : rounds.room;
   double factor = 1 + (FILL * rounds.room / k - 1) / LOOSE;
   rounds.factor = factor < MOST_FACTOR ? factor : MOST_FACTOR;
+  if (again) {
+    rounds.room = LONGEST;
+    rounds.most = MOST_SETTLED;
+  }
   return rounds;
 }
 
@@ -97,22 +152,24 @@ bool adji_sift_can(const adji_brute_job *job) {
   return job->measure->step == ADJI_STEP_L2 && job->dim <= ADJI_SIFT_MOST_DIM && job->k <= ADJI_SIFT_MOST_K;
 }
 
+uint64_t adji_sift_point_bytes(const adji_brute_job *job) {
+  uint64_t rows = (job->right_count + ADJI_SIFT_TILE - 1) / ADJI_SIFT_TILE * ADJI_SIFT_TILE;
+  return rows * (adji_sift_width(job->dim) * 2ull + 8);
+}
+
 uint64_t adji_sift_query_bytes(const adji_brute_job *job) {
-  return adji_sift_width(job->dim) * 2 + sizeof(adji_sift_query) + 12 +
-         adji_sift_rounds_of(job->right_count, job->k).room * sizeof(uint2);
+  return adji_sift_width(job->dim) * 2ull + sizeof(adji_sift_query) + 12 +
+         adji_sift_rounds_of(job->right_count, job->k, false).room * sizeof(uint2);
 }
 
 adj_status adji_sift_search(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
                             adji_sift_batch *batch, adji_sift_outcome *out) {
   *out = adji_sift_outcome{};
   if (!job->queries) return ADJ_OK;
-  adj_status status = get_batch(gpu, points, job, batch);
-  if (status) return status;
-  ADJI_CUDA(gpu, cudaMemsetAsync(batch->failed.at, 0, 2 * sizeof(uint32_t), gpu->compute));
-  status = adji_sift_copy_queries(gpu, points, job, batch);
-  if (!status) status = scan_rounds(gpu, points, job, batch);
-  if (!status) status = adji_sift_settle(gpu, points, batch, job);
-  return status ? status : fetch_failed(gpu, batch, out);
+  batch->rounds = adji_sift_rounds_of(points->count, job->k, false);
+  adj_status status = search(gpu, points, job, batch, out);
+  if (!status && out->failed) status = search_failed(gpu, points, job, batch, out);
+  return status;
 }
 
 void adji_sift_batch_clear(adji_gpu *gpu, adji_sift_batch *batch) {

@@ -40,14 +40,21 @@ typedef struct adji_sift_points {
   adji_block values, starts, errors; /* halves; what values begin with, -v; by position */
 } adji_sift_points;
 
+/* How the points are scanned: all values of the first of them are kept, and from round to round there are more by a
+ * factor. A query has room for so many pairs, of which most are settled in the end. */
+typedef struct adji_sift_rounds {
+  uint32_t room, most, first;
+  double factor;
+} adji_sift_rounds;
+
 /* What a batch of queries has. A pair that passed: the value and the position of the candidate. */
 typedef struct adji_sift_batch {
-  uint64_t queries, row_room; /* entries of the blocks, whole tiles                                              */
-  uint32_t room;              /* pairs a query                                                                   */
-  adji_block values, about;   /* halves; adji_sift_query                                                         */
-  adji_block bounds, counts;  /* of values, float, infinity where a query failed; of pairs, more than room: lost */
-  adji_block passed;          /* uint2, room a query                                                             */
-  adji_block failed;          /* how many queries, of how many pairs there was a sum; the queries: uint32_t      */
+  uint64_t row_room; /* entries of the blocks, whole tiles */
+  adji_sift_rounds rounds;
+  adji_block values, about;  /* halves; adji_sift_query                                                         */
+  adji_block bounds, counts; /* of values, float, infinity where a query failed; of pairs, more than room: lost */
+  adji_block passed;         /* uint2, room a query                                                             */
+  adji_block failed;         /* how many queries, of how many pairs there was a sum; the queries: uint32_t      */
 } adji_sift_batch;
 
 /* ---- sift_copies.cu ---- */
@@ -65,21 +72,18 @@ adj_status adji_sift_settle(adji_gpu *gpu, const adji_sift_points *points, const
                             const adji_brute_job *job);
 
 /* ---- sift.cu ---- */
-/* How the points are scanned: pairs that a query has room for; all of the first positions, and the factor from round to
- * round. */
-typedef struct adji_sift_rounds {
-  uint32_t room, first;
-  double factor;
-} adji_sift_rounds;
-adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k);
+/* again: for queries that failed. */
+adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k, bool again);
 
 bool adji_sift_can(const adji_brute_job *job);
-/* The device memory of a query. */
+/* The device memory of the copies of the right set, and of a query. */
+uint64_t adji_sift_point_bytes(const adji_brute_job *job);
 uint64_t adji_sift_query_bytes(const adji_brute_job *job);
-/* Finds the rows of the job, and waits. Those that failed: their numbers in device memory, until the batch is used
- * again; numbers NULL and 0 where there is none. */
+/* Finds the rows of the job, and waits. Queries that fail are tried again with longer lists, where there is memory for
+ * that. Those that still failed: their rows' numbers in device memory, until the batch is used again. sums: how many
+ * pairs were settled. */
 typedef struct adji_sift_outcome {
-  uint64_t failed, sums;
+  uint64_t failed, again, sums;
   const uint32_t *numbers;
 } adji_sift_outcome;
 adj_status adji_sift_search(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What products of half-precision copies prove about the k nearest: the filter of brute force on a GPU (gpu/sift.cuh).
- * Copies and their errors are those of gpu/halves.h: z = (x - c) * scale, x^ its rounded copy, error(x) >= |z - x^|.
- * `most` is at least the error of every candidate but for a few strays, which always pass.
+ * Copies are those of gpu/halves.h: z = (x - c) * scale, x^ its rounded copy, error(x) >= |z - x^|. They are computed
+ * in the type of the points; |x^|^2 is off by less than 2^-21 of itself. `most` is at least the error of every
+ * candidate but for a few strays, which always pass.
  *
  * The value. Tensor cores compute w = x^y^ - v(y), starting from -v, the f32 next to |y^|^2 / 2. With
  * S = |v| + sum |x^_j y^_j| <= |x^|^2 / 2 + |y^|^2 and gamma as in halves.h, w is off by less than gamma * S. Let
@@ -62,6 +63,12 @@ ADJI_EVERYWHERE adji_sift_rules adji_sift_rules_of(uint32_t dim, bool f64) {
   rules.factor = 1 + 4 * (f64 ? 0x1p-53 : 0x1p-24) * (dim + 4.0);
   rules.least = sqrt(6.0 * dim) * (f64 ? 0x1p-537 : 0x1p-74); /* the root of the smallest number, rounded up */
   return rules;
+}
+
+/* error, from the computed sums of (z - x^)^2 and x^^2: z itself is off by less than 2^-23 of its length, f32 sums of
+ * up to 2^12 squares by 2^-12 of themselves, and squares below the smallest number are lost. */
+ADJI_EVERYWHERE float adji_sift_error(double rest_sq, double norm_sq) {
+  return adji_halves_above(sqrt(rest_sq) * (1 + 0x1p-10) + sqrt(norm_sq) * 0x1p-22 + 0x1p-50);
 }
 
 /* r: no candidate whose value is at least w is farther; norm_sq is A. */

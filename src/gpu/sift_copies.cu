@@ -72,22 +72,39 @@ __device__ __forceinline__ uint64_t row_of(const copying<T> &c, uint64_t i) {
   return (c.first + i * c.stride) % c.of;
 }
 
-/* Eight halves of a row, and what they add to the sums of squares. */
+/* The scale as two factors, whose product may be beyond f32. */
 template <class T>
-__device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first, double scale,
-                                            double *rest_sq, double *norm_sq) {
+struct scaling {
+  T first, second;
+};
+__device__ __forceinline__ scaling<double> scale_for(double scale, double) {
+  return {scale, 1};
+}
+__device__ __forceinline__ scaling<float> scale_for(double scale, float) {
+  int exponent = ilogb(scale);
+  return {static_cast<float>(ldexp(1.0, exponent / 2)), static_cast<float>(ldexp(1.0, exponent - exponent / 2))};
+}
+
+/* Eight halves of a row, and what they add to the sums of squares. In the type of the points: z is off by half an ulp,
+ * z - x^ is exact, the squares of halves are exact, and eight of them are added up before their sum becomes f64. */
+template <class T>
+__device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first, scaling<T> scale,
+                                            T *rest_sq, double *norm_sq) {
   __half eight[AT_ONCE];
+  T sum = 0;
 #pragma unroll
   for (uint32_t k = 0; k < AT_ONCE; k++) {
     uint32_t j = first + k;
     eight[k] = __half(0.0f);
     if (j >= c.dim) continue;
-    double z = (static_cast<double>(c.rows[row * c.dim + j]) - c.centre[j]) * scale;
-    eight[k] = __double2half(adji_halves_cut(z));
-    double rounded = static_cast<double>(__half2float(eight[k])), rest = z - rounded;
+    T z = (c.rows[row * c.dim + j] - static_cast<T>(c.centre[j])) * scale.first * scale.second;
+    T most = static_cast<T>(ADJI_HALVES_LARGEST);
+    eight[k] = __half(z > most ? most : z < -most ? -most : z);
+    T rounded = static_cast<T>(__half2float(eight[k])), rest = z - rounded;
     *rest_sq += rest * rest;
-    *norm_sq += rounded * rounded;
+    sum += rounded * rounded;
   }
+  *norm_sq += static_cast<double>(sum);
   uint4 packed;
   memcpy(&packed, eight, sizeof packed);
   return packed;
@@ -95,11 +112,11 @@ __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, u
 
 /* A row is the work of `lanes` lanes, each of which has eight halves at a time. Every lane returns the row's sums. */
 template <class T>
-__device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32_t lane, double *rest_sq,
-                                         double *norm_sq) {
+__device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32_t lane, T *rest_sq, double *norm_sq) {
   uint64_t row = i < c.count ? row_of(c, i) : 0;
-  double scale = c.frame->scale;
-  *rest_sq = *norm_sq = 0;
+  scaling<T> scale = scale_for(c.frame->scale, T());
+  *rest_sq = 0;
+  *norm_sq = 0;
   for (uint32_t first = lane * AT_ONCE; first < c.width && i < c.room; first += c.lanes * AT_ONCE) {
     uint4 packed = {0, 0, 0, 0};
     if (i < c.count) packed = copy_eight(c, row, first, scale, rest_sq, norm_sq);
@@ -130,10 +147,11 @@ __global__ void copy_points(const copying<T> c, float *starts, float *errors, ui
     mine[b] = 0;
   __syncthreads();
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
-  double rest_sq, norm_sq;
+  T rest_sq;
+  double norm_sq;
   copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
   if (thread % c.lanes == 0 && i < c.room) {
-    float error = i < c.count ? adji_halves_error(rest_sq, norm_sq) : 0;
+    float error = i < c.count ? adji_sift_error(static_cast<double>(rest_sq), norm_sq) : 0;
     starts[i] = i < c.count ? static_cast<float>(-norm_sq / 2) : -ADJI_HALVES_ABSENT;
     errors[i] = error;
     if (i < c.count) atomicAdd(&mine[bin_of(error)], 1);
@@ -171,10 +189,12 @@ __global__ void mark_strays(const adji_sift_frame *frame, const float *errors, u
 template <class T>
 __global__ void copy_queries(const copying<T> c, adji_sift_query *about) {
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
-  double rest_sq, norm_sq;
+  T rest_sq;
+  double norm_sq;
   copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
   if (thread % c.lanes || i >= c.count) return;
-  about[i] = adji_sift_query{norm_sq, adji_halves_error(rest_sq, norm_sq), static_cast<uint32_t>(row_of(c, i))};
+  about[i] = adji_sift_query{norm_sq, adji_sift_error(static_cast<double>(rest_sq), norm_sq),
+                             static_cast<uint32_t>(row_of(c, i))};
 }
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */

@@ -52,16 +52,24 @@ namespace {
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 enum { DEPTH = 3, WAITING = 96 };
 
-/* Blocks have `points` candidates at a time: as many stretches of them as keep all multiprocessors busy several times
- * over, so that the last ones are not waited for long. */
+/* Blocks have `points` candidates at a time, and `resident` of them run on a multiprocessor. Cuts the candidates into
+ * stretches: between four and eight rounds of blocks, such that the last round is as full as can be. */
 inline dim3 stretch_out(const adji_gpu *gpu, adji_sift_scan_job *job, uint32_t points, uint32_t resident) {
-  enum { TIMES = 8, FEWEST_STAGES = 8 };
+  enum { FEWEST_ROUNDS = 4, FEWEST_STAGES = 8 };
   job->stages = static_cast<uint32_t>((job->end - job->first + points - 1) / points);
   uint32_t blocks = adji_blocks_for(job->queries, ADJI_SIFT_ROWS);
-  uint64_t wanted = static_cast<uint64_t>(gpu->multiprocessors) * resident * TIMES;
-  uint64_t stretches = (wanted + blocks - 1) / blocks;
-  job->stretch = static_cast<uint32_t>((job->stages + stretches - 1) / stretches);
-  if (job->stretch < FEWEST_STAGES) job->stretch = FEWEST_STAGES;
+  uint64_t slots = static_cast<uint64_t>(gpu->multiprocessors) * resident;
+  uint64_t begin = (FEWEST_ROUNDS * slots + blocks - 1) / blocks;
+  double least = INFINITY;
+  for (uint64_t stretches = begin; stretches <= 2 * begin; stretches++) {
+    uint64_t stretch = (job->stages + stretches - 1) / stretches;
+    if (stretch < FEWEST_STAGES) stretch = FEWEST_STAGES;
+    uint64_t all = (job->stages + stretch - 1) / stretch * blocks;
+    double time = static_cast<double>((all + slots - 1) / slots) * static_cast<double>(stretch + 1);
+    if (time >= least) continue;
+    least = time;
+    job->stretch = static_cast<uint32_t>(stretch);
+  }
   return dim3(blocks, (job->stages + job->stretch - 1) / job->stretch);
 }
 

@@ -176,7 +176,7 @@ __device__ __forceinline__ T canonical_sum(const settling<T> &job, const T *x, c
   T s = 0;
   uint32_t j = 0;
   if (job.fours) {
-#pragma unroll 4
+#pragma unroll 8
     for (; j < job.dim; j += 4) {
       T c[4];
       if (sizeof(T) == 4) {
@@ -266,14 +266,6 @@ __global__ void settle_rows(const __grid_constant__ settling<T> job) {
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
-/* Pairs of a query that are settled: four times as many as are wanted, as far as shared memory goes. */
-uint32_t most_of(uint32_t k) {
-  uint32_t most = 128;
-  while (most < 4 * k && most < 4 * ADJI_SIFT_MOST_K)
-    most *= 2;
-  return most;
-}
-
 template <class T>
 adj_status settle(adji_gpu *gpu, const adji_sift_points *points, const adji_sift_batch *batch,
                   const adji_brute_job *job) {
@@ -282,8 +274,8 @@ adj_status settle(adji_gpu *gpu, const adji_sift_points *points, const adji_sift
   s.right = static_cast<const T *>(job->right);
   s.dim = job->dim;
   s.k = job->k;
-  s.room = batch->room;
-  s.most = most_of(job->k);
+  s.room = batch->rounds.room;
+  s.most = batch->rounds.most;
   s.about = adji_at<adji_sift_query>(batch->about);
   s.point_count = points->count;
   s.point_stride = points->stride;
@@ -318,13 +310,13 @@ adj_status adji_sift_tighten(adji_gpu *gpu, const adji_sift_points *points, cons
   t.drop_self = job->drop_self;
   t.limit = job->limit;
   t.k = job->k;
-  t.room = batch->room;
+  t.room = batch->rounds.room;
   t.dense = dense;
   t.bounds = adji_at<float>(batch->bounds);
   t.counts = adji_at<uint32_t>(batch->counts);
   t.passed = adji_at<uint2>(batch->passed);
   t.failed = adji_at<uint32_t>(batch->failed);
-  uint32_t bytes = batch->room * sizeof(uint2), threads = batch->room > 4096 ? 512 : 128;
+  uint32_t bytes = batch->rounds.room * sizeof(uint2), threads = batch->rounds.room > 4096 ? 512 : 128;
   ADJI_CUDA(gpu,
             cudaFuncSetAttribute(tighten_bounds, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   tighten_bounds<<<static_cast<uint32_t>(job->queries), threads, bytes, gpu->compute>>>(t);

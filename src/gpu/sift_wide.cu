@@ -151,28 +151,29 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
   operands o[2];
   float d[MT][8][4];
   load_operands(a, held_pitch, at + b_row, &o[0]);
-  uint32_t slice = 0, stage = 0;
+  uint32_t stage = 0;
 #pragma unroll 1
-  for (uint32_t left = tiles * slices; left; left--) {
-    load_stage<HOLD>(&ahead);
-    if (slice == 0) start_all(at + v_at, d);
+  for (uint32_t tile = 0; tile < tiles; tile++) {
+    start_all(at + v_at, d);
+#pragma unroll 1
+    for (uint32_t slice = 1; slice <= slices; slice++) {
+      load_stage<HOLD>(&ahead);
 #pragma unroll
-    for (int k = 0; k < STEPS; k++) {
-      if (k + 1 < STEPS) {
-        load_operands(a + (k + 1) * 32, held_pitch, at + b_row + (k + 1) * 32, &o[(k + 1) % 2]);
-      } else {
-        /* The next slice is there, and this one is read by nobody any more. */
-        asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
-        __syncthreads();
-        stage = stage + 1 == DEPTH ? 0 : stage + 1;
-        slice = slice + 1 == slices ? 0 : slice + 1;
-        at = stages + stage * shape<HOLD>::STAGE;
-        a = HOLD ? held + slice * SLICE * 2 + a_row : at + POINTS * PITCH + a_row;
-        load_operands(a, held_pitch, at + b_row, &o[0]);
+      for (int k = 0; k < STEPS; k++) {
+        if (k + 1 < STEPS) {
+          load_operands(a + (k + 1) * 32, held_pitch, at + b_row + (k + 1) * 32, &o[(k + 1) % 2]);
+        } else {
+          /* The next slice is there, and this one is read by nobody any more. */
+          asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
+          __syncthreads();
+          stage = stage + 1 == DEPTH ? 0 : stage + 1;
+          at = stages + stage * shape<HOLD>::STAGE;
+          a = HOLD ? held + (slice < slices ? slice : 0) * SLICE * 2 + a_row : at + POINTS * PITCH + a_row;
+          load_operands(a, held_pitch, at + b_row, &o[0]);
+        }
+        multiply_all(o[k % 2], d);
       }
-      multiply_all(o[k % 2], d);
     }
-    if (slice) continue;
     if (job.all)
       keep_all(job, mine, d, position);
     else
