@@ -78,21 +78,22 @@ static void limits_are_numbers_of_the_type(void **state) {
 static void many_failures_widen(void **state) {
   (void)state;
   adji_nearest_grid_options o = defaults();
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 0, 1000, false), ADJI_GRID_DONE);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1, 1000, false), ADJI_GRID_TAIL);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 249, 1000, false), ADJI_GRID_TAIL);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 250, 1000, false), ADJI_GRID_WIDEN);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1000, 1000, false), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 0, 1000, 0), ADJI_GRID_DONE);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1, 1000, 0), ADJI_GRID_TAIL);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 249, 1000, 0), ADJI_GRID_TAIL);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 250, 1000, 0), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1000, 1000, 0), ADJI_GRID_WIDEN);
   /* A wider epsilon that hardly helped, and few that are left of all. */
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 900, 1000, true), ADJI_GRID_WIDEN);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 901, 1000, true), ADJI_GRID_TAIL);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 500, 50000, true), ADJI_GRID_WIDEN);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 500, 50001, true), ADJI_GRID_TAIL);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 900, 1000, 1), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 901, 1000, 1), ADJI_GRID_TAIL);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 500, 50000, 1), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 500, 50001, 1), ADJI_GRID_TAIL);
   /* As the paper's GPU-only mode, until all are found. */
   o.failures = o.tail = 1e-9;
   o.stall = 1;
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1000, 1000000, true), ADJI_GRID_WIDEN);
-  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1, 1000000, true), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1000, 1000000, 1), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1, 1000000, 255), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_nearest_grid_next(&o, 1000, 1, 1000000, 256), ADJI_GRID_TAIL);
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------------------- */

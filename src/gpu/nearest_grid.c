@@ -59,14 +59,17 @@ double adji_nearest_grid_limit(adji_step step, adj_type type, double epsilon) {
 
 /* ---- Failures ----------------------------------------------------------------------------------------- */
 
+/* Whatever was asked for: one point far away from all others would take forever. */
+enum { MOST_WIDENED = 256 };
+
 adji_nearest_grid_step adji_nearest_grid_next(const adji_nearest_grid_options *options, uint64_t attempted,
-                                              uint64_t failed, uint64_t all, bool widened) {
+                                              uint64_t failed, uint64_t all, uint32_t widened) {
   double many = (double)failed;
   if (!failed) return ADJI_GRID_DONE;
   if (many < options->failures * (double)attempted) return ADJI_GRID_TAIL;
   if (many < options->tail * (double)all) return ADJI_GRID_TAIL;
   if (widened && many > options->stall * (double)attempted) return ADJI_GRID_TAIL;
-  return ADJI_GRID_WIDEN;
+  return widened < MOST_WIDENED ? ADJI_GRID_WIDEN : ADJI_GRID_TAIL;
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------------------- */

@@ -226,7 +226,7 @@ static adj_status index_again(adji_gpu_nearest *n) {
 adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job) {
   adji_nearest_grid *g = &n->grid;
   uint64_t all = job->query_count, failed;
-  bool widened = false;
+  uint32_t widened = 0;
   for (int turn = 0; g->ready && job->query_count; turn ^= 1) {
     adj_status status = search_batch(n, job, turn, &failed);
     if (status == ADJ_E_DEVICE_MEMORY) return ADJ_OK; /* the tree needs no more */
@@ -243,7 +243,7 @@ adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job) 
     }
     status = index_again(n);
     if (status) return status;
-    widened = true;
+    widened++;
   }
   return ADJ_OK;
 }

@@ -45,14 +45,15 @@ double adji_nearest_grid_epsilon(const uint64_t *bins, uint64_t count, double wi
 /* Epsilon in one of the first bins is hardly told: then these are divided again. */
 bool adji_nearest_grid_is_coarse(uint64_t bin);
 
-/* What comes next, when so many of `attempted` queries failed, of `all` in this pass; widened: epsilon grew before. */
+/* What comes next, when so many of `attempted` queries failed, of `all` in this pass; widened: how often epsilon grew
+ * before. */
 typedef enum adji_nearest_grid_step {
   ADJI_GRID_DONE,
   ADJI_GRID_WIDEN, /* epsilon, index again, and search for those that failed */
   ADJI_GRID_TAIL   /* the tree searches for them                             */
 } adji_nearest_grid_step;
 adji_nearest_grid_step adji_nearest_grid_next(const adji_nearest_grid_options *options, uint64_t attempted,
-                                              uint64_t failed, uint64_t all, bool widened);
+                                              uint64_t failed, uint64_t all, uint32_t widened);
 
 /* The limit of sums that a distance is, exact in the type. */
 double adji_nearest_grid_limit(adji_step step, adj_type type, double epsilon);
