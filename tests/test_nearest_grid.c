@@ -148,7 +148,8 @@ static void check_cells(adj_ctx *ctx, uint32_t dim, double epsilon, double far, 
   adj_dataset set = {.type = ADJ_F64, .dim = dim, .count = COUNT, .low = low, .high = high};
   adji_measure measure = {.step = ADJI_STEP_LINF};
   adji_grid grid;
-  must(adji_nearest_grid_cells(ctx, &set, &measure, epsilon, values, COUNT, &grid));
+  adji_nearest_values sample = {values, COUNT};
+  must(adji_nearest_grid_cells(ctx, &set, &measure, epsilon, &sample, &grid));
   assert_int_equal(grid.axis_count, axes);
   assert_true(grid.key_bits <= 62);
   for (uint64_t i = 0; i < COUNT; i++)

@@ -94,7 +94,7 @@ adji_nearest_grid_shape adji_nearest_grid_shape_of(uint32_t k, uint64_t entry_by
 /* Dimensions in which all points lie within three slabs tell nothing; bits of a cell's number are shared out evenly
  * among the others, and one is for the numbers that stay empty behind each axis. */
 adj_status adji_nearest_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adji_measure *measure, double limit,
-                                   const double *values, uint64_t count, adji_grid *out) {
+                                   const adji_nearest_values *sample, adji_grid *out) {
   uint32_t dims[ADJI_MAX_AXES], axes = 0;
   double widths[ADJI_MAX_AXES];
   *out = (adji_grid){0};
@@ -108,7 +108,7 @@ adj_status adji_nearest_grid_cells(adj_ctx *ctx, const adj_dataset *right, const
   for (uint32_t a = 0; a < axes; a++) {
     adji_axis wanted = {.dim = dims[a], .reach = 1, .low = right->low[dims[a]]};
     adj_status status = adji_axis_init(ctx, &out->axes[a], &wanted, right->high[dims[a]], widths[a], most,
-                                       values + dims[a] * count, count);
+                                       sample->values + dims[a] * sample->count, sample->count);
     if (status) {
       adji_grid_clear(ctx, out);
       return status;

@@ -38,13 +38,14 @@ static adj_status sample_values(adji_gpu_nearest *n) {
   adji_memory *memory = &n->join.ctx->memory;
   adji_gpu_rows points = points_of(n, &n->right.points);
   double low[ADJI_TREE_DIMS], high[ADJI_TREE_DIMS];
-  g->value_count = points.count < VALUES ? points.count : VALUES;
-  g->values = static_cast<double *>(adji_alloc(memory, g->value_count * points.dim, sizeof *g->values, "sample"));
-  void *rows = adji_alloc(memory, g->value_count * points.dim, adji_type_size(points.type), "sample");
-  adj_status status = g->values && rows ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status) status = adji_gpu_survey(n->gpu, &points, low, high, g->value_count, rows);
-  if (!status && points.type == ADJ_F64) sort_values<double>(rows, points.dim, g->value_count, g->values);
-  if (!status && points.type == ADJ_F32) sort_values<float>(rows, points.dim, g->value_count, g->values);
+  g->sample.count = points.count < VALUES ? points.count : VALUES;
+  g->sample.values =
+      static_cast<double *>(adji_alloc(memory, g->sample.count * points.dim, sizeof *g->sample.values, "sample"));
+  void *rows = adji_alloc(memory, g->sample.count * points.dim, adji_type_size(points.type), "sample");
+  adj_status status = g->sample.values && rows ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) status = adji_gpu_survey(n->gpu, &points, low, high, g->sample.count, rows);
+  if (!status && points.type == ADJ_F64) sort_values<double>(rows, points.dim, g->sample.count, g->sample.values);
+  if (!status && points.type == ADJ_F32) sort_values<float>(rows, points.dim, g->sample.count, g->sample.values);
   adji_free(memory, rows);
   return status;
 }
@@ -175,8 +176,7 @@ static adj_status index_points(adji_gpu_nearest *n) {
   adji_nearest_grid *g = &n->grid;
   adji_grid cells;
   clear_index(n);
-  adj_status status =
-      adji_nearest_grid_cells(n->join.ctx, n->join.right, &n->measure, g->limit, g->values, g->value_count, &cells);
+  adj_status status = adji_nearest_grid_cells(n->join.ctx, n->join.right, &n->measure, g->limit, &g->sample, &cells);
   if (status) return status;
   if (adji_nearest_grid_is_worth(&cells, n->join.right->count)) {
     status = build_index(n, &cells);
@@ -278,7 +278,7 @@ void adji_nearest_grid_free_lists(adji_gpu_nearest *n) {
 void adji_nearest_grid_close(adji_gpu_nearest *n) {
   adji_nearest_grid_free_lists(n);
   clear_index(n);
-  adji_free(&n->join.ctx->memory, n->grid.values);
+  adji_free(&n->join.ctx->memory, n->grid.sample.values);
   adji_stopwatch_clear(&n->grid.choosing);
   adji_stopwatch_clear(&n->grid.indexing);
 }

@@ -19,10 +19,9 @@ typedef struct adji_nearest_grid {
   bool ready;           /* there is an index; otherwise the tree searches for all */
   double first_epsilon; /* by whose parts it grows                                */
   double epsilon;
-  double limit;         /* of sums, that epsilon is                               */
-  bool whole;           /* nothing beyond limit belongs anyway: no query fails    */
-  double *values;       /* host: a sample of the right points, dimension by dimension, ascending */
-  uint64_t value_count; /* of a dimension                                         */
+  double limit;               /* of sums, that epsilon is                               */
+  bool whole;                 /* nothing beyond limit belongs anyway: no query fails    */
+  adji_nearest_values sample; /* of the right points, in host memory */
   adji_gpu_grid cells;
   adji_gpu_index index;
   adji_block failed[2]; /* queries, of two batches in turns */

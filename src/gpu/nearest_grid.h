@@ -70,10 +70,16 @@ adji_nearest_grid_shape adji_nearest_grid_shape_of(uint32_t k, uint64_t entry_by
 /* Where the list of a query ends: entries, so that those of neighbouring lists are in other banks of the memory. */
 #define ADJI_GRID_STRIDE(k) ((k) | 1u)
 
-/* Cells for points that belong under limit. values: `count` of each dimension, ascending, one dimension after the
- * other, for axes that cannot have slabs of equal width. */
+/* Coordinates of a sample of points: `count` of each dimension, ascending, one dimension after the other. */
+typedef struct adji_nearest_values {
+  double *values;
+  uint64_t count;
+} adji_nearest_values;
+
+/* Cells for points that belong under limit. The sample, of the right points, is for axes that cannot have slabs of
+ * equal width. */
 adj_status adji_nearest_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adji_measure *measure, double limit,
-                                   const double *values, uint64_t count, adji_grid *out);
+                                   const adji_nearest_values *sample, adji_grid *out);
 
 /* Without an axis a query is compared with all points: whether that is too much. */
 bool adji_nearest_grid_is_worth(const adji_grid *grid, uint64_t right);
