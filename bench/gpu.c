@@ -5,6 +5,7 @@
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
+ *             [--algorithm grid]
  *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
@@ -317,6 +318,8 @@ static bool set_value(options *o, const char *name, const char *value) {
     o->neighbours = (uint32_t)strtoul(value, NULL, 10);
   else if (!strcmp(name, "--tuning"))
     o->tuning = value;
+  else if (!strcmp(name, "--algorithm"))
+    o->algorithm = value;
   else
     return false;
   return true;
@@ -334,7 +337,7 @@ static options parse(int argc, char **argv) {
       fprintf(stderr,
               "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
               "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
-              "           [--nearest [--neighbours K]] [--hybrid [--neighbours K]] [--select]\n");
+              "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--select]\n");
       exit(2);
     }
     i++;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 typedef struct options {
-  const char *name, *tuning;
+  const char *name, *tuning, *algorithm;
   double mean;
   int repeats;
   uint64_t points, plain;
@@ -61,7 +61,7 @@ void run_ablation_dims(bench *b);
 /* Many dimensions, beside an exhaustive count. */
 void run_dims(bench *b);
 
-/* kNN joins in few dimensions. */
+/* kNN joins in few dimensions; with the algorithm grid, the figures of HybridKNN-Join. */
 void run_nearest(bench *b);
 
 /* The same by cores and a GPU together. */

@@ -43,7 +43,7 @@ const option join_run_options[] = {
     {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory),
      "most memory to hold, such as 4G; default: 90 %\nof what is free"},
     {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa), "instruction set: scalar, avx2, avx512, neon"},
-    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm), "auto, or grid, ego, brute; of knn kdtree, brute"},
+    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm), "auto, or grid, ego, brute; of knn kdtree, grid, brute"},
     {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "override the planner: \"indexed=4,batch=1024\""},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 

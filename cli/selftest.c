@@ -182,8 +182,8 @@ static bool choose_columns(table *t, const request *wanted) {
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
-/* A GPU has no other algorithms, but results that fit into one batch and into many, that are kept while they are
- * counted and found again, room that is too small, sets in chunks; and the filter of products. */
+/* For range joins a GPU has no other algorithms, but results that fit into one batch and into many, that are kept while
+ * they are counted and found again, room that is too small, sets in chunks; and the filter of products. */
 static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "device_batch=4000,streams=2,once=off",
                                              "device_batch=40000,once=on",
@@ -199,10 +199,21 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "product=on,indexed=3,once=on,device_pairs=40"};
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
-/* For kNN joins: warps with one query and with 32, of which none, some or all give up; all rows at once, or some. */
-static const char *const NEAREST_TUNINGS[] = {NULL, "alone=off", "alone=off,budget=40,device_rows=300",
-                                              "device_rows=77"};
-enum { NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS };
+/* For kNN joins: warps with one query and with 32, of which none, some or all give up; all rows at once, or some. And
+ * through a grid: as planned, with few threads a query and with a warp, with cells far too narrow, so that most queries
+ * fail, once or many times, and far too wide. */
+static const struct {
+  const char *algorithm, *tuning;
+} NEAREST_WAYS[] = {{NULL, NULL},
+                    {NULL, "alone=off"},
+                    {NULL, "alone=off,budget=40,device_rows=300"},
+                    {NULL, "device_rows=77"},
+                    {"grid", NULL},
+                    {"grid", "point_threads=1,device_rows=300"},
+                    {"grid", "point_threads=32,epsilon=0.3,failures=0.001,tail=0.001"},
+                    {"grid", "point_threads=2,epsilon=3,bins=50,sample=20,alone=off"},
+                    {"grid", "point_threads=4,epsilon=0.01"}};
+enum { NEAREST_WAY_COUNT = sizeof NEAREST_WAYS / sizeof *NEAREST_WAYS };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
  * the GPU has nearly all and where it has some, all rows at once, or few. */
@@ -234,7 +245,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
   bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
-  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_TUNING_COUNT
+  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_WAY_COUNT
              : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
@@ -244,13 +255,16 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
     if (t->quick && a && turn % 3) continue;
     char text[128];
     const char *tuning = !device                   ? NULL
-                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_TUNINGS[a]
-                                            : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
+                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_WAYS[a].tuning
+                         : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
-    join_setup setup = {col->backend, device ? NULL : algorithms[a], tuning, (adj_order)(turn % 3), turn % 2};
+    const char *algorithm = !device ? algorithms[a] : c->k && !hybrid ? NEAREST_WAYS[a].algorithm : NULL;
+    join_setup setup = {col->backend, algorithm, tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
     size_t used = strlen(message);
-    if (verdict == JOIN_DIFFERS && tuning) snprintf(message + used, capacity - used, " (%s)", tuning);
+    if (verdict == JOIN_DIFFERS && device && (algorithm || tuning))
+      snprintf(message + used, capacity - used, " (%s%s%s)", algorithm ? algorithm : "",
+               algorithm && tuning ? ", " : "", tuning ? tuning : "");
     if (verdict == JOIN_DIFFERS || (verdict == JOIN_REFUSED && a == 0)) return verdict;
   }
   return JOIN_SAME;

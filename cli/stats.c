@@ -72,6 +72,17 @@ static void put_device(json_writer *json, const adj_stats *stats) {
   put_real(json, "warp_efficiency", stats->warp_efficiency);
 }
 
+/* Only where a grid was searched for the nearest. */
+static void put_grid(json_writer *json, const adj_stats *stats) {
+  if (!stats->grid_queries) return;
+  json_raw(json, ",\n  \"grid\": {\"epsilon\": ");
+  json_real(json, stats->grid_epsilon);
+  json_raw(json, ", \"epsilon_seconds\": %.9f, \"queries\": %llu, \"failed\": %llu", stats->grid_epsilon_s,
+           (unsigned long long)stats->grid_queries, (unsigned long long)stats->grid_failed);
+  json_raw(json, ", \"reindexed\": %llu, \"reindex_seconds\": %.9f}", (unsigned long long)stats->grid_reindexed,
+           stats->grid_reindex_s);
+}
+
 /* Only where cores and a device shared the queries. */
 static void put_workers(json_writer *json, const adj_stats *stats) {
   if (!stats->worker_count) return;
@@ -115,6 +126,7 @@ bool report_stats(const run_report *report) {
   put_real(&json, "estimated_pairs", stats->estimated_pairs);
   put_real(&json, "estimated_candidates", stats->estimated_candidates);
   put_device(&json, stats);
+  put_grid(&json, stats);
   put_workers(&json, stats);
   json_raw(&json, "\n}\n");
   return json_save(&json, report->request->stats);

@@ -357,7 +357,8 @@ typedef struct adj_join_spec {
   uint32_t flags;
   uint32_t reserved;
   /* NULL or "auto", or a named algorithm: "grid" (cells, each with its neighbours), "ego" (Super-EGO:
-   * recursion over epsilon grid order), "brute" (every pair). Never changes the result. */
+   * recursion over epsilon grid order), "brute" (every pair). Of kNN joins "kdtree", "brute" and, on a GPU,
+   * "grid" (cells as wide as k neighbours are likely to be away). Never changes the result. */
   const char *algorithm;
   /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
    * refused. See docs/tuning.md. */
@@ -465,6 +466,13 @@ typedef struct adj_stats {
   double worker_imbalance; /* time between the first and the last worker to be done / time of all */
   uint64_t worker_count;
   adj_worker workers[ADJ_MOST_WORKERS];
+  /* Of kNN joins on a GPU with the algorithm "grid"; 0 elsewhere. */
+  uint64_t grid_queries;   /* searched for in the grid, those that failed again each time     */
+  uint64_t grid_failed;    /* of these, that found fewer than k within epsilon                */
+  uint64_t grid_reindexed; /* times that epsilon grew and the points were indexed again       */
+  double grid_epsilon;     /* the first one                                                   */
+  double grid_epsilon_s;   /* the device's time to choose it, in the first run of a plan      */
+  double grid_reindex_s;   /* and to index again                                              */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -29,7 +29,7 @@ typedef struct problem {
   double radius;
   uint32_t k; /* 0: all within the radius */
   adj_order order;
-  const char *tuning;
+  const char *tuning, *algorithm; /* the algorithm is the GPU's only */
 } problem;
 
 static adj_dataset *points(adj_ctx *ctx, uint64_t count, uint32_t dim) {
@@ -55,6 +55,7 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
   spec.backend = backend;
   spec.order = p->order;
   spec.tuning = p->tuning;
+  if (backend == ADJ_BACKEND_GPU) spec.algorithm = p->algorithm;
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
   if (!status) status = adj_collect(plan, out, NULL, NULL);
@@ -89,23 +90,36 @@ static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right)
   }
 }
 
-static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
-                         const char *tuning) {
-  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning};
+static void check_problem(const problem *p, adji_gpu *gpu) {
   adj_result *cpu = NULL, *after = NULL;
-  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
-  int64_t calls = try_all(&p, gpu, cpu);
-  need(!join(&p, ADJ_BACKEND_GPU, &after) && same(after, cpu), "the join on the GPU after failures");
-  printf("%u-D, %s: each of %lld calls failed once\n", dim, tuning ? tuning : "no tuning", (long long)calls);
+  need(!join(p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+  int64_t calls = try_all(p, gpu, cpu);
+  need(!join(p, ADJ_BACKEND_GPU, &after) && same(after, cpu), "the join on the GPU after failures");
+  printf("%u-D, %s: each of %lld calls failed once\n", adj_dataset_dim(p->set),
+         p->algorithm ? p->algorithm
+         : p->tuning  ? p->tuning
+                      : "no tuning",
+         (long long)calls);
   adj_result_destroy(cpu);
   adj_result_destroy(after);
-  adj_dataset_destroy(p.set);
+  adj_dataset_destroy(p->set);
+}
+
+static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
+                         const char *tuning) {
+  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning, NULL};
+  check_problem(&p, gpu);
+}
+
+static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_t k) {
+  problem p = {ctx, points(ctx, 3000, dim), 0, k, ADJ_ORDER_DISTANCE, NULL, "grid"};
+  check_problem(&p, gpu);
 }
 
 static void *join_in_thread(void *number) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
-  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL};
+  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL, NULL};
   adj_result *cpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   for (int i = 0; i < 20; i++) {
@@ -150,7 +164,7 @@ static void check_limits(void) {
     options.device_memory_limit = limit;
     adj_ctx *ctx = NULL;
     need(!adj_ctx_create(&options, &ctx), "a context");
-    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL};
+    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL, NULL};
     adj_result *cpu = NULL, *gpu = NULL;
     need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
     adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
@@ -186,6 +200,8 @@ int main(void) {
   check_faults(ctx, gpu, 16, 0.9, 0, ADJ_ORDER_ID, "product=on");
   check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "alone=off,budget=60");
   check_faults(ctx, gpu, 6, 0, 40, ADJ_ORDER_DISTANCE, "device_rows=900");
+  check_grid_faults(ctx, gpu, 2, 8);
+  check_grid_faults(ctx, gpu, 6, 40);
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

@@ -158,24 +158,6 @@ void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid) {
 
 /* ---- 1. Numbers ---------------------------------------------------------------------------------------------- */
 
-/* The same operations as adji_axis_slab. */
-static __device__ uint64_t slab_of(const adji_gpu_axis &axis, double x) {
-  if (axis.breaks) {
-    uint64_t low = 0, high = axis.slabs;
-    while (high - low > 1) {
-      uint64_t middle = low + (high - low) / 2;
-      if (axis.breaks[middle] <= x)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
-  }
-  double q = (x - axis.low) * axis.inverse;
-  if (!(q > 0)) return 0;
-  return q < static_cast<double>(axis.slabs) ? static_cast<uint64_t>(q) : axis.slabs - 1;
-}
-
 template <class T>
 static __device__ double coordinate(const adji_gpu_rows &rows, uint64_t row, uint32_t j) {
   return static_cast<const T *>(rows.data)[row * rows.row_stride + j * rows.column_stride];
@@ -189,7 +171,7 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *
 #pragma unroll
   for (uint32_t a = 0; a < ADJI_MAX_AXES; a++)
     if (a < grid.axis_count)
-      number += grid.axes[a].stride * slab_of(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
+      number += grid.axes[a].stride * adji_gpu_slab(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
   numbers[i] = static_cast<KEY>(number);
   ids[i] = static_cast<uint32_t>(i);
 }
@@ -229,7 +211,7 @@ static __global__ void number_images(adji_gpu_grid grid, adji_gpu_rows rows, con
         if (bits & 1) x = image;
         bits >>= 1;
       }
-      number += grid.axes[a].stride * slab_of(grid.axes[a], x);
+      number += grid.axes[a].stride * adji_gpu_slab(grid.axes[a], x);
     }
     numbers[first + k] = static_cast<KEY>(number);
     ids[first + k] = static_cast<uint32_t>(i);

@@ -21,6 +21,24 @@ typedef struct adji_gpu_axis {
   double period, margin;
 } adji_gpu_axis;
 
+/* The same operations as adji_axis_slab. */
+static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_gpu_axis &axis, double x) {
+  if (axis.breaks) {
+    uint64_t low = 0, high = axis.slabs;
+    while (high - low > 1) {
+      uint64_t middle = low + (high - low) / 2;
+      if (axis.breaks[middle] <= x)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+  double q = (x - axis.low) * axis.inverse;
+  if (!(q > 0)) return 0;
+  return q < static_cast<double>(axis.slabs) ? static_cast<uint64_t>(q) : axis.slabs - 1;
+}
+
 /* The combination of slabs of a row of cells, among those of the first axes and of the rest. */
 typedef struct adji_gpu_parts {
   uint16_t first, rest;

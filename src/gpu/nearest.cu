@@ -58,6 +58,7 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *
     n->left = &n->left_tree;
     status = build_tree(n, join->left, options->left_rows, false, &n->left_tree);
   }
+  if (!status) status = adji_nearest_grid_open(n, &options->grid);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_nearest_close(n);
@@ -67,6 +68,7 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *
 }
 
 static void free_work(adji_gpu_nearest *n) {
+  adji_nearest_grid_free_lists(n);
   adji_block_free(n->gpu, n->gpu->compute, &n->queries);
   adji_block_free(n->gpu, n->gpu->compute, &n->hard);
   adji_block_free(n->gpu, n->gpu->compute, &n->temporary);
@@ -83,6 +85,7 @@ void adji_gpu_nearest_close(adji_gpu_nearest *n) {
   cudaSetDevice(n->gpu->device);
   free_work(n);
   free_rows(n);
+  adji_nearest_grid_close(n);
   adji_gpu_nearest_end_lists(n);
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_gpu_tree_clear(n->gpu, &n->right);
@@ -187,11 +190,12 @@ adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *t
   job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
-  adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  adj_status status = adji_nearest_grid_search(n, &job);
+  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   bool together = !n->alone && adji_nearest_has_together(type, n->measure.step, job.dim, job.k) &&
                   (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;
-  status = together ? find_by_32(n, &job) : find_one_by_one(n, &job);
+  if (job.query_count) status = together ? find_by_32(n, &job) : find_one_by_one(n, &job);
   if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, target->sums);
   return status;
 }
@@ -266,6 +270,7 @@ adj_status adji_gpu_nearest_take(adji_gpu_nearest *n, adji_gpu_csr *out) {
 
 adji_device_work adji_gpu_nearest_work(adji_gpu_nearest *n) {
   n->work.kernel_s = adji_stopwatch_read(&n->watch);
+  n->work.grid = adji_nearest_grid_work(n);
   return n->work;
 }
 

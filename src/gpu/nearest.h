@@ -5,6 +5,7 @@
 #ifndef ADJI_GPU_NEAREST_H
 #define ADJI_GPU_NEAREST_H
 
+#include "gpu/nearest_grid.h"
 #include "gpu/range.h"
 
 #ifdef __cplusplus
@@ -25,6 +26,7 @@ typedef struct adji_gpu_nearest_options {
   uint64_t rows_at_once; /* of the result, at most, that are on the device; 0: as many as there is memory for */
   uint32_t budget;       /* leaves that a warp may search for 32 queries; 0: the default                      */
   bool alone, together;  /* a warp for every query, or for 32; neither: by their number                       */
+  adji_nearest_grid_options grid; /* searches the cells of a grid first */
 } adji_gpu_nearest_options;
 
 /* Copies the points to the device and builds the trees there. */

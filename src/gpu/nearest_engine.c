@@ -27,6 +27,11 @@ static void tell_work(nearest_engine *e, adji_device_work *to) {
   more.kernel_s -= e->told.kernel_s;
   more.up_s -= e->told.up_s;
   more.bytes_up -= e->told.bytes_up;
+  more.grid.queries -= e->told.grid.queries;
+  more.grid.failed -= e->told.grid.failed;
+  more.grid.reindexed -= e->told.grid.reindexed;
+  more.grid.epsilon_s -= e->told.grid.epsilon_s;
+  more.grid.reindex_s -= e->told.grid.reindex_s;
   e->told = now;
   adji_device_work_add(to, &more);
 }
@@ -177,7 +182,8 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
                                       .rows_at_once = wish->rows_at_once,
                                       .budget = wish->budget,
                                       .alone = wish->alone,
-                                      .together = wish->together};
+                                      .together = wish->together,
+                                      .grid = wish->grid};
   if (!status) {
     adji_gpu_lock(e->gpu);
     status = adji_gpu_nearest_open(e->gpu, &options, &e->nearest);

@@ -6,6 +6,7 @@
 #define ADJI_GPU_NEAREST_ENGINE_H
 
 #include "distance/measure.h"
+#include "gpu/nearest_grid.h"
 #include "queue/join.h"
 
 /* What is wanted, and how, as adji_gpu_nearest_options has it. */
@@ -15,6 +16,7 @@ typedef struct adji_nearest_wish {
   uint64_t rows_at_once;
   uint32_t budget;
   bool alone, together;
+  adji_nearest_grid_options grid;
 } adji_nearest_wish;
 
 /* Opens the context's device, copies the points there and builds the trees. ADJ_E_UNSUPPORTED where there is no

@@ -6,6 +6,7 @@
 #define ADJI_NEAREST_PRIVATE_CUH
 
 #include "gpu/nearest.cuh"
+#include "gpu/nearest_grid.cuh"
 #include "gpu/stopwatch.cuh"
 
 extern "C" {
@@ -30,6 +31,7 @@ struct adji_gpu_nearest {
   uint64_t rows_at_once;
   uint32_t budget;
   bool alone, together;
+  adji_nearest_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
   bool begun;                          /* and not ended: they are being found */
@@ -56,5 +58,12 @@ typedef struct adji_nearest_target {
 
 /* Adds the candidates to the answers. */
 adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *target);
+
+/* The grid, where it is asked for: search finds what it can and leaves the other queries in the job, for the tree. */
+adj_status adji_nearest_grid_open(adji_gpu_nearest *n, const adji_nearest_grid_options *options);
+adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job);
+void adji_nearest_grid_free_lists(adji_gpu_nearest *n); /* after a search */
+void adji_nearest_grid_close(adji_gpu_nearest *n);
+adji_grid_work adji_nearest_grid_work(adji_gpu_nearest *n);
 
 #endif

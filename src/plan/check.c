@@ -79,7 +79,7 @@ static adj_status check_sets(const adj_dataset *left, const adj_dataset *right) 
 
 /* The algorithms of each kind of join; NULL ends a list. */
 static const char *const range_algorithms[] = {"grid", "ego", "brute", NULL};
-static const char *const knn_algorithms[] = {"kdtree", "brute", NULL};
+static const char *const knn_algorithms[] = {"kdtree", "grid", "brute", NULL};
 
 static adj_status check_algorithm(const adj_join_spec *spec, const char **algorithm) {
   const char *wanted = spec->algorithm;
@@ -93,11 +93,13 @@ static adj_status check_algorithm(const adj_join_spec *spec, const char **algori
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"ego\" does not run on a GPU");
   if (spec->backend == ADJ_BACKEND_HYBRID && !strcmp(wanted, "brute"))
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: CPU and GPU share joins with \"kdtree\" only");
+  if (knn && !strcmp(wanted, "grid") && spec->backend != ADJ_BACKEND_GPU && spec->backend != ADJ_BACKEND_REFERENCE)
+    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"grid\" finds the nearest on a GPU only");
   for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
     if (!strcmp(wanted, *name)) *algorithm = *name;
   if (*algorithm) return ADJ_OK;
   return adji_fail(ADJ_E_ARGUMENT, "algorithm: \"%s\" is not auto, %s", wanted,
-                   knn ? "kdtree or brute" : "grid, ego or brute");
+                   knn ? "kdtree, grid or brute" : "grid, ego or brute");
 }
 
 static adj_status check_backend(adj_backend backend, adj_join_kind kind) {

@@ -16,6 +16,7 @@
 #include "plan/choose_once.h"
 #include "plan/cuda_points.h"
 #include "plan/describe.h"
+#include "plan/plan_nearest.h"
 
 struct adj_cuda_result {
   adji_gpu_csr csr;
@@ -42,6 +43,7 @@ typedef struct cuda_join {
   adji_gpu_range *range;
   adji_gpu_counted counted;
   adji_gpu_nearest *nearest;
+  bool grid; /* which finds the nearest, asked for */
 } cuda_join;
 
 static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *spec, const adj_cuda_points *left,
@@ -63,6 +65,8 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
     status = adji_fail(ADJ_E_UNSUPPORTED,
                        "metric: of points on a device only L2, L1, Linf, Lp and inner products are joined");
   if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
+  if (!status) status = adji_tuning_fits(&plan->tuning, kind, algorithm);
+  j->grid = !status && kind == ADJ_KNN && algorithm && !strcmp(algorithm, "grid");
   plan->choice.backend = "gpu";
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
   plan->spec.algorithm = plan->spec.tuning = NULL;
@@ -183,6 +187,7 @@ static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *
                                       .budget = (uint32_t)plan->tuning.budget,
                                       .alone = plan->tuning.alone == ADJI_ON,
                                       .together = plan->tuning.alone == ADJI_OFF};
+  if (j->grid) options.grid = adji_nearest_grid_of(&plan->tuning);
   status = adji_gpu_nearest_open(j->gpu, &options, &j->nearest);
   return status ? status : adji_gpu_nearest_take(j->nearest, out);
 }

@@ -111,6 +111,13 @@ static void say_device(text *t, const adj_stats *s) {
   say(t, "place it in %.4f s\n", s->place_s);
 }
 
+static void say_grid(text *t, const adj_stats *s) {
+  if (!s->grid_queries) return;
+  say(t, "  grid: epsilon %g, chosen in %.4f s; %llu of %llu queries failed, indexed again %llu times in %.4f s\n",
+      s->grid_epsilon, s->grid_epsilon_s, (unsigned long long)s->grid_failed, (unsigned long long)s->grid_queries,
+      (unsigned long long)s->grid_reindexed, s->grid_reindex_s);
+}
+
 static void say_workers(text *t, const adj_stats *s) {
   for (uint64_t w = 0; w < s->worker_count; w++) {
     const adj_worker *it = &s->workers[w];
@@ -133,6 +140,7 @@ static void say_happened(text *t, const adj_plan *plan) {
   say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak %s, imbalance %.1f %%\n", s->plan_s, s->index_s, s->join_s,
       adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
   say_device(t, s);
+  say_grid(t, s);
   say_workers(t, s);
 }
 

@@ -146,13 +146,31 @@ adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan) {
                              .together = plan->tuning.alone == ADJI_OFF};
 }
 
-adj_status adji_plan_nearest_on_gpu(adj_plan *plan) {
+adji_nearest_grid_options adji_nearest_grid_of(const adji_tuning *t) {
+  return (adji_nearest_grid_options){.use = true,
+                                     .threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
+                                     .sample = t->sample,
+                                     .bins = t->bins,
+                                     .mean_part = t->mean_part,
+                                     .epsilon = t->epsilon,
+                                     .widen = t->widen,
+                                     .failures = t->failures,
+                                     .tail = t->tail,
+                                     .stall = t->stall};
+}
+
+adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = "gpu";
   plan->choice.algorithm = "tree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   because(plan, "in %u dimension%s a tree leaves few candidates", plan->left->dim, plan->left->dim > 1 ? "s" : "");
   adji_nearest_wish wish = adji_nearest_wish_of(plan);
+  if (algorithm && !strcmp(algorithm, "grid")) {
+    plan->choice.algorithm = "grid";
+    because(plan, "asked for; queries that find too few are searched for in wider cells, or in a tree");
+    wish.grid = adji_nearest_grid_of(&plan->tuning);
+  }
   adj_status status = adji_gpu_nearest_create(&wish, &plan->engine);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;

@@ -36,6 +36,12 @@ static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *st
   stats->bytes_up = device->bytes_up;
   stats->bytes_down = device->bytes_down;
   stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
+  stats->grid_queries = device->grid.queries;
+  stats->grid_failed = device->grid.failed;
+  stats->grid_reindexed = device->grid.reindexed;
+  stats->grid_epsilon = device->grid.epsilon;
+  stats->grid_epsilon_s = device->grid.epsilon_s;
+  stats->grid_reindex_s = device->grid.reindex_s;
 }
 
 static void tell_workers(const adji_run *run, adj_stats *stats) {

@@ -62,6 +62,13 @@ static const struct setting {
     {"n_cwin", FACTOR, offsetof(adji_tuning, n_cwin), 1e-9, 1, NULL},
     {"n_small", FACTOR, offsetof(adji_tuning, n_small), 1e-9, 1, NULL},
     {"n_cpu", FACTOR, offsetof(adji_tuning, n_cpu), 1e-9, 1, NULL},
+    {"bins", NUMBER, offsetof(adji_tuning, bins), 1, 10000, NULL},
+    {"mean_part", FACTOR, offsetof(adji_tuning, mean_part), 1e-9, 1, NULL},
+    {"epsilon", FACTOR, offsetof(adji_tuning, epsilon), 1e-6, 1e6, NULL},
+    {"widen", FACTOR, offsetof(adji_tuning, widen), 1e-6, 1e6, NULL},
+    {"failures", FACTOR, offsetof(adji_tuning, failures), 1e-9, 1, NULL},
+    {"tail", FACTOR, offsetof(adji_tuning, tail), 1e-9, 1, NULL},
+    {"stall", FACTOR, offsetof(adji_tuning, stall), 1e-9, 1, NULL},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -147,11 +154,11 @@ static adj_status check_sizes(const adji_tuning *t) {
 /* Settings that only mean something together. */
 static adj_status check_together(const adji_tuning *t) {
   bool by_point = adji_access_by_point((adji_access)t->access);
-  const char *alone = t->order           ? "order"
-                      : t->point_threads ? "point_threads"
-                      : t->shortc        ? "shortc"
-                      : t->sortidu       ? "sortidu"
-                                         : NULL;
+  const char *alone = t->order                        ? "order"
+                      : t->point_threads && t->access ? "point_threads"
+                      : t->shortc                     ? "shortc"
+                      : t->sortidu                    ? "sortidu"
+                                                      : NULL;
   if (alone && !by_point)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for access=full, unicomp and lid-unicomp only", alone);
   if (by_point && t->once == ADJI_ON) return adji_fail(ADJ_E_ARGUMENT, "tuning: once=on is for access=tiles only");
@@ -170,4 +177,22 @@ adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
     text += length + (text[length] == ',');
   }
   return check_together(out);
+}
+
+adj_status adji_tuning_fits(const adji_tuning *t, adj_join_kind kind, const char *algorithm) {
+  if (kind == ADJ_KNN && algorithm && !strcmp(algorithm, "grid")) return ADJ_OK;
+  const char *name = t->bins            ? "bins"
+                     : t->mean_part > 0 ? "mean_part"
+                     : t->epsilon > 0   ? "epsilon"
+                     : t->widen > 0     ? "widen"
+                     : t->failures > 0  ? "failures"
+                     : t->tail > 0      ? "tail"
+                     : t->stall > 0     ? "stall"
+                                        : NULL;
+  if (name) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for kNN joins with the algorithm grid only", name);
+  if (t->point_threads && !adji_access_by_point((adji_access)t->access))
+    return adji_fail(ADJ_E_ARGUMENT,
+                     "tuning: point_threads= is for access=full, unicomp and lid-unicomp, and for kNN joins with the "
+                     "algorithm grid only");
+  return ADJ_OK;
 }

@@ -48,8 +48,14 @@ typedef struct adji_tuning {
   uint64_t share;         /* adji_share_by: hybrid joins                              */
   /* Its fixed sizes (queue/share.h), as parts of all queries. */
   double n_large, n_cwin, n_small, n_cpu;
+  /* kNN through a grid on a GPU: see adji_nearest_grid_options, in gpu/nearest_grid.h. */
+  uint64_t bins;
+  double mean_part, epsilon, widen, failures, tail, stall;
 } adji_tuning;
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */
+
+/* Refuses settings that would mean nothing to such a join. algorithm: what was asked for, or NULL. */
+adj_status adji_tuning_fits(const adji_tuning *tuning, adj_join_kind kind, const char *algorithm);
 
 #endif

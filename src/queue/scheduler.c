@@ -34,6 +34,12 @@ void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
   to->bytes_up += more->bytes_up;
   to->bytes_down += more->bytes_down;
   to->slots += more->slots;
+  to->grid.queries += more->grid.queries;
+  to->grid.failed += more->grid.failed;
+  to->grid.reindexed += more->grid.reindexed;
+  to->grid.epsilon_s += more->grid.epsilon_s;
+  to->grid.reindex_s += more->grid.reindex_s;
+  if (more->grid.epsilon > 0) to->grid.epsilon = more->grid.epsilon;
 }
 
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {

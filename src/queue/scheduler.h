@@ -53,6 +53,15 @@ typedef struct adji_worker_work {
   double busy_s;   /* of cores: the mean                 */
 } adji_worker_work;
 
+/* What became of the queries of a kNN join through a grid (gpu/nearest_grid.h); all 0 for others. */
+typedef struct adji_grid_work {
+  uint64_t queries; /* that were searched for, those that failed again */
+  uint64_t failed;
+  uint64_t reindexed;
+  double epsilon; /* the first one */
+  double epsilon_s, reindex_s;
+} adji_grid_work;
+
 /* What a device did for a run; all 0 where none took part. Waiting and placing are added up over the lanes. */
 typedef struct adji_device_work {
   double kernel_s;               /* the device's time for kernels              */
@@ -60,6 +69,7 @@ typedef struct adji_device_work {
   double place_s;                /* putting what arrived into place            */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
   uint64_t slots;                /* comparisons that there were lanes for      */
+  adji_grid_work grid;
 } adji_device_work;
 
 void adji_device_work_add(adji_device_work *to, const adji_device_work *more);

@@ -210,7 +210,7 @@ class Reports(ProgramTest):
                 ("fvecs holds f32", "-k", "3", "wide.npy", "-o", "x.ivecs", "--distances", "x.fvecs"),
                 ("npz needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "npz"),
                 ("csr needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "csr"),
-                ("kdtree or brute", "-k", "3", "p.npy", "--algorithm", "ego"),
+                ("kdtree, grid or brute", "-k", "3", "p.npy", "--algorithm", "ego"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(words, self.adjoin("knn", *arguments, code=2).stderr)
