@@ -36,7 +36,7 @@ typedef struct adji_sift_points {
   adj_type type;
   uint64_t count, room;              /* points; entries, whole tiles                      */
   uint64_t stride;                   /* position i has point i * stride % count           */
-  adji_block centre, frame;          /* double; adji_sift_frame                           */
+  adji_block centre, frame;          /* of the points' type; adji_sift_frame            */
   adji_block values, starts, errors; /* halves; what values begin with, -v; by position */
 } adji_sift_points;
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ double larger(double a, double b) {
  * 256 values are sorted by a bitonic network, a thread each. spread: the largest distance from it, its bits, which are
  * in the order of the values. */
 template <class T>
-__global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, double *centre, unsigned long long *spread) {
+__global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *centre, unsigned long long *spread) {
   __shared__ double values[SAMPLE];
   uint32_t i = threadIdx.x, j = blockIdx.x;
   values[i] = static_cast<double>(rows[count * i / SAMPLE * dim + j]);
@@ -41,7 +41,7 @@ __global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, double 
   __syncthreads();
   if (i) return;
   double middle = values[SAMPLE / 2], below = middle - values[0], above = values[SAMPLE - 1] - middle;
-  centre[j] = middle;
+  centre[j] = static_cast<T>(middle);
   atomicMax(spread, static_cast<unsigned long long>(__double_as_longlong(larger(below, above))));
 }
 
@@ -60,8 +60,9 @@ struct copying {
   const uint32_t *numbers;
   uint64_t first, stride, of;
   uint64_t count, room;
-  uint32_t dim, width, lanes; /* lanes: of a row, a power of two */
-  const double *centre;
+  uint32_t dim, width, lanes; /* lanes: of a row, a power of two             */
+  bool fours;                 /* four coordinates can be read at once         */
+  const T *centre;
   const adji_sift_frame *frame;
   uint4 *values;
 };
@@ -85,19 +86,39 @@ __device__ __forceinline__ scaling<float> scale_for(double scale, float) {
   return {static_cast<float>(ldexp(1.0, exponent / 2)), static_cast<float>(ldexp(1.0, exponent - exponent / 2))};
 }
 
+/* Eight values, of which those behind the last dimension are 0. */
+__device__ __forceinline__ void load_eight(const float *from, float (&to)[AT_ONCE]) {
+  float4 low = __ldg(reinterpret_cast<const float4 *>(from)), high = __ldg(reinterpret_cast<const float4 *>(from) + 1);
+  to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
+  to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
+}
+__device__ __forceinline__ void load_eight(const double *from, double (&to)[AT_ONCE]) {
+#pragma unroll
+  for (uint32_t k = 0; k < AT_ONCE; k += 2) {
+    double2 two = __ldg(reinterpret_cast<const double2 *>(from + k));
+    to[k] = two.x, to[k + 1] = two.y;
+  }
+}
+template <class T>
+__device__ __forceinline__ void load_values(const T *from, bool fours, uint32_t first, uint32_t dim, T (&to)[AT_ONCE]) {
+  if (fours && first + AT_ONCE <= dim) return load_eight(from + first, to);
+#pragma unroll
+  for (uint32_t k = 0; k < AT_ONCE; k++)
+    to[k] = first + k < dim ? from[first + k] : 0;
+}
+
 /* Eight halves of a row, and what they add to the sums of squares. In the type of the points: z is off by half an ulp,
  * z - x^ is exact, the squares of halves are exact, and eight of them are added up before their sum becomes f64. */
 template <class T>
 __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first, scaling<T> scale,
                                             T *rest_sq, double *norm_sq) {
   __half eight[AT_ONCE];
-  T sum = 0;
+  T x[AT_ONCE], centre[AT_ONCE], sum = 0;
+  load_values(c.rows + row * c.dim, c.fours, first, c.dim, x);
+  load_values(c.centre, c.fours, first, c.dim, centre);
 #pragma unroll
   for (uint32_t k = 0; k < AT_ONCE; k++) {
-    uint32_t j = first + k;
-    eight[k] = __half(0.0f);
-    if (j >= c.dim) continue;
-    T z = (c.rows[row * c.dim + j] - static_cast<T>(c.centre[j])) * scale.first * scale.second;
+    T z = (x[k] - centre[k]) * scale.first * scale.second;
     T most = static_cast<T>(ADJI_HALVES_LARGEST);
     eight[k] = __half(z > most ? most : z < -most ? -most : z);
     T rounded = static_cast<T>(__half2float(eight[k])), rest = z - rounded;
@@ -210,7 +231,7 @@ template <class T>
 adj_status find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_points *to, uint32_t *bins) {
   unsigned long long *spread = reinterpret_cast<unsigned long long *>(bins + BINS);
   find_centre<T><<<job->dim, SAMPLE, 0, gpu->compute>>>(static_cast<const T *>(job->right), job->right_count, job->dim,
-                                                        adji_at<double>(to->centre), spread);
+                                                        adji_at<T>(to->centre), spread);
   ADJI_LAUNCHED(gpu, "find_centre");
   choose_scale<<<1, 1, 0, gpu->compute>>>(adji_at<adji_sift_frame>(to->frame), spread);
   ADJI_LAUNCHED(gpu, "choose_scale");
@@ -230,7 +251,8 @@ adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_po
   c.dim = job->dim;
   c.width = to->rules.width;
   c.lanes = lanes_of(c.width);
-  c.centre = adji_at<double>(to->centre);
+  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(c.rows) % 16 == 0;
+  c.centre = adji_at<T>(to->centre);
   c.frame = frame;
   c.values = adji_at<uint4>(to->values);
   float *starts = adji_at<float>(to->starts), *errors = adji_at<float>(to->errors);
@@ -257,7 +279,8 @@ adj_status copy_batch(adji_gpu *gpu, const adji_sift_points *points, const adji_
   c.dim = job->dim;
   c.width = points->rules.width;
   c.lanes = lanes_of(c.width);
-  c.centre = adji_at<double>(points->centre);
+  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(c.rows) % 16 == 0;
+  c.centre = adji_at<T>(points->centre);
   c.frame = adji_at<adji_sift_frame>(points->frame);
   c.values = adji_at<uint4>(to->values);
   copy_queries<T><<<adji_blocks_for(c.room * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The bounds of brute force on a GPU (gpu/sift.h), without one: copies are rounded here as the device rounds them, and
+ * their products are added up as a tensor core might. Of a set of points, none of the k nearest may have a value below
+ * the bound that the k-th largest value gives.
+ */
+#include "gpu/sift.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { MOST_DIM = 256, POINTS = 96 };
+
+static uint64_t state = 1;
+
+static double random_unit(void) {
+  uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+typedef struct copied {
+  double values[MOST_DIM], norm_sq;
+  float start, error;
+} copied;
+
+static float canonical(const float *x, const float *y, uint32_t dim) {
+  float s = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    float t = x[j] - y[j];
+    s = fmaf(t, t, s);
+  }
+  return s;
+}
+
+/* In f32, eight dimensions at a time, as the device does it. */
+static void copy(const adji_sift_rules *rules, float scale, const float *centre, const float *x, copied *to) {
+  float rest_sq = 0;
+  memset(to, 0, sizeof *to);
+  for (uint32_t first = 0; first < rules->dim; first += 8) {
+    float sum = 0;
+    for (uint32_t j = first; j < first + 8 && j < rules->dim; j++) {
+      float z = (x[j] - centre[j]) * scale, rounded = (float)adji_halves_round((double)z);
+      to->values[j] = (double)rounded;
+      rest_sq += (z - rounded) * (z - rounded);
+      sum += rounded * rounded;
+    }
+    to->norm_sq += (double)sum;
+  }
+  to->start = (float)(-to->norm_sq / 2);
+  to->error = adji_sift_error((double)rest_sq, to->norm_sq);
+}
+
+static double cut(double x, double quantum) {
+  return trunc(x / quantum) * quantum;
+}
+
+/* As a unit computes it that adds `group` products and the sum so far at a time, all cut off at 2^-23 of the largest of
+ * them, and the result too: towards zero. */
+static float value(const copied *x, const copied *y, uint32_t width, uint32_t group) {
+  double sum = (double)y->start;
+  for (uint32_t first = 0; first < width; first += group) {
+    double largest = fabs(sum), total = 0;
+    for (uint32_t j = first; j < first + group; j++)
+      largest = fmax(largest, fabs(x->values[j] * y->values[j]));
+    if (largest == 0) continue;
+    double quantum = ldexp(1, ilogb(largest) - 23);
+    for (uint32_t j = first; j < first + group; j++)
+      total += cut(x->values[j] * y->values[j], quantum);
+    total += cut(sum, quantum);
+    sum = total != 0 ? cut(total, ldexp(1, ilogb(total) - 23)) : 0;
+  }
+  return (float)sum;
+}
+
+/* How points lie. */
+typedef struct lying {
+  double spread, offset;
+  double near; /* most of them are so near the query, in parts of the spread */
+  bool lattice;
+} lying;
+
+static int descending(const void *a, const void *b) {
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x < y) - (x > y);
+}
+
+static int ascending(const void *a, const void *b) {
+  return descending(b, a);
+}
+
+static float coordinate(const lying *l) {
+  double u = random_unit() - 0.5;
+  if (l->lattice) u = floor(u * 8) / 8;
+  return (float)(l->offset + l->spread * u);
+}
+
+/* A query and points: their values and sums. */
+typedef struct scene {
+  adji_sift_rules rules;
+  double scale, norm_sq, error;
+  float values[POINTS], sums[POINTS];
+} scene;
+
+static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) {
+  float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM], scale = (float)ldexp(0x1p10, -ilogb(l->spread)), most = 0;
+  copied query, point;
+  to->rules = adji_sift_rules_of(dim, false);
+  to->scale = (double)scale;
+  for (uint32_t j = 0; j < dim; j++) {
+    centre[j] = (float)l->offset;
+    x[j] = coordinate(l);
+  }
+  copy(&to->rules, scale, centre, x, &query);
+  for (uint32_t i = 0; i < POINTS; i++) {
+    double step = i % 3 ? l->near * (1 + 1e-6 * random_unit()) : 1;
+    for (uint32_t j = 0; j < dim; j++)
+      y[j] = l->lattice ? coordinate(l) : (float)((double)x[j] + step * ((double)coordinate(l) - (double)x[j]));
+    copy(&to->rules, scale, centre, y, &point);
+    most = fmaxf(most, point.error);
+    to->values[i] = value(&query, &point, to->rules.width, group);
+    to->sums[i] = canonical(x, y, dim);
+  }
+  to->norm_sq = query.norm_sq;
+  to->error = (double)query.error + (double)most;
+}
+
+/* For one k: how many values are below the bound, none of which may be of the k nearest. */
+static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
+  float values[POINTS], sums[POINTS];
+  memcpy(values, s->values, sizeof values);
+  memcpy(sums, s->sums, sizeof sums);
+  qsort(values, POINTS, sizeof *values, descending);
+  qsort(sums, POINTS, sizeof *sums, ascending);
+  double r = adji_sift_farthest(&s->rules, s->norm_sq, (double)values[k - 1]);
+  double reach = adji_sift_reach(&s->rules, s->scale, r, s->error);
+  float bound = adji_sift_bound(&s->rules, s->norm_sq, reach, s->error);
+  float by_radius =
+      adji_sift_bound(&s->rules, s->norm_sq, adji_sift_reach_of(&s->rules, s->scale, (double)sums[k - 1]), s->error);
+  uint64_t dropped = 0;
+  for (uint32_t i = 0; i < POINTS; i++) {
+    bool belongs = s->sums[i] <= sums[k - 1];
+    if (belongs && (s->values[i] < bound || s->values[i] < by_radius))
+      fail_msg("%s, %u-D, k %u: one of the nearest is dropped", what, s->rules.dim, k);
+    dropped += s->values[i] < bound;
+  }
+  return dropped;
+}
+
+static void none_of_the_nearest_is_dropped(void **unused) {
+  (void)unused;
+  static const uint32_t dims[] = {1, 2, 7, 8, 16, 17, 33, 64, 100, 200}, ks[] = {1, 2, 10, 50, POINTS},
+                        groups[] = {4, 8, 16};
+  static const lying ways[] = {{1, 0, 1, false},       {1, 0, 1e-3, false},    {1e-3, 0.7, 0.1, false},
+                               {1e6, 1e9, 0.5, false}, {1e-18, 0, 0.1, false}, {1e17, -1e17, 0.3, false},
+                               {1e-30, 0, 0.1, false}, {8, 0, 1, true},        {8, 4096, 1, true}};
+  uint64_t dropped = 0;
+  for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+      for (int times = 0; times < 12; times++) {
+        scene s;
+        make_scene(dims[d], &ways[w], groups[times % 3], &s);
+        for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+          char what[64];
+          snprintf(what, sizeof what, "spread %g, offset %g", ways[w].spread, ways[w].offset);
+          dropped += check_bound(&s, ks[i], what);
+        }
+      }
+  assert_true(dropped > 50000); /* it is no filter that lets all pass */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(none_of_the_nearest_is_dropped)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
