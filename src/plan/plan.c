@@ -200,7 +200,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   plan->spec.box = NULL; /* the caller's, who need not keep it */
   if (!status)
     status = mine.backend == ADJ_BACKEND_REFERENCE                        ? prepare_reference(plan)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_nearest_on_gpu(plan)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_nearest_on_gpu(plan, algorithm)
              : mine.backend == ADJ_BACKEND_GPU                            ? prepare_gpu(plan, algorithm)
              : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_nearest_hybrid(plan, algorithm)
              : mine.kind == ADJ_KNN                                       ? adji_plan_nearest(plan, algorithm)

@@ -143,17 +143,23 @@ adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan) {
                              .rows_at_once = plan->tuning.device_rows,
                              .budget = (uint32_t)plan->tuning.budget,
                              .alone = plan->tuning.alone == ADJI_ON,
-                             .together = plan->tuning.alone == ADJI_OFF};
+                             .together = plan->tuning.alone == ADJI_OFF,
+                             .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk}};
 }
 
-adj_status adji_plan_nearest_on_gpu(adj_plan *plan) {
+adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = "tree";
-  plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  because(plan, "in %u dimension%s a tree leaves few candidates", plan->left->dim, plan->left->dim > 1 ? "s" : "");
+  const char *reason;
   adji_nearest_wish wish = adji_nearest_wish_of(plan);
-  adj_status status = adji_gpu_nearest_create(&wish, &plan->engine);
+  adj_status status = adji_gpu_nearest_choose(&wish, algorithm, &reason);
+  if (status) return status;
+  plan->choice.backend = "gpu";
+  plan->choice.algorithm = wish.brute ? "brute" : "tree";
+  plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
+  if (wish.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+  because(plan, "%s", reason);
+  status = adji_gpu_nearest_create(&wish, &plan->engine);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

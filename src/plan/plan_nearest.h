@@ -10,7 +10,7 @@
 
 /* algorithm: what was asked for, NULL to choose. */
 adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm);
-adj_status adji_plan_nearest_on_gpu(adj_plan *plan);
+adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm);
 
 /* What other plans with trees have in common with it: what is wanted of a device; the trees of the cores, how long they
  * take at least; and what queries of plan->engine, which searches them, will take. */
