@@ -199,10 +199,24 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "product=on,indexed=3,once=on,device_pairs=40"};
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
-/* For kNN joins: warps with one query and with 32, of which none, some or all give up; all rows at once, or some. */
-static const char *const NEAREST_TUNINGS[] = {NULL, "alone=off", "alone=off,budget=40,device_rows=300",
-                                              "device_rows=77"};
-enum { NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS };
+/* For kNN joins. Through trees: warps with one query and with 32, of which none, some or all give up; all rows at once,
+ * or some. By brute force: every way, and every kernel for distances and for selection; all of the right set at once,
+ * or some. A tree is not for every join; nor is every selection for every k. */
+static const struct {
+  const char *algorithm, *tuning;
+} NEAREST_SETUPS[] = {{NULL, NULL},
+                      {"kdtree", "alone=off"},
+                      {"kdtree", "alone=off,budget=40,device_rows=300"},
+                      {NULL, "device_rows=77"},
+                      {"brute", "way=sift"},
+                      {"brute", "way=matrix"},
+                      {"brute", "way=matrix,distance=naive,select=sort"},
+                      {"brute", "way=matrix,distance=tiled,select=radix,device_rows=77"},
+                      {"brute", "way=matrix,distance=register,select=bits,device_chunk=130"},
+                      {"brute", "way=matrix,select=short,device_chunk=1000"},
+                      {"brute", "way=matrix,select=bound"},
+                      {"brute", "device_chunk=90,device_rows=40"}};
+enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 5 };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
  * the GPU has nearly all and where it has some, all rows at once, or few. */
@@ -234,20 +248,22 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
   bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
-  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_TUNING_COUNT
+  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_SETUP_COUNT
              : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
                                                : 4;
-  uint32_t point = turn * POINT_TUNINGS;
+  uint32_t point = turn * POINT_TUNINGS, number = turn / 2; /* f32 and f64 have the same */
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
+    if (last == NEAREST_SETUP_COUNT && a >= ROTATING_SETUPS && (number + (uint32_t)a) % 2) continue;
     char text[128];
     const char *tuning = !device                   ? NULL
-                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_TUNINGS[a]
-                                            : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
+                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_SETUPS[a].tuning
+                         : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
-    join_setup setup = {col->backend, device ? NULL : algorithms[a], tuning, (adj_order)(turn % 3), turn % 2};
+    const char *algorithm = !device ? algorithms[a] : c->k && !hybrid ? NEAREST_SETUPS[a].algorithm : NULL;
+    join_setup setup = {col->backend, algorithm, tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
     size_t used = strlen(message);
     if (verdict == JOIN_DIFFERS && tuning) snprintf(message + used, capacity - used, " (%s)", tuning);

@@ -29,6 +29,7 @@ typedef struct problem {
   double radius;
   uint32_t k; /* 0: all within the radius */
   adj_order order;
+  const char *algorithm; /* of the GPU; NULL: its choice */
   const char *tuning;
 } problem;
 
@@ -55,6 +56,7 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
   spec.backend = backend;
   spec.order = p->order;
   spec.tuning = p->tuning;
+  if (backend == ADJ_BACKEND_GPU) spec.algorithm = p->algorithm;
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
   if (!status) status = adj_collect(plan, out, NULL, NULL);
@@ -91,7 +93,8 @@ static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right)
 
 static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
                          const char *tuning) {
-  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning};
+  const char *algorithm = k && tuning && strstr(tuning, "way=") ? "brute" : NULL;
+  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, algorithm, tuning};
   adj_result *cpu = NULL, *after = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   int64_t calls = try_all(&p, gpu, cpu);
@@ -105,7 +108,7 @@ static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radiu
 static void *join_in_thread(void *number) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
-  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL};
+  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL, NULL};
   adj_result *cpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   for (int i = 0; i < 20; i++) {
@@ -128,15 +131,17 @@ static void check_threads(void) {
   printf("two contexts in two threads: the same results\n");
 }
 
-/* The same for the nearest: the points and their tree must fit, their neighbours need not. */
-static void check_nearest_limit(const problem *range) {
+/* The same for the nearest: the points and their tree must fit, their neighbours need not; by brute force not even the
+ * points. */
+static void check_nearest_limit(const problem *range, const char *algorithm) {
   problem p = *range;
   p.k = 100;
+  p.algorithm = algorithm;
   adj_result *cpu = NULL, *gpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the nearest on the CPU");
   adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
   need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the nearest within a limit");
-  printf("  100 nearest: %s\n", status ? adj_last_error() : "found");
+  printf("  100 nearest%s: %s\n", algorithm ? ", brute force" : "", status ? adj_last_error() : "found");
   adj_result_destroy(gpu);
   adj_result_destroy(cpu);
 }
@@ -150,14 +155,15 @@ static void check_limits(void) {
     options.device_memory_limit = limit;
     adj_ctx *ctx = NULL;
     need(!adj_ctx_create(&options, &ctx), "a context");
-    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL};
+    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL, NULL};
     adj_result *cpu = NULL, *gpu = NULL;
     need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
     adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
     need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the join within a limit");
     need(limit < (uint64_t)1 << 20 || status == ADJ_OK, "1 MiB is enough, if not for all points at once");
     printf("device memory limit %llu KiB: %s\n", (unsigned long long)limit >> 10, status ? adj_last_error() : "joined");
-    check_nearest_limit(&p);
+    check_nearest_limit(&p, NULL);
+    check_nearest_limit(&p, "brute");
     adj_result_destroy(gpu);
     adj_result_destroy(cpu);
     adj_dataset_destroy(p.set);
@@ -186,6 +192,10 @@ int main(void) {
   check_faults(ctx, gpu, 16, 0.9, 0, ADJ_ORDER_ID, "product=on");
   check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "alone=off,budget=60");
   check_faults(ctx, gpu, 6, 0, 40, ADJ_ORDER_DISTANCE, "device_rows=900");
+  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "way=matrix");
+  check_faults(ctx, gpu, 9, 0, 40, ADJ_ORDER_DISTANCE, "way=matrix,device_chunk=1100,device_rows=1600");
+  check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "way=matrix,select=radix");
+  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "way=sift");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

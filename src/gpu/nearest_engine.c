@@ -170,7 +170,7 @@ static adj_status check_choice(const adji_nearest_wish *wish) {
   adji_select_algorithm select = wish->choice.select;
   bool any_k = select == ADJI_SELECT_AUTO || select == ADJI_SELECT_RADIX || select == ADJI_SELECT_SORT;
   if (wish->brute && !any_k && wish->join->k > ADJI_SELECT_MOST)
-    return adji_fail(ADJ_E_ARGUMENT, "tuning: of select= only radix and sort are for k above %d, which is %u",
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: of select= only radix and sort are for k above %d, which is %u",
                      (int)ADJI_SELECT_MOST, wish->join->k);
   return ADJ_OK;
 }
