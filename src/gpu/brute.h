@@ -74,8 +74,7 @@ static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t righ
   return tile;
 }
 
-/* How much of two sets, in bytes, may be on a device that has `room` bytes: the rest of it is for tables of neighbours
- * and the work. Rows at a time; all of them where they fit. row: bytes. */
+/* Rows of a set that fit `room` bytes: all of them, or as many as there is room for, but one at least. row: bytes. */
 static inline uint64_t adji_brute_rows_that_fit(uint64_t count, uint64_t row, uint64_t room) {
   uint64_t most = room / row;
   return count <= most ? count : most ? most : 1;

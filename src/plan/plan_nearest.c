@@ -29,6 +29,10 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
   va_end(arguments);
 }
 
+bool adji_surely_brute(const adj_plan *plan) {
+  return !adji_measure_grows(&plan->measure) || plan->join.left->dim > SURELY_BRUTE;
+}
+
 /* What is sure without looking at the points; NULL: nothing. */
 static const char *choose_early(adj_plan *plan) {
   uint32_t dim = plan->join.left->dim;
