@@ -295,7 +295,8 @@ static bool *switch_of(options *o, const char *name) {
   } all[] = {{"--check", &o->check},       {"--quick", &o->quick},
              {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
              {"--dims", &o->dims},         {"--nearest", &o->nearest},
-             {"--select", &o->select},     {"--hybrid", &o->hybrid}};
+             {"--select", &o->select},     {"--hybrid", &o->hybrid},
+             {"--brute", &o->brute}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -337,7 +338,8 @@ static options parse(int argc, char **argv) {
       fprintf(stderr,
               "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
               "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
-              "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--select]\n");
+              "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]]\n"
+              "           [--brute [--neighbours K]] [--select]\n");
       exit(2);
     }
     i++;
@@ -361,11 +363,12 @@ int main(int argc, char **argv) {
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
   const options *o = &b.options;
-  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->hybrid || o->select) {
+  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->select) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
     if (b.options.nearest) run_nearest(&b);
+    if (b.options.brute) run_brute(&b);
     if (b.options.hybrid) run_hybrid(&b);
     if (b.options.select) run_select(&b);
     adj_ctx_destroy(b.ctx);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c, gpu_select.c.
+ * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c,
+ * gpu_select.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -18,7 +19,7 @@ typedef struct options {
   double radius;
   bool check, quick;
   uint32_t neighbours;
-  bool ablation, ablation_dims, dims, nearest, hybrid, select;
+  bool ablation, ablation_dims, dims, nearest, brute, hybrid, select;
 } options;
 
 typedef struct bench {
@@ -64,7 +65,10 @@ void run_dims(bench *b);
 /* kNN joins in few dimensions; with the algorithm grid, the figures of HybridKNN-Join. */
 void run_nearest(bench *b);
 
-/* The same by cores and a GPU together. */
+/* kNN by brute force, in any number of dimensions. */
+void run_brute(bench *b);
+
+/* kNN joins in few dimensions by cores and a GPU together. */
 void run_hybrid(bench *b);
 
 /* The k smallest of the rows of matrices. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bench/gpu --select needs of kernels of its own: a matrix of random values, and how fast memory is read.
+ * What bench/gpu --select and --brute need of kernels of their own: random values, and how fast memory is read.
  */
 #include <cuda_runtime.h>
 

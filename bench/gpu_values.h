@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels of bench/gpu --select: gpu_values.cu.
+ * Kernels of bench/gpu --select and --brute: gpu_values.cu.
  */
 #ifndef ADJOIN_BENCH_GPU_VALUES_H
 #define ADJOIN_BENCH_GPU_VALUES_H

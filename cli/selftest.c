@@ -199,21 +199,31 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "product=on,indexed=3,once=on,device_pairs=40"};
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
-/* For kNN joins: warps with one query and with 32, of which none, some or all give up; all rows at once, or some. And
- * through a grid: as planned, with few threads a query and with a warp, with cells far too narrow, so that most queries
- * fail, once or many times, and far too wide. */
+/* For kNN joins. Through trees: warps with one query and with 32, of which none, some or all give up; all rows at once,
+ * or some. By brute force: every way, and every kernel for distances and for selection; all of the right set at once,
+ * or some. Through a grid: as planned, with few threads a query and with a warp, with cells far too narrow, so that
+ * most queries fail, once or many times, and far too wide. A tree or a grid is not for every join; nor is every
+ * selection for every k. */
 static const struct {
   const char *algorithm, *tuning;
-} NEAREST_WAYS[] = {{NULL, NULL},
-                    {NULL, "alone=off"},
-                    {NULL, "alone=off,budget=40,device_rows=300"},
-                    {NULL, "device_rows=77"},
-                    {"grid", NULL},
-                    {"grid", "point_threads=1,device_rows=300"},
-                    {"grid", "point_threads=32,epsilon=0.3,failures=0.001,tail=0.001"},
-                    {"grid", "point_threads=2,epsilon=3,bins=50,sample=20,alone=off"},
-                    {"grid", "point_threads=4,epsilon=0.01"}};
-enum { NEAREST_WAY_COUNT = sizeof NEAREST_WAYS / sizeof *NEAREST_WAYS };
+} NEAREST_SETUPS[] = {{NULL, NULL},
+                      {"kdtree", "alone=off"},
+                      {"kdtree", "alone=off,budget=40,device_rows=300"},
+                      {NULL, "device_rows=77"},
+                      {"brute", "way=sift"},
+                      {"brute", "way=matrix"},
+                      {"brute", "way=matrix,distance=naive,select=sort"},
+                      {"brute", "way=matrix,distance=tiled,select=radix,device_rows=77"},
+                      {"brute", "way=matrix,distance=register,select=bits,device_chunk=130"},
+                      {"brute", "way=matrix,select=short,device_chunk=1000"},
+                      {"brute", "way=matrix,select=bound"},
+                      {"brute", "device_chunk=90,device_rows=40"},
+                      {"grid", NULL},
+                      {"grid", "point_threads=1,device_rows=300"},
+                      {"grid", "point_threads=32,epsilon=0.3,failures=0.001,tail=0.001"},
+                      {"grid", "point_threads=2,epsilon=3,bins=50,sample=20,alone=off"},
+                      {"grid", "point_threads=4,epsilon=0.01"}};
+enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 5 };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
  * the GPU has nearly all and where it has some, all rows at once, or few. */
@@ -245,20 +255,21 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
   bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
-  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_WAY_COUNT
+  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_SETUP_COUNT
              : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
                                                : 4;
-  uint32_t point = turn * POINT_TUNINGS;
+  uint32_t point = turn * POINT_TUNINGS, number = turn / 2; /* f32 and f64 have the same */
   for (int a = 0; a < last; a++, turn++) {
     if (t->quick && a && turn % 3) continue;
+    if (last == NEAREST_SETUP_COUNT && a >= ROTATING_SETUPS && (number + (uint32_t)a) % 2) continue;
     char text[128];
     const char *tuning = !device                   ? NULL
-                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_WAYS[a].tuning
+                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_SETUPS[a].tuning
                          : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
-    const char *algorithm = !device ? algorithms[a] : c->k && !hybrid ? NEAREST_WAYS[a].algorithm : NULL;
+    const char *algorithm = !device ? algorithms[a] : c->k && !hybrid ? NEAREST_SETUPS[a].algorithm : NULL;
     join_setup setup = {col->backend, algorithm, tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
     size_t used = strlen(message);

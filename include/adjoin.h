@@ -44,14 +44,15 @@
  * all defaults; a newer library accepts the shorter struct of an older caller, and an older one the
  * longer struct of a newer caller as long as the fields it does not know are 0.
  *
- * GPUs. A build with CUDA joins on an NVIDIA GPU too (ADJ_BACKEND_GPU; compute capability 8.0 or later): range joins,
- * with all metrics, and kNN joins for any k in up to six dimensions, by L2, L1, Linf and what is computed from these.
- * The driver is loaded when a device is first needed, so the same library works on machines without one, where such a
- * request is ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in chunks (by kNN
- * they must fit); ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a
- * device already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a kNN join in up to six dimensions; range
- * joins are not shared in this version yet, and refused in the same way. A GPU that fails on the way is told by a
- * warning, and the cores finish the join.
+ * GPUs. A build with CUDA joins on an NVIDIA GPU too (ADJ_BACKEND_GPU; compute capability 8.0 or later): range joins
+ * and kNN joins for any k, with all metrics; the nearest through trees in up to six dimensions, by L2, L1, Linf and
+ * what is computed from these, and otherwise, or when "brute" is asked for, by comparing every pair. The driver is
+ * loaded when a device is first needed, so the same library works on machines without one, where such a request is
+ * ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in chunks (through trees they
+ * must fit); ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
+ * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a kNN join in up to six dimensions; range joins
+ * are not shared in this version yet, and refused in the same way. A GPU that fails on the way is told by a warning,
+ * and the cores finish the join.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -473,6 +474,11 @@ typedef struct adj_stats {
   double grid_epsilon;     /* the first one                                                   */
   double grid_epsilon_s;   /* the device's time to choose it, in the first run of a plan      */
   double grid_reindex_s;   /* and to index again                                              */
+  /* Of brute-force kNN joins on a GPU whose points tensor cores sifted; 0 elsewhere. */
+  uint64_t sift_queries;
+  uint64_t sift_sums;   /* distances that were computed of what passed                       */
+  uint64_t sift_again;  /* queries that needed longer lists of candidates                    */
+  uint64_t sift_failed; /* and those for which every distance was computed                   */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -69,12 +69,14 @@ ADJ_API adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec,
                                         const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
                                         uint64_t *total);
 
-/* The k nearest of spec.k, of which none is farther than the radius; right NULL: of each point among the others. In up
- * to six dimensions, by L2, L1 or Linf, for any k. Row i of the result begins at entry i * k, nearest first; behind the
- * last neighbour ids are ADJ_NO_ID and distances infinite. There are no offsets.
- * Device memory: for each set 8 to 20 bytes a point and the points (rounded up to 4 or 8 coordinates in three, five and
- * six dimensions); for the right one 1/4 of these for boxes; per left point 4 bytes, and k ids and distances until the
- * result is there. */
+/* The k nearest of spec.k, of which none is farther than the radius; right NULL: of each point among the others. For
+ * any k, by L2, L1, Linf, Lp or inner product: through trees in up to six dimensions by the first three, unless there
+ * are 16 queries or fewer or spec.algorithm is "brute"; otherwise by comparing every pair. Row i of the result begins
+ * at entry i * k, nearest first; behind the last neighbour ids are ADJ_NO_ID and distances infinite (by inner product
+ * -infinite). There are no offsets. Device memory: k ids and distances a left point. With trees for each set 8 to 20
+ * bytes a point and the points (rounded up to 4 or 8 coordinates in three, five and six dimensions); for the right one
+ * 1/4 of these for boxes; per left point 4 bytes. Without: the points once more unless they are packed by rows, and up
+ * to half of what is left of the memory, but no more than a few GiB, for distances. */
 ADJ_API adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                      const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
 

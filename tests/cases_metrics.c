@@ -48,6 +48,7 @@ const case_entry metric_entries[] = {
     {CASE("Lp 3, all in a few cells", build_uniform, 2, 2500, SELF, 0.4), LP(3)},
     {CASE("kNN, Lp 3", build_uniform, 3, 400, SELF, INFINITY), LP(3), .k = 8},
     {CASE("kNN, Lp 2.5, lattice", build_lattice, 2, 400, SELF, INFINITY), LP(2.5), .k = 10},
+    {CASE("kNN, Lp 3, 20-D", build_uniform, 20, 130, 200, INFINITY), LP(3), .k = 20},
     {CASE("kNN, Lp 1.5, bounded", build_ulps, 3, 300, 200, 0.3), LP(1.5), .k = 5},
 
     /* Cosine: equal directions of all lengths, opposite ones, many dimensions. */
@@ -85,6 +86,8 @@ const case_entry metric_entries[] = {
     {CASE("kNN, dot", build_uniform, 8, 300, SELF, INFINITY), DOT, .k = 9, .offset = -0.5},
     {CASE("kNN, dot, lattice", build_lattice, 3, 343, SELF, INFINITY), DOT, .k = 30, .offset = -3},
     {CASE("kNN, dot, bounded", build_uniform, 5, 200, 300, -0.05), DOT, .k = 20, .offset = -0.5},
+    {CASE("kNN, dot, 40-D", build_uniform, 40, 130, 300, INFINITY), DOT, .k = 33, .offset = -0.5},
+    {CASE("kNN, dot, huge", build_huge, 9, 100, 200, INFINITY), DOT, .k = 60, .scale = 0.5},
     {CASE("kNN, dot, more than there are", build_uniform, 5, 50, SELF, INFINITY), DOT, .k = 60, .offset = -0.5},
 
     /* Great circles. */
@@ -105,6 +108,8 @@ const case_entry metric_entries[] = {
     {CASE("beyond half a turn", build_globe, 2, 200, SELF, 400), GLOBE, .unit = ADJ_UNIT_DEGREES},
     {CASE("kNN, globe", build_globe, 2, 400, SELF, INFINITY), GLOBE, .k = 7},
     {CASE("kNN, poles", build_poles, 2, 300, 200, INFINITY), GLOBE, .k = 20},
+    {CASE("kNN, globe, bounded", build_globe, 2, 300, SELF, 1e6), GLOBE, .k = 20},
+    {CASE("kNN, globe, more than there are", build_globe, 2, 30, SELF, INFINITY), GLOBE, .k = 40},
 
     /* Periodic boxes: long and short beside the radius, faces, lattices, some dimensions only. */
     {CASE("box", build_uniform, 2, 1200, SELF, 0.05), BOX(1)},
@@ -155,6 +160,9 @@ const case_entry metric_entries[] = {
     {CASE("kNN, box, faces", build_faces, 3, 300, 200, INFINITY), BOX(1), .k = 12},
     {CASE("kNN, box, L1 lattice", build_lattice, 2, 400, SELF, INFINITY), BOX(20), L1, .k = 9},
     {CASE("kNN, box, bounded", build_faces, 2, 300, SELF, 0.1), BOX(1), LINF, .k = 20},
+    {CASE("kNN, box, 9-D", build_faces, 9, 130, 300, INFINITY), BOX(1), .k = 33},
+    {CASE("kNN, box, 9-D, L1, uneven", build_faces, 9, 200, SELF, INFINITY), UNEVEN(1), L1, .k = 20},
+    {CASE("kNN, box, 17-D, Linf", build_faces, 17, 130, 150, INFINITY), BOX(1), LINF, .k = 20},
     {CASE("kNN, box, Lp 2.5", build_faces, 2, 200, SELF, INFINITY), UNEVEN(1), LP(2.5), .k = 4},
 };
 

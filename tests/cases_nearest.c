@@ -35,6 +35,19 @@
     NEAREST(name_ ", k n, with self", build_, dim_, count_, SELF, count_), WITH_SELF, __VA_ARGS__ \
   }
 
+/* Few points against many. */
+#define AGAINST_MANY(name_, build_, dim_, left_, right_, ...)                                 \
+  {NEAREST(name_ ", k 64", build_, dim_, left_, right_, 64), __VA_ARGS__},                    \
+      {NEAREST(name_ ", k 127", build_, dim_, left_, right_, 127), __VA_ARGS__},              \
+      {NEAREST(name_ ", k 2047", build_, dim_, left_, right_, 2047), __VA_ARGS__},            \
+      {NEAREST(name_ ", k 2048", build_, dim_, left_, right_, 2048), __VA_ARGS__},            \
+      {NEAREST(name_ ", k 2049", build_, dim_, left_, right_, 2049), __VA_ARGS__},            \
+      {NEAREST(name_ ", k 4096", build_, dim_, left_, right_, 4096), __VA_ARGS__},            \
+      {NEAREST(name_ ", k 30 %", build_, dim_, left_, right_, (right_)*3 / 10), __VA_ARGS__}, \
+      {NEAREST(name_ ", k n-1", build_, dim_, left_, right_, (right_)-1), __VA_ARGS__}, {     \
+    NEAREST(name_ ", k n", build_, dim_, left_, right_, right_), __VA_ARGS__                  \
+  }
+
 #define PLAIN .scale = 0
 
 const case_entry nearest_entries[] = {
@@ -222,6 +235,22 @@ const case_entry nearest_entries[] = {
     {NEAREST("kNN, 4097 against 17", build_uniform, 2, 4097, 17, 6)},
     {NEAREST("kNN, 17 against 4097", build_uniform, 2, 17, 4097, 600)},
     {NEAREST("kNN, 3 against 4097, 24-D", build_uniform, 24, 3, 4097, 100)},
+    {NEAREST("kNN, 130 against 300, 9-D", build_uniform, 9, 130, 300, 9)},
+    {NEAREST("kNN, 97 against 257, 16-D", build_uniform, 16, 97, 257, 300)},
+
+    /* Every k at which a device selects in another way; few queries, and more than a tile has. */
+    AGAINST_MANY("kNN, 8-D", build_uniform, 8, 12, 5000, PLAIN),
+    AGAINST_MANY("kNN, lattice 7-D", build_lattice, 7, 3, 5000, PLAIN),
+    AGAINST_MANY("kNN, all equal 10-D", build_equal, 10, 17, 5000, PLAIN),
+    {NEAREST("kNN, one against 70001, 12-D, k 64", build_uniform, 12, 1, 70001, 64)},
+    {NEAREST("kNN, one against 70001, 12-D, k 2049", build_uniform, 12, 1, 70001, 2049)},
+    {NEAREST("kNN, one against 70001, 2-D, k 21000", build_uniform, 2, 1, 70001, 21000)},
+    {NEAREST("kNN, 20 against 20000, 7-D, k 33", build_uniform, 7, 20, 20000, 33)},
+    {NEAREST("kNN, 5 against 20000, 7-D, L1, k 6000", build_uniform, 7, 5, 20000, 6000), L1},
+    {NEAREST("kNN, 768-D", build_uniform, 768, 40, 90, 31)},
+    {NEAREST("kNN, 2048-D", build_uniform, 2048, 40, SELF, 39)},
+    {NEAREST("kNN, 2047-D, Linf", build_uniform, 2047, 3, 50, 7), LINF},
+    {WITHIN("kNN within a bound, 8-D, k 3000", build_uniform, 8, 12, 5000, 3000, -0.1)},
 };
 
 const uint32_t nearest_entry_count = sizeof nearest_entries / sizeof *nearest_entries;

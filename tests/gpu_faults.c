@@ -96,9 +96,9 @@ static void check_problem(const problem *p, adji_gpu *gpu) {
   int64_t calls = try_all(p, gpu, cpu);
   need(!join(p, ADJ_BACKEND_GPU, &after) && same(after, cpu), "the join on the GPU after failures");
   printf("%u-D, %s: each of %lld calls failed once\n", adj_dataset_dim(p->set),
-         p->algorithm ? p->algorithm
-         : p->tuning  ? p->tuning
-                      : "no tuning",
+         p->tuning      ? p->tuning
+         : p->algorithm ? p->algorithm
+                        : "no tuning",
          (long long)calls);
   adj_result_destroy(cpu);
   adj_result_destroy(after);
@@ -107,7 +107,8 @@ static void check_problem(const problem *p, adji_gpu *gpu) {
 
 static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
                          const char *tuning) {
-  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning, NULL};
+  const char *algorithm = k && tuning && strstr(tuning, "way=") ? "brute" : NULL;
+  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning, algorithm};
   check_problem(&p, gpu);
 }
 
@@ -142,15 +143,17 @@ static void check_threads(void) {
   printf("two contexts in two threads: the same results\n");
 }
 
-/* The same for the nearest: the points and their tree must fit, their neighbours need not. */
-static void check_nearest_limit(const problem *range) {
+/* The same for the nearest: the points and their tree must fit, their neighbours need not; by brute force not even the
+ * points. */
+static void check_nearest_limit(const problem *range, const char *algorithm) {
   problem p = *range;
   p.k = 100;
+  p.algorithm = algorithm;
   adj_result *cpu = NULL, *gpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the nearest on the CPU");
   adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
   need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the nearest within a limit");
-  printf("  100 nearest: %s\n", status ? adj_last_error() : "found");
+  printf("  100 nearest%s: %s\n", algorithm ? ", brute force" : "", status ? adj_last_error() : "found");
   adj_result_destroy(gpu);
   adj_result_destroy(cpu);
 }
@@ -171,7 +174,8 @@ static void check_limits(void) {
     need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the join within a limit");
     need(limit < (uint64_t)1 << 20 || status == ADJ_OK, "1 MiB is enough, if not for all points at once");
     printf("device memory limit %llu KiB: %s\n", (unsigned long long)limit >> 10, status ? adj_last_error() : "joined");
-    check_nearest_limit(&p);
+    check_nearest_limit(&p, NULL);
+    check_nearest_limit(&p, "brute");
     adj_result_destroy(gpu);
     adj_result_destroy(cpu);
     adj_dataset_destroy(p.set);
@@ -202,6 +206,10 @@ int main(void) {
   check_faults(ctx, gpu, 6, 0, 40, ADJ_ORDER_DISTANCE, "device_rows=900");
   check_grid_faults(ctx, gpu, 2, 8);
   check_grid_faults(ctx, gpu, 6, 40);
+  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "way=matrix");
+  check_faults(ctx, gpu, 9, 0, 40, ADJ_ORDER_DISTANCE, "way=matrix,device_chunk=1100,device_rows=1600");
+  check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "way=matrix,select=radix");
+  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "way=sift");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

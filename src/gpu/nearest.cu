@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in few dimensions on a device: points, trees, and the launches that a join needs.
+ * kNN joins on a device: points, trees, and the launches that a join needs; or brute force (brute.cu) in their place.
  *
- * Memory: the trees (tree.cu); for each row of the result that is on the device k ids and distances, and 8 bytes.
+ * Memory: the trees (tree.cu), or the points; for each row of the result that is on the device k ids and distances, and
+ * 8 bytes.
  */
 #include "gpu/nearest_private.cuh"
 
@@ -41,6 +42,25 @@ static adj_status build_tree(adji_gpu_nearest *n, const adj_dataset *set, const 
   return status;
 }
 
+static adj_status build_trees(adji_gpu_nearest *n, const adji_gpu_nearest_options *options) {
+  const adji_join *join = options->join;
+  adj_status status = build_tree(n, join->right, options->right_rows, true, &n->right);
+  n->left = &n->right;
+  if (status || join->self_join) return status;
+  n->left = &n->left_tree;
+  return build_tree(n, join->left, options->left_rows, false, &n->left_tree);
+}
+
+static adj_status open_brute(adji_gpu_nearest *n, const adji_gpu_nearest_options *options) {
+  adji_gpu_brute_options mine = {&n->join,        &n->measure, options->left_rows, options->right_rows,
+                                 *options->brute, &n->work};
+  adj_status status = adji_gpu_brute_open(n->gpu, &mine, &n->brute);
+  if (status) return status;
+  uint64_t most = adji_gpu_brute_most_rows(n->brute);
+  if (n->rows_at_once > most) n->rows_at_once = most;
+  return ADJ_OK;
+}
+
 adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *options, adji_gpu_nearest **out) {
   adji_gpu_nearest *n = static_cast<adji_gpu_nearest *>(calloc(1, sizeof *n));
   if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
@@ -48,17 +68,12 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *
   n->gpu = gpu;
   n->join = *join;
   n->measure = *options->measure;
-  n->left = &n->right;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->alone = options->alone;
   n->together = options->together;
-  adj_status status = build_tree(n, join->right, options->right_rows, true, &n->right);
-  if (!status && !join->self_join) {
-    n->left = &n->left_tree;
-    status = build_tree(n, join->left, options->left_rows, false, &n->left_tree);
-  }
-  if (!status) status = adji_nearest_grid_open(n, &options->grid);
+  adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
+  if (!status && !n->brute) status = adji_nearest_grid_open(n, &options->grid);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_nearest_close(n);
@@ -88,6 +103,7 @@ void adji_gpu_nearest_close(adji_gpu_nearest *n) {
   adji_nearest_grid_close(n);
   adji_gpu_nearest_end_lists(n);
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
+  adji_gpu_brute_close(n->brute);
   adji_gpu_tree_clear(n->gpu, &n->right);
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
   adji_stopwatch_clear(&n->watch);
@@ -101,8 +117,9 @@ static adj_status make_rows(adji_gpu_nearest *n, uint64_t rows) {
   uint64_t entries = adji_mul(rows, n->join.k), size = adji_type_size(n->join.left->type);
   adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &n->ids);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &n->sums);
-  if (!status) status = adji_block_get(gpu, gpu->compute, rows * 4, "queries", &n->hard);
-  if (!status && rows < n->join.left->count)
+  bool trees = !n->brute;
+  if (!status && trees) status = adji_block_get(gpu, gpu->compute, rows * 4, "queries", &n->hard);
+  if (!status && trees && rows < n->join.left->count)
     status = adji_block_get(gpu, gpu->compute, rows * 4, "queries", &n->queries);
   if (!status) return ADJ_OK;
   free_work(n);
@@ -200,33 +217,50 @@ adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *t
   return status;
 }
 
-static adj_status find_rows(adji_gpu_nearest *n) {
+static adj_status find_rows_by_force(adji_gpu_nearest *n) {
+  adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_HEAD, 1);
+  if (!status)
+    status =
+        adji_gpu_brute_search(n->brute, n->first_row, n->end_row - n->first_row, adji_at<uint32_t>(n->ids), n->sums.at);
+  return status;
+}
+
+static adj_status find_rows_in_trees(adji_gpu_nearest *n) {
   adji_nearest_target target = {};
   target.first_row = n->first_row;
   target.ids = adji_at<uint32_t>(n->ids);
   target.sums = n->sums.at;
-  adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
-  if (!status) status = select_queries(n, &target);
+  adj_status status = select_queries(n, &target);
   return status ? status : adji_nearest_search(n, &target);
 }
 
 static adj_status search(adji_gpu_nearest *n) {
   adj_status status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
-  if (!status) status = find_rows(n);
+  if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = n->brute ? find_rows_by_force(n) : find_rows_in_trees(n);
   if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = adji_gpu_mark(n->gpu, ADJI_MARK_COUNTED);
   return status;
 }
 
-adj_status adji_gpu_nearest_begin(adji_gpu_nearest *n, uint64_t row, adji_gpu_table *out) {
-  if (row < n->first_row || row >= n->end_row) {
+/* Rows from `row` on: as many as there is memory for, and for what finding them takes. */
+static adj_status find_rows(adji_gpu_nearest *n, uint64_t row) {
+  for (;;) {
     adj_status status = make_room(n, row);
     if (!status) status = search(n);
-    if (status) {
-      free_work(n);
-      free_rows(n);
-      return status;
-    }
+    if (!status) return ADJ_OK;
+    uint64_t rows = n->end_row - n->first_row;
+    free_work(n);
+    free_rows(n);
+    if (status != ADJ_E_DEVICE_MEMORY || rows <= LEAST_ROWS) return status;
+    n->rows_at_once = rows / 2 > LEAST_ROWS ? rows / 2 : LEAST_ROWS;
+  }
+}
+
+adj_status adji_gpu_nearest_begin(adji_gpu_nearest *n, uint64_t row, adji_gpu_table *out) {
+  if (row < n->first_row || row >= n->end_row) {
+    adj_status status = find_rows(n, row);
+    if (status) return status;
     n->begun = true;
   }
   *out = adji_gpu_table{n->first_row, n->end_row, adji_at<uint32_t>(n->ids), n->sums.at};
@@ -242,6 +276,8 @@ adj_status adji_gpu_nearest_end(adji_gpu_nearest *n) {
     free_rows(n);
     return status;
   }
+  if (n->brute) /* which has no need to count them */
+    n->gpu->answers[ADJI_ANSWER_SPREAD + ADJI_SPREAD] = (n->end_row - n->first_row) * n->join.right->count;
   n->effort.candidates += adji_answer_totals(n->gpu).candidates;
   n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
   return ADJ_OK;

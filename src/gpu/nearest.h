@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in few dimensions on a device: what the engine (nearest_engine.c), which is host code, asks of it.
+ * kNN joins on a device, through trees or by brute force: what the engine (nearest_engine.c), which is host code, asks
+ * of it.
  */
 #ifndef ADJI_GPU_NEAREST_H
 #define ADJI_GPU_NEAREST_H
 
+#include "gpu/brute.h"
 #include "gpu/nearest_grid.h"
 #include "gpu/range.h"
 
@@ -14,7 +16,7 @@ extern "C" {
 
 typedef struct adji_gpu_nearest adji_gpu_nearest;
 
-/* Whether there is a kernel for it. */
+/* Whether trees have a kernel for it. Brute force has one for everything. */
 bool adji_gpu_nearest_can(const adji_join *join, const adji_measure *measure);
 
 typedef struct adji_gpu_nearest_options {
@@ -26,10 +28,11 @@ typedef struct adji_gpu_nearest_options {
   uint64_t rows_at_once; /* of the result, at most, that are on the device; 0: as many as there is memory for */
   uint32_t budget;       /* leaves that a warp may search for 32 queries; 0: the default                      */
   bool alone, together;  /* a warp for every query, or for 32; neither: by their number                       */
-  adji_nearest_grid_options grid; /* searches the cells of a grid first */
+  const adji_brute_choice *brute; /* by brute force, and how; NULL: through trees                              */
+  adji_nearest_grid_options grid; /* searches the cells of a grid before trees                                 */
 } adji_gpu_nearest_options;
 
-/* Copies the points to the device and builds the trees there. */
+/* Copies the points to the device and builds trees there. */
 adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *options, adji_gpu_nearest **out);
 void adji_gpu_nearest_close(adji_gpu_nearest *nearest);
 
@@ -47,8 +50,8 @@ adj_status adji_gpu_nearest_end(adji_gpu_nearest *nearest);
 /* The table, which has all rows, changes hands: ids and distances are blocks of so many bytes. */
 adj_status adji_gpu_nearest_take(adji_gpu_nearest *nearest, adji_gpu_csr *out);
 
-/* Queries by lists, for a device that has some of the queries of a host only. The host has an order of its own:
- * rows[i] is the row of its i-th query. NULL: the device's order. */
+/* Queries by lists, through trees, for a device that has some of the queries of a host only. The host has an order of
+ * its own: rows[i] is the row of its i-th query. NULL: the device's order. */
 adj_status adji_gpu_nearest_follow(adji_gpu_nearest *nearest, const uint32_t *rows);
 
 /* Makes ADJI_LISTS slots for up to *queries queries each, or for as many as there is memory for; they are for the rows
@@ -86,7 +89,8 @@ static inline adji_list_piece adji_list_piece_of(uint64_t rows, uint32_t k, uint
 /* What the device did for this join until now: kernels, and the copies of the points. */
 adji_device_work adji_gpu_nearest_work(adji_gpu_nearest *nearest);
 
-/* Of all rows so far: candidates that were compared, and queries that were left to a warp each. */
+/* Of all rows so far: candidates that were compared, and queries that were left to a warp each, or in brute force to
+ * another way. */
 typedef struct adji_gpu_nearest_effort {
   uint64_t candidates, hard;
 } adji_gpu_nearest_effort;

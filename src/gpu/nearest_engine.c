@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of kNN joins on a GPU: rows are found on the device, as many at once as it has memory for, and stay there
- * until they were fetched.
+ * The engine of kNN joins on a GPU, through trees or by brute force: rows are found on the device, as many at once as
+ * it has memory for, and stay there until they were fetched.
  */
 #include "gpu/nearest_engine.h"
 
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/nearest.h"
 #include "gpu/staging.h"
@@ -27,6 +28,10 @@ static void tell_work(nearest_engine *e, adji_device_work *to) {
   more.kernel_s -= e->told.kernel_s;
   more.up_s -= e->told.up_s;
   more.bytes_up -= e->told.bytes_up;
+  more.sift.queries -= e->told.sift.queries;
+  more.sift.sums -= e->told.sift.sums;
+  more.sift.again -= e->told.sift.again;
+  more.sift.failed -= e->told.sift.failed;
   more.grid.queries -= e->told.grid.queries;
   more.grid.failed -= e->told.grid.failed;
   more.grid.reindexed -= e->told.grid.reindexed;
@@ -167,12 +172,37 @@ adj_status adji_gpu_nearest_adopt(const adji_join *join, struct adji_gpu *gpu, s
   return ADJ_OK;
 }
 
+/* Up to so many queries, brute force reads the points once, and building a tree reads them many times. */
+enum { FEW_QUERIES = 16 };
+
+static adj_status check_choice(const adji_nearest_wish *wish) {
+  adji_select_algorithm select = wish->choice.select;
+  bool any_k = select == ADJI_SELECT_AUTO || select == ADJI_SELECT_RADIX || select == ADJI_SELECT_SORT;
+  if (wish->brute && !any_k && wish->join->k > ADJI_SELECT_MOST)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: of select= only radix and sort are for k above %d, which is %u",
+                     (int)ADJI_SELECT_MOST, wish->join->k);
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_nearest_choose(adji_nearest_wish *wish, const char *algorithm, const char **reason) {
+  bool can = adji_gpu_nearest_can(wish->join, wish->measure), few = wish->join->left->count <= FEW_QUERIES;
+  if (algorithm && strcmp(algorithm, "brute") && !can)
+    return adji_fail(
+        ADJ_E_UNSUPPORTED,
+        "algorithm: on a GPU trees and grids are for up to six dimensions, and for L2, L1 and Linf (and what is "
+        "computed from these); \"brute\" is for all others");
+  wish->brute = algorithm ? !strcmp(algorithm, "brute") : few || !can;
+  wish->grid.use = algorithm && !strcmp(algorithm, "grid");
+  *reason = wish->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
+            : algorithm    ? "asked for"
+            : !wish->brute ? "in few dimensions a tree leaves few candidates"
+            : !can         ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
+                           : "for few queries a tree is not worth building";
+  return check_choice(wish);
+}
+
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out) {
   const adji_join *join = wish->join;
-  if (!adji_gpu_nearest_can(join, wish->measure))
-    return adji_fail(ADJ_E_UNSUPPORTED,
-                     "backend: on a GPU the nearest are found in up to six dimensions, by L2, L1 and Linf (and by what "
-                     "is computed from these)");
   nearest_engine *e = calloc(1, sizeof *e);
   if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   e->join = *join;
@@ -183,6 +213,7 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
                                       .budget = wish->budget,
                                       .alone = wish->alone,
                                       .together = wish->together,
+                                      .brute = wish->brute ? &wish->choice : NULL,
                                       .grid = wish->grid};
   if (!status) {
     adji_gpu_lock(e->gpu);
@@ -198,6 +229,13 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
 }
 
 #else
+
+adj_status adji_gpu_nearest_choose(adji_nearest_wish *wish, const char *algorithm, const char **reason) {
+  (void)wish;
+  (void)algorithm;
+  (void)reason;
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+}
 
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out) {
   (void)wish;

@@ -6,6 +6,7 @@
 #define ADJI_GPU_NEAREST_ENGINE_H
 
 #include "distance/measure.h"
+#include "gpu/brute.h"
 #include "gpu/nearest_grid.h"
 #include "queue/join.h"
 
@@ -16,11 +17,16 @@ typedef struct adji_nearest_wish {
   uint64_t rows_at_once;
   uint32_t budget;
   bool alone, together;
+  bool brute; /* by brute force, as choice says, not through trees */
+  adji_brute_choice choice;
   adji_nearest_grid_options grid;
 } adji_nearest_wish;
 
-/* Opens the context's device, copies the points there and builds the trees. ADJ_E_UNSUPPORTED where there is no
- * kernel for the join. */
+/* Trees, a grid or brute force: sets wish->brute and wish->grid.use, and *reason to why. algorithm: what was asked for,
+ * NULL: nothing. Refuses what cannot be. */
+adj_status adji_gpu_nearest_choose(adji_nearest_wish *wish, const char *algorithm, const char **reason);
+
+/* Opens the context's device, copies the points there and builds the trees, if there are any. */
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out);
 
 /* The engine of a join that is open on a device already, which is the engine's from then on. */

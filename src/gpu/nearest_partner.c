@@ -134,8 +134,8 @@ static void destroy(void *state) {
 adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
   if (!adji_gpu_nearest_can(wish->join, wish->measure))
     return adji_fail(ADJ_E_UNSUPPORTED,
-                     "on a GPU the nearest are found in up to six dimensions, by L2, L1 and Linf (and by what is "
-                     "computed from these)");
+                     "cores and a GPU share joins in up to six dimensions, by L2, L1 and Linf (and by what is computed "
+                     "from these)");
   if (!adji_nearest_worker_can(wish->join, ADJI_STAGE_BYTES))
     return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU", wish->join->k);
   return ADJ_OK;

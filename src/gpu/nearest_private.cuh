@@ -5,6 +5,7 @@
 #ifndef ADJI_NEAREST_PRIVATE_CUH
 #define ADJI_NEAREST_PRIVATE_CUH
 
+#include "gpu/brute.cuh"
 #include "gpu/nearest.cuh"
 #include "gpu/nearest_grid.cuh"
 #include "gpu/stopwatch.cuh"
@@ -26,6 +27,7 @@ struct adji_gpu_nearest {
   adji_gpu *gpu;
   adji_join join;
   adji_measure measure;
+  adji_gpu_brute *brute; /* in the place of trees; NULL: there are trees */
   adji_gpu_tree right, left_tree;
   const adji_gpu_tree *left;
   uint64_t rows_at_once;

@@ -48,6 +48,7 @@ adj_status scan(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_
   s.end = end;
   s.point_count = points->count;
   s.point_stride = points->stride;
+  s.right_first = job->right_first;
   s.all = all;
   s.drop_self = job->drop_self;
   s.room = b->rounds.room;

@@ -59,6 +59,7 @@ struct copying {
   const T *rows;
   const uint32_t *numbers;
   uint64_t first, stride, of;
+  uint64_t base; /* the row that rows begins with */
   uint64_t count, room;
   uint32_t dim, width, lanes; /* lanes: of a row, a power of two             */
   bool fours;                 /* four coordinates can be read at once         */
@@ -114,7 +115,7 @@ __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, u
                                             T *rest_sq, double *norm_sq) {
   __half eight[AT_ONCE];
   T x[AT_ONCE], centre[AT_ONCE], sum = 0;
-  load_values(c.rows + row * c.dim, c.fours, first, c.dim, x);
+  load_values(c.rows + (row - c.base) * c.dim, c.fours, first, c.dim, x);
   load_values(c.centre, c.fours, first, c.dim, centre);
 #pragma unroll
   for (uint32_t k = 0; k < AT_ONCE; k++) {
@@ -274,6 +275,7 @@ adj_status copy_batch(adji_gpu *gpu, const adji_sift_points *points, const adji_
   c.first = job->first_row;
   c.stride = 1;
   c.of = UINT64_MAX;
+  c.base = job->left_first;
   c.count = job->queries;
   c.room = to->row_room;
   c.dim = job->dim;

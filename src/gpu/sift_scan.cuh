@@ -32,7 +32,7 @@ typedef struct adji_sift_scan_job {
   uint32_t queries, width;
   uint64_t first, end;      /* positions                               */
   uint32_t stretch, stages; /* of so many points: of a block; in all */
-  uint64_t point_count, point_stride;
+  uint64_t point_count, point_stride, right_first;
   bool all, drop_self;
   uint32_t room;
   uint32_t *counts;
@@ -150,7 +150,8 @@ __device__ __noinline__ void list_waiting(const adji_sift_scan_job &job, const w
   for (uint32_t i = lane; i < waiting; i += ADJI_WARP) {
     uint2 pair = list->pair[i];
     uint32_t query = blockIdx.x * ADJI_SIFT_ROWS + list->row[i];
-    if (job.drop_self && pair.y * job.point_stride % job.point_count == job.about[query].row) continue;
+    if (job.drop_self && job.right_first + pair.y * job.point_stride % job.point_count == job.about[query].row)
+      continue;
     uint32_t slot = atomicAdd(job.counts + query, 1);
     if (slot < job.room) job.passed[query * static_cast<uint64_t>(job.room) + slot] = pair;
   }

@@ -15,7 +15,7 @@ struct tightening {
   adji_sift_rules rules;
   const adji_sift_frame *frame;
   const adji_sift_query *about;
-  uint64_t point_count, point_stride;
+  uint64_t point_count, point_stride, right_first;
   bool drop_self;
   double limit; /* of sums; infinite: none */
   uint32_t k, room, dense;
@@ -51,7 +51,7 @@ __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t q
     uint2 pair = from[i];
     float w = __uint_as_float(pair.x);
     uint32_t key = w >= ADJI_SIFT_STRAY ? STRAY : w > ADJI_SIFT_LEAST ? key_of(w) : NONE;
-    if (job.dense && job.drop_self && pair.y * job.point_stride % job.point_count == self) key = NONE;
+    if (job.dense && job.drop_self && job.right_first + pair.y * job.point_stride % job.point_count == self) key = NONE;
     pairs[i] = uint2{key, pair.y};
     mine += key != STRAY && key != NONE;
   }
@@ -155,7 +155,8 @@ struct settling {
   const T *left, *right;
   uint32_t dim, k, room, most; /* most: pairs that there is shared memory for */
   const adji_sift_query *about;
-  uint64_t point_count, point_stride, first_row;
+  uint64_t point_count, point_stride;
+  uint64_t first_row, left_first, right_first;
   T limit;
   bool root, fours;
   const float *bounds;
@@ -235,14 +236,15 @@ __global__ void settle_rows(const __grid_constant__ settling<T> job) {
   T *sums = reinterpret_cast<T *>(memory), *x = sums + size;
   uint32_t *ids = reinterpret_cast<uint32_t *>(x + (job.dim + 3) / 4 * 4);
   for (uint32_t j = threadIdx.x; j < job.dim; j += blockDim.x)
-    x[j] = job.left[row * static_cast<uint64_t>(job.dim) + j];
+    x[j] = job.left[(row - job.left_first) * job.dim + j];
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
     T s = INFINITY;
     uint32_t id = ADJ_NO_ID;
     if (i < count) {
-      id = static_cast<uint32_t>(job.passed[query * job.room + i].y * job.point_stride % job.point_count);
-      s = canonical_sum(job, x, job.right + id * static_cast<uint64_t>(job.dim));
+      uint64_t point = job.passed[query * job.room + i].y * job.point_stride % job.point_count;
+      id = static_cast<uint32_t>(job.right_first + point);
+      s = canonical_sum(job, x, job.right + point * job.dim);
       if (s > job.limit) s = INFINITY, id = ADJ_NO_ID;
     }
     sums[i] = s;
@@ -280,6 +282,8 @@ adj_status settle(adji_gpu *gpu, const adji_sift_points *points, const adji_sift
   s.point_count = points->count;
   s.point_stride = points->stride;
   s.first_row = job->first_row;
+  s.left_first = job->left_first;
+  s.right_first = job->right_first;
   s.limit = static_cast<T>(job->limit);
   s.root = job->root;
   s.fours = job->dim % 4 == 0 && reinterpret_cast<uintptr_t>(job->right) % 16 == 0;
@@ -307,6 +311,7 @@ adj_status adji_sift_tighten(adji_gpu *gpu, const adji_sift_points *points, cons
   t.about = adji_at<adji_sift_query>(batch->about);
   t.point_count = points->count;
   t.point_stride = points->stride;
+  t.right_first = job->right_first;
   t.drop_self = job->drop_self;
   t.limit = job->limit;
   t.k = job->k;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gpu/nearest.h"
+#include "gpu/nearest_engine.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"
@@ -38,18 +39,17 @@ void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size) {
 
 typedef struct cuda_join {
   adji_gpu *gpu;
-  adj_plan plan; /* as far as choosing a grid goes */
+  adj_plan plan;         /* as far as choosing a grid goes   */
+  const char *algorithm; /* that was asked for; NULL: none */
   adji_cuda_side left, right;
   adji_gpu_range *range;
   adji_gpu_counted counted;
   adji_gpu_nearest *nearest;
-  bool grid; /* which finds the nearest, asked for */
 } cuda_join;
 
 static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *spec, const adj_cuda_points *left,
                         const adj_cuda_points *right) {
   adj_plan *plan = &j->plan;
-  const char *algorithm;
   adj_join_spec_init(&plan->spec, sizeof plan->spec);
   adj_status status = adji_take_struct(&plan->spec, sizeof plan->spec, spec, "adj_join_spec");
   plan->spec.backend = ADJ_BACKEND_GPU;
@@ -60,15 +60,14 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
   const adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
   j->left.set = (adj_dataset){.type = j->left.rows.type, .dim = j->left.rows.dim};
   adj_dataset other = {.type = r->rows.type, .dim = r->rows.dim};
-  status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &algorithm);
+  status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &j->algorithm);
   if (!status && (plan->spec.metric == ADJ_COSINE || plan->spec.metric == ADJ_HAVERSINE))
     status = adji_fail(ADJ_E_UNSUPPORTED,
                        "metric: of points on a device only L2, L1, Linf, Lp and inner products are joined");
   if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
-  if (!status) status = adji_tuning_fits(&plan->tuning, kind, algorithm);
-  j->grid = !status && kind == ADJ_KNN && algorithm && !strcmp(algorithm, "grid");
+  if (!status) status = adji_tuning_fits(&plan->tuning, kind, j->algorithm);
   plan->choice.backend = "gpu";
-  plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
+  plan->choice.algorithm = j->algorithm && !strcmp(j->algorithm, "brute") ? "brute" : "grid";
   plan->spec.algorithm = plan->spec.tuning = NULL;
   return status;
 }
@@ -172,22 +171,25 @@ static adj_status find_pairs(cuda_join *j, const request *call, adji_gpu_csr *ou
 
 static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *out) {
   adj_plan *plan = &j->plan;
+  adji_nearest_wish wish;
+  const char *reason;
   adj_status status = begin(j, call);
   if (!status) status = describe(j, 1);
-  if (!status && !adji_gpu_nearest_can(&plan->join, &plan->measure))
-    status = adji_fail(ADJ_E_UNSUPPORTED,
-                       "of points on a device the nearest are found in up to six dimensions, by L2, L1 and Linf");
-  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   describe_all(j);
+  wish = adji_nearest_wish_of(plan);
+  status = adji_gpu_nearest_choose(&wish, j->algorithm, &reason);
+  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
+  if (status) return status;
   adji_gpu_nearest_options options = {.join = &plan->join,
                                       .measure = &plan->measure,
                                       .left_rows = &j->left.rows,
                                       .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
-                                      .budget = (uint32_t)plan->tuning.budget,
-                                      .alone = plan->tuning.alone == ADJI_ON,
-                                      .together = plan->tuning.alone == ADJI_OFF};
-  if (j->grid) options.grid = adji_nearest_grid_of(&plan->tuning);
+                                      .budget = wish.budget,
+                                      .alone = wish.alone,
+                                      .together = wish.together,
+                                      .brute = wish.brute ? &wish.choice : NULL,
+                                      .grid = wish.grid};
   status = adji_gpu_nearest_open(j->gpu, &options, &j->nearest);
   return status ? status : adji_gpu_nearest_take(j->nearest, out);
 }

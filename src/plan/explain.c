@@ -118,6 +118,14 @@ static void say_grid(text *t, const adj_stats *s) {
       (unsigned long long)s->grid_reindexed, s->grid_reindex_s);
 }
 
+static void say_sift(text *t, const adj_stats *s) {
+  if (!s->sift_queries) return;
+  say(t,
+      "  tensor cores: %.1f distances a query computed; %llu of %llu queries needed longer lists, %llu all distances\n",
+      (double)s->sift_sums / (double)s->sift_queries, (unsigned long long)s->sift_again,
+      (unsigned long long)s->sift_queries, (unsigned long long)s->sift_failed);
+}
+
 static void say_workers(text *t, const adj_stats *s) {
   for (uint64_t w = 0; w < s->worker_count; w++) {
     const adj_worker *it = &s->workers[w];
@@ -141,6 +149,7 @@ static void say_happened(text *t, const adj_plan *plan) {
       adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
   say_device(t, s);
   say_grid(t, s);
+  say_sift(t, s);
   say_workers(t, s);
 }
 

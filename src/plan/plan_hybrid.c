@@ -151,6 +151,15 @@ static adj_status make_shared(adj_plan *plan, openings *all) {
   return adji_estimate_tree(plan);
 }
 
+/* Whether the GPU does a join alone that is not shared: where cores would compare every pair too, which it is quicker
+ * at. */
+static bool device_takes_all(adj_plan *plan, const char *algorithm) {
+  if (algorithm || !adji_surely_brute(plan) || adji_plan_nearest_on_gpu(plan, NULL)) return false;
+  plan->choice.backend = "hybrid";
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "the GPU alone: brute force is not shared");
+  return true;
+}
+
 /* What a GPU cannot do, cores do alone. */
 static adj_status without_device(adj_plan *plan, const char *algorithm) {
   char why[256];
@@ -162,7 +171,8 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
 adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   openings all = {.wish = adji_nearest_wish_of(plan)};
-  if (adji_gpu_partner_can(&all.wish)) return without_device(plan, algorithm);
+  if (adji_gpu_partner_can(&all.wish))
+    return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
   plan->choice.backend = "hybrid";
   plan->choice.algorithm = "kdtree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);

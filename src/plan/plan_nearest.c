@@ -29,6 +29,10 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
   va_end(arguments);
 }
 
+bool adji_surely_brute(const adj_plan *plan) {
+  return !adji_measure_grows(&plan->measure) || plan->join.left->dim > SURELY_BRUTE;
+}
+
 /* What is sure without looking at the points; NULL: nothing. */
 static const char *choose_early(adj_plan *plan) {
   uint32_t dim = plan->join.left->dim;
@@ -137,18 +141,9 @@ static adj_status make_chosen(adj_plan *plan) {
   return ADJ_OK;
 }
 
-adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan) {
-  return (adji_nearest_wish){.join = &plan->join,
-                             .measure = &plan->measure,
-                             .rows_at_once = plan->tuning.device_rows,
-                             .budget = (uint32_t)plan->tuning.budget,
-                             .alone = plan->tuning.alone == ADJI_ON,
-                             .together = plan->tuning.alone == ADJI_OFF};
-}
-
-adji_nearest_grid_options adji_nearest_grid_of(const adji_tuning *t) {
-  return (adji_nearest_grid_options){.use = true,
-                                     .threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
+/* How a grid is searched, if it is. */
+static adji_nearest_grid_options grid_of(const adji_tuning *t) {
+  return (adji_nearest_grid_options){.threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
                                      .sample = t->sample,
                                      .bins = t->bins,
                                      .mean_part = t->mean_part,
@@ -159,19 +154,30 @@ adji_nearest_grid_options adji_nearest_grid_of(const adji_tuning *t) {
                                      .stall = t->stall};
 }
 
+adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan) {
+  return (adji_nearest_wish){.join = &plan->join,
+                             .measure = &plan->measure,
+                             .rows_at_once = plan->tuning.device_rows,
+                             .budget = (uint32_t)plan->tuning.budget,
+                             .alone = plan->tuning.alone == ADJI_ON,
+                             .together = plan->tuning.alone == ADJI_OFF,
+                             .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
+                             .grid = grid_of(&plan->tuning)};
+}
+
 adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = "tree";
-  plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  because(plan, "in %u dimension%s a tree leaves few candidates", plan->left->dim, plan->left->dim > 1 ? "s" : "");
+  const char *reason;
   adji_nearest_wish wish = adji_nearest_wish_of(plan);
-  if (algorithm && !strcmp(algorithm, "grid")) {
-    plan->choice.algorithm = "grid";
-    because(plan, "asked for; queries that find too few are searched for in wider cells, or in a tree");
-    wish.grid = adji_nearest_grid_of(&plan->tuning);
-  }
-  adj_status status = adji_gpu_nearest_create(&wish, &plan->engine);
+  adj_status status = adji_gpu_nearest_choose(&wish, algorithm, &reason);
+  if (status) return status;
+  plan->choice.backend = "gpu";
+  plan->choice.algorithm = wish.brute ? "brute" : wish.grid.use ? "grid" : "tree";
+  plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
+  if (wish.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+  because(plan, "%s", reason);
+  status = adji_gpu_nearest_create(&wish, &plan->engine);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

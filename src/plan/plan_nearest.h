@@ -15,9 +15,9 @@ adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm);
 /* What other plans with trees have in common with it: what is wanted of a device; the trees of the cores, how long they
  * take at least; and what queries of plan->engine, which searches them, will take. */
 adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan);
-adji_nearest_grid_options adji_nearest_grid_of(const adji_tuning *tuning);
 adj_status adji_build_trees(adj_plan *plan);
 double adji_tree_seconds(const adj_plan *plan);
+bool adji_surely_brute(const adj_plan *plan); /* whatever the points, cores take brute force */
 adj_status adji_estimate_tree(adj_plan *plan);
 
 #endif

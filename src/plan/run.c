@@ -36,6 +36,10 @@ static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *st
   stats->bytes_up = device->bytes_up;
   stats->bytes_down = device->bytes_down;
   stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
+  stats->sift_queries = device->sift.queries;
+  stats->sift_sums = device->sift.sums;
+  stats->sift_again = device->sift.again;
+  stats->sift_failed = device->sift.failed;
   stats->grid_queries = device->grid.queries;
   stats->grid_failed = device->grid.failed;
   stats->grid_reindexed = device->grid.reindexed;

@@ -19,7 +19,9 @@ static const char *const filters[] = {"none", "gemm", "vnni", "amx", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
-
+static const char *const ways[] = {"matrix", "sift", NULL};
+static const char *const distances[] = {"naive", "tiled", "register", NULL};
+static const char *const selections[] = {"short", "bound", "bits", "radix", "sort", NULL};
 static const char *const shares[] = {"rates", "fixed", NULL};
 
 static const struct setting {
@@ -48,6 +50,9 @@ static const struct setting {
     {"device_rows", NUMBER, offsetof(adji_tuning, device_rows), 1, 1e12, NULL},
     {"alone", NAME, offsetof(adji_tuning, alone), 0, 0, switches},
     {"budget", NUMBER, offsetof(adji_tuning, budget), 1, 1e9, NULL},
+    {"way", NAME, offsetof(adji_tuning, way), 0, 0, ways},
+    {"distance", NAME, offsetof(adji_tuning, distance), 0, 0, distances},
+    {"select", NAME, offsetof(adji_tuning, select), 0, 0, selections},
     {"mirror", NAME, offsetof(adji_tuning, mirror), 0, 0, switches},
     {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
     {"access", NAME, offsetof(adji_tuning, access), 0, 0, accesses},

@@ -36,6 +36,9 @@ typedef struct adji_tuning {
   uint64_t device_rows;   /* rows of a kNN join that a GPU has at a time              */
   uint64_t alone;         /* adji_switch: a warp of a GPU for every query of a kNN join */
   uint64_t budget;        /* leaves that a warp searches for 32 queries                */
+  uint64_t way;           /* adji_brute_way: of brute force on a GPU                   */
+  uint64_t distance;      /* adji_brute_distance: its kernel for distances             */
+  uint64_t select;        /* adji_select_algorithm: and for selection                  */
   uint64_t mirror;        /* adji_switch: a GPU compares every two points once        */
   uint64_t streams;       /* such batches in flight                                   */
   uint64_t access;        /* adji_access: how a GPU visits cells (gpu/access.h)       */

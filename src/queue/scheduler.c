@@ -34,6 +34,10 @@ void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
   to->bytes_up += more->bytes_up;
   to->bytes_down += more->bytes_down;
   to->slots += more->slots;
+  to->sift.queries += more->sift.queries;
+  to->sift.sums += more->sift.sums;
+  to->sift.again += more->sift.again;
+  to->sift.failed += more->sift.failed;
   to->grid.queries += more->grid.queries;
   to->grid.failed += more->grid.failed;
   to->grid.reindexed += more->grid.reindexed;

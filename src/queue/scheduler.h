@@ -62,6 +62,13 @@ typedef struct adji_grid_work {
   double epsilon_s, reindex_s;
 } adji_grid_work;
 
+/* What became of the queries of a kNN join that tensor cores sifted (gpu/sift.cuh); all 0 for others. */
+typedef struct adji_sift_work {
+  uint64_t queries;
+  uint64_t sums;          /* canonical ones, of what passed                                  */
+  uint64_t again, failed; /* queries with longer lists; those that were left to another way */
+} adji_sift_work;
+
 /* What a device did for a run; all 0 where none took part. Waiting and placing are added up over the lanes. */
 typedef struct adji_device_work {
   double kernel_s;               /* the device's time for kernels              */
@@ -70,6 +77,7 @@ typedef struct adji_device_work {
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
   uint64_t slots;                /* comparisons that there were lanes for      */
   adji_grid_work grid;
+  adji_sift_work sift;
 } adji_device_work;
 
 void adji_device_work_add(adji_device_work *to, const adji_device_work *more);

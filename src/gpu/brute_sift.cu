@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Brute force through tensor cores as a way of brute.cu: which joins take it, queries in batches, and those that it
+ * cannot certify to the general way.
+ */
+#include "gpu/brute_sift.cuh"
+
+namespace {
+
+/* Fewer queries, or points, are sooner compared than copied. */
+enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048 };
+
+/* Bytes of the queries of a batch. */
+const uint64_t BATCH_BYTES = 512 << 20;
+
+uint64_t batch_of(const adji_brute_job *job) {
+  uint64_t queries = BATCH_BYTES / adji_sift_query_bytes(job) / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
+  return queries > ADJI_SIFT_ROWS ? queries : ADJI_SIFT_ROWS;
+}
+
+adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_brute_sifter *s) {
+  if (s->copied) return ADJ_OK;
+  adj_status status = adji_sift_copy_points(gpu, job, &s->points);
+  s->copied = !status;
+  return status;
+}
+
+void drop_points(adji_gpu *gpu, adji_brute_sifter *s) {
+  if (s->copied) adji_sift_points_clear(gpu, &s->points);
+  s->copied = false;
+}
+
+/* One batch, and what it leaves to the general way. */
+adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
+                        adji_brute_sifter *s) {
+  adji_sift_outcome found;
+  adj_status status = adji_sift_search(gpu, &s->points, job, &s->batch, &found);
+  if (status) return status;
+  s->work->queries += job->queries;
+  s->work->sums += found.sums;
+  s->work->again += found.again;
+  s->work->failed += found.failed;
+  if (!found.failed) return ADJ_OK;
+  adji_brute_job rest = *job;
+  rest.numbers = found.numbers;
+  rest.queries = found.failed;
+  return adji_brute_matrix(gpu, &rest, choice);
+}
+
+adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
+                          adji_brute_sifter *s) {
+  uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job);
+  adj_status status = ADJ_OK;
+  for (uint64_t done = 0; done < job->queries && !status;) {
+    adji_brute_job some = *job;
+    some.queries = job->queries - done < most ? job->queries - done : most;
+    some.first_row += done;
+    some.ids += done * job->k;
+    some.distances = static_cast<char *>(some.distances) + done * job->k * size;
+    status = search_batch(gpu, &some, choice, s);
+    if (status == ADJ_E_DEVICE_MEMORY && most > ADJI_SIFT_ROWS) {
+      most = most / 2 / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
+      status = ADJ_OK;
+      continue;
+    }
+    done += some.queries;
+  }
+  return status;
+}
+
+}  // namespace
+
+bool adji_brute_sifts(const adji_brute_job *job, const adji_brute_choice *choice) {
+  if (choice->way == ADJI_WAY_MATRIX || choice->distance || choice->select || job->numbers || !adji_sift_can(job))
+    return false;
+  return choice->way == ADJI_WAY_SIFT || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
+}
+
+adj_status adji_brute_sift(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
+                           adji_brute_sifter *s) {
+  adj_status status = copy_points(gpu, job, s);
+  if (!status) status = search_batches(gpu, job, choice, s);
+  adji_sift_batch_clear(gpu, &s->batch);
+  if (status || !keep) drop_points(gpu, s);
+  /* Where there is no memory for it, all of it goes the general way. */
+  if (status == ADJ_E_DEVICE_MEMORY && choice->way != ADJI_WAY_SIFT) status = adji_brute_matrix(gpu, job, choice);
+  return status;
+}
+
+void adji_brute_sifter_clear(adji_gpu *gpu, adji_brute_sifter *s) {
+  drop_points(gpu, s);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pieces of brute force on a GPU (gpu/brute.h), without one: every query meets every right point exactly once, and
+ * no matrix is larger than its room. And the settings that name its parts.
+ */
+#include "gpu/brute.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "plan/tuning.h"
+
+static uint64_t state = 1;
+
+/* Up to `most`, small numbers as often as large ones. */
+static uint64_t random_up_to(uint64_t most) {
+  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  uint64_t bits = state >> 33;
+  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  uint64_t wide = (state >> 33) << 31 | bits;
+  return wide >> bits % 62 > most ? most : wide >> bits % 62;
+}
+
+static void check_tile(uint64_t queries, uint64_t right, uint64_t values) {
+  adji_brute_tile tile = adji_brute_tile_of(queries, right, values);
+  assert_true(tile.rows >= 1 && tile.rows <= queries);
+  assert_true(tile.columns >= 1 && tile.columns <= right);
+  assert_true(tile.stride >= tile.columns && tile.stride % ADJI_TILE_COLUMNS == 0);
+  assert_true(tile.rows * tile.stride <= values);
+  /* Blocks of threads are busy where the room allows it. */
+  if (tile.rows < queries && values / ADJI_TILE_COLUMNS >= ADJI_TILE_ROWS) assert_true(tile.rows >= ADJI_TILE_ROWS);
+  if (tile.columns < right && tile.columns % ADJI_TILE_COLUMNS) fail_msg("%llu columns", (unsigned long long)right);
+}
+
+static void matrices_fit_their_room(void **user) {
+  (void)user;
+  check_tile(1, 1, ADJI_TILE_COLUMNS);
+  check_tile(1, UINT32_MAX, ADJI_TILE_COLUMNS);
+  check_tile(UINT32_MAX, 1, ADJI_TILE_COLUMNS);
+  check_tile(8192, 1000000, UINT64_C(1) << 30);
+  for (int i = 0; i < 200000; i++)
+    check_tile(1 + random_up_to(UINT32_MAX), 1 + random_up_to(UINT32_MAX),
+               ADJI_TILE_COLUMNS + random_up_to(UINT64_C(1) << 34));
+}
+
+static void matrices_are_whole_where_they_can(void **user) {
+  (void)user;
+  adji_brute_tile tile = adji_brute_tile_of(8192, 1000000, UINT64_C(1) << 34);
+  assert_int_equal(tile.rows, 8192);
+  assert_int_equal(tile.columns, 1000000);
+  tile = adji_brute_tile_of(8192, 1000000, UINT64_C(1) << 30); /* 1,073 rows have room */
+  assert_int_equal(tile.rows, 1024);
+  assert_int_equal(tile.columns, 1000000);
+  tile = adji_brute_tile_of(8192, 100000000, UINT64_C(1) << 30); /* 10 have, which is too few */
+  assert_int_equal(tile.rows, ADJI_TILE_ROWS);
+  assert_true(tile.columns < 100000000);
+  tile = adji_brute_tile_of(1, 100000000, UINT64_C(1) << 30);
+  assert_int_equal(tile.columns, 100000000);
+  tile = adji_brute_tile_of(5, 0, 4096);
+  assert_int_equal(tile.rows, 5);
+  assert_int_equal(tile.columns, 0);
+}
+
+static void pieces_are_about_equal(void **user) {
+  (void)user;
+  for (int i = 0; i < 100000; i++) {
+    uint64_t count = random_up_to(UINT32_MAX), unit = (uint64_t)1 << random_up_to(8);
+    uint64_t most = unit + random_up_to(UINT32_MAX), each = adji_equal_pieces(count, most, unit);
+    assert_true(each <= most && each <= count);
+    if (!count) continue;
+    assert_true(each >= 1);
+    assert_int_equal((count + each - 1) / each, (count + most - 1) / most); /* no more of them than there must be */
+  }
+}
+
+static void settings_have_names(void **user) {
+  (void)user;
+  adji_tuning t;
+  must(adji_tuning_parse("way=matrix,distance=tiled,select=radix", &t));
+  assert_int_equal(t.way, ADJI_WAY_MATRIX);
+  assert_int_equal(t.distance, ADJI_DISTANCE_TILED);
+  assert_int_equal(t.select, ADJI_SELECT_RADIX);
+  must(adji_tuning_parse("way=sift,distance=register,select=short", &t));
+  assert_int_equal(t.way, ADJI_WAY_SIFT);
+  assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
+  assert_int_equal(t.select, ADJI_SELECT_SHORT);
+  must(adji_tuning_parse("distance=naive,select=bound", &t));
+  assert_int_equal(t.distance, ADJI_DISTANCE_NAIVE);
+  assert_int_equal(t.select, ADJI_SELECT_BOUND);
+  must(adji_tuning_parse("select=bits", &t));
+  assert_int_equal(t.select, ADJI_SELECT_BITS);
+  must(adji_tuning_parse("select=sort", &t));
+  assert_int_equal(t.select, ADJI_SELECT_SORT);
+  must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("distance=gemm", &t));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(matrices_fit_their_room),
+      cmocka_unit_test(matrices_are_whole_where_they_can),
+      cmocka_unit_test(pieces_are_about_equal),
+      cmocka_unit_test(settings_have_names),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
