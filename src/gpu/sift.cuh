@@ -16,6 +16,8 @@
 #include "gpu/brute.cuh"
 #include "gpu/sift.h"
 
+enum { ADJI_SIFT_ROWS = 128 }; /* queries of a block of a scan */
+
 /* What a query's copy is told by, beside its halves. */
 typedef struct adji_sift_query {
   double norm_sq; /* of the copy */

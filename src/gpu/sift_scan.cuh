@@ -39,8 +39,6 @@ typedef struct adji_sift_scan_job {
   uint2 *passed;
 } adji_sift_scan_job;
 
-enum { ADJI_SIFT_ROWS = 128 }; /* queries of a block */
-
 /* In rows of up to 64 halves, and in longer ones. */
 adj_status adji_sift_scan_narrow(adji_gpu *gpu, adji_sift_scan_job job);
 adj_status adji_sift_scan_wide(adji_gpu *gpu, adji_sift_scan_job job);

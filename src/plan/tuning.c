@@ -184,8 +184,8 @@ adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
   return check_together(out);
 }
 
-adj_status adji_tuning_fits(const adji_tuning *t, adj_join_kind kind, const char *algorithm) {
-  if (kind == ADJ_KNN && algorithm && !strcmp(algorithm, "grid")) return ADJ_OK;
+adj_status adji_tuning_fits(const adji_tuning *t, adj_join_kind join, const char *algorithm) {
+  if (join == ADJ_KNN && algorithm && !strcmp(algorithm, "grid")) return ADJ_OK;
   const char *name = t->bins            ? "bins"
                      : t->mean_part > 0 ? "mean_part"
                      : t->epsilon > 0   ? "epsilon"
