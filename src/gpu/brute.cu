@@ -220,6 +220,10 @@ void adji_gpu_brute_close(adji_gpu_brute *b) {
   free(b);
 }
 
+uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *b) {
+  return is_whole(&b->right) ? 0 : b->right.at_once;
+}
+
 /* Rows that stay on the device are found in one go. Others take up to half of what is left of the memory, since a small
  * matrix is slow; and no more time than a look at whether the join was cancelled should, unless each look costs a way
  * of all points to the device. */
@@ -235,7 +239,7 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* Which way is taken. */
+/* Which way is taken: the matrix is for every job. */
 static adj_status run_way(adji_gpu_brute *b, const adji_brute_job *job) {
   return adji_brute_matrix(b->gpu, job, &b->choice);
 }

@@ -107,6 +107,10 @@ void adji_gpu_nearest_close(adji_gpu_nearest *n) {
   free(n);
 }
 
+uint64_t adji_gpu_nearest_chunk(const adji_gpu_nearest *n) {
+  return n->brute ? adji_gpu_brute_chunk(n->brute) : 0;
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------------- */
 
 static adj_status make_rows(adji_gpu_nearest *n, uint64_t rows) {
