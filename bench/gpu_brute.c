@@ -167,7 +167,7 @@ static bool same_as_cpu(const table *t, uint32_t k) {
 
 static void run_k(const table *t, uint32_t k) {
   const shape *s = t->s;
-  adj_cuda_times split;
+  adj_cuda_times split = {0};
   double ms = time_shape(t, k, &split), pairs = (double)s->q * (double)s->n;
   bool same = !t->b->options.check || same_as_cpu(t, k);
   t->b->faults += !same;

@@ -21,42 +21,48 @@ static uint64_t random_up_to(uint64_t most) {
   return wide >> bits % 62 > most ? most : wide >> bits % 62;
 }
 
-static void check_tile(uint64_t queries, uint64_t right, uint64_t values) {
-  adji_brute_tile tile = adji_brute_tile_of(queries, right, values);
+static void check_tile(uint64_t queries, uint64_t right, uint64_t k, uint64_t values) {
+  adji_brute_tile tile = adji_brute_tile_of(queries, right, k, values);
   assert_true(tile.rows >= 1 && tile.rows <= queries);
   assert_true(tile.columns >= 1 && tile.columns <= right);
   assert_true(tile.stride >= tile.columns && tile.stride % ADJI_TILE_COLUMNS == 0);
   assert_true(tile.rows * tile.stride <= values);
+  bool stretches = tile.columns < right;
+  if (stretches) assert_true(tile.rows == 1 || tile.rows * k <= values);
   /* Blocks of threads are busy where the room allows it. */
-  if (tile.rows < queries && values / ADJI_TILE_COLUMNS >= ADJI_TILE_ROWS) assert_true(tile.rows >= ADJI_TILE_ROWS);
+  bool room = values / ADJI_TILE_COLUMNS >= ADJI_TILE_ROWS && values / k >= ADJI_TILE_ROWS;
+  if (tile.rows < queries && room && k <= right / ADJI_LARGE_PART) assert_true(tile.rows >= ADJI_TILE_ROWS);
   if (tile.columns < right && tile.columns % ADJI_TILE_COLUMNS) fail_msg("%llu columns", (unsigned long long)right);
 }
 
 static void matrices_fit_their_room(void **user) {
   (void)user;
-  check_tile(1, 1, ADJI_TILE_COLUMNS);
-  check_tile(1, UINT32_MAX, ADJI_TILE_COLUMNS);
-  check_tile(UINT32_MAX, 1, ADJI_TILE_COLUMNS);
-  check_tile(8192, 1000000, UINT64_C(1) << 30);
+  check_tile(1, 1, 1, ADJI_TILE_COLUMNS);
+  check_tile(1, UINT32_MAX, 5, ADJI_TILE_COLUMNS);
+  check_tile(UINT32_MAX, 1, UINT32_MAX, ADJI_TILE_COLUMNS);
+  check_tile(8192, 1000000, 32, UINT64_C(1) << 30);
   for (int i = 0; i < 200000; i++)
-    check_tile(1 + random_up_to(UINT32_MAX), 1 + random_up_to(UINT32_MAX),
+    check_tile(1 + random_up_to(UINT32_MAX), 1 + random_up_to(UINT32_MAX), 1 + random_up_to(UINT32_MAX),
                ADJI_TILE_COLUMNS + random_up_to(UINT64_C(1) << 34));
 }
 
 static void matrices_are_whole_where_they_can(void **user) {
   (void)user;
-  adji_brute_tile tile = adji_brute_tile_of(8192, 1000000, UINT64_C(1) << 34);
+  adji_brute_tile tile = adji_brute_tile_of(8192, 1000000, 32, UINT64_C(1) << 34);
   assert_int_equal(tile.rows, 8192);
   assert_int_equal(tile.columns, 1000000);
-  tile = adji_brute_tile_of(8192, 1000000, UINT64_C(1) << 30); /* 1,073 rows have room */
+  tile = adji_brute_tile_of(8192, 1000000, 32, UINT64_C(1) << 30); /* 1,073 rows have room */
   assert_int_equal(tile.rows, 1024);
   assert_int_equal(tile.columns, 1000000);
-  tile = adji_brute_tile_of(8192, 100000000, UINT64_C(1) << 30); /* 10 have, which is too few */
+  tile = adji_brute_tile_of(8192, 100000000, 32, UINT64_C(1) << 30); /* 10 have, which is too few */
   assert_int_equal(tile.rows, ADJI_TILE_ROWS);
   assert_true(tile.columns < 100000000);
-  tile = adji_brute_tile_of(1, 100000000, UINT64_C(1) << 30);
+  tile = adji_brute_tile_of(8192, 100000000, 30000000, UINT64_C(1) << 30); /* but not for so many neighbours */
+  assert_int_equal(tile.rows, 10);
   assert_int_equal(tile.columns, 100000000);
-  tile = adji_brute_tile_of(5, 0, 4096);
+  tile = adji_brute_tile_of(1, 100000000, 1, UINT64_C(1) << 30);
+  assert_int_equal(tile.columns, 100000000);
+  tile = adji_brute_tile_of(5, 0, 9, 4096);
   assert_int_equal(tile.rows, 5);
   assert_int_equal(tile.columns, 0);
 }
@@ -67,9 +73,8 @@ static void pieces_are_about_equal(void **user) {
     uint64_t count = random_up_to(UINT32_MAX), unit = (uint64_t)1 << random_up_to(8);
     uint64_t most = unit + random_up_to(UINT32_MAX), each = adji_equal_pieces(count, most, unit);
     assert_true(each <= most && each <= count);
-    if (!count) continue;
-    assert_true(each >= 1);
-    assert_int_equal((count + each - 1) / each, (count + most - 1) / most); /* no more of them than there must be */
+    uint64_t pieces = each ? (count + each - 1) / each : 0;
+    assert_int_equal(pieces, (count + most - 1) / most); /* no more of them than there must be */
   }
 }
 

@@ -224,17 +224,26 @@ void adji_gpu_brute_close(adji_gpu_brute *b) {
   free(b);
 }
 
-/* Rows that stay on the device are found in one go. */
+uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *b) {
+  return is_whole(&b->right) ? 0 : b->right.at_once;
+}
+
+/* Rows that stay on the device are found in one go. Others take up to half of what is left of the memory, since a small
+ * matrix is slow; and no more time than a look at whether the join was cancelled should, unless each look costs a way
+ * of all points to the device. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
-  uint64_t most = b->left.at_once, row = b->right.count * b->join.right->dim + 1;
-  if (b->left.given || !is_whole(&b->right) || most <= LEAST_ROWS) return most;
-  uint64_t rows = STRETCH / row > LEAST_ROWS ? STRETCH / row : LEAST_ROWS;
+  uint64_t most = b->left.at_once, pairs = b->right.count * b->join.right->dim + 1;
+  if (b->left.given) return most;
+  uint64_t row = adji_mul(b->join.k, 4 + adji_type_size(b->join.left->type));
+  most = adji_brute_rows_that_fit(most, row, adji_gpu_left(b->gpu) / 2);
+  if (!is_whole(&b->right) || most <= LEAST_ROWS) return most;
+  uint64_t rows = STRETCH / pairs > LEAST_ROWS ? STRETCH / pairs : LEAST_ROWS;
   return rows < most ? rows : most;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* Which way is taken. */
+/* Which way is taken: the matrix is for every job. */
 static adj_status run_way(adji_gpu_brute *b, const adji_brute_job *job) {
   if (!adji_brute_sifts(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
   return adji_brute_sift(b->gpu, job, &b->choice, is_whole(&b->right), &b->sifter);

@@ -56,6 +56,9 @@ typedef struct adji_gpu_brute_options {
 adj_status adji_gpu_brute_open(adji_gpu *gpu, const adji_gpu_brute_options *options, adji_gpu_brute **out);
 void adji_gpu_brute_close(adji_gpu_brute *brute);
 
+/* Points of the right set that are on the device at a time; 0: all of them. */
+uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *brute);
+
 /* The most rows of the result that should be asked for at a time. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *brute);
 

@@ -56,18 +56,22 @@ static inline uint64_t adji_equal_pieces(uint64_t count, uint64_t most, uint64_t
   return each <= most ? each : most;
 }
 
-/* Whole rows where so many fit `values` that a block of threads is busy; otherwise so many queries with a stretch of
- * the right set. values: room, at least ADJI_TILE_COLUMNS. */
-static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t right, uint64_t values) {
-  uint64_t least = queries < ADJI_TILE_ROWS ? queries : ADJI_TILE_ROWS,
-           stride = adji_rounded_up(right, ADJI_TILE_COLUMNS);
-  adji_brute_tile tile = {queries, right, stride};
+/* Whole rows where so many fit `values` that a block of threads is busy, or where k is so large a part of them that
+ * lists of stretches would be no smaller; otherwise some queries with a stretch of the right set, and no more of them
+ * than have room for their lists too. values: room, at least ADJI_TILE_COLUMNS. */
+enum { ADJI_LARGE_PART = 64 };
+static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t right, uint64_t k, uint64_t values) {
+  uint64_t least = queries < ADJI_TILE_ROWS ? queries : ADJI_TILE_ROWS;
+  adji_brute_tile tile = {queries, right, adji_rounded_up(right, ADJI_TILE_COLUMNS)};
   if (!queries || !right) return tile;
-  if (values / stride >= least) {
-    tile.rows = adji_equal_pieces(queries, values / stride, ADJI_TILE_ROWS);
+  uint64_t fit = values / tile.stride;
+  if (fit >= least || (fit && k > right / ADJI_LARGE_PART)) {
+    tile.rows = adji_equal_pieces(queries, fit, ADJI_TILE_ROWS);
     return tile;
   }
+  uint64_t lists = values / k ? values / k : 1;
   tile.rows = values / ADJI_TILE_COLUMNS < least ? values / ADJI_TILE_COLUMNS : least;
+  tile.rows = lists < tile.rows ? lists : tile.rows;
   uint64_t most = values / tile.rows / ADJI_TILE_COLUMNS * ADJI_TILE_COLUMNS;
   tile.columns = adji_equal_pieces(right, most, ADJI_TILE_COLUMNS);
   tile.stride = adji_rounded_up(tile.columns, ADJI_TILE_COLUMNS);

@@ -202,7 +202,7 @@ adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adj
     w.job = job;
     w.choice = choice;
     w.first = first;
-    w.tile = adji_brute_tile_of(left < MOST_ROWS ? left : MOST_ROWS, job->right_count, values);
+    w.tile = adji_brute_tile_of(left < MOST_ROWS ? left : MOST_ROWS, job->right_count, job->k, values);
     w.rows = w.tile.rows;
     adj_status status = search_tile(&w);
     if (status == ADJ_E_DEVICE_MEMORY && values > LEAST_VALUES) {

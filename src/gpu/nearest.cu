@@ -110,6 +110,10 @@ void adji_gpu_nearest_close(adji_gpu_nearest *n) {
   free(n);
 }
 
+uint64_t adji_gpu_nearest_chunk(const adji_gpu_nearest *n) {
+  return n->brute ? adji_gpu_brute_chunk(n->brute) : 0;
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------------- */
 
 static adj_status make_rows(adji_gpu_nearest *n, uint64_t rows) {
@@ -127,13 +131,18 @@ static adj_status make_rows(adji_gpu_nearest *n, uint64_t rows) {
   return status;
 }
 
+/* The fewest rows that are worth a try: of brute force even a single one. */
+static uint64_t least_rows(const adji_gpu_nearest *n) {
+  return n->brute ? 1 : LEAST_ROWS;
+}
+
 /* As many rows as there is memory for. */
 static adj_status make_room(adji_gpu_nearest *n, uint64_t first_row) {
   uint64_t left = n->join.left->count - first_row, rows = n->rows_at_once < left ? n->rows_at_once : left;
   free_rows(n);
   adj_status status = make_rows(n, rows);
-  while (status == ADJ_E_DEVICE_MEMORY && rows > LEAST_ROWS) {
-    rows = rows / 2 > LEAST_ROWS ? rows / 2 : LEAST_ROWS;
+  while (status == ADJ_E_DEVICE_MEMORY && rows > least_rows(n)) {
+    rows = rows / 2 > least_rows(n) ? rows / 2 : least_rows(n);
     status = make_rows(n, rows);
   }
   if (status) return status;
@@ -252,8 +261,8 @@ static adj_status find_rows(adji_gpu_nearest *n, uint64_t row) {
     uint64_t rows = n->end_row - n->first_row;
     free_work(n);
     free_rows(n);
-    if (status != ADJ_E_DEVICE_MEMORY || rows <= LEAST_ROWS) return status;
-    n->rows_at_once = rows / 2 > LEAST_ROWS ? rows / 2 : LEAST_ROWS;
+    if (status != ADJ_E_DEVICE_MEMORY || rows <= least_rows(n)) return status;
+    n->rows_at_once = rows / 2 > least_rows(n) ? rows / 2 : least_rows(n);
   }
 }
 

@@ -36,6 +36,9 @@ typedef struct adji_gpu_nearest_options {
 adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *options, adji_gpu_nearest **out);
 void adji_gpu_nearest_close(adji_gpu_nearest *nearest);
 
+/* Points of the right set that are on the device at a time, where brute force takes it in pieces; 0: all of them. */
+uint64_t adji_gpu_nearest_chunk(const adji_gpu_nearest *nearest);
+
 /* Rows of the result in device memory: ids, k a row, and distances. Row `row` is among them; the others are those
  * around it, as many as there is memory for. They stay until others are asked for. begin returns before they are
  * found, and end waits for that. */

@@ -228,6 +228,10 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
   return ADJ_OK;
 }
 
+uint64_t adji_gpu_nearest_engine_chunk(const adji_engine *engine) {
+  return adji_gpu_nearest_chunk(((const nearest_engine *)engine->state)->nearest);
+}
+
 #else
 
 adj_status adji_gpu_nearest_choose(adji_nearest_wish *wish, const char *algorithm, const char **reason) {
@@ -241,6 +245,11 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
   (void)wish;
   (void)out;
   return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+}
+
+uint64_t adji_gpu_nearest_engine_chunk(const adji_engine *engine) {
+  (void)engine;
+  return 0;
 }
 
 #endif

@@ -28,6 +28,8 @@ adj_status adji_gpu_nearest_choose(adji_nearest_wish *wish, const char *algorith
 
 /* Opens the context's device, copies the points there and builds the trees, if there are any. */
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out);
+/* Points of the right set that the device has at a time; 0: all of them. */
+uint64_t adji_gpu_nearest_engine_chunk(const adji_engine *engine);
 
 /* The engine of a join that is open on a device already, which is the engine's from then on. */
 struct adji_gpu;

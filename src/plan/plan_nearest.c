@@ -178,6 +178,7 @@ adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm) {
   if (wish.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
   status = adji_gpu_nearest_create(&wish, &plan->engine);
+  if (!status) plan->device_chunk = adji_gpu_nearest_engine_chunk(&plan->engine);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k nearest of points that are on a device (adj_cuda_knn_join) against those that the CPU finds, every id and every
+ * bit of every distance: by brute force in every way, in many dimensions, for rows that are packed, that have gaps, and
+ * that lie column by column; with little memory, and sets that come in pieces.
+ *
+ *   gpu_brute [TEXT]    only the cases whose names hold this text
+ *
+ * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
+ * there is no GPU here.
+ */
+#include <adjoin_cuda.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_GPU = 77 };
+
+static void need(bool condition, const char *what) {
+  if (condition) return;
+  fprintf(stderr, "gpu_brute: %s: %s\n", what, adj_last_error());
+  exit(1);
+}
+
+static void need_cuda(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  fprintf(stderr, "gpu_brute: %s\n", cudaGetErrorString(error));
+  exit(1);
+}
+
+/* ---- Points ---------------------------------------------------------------------------------------------- */
+
+typedef enum layout { PACKED, GAPS, COLUMNS, LAYOUTS } layout;
+static const char *const LAYOUT_NAMES[] = {"packed", "with gaps", "by columns"};
+
+typedef struct points {
+  adj_type type;
+  uint64_t count;
+  uint32_t dim;
+  void *host; /* packed */
+} points;
+
+static size_t size_of(adj_type type) {
+  return type == ADJ_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* Few different values a dimension, so that there are ties; far from the origin where there is an offset. */
+static points make_points(adj_type type, uint64_t count, uint32_t dim, double offset, uint64_t seed) {
+  points p = {type, count, dim, malloc((count * dim + 1) * size_of(type))};
+  for (uint64_t i = 0; i < count * dim; i++) {
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    double value = offset + (double)((seed >> 33) % 101) / 7;
+    if (type == ADJ_F64)
+      ((double *)p.host)[i] = value;
+    else
+      ((float *)p.host)[i] = (float)value;
+  }
+  return p;
+}
+
+/* The same on the device, in some layout; *memory is to be freed. */
+static adj_cuda_points to_device(const points *p, layout how, void **memory) {
+  size_t size = size_of(p->type);
+  uint64_t row = how == COLUMNS ? 1 : p->dim + (how == GAPS ? 3u : 0u), column = how == COLUMNS ? p->count : 1;
+  uint64_t values = how == COLUMNS ? p->count * p->dim : p->count * row;
+  char *laid = calloc(values + 1, size);
+  for (uint64_t i = 0; i < p->count; i++)
+    for (uint32_t j = 0; j < p->dim; j++)
+      memcpy(laid + (i * row + j * column) * size, (const char *)p->host + (i * p->dim + j) * size, size);
+  need_cuda(cudaMalloc(memory, (values + 1) * size));
+  need_cuda(cudaMemcpy(*memory, laid, values * size, cudaMemcpyHostToDevice));
+  free(laid);
+  adj_cuda_points out;
+  adj_cuda_points_init(&out, sizeof out);
+  out.type = p->type;
+  out.dim = p->dim;
+  out.count = p->count;
+  out.data = *memory;
+  out.row_stride = row * size;
+  out.column_stride = column * size;
+  return out;
+}
+
+static adj_dataset *to_set(adj_ctx *ctx, const points *p) {
+  adj_points given;
+  adj_points_init(&given, sizeof given);
+  given.type = p->type;
+  given.dim = p->dim;
+  given.count = p->count;
+  given.data = p->host;
+  adj_dataset *set = NULL;
+  need(!adj_dataset_create(ctx, &given, &set), "a set");
+  return set;
+}
+
+/* ---- Joins ----------------------------------------------------------------------------------------------- */
+
+typedef struct problem {
+  const char *name;
+  uint64_t left, right; /* right 0: a self-join */
+  uint32_t dim, k;
+  adj_metric metric;
+  double p, radius, offset;
+} problem;
+
+static adj_join_spec spec_of(const problem *p) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN;
+  spec.k = p->k;
+  spec.metric = p->metric;
+  spec.p = p->p;
+  spec.radius = p->radius > 0 ? p->radius : INFINITY;
+  spec.flags = ADJ_WITH_DISTANCE;
+  return spec;
+}
+
+static adj_result *find_on_cpu(adj_ctx *ctx, const problem *p, const points *left, const points *right) {
+  adj_join_spec spec = spec_of(p);
+  spec.backend = ADJ_BACKEND_CPU;
+  adj_dataset *queries = to_set(ctx, left), *others = right ? to_set(ctx, right) : NULL;
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  need(!adj_plan_create(ctx, &spec, queries, others, &plan) && !adj_collect(plan, &result, NULL, NULL), "the CPU");
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(queries);
+  adj_dataset_destroy(others);
+  return result;
+}
+
+static bool same(const adj_cuda_result *gpu, const adj_result *cpu, adj_type type) {
+  uint64_t entries = adj_result_pairs(cpu);
+  if (adj_cuda_result_pairs(gpu) != entries) return false;
+  size_t ids = entries * sizeof(uint32_t), distances = entries * size_of(type);
+  char *got = malloc(ids + distances + 1);
+  need_cuda(cudaMemcpy(got, adj_cuda_result_ids(gpu), ids, cudaMemcpyDeviceToHost));
+  need_cuda(cudaMemcpy(got + ids, adj_cuda_result_distances(gpu), distances, cudaMemcpyDeviceToHost));
+  bool equal = !memcmp(got, adj_result_ids(cpu), ids) && !memcmp(got + ids, adj_result_distances(cpu), distances);
+  free(got);
+  return equal;
+}
+
+static const char *const TUNINGS[] = {NULL,
+                                      "way=sift",
+                                      "way=matrix",
+                                      "way=matrix,distance=naive",
+                                      "way=matrix,distance=tiled",
+                                      "way=matrix,device_chunk=700",
+                                      "device_chunk=333"};
+
+/* Little memory makes small matrices; a limit of 0 is none. */
+static const uint64_t LIMITS[] = {0, (uint64_t)12 << 20};
+
+static void check_layout(const problem *p, adj_type type, layout how) {
+  points left = make_points(type, p->left, p->dim, p->offset, 1),
+         right = make_points(type, p->right, p->dim, p->offset, 2);
+  void *memory[2] = {NULL, NULL};
+  adj_cuda_points queries = to_device(&left, how, &memory[0]), others = to_device(&right, how, &memory[1]);
+  for (size_t l = 0; l < sizeof LIMITS / sizeof *LIMITS; l++) {
+    adj_ctx_options options;
+    adj_ctx_options_init(&options, sizeof options);
+    options.device_memory_limit = LIMITS[l];
+    adj_ctx *ctx = NULL;
+    need(!adj_ctx_create(&options, &ctx), "a context");
+    adj_result *cpu = find_on_cpu(ctx, p, &left, p->right ? &right : NULL);
+    for (size_t t = 0; t < sizeof TUNINGS / sizeof *TUNINGS; t++) {
+      adj_join_spec spec = spec_of(p);
+      spec.algorithm = "brute";
+      spec.tuning = TUNINGS[t];
+      adj_cuda_result *gpu = NULL;
+      adj_status status = adj_cuda_knn_join(ctx, &spec, &queries, p->right ? &others : NULL, NULL, &gpu);
+      bool crowded = LIMITS[l] && status == ADJ_E_DEVICE_MEMORY;
+      need(!status || crowded, p->name);
+      if (!status && !same(gpu, cpu, type)) {
+        fprintf(stderr, "gpu_brute: %s, %s, %s, tuning %s, limit %llu: other rows than the CPU's\n", p->name,
+                type == ADJ_F64 ? "f64" : "f32", LAYOUT_NAMES[how], TUNINGS[t] ? TUNINGS[t] : "none",
+                (unsigned long long)LIMITS[l]);
+        exit(1);
+      }
+      if (!status) adj_cuda_result_destroy(gpu, NULL);
+    }
+    adj_result_destroy(cpu);
+    adj_ctx_destroy(ctx);
+  }
+  need_cuda(cudaFree(memory[0]));
+  need_cuda(cudaFree(memory[1]));
+  free(left.host);
+  free(right.host);
+}
+
+static const problem PROBLEMS[] = {
+    {"one query", 1, 9000, 17, 40, ADJ_L2, 0, 0, 0},
+    {"16 queries", 16, 9000, 40, 7, ADJ_L2, 0, 0, 0},
+    {"17 queries", 17, 9000, 8, 33, ADJ_L2, 0, 0, 0},
+    {"97 queries", 97, 4100, 33, 100, ADJ_L2, 0, 0, 0},
+    {"many queries", 1500, 5000, 16, 32, ADJ_L2, 0, 0, 0},
+    {"with itself", 2500, 0, 12, 8, ADJ_L2, 0, 0, 0},
+    {"with itself, all others", 700, 0, 9, 699, ADJ_L2, 0, 0, 0},
+    {"k 2049", 300, 3000, 31, 2049, ADJ_L2, 0, 0, 0},
+    {"at 1e6", 300, 3000, 64, 10, ADJ_L2, 0, 0, 1e6},
+    {"within a radius", 400, 3000, 7, 60, ADJ_L2, 0, 9, 0},
+    {"few dimensions", 400, 3000, 2, 16, ADJ_L2, 0, 0, 0},
+    {"1500 dimensions", 200, 400, 1500, 16, ADJ_L2, 0, 0, 0},
+    {"L1", 400, 3000, 20, 16, ADJ_L1, 0, 0, 0},
+    {"Linf", 400, 3000, 20, 16, ADJ_LINF, 0, 0, 0},
+    {"Lp", 200, 1000, 20, 16, ADJ_LP, 2.5, 0, 0},
+    {"inner product", 400, 3000, 20, 16, ADJ_DOT, 0, 0, 0},
+};
+
+int main(int argc, char **argv) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) {
+    printf("%s\n", adj_last_error());
+    return NO_GPU;
+  }
+  for (size_t i = 0; i < sizeof PROBLEMS / sizeof *PROBLEMS; i++) {
+    if (argc > 1 && !strstr(PROBLEMS[i].name, argv[1])) continue;
+    for (layout how = PACKED; how < LAYOUTS; how++) {
+      check_layout(&PROBLEMS[i], ADJ_F32, how);
+      check_layout(&PROBLEMS[i], ADJ_F64, how);
+    }
+    printf("%s: the CPU's rows\n", PROBLEMS[i].name);
+    fflush(stdout);
+  }
+  return 0;
+}
