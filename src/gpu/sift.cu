@@ -150,7 +150,8 @@ adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k, bool again) {
 }
 
 bool adji_sift_can(const adji_brute_job *job) {
-  return job->measure->step == ADJI_STEP_L2 && job->dim <= ADJI_SIFT_MOST_DIM && job->k <= ADJI_SIFT_MOST_K;
+  return job->measure->step == ADJI_STEP_L2 && job->dim <= ADJI_SIFT_MOST_DIM && job->k <= ADJI_SIFT_MOST_K &&
+         job->right_count;
 }
 
 uint64_t adji_sift_point_bytes(const adji_brute_job *job) {
