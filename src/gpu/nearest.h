@@ -5,6 +5,7 @@
 #ifndef ADJI_GPU_NEAREST_H
 #define ADJI_GPU_NEAREST_H
 
+#include "gpu/list_order.h"
 #include "gpu/range.h"
 
 #ifdef __cplusplus
@@ -56,9 +57,7 @@ adj_status adji_gpu_nearest_begin_lists(adji_gpu_nearest *nearest, uint64_t firs
                                         uint64_t *queries);
 void adji_gpu_nearest_end_lists(adji_gpu_nearest *nearest);
 /* Begins to fill a slot with the rows of the queries [begin, end) of each range, as many as were asked for and have
- * such rows: *rows, one after the other in that order. Ranges are copied through a pinned buffer (gpu/staging.h), which
- * has room for ADJI_MOST_RANGES; they should be no longer than a block of threads has in a moment. */
-enum { ADJI_MOST_RANGES = 1 << 16, ADJI_LONGEST_RANGE = 4096 };
+ * such rows: *rows, one after the other in that order. Ranges are copied through a pinned buffer (gpu/staging.h). */
 adj_status adji_gpu_nearest_list(adji_gpu_nearest *nearest, const adji_batch *ranges, uint64_t count, uint32_t slot,
                                  uint32_t buffer, uint64_t *rows);
 adj_status adji_gpu_nearest_listed(adji_gpu_nearest *nearest, uint32_t slot); /* waits */

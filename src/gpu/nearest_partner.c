@@ -73,8 +73,9 @@ static uint64_t queries_a_list(const partner *p) {
   return p->rows_at_once && p->rows_at_once < queries ? p->rows_at_once : queries;
 }
 
-static adj_status begin_pass(void *state, const adji_table *table) {
+static adj_status begin_pass(void *state, const adji_shared_work *work) {
   partner *p = state;
+  const adji_table *table = work->table;
   p->worker.table = table;
   p->worker.list_queries = queries_a_list(p);
   p->candidates = 0;
