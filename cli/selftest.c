@@ -127,11 +127,7 @@ static bool try_backend(adj_ctx *ctx, adj_backend backend) {
   points.data = coordinates;
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = backend == ADJ_BACKEND_HYBRID ? ADJ_KNN : ADJ_RANGE;
-  if (spec.kind == ADJ_KNN)
-    spec.k = 1;
-  else
-    spec.radius = 1;
+  spec.radius = 1;
   spec.backend = backend;
   adj_dataset *set = NULL;
   adj_plan *plan = NULL;
@@ -210,6 +206,15 @@ static const char *const HYBRID_TUNINGS[] = {NULL, "share=rates,batch=16", "shar
                                              "share=fixed,n_large=1,n_cwin=0.001,alone=off,budget=40"};
 enum { HYBRID_TUNING_COUNT = sizeof HYBRID_TUNINGS / sizeof *HYBRID_TUNINGS };
 
+/* The same for range joins: lists of many queries and of few pairs, and the filter of products. */
+static const char *const HYBRID_RANGE_TUNINGS[] = {NULL,
+                                                   "share=rates,batch=16",
+                                                   "share=fixed,batch=16,device_batch=4000",
+                                                   "share=fixed,n_large=1,n_cwin=0.001,n_small=1",
+                                                   "share=fixed,n_large=1,n_cwin=0.001,narrow=2,device_batch=40000",
+                                                   "share=rates,product=on"};
+enum { HYBRID_RANGE_TUNING_COUNT = sizeof HYBRID_RANGE_TUNINGS / sizeof *HYBRID_RANGE_TUNINGS };
+
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
  * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
  * batch evaluates all queries, so there must not be too many. */
@@ -235,6 +240,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
   bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
   int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_TUNING_COUNT
+             : hybrid                          ? HYBRID_RANGE_TUNING_COUNT
              : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
@@ -245,7 +251,8 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
     char text[128];
     const char *tuning = !device                   ? NULL
                          : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_TUNINGS[a]
-                                            : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
+                                            : hybrid ? HYBRID_RANGE_TUNINGS[a]
+                         : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
     join_setup setup = {col->backend, device ? NULL : algorithms[a], tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);

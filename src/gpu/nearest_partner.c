@@ -4,6 +4,13 @@
  */
 #include "gpu/nearest_partner.h"
 
+/* Figures have these names, and outlive a plan. */
+const char *adji_gpu_partner_name(uint32_t number) {
+  static const char *const names[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
+                                                    "gpu 4", "gpu 5", "gpu 6", "gpu 7"};
+  return names[number];
+}
+
 #ifdef ADJI_HAVE_CUDA
 
 #include <stdlib.h>
@@ -27,10 +34,6 @@ typedef struct partner {
   uint64_t candidates;   /* that were told                        */
   adji_device_work told; /* of what the device did, until now     */
 } partner;
-
-/* Figures have these names, and outlive a plan. */
-static const char *const NAMES[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
-                                                  "gpu 4", "gpu 5", "gpu 6", "gpu 7"};
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
 
@@ -177,7 +180,7 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
     free(p);
     return status;
   }
-  *out = (adji_partner){p, NAMES[number], begin_pass, process, end_pass, destroy};
+  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, process, end_pass, destroy};
   return ADJ_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "gpu/kept.cuh"
 #include "gpu/per_point.cuh"
 #include "gpu/product.cuh"
+#include "gpu/range_private.cuh"
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
 #include "gpu/stopwatch.cuh"
@@ -574,4 +575,22 @@ adj_status adji_gpu_range_check(adji_gpu_range *r) {
     status = adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", r->gpu->device,
                        (unsigned long long)broken);
   return status;
+}
+
+/* ---- For lists of queries ------------------------------------------------------------------------------------- */
+
+adji_range_parts adji_gpu_range_parts(adji_gpu_range *r) {
+  return adji_range_parts{
+      r->gpu, &r->join, r->left, r->rows, adji_at<uint32_t>(r->degrees), adji_at<uint64_t>(r->offsets), wants_sums(r),
+      &r->work};
+}
+
+adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
+  return job_of(r);
+}
+
+adj_status adji_gpu_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  adj_status status = start_watch(r);
+  if (!status) status = compare(r, job);
+  return status ? status : stop_watch(r);
 }
