@@ -5,7 +5,8 @@
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
- *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--quick]
+ *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
+ *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
@@ -291,10 +292,15 @@ static bool *switch_of(options *o, const char *name) {
   struct {
     const char *name;
     bool *set;
-  } all[] = {{"--check", &o->check},       {"--quick", &o->quick},
-             {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
-             {"--dims", &o->dims},         {"--nearest", &o->nearest},
-             {"--select", &o->select},     {"--hybrid", &o->hybrid}};
+  } all[] = {{"--check", &o->check},
+             {"--quick", &o->quick},
+             {"--ablation", &o->ablation},
+             {"--ablation-dims", &o->ablation_dims},
+             {"--dims", &o->dims},
+             {"--nearest", &o->nearest},
+             {"--select", &o->select},
+             {"--hybrid", &o->hybrid},
+             {"--hybrid-range", &o->hybrid_range}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -334,7 +340,7 @@ static options parse(int argc, char **argv) {
       fprintf(stderr,
               "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
               "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
-              "           [--nearest [--neighbours K]] [--hybrid [--neighbours K]] [--select]\n");
+              "           [--nearest [--neighbours K]] [--hybrid [--neighbours K]] [--hybrid-range] [--select]\n");
       exit(2);
     }
     i++;
@@ -358,12 +364,13 @@ int main(int argc, char **argv) {
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
   const options *o = &b.options;
-  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->hybrid || o->select) {
+  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->hybrid || o->hybrid_range || o->select) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
     if (b.options.nearest) run_nearest(&b);
     if (b.options.hybrid) run_hybrid(&b);
+    if (b.options.hybrid_range) run_hybrid_range(&b);
     if (b.options.select) run_select(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;

@@ -18,7 +18,7 @@ typedef struct options {
   double radius;
   bool check, quick;
   uint32_t neighbours;
-  bool ablation, ablation_dims, dims, nearest, hybrid, select;
+  bool ablation, ablation_dims, dims, nearest, hybrid, hybrid_range, select;
 } options;
 
 typedef struct bench {
@@ -64,8 +64,9 @@ void run_dims(bench *b);
 /* kNN joins in few dimensions. */
 void run_nearest(bench *b);
 
-/* The same by cores and a GPU together. */
+/* The same by cores and a GPU together, and range joins. */
 void run_hybrid(bench *b);
+void run_hybrid_range(bench *b);
 
 /* The k smallest of the rows of matrices. */
 void run_select(bench *b);

@@ -152,6 +152,7 @@ static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_
                                       .measure = wish->measure,
                                       .rows_at_once = wish->rows_at_once,
                                       .budget = wish->budget,
+                                      .blocks = wish->blocks,
                                       .alone = wish->alone,
                                       .together = wish->together};
   adji_gpu_lock(p->gpu);

@@ -111,6 +111,7 @@ static adj_status open_range(cuda_join *j) {
                                     .mirrored = adji_choose_device_mirrored(plan),
                                     .once = adji_choose_device_once(plan),
                                     .once_pairs = plan->tuning.device_pairs,
+                                    .blocks = (uint32_t)plan->tuning.device_blocks,
                                     .points = points};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
@@ -181,6 +182,7 @@ static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *
                                       .left_rows = &j->left.rows,
                                       .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
                                       .budget = (uint32_t)plan->tuning.budget,
+                                      .blocks = (uint32_t)plan->tuning.device_blocks,
                                       .alone = plan->tuning.alone == ADJI_ON,
                                       .together = plan->tuning.alone == ADJI_OFF};
   status = adji_gpu_nearest_open(j->gpu, &options, &j->nearest);
