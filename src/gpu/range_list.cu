@@ -7,8 +7,6 @@
  * Memory: 4 bytes for each left point, while there is a host's order; 16 more while rows are filled. For each query of
  * a list 8 bytes, and in each of two slots 8 (counting) or 12 (filling), and the entries.
  */
-#include "gpu/range_list.h"
-
 #include <cstdlib>
 #include <cub/cub.cuh>
 
@@ -17,6 +15,7 @@
 #include "gpu/row_sort.cuh"
 
 extern "C" {
+#include "gpu/range_list.h"
 #include "gpu/staging.h"
 }
 

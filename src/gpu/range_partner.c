@@ -191,10 +191,6 @@ adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *row
   return status;
 }
 
-uint64_t adji_gpu_range_partner_cells(const adji_partner *made) {
-  return adji_gpu_range_cells(((const partner *)made->state)->range);
-}
-
 /* ---- A trial ------------------------------------------------------------------------------------------ */
 
 /* Stretches of the device's order, spread over it: in each so many queries follow each other, as in batches. */
@@ -292,11 +288,6 @@ adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, a
   (void)queries;
   (void)out;
   return refuse();
-}
-
-uint64_t adji_gpu_range_partner_cells(const adji_partner *partner) {
-  (void)partner;
-  return 0;
 }
 
 adj_status adji_gpu_range_partner_alone(adji_partner *partner, adji_engine *out) {

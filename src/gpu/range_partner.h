@@ -26,8 +26,6 @@ typedef struct adji_range_trial {
  * is. */
 adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, adji_range_trial *out);
 
-uint64_t adji_gpu_range_partner_cells(const adji_partner *partner); /* after a trial */
-
 /* Makes the engine that has the device alone do the join. The partner is gone then. */
 adj_status adji_gpu_range_partner_alone(adji_partner *partner, adji_engine *out);
 
