@@ -188,6 +188,7 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "mirror=on",
                                              "narrow=2",
                                              "narrow=3,once=on",
+                                             "device_blocks=3",
                                              "mirror=on,once=on,device_pairs=40",
                                              "access=lid-unicomp,device_chunk=400",
                                              "product=on",
@@ -197,7 +198,7 @@ enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POI
 
 /* For kNN joins: warps with one query and with 32, of which none, some or all give up; all rows at once, or some. */
 static const char *const NEAREST_TUNINGS[] = {NULL, "alone=off", "alone=off,budget=40,device_rows=300",
-                                              "device_rows=77"};
+                                              "device_rows=77", "alone=off,device_blocks=2"};
 enum { NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where

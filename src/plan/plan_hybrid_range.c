@@ -106,6 +106,7 @@ static adj_status share(adj_plan *plan, adji_openings *all) {
   adji_share_options options = adji_share_of(&plan->tuning);
   const adji_index *left = plan->one_index ? &plan->right_index : &plan->left_index;
   adj_status status = adji_openings_take(all, plan->ctx, left->view.ids, partners, &count);
+  if (!count) adji_grid_clear(plan->ctx, &plan->device_grid);
   if (status || !count) return status; /* a warning says why */
   status = adji_range_share(&plan->engine, partners, count, &options);
   if (status) return status;
@@ -138,6 +139,7 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
   char why[256];
   snprintf(why, sizeof why, "%s", adj_last_error());
   adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
+  adji_grid_clear(plan->ctx, &plan->device_grid);
   return adji_plan_range_on_cores(plan, algorithm);
 }
 
