@@ -6,7 +6,8 @@
  *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
  *             [--algorithm grid]
- *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--quick]
+ *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
+ *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
@@ -295,8 +296,8 @@ static bool *switch_of(options *o, const char *name) {
   } all[] = {{"--check", &o->check},       {"--quick", &o->quick},
              {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
              {"--dims", &o->dims},         {"--nearest", &o->nearest},
-             {"--select", &o->select},     {"--hybrid", &o->hybrid},
-             {"--brute", &o->brute}};
+             {"--brute", &o->brute},       {"--select", &o->select},
+             {"--hybrid", &o->hybrid},     {"--hybrid-range", &o->hybrid_range}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -335,11 +336,12 @@ static options parse(int argc, char **argv) {
       continue;
     }
     if (i + 1 == argc || !set_value(&o, argv[i], argv[i + 1])) {
-      fprintf(stderr,
-              "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
-              "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
-              "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]]\n"
-              "           [--brute [--neighbours K]] [--select]\n");
+      fprintf(
+          stderr,
+          "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
+          "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
+          "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
+          "           [--brute [--neighbours K]] [--select]\n");
       exit(2);
     }
     i++;
@@ -363,13 +365,15 @@ int main(int argc, char **argv) {
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
   const options *o = &b.options;
-  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->select) {
+  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
+      o->select) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
     if (b.options.nearest) run_nearest(&b);
     if (b.options.brute) run_brute(&b);
     if (b.options.hybrid) run_hybrid(&b);
+    if (b.options.hybrid_range) run_hybrid_range(&b);
     if (b.options.select) run_select(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;

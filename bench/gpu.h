@@ -19,7 +19,7 @@ typedef struct options {
   double radius;
   bool check, quick;
   uint32_t neighbours;
-  bool ablation, ablation_dims, dims, nearest, brute, hybrid, select;
+  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select;
 } options;
 
 typedef struct bench {
@@ -68,8 +68,9 @@ void run_nearest(bench *b);
 /* kNN by brute force, in any number of dimensions. */
 void run_brute(bench *b);
 
-/* kNN joins in few dimensions by cores and a GPU together. */
+/* kNN joins in few dimensions, and range joins, by cores and a GPU together. */
 void run_hybrid(bench *b);
+void run_hybrid_range(bench *b);
 
 /* The k smallest of the rows of matrices. */
 void run_select(bench *b);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins that cores and a GPU share, timed beside those of each alone: one command, one table.
+ * Joins that cores and a GPU share, timed beside those of each alone: one command, one table.
  *
- *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--quick]
+ *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
+ *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
  *
- * Each point's k nearest others, f32, with distances, from host memory to host memory, adj_plan_create and adj_collect
- * together (all) and adj_collect alone (join); the device is open:
+ * Each point's k nearest others, f32, with distances, or the others within a radius, by id: from host memory to host
+ * memory, adj_plan_create and adj_collect together (all) and adj_collect alone (join); the device is open:
  *
  *   cpu, gpu    each alone
  *   hybrid      as planned; +: what it takes more than the GPU alone, in per cent
  *   rates       with cores taking part in any case (share=rates); of bound: the rate of its join over the sum of the
- * rates of both alone (HEGJoin, table 2); gpu %: queries that the GPU did; apart: worker_imbalance in per cent fixed
- * the same with the papers' batches (share=fixed)
+ *               rates of both alone (HEGJoin, table 2); gpu %: queries that the GPU did; apart: worker_imbalance in
+ *               per cent
+ *   fixed       the same with the papers' batches (share=fixed)
  *
- * Every result is compared with that of the CPU. --quick: k = 8 only.
+ * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning device_blocks=132 holds the GPU to a
+ * fraction of itself, alone and with others.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +27,10 @@
 static const char *const SETS[] = {"Unif2D10M", "Expo2D10M", "Unif3D10M", "Expo3D10M", "Unif6D10M", "Expo6D10M"};
 static const uint32_t KS[] = {8, 32};
 
+/* Range joins of a second and more on 16 cores. */
+static const char *const RANGE_SETS[] = {"Expo2D20M", "Unif2D20M", "Expo3D20M", "Unif3D20M", "Expo6D2M"};
+static const double RANGE_MEAN = 100;
+
 typedef enum way { CPU, GPU, HYBRID, RATES, FIXED, WAYS } way;
 
 typedef struct best {
@@ -31,17 +38,23 @@ typedef struct best {
   adj_stats stats; /* of the one with the quickest join */
 } best;
 
+/* k 0: a range join. */
 static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
   static const adj_backend backends[] = {ADJ_BACKEND_CPU, ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_HYBRID,
                                          ADJ_BACKEND_HYBRID};
-  static const char *const tunings[] = {NULL, NULL, NULL, "share=rates", "share=fixed"};
-  adj_join_spec spec = spec_of(b, ADJ_ORDER_DISTANCE);
-  spec.kind = ADJ_KNN;
-  spec.radius = INFINITY;
-  spec.k = k;
-  spec.flags |= ADJ_WITH_DISTANCE;
+  static const char *const tunings[] = {"", "", "", "share=rates", "share=fixed"};
+  char tuning[256];
+  snprintf(tuning, sizeof tuning, "%s%s%s", tunings[how], *tunings[how] && b->tuning ? "," : "",
+           b->tuning ? b->tuning : "");
+  adj_join_spec spec = spec_of(b, k ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID);
+  if (k) {
+    spec.kind = ADJ_KNN;
+    spec.radius = INFINITY;
+    spec.k = k;
+    spec.flags |= ADJ_WITH_DISTANCE;
+  }
   spec.backend = backends[how];
-  spec.tuning = tunings[how];
+  spec.tuning = tuning;
   adj_plan *plan;
   adj_result *result;
   adj_stats stats;
@@ -60,10 +73,13 @@ static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
   return result;
 }
 
-static bool same(const bench *b, uint32_t k, const adj_result *x, const adj_result *y) {
-  size_t entries = b->count * k;
-  return !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
-         !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float));
+static bool same(const bench *b, const adj_result *x, const adj_result *y) {
+  size_t entries = adj_result_pairs(x);
+  return entries == adj_result_pairs(y) &&
+         !memcmp(adj_result_offsets(x), adj_result_offsets(y), (b->count + 1) * sizeof(uint64_t)) &&
+         !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
+         (!adj_result_distances(x) ||
+          !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float)));
 }
 
 static void print_shared(const best *it, const best *all) {
@@ -74,8 +90,8 @@ static void print_shared(const best *it, const best *all) {
          queries > 0 ? 100 * (double)it->stats.workers[1].queries / queries : 0, 100 * it->stats.worker_imbalance);
 }
 
-/* The ways take turns, so that none has the warmer machine. */
-static void run_k(bench *b, uint32_t k) {
+/* The ways take turns, so that none has the warmer machine. k 0: a range join. */
+static void run_k(bench *b, uint32_t k, double mean) {
   best all[WAYS];
   for (int w = 0; w < WAYS; w++)
     all[w] = (best){.all_ms = INFINITY, .join_ms = INFINITY};
@@ -84,35 +100,53 @@ static void run_k(bench *b, uint32_t k) {
     adj_result *cpu = collect(b, k, CPU, &all[CPU]);
     for (int w = GPU; w < WAYS; w++) {
       adj_result *other = collect(b, k, (way)w, &all[w]);
-      equal = equal && same(b, k, cpu, other);
+      equal = equal && same(b, cpu, other);
       adj_result_destroy(other);
     }
     adj_result_destroy(cpu);
   }
   b->faults += !equal;
-  printf("%-10s %3u | %8.2f %8.2f | %8.2f %8.2f | %8.2f %+6.1f", b->name, k, all[CPU].all_ms, all[CPU].join_ms,
-         all[GPU].all_ms, all[GPU].join_ms, all[HYBRID].all_ms, 100 * (all[HYBRID].all_ms / all[GPU].all_ms - 1));
+  printf("%-10s %3.0f | %8.2f %8.2f | %8.2f %8.2f | %8.2f %+6.1f", b->name, k ? k : mean, all[CPU].all_ms,
+         all[CPU].join_ms, all[GPU].all_ms, all[GPU].join_ms, all[HYBRID].all_ms,
+         100 * (all[HYBRID].all_ms / all[GPU].all_ms - 1));
   print_shared(&all[RATES], all);
   print_shared(&all[FIXED], all);
   printf(" %s\n", equal ? "same" : "DIFFERS");
   fflush(stdout);
 }
 
-void run_hybrid(bench *b) {
+static void print_heading(const char *of) {
   printf("%-14s | %-17s | %-17s | %-15s | %-39s | fixed\n", "", "cpu", "gpu", "hybrid", "rates");
-  printf("%-10s %3s | %8s %8s | %8s %8s | %8s %6s", "points", "k", "all", "join", "all", "join", "all", "+");
+  printf("%-10s %3s | %8s %8s | %8s %8s | %8s %6s", "points", of, "all", "join", "all", "join", "all", "+");
   for (int i = 0; i < 2; i++)
     printf(" | %8s %8s %7s %6s %6s", "all", "join", "ofbound", "gpu %", "apart");
   printf("\n");
+}
+
+void run_hybrid_range(bench *b) {
+  double mean = b->options.mean > 0 ? b->options.mean : RANGE_MEAN;
+  print_heading("mean");
+  for (size_t n = 0; n < sizeof RANGE_SETS / sizeof *RANGE_SETS; n++) {
+    if (b->options.name && strcmp(b->options.name, RANGE_SETS[n])) continue;
+    b->name = RANGE_SETS[n];
+    open_points(b);
+    find_radius(b, mean);
+    run_k(b, 0, mean);
+    close_points(b);
+  }
+}
+
+void run_hybrid(bench *b) {
+  print_heading("k");
   for (size_t n = 0; n < sizeof SETS / sizeof *SETS; n++) {
     if (b->options.name && strcmp(b->options.name, SETS[n])) continue;
     b->name = SETS[n];
     open_points(b);
     if (b->options.neighbours)
-      run_k(b, b->options.neighbours);
+      run_k(b, b->options.neighbours, 0);
     else
       for (int i = 0; i < (b->options.quick ? 1 : 2); i++)
-        run_k(b, KS[i]);
+        run_k(b, KS[i], 0);
     close_points(b);
   }
 }

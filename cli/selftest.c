@@ -127,11 +127,7 @@ static bool try_backend(adj_ctx *ctx, adj_backend backend) {
   points.data = coordinates;
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = backend == ADJ_BACKEND_HYBRID ? ADJ_KNN : ADJ_RANGE;
-  if (spec.kind == ADJ_KNN)
-    spec.k = 1;
-  else
-    spec.radius = 1;
+  spec.radius = 1;
   spec.backend = backend;
   adj_dataset *set = NULL;
   adj_plan *plan = NULL;
@@ -192,6 +188,7 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "mirror=on",
                                              "narrow=2",
                                              "narrow=3,once=on",
+                                             "device_blocks=3",
                                              "mirror=on,once=on,device_pairs=40",
                                              "access=lid-unicomp,device_chunk=400",
                                              "product=on",
@@ -210,6 +207,7 @@ static const struct {
                       {"kdtree", "alone=off"},
                       {"kdtree", "alone=off,budget=40,device_rows=300"},
                       {NULL, "device_rows=77"},
+                      {"kdtree", "alone=off,device_blocks=2"},
                       {"brute", "way=sift"},
                       {"brute", "way=matrix"},
                       {"brute", "way=matrix,distance=naive,select=sort"},
@@ -223,13 +221,22 @@ static const struct {
                       {"grid", "point_threads=32,epsilon=0.3,failures=0.001,tail=0.001"},
                       {"grid", "point_threads=2,epsilon=3,bins=50,sample=20,alone=off"},
                       {"grid", "point_threads=4,epsilon=0.01"}};
-enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 5 };
+enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 6 };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
  * the GPU has nearly all and where it has some, all rows at once, or few. */
 static const char *const HYBRID_TUNINGS[] = {NULL, "share=rates,batch=16", "share=fixed,batch=16,device_rows=77",
                                              "share=fixed,n_large=1,n_cwin=0.001,alone=off,budget=40"};
 enum { HYBRID_TUNING_COUNT = sizeof HYBRID_TUNINGS / sizeof *HYBRID_TUNINGS };
+
+/* The same for range joins: lists of many queries and of few pairs, and the filter of products. */
+static const char *const HYBRID_RANGE_TUNINGS[] = {NULL,
+                                                   "share=rates,batch=16",
+                                                   "share=fixed,batch=16,device_batch=4000",
+                                                   "share=fixed,n_large=1,n_cwin=0.001,n_small=1",
+                                                   "share=fixed,n_large=1,n_cwin=0.001,narrow=2,device_batch=40000",
+                                                   "share=rates,product=on"};
+enum { HYBRID_RANGE_TUNING_COUNT = sizeof HYBRID_RANGE_TUNINGS / sizeof *HYBRID_RANGE_TUNINGS };
 
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
  * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
@@ -256,6 +263,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
   bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
   int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_SETUP_COUNT
+             : hybrid                          ? HYBRID_RANGE_TUNING_COUNT
              : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
              : c->k                            ? 3
@@ -267,6 +275,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
     char text[128];
     const char *tuning = !device                   ? NULL
                          : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_SETUPS[a].tuning
+                         : hybrid                  ? HYBRID_RANGE_TUNINGS[a]
                          : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
     const char *algorithm = !device ? algorithms[a] : c->k && !hybrid ? NEAREST_SETUPS[a].algorithm : NULL;

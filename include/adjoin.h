@@ -50,9 +50,9 @@
  * loaded when a device is first needed, so the same library works on machines without one, where such a request is
  * ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in chunks (through trees they
  * must fit); ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
- * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a kNN join in up to six dimensions; range joins
- * are not shared in this version yet, and refused in the same way. A GPU that fails on the way is told by a warning,
- * and the cores finish the join.
+ * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a join: range joins of sets that fit the device's
+ * memory, and kNN joins in up to six dimensions. What a GPU cannot do the cores do alone, with a warning; one that fails
+ * on the way is told by a warning too, and the cores finish the join.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -326,7 +326,7 @@ typedef enum adj_backend {
   ADJ_BACKEND_AUTO = 0,
   ADJ_BACKEND_CPU = 1,
   ADJ_BACKEND_GPU = 2,
-  ADJ_BACKEND_HYBRID = 3,   /* kNN in few dimensions: cores and a GPU share the queries    */
+  ADJ_BACKEND_HYBRID = 3,   /* cores and a GPU share the queries                     */
   ADJ_BACKEND_REFERENCE = 4 /* plain nested loops: slow, and the definition of right */
 } adj_backend;
 
@@ -430,7 +430,8 @@ ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
 /* What the cores together, or a GPU, did of a hybrid run. */
 typedef struct adj_worker {
   const char *name; /* "cpu", "gpu 0"                                           */
-  uint64_t queries; /* that it has done                                         */
+  uint64_t queries; /* that it has done, in every pass: a range join counts and */
+                    /* then fills                                               */
   uint64_t batches; /* in which it took them                                    */
   uint64_t failed;  /* queries that it took and gave back, which others did     */
   double busy_s;    /* seconds at its batches; of cores, the mean               */

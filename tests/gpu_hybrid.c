@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins that cores and a GPU share: the same as those of cores alone, in every dimension that a GPU has, for short
- * and long rows, batches of all sizes, one set and two; with the device opened twice; with every call of CUDA failing
- * in turn, after which the cores finish the join; and within limits of device memory.
+ * Joins that cores and a GPU share, kNN and range: the same as those of cores alone, in every dimension that a GPU has,
+ * for short and long rows, batches of all sizes, one set and two; with the device opened twice; with every call of CUDA
+ * failing in turn, after which the cores finish the join; and within limits of device memory.
  *
  * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
  * there is no GPU here.
@@ -60,19 +60,22 @@ static adj_dataset *points(adj_ctx *ctx, const char *name, uint64_t count, uint3
 typedef struct problem {
   adj_ctx *ctx;
   const adj_dataset *left, *right;
-  uint32_t k;
+  uint32_t k;    /* 0: a range join */
   double radius; /* 0: none */
   const char *tuning;
+  uint32_t flags;
+  adj_order order; /* of a range join */
 } problem;
 
 static adj_status join(const problem *p, adj_backend backend, adj_result **out, adj_stats *stats) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_KNN;
+  spec.kind = p->k ? ADJ_KNN : ADJ_RANGE;
   spec.k = p->k;
+  if (!p->k) spec.order = p->order;
   if (p->radius > 0) spec.radius = p->radius;
   spec.backend = backend;
-  spec.flags = ADJ_WITH_DISTANCE;
+  spec.flags = ADJ_WITH_DISTANCE | p->flags;
   if (backend == ADJ_BACKEND_HYBRID) spec.tuning = p->tuning;
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->left, p->right, &plan);
@@ -82,12 +85,15 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out, 
 }
 
 static bool same(const adj_result *a, const adj_result *b) {
-  uint64_t pairs = adj_result_pairs(a);
-  return pairs == adj_result_pairs(b) && !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t)) &&
+  uint64_t pairs = adj_result_pairs(a), rows = adj_result_rows(a);
+  return pairs == adj_result_pairs(b) && rows == adj_result_rows(b) &&
+         !memcmp(adj_result_offsets(a), adj_result_offsets(b), (rows + 1) * sizeof(uint64_t)) &&
+         !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t)) &&
          !memcmp(adj_result_distances(a), adj_result_distances(b), pairs * sizeof(float));
 }
 
-static const char *const TUNINGS[] = {
+enum { TUNING_COUNT = 7 };
+static const char *const TUNINGS[TUNING_COUNT] = {
     NULL,
     "share=rates",
     "share=rates,batch=16,device_rows=1000",
@@ -96,7 +102,60 @@ static const char *const TUNINGS[] = {
     "share=fixed,n_large=1,n_cwin=0.0001,alone=on",
     "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01",
 };
-enum { TUNING_COUNT = sizeof TUNINGS / sizeof *TUNINGS };
+static const char *const RANGE_TUNINGS[TUNING_COUNT] = {
+    NULL,
+    "share=rates",
+    "share=rates,batch=16,device_batch=20000",
+    "share=fixed,narrow=2",
+    "share=fixed,n_large=1,n_cwin=0.0001,n_small=1",
+    "share=fixed,n_large=1,n_cwin=0.0001,device_batch=300000",
+    "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01,product=on",
+};
+
+/* Rows of a stream, compared with a result. */
+typedef struct streamed {
+  const adj_result *answer;
+  uint64_t next;
+} streamed;
+
+static adj_status compare_rows(void *user, const adj_rows *rows) {
+  streamed *s = user;
+  const uint64_t *offsets = adj_result_offsets(s->answer) + rows->first_row;
+  uint64_t pairs = rows->offsets[rows->row_count];
+  need(rows->first_row == s->next && pairs == offsets[rows->row_count] - offsets[0], "the rows of a stream");
+  need(!memcmp(rows->ids, adj_result_ids(s->answer) + offsets[0], pairs * sizeof(uint32_t)), "the ids of a stream");
+  s->next += rows->row_count;
+  return ADJ_OK;
+}
+
+/* A range join, counted, and streamed through a small buffer. */
+static void check_others(const problem *p, const adj_result *cpu) {
+  char tuning[160];
+  snprintf(tuning, sizeof tuning, "%s%sbuffer=100000", p->tuning ? p->tuning : "", p->tuning ? "," : "");
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = p->radius;
+  spec.order = p->order;
+  spec.backend = ADJ_BACKEND_HYBRID;
+  spec.flags = ADJ_WITH_DISTANCE | p->flags;
+  spec.tuning = tuning;
+  adj_plan *plan = NULL;
+  uint64_t total = 0, rows = adj_result_rows(cpu);
+  uint32_t *degrees = malloc((rows + 1) * sizeof *degrees);
+  need(degrees && !adj_plan_create(p->ctx, &spec, p->left, p->right, &plan), "a plan for both");
+  need(!adj_count(plan, NULL, &total, NULL, NULL) && total == adj_result_pairs(cpu), "the total");
+  need(!adj_count(plan, degrees, &total, NULL, NULL) && total == adj_result_pairs(cpu), "the total of the counts");
+  for (uint64_t i = 0; i < rows; i++)
+    need(degrees[i] == adj_result_offsets(cpu)[i + 1] - adj_result_offsets(cpu)[i], "the counts");
+  streamed s = {cpu, 0};
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.user = &s;
+  sink.write = compare_rows;
+  need(!adj_stream(plan, &sink, NULL, NULL) && s.next == rows, "the stream");
+  adj_plan_destroy(plan);
+  free(degrees);
+}
 
 /* All tunings; *shared: queries that devices did. */
 static void check_same(const problem *p, const char *what, uint64_t *shared) {
@@ -105,13 +164,13 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
   need(!join(p, ADJ_BACKEND_GPU, &gpu, NULL) && same(gpu, cpu), "the join on the GPU");
   for (int t = 0; t < TUNING_COUNT; t++) {
     problem mine = *p;
-    mine.tuning = TUNINGS[t];
+    mine.tuning = p->k ? TUNINGS[t] : RANGE_TUNINGS[t];
     adj_result *hybrid = NULL;
     adj_stats stats;
     adj_stats_init(&stats, sizeof stats);
     need(!join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &stats), "the join on both");
     if (!same(hybrid, cpu)) {
-      fprintf(stderr, "gpu_hybrid: %s, %s: another result\n", what, TUNINGS[t] ? TUNINGS[t] : "no tuning");
+      fprintf(stderr, "gpu_hybrid: %s, %s: another result\n", what, mine.tuning ? mine.tuning : "no tuning");
       exit(1);
     }
     uint64_t done = 0;
@@ -119,9 +178,11 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
       done += stats.workers[w].queries;
     for (uint64_t w = 1; w < stats.worker_count; w++)
       *shared += stats.workers[w].queries;
-    need(!stats.worker_count || done == adj_dataset_count(p->left), "every query is done once");
+    uint64_t passes = p->k ? 1 : 2;
+    need(!stats.worker_count || done == passes * adj_dataset_count(p->left), "every query is done once a pass");
     need(t == 0 || stats.worker_count >= 2, "both take part");
     adj_result_destroy(hybrid);
+    if (!p->k) check_others(&mine, cpu);
   }
   adj_result_destroy(gpu);
   adj_result_destroy(cpu);
@@ -133,18 +194,25 @@ static void check_joins(int32_t devices) {
     uint64_t count;
     uint32_t dim, k;
     double radius;
-  } cases[] = {{"unif", 50000, 3, 8, 0},    {"expo", 50000, 2, 5, 0},  {"unif", 20000, 6, 16, 0},
-               {"expo", 20000, 4, 40, 0},   {"unif", 30000, 1, 32, 0}, {"unif", 3000, 3, 1100, 0},
-               {"unif", 20000, 2, 8, 0.01}, {"unif", 1, 3, 4, 0},      {"unif", 33, 5, 40, 0},
-               {"expo", 300000, 3, 8, 0.01}};
+  } cases[] = {{"unif", 50000, 3, 8, 0},     {"expo", 50000, 2, 5, 0},    {"unif", 20000, 6, 16, 0},
+               {"expo", 20000, 4, 40, 0},    {"unif", 30000, 1, 32, 0},   {"unif", 3000, 3, 1100, 0},
+               {"unif", 20000, 2, 8, 0.01},  {"unif", 1, 3, 4, 0},        {"unif", 33, 5, 40, 0},
+               {"expo", 300000, 3, 8, 0.01}, {"unif", 50000, 2, 0, 0.02}, {"expo", 100000, 3, 0, 0.01},
+               {"unif", 20000, 6, 0, 0.25},  {"expo", 20000, 4, 0, 0.02}, {"unif", 30000, 1, 0, 0.001},
+               {"unif", 2000, 3, 0, 0.9},    {"unif", 1, 3, 0, 0.5},      {"unif", 33, 5, 0, 0.5},
+               {"unif", 5000, 16, 0, 0.9},   {"unif", 10000, 3, 0, 1e-6}};
   adj_ctx *ctx = context(devices, 0);
   uint64_t shared = 0;
   atomic_store(&warnings, 0);
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
     adj_dataset *set = points(ctx, cases[c].name, cases[c].count, cases[c].dim, 1);
     adj_dataset *other = points(ctx, "unif", cases[c].count / 3 + 1, cases[c].dim, 2);
-    problem p = {ctx, set, set, cases[c].k, cases[c].radius, NULL};
+    problem p = {
+        ctx, set, set, cases[c].k, cases[c].radius, NULL, 0, (adj_order)(c % 2 ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID)};
     check_same(&p, cases[c].name, &shared);
+    p.flags = cases[c].k ? 0 : c % 2 ? ADJ_ONE_WAY : ADJ_WITH_SELF;
+    if (p.flags) check_same(&p, cases[c].name, &shared);
+    p.flags = 0;
     p.left = other;
     check_same(&p, "two sets", &shared);
     adj_dataset_destroy(set);
@@ -157,10 +225,10 @@ static void check_joins(int32_t devices) {
 }
 
 /* The n-th call fails, for all n: the result is there nevertheless, and a warning. */
-static void check_faults(int32_t devices, const char *tuning) {
+static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx *ctx = context(devices, 0);
   adj_dataset *set = points(ctx, "unif", 4000, 3, 1);
-  problem p = {ctx, set, set, 8, 0, tuning};
+  problem p = {ctx, set, set, k, k ? 0 : 0.1, tuning, 0, ADJ_ORDER_ID};
   adj_result *cpu = NULL;
   adji_gpu *gpu = NULL;
   need(!adji_gpu_at(ctx, (uint32_t)devices - 1, &gpu), "the device");
@@ -180,25 +248,26 @@ static void check_faults(int32_t devices, const char *tuning) {
     need(adj_ctx_memory_used(ctx) == host_bytes, "host memory is given back");
     need(n < 100000, "an end to the failures");
   }
-  printf("%d device%s, %s: each of %lld calls failed once\n", devices, devices > 1 ? "s" : "", tuning, (long long)n);
+  printf("%s, %d device%s, %s: each of %lld calls failed once\n", k ? "kNN" : "range", devices, devices > 1 ? "s" : "",
+         tuning, (long long)n);
   adj_result_destroy(cpu);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
 }
 
 /* Whatever the device has room for, there is a result. */
-static void check_limits(void) {
+static void check_limits(uint32_t k) {
   for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 26; limit *= 4) {
     adj_ctx *ctx = context(1, limit);
     adj_dataset *set = points(ctx, "unif", 100000, 3, 1);
-    problem p = {ctx, set, set, 16, 0, "share=rates"};
+    problem p = {ctx, set, set, k, k ? 0 : 0.03, "share=rates", 0, ADJ_ORDER_ID};
     adj_result *cpu = NULL, *hybrid = NULL;
     adj_stats stats;
     adj_stats_init(&stats, sizeof stats);
     need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
     need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join within a limit");
-    printf("device memory limit %llu KiB: the device did %llu queries\n", (unsigned long long)limit >> 10,
-           (unsigned long long)(stats.worker_count ? stats.workers[1].queries : 0));
+    printf("%s, device memory limit %llu KiB: the device did %llu queries\n", k ? "kNN" : "range",
+           (unsigned long long)limit >> 10, (unsigned long long)(stats.worker_count ? stats.workers[1].queries : 0));
     adj_result_destroy(cpu);
     adj_result_destroy(hybrid);
     adj_dataset_destroy(set);
@@ -215,9 +284,13 @@ int main(void) {
   }
   check_joins(1);
   check_joins(2);
-  check_faults(1, "share=rates,batch=64");
-  check_faults(1, "share=fixed,n_large=1,n_cwin=0.001,device_rows=1500");
-  check_faults(2, "share=rates,batch=64");
-  check_limits();
+  check_faults(1, 8, "share=rates,batch=64");
+  check_faults(1, 8, "share=fixed,n_large=1,n_cwin=0.001,device_rows=1500");
+  check_faults(2, 8, "share=rates,batch=64");
+  check_faults(1, 0, "share=rates,batch=64");
+  check_faults(1, 0, "share=fixed,n_large=1,n_cwin=0.001,device_batch=100000");
+  check_faults(2, 0, "share=rates,batch=64");
+  check_limits(16);
+  check_limits(0);
   return 0;
 }

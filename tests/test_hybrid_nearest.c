@@ -92,10 +92,10 @@ static void oracle_settle(void *state) {
     o->under_way[i] = false;
 }
 
-static adj_status oracle_begin(void *state, const adji_table *table) {
+static adj_status oracle_begin(void *state, const adji_shared_work *shared) {
   oracle *o = state;
   if (++o->begins == o->refuses_at) return adji_fail(ADJ_E_DEVICE_MEMORY, "device 0: no room");
-  o->worker.table = table;
+  o->worker.table = shared->table;
   return adji_nearest_worker_begin(&o->worker);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "cpu/nearest_group.h"
+#include "queue/partners.h"
 
 typedef struct nearest_engine {
   adji_join join;
@@ -19,7 +20,7 @@ typedef struct nearest_engine {
   /* Of the pass at work. */
   const adji_table *table;
   adji_nearest_group *groups; /* one per lane */
-  adji_partner partners[ADJI_MOST_DEVICES];
+  adji_partners partners;
 } nearest_engine;
 
 /* ---- The queue -------------------------------------------------------------------------------------- */
@@ -129,22 +130,11 @@ static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane,
 /* The pass, with the devices that want to take part in it. */
 static adj_status run_pass(nearest_engine *e, adji_run *run) {
   adji_pass pass = {"join", e, fill_batch};
-  adji_device_worker workers[ADJI_MOST_DEVICES];
-  const adji_partner *begun[ADJI_MOST_DEVICES];
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < e->options.partner_count; i++) {
-    const adji_partner *partner = &e->partners[i];
-    if (partner->begin(partner->state, e->table)) {
-      adji_log(e->join.ctx, ADJ_LOG_WARN, "%s takes no part: %s", partner->name, adj_last_error());
-      continue;
-    }
-    workers[count] = (adji_device_worker){partner->name, partner->state, partner->process};
-    begun[count++] = partner;
-  }
-  adji_crew crew = {workers, count, &e->options.share};
-  adj_status status = adji_run_shared_pass(run, &e->queue, &pass, &crew, NULL);
-  for (uint32_t i = 0; i < count; i++)
-    begun[i]->end(begun[i]->state, &run->device);
+  adji_shared_work work = {.table = e->table, .order = e->options.left->ids};
+  adji_partners_begun begun;
+  adji_partners_begin(&e->partners, e->join.ctx, &work, &begun);
+  adj_status status = adji_partners_run(&e->partners, &begun, run, &e->queue, &pass, NULL);
+  adji_partners_end(&begun, run);
   return status;
 }
 
@@ -193,8 +183,7 @@ adj_status adji_nearest_try(const adji_engine *engine, uint64_t leaves, double *
 static void nearest_destroy(void *state) {
   nearest_engine *e = state;
   if (!e) return;
-  for (uint32_t i = 0; i < e->options.partner_count; i++)
-    e->partners[i].destroy(e->partners[i].state);
+  adji_partners_destroy(&e->partners);
   adji_queue_clear(&e->queue);
   free(e);
 }
@@ -204,14 +193,14 @@ adj_status adji_nearest_create(const adji_join *join, const adji_nearest_options
   if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for the engine");
   e->join = *join;
   e->options = *options;
-  for (uint32_t i = 0; i < options->partner_count; i++)
-    e->partners[i] = options->partners[i];
   adj_status status = options->partner_count ? fill_shared_queue(e) : fill_plain_queue(e);
-  if (status) {
-    e->options.partner_count = 0; /* still the caller's */
+  if (status) { /* partners are still the caller's */
     nearest_destroy(e);
     return status;
   }
+  e->partners.share = options->share;
+  for (uint32_t i = 0; i < options->partner_count; i++)
+    e->partners.each[e->partners.count++] = options->partners[i];
   *out = (adji_engine){.state = e, .nearest = nearest_fill, .destroy = nearest_destroy};
   return ADJ_OK;
 }

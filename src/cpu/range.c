@@ -11,14 +11,17 @@
 #include "cpu/once.h"
 #include "cpu/ordered.h"
 #include "cpu/walk.h"
+#include "queue/partners.h"
 
-enum { DEFAULT_BATCH = 1024, COUNTS_AHEAD = 24 };
+/* Beside devices batches are smaller in small joins, so that all are done together whatever a device leaves. */
+enum { DEFAULT_BATCH = 1024, SHARED_BATCHES = 2048, LEAST_BATCH = 64, COUNTS_AHEAD = 24 };
 
 typedef struct range_engine {
   adji_join join;
   adji_range_options options;
   adji_queue queue;
   bool once; /* counts are found by evaluating each pair once */
+  adji_partners partners;
 } range_engine;
 
 /* One lane of a pass. */
@@ -38,12 +41,19 @@ typedef struct pass {
 
 /* ---- The queue ------------------------------------------------------------------------------------- */
 
+static uint64_t batch_queries(const range_engine *e) {
+  uint64_t each = e->options.left->view.count / SHARED_BATCHES;
+  if (e->options.batch) return e->options.batch;
+  if (!e->partners.count || each > DEFAULT_BATCH) return DEFAULT_BATCH;
+  return each < LEAST_BATCH ? LEAST_BATCH : each;
+}
+
 /* Batches of consecutive queries. The work of a cell is estimated by the square of its population,
  * which is what it costs where the density varies slowly; a cell with more queries than a batch is
  * cut. */
 static adj_status fill_queue(range_engine *e) {
   const adji_index *left = e->options.left;
-  uint64_t each = e->options.batch ? e->options.batch : DEFAULT_BATCH, count = left->view.count;
+  uint64_t each = batch_queries(e), count = left->view.count;
   adj_status status = adji_queue_init(&e->queue, e->join.ctx, count / each + 16);
   adji_batch batch = {0};
   for (uint64_t c = 0; c < left->cell_count && !status; c++) {
@@ -247,28 +257,101 @@ static adj_status count_total(range_engine *e, adji_run *run, uint64_t *total) {
   return status;
 }
 
-static adj_status range_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
-  range_engine *e = state;
-  if (!degrees && e->options.symmetric && !run->control.max_pairs) return count_total(e, run, total);
-  if (degrees && e->options.symmetric && e->once)
-    return adji_once_count(&e->join, &e->options, &e->queue, run, degrees, total);
+/* Every candidate from both its points: with devices, which share the queries by whole rows, too. */
+static adj_status count_rows(range_engine *e, const adji_partners_begun *begun, adji_run *run, uint32_t *degrees,
+                             uint64_t *total) {
   pass p = {.engine = e, .degrees = degrees};
   adji_tally tally = {0};
   bool one_way = e->join.style.one_way;
   adji_pass work = {"count", &p, one_way ? count_one_way_batch : count_batch};
   adj_status status = open_lanes(&p, false, one_way && adji_row_needs_sums(&e->join.style));
-  if (!status) status = adji_run_pass(run, &e->queue, &work, &tally);
+  if (!status) status = adji_partners_run(&e->partners, begun, run, &e->queue, &work, &tally);
   close_lanes(&p);
   *total = tally.pairs;
   return status;
 }
 
-static adj_status range_fill(void *state, adji_run *run, const adji_window *window) {
-  pass p = {.engine = state, .window = window};
-  adj_status status = open_lanes(&p, false, adji_row_needs_sums(&p.engine->join.style));
-  if (!status) status = adji_run_pass(run, &p.engine->queue, &(adji_pass){"join", &p, fill_batch}, NULL);
+static adj_status range_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  range_engine *e = state;
+  adji_shared_work work = {.order = e->options.left->view.ids, .degrees = degrees, .batches = e->queue.batches};
+  adji_partners_begun begun;
+  adji_partners_begin(&e->partners, e->join.ctx, &work, &begun);
+  if (!begun.count && !degrees && e->options.symmetric && !run->control.max_pairs) return count_total(e, run, total);
+  if (!begun.count && degrees && e->options.symmetric && e->once)
+    return adji_once_count(&e->join, &e->options, &e->queue, run, degrees, total);
+  adj_status status = count_rows(e, &begun, run, degrees, total);
+  adji_partners_end(&begun, run);
+  return status;
+}
+
+static adj_status fill_rows(range_engine *e, const adji_partners_begun *begun, adji_run *run,
+                            const adji_window *window) {
+  pass p = {.engine = e, .window = window};
+  adj_status status = open_lanes(&p, false, adji_row_needs_sums(&e->join.style));
+  if (!status)
+    status = adji_partners_run(&e->partners, begun, run, &e->queue, &(adji_pass){"join", &p, fill_batch}, NULL);
   close_lanes(&p);
   return status;
+}
+
+/* What devices must know of the rows before they are filled: how many entries a batch has. */
+typedef struct measuring {
+  const adji_queue *queue;
+  const adji_shared_work *work;
+  uint64_t *pairs;
+  _Atomic uint64_t longest;
+} measuring;
+
+enum { MEASURED_BATCHES = 64, ROWS_AHEAD = 16 };
+
+static void measure_batch(measuring *m, uint64_t number, uint64_t *longest) {
+  const adji_batch *batch = &m->queue->batches[number];
+  const adji_window *window = m->work->window;
+  const uint32_t *order = m->work->order;
+  uint64_t sum = 0;
+  for (uint32_t i = batch->begin; i < batch->end; i++) {
+    if (i + ROWS_AHEAD < batch->end) __builtin_prefetch(&window->offsets[order[i + ROWS_AHEAD]]);
+    uint64_t length = adji_window_length(window, order[i]);
+    sum += length;
+    if (length > *longest) *longest = length;
+  }
+  m->pairs[number] = sum;
+}
+
+static adj_status measure_batches(void *user, uint64_t task, uint32_t lane_number) {
+  (void)lane_number;
+  measuring *m = user;
+  uint64_t end = (task + 1) * MEASURED_BATCHES, longest = 0;
+  if (end > m->queue->count) end = m->queue->count;
+  for (uint64_t i = task * MEASURED_BATCHES; i < end; i++)
+    measure_batch(m, i, &longest);
+  uint64_t before = atomic_load(&m->longest);
+  while (longest > before && !atomic_compare_exchange_weak(&m->longest, &before, longest))
+    ;
+  return ADJ_OK;
+}
+
+static adj_status fill_shared(range_engine *e, adji_run *run, const adji_window *window) {
+  adji_shared_work work = {.order = e->options.left->view.ids, .window = window, .batches = e->queue.batches};
+  measuring m = {.queue = &e->queue, .work = &work};
+  adji_memory *memory = &e->join.ctx->memory;
+  work.batch_pairs = m.pairs = adji_alloc(memory, e->queue.count, sizeof *m.pairs, "work queue");
+  if (!m.pairs) return ADJ_E_MEMORY;
+  uint64_t tasks = (e->queue.count + MEASURED_BATCHES - 1) / MEASURED_BATCHES;
+  adj_status status = adji_loop(e->join.ctx, tasks, measure_batches, &m);
+  work.longest = atomic_load(&m.longest);
+  adji_partners_begun begun = {.count = 0};
+  if (!status) adji_partners_begin(&e->partners, e->join.ctx, &work, &begun);
+  if (!status) status = fill_rows(e, &begun, run, window);
+  adji_partners_end(&begun, run);
+  adji_free(memory, m.pairs);
+  return status;
+}
+
+static adj_status range_fill(void *state, adji_run *run, const adji_window *window) {
+  range_engine *e = state;
+  adji_partners_begun nobody = {.count = 0};
+  return e->partners.count ? fill_shared(e, run, window) : fill_rows(e, &nobody, run, window);
 }
 
 static adj_status range_collect(void *state, adji_run *run, adj_result *result) {
@@ -333,11 +416,26 @@ void adji_range_set_once(adji_engine *engine, bool once) {
   ((range_engine *)engine->state)->once = once;
 }
 
+adj_status adji_range_share(adji_engine *engine, const adji_partner *partners, uint32_t count,
+                            const adji_share_options *share) {
+  range_engine *e = engine->state;
+  e->partners.count = count;
+  adji_queue_clear(&e->queue);
+  adj_status status = fill_queue(e);
+  e->partners.share = *share;
+  for (uint32_t i = 0; i < count; i++)
+    e->partners.each[i] = partners[i];
+  if (status) e->partners.count = 0; /* still the caller's */
+  engine->large_windows = e->partners.count > 0;
+  return status;
+}
+
 /* ---- The engine ------------------------------------------------------------------------------------- */
 
 static void range_destroy(void *state) {
   range_engine *e = state;
   if (!e) return;
+  adji_partners_destroy(&e->partners);
   adji_queue_clear(&e->queue);
   free(e);
 }

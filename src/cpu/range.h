@@ -25,6 +25,11 @@ adj_status adji_range_create(const adji_join *join, const adji_range_options *op
 /* Whether the degrees of a self-join are counted by evaluating each pair once, for both its points. */
 void adji_range_set_once(adji_engine *engine, bool once);
 
+/* Devices that take part from now on, copied; they are the engine's then, unless this fails. What they share are whole
+ * rows: each pair is evaluated from both its points, counted first and then filled in place. */
+adj_status adji_range_share(adji_engine *engine, const adji_partner *partners, uint32_t count,
+                            const adji_share_options *share);
+
 /* Counts the neighbours and candidates of some queries spread evenly over the order of the index,
  * and scales them up to all. */
 adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);

@@ -146,28 +146,35 @@ static void gpu_destroy(void *state) {
   free(e);
 }
 
-/* All points at once. */
-static adj_status create_whole(const adji_gpu_engine_options *options, adji_engine *out) {
+/* Around a range that is there. */
+adj_status adji_gpu_engine_adopt(const adji_gpu_engine_options *options, adji_gpu *gpu, adji_gpu_range *range,
+                                 adji_engine *out) {
   gpu_engine *e = calloc(1, sizeof *e);
   if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  e->gpu = gpu;
+  e->range = range;
   e->join = *options->range.join;
   e->batch_bytes = options->batch_bytes ? options->batch_bytes : DEFAULT_BATCH;
   e->slots = options->slots ? (uint32_t)options->slots : DEFAULT_SLOTS;
   if (e->slots > MOST_SLOTS) e->slots = MOST_SLOTS;
-  adj_status status = adji_gpu_of(e->join.ctx, &e->gpu);
-  if (!status) {
-    adji_gpu_lock(e->gpu);
-    status = adji_gpu_mark(e->gpu, ADJI_MARK_BEGIN);
-    if (!status) status = adji_gpu_range_open(e->gpu, &options->range, &e->range);
-    adji_gpu_unlock(e->gpu);
-  }
-  if (status) {
-    free(e);
-    return status;
-  }
   *out =
       (adji_engine){.state = e, .count = gpu_count, .offsets = gpu_offsets, .fill = gpu_fill, .destroy = gpu_destroy};
   return ADJ_OK;
+}
+
+/* All points at once. */
+static adj_status create_whole(const adji_gpu_engine_options *options, adji_engine *out) {
+  adji_gpu *gpu;
+  adji_gpu_range *range = NULL;
+  adj_status status = adji_gpu_of(options->range.join->ctx, &gpu);
+  if (status) return status;
+  adji_gpu_lock(gpu);
+  status = adji_gpu_mark(gpu, ADJI_MARK_BEGIN);
+  if (!status) status = adji_gpu_range_open(gpu, &options->range, &range);
+  if (!status) status = adji_gpu_engine_adopt(options, gpu, range, out);
+  if (status) adji_gpu_range_close(range);
+  adji_gpu_unlock(gpu);
+  return status;
 }
 
 static adj_status estimate_whole(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {

@@ -18,6 +18,10 @@ typedef struct adji_gpu_engine_options {
  * that does so with some at a time (gpu/chunks.h). Measure and grid outlive the engine. */
 adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out);
 
+/* The same for points that are on a device with their index, which is the engine's from then on. */
+adj_status adji_gpu_engine_adopt(const adji_gpu_engine_options *options, adji_gpu *gpu, adji_gpu_range *range,
+                                 adji_engine *out);
+
 /* From some queries spread over the order of the index, scaled up to all. */
 adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
 /* Known after an estimate or a count. */

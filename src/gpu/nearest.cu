@@ -70,6 +70,7 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *
   n->measure = *options->measure;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
+  n->blocks = options->blocks;
   n->alone = options->alone;
   n->together = options->together;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
@@ -212,6 +213,7 @@ adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *t
   job.ids = target->ids;
   job.sums = target->sums;
   job.budget = n->budget;
+  job.most_blocks = n->blocks;
   job.hard = adji_at<uint32_t>(n->hard);
   job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);

@@ -32,6 +32,7 @@ typedef struct adji_nearest_job {
   uint32_t *hard;
   unsigned long long *hard_count;
   unsigned long long *candidates; /* that were compared: added to ADJI_SPREAD places */
+  uint32_t most_blocks;           /* that run at a time; 0: as many as there is room for */
 } adji_nearest_job;
 
 /* The most neighbours that a lane, or a warp, keeps in registers. */

@@ -7,6 +7,7 @@
 #define ADJI_GPU_NEAREST_H
 
 #include "gpu/brute.h"
+#include "gpu/list_order.h"
 #include "gpu/nearest_grid.h"
 #include "gpu/range.h"
 
@@ -28,6 +29,7 @@ typedef struct adji_gpu_nearest_options {
   uint64_t rows_at_once; /* of the result, at most, that are on the device; 0: as many as there is memory for */
   uint32_t budget;       /* leaves that a warp may search for 32 queries; 0: the default                      */
   bool alone, together;  /* a warp for every query, or for 32; neither: by their number                       */
+  uint32_t blocks;       /* of threads that search at a time; 0: as many as there is room for                 */
   const adji_brute_choice *brute; /* by brute force, and how; NULL: through trees                              */
   adji_nearest_grid_options grid; /* searches the cells of a grid before trees                                 */
 } adji_gpu_nearest_options;
@@ -64,9 +66,7 @@ adj_status adji_gpu_nearest_begin_lists(adji_gpu_nearest *nearest, uint64_t firs
                                         uint64_t *queries);
 void adji_gpu_nearest_end_lists(adji_gpu_nearest *nearest);
 /* Begins to fill a slot with the rows of the queries [begin, end) of each range, as many as were asked for and have
- * such rows: *rows, one after the other in that order. Ranges are copied through a pinned buffer (gpu/staging.h), which
- * has room for ADJI_MOST_RANGES; they should be no longer than a block of threads has in a moment. */
-enum { ADJI_MOST_RANGES = 1 << 16, ADJI_LONGEST_RANGE = 4096 };
+ * such rows: *rows, one after the other in that order. Ranges are copied through a pinned buffer (gpu/staging.h). */
 adj_status adji_gpu_nearest_list(adji_gpu_nearest *nearest, const adji_batch *ranges, uint64_t count, uint32_t slot,
                                  uint32_t buffer, uint64_t *rows);
 adj_status adji_gpu_nearest_listed(adji_gpu_nearest *nearest, uint32_t slot); /* waits */

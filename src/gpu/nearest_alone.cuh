@@ -348,6 +348,7 @@ template <class W, int E>
 adj_status launch_alone(adji_gpu *gpu, cudaStream_t stream, const adji_nearest_job *job) {
   uint32_t blocks = adji_blocks_for(job->query_count, ALONE_WARPS);
   uint32_t most = static_cast<uint32_t>(gpu->multiprocessors) * 16;
+  if (job->most_blocks && job->most_blocks < most) most = job->most_blocks;
   if (blocks > most) blocks = most;
   find_alone<W, E><<<blocks, ALONE_WARPS * ADJI_WARP, 0, stream>>>(with_types<typename W::T>(job));
   ADJI_LAUNCHED(gpu, "find_alone");

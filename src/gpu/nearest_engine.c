@@ -211,6 +211,7 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
                                       .measure = wish->measure,
                                       .rows_at_once = wish->rows_at_once,
                                       .budget = wish->budget,
+                                      .blocks = wish->blocks,
                                       .alone = wish->alone,
                                       .together = wish->together,
                                       .brute = wish->brute ? &wish->choice : NULL,

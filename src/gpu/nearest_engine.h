@@ -15,7 +15,7 @@ typedef struct adji_nearest_wish {
   const adji_join *join;
   const adji_measure *measure;
   uint64_t rows_at_once;
-  uint32_t budget;
+  uint32_t budget, blocks;
   bool alone, together;
   bool brute; /* by brute force, as choice says, not through trees */
   adji_brute_choice choice;

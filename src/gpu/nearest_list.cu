@@ -9,53 +9,16 @@
 
 #include <cub/cub.cuh>
 
-enum { THREADS = 256, LEAST_QUERIES = 1024 };
+#include "gpu/list_order.cuh"
 
-/* A range of the host's order, and where it begins in the list. */
-typedef struct list_range {
-  uint32_t begin, count;
-  uint64_t to;
-} list_range;
+enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 /* ---- The order -------------------------------------------------------------------------------------- */
 
-/* Where each row is in the device's order. A thread a position. */
-static __global__ void find_positions(const uint32_t *ids, uint64_t count, uint32_t *positions) {
-  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i < count) positions[ids[i]] = static_cast<uint32_t>(i);
-}
-
-/* Replaces rows by their positions. A thread a row. */
-static __global__ void replace_rows(const uint32_t *positions, uint64_t count, uint32_t *rows) {
-  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i < count) rows[i] = positions[rows[i]];
-}
-
-static adj_status follow(adji_gpu_nearest *n, const uint32_t *rows, adji_block *positions) {
-  adji_gpu *gpu = n->gpu;
-  uint64_t count = n->join.left->count;
-  adj_status status = adji_block_get(gpu, gpu->compute, count * 4, "queries", &n->order);
-  if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
-  /* The block may have been another's, in the order of the compute stream: copies come after that. */
-  if (!status) status = adji_gpu_wait(gpu);
-  if (!status) status = adji_upload_bytes(gpu, rows, count * 4, n->order.at, &n->work);
-  if (status) return status;
-  uint32_t blocks = adji_blocks_for(count, THREADS);
-  find_positions<<<blocks, THREADS, 0, gpu->compute>>>(n->left->points.ids, count, adji_at<uint32_t>(*positions));
-  ADJI_LAUNCHED(gpu, "find_positions");
-  replace_rows<<<blocks, THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(*positions), count, adji_at<uint32_t>(n->order));
-  ADJI_LAUNCHED(gpu, "replace_rows");
-  return ADJ_OK;
-}
-
 adj_status adji_gpu_nearest_follow(adji_gpu_nearest *n, const uint32_t *rows) {
-  adji_block positions = {};
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   if (!rows || !n->join.left->count) return ADJ_OK;
-  adj_status status = follow(n, rows, &positions);
-  adji_block_free(n->gpu, n->gpu->compute, &positions);
-  if (status) adji_block_free(n->gpu, n->gpu->compute, &n->order);
-  return status;
+  return adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
 }
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
@@ -63,8 +26,7 @@ adj_status adji_gpu_nearest_follow(adji_gpu_nearest *n, const uint32_t *rows) {
 static adj_status make_slot(adji_gpu_nearest *n, uint64_t queries, adji_nearest_slot *slot) {
   adji_gpu *gpu = n->gpu;
   uint64_t entries = adji_mul(queries, n->join.k), size = adji_type_size(n->join.left->type);
-  adj_status status =
-      adji_block_get(gpu, gpu->compute, ADJI_MOST_RANGES * sizeof(list_range), "list of queries", &slot->ranges);
+  adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
   if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->rows);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &slot->ids);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &slot->sums);
@@ -123,14 +85,6 @@ void adji_gpu_nearest_end_lists(adji_gpu_nearest *n) {
 
 /* ---- A list ----------------------------------------------------------------------------------------- */
 
-/* The device's positions of the queries of ranges, one after the other. order NULL: the positions are the device's. A
- * block a range. */
-static __global__ void gather_queries(const list_range *ranges, const uint32_t *order, uint32_t *queries) {
-  list_range range = ranges[blockIdx.x];
-  for (uint32_t i = threadIdx.x; i < range.count; i += THREADS)
-    queries[range.to + i] = order ? order[range.begin + i] : range.begin + i;
-}
-
 /* The rows of queries, and for each row its number in the list. A thread a query. */
 static __global__ void number_queries(const uint32_t *queries, uint64_t count, const uint32_t *ids, uint32_t *rows,
                                       uint32_t *places) {
@@ -149,19 +103,6 @@ struct wanted_row {
   }
 };
 
-static adj_status send_ranges(adji_gpu_nearest *n, const adji_batch *ranges, uint64_t count, adji_nearest_slot *slot,
-                              uint32_t buffer) {
-  static_assert(ADJI_MOST_RANGES * sizeof(list_range) <= ADJI_STAGE_BYTES, "ranges fit a buffer");
-  list_range *to = static_cast<list_range *>(adji_staging_at(n->gpu, buffer));
-  slot->count = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    to[i] = list_range{ranges[i].begin, ranges[i].end - ranges[i].begin, slot->count};
-    slot->count += to[i].count;
-  }
-  adj_status status = adji_staging_send(n->gpu, buffer, slot->ranges.at, count * sizeof *to);
-  return status ? status : adji_staging_wait(n->gpu, buffer);
-}
-
 /* Leaves out those whose rows are not wanted, and finds out how many are left. */
 static adj_status select_wanted(adji_gpu_nearest *n, adji_nearest_slot *slot) {
   wanted_row wanted = {n->left->points.ids, n->list_first, n->list_end};
@@ -176,10 +117,9 @@ static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_s
   adji_gpu *gpu = n->gpu;
   bool all = !n->listed.at;
   uint32_t *queries = adji_at<uint32_t>(n->queries), *places = adji_at<uint32_t>(n->places);
-  gather_queries<<<static_cast<uint32_t>(ranges), THREADS, 0, gpu->compute>>>(
-      adji_at<list_range>(slot->ranges), adji_at<uint32_t>(n->order), all ? queries : adji_at<uint32_t>(n->listed));
-  ADJI_LAUNCHED(gpu, "gather_queries");
-  adj_status status = all ? ADJ_OK : select_wanted(n, slot);
+  adj_status status =
+      adji_order_gather(gpu, &slot->ranges, ranges, &n->order, all ? queries : adji_at<uint32_t>(n->listed));
+  if (!status && !all) status = select_wanted(n, slot);
   if (status || !slot->count) return status;
   number_queries<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(
       queries, slot->count, n->left->points.ids, adji_at<uint32_t>(slot->rows), places);
@@ -192,7 +132,7 @@ adj_status adji_gpu_nearest_list(adji_gpu_nearest *n, const adji_batch *ranges, 
                                  uint32_t buffer, uint64_t *rows) {
   adji_gpu *gpu = n->gpu;
   adji_nearest_slot *slot = &n->slots[slot_number];
-  adj_status status = send_ranges(n, ranges, count, slot, buffer);
+  adj_status status = adji_order_send(gpu, ranges, count, &slot->ranges, buffer, &slot->count);
   if (!status) status = adji_stopwatch_start(gpu, gpu->compute, &n->watch);
   if (!status) status = find_list(n, count, slot);
   if (!status) status = adji_stopwatch_stop(gpu, gpu->compute, &n->watch);

@@ -4,6 +4,13 @@
  */
 #include "gpu/nearest_partner.h"
 
+/* Figures have these names, and outlive a plan. */
+const char *adji_gpu_partner_name(uint32_t number) {
+  static const char *const names[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
+                                                    "gpu 4", "gpu 5", "gpu 6", "gpu 7"};
+  return names[number];
+}
+
 #ifdef ADJI_HAVE_CUDA
 
 #include <stdlib.h>
@@ -27,10 +34,6 @@ typedef struct partner {
   uint64_t candidates;   /* that were told                        */
   adji_device_work told; /* of what the device did, until now     */
 } partner;
-
-/* Figures have these names, and outlive a plan. */
-static const char *const NAMES[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
-                                                  "gpu 4", "gpu 5", "gpu 6", "gpu 7"};
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
 
@@ -73,8 +76,9 @@ static uint64_t queries_a_list(const partner *p) {
   return p->rows_at_once && p->rows_at_once < queries ? p->rows_at_once : queries;
 }
 
-static adj_status begin_pass(void *state, const adji_table *table) {
+static adj_status begin_pass(void *state, const adji_shared_work *work) {
   partner *p = state;
+  const adji_table *table = work->table;
   p->worker.table = table;
   p->worker.list_queries = queries_a_list(p);
   p->candidates = 0;
@@ -148,6 +152,7 @@ static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_
                                       .measure = wish->measure,
                                       .rows_at_once = wish->rows_at_once,
                                       .budget = wish->budget,
+                                      .blocks = wish->blocks,
                                       .alone = wish->alone,
                                       .together = wish->together};
   adji_gpu_lock(p->gpu);
@@ -176,7 +181,7 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
     free(p);
     return status;
   }
-  *out = (adji_partner){p, NAMES[number], begin_pass, process, end_pass, destroy};
+  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, process, end_pass, destroy};
   return ADJ_OK;
 }
 

@@ -13,6 +13,8 @@ adj_status adji_gpu_partner_can(const adji_nearest_wish *wish);
 /* How many devices the context may use; 1 where there is none, and making a partner tells why. */
 uint32_t adji_gpu_partner_count(adj_ctx *ctx);
 
+const char *adji_gpu_partner_name(uint32_t number);
+
 /* Opens the number-th device of the context, copies the points there and builds the trees. Any thread. */
 adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t number, adji_partner *out);
 

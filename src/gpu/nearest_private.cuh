@@ -31,7 +31,7 @@ struct adji_gpu_nearest {
   adji_gpu_tree right, left_tree;
   const adji_gpu_tree *left;
   uint64_t rows_at_once;
-  uint32_t budget;
+  uint32_t budget, blocks;
   bool alone, together;
   adji_nearest_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */

@@ -27,7 +27,7 @@ struct nearest_job {
   bool same_sets; /* a query is in the leaf that is its own place */
   bool drop_self, root;
   const uint32_t *queries; /* positions in left; NULL: all */
-  uint64_t query_count;
+  uint64_t first_query, query_count;
   const unsigned long long *counted_queries; /* so many instead, or NULL */
   T limit;                                   /* nothing farther belongs; may be infinite */
   uint32_t k, row_length;

@@ -442,7 +442,7 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
   typedef typename W::T T;
   __shared__ together_shared<T, K> memory[TOGETHER_WARPS];
   uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
-  uint64_t query = (static_cast<uint64_t>(blockIdx.x) * TOGETHER_WARPS + number) * ADJI_WARP + lane;
+  uint64_t query = job.first_query + (static_cast<uint64_t>(blockIdx.x) * TOGETHER_WARPS + number) * ADJI_WARP + lane;
   bool active = query < job.query_count;
   if (!__any_sync(NEAREST_LANES, active)) return;
   uint64_t position = job.queries && active ? job.queries[query] : query;
@@ -474,9 +474,16 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
 
 template <class W, int K>
 adj_status launch_together(adji_gpu *gpu, cudaStream_t stream, const adji_nearest_job *job) {
-  uint32_t blocks = adji_blocks_for(job->query_count, TOGETHER_WARPS * ADJI_WARP);
-  find_together<W, K><<<blocks, TOGETHER_WARPS * ADJI_WARP, 0, stream>>>(with_types<typename W::T>(job));
-  ADJI_LAUNCHED(gpu, "find_together");
+  uint64_t threads = TOGETHER_WARPS * ADJI_WARP, all = job->query_count;
+  uint64_t each = job->most_blocks ? job->most_blocks * threads : all;
+  nearest_job<typename W::T> typed = with_types<typename W::T>(job);
+  for (uint64_t first = 0; first < all; first += each) { /* one launch, unless blocks are limited */
+    uint64_t many = all - first < each ? all - first : each;
+    typed.first_query = first;
+    typed.query_count = first + many;
+    find_together<W, K><<<adji_blocks_for(many, threads), threads, 0, stream>>>(typed);
+    ADJI_LAUNCHED(gpu, "find_together");
+  }
   return ADJ_OK;
 }
 

@@ -47,6 +47,7 @@ static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_
   p.answers = adji_answer_at(gpu, 0);
   p.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
   p.offsets = job->offsets;
+  p.apart = job->apart;
   p.base = job->base;
   p.ids = job->ids;
   p.sums = static_cast<float *>(job->sums);

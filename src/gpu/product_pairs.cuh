@@ -37,11 +37,17 @@ struct products {
   unsigned long long *answers, *spread_answers;
   const uint64_t *offsets;
   uint64_t base;
+  uint32_t apart; /* as in adji_tiles_job */
   uint32_t *ids;
   float *sums;
   adji_gpu_piece *pieces;
   uint64_t piece_room;
 };
+
+/* Where a row of the result begins and ends. */
+__device__ __forceinline__ const uint64_t *bounds_of(const products &job, uint32_t row) {
+  return job.offsets + (static_cast<uint64_t>(row) << job.apart);
+}
 
 /* The queries of a warp, in shared memory: it alone finds their neighbours. */
 struct warp_rows {
@@ -184,7 +190,8 @@ __device__ __forceinline__ void settle_pairs(const products &job, warp_rows *row
   if (job.pieces) {
     keep_in_pieces(job, rows, belongs, row, entry, id, s, lane);
   } else if (job.ids && belongs) {
-    uint64_t begin = job.offsets[rows->ids[row]], end = job.offsets[rows->ids[row] + UINT64_C(1)];
+    const uint64_t *bounds = bounds_of(job, rows->ids[row]);
+    uint64_t begin = bounds[0], end = bounds[1];
     if (entry < end - begin) {
       job.ids[begin - job.base + entry] = id;
       if (job.sums) job.sums[begin - job.base + entry] = s;
@@ -204,8 +211,9 @@ __device__ __forceinline__ void settle_rows(const products &job, const warp_rows
     uint32_t many = rows->found[r];
     found += many;
     longest = many > longest ? many : longest;
+    const uint64_t *bounds = bounds_of(job, rows->ids[r]);
     if (job.ids && !job.pieces)
-      broken += many != job.offsets[rows->ids[r] + UINT64_C(1)] - job.offsets[rows->ids[r]];
+      broken += many != bounds[1] - bounds[0];
     else if (job.degrees)
       job.degrees[rows->ids[r]] = many;
   }

@@ -13,6 +13,7 @@
 #include "gpu/kept.cuh"
 #include "gpu/per_point.cuh"
 #include "gpu/product.cuh"
+#include "gpu/range_private.cuh"
 #include "gpu/report.cuh"
 #include "gpu/row_sort.cuh"
 #include "gpu/stopwatch.cuh"
@@ -51,6 +52,7 @@ struct adji_gpu_range {
   uint64_t once_pairs;
   adji_gpu_kept kept; /* what the count found, if it did */
   adji_gpu_counted counted;
+  uint32_t blocks; /* at a time; 0: any number */
   bool timed;
   adji_stopwatch watch; /* of kernels, when timed */
   adji_device_work work;
@@ -154,6 +156,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->measure = *options->measure;
   r->rows = r->join.left->count;
   r->points.options = options->points;
+  r->blocks = options->blocks;
   r->once = options->once && !adji_access_by_point(options->points.access);
   r->once_pairs = options->once_pairs;
   adj_status status = ADJ_OK;
@@ -241,10 +244,28 @@ static adji_tiles_job job_of(const adji_gpu_range *r) {
   return job;
 }
 
-static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
-  if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
+static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
   if (r->product) return adji_product_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
   return adji_tiles_run(r->gpu, r->gpu->compute, job);
+}
+
+/* Queries of a block of threads. */
+enum { TILES_BLOCK = 4 * ADJI_WARP, PRODUCT_BLOCK = 256 };
+
+/* In one launch, or in as many as let no more blocks run at a time than were asked for. */
+static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
+  if (!r->blocks) return run_kernels(r, job);
+  uint64_t each = static_cast<uint64_t>(r->blocks) * (r->product ? PRODUCT_BLOCK : TILES_BLOCK);
+  adj_status status = ADJ_OK;
+  for (uint64_t first = 0; first < job->query_count && !status; first += each) {
+    adji_tiles_job some = *job;
+    if (some.queries) some.queries += first;
+    some.first_query += first;
+    some.query_count = job->query_count - first < each ? job->query_count - first : each;
+    status = run_kernels(r, &some);
+  }
+  return status;
 }
 
 static adj_status clear_totals(adji_gpu_range *r) {
@@ -574,4 +595,22 @@ adj_status adji_gpu_range_check(adji_gpu_range *r) {
     status = adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", r->gpu->device,
                        (unsigned long long)broken);
   return status;
+}
+
+/* ---- For lists of queries ------------------------------------------------------------------------------------- */
+
+adji_range_parts adji_gpu_range_parts(adji_gpu_range *r) {
+  return adji_range_parts{
+      r->gpu,        &r->join, r->left, r->rows, adji_at<uint32_t>(r->degrees), adji_at<uint64_t>(r->offsets),
+      wants_sums(r), &r->work};
+}
+
+adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
+  return job_of(r);
+}
+
+adj_status adji_gpu_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  adj_status status = start_watch(r);
+  if (!status) status = compare(r, job);
+  return status ? status : stop_watch(r);
 }

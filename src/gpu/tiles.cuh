@@ -45,6 +45,8 @@ typedef struct adji_tiles_job {
   uint32_t *ids;
   void *sums;
   const uint64_t *offsets;
+  uint32_t
+      apart; /* 0: row r ends where the next begins, at offsets[r + 1]; 1: rows are from offsets[2 r] to [2 r + 1] */
   uint64_t base;
   bool short_rows;             /* most have no more than 16 entries */
   bool long_rows;              /* most have 64 or more              */

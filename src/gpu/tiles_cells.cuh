@@ -60,6 +60,7 @@ struct tiles {
   unsigned long long *answers, *spread_answers;
   const uint64_t *offsets;
   uint64_t base;
+  uint32_t apart;
   bool short_rows, long_rows;
   uint32_t *ids;
   T *sums;
@@ -69,6 +70,12 @@ struct tiles {
   adji_gpu_pair *pairs;
   uint64_t pair_room;
 };
+
+/* Where a row of the result begins and ends. */
+template <class T>
+__device__ __forceinline__ const uint64_t *bounds_of(const tiles<T> &job, uint32_t row) {
+  return job.offsets + (static_cast<uint64_t>(row) << job.apart);
+}
 
 struct range {
   uint32_t begin, count;

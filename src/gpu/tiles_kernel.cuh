@@ -63,8 +63,8 @@ template <class W, class T, int DIM>
 __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
                                        uint32_t lane) {
   if (!counts<W>(job)) {
-    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD,
-                    active && mine->found != job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row], lane);
+    const uint64_t *bounds = bounds_of(job, mine->row);
+    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != bounds[1] - bounds[0], lane);
     return;
   }
   if (!W::FILL && !W::MIRRORED && active && job.keep == ADJI_KEEP_OTHERS &&
@@ -337,6 +337,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.answers = adji_answer_at(gpu, 0);
   typed.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
   typed.offsets = job->offsets;
+  typed.apart = job->apart;
   typed.base = job->base;
   typed.short_rows = job->short_rows;
   typed.long_rows = job->long_rows;

@@ -153,8 +153,9 @@ __device__ __forceinline__ void aim(const tiles<T> &job, const shared<T> &at, ow
   mine->aimed = true;
   target to = {mine->row, 0, 0};
   if (!job.pieces) {
-    to.place = job.offsets[mine->row] - job.base;
-    to.room = static_cast<uint32_t>(job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row]);
+    const uint64_t *bounds = bounds_of(job, mine->row);
+    to.place = bounds[0] - job.base;
+    to.room = static_cast<uint32_t>(bounds[1] - bounds[0]);
     mine->past = static_cast<uint32_t>(to.place) & (job.line - 1);
   }
   at.targets[lane] = to;
@@ -163,7 +164,7 @@ __device__ __forceinline__ void aim(const tiles<T> &job, const shared<T> &at, ow
 
 template <class T>
 __device__ __forceinline__ void ask_for_target(const tiles<T> &job, uint32_t row) {
-  if (!job.pieces) asm volatile("prefetch.global.L2 [%0];" ::"l"(job.offsets + row));
+  if (!job.pieces) asm volatile("prefetch.global.L2 [%0];" ::"l"(bounds_of(job, row)));
 }
 
 /* Writes the oldest `many` entries of lane l's queue. */

@@ -26,10 +26,11 @@ static_assert(ADJI_WARP * RING * sizeof(uint32_t) >=
 /* Looks up the place of the lane's row, which was asked for at the start. */
 template <class T, int DIM>
 __device__ __forceinline__ void find_place(const tiles<T> &job, own<T, DIM> *mine) {
-  uint64_t first = job.offsets[mine->row] - job.base;
+  const uint64_t *bounds = bounds_of(job, mine->row);
+  uint64_t first = bounds[0] - job.base;
   mine->place.line = static_cast<uint32_t>(first / ADJI_WARP);
   mine->place.past = static_cast<uint32_t>(first) % ADJI_WARP;
-  mine->place.room = static_cast<uint32_t>(job.offsets[mine->row + UINT64_C(1)] - job.offsets[mine->row]);
+  mine->place.room = static_cast<uint32_t>(bounds[1] - bounds[0]);
 }
 
 /* Stores an id in shared memory, if. With a condition of its own the compiler would not do several of these at once. */

@@ -91,8 +91,8 @@ static adj_status check_algorithm(const adj_join_spec *spec, const char **algori
   if (!wanted || !strcmp(wanted, "auto")) return ADJ_OK;
   if (spec->backend == ADJ_BACKEND_GPU && !strcmp(wanted, "ego"))
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"ego\" does not run on a GPU");
-  if (spec->backend == ADJ_BACKEND_HYBRID && !strcmp(wanted, "brute"))
-    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: CPU and GPU share joins with \"kdtree\" only");
+  if (spec->backend == ADJ_BACKEND_HYBRID && knn && !strcmp(wanted, "brute"))
+    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: CPU and GPU share kNN joins with \"kdtree\" only");
   if (knn && !strcmp(wanted, "grid") && spec->backend != ADJ_BACKEND_GPU && spec->backend != ADJ_BACKEND_REFERENCE)
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"grid\" finds the nearest on a GPU only");
   for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
@@ -102,9 +102,7 @@ static adj_status check_algorithm(const adj_join_spec *spec, const char **algori
                    knn ? "kdtree, grid or brute" : "grid, ego or brute");
 }
 
-static adj_status check_backend(adj_backend backend, adj_join_kind kind) {
-  if (backend == ADJ_BACKEND_HYBRID && kind == ADJ_RANGE)
-    return adji_fail(ADJ_E_UNSUPPORTED, "backend: CPU and GPU do not work on one range join yet");
+static adj_status check_backend(adj_backend backend) {
   if (backend > ADJ_BACKEND_REFERENCE) return adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)backend);
   return ADJ_OK;
 }
@@ -116,6 +114,6 @@ adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, c
   if (!status) status = check_style(spec, left == right);
   if (!status) status = check_sets(left, right);
   if (!status) status = check_box(spec, left->type, left->dim);
-  if (!status) status = check_backend(spec->backend, spec->kind);
+  if (!status) status = check_backend(spec->backend);
   return status ? status : check_algorithm(spec, algorithm);
 }

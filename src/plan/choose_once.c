@@ -16,16 +16,26 @@ static double candidate_ns(const adj_plan *plan) {
   return CANDIDATE_NS + CANDIDATE_DIM_NS * (dims < 12 ? dims : 12); /* sums are abandoned early */
 }
 
+double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates) {
+  double rows = (double)plan->left->count;
+  double ns = 2 * candidates * candidate_ns(plan) + rows * (COUNTED_ROW_NS + ROW_NS) + pairs * PAIR_NS;
+  return ns * 1e-9 / plan->ctx->threads;
+}
+
+static double once_seconds(const adj_plan *plan, double pairs, double candidates) {
+  double evaluation = candidates * candidate_ns(plan) * (plan->self_join ? 0.5 : 1.0);
+  double ns = evaluation + (double)plan->left->count * ROW_NS + pairs * MOVED_PAIR_NS;
+  return ns * 1e-9 / plan->ctx->threads;
+}
+
 void adji_choose_once(adj_plan *plan) {
-  double rows = (double)plan->left->count, pairs = plan->estimated_pairs;
-  double evaluation = plan->estimated_candidates * candidate_ns(plan);
-  double direct = 2 * evaluation + rows * (COUNTED_ROW_NS + ROW_NS) + pairs * PAIR_NS;
-  double once = evaluation * (plan->self_join ? 0.5 : 1.0) + rows * ROW_NS + pairs * MOVED_PAIR_NS;
+  double direct = adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
+  double once = once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
   plan->choice.once = plan->tuning.once == ADJI_AUTO ? once < direct : plan->tuning.once == ADJI_ON;
   /* A self-join is evaluated once from one of a pair's points, which takes one index, and a distance of
    * 0 from each point to itself. */
   if (plan->self_join && !(plan->one_index && adji_measure_grows(&plan->measure))) plan->choice.once = false;
-  plan->estimated_seconds = (plan->choice.once ? once : direct) * 1e-9 / plan->ctx->threads;
+  plan->estimated_seconds = plan->choice.once ? once : direct;
 }
 
 /* A GPU that keeps what it finds moves every pair once more. From four dimensions on so many candidates are compared

@@ -10,6 +10,9 @@
 /* Sets plan->choice.once and plan->estimated_seconds, from the estimates. */
 void adji_choose_once(adj_plan *plan);
 
+/* What the cores take to count a join first and then fill it in place. */
+double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates);
+
 /* Whether a GPU keeps what it finds while counting. */
 bool adji_choose_device_once(const adj_plan *plan);
 /* The same for comparing every two points of a self-join once. */

@@ -114,6 +114,7 @@ static adj_status open_range(cuda_join *j) {
                                     .mirrored = adji_choose_device_mirrored(plan),
                                     .once = adji_choose_device_once(plan),
                                     .once_pairs = plan->tuning.device_pairs,
+                                    .blocks = (uint32_t)plan->tuning.device_blocks,
                                     .points = points};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
@@ -186,6 +187,7 @@ static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *
                                       .left_rows = &j->left.rows,
                                       .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
                                       .budget = wish.budget,
+                                      .blocks = wish.blocks,
                                       .alone = wish.alone,
                                       .together = wish.together,
                                       .brute = wish.brute ? &wish.choice : NULL,

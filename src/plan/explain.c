@@ -72,6 +72,10 @@ static void say_how(text *t, const adj_plan *plan) {
     say(t, "  axis %u: dimension %u, %llu slabs%s, %u to either side are neighbours\n", a + 1, axis->dim + 1,
         (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach);
   }
+  if (plan->device_grid.axis_count)
+    say(t, "  on the GPU: %u axes, the last of dimension %u with %llu slabs\n", plan->device_grid.axis_count,
+        plan->device_grid.axes[plan->device_grid.axis_count - 1].dim + 1,
+        (unsigned long long)plan->device_grid.axes[plan->device_grid.axis_count - 1].slabs);
   if (plan->right_index.ctx)
     say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
         plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");

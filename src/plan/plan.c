@@ -11,7 +11,6 @@
 
 #include "cpu/range.h"
 #include "cpu/reference.h"
-#include "gpu/engine.h"
 #include "index/block_order.h"
 #include "index/images.h"
 #include "plan/check.h"
@@ -21,6 +20,7 @@
 #include "plan/describe.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_nearest.h"
+#include "plan/plan_range.h"
 
 void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
   adj_join_spec defaults = {.kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2};
@@ -109,7 +109,7 @@ static double seconds(uint64_t from, uint64_t to) {
   return (double)(to - from) * 1e-9;
 }
 
-static adj_status prepare_cpu(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = "cpu";
   plan->choice.algorithm = algorithm ? algorithm : adji_measure_grows(&plan->measure) ? "grid" : "brute";
@@ -131,38 +131,51 @@ static adj_status prepare_cpu(adj_plan *plan, const char *algorithm) {
   return status;
 }
 
-/* The device builds the index; the grid is chosen here. */
-static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
-  uint64_t begin = adji_now_ns();
+adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
   plan->choice.backend = "gpu";
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
   adj_status status = ADJ_OK;
   if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
-  uint64_t planned = adji_now_ns();
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
   if (status) return status;
-  adji_gpu_engine_options options = {.range = {.join = &plan->join,
-                                               .measure = &plan->measure,
-                                               .grid = &plan->grid,
-                                               .timed = true,
-                                               .product = &plan->product,
-                                               .mirrored = adji_choose_device_mirrored(plan),
-                                               .once = adji_choose_device_once(plan),
-                                               .once_pairs = plan->tuning.device_pairs,
-                                               .points = points},
-                                     .batch_bytes = plan->tuning.device_batch,
-                                     .slots = plan->tuning.streams,
-                                     .chunk = plan->tuning.device_chunk};
-  status = adji_gpu_engine_create(&options, &plan->engine);
-  uint64_t indexed = adji_now_ns();
-  if (status) return status;
+  *out = (adji_gpu_engine_options){.range = {.join = &plan->join,
+                                             .measure = &plan->measure,
+                                             .grid = &plan->grid,
+                                             .timed = true,
+                                             .product = &plan->product,
+                                             .mirrored = adji_choose_device_mirrored(plan),
+                                             .once = adji_choose_device_once(plan),
+                                             .once_pairs = plan->tuning.device_pairs,
+                                             .blocks = (uint32_t)plan->tuning.device_blocks,
+                                             .points = points},
+                                   .batch_bytes = plan->tuning.device_batch,
+                                   .slots = plan->tuning.streams,
+                                   .chunk = plan->tuning.device_chunk};
+  return ADJ_OK;
+}
+
+adj_status adji_estimate_on_device(adj_plan *plan) {
   plan->sampled = plan->tuning.sample ? plan->tuning.sample : 4096;
   if (plan->sampled > plan->left->count) plan->sampled = plan->left->count;
-  status = adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
+  adj_status status =
+      adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
   plan->cells = adji_gpu_engine_cells(&plan->engine); /* known now */
   plan->device_chunk = adji_gpu_engine_chunk(&plan->engine);
+  return status;
+}
+
+/* The device builds the index; the grid is chosen here. */
+static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
+  uint64_t begin = adji_now_ns();
+  adji_gpu_engine_options options;
+  adj_status status = adji_choose_for_device(plan, algorithm, &options);
+  uint64_t planned = adji_now_ns();
+  if (!status) status = adji_gpu_engine_create(&options, &plan->engine);
+  uint64_t indexed = adji_now_ns();
+  if (status) return status;
+  status = adji_estimate_on_device(plan);
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);
@@ -205,7 +218,8 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
              : mine.backend == ADJ_BACKEND_GPU                            ? prepare_gpu(plan, algorithm)
              : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_nearest_hybrid(plan, algorithm)
              : mine.kind == ADJ_KNN                                       ? adji_plan_nearest(plan, algorithm)
-                                                                          : prepare_cpu(plan, algorithm);
+             : mine.backend == ADJ_BACKEND_HYBRID                         ? adji_plan_range_hybrid(plan, algorithm)
+                                                                          : adji_plan_range_on_cores(plan, algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);
@@ -214,18 +228,26 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   return status;
 }
 
-void adj_plan_destroy(adj_plan *plan) {
-  if (!plan) return;
+void adji_forget_cores(adj_plan *plan) {
   if (plan->engine.destroy) plan->engine.destroy(plan->engine.state);
-  adji_tree_clear(&plan->left_tree);
-  adji_tree_clear(&plan->right_tree);
+  plan->engine = (adji_engine){0};
   adji_boxes_clear(&plan->boxes);
   adji_codes_clear(&plan->left_codes);
   adji_codes_clear(&plan->right_codes);
   adji_code_scale_clear(&plan->code_scale);
+  plan->sieve = (adji_sieve_plan){0};
   adji_index_clear(&plan->left_index);
   adji_index_clear(&plan->right_index);
   adji_grid_clear(plan->ctx, &plan->grid);
+  plan->grid = (adji_grid){0};
+}
+
+void adj_plan_destroy(adj_plan *plan) {
+  if (!plan) return;
+  adji_forget_cores(plan);
+  adji_tree_clear(&plan->left_tree);
+  adji_tree_clear(&plan->right_tree);
+  adji_grid_clear(plan->ctx, &plan->device_grid);
   adji_forget_join(plan);
   free(plan);
 }

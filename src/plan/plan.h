@@ -34,9 +34,9 @@ struct adj_plan {
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
   adji_choice choice;
-  uint64_t population;      /* of which the right set is a sample; 0: it is all there is */
-  adji_halves_plan product; /* the filter of products on a GPU */
-  adji_grid grid;
+  uint64_t population;         /* of which the right set is a sample; 0: it is all there is */
+  adji_halves_plan product;    /* the filter of products on a GPU */
+  adji_grid grid, device_grid; /* device_grid: that of the devices which cores share a join with */
   adji_index left_index, right_index;
   bool one_index;   /* the right index is that of the left set too */
   adji_boxes boxes; /* of the right index; empty when not wanted */

@@ -16,64 +16,15 @@
 
 #include "cpu/nearest.h"
 #include "gpu/nearest_partner.h"
+#include "plan/openings.h"
 #include "plan/plan_nearest.h"
 
 /* What sharing must take at most of the device's own time, for the estimates are rough. */
 static const double WORTH_SHARING = 0.9;
 enum { FEW_QUERIES = 1 << 16, PART_OF_QUERIES = 64 };
 
-/* A device that is opened, perhaps in a thread of its own. */
-typedef struct opening {
-  const adji_nearest_wish *wish;
-  uint32_t number;
-  adji_partner partner;
-  pthread_t thread;
-  bool threaded;
-  adj_status status;
-  char message[512];
-} opening;
-
-typedef struct openings {
-  adji_nearest_wish wish;
-  opening each[ADJI_MOST_DEVICES];
-  uint32_t count;
-} openings;
-
-static void *open_partner(void *argument) {
-  opening *o = argument;
-  o->status = adji_gpu_partner_create(o->wish, o->number, &o->partner);
-  if (o->status) snprintf(o->message, sizeof o->message, "%s", adj_last_error());
-  return NULL;
-}
-
-static void begin_openings(openings *all, bool beside) {
-  for (uint32_t i = 0; i < all->count; i++) {
-    opening *o = &all->each[i];
-    *o = (opening){.wish = &all->wish, .number = i};
-    o->threaded = beside && !adji_inside_task() && !pthread_create(&o->thread, NULL, open_partner, o);
-    if (!o->threaded) open_partner(o);
-  }
-}
-
-static adj_status end_opening(opening *o) {
-  if (o->threaded) pthread_join(o->thread, NULL);
-  o->threaded = false;
-  return o->status ? adji_fail(o->status, "%s", o->message) : ADJ_OK;
-}
-
-static void drop_partners(openings *all) {
-  for (uint32_t i = 0; i < all->count; i++) {
-    opening *o = &all->each[i];
-    end_opening(o);
-    if (o->partner.destroy) o->partner.destroy(o->partner.state);
-  }
-}
-
-static bool a_device_is_open(adj_ctx *ctx) {
-  pthread_mutex_lock(&ctx->device_lock);
-  bool open = ctx->gpus[0] != NULL;
-  pthread_mutex_unlock(&ctx->device_lock);
-  return open;
+static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
+  return adji_gpu_partner_create(wish, number, out);
 }
 
 /* The time of the cores' search in that of building their tree, which was measured on 16 cores with 10 million points:
@@ -88,9 +39,9 @@ static bool sharing_pays(const adj_plan *plan, double tree_s, double device_s) {
 }
 
 /* The device alone, if it is done soon enough; plan->engine tells. */
-static adj_status choose_alone(adj_plan *plan, opening *o) {
+static adj_status choose_alone(adj_plan *plan, adji_opening *o) {
   double device_s = 0, tree_s = adji_tree_seconds(plan);
-  if (end_opening(o)) return ADJ_OK; /* which is seen to later */
+  if (adji_opening_end(o)) return ADJ_OK; /* which is seen to later */
   adj_status status = adji_gpu_partner_try(&o->partner, FEW_QUERIES, &device_s);
   uint64_t more = plan->left->count / PART_OF_QUERIES;
   if (!status && sharing_pays(plan, tree_s, device_s))
@@ -104,46 +55,24 @@ static adj_status choose_alone(adj_plan *plan, opening *o) {
   return status;
 }
 
-static adji_share_options share_of(const adji_tuning *t) {
+adji_share_options adji_share_of(const adji_tuning *t) {
   return (adji_share_options){t->share == ADJI_SHARE_FIXED, t->n_large, t->n_cwin, t->n_small, t->n_cpu};
 }
 
-/* The devices that are there; others are told by warnings, unless there is none at all, which is why this fails. One
- * that has no memory left, or fails otherwise, is no reason not to join. */
-static adj_status take_partners(adj_plan *plan, openings *all, const uint32_t *rows, adji_partner *partners,
-                                uint32_t *count) {
-  adj_status status = ADJ_OK;
-  *count = 0;
-  for (uint32_t i = 0; i < all->count; i++) {
-    opening *o = &all->each[i];
-    adj_status opened = end_opening(o);
-    if (!opened) opened = adji_gpu_partner_follow(&o->partner, rows);
-    if (!opened) {
-      partners[(*count)++] = o->partner;
-      continue;
-    }
-    if (opened != ADJ_E_DEVICE && opened != ADJ_E_DEVICE_MEMORY && all->count == 1) status = opened;
-    if (!status) adji_log(plan->ctx, ADJ_LOG_WARN, "a GPU takes no part: %s", adj_last_error());
-  }
-  return status;
-}
-
 /* The trees of the cores, and the engine that has the devices as partners. */
-static adj_status make_shared(adj_plan *plan, openings *all) {
+static adj_status make_shared(adj_plan *plan, adji_openings *all) {
   adji_partner partners[ADJI_MOST_DEVICES];
   const adji_tree *left = plan->self_join ? &plan->right_tree : &plan->left_tree;
   adji_nearest_options options = {.left = left,
                                   .right = &plan->right_tree,
                                   .batch = plan->tuning.batch,
                                   .partners = partners,
-                                  .share = share_of(&plan->tuning)};
+                                  .share = adji_share_of(&plan->tuning)};
   adj_status status = adji_build_trees(plan);
-  if (!status) status = take_partners(plan, all, left->ids, partners, &options.partner_count);
+  if (!status) status = adji_openings_take(all, plan->ctx, left->ids, partners, &options.partner_count);
   if (!status) status = adji_nearest_create(&plan->join, &options, &plan->engine);
   if (status) return status;
-  for (uint32_t i = 0; i < options.partner_count; i++) /* they are the engine's now */
-    for (uint32_t j = 0; j < all->count; j++)
-      if (all->each[j].partner.state == partners[i].state) all->each[j].partner = (adji_partner){0};
+  adji_openings_gave(all, partners, options.partner_count);
   if (!options.partner_count) plan->choice.backend = "cpu"; /* a warning says why */
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have a tree each, and share queries %s",
            options.partner_count, options.partner_count == 1 ? "" : "s",
@@ -170,18 +99,18 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
 
 adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
-  openings all = {.wish = adji_nearest_wish_of(plan)};
-  if (adji_gpu_partner_can(&all.wish))
-    return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
+  adji_nearest_wish wish = adji_nearest_wish_of(plan);
+  adji_openings all = {.open = open_partner, .follow = adji_gpu_partner_follow, .wish = &wish};
+  if (adji_gpu_partner_can(&wish)) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
   plan->choice.backend = "hybrid";
   plan->choice.algorithm = "kdtree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_partner_count(plan->ctx);
-  bool beside = plan->tuning.share || all.count > 1 || !a_device_is_open(plan->ctx);
-  begin_openings(&all, beside);
+  bool beside = plan->tuning.share || all.count > 1 || !adji_a_device_is_open(plan->ctx);
+  adji_openings_begin(&all, beside);
   adj_status status = beside ? ADJ_OK : choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.state) status = make_shared(plan, &all);
-  drop_partners(&all);
+  adji_openings_drop(&all);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }

@@ -7,7 +7,10 @@
 
 #include "plan/plan.h"
 
-/* kNN. algorithm: what was asked for, NULL to choose. */
+/* algorithm: what was asked for, NULL to choose. */
 adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm);
+adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm);
+
+adji_share_options adji_share_of(const adji_tuning *tuning);
 
 #endif

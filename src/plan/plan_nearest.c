@@ -159,6 +159,7 @@ adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan) {
                              .measure = &plan->measure,
                              .rows_at_once = plan->tuning.device_rows,
                              .budget = (uint32_t)plan->tuning.budget,
+                             .blocks = (uint32_t)plan->tuning.device_blocks,
                              .alone = plan->tuning.alone == ADJI_ON,
                              .together = plan->tuning.alone == ADJI_OFF,
                              .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,

@@ -48,6 +48,7 @@ static const struct setting {
     {"device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL},
     {"device_chunk", NUMBER, offsetof(adji_tuning, device_chunk), 1, 1e12, NULL},
     {"device_rows", NUMBER, offsetof(adji_tuning, device_rows), 1, 1e12, NULL},
+    {"device_blocks", NUMBER, offsetof(adji_tuning, device_blocks), 1, 1e6, NULL},
     {"alone", NAME, offsetof(adji_tuning, alone), 0, 0, switches},
     {"budget", NUMBER, offsetof(adji_tuning, budget), 1, 1e9, NULL},
     {"way", NAME, offsetof(adji_tuning, way), 0, 0, ways},

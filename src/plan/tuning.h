@@ -34,6 +34,7 @@ typedef struct adji_tuning {
   uint64_t device_pairs;  /* pairs that a GPU has room for when it evaluates once     */
   uint64_t device_chunk;  /* points of a set that a GPU has at a time                 */
   uint64_t device_rows;   /* rows of a kNN join that a GPU has at a time              */
+  uint64_t device_blocks; /* blocks of threads of a join that a GPU runs at a time    */
   uint64_t alone;         /* adji_switch: a warp of a GPU for every query of a kNN join */
   uint64_t budget;        /* leaves that a warp searches for 32 queries                */
   uint64_t way;           /* adji_brute_way: of brute force on a GPU                   */

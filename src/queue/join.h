@@ -25,12 +25,24 @@ static inline uint32_t adji_join_reach(const adji_join *join) {
   return others < join->k ? (uint32_t)others : join->k;
 }
 
-/* A device that takes part in the kNN passes of an engine on cores, whose queries it knows by their positions. */
+/* What a pass is for that devices have a part in, as they need to know it: the cores' i-th query has row order[i]. */
+typedef struct adji_shared_work {
+  const adji_table *table; /* kNN: the rows to fill; nothing else is told */
+  const uint32_t *order;
+  /* A range join counts, to degrees by row (or not, where that is NULL), unless there is a window: then it fills. */
+  uint32_t *degrees;
+  const adji_window *window;
+  const adji_batch *batches;   /* of the queue, all of them       */
+  const uint64_t *batch_pairs; /* entries of the window in each   */
+  uint64_t longest;            /* no row of the window is longer  */
+} adji_shared_work;
+
+/* A device that takes part in the passes of an engine on cores, whose queries it knows by their positions. */
 typedef struct adji_partner {
   void *state;
   const char *name;
-  /* A pass begins that fills the table; where this fails, the device takes no part in it. */
-  adj_status (*begin)(void *state, const adji_table *table);
+  /* A pass begins; where this fails, the device takes no part in it. The work stays until the end. */
+  adj_status (*begin)(void *state, const adji_shared_work *work);
   /* As in adji_device_worker. */
   adj_status (*process)(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally);
   /* A pass that was begun is over; adds what the device did. */

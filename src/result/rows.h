@@ -34,6 +34,12 @@ typedef struct adji_window {
   void *distances; /* NULL when not wanted */
 } adji_window;
 
+/* Entries of a row of the window; 0 for others. */
+static inline uint64_t adji_window_length(const adji_window *window, uint64_t row) {
+  if (row < window->first_row || row >= window->end_row) return 0;
+  return window->offsets[row + 1] - window->offsets[row];
+}
+
 /* The same for a kNN join, whose rows all have k entries: nearest first, then padding. */
 typedef struct adji_table {
   uint64_t first_row, end_row;

@@ -71,22 +71,14 @@ class Usage(ProgramTest):
         told = self.adjoin("info").stdout
         for join in (["range", "-r", "0.2"], ["knn", "-k", "2"]):
             self.adjoin(*join, "p.npy", "-o", "cpu.npz")
-            asked = join + ["p.npy", "--backend", "gpu", "-o", "gpu.npz"]
-            if "devices         none" in told:
-                self.refuses("backend", *asked, code=1)
-                self.assertFalse(os.path.exists("gpu.npz"))
-            else:
-                self.adjoin(*asked)
-                self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
-        self.refuses("do not work on one range join", "range", "-r", "0.2", "p.npy", "--backend", "hybrid", code=1)
-        asked = ["knn", "-k", "2", "p.npy", "--backend", "hybrid", "--tuning", "share=rates", "-o", "hybrid.npz"]
-        if "devices         none" in told:
-            self.refuses("backend", *asked, code=1)
-            self.assertFalse(os.path.exists("hybrid.npz"))
-        else:
-            self.adjoin("knn", "-k", "2", "p.npy", "-o", "cores.npz")
-            self.adjoin(*asked)
-            self.assertEqual(read_bytes("hybrid.npz"), read_bytes("cores.npz"))
+            for backend in (["gpu"], ["hybrid", "--tuning", "share=rates"]):
+                asked = join + ["p.npy", "-o", "gpu.npz", "--backend"] + backend
+                if "devices         none" in told:
+                    self.refuses("backend", *asked, code=1)
+                    self.assertFalse(os.path.exists("gpu.npz"))
+                else:
+                    self.adjoin(*asked)
+                    self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
         self.refuses("share=fixed", "knn", "-k", "2", "p.npy", "--tuning", "n_large=0.2")
 
     def test_ways_to_write_an_option(self):

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Range joins on a device for lists of queries. A list is brought into the order of the device, for the kernels take
+ * queries that are neighbours there; its rows are counted in place, or found one behind the other in a slot, with the
+ * numbers of the rows and where each begins beside them.
+ *
+ * Memory: 4 bytes for each left point, while there is a host's order; 16 more while rows are filled. For each query of
+ * a list 8 bytes, and in each of two slots 8 (counting) or 12 (filling), and the entries.
+ */
+#include <cstdlib>
+#include <cub/cub.cuh>
+
+#include "gpu/list_order.cuh"
+#include "gpu/range_private.cuh"
+#include "gpu/row_sort.cuh"
+
+extern "C" {
+#include "gpu/range_list.h"
+#include "gpu/staging.h"
+}
+
+enum { THREADS = 256, LEAST_QUERIES = 1024 };
+
+typedef struct list_slot {
+  adji_block ranges;    /* of the host's order, and where each begins in the list   */
+  adji_block rows;      /* numbers of the rows                                      */
+  adji_block counts;    /* counting: of each                                        */
+  adji_block offsets;   /* filling: where each begins, and one more                 */
+  adji_block ids, sums; /* its entries                                              */
+  uint64_t count, pairs;
+  cudaEvent_t done;
+} list_slot;
+
+struct adji_gpu_lists {
+  adji_gpu *gpu;
+  adji_gpu_range *range;
+  adji_range_parts parts;
+  adji_block order;      /* the device's position of the host's i-th query, or nothing */
+  adji_block queries[2]; /* of a list: unsorted, sorted                                */
+  adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
+  adji_block temporary;  /* of CUB                                                     */
+  bool fills;            /* the pass at work                                           */
+  uint64_t first_row, end_row, longest;
+  list_slot slots[ADJI_ROW_LISTS];
+};
+
+adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
+  adji_gpu_lists *l = static_cast<adji_gpu_lists *>(calloc(1, sizeof *l));
+  if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  l->range = range;
+  l->parts = adji_gpu_range_parts(range);
+  l->gpu = l->parts.gpu;
+  *out = l;
+  return ADJ_OK;
+}
+
+void adji_gpu_lists_close(adji_gpu_lists *l) {
+  if (!l) return;
+  adji_gpu_lists_end(l);
+  adji_block_free(l->gpu, l->gpu->compute, &l->order);
+  free(l);
+}
+
+adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
+  adji_block_free(l->gpu, l->gpu->compute, &l->order);
+  if (!rows || !l->parts.rows) return ADJ_OK;
+  return adji_order_make(l->gpu, l->parts.left->ids, rows, l->parts.rows, &l->order, l->parts.work);
+}
+
+/* ---- Room ------------------------------------------------------------------------------------------- */
+
+static adj_status make_slot(adji_gpu_lists *l, const adji_lists_wish *wish, list_slot *slot) {
+  adji_gpu *gpu = l->gpu;
+  const char *rows = "list of queries", *entries = "batch of the result";
+  uint64_t size = adji_type_size(l->parts.join->left->type);
+  adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
+  if (!status) status = adji_block_get(gpu, gpu->compute, wish->queries * 4, rows, &slot->rows);
+  if (!status && !l->fills) status = adji_block_get(gpu, gpu->compute, wish->queries * 4, rows, &slot->counts);
+  if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, (wish->queries + 1) * 8, rows, &slot->offsets);
+  if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, wish->pairs * 4, entries, &slot->ids);
+  if (!status && l->fills && l->parts.sums)
+    status = adji_block_get(gpu, gpu->compute, adji_mul(wish->pairs, size), entries, &slot->sums);
+  if (status) return status;
+  /* Who waits for it sleeps: the cores have other things to do. */
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming | cudaEventBlockingSync));
+  return ADJ_OK;
+}
+
+static adj_status make_lists(adji_gpu_lists *l, const adji_lists_wish *wish) {
+  adji_gpu *gpu = l->gpu;
+  adj_status status = ADJ_OK;
+  if (l->fills) status = adji_block_get(gpu, gpu->compute, l->parts.rows * 16, "row offsets", &l->bounds);
+  for (int i = 0; i < 2 && !status; i++)
+    status = adji_block_get(gpu, gpu->compute, wish->queries * 4, "queries", &l->queries[i]);
+  for (int i = 0; i < ADJI_ROW_LISTS && !status; i++)
+    status = make_slot(l, wish, &l->slots[i]);
+  if (status) adji_gpu_lists_end(l);
+  return status;
+}
+
+static uint64_t half_of(uint64_t what, uint64_t least) {
+  return what / 2 > least ? what / 2 : least < what ? least : what;
+}
+
+/* Lengths of the rows come from the host, which has counted some of them itself. */
+static adj_status bring_offsets(adji_gpu_lists *l, const adji_window *window) {
+  ADJI_CUDA(l->gpu, cudaStreamSynchronize(l->gpu->compute)); /* the block may have been another's */
+  uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
+  return adji_upload_bytes(l->gpu, window->offsets + window->first_row, bytes, l->parts.offsets + window->first_row,
+                           l->parts.work);
+}
+
+static adj_status clear_counts(adji_gpu_lists *l) {
+  ADJI_CUDA(l->gpu, cudaMemsetAsync(l->parts.degrees, 0, l->parts.rows * 4, l->gpu->compute));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_wish *wish) {
+  const adji_window *window = wish->window;
+  l->fills = window;
+  l->first_row = window ? window->first_row : 0;
+  l->end_row = window ? window->end_row : l->parts.rows;
+  l->longest = wish->longest;
+  if (wish->queries > l->parts.rows) wish->queries = l->parts.rows;
+  if (!wish->queries) wish->queries = 1;
+  if (wish->pairs < wish->longest) wish->pairs = wish->longest;
+  adj_status status = make_lists(l, wish);
+  while (status == ADJ_E_DEVICE_MEMORY && (wish->queries > LEAST_QUERIES || wish->pairs > wish->longest)) {
+    wish->queries = half_of(wish->queries, LEAST_QUERIES);
+    wish->pairs = half_of(wish->pairs, wish->longest);
+    status = make_lists(l, wish);
+  }
+  if (!status) status = adji_answer_clear(l->gpu, l->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = l->fills ? bring_offsets(l, window) : clear_counts(l);
+  if (!status) status = adji_gpu_wait(l->gpu); /* so that copies may go to the blocks at once */
+  if (status) adji_gpu_lists_end(l);
+  return status;
+}
+
+void adji_gpu_lists_end(adji_gpu_lists *l) {
+  adji_gpu *gpu = l->gpu;
+  adji_block *shared[] = {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary};
+  for (adji_block *block : shared)
+    adji_block_free(gpu, gpu->compute, block);
+  for (list_slot &slot : l->slots) {
+    adji_block *blocks[] = {&slot.ranges, &slot.rows, &slot.counts, &slot.offsets, &slot.ids, &slot.sums};
+    for (adji_block *block : blocks)
+      adji_block_free(gpu, gpu->compute, block);
+    if (slot.done) cudaEventDestroy(slot.done);
+    slot = list_slot{};
+  }
+}
+
+/* ---- The queries of a list --------------------------------------------------------------------------- */
+
+struct in_rows {
+  const uint32_t *ids;
+  uint64_t first, end;
+  __device__ bool operator()(uint32_t position) const {
+    return ids[position] >= first && ids[position] < end;
+  }
+};
+
+/* Leaves out those whose rows are not wanted, and finds out how many are left. */
+static adj_status select_wanted(adji_gpu_lists *l, list_slot *slot, const uint32_t *from, uint32_t *to) {
+  in_rows wanted = {l->parts.left->ids, l->first_row, l->end_row};
+  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceSelect::If, from, to, adji_answer_at(l->gpu, ADJI_ANSWER_ITEMS),
+           slot->count, wanted);
+  adj_status status = adji_answers_fetch(l->gpu, l->gpu->compute);
+  slot->count = l->gpu->answers[ADJI_ANSWER_ITEMS];
+  return status;
+}
+
+static int bits_of(uint64_t count) {
+  int bits = 1;
+  while (bits < 32 && count >> bits)
+    bits++;
+  return bits;
+}
+
+/* The positions of the queries, ascending. */
+static adj_status list_queries(adji_gpu_lists *l, list_slot *slot, uint64_t ranges, uint32_t **out) {
+  uint32_t *from = adji_at<uint32_t>(l->queries[0]), *to = adji_at<uint32_t>(l->queries[1]);
+  adj_status status = adji_order_gather(l->gpu, &slot->ranges, ranges, &l->order, from);
+  if (status) return status;
+  if (l->end_row - l->first_row < l->parts.rows) {
+    status = select_wanted(l, slot, from, to);
+    uint32_t *other = from;
+    from = to;
+    to = other;
+  }
+  *out = to;
+  if (status || !slot->count) return status;
+  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceRadixSort::SortKeys, from, to, slot->count, 0, bits_of(l->parts.rows));
+  return ADJ_OK;
+}
+
+/* The rows of queries, and their lengths unless that is NULL. offsets: of all rows. A thread a query, and one more. */
+static __global__ void open_rows(const uint32_t *queries, uint64_t count, const uint32_t *ids, const uint64_t *offsets,
+                                 uint32_t *rows, uint64_t *lengths) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i == count && lengths) lengths[i] = 0;
+  if (i >= count) return;
+  uint32_t row = ids[queries[i]];
+  rows[i] = row;
+  if (lengths) lengths[i] = offsets[row + UINT64_C(1)] - offsets[row];
+}
+
+/* Where each row begins and ends. A thread a row. */
+static __global__ void place_rows(const uint32_t *rows, const uint64_t *offsets, uint64_t count, ulonglong2 *bounds) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) bounds[rows[i]] = make_ulonglong2(offsets[i], offsets[i + 1]);
+}
+
+/* What was counted for each row. A thread a row. */
+static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const uint32_t *degrees, uint32_t *counts) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) counts[i] = degrees[rows[i]];
+}
+
+/* ---- A list ----------------------------------------------------------------------------------------- */
+
+static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
+  job->degrees = l->parts.degrees;
+  adj_status status = adji_gpu_range_compare(l->range, job);
+  if (status) return status;
+  gather_counts<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
+      adji_at<uint32_t>(slot->rows), slot->count, l->parts.degrees, adji_at<uint32_t>(slot->counts));
+  ADJI_LAUNCHED(l->gpu, "gather_counts");
+  return ADJ_OK;
+}
+
+static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
+  uint64_t *offsets = adji_at<uint64_t>(slot->offsets);
+  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceScan::ExclusiveSum, offsets, offsets, slot->count + 1);
+  place_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
+      adji_at<uint32_t>(slot->rows), offsets, slot->count, adji_at<ulonglong2>(l->bounds));
+  ADJI_LAUNCHED(l->gpu, "place_rows");
+  return ADJ_OK;
+}
+
+static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
+  const adji_join *join = l->parts.join;
+  if (join->style.order == ADJ_ORDER_ANY) return ADJ_OK;
+  adji_row_sort_job job = {};
+  job.type = join->left->type;
+  job.order = join->style.order;
+  job.offsets = adji_at<uint64_t>(slot->offsets);
+  job.end_row = slot->count;
+  job.pairs = slot->pairs;
+  job.longest = l->longest;
+  job.ids = adji_at<uint32_t>(slot->ids);
+  job.sums = slot->sums.at;
+  return adji_row_sort(l->gpu, l->gpu->compute, &job);
+}
+
+static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
+  adj_status status = add_up(l, slot);
+  if (status || !slot->pairs) return status;
+  job->offsets = adji_at<uint64_t>(l->bounds);
+  job->apart = 1;
+  job->short_rows = slot->pairs <= slot->count * 16;
+  job->long_rows = slot->pairs >= slot->count * 64;
+  job->ids = adji_at<uint32_t>(slot->ids);
+  job->sums = slot->sums.at;
+  status = adji_gpu_range_compare(l->range, job);
+  return status ? status : sort_list(l, slot);
+}
+
+static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
+  uint32_t *queries = NULL;
+  adj_status status = list_queries(l, slot, ranges, &queries);
+  if (status || !slot->count) return status;
+  open_rows<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
+      queries, slot->count, l->parts.left->ids, l->parts.offsets, adji_at<uint32_t>(slot->rows),
+      adji_at<uint64_t>(slot->offsets));
+  ADJI_LAUNCHED(l->gpu, "open_rows");
+  adji_tiles_job job = adji_gpu_range_job(l->range);
+  job.queries = queries;
+  job.query_count = slot->count;
+  return l->fills ? fill_list(l, slot, &job) : count_list(l, slot, &job);
+}
+
+adj_status adji_gpu_lists_list(adji_gpu_lists *l, const adji_list_ranges *list, uint32_t number, uint32_t buffer,
+                               uint64_t *rows) {
+  list_slot *slot = &l->slots[number];
+  adj_status status = adji_order_send(l->gpu, list->ranges, list->count, &slot->ranges, buffer, &slot->count);
+  slot->pairs = list->pairs;
+  if (!status) status = do_list(l, list->count, slot);
+  if (status) return status;
+  ADJI_CUDA(l->gpu, cudaEventRecord(slot->done, l->gpu->compute));
+  *rows = slot->count;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot) {
+  ADJI_CUDA(l->gpu, cudaEventSynchronize(l->slots[slot].done));
+  return ADJ_OK;
+}
+
+/* ---- To the host ------------------------------------------------------------------------------------ */
+
+adj_status adji_gpu_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_list_stretch *stretch, uint32_t buffer) {
+  adji_gpu *gpu = l->gpu;
+  const list_slot *slot = &l->slots[number];
+  const adji_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
+  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->parts.join->left->type)}, size = sizes[stretch->part];
+  char *to = static_cast<char *>(adji_staging_at(gpu, buffer)) + stretch->to;
+  const char *from = adji_at<char>(*parts[stretch->part]) + stretch->first * size;
+  ADJI_CUDA(gpu, cudaMemcpyAsync(to, from, stretch->entries * size, cudaMemcpyDeviceToHost, gpu->copy));
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->staged[buffer], gpu->copy));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_lists_found(adji_gpu_lists *l, adji_tally *tally) {
+  adj_status status = adji_answers_fetch(l->gpu, l->gpu->compute);
+  if (status) return status;
+  adji_totals totals = adji_answer_totals(l->gpu);
+  if (totals.broken)
+    return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
+                     static_cast<unsigned long long>(totals.broken));
+  tally->pairs = totals.pairs;
+  tally->candidates = totals.candidates;
+  return ADJ_OK;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A GPU that takes part in a range join of the cores: the worker of gpu/range_worker.h on a real device.
+ */
+#include "gpu/range_partner.h"
+
+#ifdef ADJI_HAVE_CUDA
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/nearest_partner.h"
+#include "gpu/range_worker.h"
+#include "gpu/staging.h"
+
+/* What a list has at most, unless the options say otherwise. */
+static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)256 << 20;
+
+/* Bytes a second that reach the host. */
+static const double COPY_RATE = 20e9;
+
+typedef struct partner {
+  adji_gpu *gpu;
+  adji_gpu_range *range;
+  adji_gpu_lists *lists;
+  adji_join join;
+  adji_gpu_engine_options options; /* its pointers are not used, but by the one who is alone */
+  adji_rows_device device;
+  adji_range_worker worker;
+  adji_shared_work work; /* of the pass                          */
+  adji_device_work told; /* of what the device did, until now    */
+} partner;
+
+/* ---- What the worker asks for ----------------------------------------------------------------------------- */
+
+/* Each device has a buffer for every thread, and one for the lane that is its own. */
+static uint32_t own_buffer(const partner *p) {
+  return p->join.ctx->threads;
+}
+static uint32_t buffer_of(const partner *p, uint32_t lane) {
+  return lane < own_buffer(p) ? lane : own_buffer(p);
+}
+
+static adj_status ask_list(void *state, const adji_list_ranges *list, uint32_t slot, uint64_t *rows) {
+  partner *p = state;
+  return adji_gpu_lists_list(p->lists, list, slot, own_buffer(p), rows);
+}
+static adj_status ask_listed(void *state, uint32_t slot) {
+  return adji_gpu_lists_listed(((partner *)state)->lists, slot);
+}
+static adj_status ask_fetch(void *state, uint32_t slot, const adji_list_stretch *stretch, uint32_t lane) {
+  partner *p = state;
+  return adji_gpu_lists_fetch(p->lists, slot, stretch, buffer_of(p, lane));
+}
+static adj_status ask_wait(void *state, uint32_t lane) {
+  partner *p = state;
+  return adji_staging_wait(p->gpu, buffer_of(p, lane));
+}
+static void *ask_buffer(void *state, uint32_t lane) {
+  partner *p = state;
+  return adji_staging_at(p->gpu, buffer_of(p, lane));
+}
+static void ask_settle(void *state) {
+  adji_gpu_settle(((partner *)state)->gpu);
+}
+static adj_status ask_found(void *state, adji_tally *tally) {
+  return adji_gpu_lists_found(((partner *)state)->lists, tally);
+}
+
+/* ---- Passes --------------------------------------------------------------------------------------------- */
+
+static uint64_t entry_bytes(const partner *p) {
+  return 4 + (adji_row_needs_sums(&p->join.style) ? adji_type_size(p->join.left->type) : 0);
+}
+
+static adji_lists_wish wish_of(const partner *p, uint64_t queries) {
+  const adji_shared_work *work = &p->work;
+  uint64_t bytes = p->options.batch_bytes ? p->options.batch_bytes : LIST_BYTES;
+  adji_lists_wish wish = {work->window, work->longest, queries, bytes / entry_bytes(p) + 1};
+  if (work->window) {
+    uint64_t all = work->window->offsets[work->window->end_row] - work->window->offsets[work->window->first_row];
+    if (wish.pairs > all) wish.pairs = all;
+  }
+  return wish;
+}
+
+static adj_status open_lists(partner *p, uint64_t queries) {
+  adji_lists_wish wish = wish_of(p, queries);
+  adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  if (!status) status = adji_gpu_lists_begin(p->lists, &wish);
+  p->worker.list_queries = wish.queries;
+  p->worker.list_pairs = wish.pairs;
+  return status;
+}
+
+static adj_status begin_pass(void *state, const adji_shared_work *work) {
+  partner *p = state;
+  p->work = *work;
+  adj_status status = adji_range_worker_begin(&p->worker);
+  if (status) return status;
+  adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
+  status = open_lists(p, LIST_QUERIES);
+  if (!status) return ADJ_OK;
+  adji_gpu_settle(p->gpu);
+  adji_gpu_unlock(p->gpu);
+  adji_range_worker_end(&p->worker, &(adji_device_work){0});
+  return status;
+}
+
+static adj_status process(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally) {
+  partner *p = state;
+  adji_gpu_use(p->gpu);
+  return adji_range_worker_process(&p->worker, batches, count, help, tally);
+}
+
+/* What the device did since this was last asked. */
+static void tell_work(partner *p, adji_device_work *to) {
+  adji_device_work now = adji_gpu_range_work(p->range), more = now;
+  more.kernel_s -= p->told.kernel_s;
+  more.up_s -= p->told.up_s;
+  more.bytes_up -= p->told.bytes_up;
+  p->told = now;
+  adji_device_work_add(to, &more);
+}
+
+static void end_pass(void *state, adji_device_work *work) {
+  partner *p = state;
+  adji_gpu_lists_end(p->lists);
+  tell_work(p, work);
+  adji_gpu_unlock(p->gpu);
+  adji_range_worker_end(&p->worker, work);
+}
+
+static void destroy(void *state) {
+  partner *p = state;
+  if (!p) return;
+  adji_gpu_lock(p->gpu);
+  adji_gpu_lists_close(p->lists);
+  adji_gpu_range_close(p->range);
+  adji_gpu_unlock(p->gpu);
+  free(p);
+}
+
+/* ---- Making it ---------------------------------------------------------------------------------------- */
+
+adj_status adji_gpu_range_partner_can(const adji_gpu_engine_options *options) {
+  if (adji_access_by_point(options->range.points.access))
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: access= is for a GPU that does a join alone");
+  if (options->chunk) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for a GPU that does a join alone");
+  return ADJ_OK;
+}
+
+static adj_status open_device(partner *p, uint32_t number) {
+  adj_status status = adji_gpu_at(p->join.ctx, number, &p->gpu);
+  if (status) return status;
+  adji_gpu_lock(p->gpu);
+  status = adji_gpu_range_open(p->gpu, &p->options.range, &p->range);
+  if (!status) status = adji_gpu_lists_open(p->range, &p->lists);
+  if (status) adji_gpu_range_close(p->range);
+  adji_gpu_unlock(p->gpu);
+  return status;
+}
+
+adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options, uint32_t number, adji_partner *out) {
+  partner *p = calloc(1, sizeof *p);
+  if (!p) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  p->join = *options->range.join;
+  p->options = *options;
+  p->options.range.join = &p->join;
+  p->device = (adji_rows_device){p, ask_list, ask_listed, ask_fetch, ask_wait, ask_buffer, ask_settle, ask_found};
+  p->worker.device = &p->device;
+  p->worker.join = &p->join;
+  p->worker.work = &p->work;
+  p->worker.list_ranges = ADJI_MOST_RANGES;
+  p->worker.buffer_bytes = ADJI_STAGE_BYTES;
+  adj_status status = open_device(p, number);
+  if (status) {
+    free(p);
+    return status;
+  }
+  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, process, end_pass, destroy};
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *rows) {
+  partner *p = made->state;
+  adji_gpu_lock(p->gpu);
+  adj_status status = adji_gpu_lists_follow(p->lists, rows);
+  if (!status) status = adji_gpu_wait(p->gpu);
+  adji_gpu_unlock(p->gpu);
+  return status;
+}
+
+/* ---- A trial ------------------------------------------------------------------------------------------ */
+
+/* Stretches of the device's order, spread over it: in each so many queries follow each other, as in batches. */
+enum { STRETCH = 1024 };
+
+static adji_list_ranges spread_stretches(partner *p, uint64_t wanted, uint64_t *queries) {
+  uint64_t many = wanted / STRETCH ? wanted / STRETCH : 1;
+  if (many > ADJI_MOST_RANGES) many = ADJI_MOST_RANGES;
+  *queries = 0;
+  for (uint64_t i = 0; i < many; i++) {
+    uint64_t begin, end;
+    adji_slice(p->join.left->count, many, i, &begin, &end);
+    if (end - begin > STRETCH) end = begin + STRETCH;
+    p->worker.ranges[i] = (adji_batch){(uint32_t)begin, (uint32_t)end, 0};
+    *queries += end - begin;
+  }
+  return (adji_list_ranges){p->worker.ranges, many, 0};
+}
+
+static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out) {
+  uint64_t queries, rows;
+  adji_tally found = {0};
+  if (wanted > p->worker.list_queries) wanted = p->worker.list_queries;
+  adji_list_ranges list = spread_stretches(p, wanted, &queries);
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_gpu_lists_list(p->lists, &list, 0, own_buffer(p), &rows);
+  if (!status) status = adji_gpu_lists_listed(p->lists, 0);
+  double seconds = (double)(adji_now_ns() - begin) * 1e-9;
+  if (!status) status = adji_gpu_lists_found(p->lists, &found);
+  if (status) return status;
+  double scale = (double)p->join.left->count / (double)queries;
+  *out = (adji_range_trial){
+      .count_s = seconds * scale, .pairs = (double)found.pairs * scale, .candidates = (double)found.candidates * scale};
+  out->copy_s =
+      out->pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) / COPY_RATE;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_partner_try(adji_partner *made, uint64_t queries, adji_range_trial *out) {
+  partner *p = made->state;
+  *out = (adji_range_trial){0};
+  if (!p->join.left->count) return ADJ_OK;
+  p->work = (adji_shared_work){0};
+  adj_status status = adji_range_worker_begin(&p->worker);
+  if (status) return status;
+  adji_gpu_lock(p->gpu);
+  status = open_lists(p, queries < LIST_QUERIES ? queries : LIST_QUERIES);
+  if (!status) status = count_some(p, queries, out);
+  if (status) adji_gpu_settle(p->gpu);
+  adji_gpu_lists_end(p->lists);
+  adji_gpu_unlock(p->gpu);
+  adji_range_worker_end(&p->worker, &(adji_device_work){0});
+  return status;
+}
+
+adj_status adji_gpu_range_partner_alone(adji_partner *made, adji_engine *out) {
+  partner *p = made->state;
+  adj_status status = adji_gpu_engine_adopt(&p->options, p->gpu, p->range, out);
+  if (status) return status;
+  adji_gpu_lock(p->gpu);
+  adji_gpu_lists_close(p->lists);
+  adji_gpu_unlock(p->gpu);
+  *made = (adji_partner){0};
+  free(p);
+  return ADJ_OK;
+}
+
+#else
+
+static adj_status refuse(void) {
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+}
+
+/* What it cannot do is no matter where there is no device: that is what will be told. */
+adj_status adji_gpu_range_partner_can(const adji_gpu_engine_options *options) {
+  (void)options;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options, uint32_t number, adji_partner *out) {
+  (void)options;
+  (void)number;
+  (void)out;
+  return refuse();
+}
+
+adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows) {
+  (void)partner;
+  (void)rows;
+  return refuse();
+}
+
+adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, adji_range_trial *out) {
+  (void)partner;
+  (void)queries;
+  (void)out;
+  return refuse();
+}
+
+adj_status adji_gpu_range_partner_alone(adji_partner *partner, adji_engine *out) {
+  (void)partner;
+  (void)out;
+  return refuse();
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a range join: lists of queries, and their counts and rows into place.
+ */
+#include "gpu/range_worker.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* What a worker takes is cut into so many lists, so that rows of one are put into place while the next is at work; but
+ * a list is no smaller than what keeps a device busy. Pieces of a list are shared out to lanes. */
+enum { LISTS_A_TIME = 4, LEAST_QUERIES = 1 << 18, LEAST_PAIRS = 1 << 22, LEAST_PIECE = 256 };
+
+/* Rows are far apart: those to come are fetched ahead. */
+enum { ROWS_AHEAD = 8 };
+
+/* A list that the device is done with. */
+typedef struct list {
+  adji_range_worker *worker;
+  uint32_t slot;
+  uint64_t rows, pairs;
+  uint64_t each; /* rows a piece */
+} list;
+
+static uint64_t sum_bytes(const adji_range_worker *w) {
+  const adji_window *window = w->work->window;
+  return window && window->distances ? adji_type_size(w->join->left->type) : 0;
+}
+
+static adj_status fetch(list *l, adji_list_part part, uint64_t first, uint64_t entries, uint64_t to, uint32_t lane) {
+  const adji_rows_device *device = l->worker->device;
+  return device->fetch(device->state, l->slot, &(adji_list_stretch){part, first, entries, to}, lane);
+}
+
+static adj_status wait_for(list *l, uint64_t bytes, uint32_t lane) {
+  adji_range_worker *w = l->worker;
+  uint64_t begin = adji_now_ns();
+  adj_status status = w->device->wait(w->device->state, lane);
+  atomic_fetch_add(&w->wait_ns, adji_now_ns() - begin);
+  atomic_fetch_add(&w->bytes, bytes);
+  return status;
+}
+
+/* ---- Counts into place ------------------------------------------------------------------------------ */
+
+static adj_status bring_counts(void *user, uint64_t number, uint32_t lane) {
+  list *l = user;
+  adji_range_worker *w = l->worker;
+  uint64_t first = number * l->each, rows = l->rows - first < l->each ? l->rows - first : l->each;
+  adj_status status = fetch(l, ADJI_LIST_ROWS, first, rows, 0, lane);
+  if (!status) status = fetch(l, ADJI_LIST_COUNTS, first, rows, rows * 4, lane);
+  if (!status) status = wait_for(l, rows * 8, lane);
+  if (status) return status;
+  uint64_t begin = adji_now_ns();
+  const uint32_t *numbers = w->device->buffer(w->device->state, lane), *counts = numbers + rows;
+  uint32_t *degrees = w->work->degrees;
+  for (uint64_t i = 0; i < rows; i++) {
+    if (i + ROWS_AHEAD < rows) __builtin_prefetch(&degrees[numbers[i + ROWS_AHEAD]], 1);
+    degrees[numbers[i]] = counts[i];
+  }
+  atomic_fetch_add(&w->place_ns, adji_now_ns() - begin);
+  adji_trace(w->join->ctx, "place", lane, begin, rows);
+  return adji_check_cancel(w->join->ctx);
+}
+
+/* ---- Rows into place -------------------------------------------------------------------------------- */
+
+/* Rows of a piece in a lane's buffer: their numbers, where their entries begin in the slot, and behind these some of
+ * the entries. */
+typedef struct piece {
+  list *list;
+  uint32_t lane;
+  char *buffer;
+  uint64_t rows, offsets_at, entries_at; /* rows of it; bytes from the beginning of the buffer */
+  uint64_t room;                         /* for entries                                        */
+  uint64_t row;                          /* the first whose entries are not all in place       */
+} piece;
+
+/* Bytes of a piece but its entries. */
+static uint64_t offsets_at(uint64_t rows) {
+  return (rows * 4 + 7) / 8 * 8;
+}
+static uint64_t entries_at(uint64_t rows) {
+  return offsets_at(rows) + (rows + 1) * 8;
+}
+
+static const uint32_t *numbers_of(const piece *p) {
+  return (const uint32_t *)(const void *)p->buffer;
+}
+static const uint64_t *offsets_of(const piece *p) {
+  return (const uint64_t *)(const void *)(p->buffer + p->offsets_at);
+}
+
+/* Where sums are in the buffer that come with so many ids. */
+static uint64_t sums_at(const piece *p, uint64_t entries) {
+  return p->entries_at + (entries * 4 + 7) / 8 * 8;
+}
+
+/* Entries [from, from + many) of the slot, which have come, into the rows they belong to. */
+static void place_entries(piece *p, uint64_t from, uint64_t many) {
+  const adji_range_worker *w = p->list->worker;
+  const adji_window *to = w->work->window;
+  const adji_row_style *style = &w->join->style;
+  const uint32_t *numbers = numbers_of(p), *ids = (const uint32_t *)(const void *)(p->buffer + p->entries_at);
+  const uint64_t *offsets = offsets_of(p);
+  const char *sums = p->buffer + sums_at(p, many);
+  uint64_t size = sum_bytes(w), end = from + many;
+  while (p->row < p->rows && offsets[p->row] < end) {
+    uint64_t row_begin = offsets[p->row], row_end = offsets[p->row + 1];
+    uint64_t first = row_begin > from ? row_begin : from, last = row_end < end ? row_end : end;
+    if (p->row + ROWS_AHEAD < p->rows) __builtin_prefetch(&to->offsets[numbers[p->row + ROWS_AHEAD]]);
+    uint64_t at = to->offsets[numbers[p->row]] - to->offsets[to->first_row] + (first - row_begin);
+    memcpy(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
+    if (size)
+      adji_report_distances(style->measure, style->type, sums + (first - from) * size, last - first,
+                            (char *)to->distances + at * size);
+    if (row_end > end) break; /* the rest of it comes later */
+    p->row++;
+  }
+}
+
+static adj_status bring_entries(piece *p, uint64_t from, uint64_t many) {
+  list *l = p->list;
+  uint64_t size = sum_bytes(l->worker);
+  adj_status status = fetch(l, ADJI_LIST_IDS, from, many, p->entries_at, p->lane);
+  if (!status && size) status = fetch(l, ADJI_LIST_SUMS, from, many, sums_at(p, many), p->lane);
+  if (!status) status = wait_for(l, many * (4 + size), p->lane);
+  if (status) return status;
+  uint64_t begin = adji_now_ns();
+  place_entries(p, from, many);
+  atomic_fetch_add(&l->worker->place_ns, adji_now_ns() - begin);
+  adji_trace(l->worker->join->ctx, "place", p->lane, begin, many);
+  return adji_check_cancel(l->worker->join->ctx);
+}
+
+static adj_status bring_rows(void *user, uint64_t number, uint32_t lane) {
+  list *l = user;
+  adji_range_worker *w = l->worker;
+  uint64_t first = number * l->each, rows = l->rows - first < l->each ? l->rows - first : l->each;
+  piece p = {.list = l, .lane = lane, .rows = rows, .offsets_at = offsets_at(rows), .entries_at = entries_at(rows)};
+  p.buffer = w->device->buffer(w->device->state, lane);
+  p.room = (w->buffer_bytes - p.entries_at - (sum_bytes(w) ? 8 : 0)) / (4 + sum_bytes(w));
+  adj_status status = fetch(l, ADJI_LIST_ROWS, first, rows, 0, lane);
+  if (!status) status = fetch(l, ADJI_LIST_OFFSETS, first, rows + 1, p.offsets_at, lane);
+  if (!status) status = wait_for(l, rows * 12 + 8, lane);
+  if (status) return status;
+  uint64_t at = offsets_of(&p)[0], end = offsets_of(&p)[rows];
+  while (at < end && !status) {
+    uint64_t many = end - at < p.room ? end - at : p.room;
+    status = bring_entries(&p, at, many);
+    at += many;
+  }
+  return status;
+}
+
+/* ---- A list ----------------------------------------------------------------------------------------- */
+
+/* Rows a piece: what fills a buffer, but no more than leaves some for every lane. */
+static uint64_t rows_a_piece(const list *l) {
+  const adji_range_worker *w = l->worker;
+  uint64_t bytes = w->buffer_bytes, row = 8, share = l->rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
+  if (w->work->window) {
+    row = 12 + l->pairs / l->rows * (4 + sum_bytes(w));
+    bytes -= bytes / 4; /* rows are of any length, and the first bytes are not theirs */
+  }
+  if (share < LEAST_PIECE) share = LEAST_PIECE;
+  uint64_t each = bytes / row > 0 ? bytes / row : 1;
+  return each < share ? each : share;
+}
+
+/* All rows of a list, by all lanes that are free. Counts that nobody wants stay where they are. */
+static adj_status bring_list(list *l, adji_help *help) {
+  const adji_rows_device *device = l->worker->device;
+  const adji_shared_work *work = l->worker->work;
+  adj_status status = device->listed(device->state, l->slot);
+  if (status || !l->rows || (!work->window && !work->degrees)) return status;
+  l->each = rows_a_piece(l);
+  return adji_help_loop(help, (l->rows + l->each - 1) / l->each, work->window ? bring_rows : bring_counts, l);
+}
+
+/* Where in the batches the next list begins. */
+typedef struct cursor {
+  const adji_batch *batches;
+  uint64_t count, at;
+  uint32_t done;           /* of the batch there            */
+  uint64_t queries, pairs; /* of a list, at most            */
+} cursor;
+
+/* Queries of the batch from the cursor on, up to `most`, that have no more than `room` entries together. */
+static uint32_t queries_within(const adji_range_worker *w, const cursor *c, uint32_t most, uint64_t room,
+                               uint64_t *pairs) {
+  const uint32_t *rows = w->work->order + c->batches[c->at].begin + c->done;
+  uint32_t many = 0;
+  for (*pairs = 0; many < most; many++) {
+    uint64_t length = adji_window_length(w->work->window, rows[many]);
+    if (length > room - *pairs) break;
+    *pairs += length;
+  }
+  return many;
+}
+
+/* The next queries for a list that has room for so many, and for so many entries; 0: none fits, or none is left. They
+ * are of one batch. Batches without entries are passed over. */
+static uint32_t next_queries(const adji_range_worker *w, cursor *c, uint64_t queries, uint64_t room, uint64_t *pairs) {
+  const adji_shared_work *work = w->work;
+  const uint64_t *each = work->window ? work->batch_pairs + (c->batches - work->batches) : NULL;
+  *pairs = 0;
+  while (each && c->at < c->count && !c->done && !each[c->at])
+    c->at++;
+  if (c->at == c->count) return 0;
+  uint32_t left = c->batches[c->at].end - c->batches[c->at].begin - c->done, take = left;
+  if (take > ADJI_LONGEST_RANGE) take = ADJI_LONGEST_RANGE;
+  if (take > queries) take = (uint32_t)queries;
+  if (!each) return take;
+  if (c->done || take < left || each[c->at] > room) return queries_within(w, c, take, room, pairs);
+  *pairs = each[c->at];
+  return take;
+}
+
+/* Adds queries from the cursor on to the list. */
+static void add_range(adji_range_worker *w, cursor *c, uint32_t take, uint64_t *ranges) {
+  const adji_batch *batch = &c->batches[c->at];
+  uint32_t begin = batch->begin + c->done;
+  w->ranges[(*ranges)++] = (adji_batch){begin, begin + take, 0};
+  c->done += take;
+  if (begin + take < batch->end) return;
+  c->at++;
+  c->done = 0;
+}
+
+/* The ranges of the next list; none at the end. */
+static adji_list_ranges next_list(adji_range_worker *w, cursor *c) {
+  adji_list_ranges next = {.ranges = w->ranges};
+  uint64_t queries = c->queries, pairs = 0;
+  while (queries && next.count < w->list_ranges) {
+    uint64_t more;
+    uint32_t take = next_queries(w, c, queries, c->pairs - pairs, &more);
+    if (!take) break;
+    add_range(w, c, take, &next.count);
+    queries -= take;
+    pairs += more;
+  }
+  next.pairs = pairs;
+  return next;
+}
+
+static uint64_t clamp(uint64_t wanted, uint64_t least, uint64_t most) {
+  uint64_t some = wanted < least ? least : wanted;
+  return some < most ? some : most;
+}
+
+static cursor begin_lists(const adji_range_worker *w, const adji_batch *batches, uint64_t count) {
+  uint64_t queries = 0, pairs = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    queries += batches[i].end - batches[i].begin;
+    if (w->work->window) pairs += w->work->batch_pairs[&batches[i] - w->work->batches];
+  }
+  cursor c = {.batches = batches, .count = count};
+  c.queries = w->work->window ? w->list_queries : clamp(queries / LISTS_A_TIME + 1, LEAST_QUERIES, w->list_queries);
+  c.pairs = clamp(pairs / LISTS_A_TIME + 1, LEAST_PAIRS, w->list_pairs);
+  if (c.pairs < w->work->longest) c.pairs = w->list_pairs; /* which has room for it */
+  return c;
+}
+
+/* While the rows of a list are brought, the next one is at work. */
+static adj_status process_lists(adji_range_worker *w, cursor *c, adji_help *help, uint64_t *pairs) {
+  const adji_rows_device *device = w->device;
+  list lists[ADJI_ROW_LISTS];
+  uint64_t asked = 0, brought = 0;
+  adj_status status = ADJ_OK;
+  adji_list_ranges next;
+  do {
+    next = next_list(w, c);
+    if (next.count) {
+      uint32_t slot = (uint32_t)(asked++ % ADJI_ROW_LISTS);
+      lists[slot] = (list){.worker = w, .slot = slot, .pairs = next.pairs};
+      status = device->list(device->state, &next, slot, &lists[slot].rows);
+      *pairs += next.pairs;
+    }
+    while (!status && brought < asked && (asked - brought == ADJI_ROW_LISTS || !next.count))
+      status = bring_list(&lists[brought++ % ADJI_ROW_LISTS], help);
+    if (!status) status = adji_check_cancel(w->join->ctx);
+  } while (!status && next.count);
+  return status;
+}
+
+adj_status adji_range_worker_process(adji_range_worker *w, const adji_batch *batches, uint64_t count, adji_help *help,
+                                     adji_tally *tally) {
+  cursor c = begin_lists(w, batches, count);
+  uint64_t pairs = 0;
+  adji_tally found = {0};
+  adj_status status = process_lists(w, &c, help, &pairs);
+  if (!status) status = w->device->found(w->device->state, &found);
+  if (status) {
+    w->device->settle(w->device->state);
+    return status;
+  }
+  tally->pairs += w->work->window ? pairs : found.pairs - w->told.pairs;
+  tally->candidates += found.candidates - w->told.candidates;
+  w->told = found;
+  return ADJ_OK;
+}
+
+/* ---- A pass ----------------------------------------------------------------------------------------- */
+
+adj_status adji_range_worker_begin(adji_range_worker *w) {
+  atomic_store(&w->wait_ns, 0);
+  atomic_store(&w->place_ns, 0);
+  atomic_store(&w->bytes, 0);
+  w->told = (adji_tally){0};
+  w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
+  return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+void adji_range_worker_end(adji_range_worker *w, adji_device_work *work) {
+  adji_free(&w->join->ctx->memory, w->ranges);
+  w->ranges = NULL;
+  work->down_s += (double)atomic_load(&w->wait_ns) * 1e-9;
+  work->place_s += (double)atomic_load(&w->place_ns) * 1e-9;
+  work->bytes_down += atomic_load(&w->bytes);
+}

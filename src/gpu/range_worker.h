@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a range join that cores have a part in: batches of the queue become lists of queries. The
+ * device counts the neighbours of a list, or finds them, and what it found goes into the rows of the result, piece by
+ * piece and by all lanes that are free, while the device is at the next list. Host code that knows a device only
+ * through a table of functions, so that tests can put another in its place.
+ */
+#ifndef ADJI_RANGE_WORKER_H
+#define ADJI_RANGE_WORKER_H
+
+#include "gpu/range_list.h"
+
+/* What the worker asks of a device: see gpu/range_list.h and gpu/staging.h for what each does. */
+typedef struct adji_rows_device {
+  void *state;
+  adj_status (*list)(void *state, const adji_list_ranges *list, uint32_t slot, uint64_t *rows);
+  adj_status (*listed)(void *state, uint32_t slot);
+  adj_status (*fetch)(void *state, uint32_t slot, const adji_list_stretch *stretch, uint32_t buffer);
+  adj_status (*wait)(void *state, uint32_t buffer);
+  void *(*buffer)(void *state, uint32_t buffer); /* one a lane, those of devices included */
+  void (*settle)(void *state);                   /* after a failure: nothing that was asked for is under way */
+  /* What all lists since the pass began have found; waits for them, and fails when rows are not as they should be. */
+  adj_status (*found)(void *state, adji_tally *tally);
+} adji_rows_device;
+
+typedef struct adji_range_worker {
+  const adji_rows_device *device;
+  const adji_join *join;
+  const adji_shared_work *work; /* of the pass */
+  uint64_t list_queries;        /* a slot has room for               */
+  uint64_t list_pairs;          /* the same, of a list that is filled */
+  uint64_t list_ranges;         /* that may be handed over           */
+  uint64_t buffer_bytes;        /* of each lane's buffer: 128 or more */
+  adji_batch *ranges;           /* of a list; made by begin          */
+  adji_tally told;              /* of what the device found          */
+  ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
+} adji_range_worker;
+
+adj_status adji_range_worker_begin(adji_range_worker *worker);
+void adji_range_worker_end(adji_range_worker *worker, adji_device_work *work);
+
+/* Counts or fills the rows of the queries of the batches, as far as they are in the window. Adds to the tally. */
+adj_status adji_range_worker_process(adji_range_worker *worker, const adji_batch *batches, uint64_t count,
+                                     adji_help *help, adji_tally *tally);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making a plan for a range join: what plans with cores, with a GPU and with both have in common.
+ */
+#ifndef ADJI_PLAN_RANGE_H
+#define ADJI_PLAN_RANGE_H
+
+#include "gpu/engine.h"
+#include "plan/plan.h"
+
+/* Grid, index and engine of the cores, and what is expected of them. algorithm: what was asked for, NULL to choose. */
+adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm);
+/* Forgets them. */
+void adji_forget_cores(adj_plan *plan);
+
+/* The grid for a device, and what its engine is to do. */
+adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out);
+/* What is expected of plan->engine, which is a device's. */
+adj_status adji_estimate_on_device(adj_plan *plan);
+
+#endif
