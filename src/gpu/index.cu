@@ -108,9 +108,10 @@ static adj_status copy_tables(adji_gpu *gpu, const adji_grid *grid, double limit
   uint64_t bytes = out->row_count * sizeof(int64_t);
   list_offsets(grid, reinterpret_cast<int64_t *>(packed));
   uint32_t *reaches = reinterpret_cast<uint32_t *>(packed + bytes);
-  for (uint32_t i = 0; i < out->row_count; i++)
+  for (uint32_t i = 0; i < out->row_count; i++) {
     reaches[i] = grid->axis_count ? reach_of_row(grid, i, limit) : 0;
-  out->row_reach = reinterpret_cast<const uint32_t *>(adji_at<char>(out->memory) + bytes);
+    if (reaches[i] != out->reach) out->row_reach = reinterpret_cast<uint32_t *>(adji_at<char>(out->memory) + bytes);
+  }
   bytes += (out->row_count * sizeof(uint32_t) + 7) / 8 * 8;
   find_near(grid, &out->near);
   list_parts(out->near.axes, out->near.first_axes, out->row_count, reinterpret_cast<adji_gpu_parts *>(packed + bytes));

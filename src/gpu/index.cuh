@@ -74,7 +74,7 @@ typedef struct adji_gpu_grid {
   uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more of narrower ones  */
   adji_gpu_near near;
   const int64_t *row_steps;  /* device: row_count of them, in rows of cells, ascending                */
-  const uint32_t *row_reach; /* device: cells of each to either side, or ADJI_NO_REACH                  */
+  const uint32_t *row_reach; /* device: cells of each to either side, or ADJI_NO_REACH; NULL: reach of all */
   adji_block memory;         /* of all tables on the device                                             */
 } adji_gpu_grid;
 

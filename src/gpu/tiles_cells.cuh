@@ -161,7 +161,7 @@ __device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row
 template <class T>
 __device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t around, uint32_t number, uint64_t first,
                                               uint64_t last) {
-  uint32_t reach = job.row_reach[number];
+  uint32_t reach = job.row_reach ? job.row_reach[number] : job.reach;
   if (reach == ADJI_NO_REACH) return range{0, 0};
   return range_of_cells(job, around + job.row_steps[number], first > reach ? first - reach : 0, last + reach);
 }
