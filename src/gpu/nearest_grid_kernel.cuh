@@ -270,6 +270,7 @@ grid_job<T> with_cells(const adji_nearest_grid_job *job) {
   typed.cells.cells = index->cells;
   typed.cells.row_steps = grid->row_steps;
   typed.cells.row_reach = grid->row_reach;
+  typed.cells.reach = grid->reach;
   typed.cells.row_count = grid->row_count;
   typed.cells.cell_rows = static_cast<int64_t>((grid->keys + grid->row_stride - 1) / grid->row_stride);
   typed.cells.row_stride = grid->row_stride;

@@ -2,8 +2,9 @@
  *
  * What a plan needs to know of points on a device: bounds, a sample, and that every coordinate is finite.
  *
- * A thread goes through rows with up to DIMS of their dimensions, a block adds up in shared memory, and its result goes
- * to memory as numbers whose order is that of the values. One pass over the points, bound by memory.
+ * A thread goes through rows with up to DIMS of their dimensions or, where these are many and lie together, with one of
+ * them, which its neighbours have the next ones of. A block adds up in shared memory, and its result goes to memory as
+ * numbers whose order is that of the values. One pass over the points, bound by memory.
  */
 #include <cmath>
 
@@ -13,7 +14,7 @@ extern "C" {
 #include "gpu/staging.h"
 }
 
-enum { DIMS = 4, THREADS = 256, WARPS = THREADS / ADJI_WARP, ROWS_A_BLOCK = 2048 };
+enum { DIMS = 4, FEW_DIMS = 8, THREADS = 256, WARPS = THREADS / ADJI_WARP, ROWS_A_BLOCK = 2048 };
 
 static __host__ __device__ uint64_t in_order(double x) {
   uint64_t bits;
@@ -78,6 +79,39 @@ static __global__ void find_bounds(adji_gpu_rows rows, unsigned long long *bound
   if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
 }
 
+/* The same for rows of many dimensions that lie together: a block has `wide` of them, a power of two up to THREADS, and
+ * as many rows at a time as that leaves threads for. */
+template <class T>
+static __global__ void find_bounds_across(adji_gpu_rows rows, uint32_t wide, unsigned long long *bounds) {
+  __shared__ T lows[THREADS], highs[THREADS];
+  uint32_t column = blockIdx.y * wide + threadIdx.x % wide, at_once = THREADS / wide;
+  uint64_t begin = static_cast<uint64_t>(blockIdx.x) * ROWS_A_BLOCK, bad = UINT64_MAX;
+  uint64_t end = begin + ROWS_A_BLOCK < rows.count ? begin + ROWS_A_BLOCK : rows.count;
+  T low = INFINITY, high = -INFINITY;
+  if (column < rows.dim) {
+    const T *values = static_cast<const T *>(rows.data) + column;
+#pragma unroll 8
+    for (uint64_t i = begin + threadIdx.x / wide; i < end; i += at_once) {
+      T x = __ldg(values + i * rows.row_stride);
+      low = x < low ? x : low;
+      high = x > high ? x : high;
+      if (!isfinite(x) && i * rows.dim + column < bad) bad = i * rows.dim + column;
+    }
+  }
+  lows[threadIdx.x] = low;
+  highs[threadIdx.x] = high;
+  __syncthreads();
+  if (threadIdx.x < wide && column < rows.dim) {
+    for (uint32_t t = threadIdx.x + wide; t < THREADS; t += wide) {
+      low = lows[t] < low ? lows[t] : low;
+      high = highs[t] > high ? highs[t] : high;
+    }
+    atomicMin(bounds + column, static_cast<unsigned long long>(in_order(low)));
+    atomicMax(bounds + rows.dim + column, static_cast<unsigned long long>(in_order(high)));
+  }
+  if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
+}
+
 static __global__ void clear_bounds(unsigned long long *bounds, uint32_t dim) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i <= 2 * static_cast<uint64_t>(dim)) bounds[i] = i < dim || i == 2 * static_cast<uint64_t>(dim) ? UINT64_MAX : 0;
@@ -111,8 +145,15 @@ static adj_status look(survey *s) {
   unsigned long long *d_bounds = adji_at<unsigned long long>(s->found);
   clear_bounds<<<adji_blocks_for(bounds, THREADS), THREADS, 0, stream>>>(d_bounds, points->dim);
   ADJI_LAUNCHED(s->gpu, "clear_bounds");
-  dim3 grid(adji_blocks_for(points->count, ROWS_A_BLOCK), adji_blocks_for(points->dim, DIMS));
-  find_bounds<T><<<grid, THREADS, 0, stream>>>(*points, d_bounds);
+  bool across = points->dim > FEW_DIMS && points->column_stride == 1;
+  uint32_t wide = FEW_DIMS;
+  while (wide < points->dim && wide < THREADS)
+    wide *= 2;
+  dim3 grid(adji_blocks_for(points->count, ROWS_A_BLOCK), adji_blocks_for(points->dim, across ? wide : DIMS));
+  if (across)
+    find_bounds_across<T><<<grid, THREADS, 0, stream>>>(*points, wide, d_bounds);
+  else
+    find_bounds<T><<<grid, THREADS, 0, stream>>>(*points, d_bounds);
   ADJI_LAUNCHED(s->gpu, "find_bounds");
   if (s->sample) {
     draw_rows<T><<<adji_blocks_for(s->sample, THREADS), THREADS, 0, stream>>>(*points, s->sample,
