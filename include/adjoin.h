@@ -323,7 +323,7 @@ typedef enum adj_metric {
 } adj_metric;
 
 typedef enum adj_backend {
-  ADJ_BACKEND_AUTO = 0,
+  ADJ_BACKEND_AUTO = 0,     /* cores; with a GPU, or that alone, where they would take long */
   ADJ_BACKEND_CPU = 1,
   ADJ_BACKEND_GPU = 2,
   ADJ_BACKEND_HYBRID = 3,   /* cores and a GPU share the queries                     */

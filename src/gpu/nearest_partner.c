@@ -13,6 +13,7 @@ const char *adji_gpu_partner_name(uint32_t number) {
 
 #ifdef ADJI_HAVE_CUDA
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpu/nearest_worker.h"
@@ -22,7 +23,10 @@ const char *adji_gpu_partner_name(uint32_t number) {
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 
 /* Bytes a second that reach the host. */
-static const double COPY_RATE = 20e9;
+static const double COPY_RATE = 30e9;
+
+/* Queries in a row of those that are tried. */
+enum { STRETCH = 1024 };
 
 typedef struct partner {
   adji_gpu *gpu;
@@ -161,6 +165,11 @@ static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_
   return status;
 }
 
+bool adji_gpu_partner_there(adj_ctx *ctx) {
+  uint32_t count = 0;
+  return !adji_gpu_count(ctx, &count) && count;
+}
+
 uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
   uint32_t count = 0;
   return adji_gpu_count(ctx, &count) || !count ? 1 : count;
@@ -194,30 +203,49 @@ adj_status adji_gpu_partner_follow(adji_partner *made, const uint32_t *rows) {
   return status;
 }
 
-/* Some queries from the middle on, which are waited for. */
-static adj_status try_some(partner *p, uint64_t queries) {
-  uint64_t begin = (p->join.left->count - queries) / 2, done = 0, count = 0, rows;
-  for (; done < queries && count < ADJI_MOST_RANGES; count++) {
-    uint64_t many = queries - done < ADJI_LONGEST_RANGE ? queries - done : ADJI_LONGEST_RANGE;
-    p->worker.ranges[count] = (adji_batch){(uint32_t)(begin + done), (uint32_t)(begin + done + many), 0};
-    done += many;
+/* The time of about so many queries, in stretches that are spread over the whole order; *queries: how many they were.
+ */
+static adj_status time_some(partner *p, uint64_t *queries, double *seconds) {
+  uint64_t count = p->join.left->count, many = (*queries + STRETCH - 1) / STRETCH, rows;
+  if (many > ADJI_MOST_RANGES) many = ADJI_MOST_RANGES;
+  *queries = 0;
+  for (uint64_t i = 0; i < many; i++) {
+    uint64_t begin, end;
+    adji_slice(count, many, i, &begin, &end);
+    if (end - begin > STRETCH) end = begin + STRETCH;
+    p->worker.ranges[i] = (adji_batch){(uint32_t)begin, (uint32_t)end, 0};
+    *queries += end - begin;
   }
-  adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, count, 0, own_buffer(p), &rows);
-  return status ? status : adji_gpu_nearest_listed(p->nearest, 0);
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, many, 0, own_buffer(p), &rows);
+  if (!status) status = adji_gpu_nearest_listed(p->nearest, 0);
+  *seconds = (double)(adji_now_ns() - begin) * 1e-9;
+  return status;
 }
 
+/* A quarter of the queries first: what the others take beyond that is what more of them would take, for a few do not
+ * keep a device busy. */
 static adj_status try_list(partner *p, uint64_t queries, double *seconds) {
   uint64_t count = p->join.left->count;
   if (queries > count) queries = count;
   adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
   if (!status) status = adji_gpu_nearest_begin_lists(p->nearest, 0, count, &queries); /* or fewer */
   if (status) return status;
-  uint64_t begin = adji_now_ns();
-  status = try_some(p, queries);
-  *seconds = (double)(adji_now_ns() - begin) * 1e-9 * (double)count / (double)queries;
-  if (status) adji_gpu_settle(p->gpu);
+  uint64_t few = queries / 4 + 1;
+  double first, all;
+  status = time_some(p, &few, &first);
+  if (!status) status = time_some(p, &queries, &all);
+  if (status)
+    adji_gpu_settle(p->gpu);
+  else
+    *seconds = all + fmax(all - first, all / 8) * (double)(count - queries) / fmax((double)queries - (double)few, 1);
   adji_gpu_nearest_end_lists(p->nearest);
   return status;
+}
+
+static double copy_seconds(const partner *p) {
+  double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
+  return (double)p->join.left->count * p->join.k * entry / COPY_RATE;
 }
 
 adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *seconds) {
@@ -230,8 +258,16 @@ adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *se
   status = try_list(p, queries, seconds);
   adji_gpu_unlock(p->gpu);
   adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
-  double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
-  *seconds += (double)p->join.left->count * p->join.k * entry / COPY_RATE;
+  *seconds += copy_seconds(p);
+  return status;
+}
+
+adj_status adji_gpu_partner_guess(adji_partner *made, double searches, double *seconds) {
+  partner *p = made->state;
+  adji_gpu_lock(p->gpu);
+  adj_status status = adji_gpu_wait(p->gpu);
+  *seconds = searches * adji_gpu_nearest_work(p->nearest).kernel_s + copy_seconds(p);
+  adji_gpu_unlock(p->gpu);
   return status;
 }
 
@@ -256,6 +292,11 @@ adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
   return ADJ_OK;
 }
 
+bool adji_gpu_partner_there(adj_ctx *ctx) {
+  (void)ctx;
+  return false;
+}
+
 uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
   (void)ctx;
   return 1;
@@ -277,6 +318,13 @@ adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows) 
 adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds) {
   (void)partner;
   (void)queries;
+  (void)seconds;
+  return refuse();
+}
+
+adj_status adji_gpu_partner_guess(adji_partner *partner, double searches, double *seconds) {
+  (void)partner;
+  (void)searches;
   (void)seconds;
   return refuse();
 }

@@ -13,6 +13,9 @@ adj_status adji_gpu_partner_can(const adji_nearest_wish *wish);
 /* How many devices the context may use; 1 where there is none, and making a partner tells why. */
 uint32_t adji_gpu_partner_count(adj_ctx *ctx);
 
+/* Whether there is a GPU at all that the context may use. */
+bool adji_gpu_partner_there(adj_ctx *ctx);
+
 const char *adji_gpu_partner_name(uint32_t number);
 
 /* Opens the number-th device of the context, copies the points there and builds the trees. Any thread. */
@@ -21,8 +24,10 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
 adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows);
 
-/* About how long the device would take for all queries, from so many of them; copies of the result included. Few of
- * them do not keep it busy, and the first of all have kernels loaded: that lets it seem slower than it is. */
+/* About how long the device would take for all queries, copies of the result included: from so many of them, or, where
+ * searching takes `searches` times as long as building the tree did, from that. The first queries of all have kernels
+ * loaded: that lets it seem slower than it is. */
+adj_status adji_gpu_partner_guess(adji_partner *partner, double searches, double *seconds);
 adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds);
 
 /* Makes the engine that has the device alone do the join. The partner is gone then. */

@@ -15,6 +15,7 @@
 #include "index/images.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
+#include "plan/choose_backend.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_once.h"
 #include "plan/describe.h"
@@ -217,8 +218,10 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
              : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_nearest_on_gpu(plan, algorithm)
              : mine.backend == ADJ_BACKEND_GPU                            ? prepare_gpu(plan, algorithm)
              : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_nearest_hybrid(plan, algorithm)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_AUTO   ? adji_plan_nearest_anywhere(plan, algorithm)
              : mine.kind == ADJ_KNN                                       ? adji_plan_nearest(plan, algorithm)
              : mine.backend == ADJ_BACKEND_HYBRID                         ? adji_plan_range_hybrid(plan, algorithm)
+             : mine.backend == ADJ_BACKEND_AUTO                           ? adji_plan_range_anywhere(plan, algorithm)
                                                                           : adji_plan_range_on_cores(plan, algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)

@@ -26,19 +26,24 @@
 
 /* What sharing must take at most of the device's own time, for the estimates are rough. */
 static const double WORTH_SHARING = 0.9;
-enum { FEW_QUERIES = 1 << 16, PART_OF_QUERIES = 64 };
+enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64 };
 
-/* Nanoseconds that a point takes a core to get into the index, for each of its dimensions and beside them; measured on
- * 16 cores with 10 million points. */
-static const double INDEX_NS = 50, INDEX_DIM_NS = 10;
+/* Nanoseconds that a point takes a core to get into the index, for each of its dimensions and beside them. On 16 cores
+ * 20 million points took 150 ms in two dimensions and 120 to 180 in three. */
+static const double INDEX_NS = 90, INDEX_DIM_NS = 15;
 
 /* What finding neighbours takes of counting them, and what counting every two points once takes of counting them
- * twice: on an H200. */
+ * twice: about, on an H200. */
 static const double FIND = 1.5, MIRRORED = 0.6;
 
 static double index_seconds(const adj_plan *plan) {
   double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
   return points * (INDEX_NS + INDEX_DIM_NS * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
+}
+
+/* A join with few neighbours takes cores at least so many times what its index does. */
+double adji_least_range_seconds(const adj_plan *plan) {
+  return 3 * index_seconds(plan);
 }
 
 /* Seconds of a device: in lists, for cores to share; alone. */
@@ -147,21 +152,38 @@ static adj_status open_partner(const void *wish, uint32_t number, adji_partner *
   return adji_gpu_range_partner_create(wish, number, out);
 }
 
-adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm) {
+/* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
+ * for yet are while the devices are opened, or after one that is open has said how long it would take. */
+static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_engine_options *options) {
   uint64_t begin = adji_now_ns();
+  double before = plan->index_s + plan->plan_s;
+  adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .wish = options};
+  all.count = adji_gpu_partner_count(plan->ctx);
+  bool chosen = plan->tuning.share || all.count > 1;
+  bool beside = chosen || plan->engine.state || !adji_a_device_is_open(plan->ctx);
+  adji_openings_begin(&all, beside);
+  adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0]);
+  if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
+  if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0]);
+  if (!status && strcmp(plan->choice.backend, "gpu")) status = share(plan, &all);
+  adji_openings_drop(&all);
+  plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
+  return status;
+}
+
+adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm) {
   adji_gpu_engine_options options;
   adj_status status = choose_for_devices(plan, algorithm, &options);
   if (!status) status = adji_gpu_range_partner_can(&options);
-  if (status) return status == ADJ_E_UNSUPPORTED ? without_device(plan, algorithm) : status;
-  adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .wish = &options};
-  all.count = adji_gpu_partner_count(plan->ctx);
-  bool chosen = plan->tuning.share || all.count > 1, beside = chosen || !adji_a_device_is_open(plan->ctx);
-  adji_openings_begin(&all, beside);
-  if (!beside) status = choose_alone(plan, &options, &all.each[0]);
-  if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
-  if (!status && beside && !chosen) status = choose_alone(plan, &options, &all.each[0]);
-  if (!status && strcmp(plan->choice.backend, "gpu")) status = share(plan, &all);
-  adji_openings_drop(&all);
-  plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
-  return status;
+  if (status == ADJ_E_UNSUPPORTED) return without_device(plan, algorithm);
+  return status ? status : with_devices(plan, algorithm, &options);
+}
+
+adj_status adji_plan_range_helped(adj_plan *plan, const char *algorithm) {
+  adji_gpu_engine_options options;
+  adj_status status = choose_for_devices(plan, algorithm, &options);
+  if (!status) status = adji_gpu_range_partner_can(&options);
+  if (!status) return with_devices(plan, algorithm, &options);
+  adji_grid_clear(plan->ctx, &plan->device_grid);
+  return status == ADJ_E_UNSUPPORTED ? ADJ_OK : status;
 }

@@ -16,6 +16,7 @@
 
 #include "cpu/brute.h"
 #include "cpu/nearest.h"
+#include "plan/plan_hybrid.h"
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
 
@@ -57,6 +58,14 @@ static const char *choose_early(adj_plan *plan) {
 double adji_tree_seconds(const adj_plan *plan) {
   double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
   return points * plan->join.left->dim * BUILD_NS * 1e-9 / plan->ctx->threads;
+}
+
+/* In more dimensions it depends on how the points lie: a quarter of what both ways take where they lie badly. */
+double adji_least_nearest_seconds(const adj_plan *plan, bool few) {
+  double trees = adji_tree_join_seconds(plan);
+  double pairs = (double)plan->left->count * (double)plan->right->count;
+  double brute = pairs * plan->left->dim * PAIR_NS * 1e-9 / plan->ctx->threads;
+  return few ? fmin(trees, brute) : fmin(trees, brute) / 4;
 }
 
 adj_status adji_build_trees(adj_plan *plan) {

@@ -17,6 +17,8 @@ adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm);
 adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan);
 adj_status adji_build_trees(adj_plan *plan);
 double adji_tree_seconds(const adj_plan *plan);
+/* What cores take at least for the whole join; few: in few dimensions, through trees. */
+double adji_least_nearest_seconds(const adj_plan *plan, bool few);
 bool adji_surely_brute(const adj_plan *plan); /* whatever the points, cores take brute force */
 adj_status adji_estimate_tree(adj_plan *plan);
 

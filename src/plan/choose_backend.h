@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where ADJ_BACKEND_AUTO computes.
+ */
+#ifndef ADJI_CHOOSE_BACKEND_H
+#define ADJI_CHOOSE_BACKEND_H
+
+#include "plan/plan.h"
+
+/* Whether a join that takes the cores so long is worth asking a device; open: there is one that is open already. */
+bool adji_worth_a_device(double cores_s, bool open);
+
+/* Makes the plan. algorithm: what was asked for, NULL to choose. */
+adj_status adji_plan_nearest_anywhere(adj_plan *plan, const char *algorithm);
+adj_status adji_plan_range_anywhere(adj_plan *plan, const char *algorithm);
+
+#endif
