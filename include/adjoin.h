@@ -50,9 +50,9 @@
  * loaded when a device is first needed, so the same library works on machines without one, where such a request is
  * ADJ_E_UNSUPPORTED and says why. Points that do not fit the device's memory are joined in chunks (through trees they
  * must fit); ADJ_E_DEVICE_MEMORY means that not even small ones fit. adjoin_cuda.h is for points that are on a device
- * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a join: range joins of sets that fit the device's
- * memory, and kNN joins in up to six dimensions. What a GPU cannot do the cores do alone, with a warning; one that fails
- * on the way is told by a warning too, and the cores finish the join.
+ * already. ADJ_BACKEND_HYBRID has cores and a GPU share the queries of a join: range joins of sets that fit the
+ * device's memory, and kNN joins in up to six dimensions. What a GPU cannot do the cores do alone, with a warning; one
+ * that fails on the way is told by a warning too, and the cores finish the join.
  */
 #ifndef ADJOIN_H
 #define ADJOIN_H
@@ -323,7 +323,7 @@ typedef enum adj_metric {
 } adj_metric;
 
 typedef enum adj_backend {
-  ADJ_BACKEND_AUTO = 0,     /* cores; with a GPU, or that alone, where they would take long */
+  ADJ_BACKEND_AUTO = 0, /* cores; with a GPU, or that alone, where they would take long */
   ADJ_BACKEND_CPU = 1,
   ADJ_BACKEND_GPU = 2,
   ADJ_BACKEND_HYBRID = 3,   /* cores and a GPU share the queries                     */

@@ -207,7 +207,7 @@ static void check_joins(int32_t devices) {
   adj_ctx *ctx = context(devices, 0);
   uint64_t shared = 0;
   atomic_store(&warnings, 0);
-  for (size_t c = 0; c < sizeof cases / sizeof *cases; c += devices > 1 ? 3 : 1) {
+  for (size_t c = 0; c<sizeof cases / sizeof *cases; c += devices> 1 ? 3 : 1) {
     adj_dataset *set = points(ctx, cases[c].name, cases[c].count, cases[c].dim, 1);
     adj_dataset *other = points(ctx, "unif", cases[c].count / 3 + 1, cases[c].dim, 2);
     problem p = {

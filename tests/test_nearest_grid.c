@@ -106,7 +106,7 @@ static void lists_fit_shared_memory(void **state) {
         adji_nearest_grid_shape s = adji_nearest_grid_shape_of(k, entry, threads);
         assert_true(s.threads >= threads && s.threads <= 32 && !(s.threads & (s.threads - 1)));
         assert_true(s.block >= 32 && s.block <= ADJI_GRID_BLOCK && s.block % 32 == 0);
-        assert_int_equal(s.bytes, s.block / s.threads * ADJI_GRID_STRIDE(k) * entry);
+        assert_int_equal(s.bytes, (uint64_t)(s.block / s.threads) * ADJI_GRID_STRIDE(k) * entry);
         assert_true(s.bytes <= (46 << 10));
         if (k <= 128 && threads == 8) assert_true(s.threads == 8 && s.block >= 128);
       }
@@ -136,9 +136,9 @@ static int ascending(const void *left, const void *right) {
 /* Points within epsilon are at most one slab apart along every axis. */
 static void check_cells(adj_ctx *ctx, uint32_t dim, double epsilon, double far, uint32_t axes) {
   enum { COUNT = 300 };
-  double *points = make_points(COUNT, dim, far), *values = malloc(COUNT * dim * sizeof *values);
+  double *points = make_points(COUNT, dim, far), *values = malloc((size_t)COUNT * dim * sizeof *values);
   double low[ADJI_MAX_AXES], high[ADJI_MAX_AXES];
-  for (uint32_t j = 0; j < dim; j++) {
+  for (size_t j = 0; j < dim; j++) {
     for (uint64_t i = 0; i < COUNT; i++)
       values[j * COUNT + i] = points[i * dim + j];
     qsort(values + j * COUNT, COUNT, sizeof *values, ascending);

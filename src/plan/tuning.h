@@ -60,6 +60,6 @@ typedef struct adji_tuning {
 adj_status adji_tuning_parse(const char *text, adji_tuning *out); /* text may be NULL */
 
 /* Refuses settings that would mean nothing to such a join. algorithm: what was asked for, or NULL. */
-adj_status adji_tuning_fits(const adji_tuning *tuning, adj_join_kind kind, const char *algorithm);
+adj_status adji_tuning_fits(const adji_tuning *tuning, adj_join_kind join, const char *algorithm);
 
 #endif
