@@ -215,6 +215,8 @@ static const struct {
                       {"brute", "way=matrix,distance=register,select=bits,device_chunk=130"},
                       {"brute", "way=matrix,select=short,device_chunk=1000"},
                       {"brute", "way=matrix,select=bound"},
+                      {"brute", "way=matrix,select=bitonic"},
+                      {"brute", "way=matrix,select=sample,device_chunk=1000"},
                       {"brute", "device_chunk=90,device_rows=40"},
                       {"grid", NULL},
                       {"grid", "point_threads=1,device_rows=300"},

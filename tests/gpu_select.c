@@ -338,8 +338,8 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
 /* ---- The cases ------------------------------------------------------------------------------------------------------
  */
 
-static const char *const ALGORITHMS[] = {NULL, "short", "bound", "bits", "radix", "sort"};
-enum { ALGORITHM_COUNT = 6, FIRST_FOR_ANY_K = 4 };
+static const char *const ALGORITHMS[] = {NULL, "short", "bound", "bits", "bitonic", "radix", "sample", "sort"};
+enum { ALGORITHM_COUNT = 8, FIRST_FOR_ANY_K = 5 };
 
 /* All algorithms that take k; what else there is in turns. */
 static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {

@@ -94,6 +94,10 @@ static void settings_have_names(void **user) {
   assert_int_equal(t.select, ADJI_SELECT_BOUND);
   must(adji_tuning_parse("select=bits", &t));
   assert_int_equal(t.select, ADJI_SELECT_BITS);
+  must(adji_tuning_parse("select=bitonic", &t));
+  assert_int_equal(t.select, ADJI_SELECT_BITONIC);
+  must(adji_tuning_parse("select=sample", &t));
+  assert_int_equal(t.select, ADJI_SELECT_SAMPLE);
   must(adji_tuning_parse("select=sort", &t));
   assert_int_equal(t.select, ADJI_SELECT_SORT);
   must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("distance=gemm", &t));

@@ -176,10 +176,9 @@ adj_status adji_gpu_nearest_adopt(const adji_join *join, struct adji_gpu *gpu, s
 enum { FEW_QUERIES = 16 };
 
 static adj_status check_choice(const adji_nearest_wish *wish) {
-  adji_select_algorithm select = wish->choice.select;
-  bool any_k = select == ADJI_SELECT_AUTO || select == ADJI_SELECT_RADIX || select == ADJI_SELECT_SORT;
-  if (wish->brute && !any_k && wish->join->k > ADJI_SELECT_MOST)
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: of select= only radix and sort are for k above %d, which is %u",
+  if (wish->brute && !adji_select_takes(wish->choice.select, wish->join->k))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: of select= only radix, sample and sort are for k above %d, which is %u",
                      (int)ADJI_SELECT_MOST, wish->join->k);
   return ADJ_OK;
 }

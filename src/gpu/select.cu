@@ -7,8 +7,8 @@
  * so that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for,
  * which the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the
  * k smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
- * pass. Those that fail again are done by a block each without a bound. Short rows stay in shared memory
- * (select_short.cuh).
+ * pass. Those that fail again are done by a block each without a bound. This is sample select in one stage, with one
+ * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cuh).
  *
  * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
  * do it find them empty as a rule.
@@ -17,6 +17,7 @@
 
 #include <cmath>
 
+#include "gpu/select_bitonic.cuh"
 #include "gpu/select_bound.cuh"
 #include "gpu/select_finish.cuh"
 #include "gpu/select_scan.cuh"
@@ -91,12 +92,12 @@ bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *pl
   double goal = k > 1024 ? 1.65 * k : 2.0 * k + 600;
   plan->first = plan->few ? plan_sample(columns, k, log_access - 1, 8, 2.6 * k + 1600)
                           : plan_sample(columns, k, log_access, 5.5, goal);
-  plan->again = plan_sample(columns, k, 0, 8, 2 * goal);
   plan->capacity = plan->few ? 32768 : 1024;
   while (plan->capacity < 8192 && plan->capacity < 4 * plan->first.expected)
     plan->capacity *= 2;
   plan_stretches<T>(gpu, job->rows, columns, plan);
   double most = std::fmin(plan->capacity / 1.3, columns / 3.0);
+  plan->again = plan_sample(columns, k, 0, 8, std::fmin(2 * goal, most));
   return plan->first.expected <= most && (plan->few || plan->again.expected <= most);
 }
 
@@ -247,8 +248,9 @@ uint32_t parts_of_rows(const work<T> *w) {
   return static_cast<uint32_t>(parts < most ? parts : most);
 }
 
-template <class T>
-adj_status select_by_buffers(work<T> *w) {
+/* By buffers or in chunks, see select_by_blocks. */
+template <class T, class GATHERING>
+adj_status select_by_gathering(work<T> *w) {
   uint32_t parts = parts_of_rows(w);
   if (parts < 1) parts = 1;
   uint32_t columns = divided_up(w->s.columns, parts);
@@ -259,10 +261,10 @@ adj_status select_by_buffers(work<T> *w) {
   if (status) return status;
   uint64_t tasks = uint64_t(w->s.rows) * parts;
   if (parts > 1) ADJI_CUDA(w->gpu, cudaMemsetAsync(w->counts.at, 0, w->s.rows * sizeof(uint32_t), w->gpu->compute));
-  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(select_by_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(select_by_blocks<T, GATHERING>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(finish_bytes<T>())));
   uint32_t blocks = tasks < w->finishers ? static_cast<uint32_t>(tasks) : w->finishers;
-  select_by_blocks<T><<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(
+  select_by_blocks<T, GATHERING><<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(
       w->s, w->found(), adji_at<key_of<T>>(w->pools), parts, columns);
   ADJI_LAUNCHED(w->gpu, "select_by_blocks");
   return parts > 1 ? launch_finish(w, all_rows(w->s.rows), leftovers{}) : ADJ_OK;
@@ -282,10 +284,17 @@ uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, uint64_t rows, size
 }
 
 template <class T>
+adj_status select_batch(work<T> *w, adji_select_algorithm algorithm) {
+  if (algorithm == ADJI_SELECT_BITS) return select_by_gathering<T, buffered_gathering>(w);
+  if (algorithm == ADJI_SELECT_BITONIC) return select_by_gathering<T, bitonic_gathering>(w);
+  return w->plan.few ? select_few(w) : select_many(w);
+}
+
+/* By a bound, for which there must be a plan, or by gathering. */
+template <class T>
 adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k) {
   bound_plan plan = {};
-  bool bounds = job->algorithm == ADJI_SELECT_BOUND;
-  if (bounds) bounds = plan_bounds<T>(gpu, job, &plan);
+  if (job->algorithm == ADJI_SELECT_BOUND) plan_bounds<T>(gpu, job, &plan);
   uint64_t at_once = rows_at_once(gpu, plan, job->rows, sizeof(key_of<T>));
   for (uint64_t first = 0; first < job->rows; first += at_once) {
     uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
@@ -293,7 +302,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
     w.gpu = gpu;
     w.plan = plan;
     w.s = selection_of<T>(job, out_k, first, here);
-    adj_status status = !bounds ? select_by_buffers(&w) : plan.few ? select_few(&w) : select_many(&w);
+    adj_status status = select_batch(&w, job->algorithm);
     free_work(&w);
     if (status) return status;
   }
@@ -333,16 +342,41 @@ bool suits_short(const adji_gpu_select *job) {
          static_cast<uint64_t>(job->k) * BOUND_SHARE > job->columns;
 }
 
+/* Where no bound is of use: k is up to 2,048 and a large share of the row, which then has fewer than 16,384 columns.
+ * Shared memory takes these, on a device that has 227 KiB of it for a block. On others a row that a block sorts at once
+ * is read once, where digits take five readings; a longer one is sorted again and again in a buffer that throws little
+ * away, which on an H200 took 13 ms where digits took 7.9 (16,384 rows of 32,768, k = 2,048). */
+adj_status choose_without_bound(adji_gpu *gpu, adji_gpu_select *job) {
+  bool fits = false, sorted_at_once = job->columns <= (job->type == ADJ_F64 ? BLOCK_KEYS<double> : BLOCK_KEYS<float>);
+  adj_status status = adji_select_short_fits(gpu, job, 1, &fits);
+  job->algorithm = fits ? ADJI_SELECT_SHORT : sorted_at_once ? ADJI_SELECT_BITS : ADJI_SELECT_RADIX;
+  return status;
+}
+
+/* More than 2,048. Bytes of memory moved for a value that is not selected, f32 (f64): digits 20 (64), in five (eight)
+ * passes; samples 8 (16) in two, and up to 4 (8) for what is between splitters, which is written once and read twice.
+ * But a row costs some 20 microseconds of a block for its sample and the last keys, as much as all of the device reads
+ * 160 KB in: so much is saved by rows of 20,000, and the more from LONG_ROWS on. From three quarters of the row on
+ * there is nothing left to be saved by not sorting it. */
+enum { LONG_ROWS = 1 << 16 };
+
+adji_select_algorithm choose_for_many(const adji_gpu_select *job) {
+  if (static_cast<uint64_t>(job->k) >= job->columns / 4 * 3) return ADJI_SELECT_SORT;
+  return job->columns < LONG_ROWS ? ADJI_SELECT_RADIX : ADJI_SELECT_SAMPLE;
+}
+
 adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
   bool automatic = job->algorithm == ADJI_SELECT_AUTO, fits = false;
-  if (!automatic && job->algorithm != ADJI_SELECT_SHORT) return ADJ_OK;
-  adj_status status = adji_select_short_fits(gpu, job, automatic ? 2 : 1, &fits);
-  if (automatic && !suits_short(job)) fits = false;
-  job->algorithm = fits                                                   ? ADJI_SELECT_SHORT
-                   : job->k <= ADJI_SELECT_MOST                           ? ADJI_SELECT_BOUND
-                   : static_cast<uint64_t>(job->k) < job->columns / 4 * 3 ? ADJI_SELECT_RADIX
-                                                                          : ADJI_SELECT_SORT;
-  return status;
+  if (automatic || job->algorithm == ADJI_SELECT_SHORT) {
+    adj_status status = adji_select_short_fits(gpu, job, automatic ? 2 : 1, &fits);
+    if (status) return status;
+    if (automatic && !suits_short(job)) fits = false;
+    job->algorithm = fits ? ADJI_SELECT_SHORT : job->k <= ADJI_SELECT_MOST ? ADJI_SELECT_BOUND : choose_for_many(job);
+  }
+  if (job->algorithm != ADJI_SELECT_BOUND) return ADJ_OK;
+  bound_plan plan = {};
+  bool bound = job->type == ADJ_F64 ? plan_bounds<double>(gpu, job, &plan) : plan_bounds<float>(gpu, job, &plan);
+  return bound ? ADJ_OK : choose_without_bound(gpu, job);
 }
 
 }  // namespace
@@ -359,7 +393,6 @@ adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   adj_status status = choose_algorithm(gpu, &mine);
   if (status) return status;
   if (mine.algorithm == ADJI_SELECT_SHORT) return adji_select_short(gpu, &mine, job->k);
-  if (mine.algorithm == ADJI_SELECT_RADIX || mine.algorithm == ADJI_SELECT_SORT)
-    return adji_select_large(gpu, &mine, job->k);
+  if (mine.algorithm >= ADJI_SELECT_RADIX) return adji_select_large(gpu, &mine, job->k);
   return f64 ? select_some<double>(gpu, &mine, job->k) : select_some<float>(gpu, &mine, job->k);
 }

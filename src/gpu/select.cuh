@@ -8,7 +8,7 @@
 #include "gpu/cuda.cuh"
 #include "gpu/select.h"
 
-/* algorithm is ADJI_SELECT_RADIX or ADJI_SELECT_SORT; 1 <= k <= columns. out_k: entries of a row of the answer. */
+/* algorithm is ADJI_SELECT_RADIX, _SAMPLE or _SORT; 1 <= k <= columns. out_k: entries of a row of the answer. */
 adj_status adji_select_large(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k);
 
 /* Rows that fit shared memory; 1 <= k <= columns. */

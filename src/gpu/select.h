@@ -12,16 +12,23 @@
 extern "C" {
 #endif
 
+/* In the order of the names of tuning.c. */
 typedef enum adji_select_algorithm {
   ADJI_SELECT_AUTO,
-  ADJI_SELECT_SHORT, /* each row in shared memory, read once: k <= 2048, rows of up to 16384 that fit there          */
-  ADJI_SELECT_BOUND, /* a bound from a sample, one pass that collects what is below, a sort of that: k <= 2048 */
-  ADJI_SELECT_BITS,  /* one pass with a buffer that is sorted when it is full: k <= 2048                       */
-  ADJI_SELECT_RADIX, /* digit by digit: any k                                                                */
-  ADJI_SELECT_SORT   /* all of each row in order: any k                                                      */
+  ADJI_SELECT_SHORT,   /* each row in shared memory, read once: k <= 2048, rows of up to 16384 that fit there        */
+  ADJI_SELECT_BOUND,   /* a bound from a sample, one pass that collects what is below, a sort of that: k <= 2048      */
+  ADJI_SELECT_BITS,    /* one pass with a buffer that is sorted when it is full: k <= 2048                            */
+  ADJI_SELECT_BITONIC, /* one pass in chunks that are sorted and merged with the smallest so far: k <= 2048           */
+  ADJI_SELECT_RADIX,   /* digit by digit: any k                                                                       */
+  ADJI_SELECT_SAMPLE,  /* by splitters from samples: any k                                                            */
+  ADJI_SELECT_SORT     /* all of each row in order: any k                                                             */
 } adji_select_algorithm;
 
 enum { ADJI_SELECT_MOST = 2048 }; /* the largest k of those that keep it in one block */
+
+static inline bool adji_select_takes(adji_select_algorithm algorithm, uint32_t k) {
+  return algorithm == ADJI_SELECT_AUTO || algorithm >= ADJI_SELECT_RADIX || k <= ADJI_SELECT_MOST;
+}
 
 /* All pointers are to memory of the device. */
 typedef struct adji_gpu_select {
@@ -39,8 +46,8 @@ typedef struct adji_gpu_select {
 } adji_gpu_select;
 
 /* Puts the work on the device's compute stream, and does not wait for it. Memory: up to 64 KiB a row, of as many rows
- * at a time as a quarter of what is left allows; radix and sort: 16 to 24 bytes (f64: 24 to 40) for each value of the
- * rows that are done at a time. */
+ * at a time as a quarter of what is left allows; radix, sample and sort: 16 to 24 bytes (f64: 24 to 40) for each value
+ * that is sorted of the rows that are done at a time, and sample up to 2 (f64: 4) for each of the others. */
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
 
 #ifdef __cplusplus

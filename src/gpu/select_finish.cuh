@@ -281,10 +281,20 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<
   }
 }
 
-/* Buffered bitonic selection alone: a block for each of `parts` parts of each row, `columns` long but for the last one.
- * With one part its k smallest are the answer; with several, k keys of each part go to the findings, of which there are
- * `parts * k` in the end, or fewer where a part is shorter than k. */
-template <class T>
+/* For select_by_blocks: buffered bitonic selection. */
+struct buffered_gathering {
+  template <class T, class SOURCE>
+  static __device__ void gather(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
+                                unsigned char *memory, uint32_t *held) {
+    gather_smallest<T>(source, length, k, pool, memory, held);
+  }
+};
+
+/* Selection by GATHERING alone, which leaves the k smallest of what it is given in a pool of up to BLOCK_KEYS: a block
+ * for each of `parts` parts of each row, `columns` long but for the last one. With one part its k smallest are the
+ * answer; with several, k keys of each part go to the findings, of which there are `parts * k` in the end, or fewer
+ * where a part is shorter than k. */
+template <class T, class GATHERING>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -294,7 +304,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
   for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
     uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
     uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
-    gather_smallest<T>(row_source<T>{s, s.row(row), first}, here, k, pool, memory, &held);
+    GATHERING::template gather<T>(row_source<T>{s, s.row(row), first}, here, k, pool, memory, &held);
     uint32_t length = held;
     if (parts == 1) {
       list_to_answer<T> entries = {pool, s, row};

@@ -9,7 +9,7 @@
 #ifndef ADJI_SELECT_SHORT_CUH
 #define ADJI_SELECT_SHORT_CUH
 
-#include "gpu/select_buckets.cuh"
+#include "gpu/select_digits.cuh"
 
 namespace {
 
@@ -57,6 +57,11 @@ struct short_row {
       key_of<T> key = make_key(orders[c], c);
       if (!less(bound, key)) visit(key);
     }
+  }
+  template <class VISIT>
+  __device__ __forceinline__ void visit_all(const VISIT &visit) const {
+    for (uint32_t c = threadIdx.x; c < columns; c += THREADS)
+      visit(orders[c], c);
   }
 };
 
@@ -179,71 +184,6 @@ __device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t 
   return make_key(*bound, 0xffffffffu);
 }
 
-/* What is known of the k-th smallest key: its upper bits, of the value and then of the column. */
-template <class T>
-struct key_digits {
-  order_of<T> order, order_mask;
-  uint32_t column, column_mask;
-  uint32_t rank; /* among the keys with these bits */
-
-  __device__ bool match(order_of<T> other, uint32_t c) const {
-    return (other & order_mask) == order && (c & column_mask) == column;
-  }
-  __device__ void add(bool of_columns, uint32_t digit, uint32_t mask, uint32_t shift) {
-    if (of_columns) {
-      column |= digit << shift;
-      column_mask |= mask << shift;
-    } else {
-      order |= static_cast<order_of<T>>(digit) << shift;
-      order_mask |= static_cast<order_of<T>>(mask) << shift;
-    }
-  }
-};
-
-/* A bound with at least k and at most `most` keys up to it. Digits of the columns follow those of the values, so that
- * there is an end where many are equal. sums: SCAN_SUMS for add_up, of which the first tell what was found. */
-template <class T, int THREADS>
-__device__ key_of<T> bound_by_digits(const short_row<T, THREADS> &row, uint32_t k, uint32_t most, uint32_t log_bins,
-                                     uint32_t *counts, uint32_t *sums) {
-  const uint32_t bins = 1u << log_bins;
-  key_digits<T> known = {0, 0, 0, 0, k};
-  bool of_columns = false;
-  uint32_t matching = row.columns; /* keys with the bits known */
-  for (uint32_t end = sizeof(T) * 8;;) {
-    uint32_t shift = end > log_bins ? end - log_bins : 0, mask = (1u << (end - shift)) - 1;
-    for (uint32_t i = threadIdx.x; i < bins; i += THREADS)
-      counts[i] = 0;
-    __syncthreads();
-    for (uint32_t c = threadIdx.x; c < row.columns; c += THREADS) {
-      order_of<T> order = row.orders[c];
-      uint32_t digit = (of_columns ? c >> shift : static_cast<uint32_t>(order >> shift)) & mask;
-      if (known.match(order, c)) atomicAdd(counts + digit, 1u);
-    }
-    __syncthreads();
-    add_up<THREADS>(counts, bins, sums);
-    for (uint32_t i = threadIdx.x; i <= mask; i += THREADS) {
-      uint32_t before = counts[i], up_to = i < mask ? counts[i + 1] : matching;
-      if (before >= known.rank || up_to < known.rank) continue; /* one goes on */
-      sums[0] = i;
-      sums[1] = before;
-      sums[2] = up_to;
-    }
-    __syncthreads();
-    uint32_t digit = sums[0], before = sums[1], up_to = sums[2];
-    __syncthreads();
-    known.add(of_columns, digit, mask, shift);
-    if (k - known.rank + up_to <= most) break; /* at the latest when all bits are known, of one key */
-    known.rank -= before;
-    matching = up_to - before;
-    end = shift;
-    if (end) continue;
-    of_columns = true;
-    end = LOG_MOST_COLUMNS;
-    known.column_mask = ~0u << LOG_MOST_COLUMNS;
-  }
-  return make_key(known.order | ~known.order_mask, known.column | ~known.column_mask);
-}
-
 /* ---- The kernel ----------------------------------------------------------------------------------------------------
  */
 
@@ -330,7 +270,8 @@ __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREA
       __syncthreads();
       if (tell_short(s, number, row, bound, bins, room)) continue;
     }
-    key_of<T> bound = bound_by_digits(row, s.k, layout.capacity, layout.log_bins, room.counts, sums);
+    key_digits<T> known = no_digits<T>(s.k, row.columns, LOG_MOST_COLUMNS);
+    key_of<T> bound = bound_by_digits<T, THREADS>(row, known, layout.capacity, layout.log_bins, room.counts, sums);
     if (s.k > MOST_BY_GROUPS && tell_short(s, number, row, bound, bins, room)) continue;
     uint32_t held = gather_short(row, bound, room);
     sort_places<THREADS>(room.places, held);

@@ -19,10 +19,8 @@ void adj_cuda_select_options_init(adj_cuda_select_options *options, size_t struc
 static const struct {
   const char *name;
   adji_select_algorithm algorithm;
-} ALGORITHMS[] = {{"short", ADJI_SELECT_SHORT},
-                  {"bound", ADJI_SELECT_BOUND},
-                  {"bits", ADJI_SELECT_BITS},
-                  {"radix", ADJI_SELECT_RADIX},
+} ALGORITHMS[] = {{"short", ADJI_SELECT_SHORT},     {"bound", ADJI_SELECT_BOUND}, {"bits", ADJI_SELECT_BITS},
+                  {"bitonic", ADJI_SELECT_BITONIC}, {"radix", ADJI_SELECT_RADIX}, {"sample", ADJI_SELECT_SAMPLE},
                   {"sort", ADJI_SELECT_SORT}};
 
 static adj_status find_algorithm(const char *name, uint32_t k, adji_select_algorithm *out) {
@@ -31,8 +29,7 @@ static adj_status find_algorithm(const char *name, uint32_t k, adji_select_algor
   for (size_t i = 0; i < sizeof ALGORITHMS / sizeof *ALGORITHMS; i++)
     if (!strcmp(name, ALGORITHMS[i].name)) *out = ALGORITHMS[i].algorithm;
   if (*out == ADJI_SELECT_AUTO) return adji_fail(ADJ_E_ARGUMENT, "algorithm: there is no '%s' for selection", name);
-  bool any_k = *out == ADJI_SELECT_RADIX || *out == ADJI_SELECT_SORT;
-  if (!any_k && k > ADJI_SELECT_MOST)
+  if (!adji_select_takes(*out, k))
     return adji_fail(ADJ_E_ARGUMENT, "algorithm: %s is for k up to %d, not %u", name, (int)ADJI_SELECT_MOST, k);
   return ADJ_OK;
 }

@@ -21,7 +21,7 @@ static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 static const char *const ways[] = {"matrix", "sift", NULL};
 static const char *const distances[] = {"naive", "tiled", "register", NULL};
-static const char *const selections[] = {"short", "bound", "bits", "radix", "sort", NULL};
+static const char *const selections[] = {"short", "bound", "bits", "bitonic", "radix", "sample", "sort", NULL};
 static const char *const shares[] = {"rates", "fixed", NULL};
 
 static const struct setting {
