@@ -7,9 +7,9 @@
  * The k smallest of each of q rows of n values in f32, matrix and answer in device memory, in order; the smallest time
  * of the repeats, by events around the call. The share is that of the time in which a plain kernel reads the matrix, so
  * that 100 % is one pass at the speed of memory. "sort" is CUB's sort of all pairs of value and column. --case: only
- * one algorithm ("auto", "short", "bound", "bits", "radix", "sort"), or "descending" for values that descend along each
- * row;
- * --quick: without those that take long. --check compares the answers of each k with those of the first algorithm.
+ * one algorithm ("auto", "short", "bound", "bits", "bitonic", "radix", "sample", "sort"), or "descending" for values
+ * that descend along each row; --quick: without those that take long. --check compares the answers of each k with those
+ * of the first algorithm.
  */
 #include <math.h>
 #include <stdio.h>
@@ -87,20 +87,20 @@ static bool same_answers(const table *t, uint32_t k) {
 }
 
 static void run_k(const table *t, uint32_t k, bool descending) {
-  static const char *const names[] = {NULL, "short", "bound", "bits", "radix", "sort"};
-  enum { SHORT = 1, BOUND, BITS, RADIX, SORT };
+  static const char *const names[] = {NULL, "short", "bound", "bits", "bitonic", "radix", "sample", "sort"};
+  enum { SHORT = 1, BOUND, BITS, BITONIC, RADIX, SAMPLE, SORT };
   const char *only = t->b->options.name;
   bool first = true;
   for (int a = 0; a <= SORT; a++) {
     const char *name = names[a] ? names[a] : "auto";
-    bool small = a > 0 && a < RADIX, slow = a == SORT || (a == BITS && t->q * t->n > 1 << 28);
+    bool small = a > 0 && a < RADIX, slow = a == SORT || ((a == BITS || a == BITONIC) && t->q * t->n > 1 << 28);
     bool chosen = t->n <= 16384 ? a == SHORT : a <= BOUND; /* by auto, or not for such rows */
     if (only && !descending ? strcmp(only, name) : a && (chosen || descending)) continue;
     if ((small && k > 2048) || (slow && t->b->options.quick && !only)) continue;
     double ms = time_selection(t, k, names[a], first ? t->columns : t->others, slow);
     bool same = first || !t->b->options.check || same_answers(t, k);
     t->b->faults += !same;
-    printf("%6llu %10llu %8u %-6s | %9.3f %8.1f %7.1f%s\n", (unsigned long long)t->q, (unsigned long long)t->n, k, name,
+    printf("%6llu %10llu %8u %-7s | %9.3f %8.1f %7.1f%s\n", (unsigned long long)t->q, (unsigned long long)t->n, k, name,
            ms, (double)(t->q * t->n) / ms * 1e-6, 100 * t->read_ms / ms, same ? "" : " DIFFERS");
     fflush(stdout);
     first = false;
@@ -137,7 +137,7 @@ void run_select(bench *b) {
   static const uint32_t some[] = {32, 512, 2048};
   bool descending = b->options.name && !strcmp(b->options.name, "descending");
   printf("\nmilliseconds; G values/s; percent of the speed of reading\n");
-  printf("%6s %10s %8s %-6s | %9s %8s %7s\n", "q", "n", "k", "", "ms", "G/s", "share");
+  printf("%6s %10s %8s %-7s | %9s %8s %7s\n", "q", "n", "k", "", "ms", "G/s", "share");
   if (!descending) {
     run_shape(b, 1024, 1 << 20, small, 6, false);
     run_shape(b, 8192, 1 << 17, small, 6, false);
@@ -150,6 +150,8 @@ void run_select(bench *b) {
     run_shape(b, 1 << 20, 1000, some, 2, false);
     run_shape(b, 128, 1 << 20, large, 4, false);
     run_shape(b, 1, 1 << 27, large + 1, 2, false);
+    run_shape(b, 4096, 1 << 17, large, 2, false);
+    run_shape(b, 16384, 1 << 15, large, 2, false);
   }
   run_shape(b, 1024, 1 << 20, some, 3, true);
 }
