@@ -44,25 +44,76 @@ struct short_layout {
   }
 };
 
-/* A row in shared memory, as numbers in order. */
+/* Numbers of 16 bytes. */
+template <class T>
+struct __align__(16) order_vector {
+  order_of<T> of[key_traits<T>::VECTOR];
+};
+
+/* A row in shared memory, as numbers in order: vectors from column head on, and a few values in front of and behind
+ * them. */
 template <class T, int THREADS>
 struct short_row {
+  static constexpr uint32_t VECTOR = key_traits<T>::VECTOR;
   const order_of<T> *orders;
-  uint32_t columns;
+  uint32_t columns, head, vectors;
   order_of<T> low; /* see low_end */
 
+  __device__ const order_vector<T> *begin() const {
+    return reinterpret_cast<const order_vector<T> *>(orders + head);
+  }
+  /* Calls visit(order, column) with a thread's values. Those of a vector come by one load: what is done with one value
+   * would keep the compiler from loading the next one before that. */
+  template <class VISIT>
+  __device__ __forceinline__ void visit_all(const VISIT &visit) const {
+    for (uint32_t v = threadIdx.x; v < vectors; v += THREADS) {
+      order_vector<T> here = begin()[v];
+#pragma unroll
+      for (uint32_t e = 0; e < VECTOR; e++)
+        visit(here.of[e], head + v * VECTOR + e);
+    }
+    if (threadIdx.x >= columns - vectors * VECTOR) return;
+    uint32_t c = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * VECTOR;
+    visit(orders[c], c);
+  }
   template <class VISIT>
   __device__ __forceinline__ void visit_up_to(const key_of<T> &bound, const VISIT &visit) const {
-    for (uint32_t c = threadIdx.x; c < columns; c += THREADS) {
-      key_of<T> key = make_key(orders[c], c);
+    visit_all([&](order_of<T> order, uint32_t c) {
+      key_of<T> key = make_key(order, c);
       if (!less(bound, key)) visit(key);
-    }
+    });
+  }
+};
+
+/* The least values of every `each` of a row, 2 or 4 that follow each other, or all values of it (1). */
+template <class T, int THREADS>
+struct short_minima {
+  const short_row<T, THREADS> &row;
+  uint32_t each;
+
+  __device__ uint32_t count() const {
+    return each > 1 ? row.vectors / FOURTH * (4 / each) : row.columns;
   }
   template <class VISIT>
   __device__ __forceinline__ void visit_all(const VISIT &visit) const {
-    for (uint32_t c = threadIdx.x; c < columns; c += THREADS)
-      visit(orders[c], c);
+    if (each == 1) return row.visit_all(visit);
+    for (uint32_t four = threadIdx.x; four < row.vectors / FOURTH; four += THREADS) {
+      order_of<T> of[4];
+#pragma unroll
+      for (uint32_t i = 0; i < 4; i++)
+        of[i] = row.begin()[four * FOURTH + i / VECTOR].of[i % VECTOR];
+      order_of<T> first = of[1] < of[0] ? of[1] : of[0], second = of[3] < of[2] ? of[3] : of[2];
+      if (each == 4) {
+        visit(second < first ? second : first, four);
+      } else {
+        visit(first, 2 * four);
+        visit(second, 2 * four + 1);
+      }
+    }
   }
+
+ private:
+  static constexpr uint32_t VECTOR = key_traits<T>::VECTOR, FOURTH = 4 / VECTOR; /* vectors of four values */
 };
 
 /* Those up to a bound. */
@@ -78,11 +129,6 @@ struct short_keys {
 
 /* ---- Reading -------------------------------------------------------------------------------------------------------
  */
-
-template <class T>
-struct __align__(16) order_vector {
-  order_of<T> of[key_traits<T>::VECTOR];
-};
 
 __device__ __forceinline__ order_vector<float> orders_of(const float4 &v, bool turn) {
   return order_vector<float>{{order_of_value(turned(v.x, turn)), order_of_value(turned(v.y, turn)),
@@ -134,7 +180,7 @@ __device__ short_row<T, THREADS> read_row(const selection<T> &s, uint32_t number
   }
   order_of<T> low = low_end<T, THREADS>(least, sums);
   __syncthreads();
-  return short_row<T, THREADS>{to, s.columns, low};
+  return short_row<T, THREADS>{to, s.columns, head, vectors, low};
 }
 
 /* ---- Bounds --------------------------------------------------------------------------------------------------------
@@ -182,6 +228,24 @@ __device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t 
   }
   __syncthreads();
   return make_key(*bound, 0xffffffffu);
+}
+
+/* How many values share one that is counted where digits give the bound: the k-th smallest of the least ones is a
+ * bound, as k of them are up to it, and close to the best one while there are twice as many of them as are wanted. */
+__device__ __forceinline__ uint32_t values_counted_together(uint32_t columns, uint32_t k) {
+  return columns >= 8 * k ? 4 : columns >= 4 * k ? 2 : 1;
+}
+
+/* A bound with at least k keys up to it; each 1: and no more than there is room for. Otherwise it is a value alone, and
+ * where many are equal there are more. */
+template <class T, int THREADS>
+__device__ __forceinline__ key_of<T> bound_of_minima(const short_minima<T, THREADS> &minima, uint32_t k,
+                                                     const short_layout<T> &layout, const bucket_room<T> &room) {
+  bool all = minima.each == 1;
+  key_digits<T> known = no_digits<T>(k, minima.count(), LOG_MOST_COLUMNS);
+  key_of<T> bound = bound_by_digits<T, THREADS>(minima, known, all ? layout.capacity : k + k / 8, layout.log_bins,
+                                                room.counts, room.sums);
+  return all ? bound : make_key(key_order(bound), 0xffffffffu);
 }
 
 /* ---- The kernel ----------------------------------------------------------------------------------------------------
@@ -246,13 +310,14 @@ __device__ bool tell_short(const selection<T> &s, uint32_t number, const short_r
 /* All rows, a block each, one after the other. 1 <= k <= columns <= 2^LOG_MOST_COLUMNS, k <= ADJI_SELECT_MOST.
  *
  * 1. The row goes to shared memory, 8 x 16 bytes a thread on their way.
- * 2. A bound with at least k keys up to it: of the groups' least keys, or digit by digit.
+ * 2. A bound with at least k keys up to it: of the groups' least keys, or digit by digit, of the least of every few
+ *    values where k is a small share of them.
  * 3. What is up to it goes to buckets, and is told from there.
  * 4. Where that fails, because the values are equal or spread unevenly: a bound with no more keys than there is room
  *    for, and a sort of them.
  *
  * Limits: for small k the read; blocks of one multiprocessor are at different steps. For large k shared memory: an
- * addition for each value, and for each that is selected some ten accesses. */
+ * addition for each value or every few, and for each that is selected some ten accesses. */
 template <class T, int THREADS>
 __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREADS)
     select_short(selection<T> s, short_layout<T> layout) {
@@ -270,9 +335,15 @@ __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREA
       __syncthreads();
       if (tell_short(s, number, row, bound, bins, room)) continue;
     }
-    key_digits<T> known = no_digits<T>(s.k, row.columns, LOG_MOST_COLUMNS);
-    key_of<T> bound = bound_by_digits<T, THREADS>(row, known, layout.capacity, layout.log_bins, room.counts, sums);
-    if (s.k > MOST_BY_GROUPS && tell_short(s, number, row, bound, bins, room)) continue;
+    short_minima<T, THREADS> minima = {row, s.k > MOST_BY_GROUPS ? values_counted_together(row.columns, s.k) : 1};
+    bool told = false;
+    key_of<T> bound;
+    for (;; minima.each = 1) {
+      bound = bound_of_minima(minima, s.k, layout, room);
+      told = s.k > MOST_BY_GROUPS && tell_short(s, number, row, bound, bins, room);
+      if (told || minima.each == 1) break;
+    }
+    if (told) continue;
     uint32_t held = gather_short(row, bound, room);
     sort_places<THREADS>(room.places, held);
     for (uint32_t at = threadIdx.x; at < s.k; at += THREADS)
