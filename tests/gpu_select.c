@@ -105,13 +105,29 @@ static double far_below(uint64_t c, uint64_t n, uint64_t *state) { /* many far b
   return unit(state) * (c % 97 == 5 ? -1e30 : 1);
 }
 
+/* The sample that select_sample.cuh takes of a row is far above all other values, so that its splitters are wrong. */
+static bool is_sampled(uint64_t c, uint64_t n) {
+  uint32_t log_size = n < 1 << 17 ? 11 : 12;
+  for (uint64_t i = (c << log_size) / n, end = i + 2; i < end; i++) {
+    uint32_t hash = (uint32_t)(i + 1) * 0x9e3779b9u;
+    hash = (hash ^ hash >> 15) * 0x85ebca6bu;
+    hash ^= hash >> 13;
+    if ((i * n >> log_size) + ((uint64_t)hash * (n >> log_size) >> 32) == c) return true;
+  }
+  return false;
+}
+static double misleading(uint64_t c, uint64_t n, uint64_t *state) {
+  return unit(state) + (is_sampled(c, n) ? 1000 : 0);
+}
+
 static const struct {
   const char *name;
   value_of *value;
-} KINDS[] = {{"uniform", uniform},       {"equal", equal}, {"descending", descending}, {"ascending", ascending},
-             {"few values", few_values}, {"zeros", zeros}, {"extreme", extreme},       {"some nan", some_nan},
-             {"mostly nan", mostly_nan}, {"rare", rare},   {"in blocks", in_blocks},   {"outlier", outlier},
-             {"far below", far_below}};
+} KINDS[] = {{"uniform", uniform},     {"equal", equal},           {"descending", descending},
+             {"ascending", ascending}, {"few values", few_values}, {"zeros", zeros},
+             {"extreme", extreme},     {"some nan", some_nan},     {"mostly nan", mostly_nan},
+             {"rare", rare},           {"in blocks", in_blocks},   {"outlier", outlier},
+             {"far below", far_below}, {"misleading", misleading}};
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
 /* ---- The reference ----------------------------------------------------------------------------------------------- */
@@ -455,11 +471,12 @@ static void check_limits(void) {
   }
 }
 
-/* The n-th call fails, for all n. */
+/* The n-th call fails, for all n. Rows long enough for samples, where these are taken of them. */
 static void check_faults(adj_ctx *ctx, uint64_t rows, uint32_t k, const char *algorithm) {
   adji_gpu *gpu = NULL;
   need(!adji_gpu_of(ctx, &gpu), "the device");
-  problem p = {.type = ADJ_F32, .rows = rows, .columns = 10000, .stride = 10000, .values = true};
+  uint64_t columns = strcmp(algorithm, "sample") ? 10000 : 40000;
+  problem p = {.type = ADJ_F32, .rows = rows, .columns = columns, .stride = columns, .values = true};
   data d = make_data(&p);
   answer a = make_answer(&p, k);
   uint64_t before = adji_gpu_used(gpu);
