@@ -114,11 +114,10 @@ ADJ_API void adj_cuda_select_options_init(adj_cuda_select_options *options, size
  * a NaN comes behind every number. A row with fewer than k columns is padded with ADJ_NO_ID and infinity (-infinity for
  * the largest). options may be NULL. Comes after what was put on stream before the call, and before what is put there
  * after it; the call does not wait for the device.
- * Time: for k up to 2,048 one pass over the matrix, and a little for each row; for larger k two passes, or one where
- * the order is ADJ_ORDER_ANY, for rows of fewer than 65,536 columns five (f64: eight), and a sort of k entries a row;
- * or a sort of the whole rows. Device memory: none for rows that fit shared memory, up to 16,384 columns (f64: about
- * 8,192); for longer ones up to 64 KiB a row (f64: 128 KiB), for as many rows at a time as a quarter of the memory
- * allows, and 17 MiB; for larger k 16 to 32 bytes a value of the rows done at a time.
+ * Time: for k up to 2,048 one pass over the matrix, and a little for each row; for larger k five passes (f64: eight)
+ * and a sort of k entries a row, or a sort of the whole rows. Device memory: none for rows that fit shared memory, up
+ * to 16,384 columns (f64: about 8,192); for longer ones up to 64 KiB a row (f64: 128 KiB), for as many rows at a time
+ * as a quarter of the memory allows, and 17 MiB; for larger k 16 to 32 bytes a value of the rows done at a time.
  */
 ADJ_API adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
                                      const adj_cuda_select_options *options, adj_cuda_stream stream, uint32_t *columns,

@@ -28,6 +28,8 @@ adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 
 adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
 
+uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
+
 /* Waits for what the device was asked to compute. */
 adj_status adji_gpu_wait(adji_gpu *gpu);
 

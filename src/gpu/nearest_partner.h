@@ -24,10 +24,10 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
 adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows);
 
-/* About how long the device would take for all queries, copies of the result included: from so many of them, or, where
- * searching takes `searches` times as long as building the tree did, from that. The first queries of all have kernels
+/* About how long the device would take for all queries, copies of the result included: by its size, where searching
+ * takes `searches` times as long as building a tree; or from so many of the queries. The first of all have kernels
  * loaded: that lets it seem slower than it is. */
-adj_status adji_gpu_partner_guess(adji_partner *partner, double searches, double *seconds);
+double adji_gpu_partner_guess(const adji_partner *partner, double searches);
 adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds);
 
 /* Makes the engine that has the device alone do the join. The partner is gone then. */

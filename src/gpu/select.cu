@@ -353,16 +353,11 @@ adj_status choose_without_bound(adji_gpu *gpu, adji_gpu_select *job) {
   return status;
 }
 
-/* More than 2,048. Bytes of memory moved for a value that is not selected, f32 (f64): digits 20 (64), in five (eight)
- * passes; samples 8 (16) in two, and up to 4 (8) for what is between splitters, which is written once and read twice.
- * But a row costs some 20 microseconds of a block for its sample and the last keys, as much as all of the device reads
- * 160 KB in: so much is saved by rows of 20,000, and the more from LONG_ROWS on. From three quarters of the row on
- * there is nothing left to be saved by not sorting it. */
-enum { LONG_ROWS = 1 << 16 };
-
+/* More than 2,048. From three quarters of the row on there is nothing to be saved by not sorting it. Samples move fewer
+ * bytes than digits, and were twice as fast in rows of 4 million and slower in those of 32,768 (H200, k up to 2,048);
+ * for larger k that was not measured, so they are taken by name only. */
 adji_select_algorithm choose_for_many(const adji_gpu_select *job) {
-  if (static_cast<uint64_t>(job->k) >= job->columns / 4 * 3) return ADJI_SELECT_SORT;
-  return job->columns < LONG_ROWS ? ADJI_SELECT_RADIX : ADJI_SELECT_SAMPLE;
+  return static_cast<uint64_t>(job->k) >= job->columns / 4 * 3 ? ADJI_SELECT_SORT : ADJI_SELECT_RADIX;
 }
 
 adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
