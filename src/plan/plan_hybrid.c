@@ -63,7 +63,8 @@ static adj_status choose_alone(adj_plan *plan, adji_opening *o) {
   plan->choice.algorithm = "tree";
   plan->estimated_seconds = device_s;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "the GPU alone: it needs at most about %.2g s, and the cores at least %.2g s for their tree", device_s, tree_s);
+           "the GPU alone: it needs at most about %.2g s, and the cores at least %.2g s for their tree", device_s,
+           tree_s);
   return status;
 }
 
