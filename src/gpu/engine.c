@@ -28,12 +28,8 @@ typedef struct gpu_engine {
 
 /* What the device did since this was last asked. */
 static void tell_work(gpu_engine *e, adji_device_work *to) {
-  adji_device_work now = adji_gpu_range_work(e->range), more = now;
-  more.kernel_s -= e->told.kernel_s;
-  more.up_s -= e->told.up_s;
-  more.bytes_up -= e->told.bytes_up;
-  e->told = now;
-  adji_device_work_add(to, &more);
+  adji_device_work now = adji_gpu_range_work(e->range);
+  adji_device_work_tell(&now, &e->told, to);
 }
 
 /* ---- Count ------------------------------------------------------------------------------------------- */

@@ -24,21 +24,8 @@ typedef struct nearest_engine {
 
 /* What the device did since this was last asked. */
 static void tell_work(nearest_engine *e, adji_device_work *to) {
-  adji_device_work now = adji_gpu_nearest_work(e->nearest), more = now;
-  more.kernel_s -= e->told.kernel_s;
-  more.up_s -= e->told.up_s;
-  more.bytes_up -= e->told.bytes_up;
-  more.sift.queries -= e->told.sift.queries;
-  more.sift.sums -= e->told.sift.sums;
-  more.sift.again -= e->told.sift.again;
-  more.sift.failed -= e->told.sift.failed;
-  more.grid.queries -= e->told.grid.queries;
-  more.grid.failed -= e->told.grid.failed;
-  more.grid.reindexed -= e->told.grid.reindexed;
-  more.grid.epsilon_s -= e->told.grid.epsilon_s;
-  more.grid.reindex_s -= e->told.grid.reindex_s;
-  e->told = now;
-  adji_device_work_add(to, &more);
+  adji_device_work now = adji_gpu_nearest_work(e->nearest);
+  adji_device_work_tell(&now, &e->told, to);
 }
 
 /* ---- Pairs ------------------------------------------------------------------------------------------- */

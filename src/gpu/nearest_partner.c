@@ -116,12 +116,8 @@ static adj_status process(void *state, const adji_batch *batches, uint64_t count
 
 /* What the device did since this was last asked. */
 static void tell_work(partner *p, adji_device_work *to) {
-  adji_device_work now = adji_gpu_nearest_work(p->nearest), more = now;
-  more.kernel_s -= p->told.kernel_s;
-  more.up_s -= p->told.up_s;
-  more.bytes_up -= p->told.bytes_up;
-  p->told = now;
-  adji_device_work_add(to, &more);
+  adji_device_work now = adji_gpu_nearest_work(p->nearest);
+  adji_device_work_tell(&now, &p->told, to);
 }
 
 static void end_pass(void *state, adji_device_work *work) {

@@ -46,6 +46,28 @@ void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
   if (more->grid.epsilon > 0) to->grid.epsilon = more->grid.epsilon;
 }
 
+void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, adji_device_work *to) {
+  adji_device_work more = *now;
+  more.kernel_s -= told->kernel_s;
+  more.up_s -= told->up_s;
+  more.down_s -= told->down_s;
+  more.place_s -= told->place_s;
+  more.bytes_up -= told->bytes_up;
+  more.bytes_down -= told->bytes_down;
+  more.slots -= told->slots;
+  more.sift.queries -= told->sift.queries;
+  more.sift.sums -= told->sift.sums;
+  more.sift.again -= told->sift.again;
+  more.sift.failed -= told->sift.failed;
+  more.grid.queries -= told->grid.queries;
+  more.grid.failed -= told->grid.failed;
+  more.grid.reindexed -= told->grid.reindexed;
+  more.grid.epsilon_s -= told->grid.epsilon_s;
+  more.grid.reindex_s -= told->grid.reindex_s;
+  *told = *now;
+  adji_device_work_add(to, &more);
+}
+
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {
   if (!run->control.progress) return ADJ_OK;
   if (pthread_mutex_trylock(&run->report_lock)) return ADJ_OK; /* someone else is telling */

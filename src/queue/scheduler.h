@@ -81,6 +81,8 @@ typedef struct adji_device_work {
 } adji_device_work;
 
 void adji_device_work_add(adji_device_work *to, const adji_device_work *more);
+/* Adds what was done until now beyond what was told, which is then all of it. */
+void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, adji_device_work *to);
 
 /* A run: one or more passes with common progress, limits and figures. */
 typedef struct adji_run {
