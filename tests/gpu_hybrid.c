@@ -131,7 +131,7 @@ static adj_status compare_rows(void *user, const adj_rows *rows) {
 /* A range join, counted, and streamed through a small buffer. */
 static void check_others(const problem *p, const adj_result *cpu) {
   char tuning[160];
-  snprintf(tuning, sizeof tuning, "%s%sbuffer=100000", p->tuning ? p->tuning : "", p->tuning ? "," : "");
+  snprintf(tuning, sizeof tuning, "%s%sbuffer=1000000", p->tuning ? p->tuning : "", p->tuning ? "," : "");
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.radius = p->radius;
