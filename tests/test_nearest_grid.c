@@ -33,7 +33,9 @@ static void defaults_are_the_papers(void **state) {
                                      .tail = 0.2,
                                      .stall = 1};
   o = adji_nearest_grid_defaults(&asked);
-  assert_memory_equal(&o, &asked, sizeof o);
+  assert_true(!o.use && o.threads == 2 && o.sample == 7 && o.bins == 3);
+  assert_true(o.mean_part == 0.5 && o.epsilon == 2 && o.widen == 1 && o.failures == 0.1 && o.tail == 0.2 &&
+              o.stall == 1);
 }
 
 static void mean_samples_are_a_part_of_the_points(void **state) {
