@@ -75,8 +75,10 @@ ADJ_API adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec,
  * at entry i * k, nearest first; behind the last neighbour ids are ADJ_NO_ID and distances infinite (by inner product
  * -infinite). There are no offsets. Device memory: k ids and distances a left point. With trees for each set 8 to 20
  * bytes a point and the points (rounded up to 4 or 8 coordinates in three, five and six dimensions); for the right one
- * 1/4 of these for boxes; per left point 4 bytes. Without: the points once more unless they are packed by rows, and up
- * to half of what is left of the memory, but no more than a few GiB, for distances. */
+ * 1/4 of these for boxes; per left point 4 bytes. Without: the points once more unless they are packed by rows; by L2
+ * with k up to 2,048 the right ones in half precision (rounded up to 16, 32 or a multiple of 64 coordinates) and 8
+ * bytes for each, and up to 768 MiB for queries; otherwise, and where there is no memory for that, up to half of what
+ * is left, but no more than a few GiB, for distances. */
 ADJ_API adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                      const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
 
