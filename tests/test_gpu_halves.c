@@ -11,31 +11,14 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "tensor_model.h"
 
 enum { MOST_DIM = 128, PAIRS = 400 };
-
-static uint64_t state = 1;
-
-static double random_unit(void) {
-  uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
-  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
-}
 
 typedef struct copied {
   double values[MOST_DIM + 64];
   float v, error;
 } copied;
-
-static float canonical(const float *x, const float *y, uint32_t dim) {
-  float s = 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    float t = x[j] - y[j];
-    s = fmaf(t, t, s);
-  }
-  return s;
-}
 
 static void copy(const adji_halves_scale *scale, const float *centre, const float *x, copied *to) {
   double rest_sq = 0, norm_sq = 0;
@@ -51,27 +34,9 @@ static void copy(const adji_halves_scale *scale, const float *centre, const floa
   to->v = adji_halves_candidate(scale, norm_sq, to->error);
 }
 
-/* x cut off to a multiple of quantum, towards zero. */
-static double cut(double x, double quantum) {
-  return trunc(x / quantum) * quantum;
-}
-
-/* d, as a unit computes it that adds `group` products and the sum so far at a time, all cut off at 2^-23 of the largest
- * of them, and the result too: towards zero. */
+/* d */
 static double product(const copied *x, const copied *y, float u, float v, uint32_t width, uint32_t group) {
-  double sum = (double)(-u - v);
-  for (uint32_t first = 0; first < width; first += group) {
-    double largest = fabs(sum), total = 0;
-    for (uint32_t j = first; j < first + group; j++)
-      largest = fmax(largest, fabs(x->values[j] * y->values[j]));
-    if (largest == 0) continue;
-    double quantum = ldexp(1, ilogb(largest) - 23);
-    for (uint32_t j = first; j < first + group; j++)
-      total += cut(x->values[j] * y->values[j], quantum);
-    total += cut(sum, quantum);
-    sum = total != 0 ? cut(total, ldexp(1, ilogb(total) - 23)) : 0;
-  }
-  return sum;
+  return tensor_product((double)(-u - v), x->values, y->values, width, group);
 }
 
 static adji_halves_scale scale_of(uint32_t dim, float limit, int exponent) {

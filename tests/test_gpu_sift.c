@@ -12,31 +12,14 @@
 #include <string.h>
 
 #include "check.h"
+#include "tensor_model.h"
 
 enum { MOST_DIM = 256, POINTS = 96 };
-
-static uint64_t state = 1;
-
-static double random_unit(void) {
-  uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
-  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
-}
 
 typedef struct copied {
   double values[MOST_DIM], norm_sq;
   float start, error;
 } copied;
-
-static float canonical(const float *x, const float *y, uint32_t dim) {
-  float s = 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    float t = x[j] - y[j];
-    s = fmaf(t, t, s);
-  }
-  return s;
-}
 
 /* In f32, eight dimensions at a time, as the device does it. */
 static void copy(const adji_sift_rules *rules, float scale, const float *centre, const float *x, copied *to) {
@@ -54,28 +37,6 @@ static void copy(const adji_sift_rules *rules, float scale, const float *centre,
   }
   to->start = (float)(-to->norm_sq / 2);
   to->error = adji_sift_error((double)rest_sq, to->norm_sq);
-}
-
-static double cut(double x, double quantum) {
-  return trunc(x / quantum) * quantum;
-}
-
-/* As a unit computes it that adds `group` products and the sum so far at a time, all cut off at 2^-23 of the largest of
- * them, and the result too: towards zero. */
-static float value(const copied *x, const copied *y, uint32_t width, uint32_t group) {
-  double sum = (double)y->start;
-  for (uint32_t first = 0; first < width; first += group) {
-    double largest = fabs(sum), total = 0;
-    for (uint32_t j = first; j < first + group; j++)
-      largest = fmax(largest, fabs(x->values[j] * y->values[j]));
-    if (largest == 0) continue;
-    double quantum = ldexp(1, ilogb(largest) - 23);
-    for (uint32_t j = first; j < first + group; j++)
-      total += cut(x->values[j] * y->values[j], quantum);
-    total += cut(sum, quantum);
-    sum = total != 0 ? cut(total, ldexp(1, ilogb(total) - 23)) : 0;
-  }
-  return (float)sum;
 }
 
 /* How points lie. */
@@ -123,7 +84,7 @@ static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) 
       y[j] = l->lattice ? coordinate(l) : (float)((double)x[j] + step * ((double)coordinate(l) - (double)x[j]));
     copy(&to->rules, scale, centre, y, &point);
     most = fmaxf(most, point.error);
-    to->values[i] = value(&query, &point, to->rules.width, group);
+    to->values[i] = (float)tensor_product((double)point.start, query.values, point.values, to->rules.width, group);
     to->sums[i] = canonical(x, y, dim);
   }
   to->norm_sq = query.norm_sq;

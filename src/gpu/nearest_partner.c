@@ -22,9 +22,6 @@ const char *adji_gpu_partner_name(uint32_t number) {
 /* Bytes of the device for the rows of a list. */
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 
-/* Bytes a second that reach the host. */
-static const double COPY_RATE = 30e9;
-
 /* Nanoseconds that a multiprocessor takes for a point of a tree: 10 million took an H200, which has 132, 1.1 to 1.5 ms.
  */
 static const double TREE_NS = 20;
@@ -45,17 +42,9 @@ typedef struct partner {
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
 
-/* Each device has a buffer for every thread, and one for the lane that is its own. */
-static uint32_t own_buffer(const partner *p) {
-  return p->join.ctx->threads;
-}
-static uint32_t buffer_of(const partner *p, uint32_t lane) {
-  return lane < own_buffer(p) ? lane : own_buffer(p);
-}
-
 static adj_status ask_list(void *state, const adji_batch *ranges, uint64_t count, uint32_t slot, uint64_t *rows) {
   partner *p = state;
-  return adji_gpu_nearest_list(p->nearest, ranges, count, slot, own_buffer(p), rows);
+  return adji_gpu_nearest_list(p->nearest, ranges, count, slot, p->join.ctx->threads, rows);
 }
 static adj_status ask_listed(void *state, uint32_t slot) {
   return adji_gpu_nearest_listed(((partner *)state)->nearest, slot);
@@ -63,15 +52,15 @@ static adj_status ask_listed(void *state, uint32_t slot) {
 static adj_status ask_fetch(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t lane) {
   partner *p = state;
   bool distances = p->worker.table->distances != NULL;
-  return adji_gpu_nearest_fetch(p->nearest, slot, first, rows, distances, buffer_of(p, lane));
+  return adji_gpu_nearest_fetch(p->nearest, slot, first, rows, distances, adji_staging_of(p->join.ctx, lane));
 }
 static adj_status ask_wait(void *state, uint32_t lane) {
   partner *p = state;
-  return adji_staging_wait(p->gpu, buffer_of(p, lane));
+  return adji_staging_wait(p->gpu, adji_staging_of(p->join.ctx, lane));
 }
 static const void *ask_buffer(void *state, uint32_t lane) {
   partner *p = state;
-  return adji_staging_at(p->gpu, buffer_of(p, lane));
+  return adji_staging_at(p->gpu, adji_staging_of(p->join.ctx, lane));
 }
 static void ask_settle(void *state) {
   adji_gpu_settle(((partner *)state)->gpu);
@@ -93,7 +82,7 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
   adj_status status = adji_nearest_worker_begin(&p->worker);
   if (status) return status;
   adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
-  status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
   if (!status)
     status = adji_gpu_nearest_begin_lists(p->nearest, table->first_row, table->end_row, &p->worker.list_queries);
   if (!status) return ADJ_OK;
@@ -217,7 +206,7 @@ static adj_status time_some(partner *p, uint64_t *queries, double *seconds) {
     *queries += end - begin;
   }
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, many, 0, own_buffer(p), &rows);
+  adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, many, 0, p->join.ctx->threads, &rows);
   if (!status) status = adji_gpu_nearest_listed(p->nearest, 0);
   *seconds = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
@@ -228,7 +217,7 @@ static adj_status time_some(partner *p, uint64_t *queries, double *seconds) {
 static adj_status try_list(partner *p, uint64_t queries, double *seconds) {
   uint64_t count = p->join.left->count;
   if (queries > count) queries = count;
-  adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  adj_status status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
   if (!status) status = adji_gpu_nearest_begin_lists(p->nearest, 0, count, &queries); /* or fewer */
   if (status) return status;
   uint64_t few = queries / 4 + 1;
@@ -245,7 +234,7 @@ static adj_status try_list(partner *p, uint64_t queries, double *seconds) {
 
 static double copy_seconds(const partner *p) {
   double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
-  return (double)p->join.left->count * p->join.k * entry / COPY_RATE;
+  return (double)p->join.left->count * p->join.k * entry / ADJI_COPY_RATE;
 }
 
 adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *seconds) {

@@ -16,9 +16,6 @@
 /* What a list has at most, unless the options say otherwise. */
 static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)256 << 20;
 
-/* Bytes a second that reach the host. */
-static const double COPY_RATE = 20e9;
-
 typedef struct partner {
   adji_gpu *gpu;
   adji_gpu_range *range;
@@ -33,32 +30,24 @@ typedef struct partner {
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
 
-/* Each device has a buffer for every thread, and one for the lane that is its own. */
-static uint32_t own_buffer(const partner *p) {
-  return p->join.ctx->threads;
-}
-static uint32_t buffer_of(const partner *p, uint32_t lane) {
-  return lane < own_buffer(p) ? lane : own_buffer(p);
-}
-
 static adj_status ask_list(void *state, const adji_list_ranges *list, uint32_t slot, uint64_t *rows) {
   partner *p = state;
-  return adji_gpu_lists_list(p->lists, list, slot, own_buffer(p), rows);
+  return adji_gpu_lists_list(p->lists, list, slot, p->join.ctx->threads, rows);
 }
 static adj_status ask_listed(void *state, uint32_t slot) {
   return adji_gpu_lists_listed(((partner *)state)->lists, slot);
 }
 static adj_status ask_fetch(void *state, uint32_t slot, const adji_list_stretch *stretch, uint32_t lane) {
   partner *p = state;
-  return adji_gpu_lists_fetch(p->lists, slot, stretch, buffer_of(p, lane));
+  return adji_gpu_lists_fetch(p->lists, slot, stretch, adji_staging_of(p->join.ctx, lane));
 }
 static adj_status ask_wait(void *state, uint32_t lane) {
   partner *p = state;
-  return adji_staging_wait(p->gpu, buffer_of(p, lane));
+  return adji_staging_wait(p->gpu, adji_staging_of(p->join.ctx, lane));
 }
 static void *ask_buffer(void *state, uint32_t lane) {
   partner *p = state;
-  return adji_staging_at(p->gpu, buffer_of(p, lane));
+  return adji_staging_at(p->gpu, adji_staging_of(p->join.ctx, lane));
 }
 static void ask_settle(void *state) {
   adji_gpu_settle(((partner *)state)->gpu);
@@ -86,7 +75,7 @@ static adji_lists_wish wish_of(const partner *p, uint64_t queries) {
 
 static adj_status open_lists(partner *p, uint64_t queries) {
   adji_lists_wish wish = wish_of(p, queries);
-  adj_status status = adji_staging_open(p->gpu, own_buffer(p) + 1);
+  adj_status status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
   if (!status) status = adji_gpu_lists_begin(p->lists, &wish);
   p->worker.list_queries = wish.queries;
   p->worker.list_pairs = wish.pairs;
@@ -212,7 +201,7 @@ static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out)
   if (wanted > p->worker.list_queries) wanted = p->worker.list_queries;
   adji_list_ranges list = spread_stretches(p, wanted, &queries);
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_gpu_lists_list(p->lists, &list, 0, own_buffer(p), &rows);
+  adj_status status = adji_gpu_lists_list(p->lists, &list, 0, p->join.ctx->threads, &rows);
   if (!status) status = adji_gpu_lists_listed(p->lists, 0);
   double seconds = (double)(adji_now_ns() - begin) * 1e-9;
   if (!status) status = adji_gpu_lists_found(p->lists, &found);
@@ -221,7 +210,7 @@ static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out)
   *out = (adji_range_trial){
       .count_s = seconds * scale, .pairs = (double)found.pairs * scale, .candidates = (double)found.candidates * scale};
   out->copy_s =
-      out->pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) / COPY_RATE;
+      out->pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) / ADJI_COPY_RATE;
   return ADJ_OK;
 }
 

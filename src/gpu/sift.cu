@@ -154,11 +154,6 @@ bool adji_sift_can(const adji_brute_job *job) {
          job->right_count;
 }
 
-uint64_t adji_sift_point_bytes(const adji_brute_job *job) {
-  uint64_t rows = (job->right_count + ADJI_SIFT_TILE - 1) / ADJI_SIFT_TILE * ADJI_SIFT_TILE;
-  return rows * (adji_sift_width(job->dim) * 2ull + 8);
-}
-
 uint64_t adji_sift_query_bytes(const adji_brute_job *job) {
   return adji_sift_width(job->dim) * 2ull + sizeof(adji_sift_query) + 12 +
          adji_sift_rounds_of(job->right_count, job->k, false).room * sizeof(uint2);

@@ -29,13 +29,11 @@ typedef struct adji_sift_query {
 typedef struct adji_sift_frame {
   double scale;
   float most;
-  uint32_t strays;
 } adji_sift_frame;
 
 /* The copies of the right set. */
 typedef struct adji_sift_points {
   adji_sift_rules rules;
-  adj_type type;
   uint64_t count, room;              /* points; entries, whole tiles                      */
   uint64_t stride;                   /* position i has point i * stride % count           */
   adji_block centre, frame;          /* of the points' type; adji_sift_frame            */
@@ -78,8 +76,7 @@ adj_status adji_sift_settle(adji_gpu *gpu, const adji_sift_points *points, const
 adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k, bool again);
 
 bool adji_sift_can(const adji_brute_job *job);
-/* The device memory of the copies of the right set, and of a query. */
-uint64_t adji_sift_point_bytes(const adji_brute_job *job);
+/* The device memory of a query. */
 uint64_t adji_sift_query_bytes(const adji_brute_job *job);
 /* Finds the rows of the job, and waits. Queries that fail are tried again with longer lists, where there is memory for
  * that. Those that still failed: their rows' numbers in device memory, until the batch is used again. sums: how many

@@ -17,11 +17,6 @@ enum { THREADS = 256, AT_ONCE = 8, SAMPLE = 256, BINS = 1024, MOST_STRAYS = 64 }
 
 /* ---- The frame --------------------------------------------------------------------------------------------------- */
 
-/* The order of f64 in their bits. */
-__device__ __forceinline__ double larger(double a, double b) {
-  return a > b ? a : b;
-}
-
 /* Centre: in each dimension the median of a sample, which a few points far away do not move. A block has a dimension:
  * 256 values are sorted by a bitonic network, a thread each. spread: the largest distance from it, its bits, which are
  * in the order of the values. */
@@ -42,7 +37,7 @@ __global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *cent
   if (i) return;
   double middle = values[SAMPLE / 2], below = middle - values[0], above = values[SAMPLE - 1] - middle;
   centre[j] = static_cast<T>(middle);
-  atomicMax(spread, static_cast<unsigned long long>(__double_as_longlong(larger(below, above))));
+  atomicMax(spread, static_cast<unsigned long long>(__double_as_longlong(below > above ? below : above)));
 }
 
 __global__ void choose_scale(adji_sift_frame *frame, const unsigned long long *spread) {
@@ -195,7 +190,7 @@ __global__ void choose_most(const uint32_t *bins, adji_sift_frame *frame) {
       uint32_t b = (l + 1) * each;
       while (b > l * each && above + bins[b - 1] <= MOST_STRAYS)
         above += bins[--b];
-      if (lane == 0) frame->most = b ? end_of_bin(b - 1) : 0, frame->strays = above;
+      if (lane == 0) frame->most = b ? end_of_bin(b - 1) : 0;
       return;
     }
     above += static_cast<uint32_t>(part);
@@ -333,7 +328,6 @@ adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_point
 adj_status adji_sift_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points *to) {
   *to = adji_sift_points{};
   to->rules = adji_sift_rules_of(job->dim, job->type == ADJ_F64);
-  to->type = job->type;
   to->count = job->right_count;
   to->room = (job->right_count + ADJI_SIFT_TILE - 1) / ADJI_SIFT_TILE * ADJI_SIFT_TILE;
   to->stride = stride_of(to->count);

@@ -31,6 +31,14 @@ adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, a
 adj_status adji_upload_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, void *to_device, adji_device_work *work);
 adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_work *work);
 
+/* The buffer of a lane: one for every thread of the context, and behind them one for the lane of a device itself. */
+static inline uint32_t adji_staging_of(const adj_ctx *ctx, uint32_t lane) {
+  return lane < ctx->threads ? lane : ctx->threads;
+}
+
+/* Bytes a second that reach the host, about, where cores put them into place: for plans. */
+#define ADJI_COPY_RATE 30e9
+
 #ifdef __cplusplus
 }
 #endif
