@@ -4,6 +4,8 @@
  */
 #include "gpu/list_order.cuh"
 
+#include <cub/cub.cuh>
+
 extern "C" {
 #include "gpu/staging.h"
 }
@@ -71,11 +73,51 @@ static __global__ void gather_queries(const adji_list_range *ranges, const uint3
     queries[range.to + i] = order ? order[range.begin + i] : range.begin + i;
 }
 
-adj_status adji_order_gather(adji_gpu *gpu, const adji_block *ranges, uint64_t count, const adji_block *order,
-                             uint32_t *queries) {
-  if (!count) return ADJ_OK;
-  gather_queries<<<static_cast<uint32_t>(count), THREADS, 0, gpu->compute>>>(adji_at<adji_list_range>(*ranges),
-                                                                             adji_at<uint32_t>(*order), queries);
+static adj_status gather(adji_gpu *gpu, const adji_order_list *list, uint32_t *queries) {
+  if (!list->range_count) return ADJ_OK;
+  gather_queries<<<static_cast<uint32_t>(list->range_count), THREADS, 0, gpu->compute>>>(
+      adji_at<adji_list_range>(*list->ranges), adji_at<uint32_t>(*list->order), queries);
   ADJI_LAUNCHED(gpu, "gather_queries");
+  return ADJ_OK;
+}
+
+struct in_rows {
+  const uint32_t *ids;
+  uint64_t first, end;
+  __device__ bool operator()(uint32_t position) const {
+    return ids[position] >= first && ids[position] < end;
+  }
+};
+
+/* Leaves out those whose rows are not wanted, and finds out how many are left. */
+static adj_status select_wanted(adji_gpu *gpu, const adji_order_list *list, const uint32_t *from, uint32_t *to,
+                                uint64_t *count) {
+  in_rows wanted = {list->ids, list->first_row, list->end_row};
+  ADJI_CUB(gpu, list->temporary, cub::DeviceSelect::If, from, to, adji_answer_at(gpu, ADJI_ANSWER_ITEMS), *count,
+           wanted);
+  adj_status status = adji_answers_fetch(gpu, gpu->compute);
+  *count = gpu->answers[ADJI_ANSWER_ITEMS];
+  return status;
+}
+
+static int bits_of(uint64_t count) {
+  int bits = 1;
+  while (bits < 32 && count >> bits)
+    bits++;
+  return bits;
+}
+
+adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out) {
+  uint32_t *from = adji_at<uint32_t>(list->queries[0]), *to = adji_at<uint32_t>(list->queries[1]);
+  adj_status status = gather(gpu, list, from);
+  if (!status && list->end_row - list->first_row < list->rows) {
+    status = select_wanted(gpu, list, from, to, count);
+    uint32_t *other = from;
+    from = to;
+    to = other;
+  }
+  *out = to;
+  if (status || !*count) return status;
+  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
   return ADJ_OK;
 }

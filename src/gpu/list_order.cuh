@@ -28,9 +28,18 @@ adj_status adji_order_make_ranges(adji_gpu *gpu, adji_block *out);
 adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t count, const adji_block *to,
                            uint32_t buffer, uint64_t *queries);
 
-/* The positions of the queries of such ranges, one after the other. order: a block without memory where the host's
- * order is the device's. */
-adj_status adji_order_gather(adji_gpu *gpu, const adji_block *ranges, uint64_t count, const adji_block *order,
-                             uint32_t *queries);
+/* What a list's queries come from. */
+typedef struct adji_order_list {
+  const adji_block *ranges, *order; /* order: a block without memory where the host's order is the device's */
+  uint64_t range_count;
+  const uint32_t *ids;               /* rows, in the device's order                         */
+  uint64_t rows, first_row, end_row; /* all of them, and those that are wanted               */
+  adji_block *queries;               /* two, each with room for all queries of the ranges    */
+  adji_block *temporary;             /* of CUB                                               */
+} adji_order_list;
+
+/* The positions of the wanted queries of such ranges, ascending, so that those that follow each other are neighbours:
+ * *out is in one of the blocks. *count: of the ranges, then of the list. */
+adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out);
 
 #endif

@@ -3,11 +3,10 @@
  * kNN joins on a device for lists of queries: those that a host hands over, by their positions in an order of its own.
  * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
  *
- * Memory: 4 bytes for each left point, twice; for each query of a list k ids and distances, and 4 bytes; two lists.
+ * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of two lists k ids and distances
+ * and 4 bytes.
  */
 #include "gpu/nearest_private.cuh"
-
-#include <cub/cub.cuh>
 
 #include "gpu/list_order.cuh"
 
@@ -39,10 +38,9 @@ static adj_status make_slot(adji_gpu_nearest *n, uint64_t queries, adji_nearest_
 static adj_status make_lists(adji_gpu_nearest *n, uint64_t queries) {
   adji_gpu *gpu = n->gpu;
   adj_status status = adji_block_get(gpu, gpu->compute, n->join.left->count * 4, "queries", &n->places);
-  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->queries);
   if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->hard);
-  if (!status && n->list_end - n->list_first < n->join.left->count)
-    status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->listed);
+  for (int i = 0; i < 2 && !status; i++)
+    status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->listed[i]);
   for (uint32_t i = 0; i < ADJI_LISTS && !status; i++)
     status = make_slot(n, queries, &n->slots[i]);
   if (status) adji_gpu_nearest_end_lists(n);
@@ -69,9 +67,9 @@ adj_status adji_gpu_nearest_begin_lists(adji_gpu_nearest *n, uint64_t first_row,
 void adji_gpu_nearest_end_lists(adji_gpu_nearest *n) {
   adji_gpu *gpu = n->gpu;
   adji_block_free(gpu, gpu->compute, &n->places);
-  adji_block_free(gpu, gpu->compute, &n->queries);
   adji_block_free(gpu, gpu->compute, &n->hard);
-  adji_block_free(gpu, gpu->compute, &n->listed);
+  for (adji_block &listed : n->listed)
+    adji_block_free(gpu, gpu->compute, &listed);
   adji_block_free(gpu, gpu->compute, &n->temporary);
   for (adji_nearest_slot &slot : n->slots) {
     adji_block_free(gpu, gpu->compute, &slot.ranges);
@@ -95,31 +93,12 @@ static __global__ void number_queries(const uint32_t *queries, uint64_t count, c
   places[row] = static_cast<uint32_t>(i);
 }
 
-struct wanted_row {
-  const uint32_t *ids;
-  uint64_t first, end;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first && ids[position] < end;
-  }
-};
-
-/* Leaves out those whose rows are not wanted, and finds out how many are left. */
-static adj_status select_wanted(adji_gpu_nearest *n, adji_nearest_slot *slot) {
-  wanted_row wanted = {n->left->points.ids, n->list_first, n->list_end};
-  ADJI_CUB(n->gpu, &n->temporary, cub::DeviceSelect::If, adji_at<uint32_t>(n->listed), adji_at<uint32_t>(n->queries),
-           adji_answer_at(n->gpu, ADJI_ANSWER_ITEMS), slot->count, wanted);
-  adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
-  slot->count = n->gpu->answers[ADJI_ANSWER_ITEMS];
-  return status;
-}
-
 static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_slot *slot) {
   adji_gpu *gpu = n->gpu;
-  bool all = !n->listed.at;
-  uint32_t *queries = adji_at<uint32_t>(n->queries), *places = adji_at<uint32_t>(n->places);
-  adj_status status =
-      adji_order_gather(gpu, &slot->ranges, ranges, &n->order, all ? queries : adji_at<uint32_t>(n->listed));
-  if (!status && !all) status = select_wanted(n, slot);
+  uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places);
+  adji_order_list list = {&slot->ranges, &n->order,   ranges,    n->left->points.ids, n->join.left->count,
+                          n->list_first, n->list_end, n->listed, &n->temporary};
+  adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries);
   if (status || !slot->count) return status;
   number_queries<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(
       queries, slot->count, n->left->points.ids, adji_at<uint32_t>(slot->rows), places);

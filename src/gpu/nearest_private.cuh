@@ -39,8 +39,8 @@ struct adji_gpu_nearest {
   bool begun;                          /* and not ended: they are being found */
   adji_block queries, hard, temporary; /* while they are found */
   /* Lists: the device's position of the host's i-th query, or nothing; the place of a row in the list at work; the
-   * queries of a list, before those are taken out whose rows are not wanted. */
-  adji_block order, places, listed;
+   * queries of a list, before and after they are put in order. */
+  adji_block order, places, listed[2];
   adji_nearest_slot slots[ADJI_LISTS];
   uint64_t list_first, list_end; /* the rows that are wanted */
   adji_device_work work;

@@ -52,6 +52,7 @@ static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_
   p.ids = job->ids;
   p.sums = static_cast<float *>(job->sums);
   p.pieces = job->pieces;
+  p.own_pieces = job->own_pieces;
   p.piece_room = job->piece_room;
   return p;
 }

@@ -41,6 +41,7 @@ struct products {
   uint32_t *ids;
   float *sums;
   adji_gpu_piece *pieces;
+  uint64_t own_pieces; /* of the queries, by their positions, before those that are taken as needed */
   uint64_t piece_room;
 };
 
@@ -137,7 +138,7 @@ __device__ __forceinline__ uint64_t take_piece(const products &job, warp_rows *r
     grab = missing > PIECES_AT_ONCE ? missing : PIECES_AT_ONCE;
     unsigned long long taken = 0;
     if (lane == 0) taken = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(grab));
-    first = job.query_count + __shfl_sync(ALL_LANES, taken, 0);
+    first = job.own_pieces + __shfl_sync(ALL_LANES, taken, 0);
   }
   __syncwarp(); /* everyone has read what changes now */
   if (lane == 0) {

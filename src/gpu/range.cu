@@ -325,6 +325,7 @@ static void keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
     return;
   }
   job->pieces = adji_at<adji_gpu_piece>(kept->items);
+  job->own_pieces = r->left->count;
   job->piece_room = kept->room;
   job->ids = adji_at<uint32_t>(kept->ids);
 }

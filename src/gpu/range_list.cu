@@ -153,48 +153,6 @@ void adji_gpu_lists_end(adji_gpu_lists *l) {
 
 /* ---- The queries of a list --------------------------------------------------------------------------- */
 
-struct in_rows {
-  const uint32_t *ids;
-  uint64_t first, end;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first && ids[position] < end;
-  }
-};
-
-/* Leaves out those whose rows are not wanted, and finds out how many are left. */
-static adj_status select_wanted(adji_gpu_lists *l, list_slot *slot, const uint32_t *from, uint32_t *to) {
-  in_rows wanted = {l->parts.left->ids, l->first_row, l->end_row};
-  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceSelect::If, from, to, adji_answer_at(l->gpu, ADJI_ANSWER_ITEMS),
-           slot->count, wanted);
-  adj_status status = adji_answers_fetch(l->gpu, l->gpu->compute);
-  slot->count = l->gpu->answers[ADJI_ANSWER_ITEMS];
-  return status;
-}
-
-static int bits_of(uint64_t count) {
-  int bits = 1;
-  while (bits < 32 && count >> bits)
-    bits++;
-  return bits;
-}
-
-/* The positions of the queries, ascending. */
-static adj_status list_queries(adji_gpu_lists *l, list_slot *slot, uint64_t ranges, uint32_t **out) {
-  uint32_t *from = adji_at<uint32_t>(l->queries[0]), *to = adji_at<uint32_t>(l->queries[1]);
-  adj_status status = adji_order_gather(l->gpu, &slot->ranges, ranges, &l->order, from);
-  if (status) return status;
-  if (l->end_row - l->first_row < l->parts.rows) {
-    status = select_wanted(l, slot, from, to);
-    uint32_t *other = from;
-    from = to;
-    to = other;
-  }
-  *out = to;
-  if (status || !slot->count) return status;
-  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceRadixSort::SortKeys, from, to, slot->count, 0, bits_of(l->parts.rows));
-  return ADJ_OK;
-}
-
 /* The rows of queries, and their lengths unless that is NULL. offsets: of all rows. A thread a query, and one more. */
 static __global__ void open_rows(const uint32_t *queries, uint64_t count, const uint32_t *ids, const uint64_t *offsets,
                                  uint32_t *rows, uint64_t *lengths) {
@@ -269,7 +227,9 @@ static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles
 
 static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   uint32_t *queries = NULL;
-  adj_status status = list_queries(l, slot, ranges, &queries);
+  adji_order_list list = {&slot->ranges, &l->order,  ranges,     l->parts.left->ids, l->parts.rows,
+                          l->first_row,  l->end_row, l->queries, &l->temporary};
+  adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries);
   if (status || !slot->count) return status;
   open_rows<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
       queries, slot->count, l->parts.left->ids, l->parts.offsets, adji_at<uint32_t>(slot->rows),

@@ -54,6 +54,7 @@ typedef struct adji_tiles_job {
   /* With pieces: counts, and keeps what it finds. ids and sums have room for 32 entries of each piece. Piece p
    * is one of the query at position p; there are as many more as ADJI_ANSWER_PIECES says. */
   adji_gpu_piece *pieces;
+  uint64_t own_pieces; /* of the queries, by their positions, before those that are taken as needed */
   uint64_t piece_room;
   /* With mirrored: counts in a self-join of one index, and compares every two points once; degrees must be 0 before.
    * Keeps what it finds in pairs (which were set to all ones, and have their sums in sums unless that is NULL), if

@@ -65,6 +65,7 @@ struct tiles {
   uint32_t *ids;
   T *sums;
   adji_gpu_piece *pieces;
+  uint64_t own_pieces; /* of the queries, by their positions, before those that are taken as needed */
   uint64_t piece_room;
   bool mirrored;
   adji_gpu_pair *pairs;

@@ -344,6 +344,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
   typed.pieces = job->pieces;
+  typed.own_pieces = job->own_pieces;
   typed.piece_room = job->piece_room;
   typed.mirrored = job->mirrored;
   typed.pairs = job->pairs;

@@ -121,7 +121,7 @@ __device__ __forceinline__ uint64_t next_piece(const tiles<T> &job, supply *piec
   if (pieces->next == pieces->end) {
     unsigned long long first = 0;
     if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(PIECES_AT_ONCE));
-    pieces->next = job.query_count + __shfl_sync(ALL_LANES, first, 0);
+    pieces->next = job.own_pieces + __shfl_sync(ALL_LANES, first, 0);
     pieces->end = pieces->next + PIECES_AT_ONCE;
   }
   return pieces->next++;
