@@ -112,9 +112,8 @@ typedef struct device {
   uint32_t most_lane;
   int calls;
   uint64_t queries;
-  /* The loop at work. */
-  const adji_batch *batches;
-  atomic_int pieces;
+  bool ahead;
+  atomic_int pieces; /* of the loop at work */
 } device;
 
 static void pause_us(uint32_t us) {
@@ -148,25 +147,40 @@ static adj_status do_piece(void *user, uint64_t piece, uint32_t lane) {
   return ADJ_OK;
 }
 
-static adj_status process_there(void *user, const adji_batch *batches, uint64_t count, adji_help *help,
-                                adji_tally *tally) {
-  device *d = user;
-  d->calls++;
-  d->batches = batches;
+static adj_status do_there(device *d, const adji_batch *batches, uint64_t count, adji_help *help) {
   atomic_store(&d->pieces, 0);
   pause_us(d->batch_us * (uint32_t)count);
+  adji_help_found(help);
   if (d->calls == d->cancels_at) adj_cancel(d->work->ctx);
   adj_status status = adji_check_cancel(d->work->ctx);
   if (!status) status = adji_help_loop(help, count, do_piece, d);
   if (status) return status;
   assert_int_equal(atomic_load(&d->pieces), count);
   if (d->calls == d->fails_at) return adji_fail(ADJ_E_DEVICE, "device 0: fails");
+  adji_tally tally = {0};
   for (uint64_t i = 0; i < count; i++) {
     do_queries(d->work, &batches[i]);
     d->queries += batches[i].end - batches[i].begin;
-    tally->pairs += batches[i].end - batches[i].begin;
+    tally.pairs += batches[i].end - batches[i].begin;
   }
-  return ADJ_OK;
+  return adji_help_done(help, &tally);
+}
+
+/* One after the other; those that take more have the next ones before they are done with the first. */
+static adj_status drain_there(void *user, adji_help *help) {
+  device *d = user;
+  const adji_batch *batches[2];
+  uint64_t counts[2], taken = 0, done = 0;
+  adj_status status = ADJ_OK;
+  for (;;) {
+    while (taken - done < (d->ahead ? 2 : 1) && adji_help_take(help, &batches[taken % 2], &counts[taken % 2]))
+      taken++;
+    if (taken == done) return ADJ_OK;
+    d->calls++;
+    status = do_there(d, batches[done % 2], counts[done % 2], help);
+    if (status) return status;
+    done++;
+  }
 }
 
 typedef struct trial {
@@ -247,7 +261,7 @@ static void run_trial(trial *t) {
   for (uint32_t d = 0; d < t->devices; d++) {
     t->device[d].work = &t->work;
     t->device[d].most_lane = t->threads + d;
-    workers[d] = (adji_device_worker){d ? "device 1" : "device 0", &t->device[d], process_there};
+    workers[d] = (adji_device_worker){d ? "device 1" : "device 0", &t->device[d], drain_there};
   }
   atomic_store(&warned, 0);
   atomic_store(&device_events, 0);
@@ -284,7 +298,7 @@ static void each_query_is_done_once(void **state) {
                              .each = 5,
                              .devices = devices,
                              .work.lane_us = q == 3 ? 300 : 0,
-                             .device[0].batch_us = q == 4 ? 20 : 0,
+                             .device = {{.batch_us = q == 4 ? 20 : 0, .ahead = q % 2}, {.ahead = true}},
                              .share = fixed ? &PAPERS : NULL});
 }
 
@@ -313,15 +327,16 @@ static void what_a_device_fails_at_is_done_by_others(void **state) {
                            .each = 5,
                            .devices = devices,
                            .work.lane_us = 300,
-                           .device = {{.fails_at = at, .batch_us = 10}, {.batch_us = 10}},
+                           .device = {{.fails_at = at, .batch_us = 10, .ahead = fixed}, {.batch_us = 10}},
                            .share = share});
-        run_trial(&(trial){.threads = 1,
-                           .queries = 3000,
-                           .each = 5,
-                           .devices = devices,
-                           .work.lane_us = 300,
-                           .device = {{.piece_fails_at = at, .batch_us = 10}, {.fails_at = at}},
-                           .share = share});
+        run_trial(
+            &(trial){.threads = 1,
+                     .queries = 3000,
+                     .each = 5,
+                     .devices = devices,
+                     .work.lane_us = 300,
+                     .device = {{.piece_fails_at = at, .batch_us = 10, .ahead = true}, {.fails_at = at, .ahead = true}},
+                     .share = share});
       }
 }
 
@@ -344,7 +359,7 @@ static void a_run_is_given_up_by_any_worker(void **state) {
                        .each = 5,
                        .devices = 2,
                        .work.lane_us = 300,
-                       .device = {{.cancels_at = at, .batch_us = 10}, {.batch_us = 10}},
+                       .device = {{.cancels_at = at, .batch_us = 10, .ahead = true}, {.batch_us = 10}},
                        .wanted = ADJ_CANCELLED});
     run_trial(&(trial){.threads = 2,
                        .queries = 3000,

@@ -49,8 +49,9 @@ static adj_status oracle_list(void *state, const adji_batch *ranges, uint64_t co
   return ADJ_OK;
 }
 
-static adj_status oracle_listed(void *state, uint32_t slot) {
+static adj_status oracle_listed(void *state, uint32_t slot, uint64_t *candidates) {
   oracle *o = state;
+  *candidates += o->counts[slot];
   assert_true(o->under_way[slot]);
   o->under_way[slot] = false;
   return ADJ_OK;
@@ -99,9 +100,8 @@ static adj_status oracle_begin(void *state, const adji_shared_work *shared) {
   return adji_nearest_worker_begin(&o->worker);
 }
 
-static adj_status oracle_process(void *state, const adji_batch *batches, uint64_t count, adji_help *help,
-                                 adji_tally *tally) {
-  return adji_nearest_worker_process(&((oracle *)state)->worker, batches, count, help, tally);
+static adj_status oracle_drain(void *state, adji_help *help) {
+  return adji_nearest_worker_drain(&((oracle *)state)->worker, help);
 }
 
 static void oracle_end(void *state, adji_device_work *did) {
@@ -146,7 +146,7 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adji_tree 
     o->buffers[i] = malloc(o->worker.buffer_bytes);
   for (int i = 0; i < ADJI_LISTS; i++)
     o->lists[i] = malloc(how->list_queries * sizeof(uint32_t));
-  return (adji_partner){o, "gpu", oracle_begin, oracle_process, oracle_end, oracle_destroy};
+  return (adji_partner){o, "gpu", oracle_begin, oracle_drain, oracle_end, oracle_destroy};
 }
 
 /* A plan of the cores whose engine gets a partner. */

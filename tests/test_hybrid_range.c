@@ -30,12 +30,12 @@ typedef struct oracle {
   adji_rows_device device;
   adji_range_worker worker;
   adji_shared_work work;
-  uint32_t *rows[ADJI_ROW_LISTS];
-  uint64_t *offsets[ADJI_ROW_LISTS];
-  uint64_t counts[ADJI_ROW_LISTS];
-  bool under_way[ADJI_ROW_LISTS];
+  uint32_t *rows[ADJI_LISTS];
+  uint64_t *offsets[ADJI_LISTS];
+  uint64_t counts[ADJI_LISTS];
+  bool under_way[ADJI_LISTS];
   char **buffers;
-  adji_tally found;
+  adji_tally found, totals[ADJI_LISTS]; /* of all lists; up to that in a slot */
   int begins, ends, calls, settled;
 } oracle;
 
@@ -58,7 +58,7 @@ static adj_status oracle_list(void *state, const adji_list_ranges *list, uint32_
   oracle *o = state;
   const adji_window *window = o->work.window;
   uint64_t listed = 0, all = 0, pairs = 0;
-  assert_true(slot < ADJI_ROW_LISTS && !o->under_way[slot]);
+  assert_true(slot < ADJI_LISTS && !o->under_way[slot]);
   assert_true(list->count >= 1 && list->count <= o->worker.list_ranges);
   if (++o->calls == o->how->fails_at) return adji_fail(ADJ_E_DEVICE, "device 0: fails");
   sleep_ms(o->how->slow_ms);
@@ -79,13 +79,15 @@ static adj_status oracle_list(void *state, const adji_list_ranges *list, uint32_
   if (window) assert_true(pairs == list->pairs && pairs <= o->worker.list_pairs);
   if (!window) o->found.pairs += pairs;
   o->found.candidates += all;
+  o->totals[slot] = o->found;
   o->under_way[slot] = true;
   o->counts[slot] = *rows = listed;
   return ADJ_OK;
 }
 
-static adj_status oracle_listed(void *state, uint32_t slot) {
+static adj_status oracle_listed(void *state, uint32_t slot, adji_tally *found) {
   oracle *o = state;
+  *found = o->totals[slot];
   assert_true(o->under_way[slot]);
   o->under_way[slot] = false;
   return ADJ_OK;
@@ -148,13 +150,8 @@ static void *oracle_buffer(void *state, uint32_t buffer) {
 static void oracle_settle(void *state) {
   oracle *o = state;
   o->settled++;
-  for (int i = 0; i < ADJI_ROW_LISTS; i++)
+  for (int i = 0; i < ADJI_LISTS; i++)
     o->under_way[i] = false;
-}
-
-static adj_status oracle_found(void *state, adji_tally *tally) {
-  *tally = ((oracle *)state)->found;
-  return ADJ_OK;
 }
 
 static adj_status oracle_begin(void *state, const adji_shared_work *work) {
@@ -169,9 +166,8 @@ static adj_status oracle_begin(void *state, const adji_shared_work *work) {
   return status;
 }
 
-static adj_status oracle_process(void *state, const adji_batch *batches, uint64_t count, adji_help *help,
-                                 adji_tally *tally) {
-  return adji_range_worker_process(&((oracle *)state)->worker, batches, count, help, tally);
+static adj_status oracle_drain(void *state, adji_help *help) {
+  return adji_range_worker_drain(&((oracle *)state)->worker, help);
 }
 
 static void oracle_end(void *state, adji_device_work *did) {
@@ -181,7 +177,7 @@ static void oracle_end(void *state, adji_device_work *did) {
 
 static void oracle_destroy(void *state) {
   oracle *o = state;
-  for (int i = 0; i < ADJI_ROW_LISTS; i++) {
+  for (int i = 0; i < ADJI_LISTS; i++) {
     free(o->rows[i]);
     free(o->offsets[i]);
   }
@@ -192,8 +188,8 @@ static void oracle_destroy(void *state) {
 
 static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result *answer, const sharing *how) {
   *o = (oracle){.plan = plan, .answer = answer, .how = how};
-  o->device = (adji_rows_device){o,           oracle_list,   oracle_listed, oracle_fetch,
-                                 oracle_wait, oracle_buffer, oracle_settle, oracle_found};
+  o->device =
+      (adji_rows_device){o, oracle_list, oracle_listed, oracle_fetch, oracle_wait, oracle_buffer, oracle_settle};
   o->worker.device = &o->device;
   o->worker.join = &plan->join;
   o->worker.list_queries = how->list_queries;
@@ -202,11 +198,11 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result
   o->buffers = calloc(plan->ctx->threads + 1, sizeof *o->buffers);
   for (uint32_t i = 0; i <= plan->ctx->threads; i++)
     o->buffers[i] = malloc(how->buffer_bytes);
-  for (int i = 0; i < ADJI_ROW_LISTS; i++) {
+  for (int i = 0; i < ADJI_LISTS; i++) {
     o->rows[i] = malloc(how->list_queries * sizeof(uint32_t));
     o->offsets[i] = malloc((how->list_queries + 1) * sizeof(uint64_t));
   }
-  return (adji_partner){o, "gpu", oracle_begin, oracle_process, oracle_end, oracle_destroy};
+  return (adji_partner){o, "gpu", oracle_begin, oracle_drain, oracle_end, oracle_destroy};
 }
 
 /* A plan of the cores whose engine gets partners. */

@@ -62,7 +62,8 @@ enum adji_answer {
    * long as counted; the longest row; and slots: lanes of all warp-wide comparisons, busy or not. */
   ADJI_ANSWER_SPREAD = 16,
   ADJI_SPREAD = 64,
-  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 5 * ADJI_SPREAD
+  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 5 * ADJI_SPREAD,
+  ADJI_KEPT_ANSWERS = 2
 };
 
 typedef struct adji_totals {
@@ -105,6 +106,11 @@ adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
 
 /* Of what was fetched. */
 adji_totals adji_answer_totals(const adji_gpu *gpu);
+
+/* The same without waiting: what the totals are at this point of the stream, once that is reached. There is room for
+ * ADJI_KEPT_ANSWERS of them. */
+adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which);
+adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which);
 
 static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
   return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);

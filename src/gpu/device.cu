@@ -125,7 +125,8 @@ static adj_status open_device(adji_gpu *gpu) {
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->forked, cudaEventDisableTiming));
   adj_status status = make_pool(gpu);
   if (status) return status;
-  ADJI_CUDA(gpu, cudaHostAlloc(&gpu->answers, ADJI_ANSWERS * sizeof *gpu->answers, cudaHostAllocDefault));
+  ADJI_CUDA(gpu, cudaHostAlloc(&gpu->answers, (1 + ADJI_KEPT_ANSWERS) * ADJI_ANSWERS * sizeof *gpu->answers,
+                               cudaHostAllocDefault));
   ADJI_CUDA(gpu, cudaMalloc(&gpu->d_answers, ADJI_ANSWERS * sizeof *gpu->answers));
   size_t available = 0, total = 0;
   ADJI_CUDA(gpu, cudaMemGetInfo(&available, &total));
@@ -289,9 +290,9 @@ void adji_gpu_settle(adji_gpu *gpu) {
   cudaGetLastError();
 }
 
-adji_totals adji_answer_totals(const adji_gpu *gpu) {
+static adji_totals totals_of(const uint64_t *answers) {
   adji_totals t = {};
-  const uint64_t *spread = gpu->answers + ADJI_ANSWER_SPREAD;
+  const uint64_t *spread = answers + ADJI_ANSWER_SPREAD;
   for (int i = 0; i < ADJI_SPREAD; i++) {
     t.pairs += spread[i];
     t.candidates += spread[ADJI_SPREAD + i];
@@ -300,6 +301,24 @@ adji_totals adji_answer_totals(const adji_gpu *gpu) {
     t.slots += spread[4 * ADJI_SPREAD + i];
   }
   return t;
+}
+
+adji_totals adji_answer_totals(const adji_gpu *gpu) {
+  return totals_of(gpu->answers);
+}
+
+static uint64_t *kept_answers(const adji_gpu *gpu, uint32_t which) {
+  return gpu->answers + (1 + which) * ADJI_ANSWERS;
+}
+
+adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which) {
+  ADJI_CUDA(gpu, cudaMemcpyAsync(kept_answers(gpu, which), gpu->d_answers, ADJI_ANSWERS * sizeof(uint64_t),
+                                 cudaMemcpyDeviceToHost, stream));
+  return ADJ_OK;
+}
+
+adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {
+  return totals_of(kept_answers(gpu, which));
 }
 
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {

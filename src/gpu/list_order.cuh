@@ -12,6 +12,8 @@ extern "C" {
 #include "queue/scheduler.h"
 }
 
+static_assert(static_cast<int>(ADJI_LISTS) <= static_cast<int>(ADJI_KEPT_ANSWERS), "each list leaves its totals");
+
 /* A range of the host's order, and where it begins in the list. */
 typedef struct adji_list_range {
   uint32_t begin, count;

@@ -61,7 +61,6 @@ adj_status adji_gpu_nearest_follow(adji_gpu_nearest *nearest, const uint32_t *ro
 
 /* Makes ADJI_LISTS slots for up to *queries queries each, or for as many as there is memory for; they are for the rows
  * of first_row .. end_row - 1. */
-enum { ADJI_LISTS = 2 };
 adj_status adji_gpu_nearest_begin_lists(adji_gpu_nearest *nearest, uint64_t first_row, uint64_t end_row,
                                         uint64_t *queries);
 void adji_gpu_nearest_end_lists(adji_gpu_nearest *nearest);
@@ -69,14 +68,12 @@ void adji_gpu_nearest_end_lists(adji_gpu_nearest *nearest);
  * such rows: *rows, one after the other in that order. Ranges are copied through a pinned buffer (gpu/staging.h). */
 adj_status adji_gpu_nearest_list(adji_gpu_nearest *nearest, const adji_batch *ranges, uint64_t count, uint32_t slot,
                                  uint32_t buffer, uint64_t *rows);
-adj_status adji_gpu_nearest_listed(adji_gpu_nearest *nearest, uint32_t slot); /* waits */
+/* Waits for a list. *candidates: that were compared since lists were begun, up to this one. */
+adj_status adji_gpu_nearest_listed(adji_gpu_nearest *nearest, uint32_t slot, uint64_t *candidates);
 /* Begins to copy the numbers of the first .. first + rows - 1-th row of a slot to a pinned buffer, behind them their
  * ids, and distances where they are wanted: see adji_list_piece. */
 adj_status adji_gpu_nearest_fetch(adji_gpu_nearest *nearest, uint32_t slot, uint64_t first, uint64_t rows,
                                   bool distances, uint32_t buffer);
-/* Candidates that were compared since lists were begun; waits for all of them. */
-adj_status adji_gpu_nearest_list_candidates(adji_gpu_nearest *nearest, uint64_t *candidates);
-
 /* Where a piece of a list has its parts: bytes from the beginning of the buffer. */
 typedef struct adji_list_piece {
   uint64_t ids, distances, bytes;

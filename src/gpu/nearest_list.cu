@@ -115,14 +115,16 @@ adj_status adji_gpu_nearest_list(adji_gpu_nearest *n, const adji_batch *ranges, 
   if (!status) status = adji_stopwatch_start(gpu, gpu->compute, &n->watch);
   if (!status) status = find_list(n, count, slot);
   if (!status) status = adji_stopwatch_stop(gpu, gpu->compute, &n->watch);
+  if (!status) status = adji_answers_keep(gpu, gpu->compute, slot_number);
   if (status) return status;
   ADJI_CUDA(gpu, cudaEventRecord(slot->found, gpu->compute));
   *rows = slot->count;
   return ADJ_OK;
 }
 
-adj_status adji_gpu_nearest_listed(adji_gpu_nearest *n, uint32_t slot) {
+adj_status adji_gpu_nearest_listed(adji_gpu_nearest *n, uint32_t slot, uint64_t *candidates) {
   ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
+  *candidates = adji_totals_kept(n->gpu, slot).candidates;
   return ADJ_OK;
 }
 
@@ -147,10 +149,4 @@ adj_status adji_gpu_nearest_fetch(adji_gpu_nearest *n, uint32_t slot_number, uin
   if (status) return status;
   ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staged[buffer], n->gpu->copy));
   return ADJ_OK;
-}
-
-adj_status adji_gpu_nearest_list_candidates(adji_gpu_nearest *n, uint64_t *candidates) {
-  adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
-  if (!status) *candidates = adji_answer_totals(n->gpu).candidates;
-  return status;
 }

@@ -36,7 +36,6 @@ typedef struct partner {
   adji_list_device device;
   adji_nearest_worker worker;
   uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
-  uint64_t candidates;   /* that were told                        */
   adji_device_work told; /* of what the device did, until now     */
 } partner;
 
@@ -46,8 +45,8 @@ static adj_status ask_list(void *state, const adji_batch *ranges, uint64_t count
   partner *p = state;
   return adji_gpu_nearest_list(p->nearest, ranges, count, slot, p->join.ctx->threads, rows);
 }
-static adj_status ask_listed(void *state, uint32_t slot) {
-  return adji_gpu_nearest_listed(((partner *)state)->nearest, slot);
+static adj_status ask_listed(void *state, uint32_t slot, uint64_t *candidates) {
+  return adji_gpu_nearest_listed(((partner *)state)->nearest, slot, candidates);
 }
 static adj_status ask_fetch(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t lane) {
   partner *p = state;
@@ -78,7 +77,6 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
   const adji_table *table = work->table;
   p->worker.table = table;
   p->worker.list_queries = queries_a_list(p);
-  p->candidates = 0;
   adj_status status = adji_nearest_worker_begin(&p->worker);
   if (status) return status;
   adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
@@ -91,16 +89,10 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
   return status;
 }
 
-static adj_status process(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally) {
+static adj_status drain(void *state, adji_help *help) {
   partner *p = state;
-  uint64_t candidates = 0;
   adji_gpu_use(p->gpu);
-  adj_status status = adji_nearest_worker_process(&p->worker, batches, count, help, tally);
-  if (!status) status = adji_gpu_nearest_list_candidates(p->nearest, &candidates);
-  if (status) return status;
-  tally->candidates += candidates - p->candidates;
-  p->candidates = candidates;
-  return ADJ_OK;
+  return adji_nearest_worker_drain(&p->worker, help);
 }
 
 /* What the device did since this was last asked. */
@@ -179,7 +171,7 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
     free(p);
     return status;
   }
-  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, process, end_pass, destroy};
+  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy};
   return ADJ_OK;
 }
 
@@ -195,7 +187,7 @@ adj_status adji_gpu_partner_follow(adji_partner *made, const uint32_t *rows) {
 /* The time of about so many queries, in stretches that are spread over the whole order; *queries: how many they were.
  */
 static adj_status time_some(partner *p, uint64_t *queries, double *seconds) {
-  uint64_t count = p->join.left->count, many = (*queries + STRETCH - 1) / STRETCH, rows;
+  uint64_t count = p->join.left->count, many = (*queries + STRETCH - 1) / STRETCH, rows, candidates;
   if (many > ADJI_MOST_RANGES) many = ADJI_MOST_RANGES;
   *queries = 0;
   for (uint64_t i = 0; i < many; i++) {
@@ -207,7 +199,7 @@ static adj_status time_some(partner *p, uint64_t *queries, double *seconds) {
   }
   uint64_t begin = adji_now_ns();
   adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, many, 0, p->join.ctx->threads, &rows);
-  if (!status) status = adji_gpu_nearest_listed(p->nearest, 0);
+  if (!status) status = adji_gpu_nearest_listed(p->nearest, 0, &candidates);
   *seconds = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

@@ -14,13 +14,6 @@ enum { LISTS_A_BATCH = 4, LEAST_LIST = 1 << 19, LEAST_PIECE = 2048 };
 
 /* ---- Rows into place ------------------------------------------------------------------------------------ */
 
-typedef struct list {
-  adji_nearest_worker *worker;
-  uint32_t slot;
-  uint64_t rows, each; /* each: rows a piece */
-  _Atomic uint64_t pairs;
-} list;
-
 static uint64_t distance_bytes(const adji_nearest_worker *w) {
   return w->table->distances ? adji_type_size(w->join->left->type) : 0;
 }
@@ -50,7 +43,7 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
 }
 
 static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
-  list *l = user;
+  adji_nearest_list *l = user;
   adji_nearest_worker *w = l->worker;
   const adji_list_device *device = w->device;
   uint64_t first = number * l->each, rows = l->rows - first < l->each ? l->rows - first : l->each;
@@ -73,38 +66,44 @@ static uint64_t rows_a_buffer(const adji_join *join, uint64_t distance, uint64_t
 }
 
 /* All rows of a list, by all lanes that are free. */
-static adj_status bring_list(adji_nearest_worker *w, uint32_t slot, uint64_t rows, adji_help *help, adji_tally *tally) {
-  list l = {.worker = w, .slot = slot, .rows = rows};
-  adj_status status = w->device->listed(w->device->state, slot);
-  if (status || !rows) return status;
-  l.each = rows_a_buffer(w->join, distance_bytes(w), w->buffer_bytes);
-  if (!l.each) return adji_fail(ADJ_E_INTERNAL, "a row does not fit a buffer");
-  uint64_t share = rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
+static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_tally *tally) {
+  adji_nearest_worker *w = user;
+  adji_nearest_list *l = &w->lists[slot];
+  if (!l->rows) return ADJ_OK;
+  l->each = rows_a_buffer(w->join, distance_bytes(w), w->buffer_bytes);
+  if (!l->each) return adji_fail(ADJ_E_INTERNAL, "a row does not fit a buffer");
+  uint64_t share = l->rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
   if (share < LEAST_PIECE) share = LEAST_PIECE;
-  if (l.each > share) l.each = share;
-  status = adji_help_loop(help, (rows + l.each - 1) / l.each, bring_piece, &l);
-  tally->pairs += atomic_load(&l.pairs);
+  if (l->each > share) l->each = share;
+  adj_status status = adji_help_loop(help, (l->rows + l->each - 1) / l->each, bring_piece, l);
+  tally->pairs += atomic_load(&l->pairs);
+  tally->candidates += l->candidates;
   return status;
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------ */
 
-/* Where the next list begins. */
-typedef struct cursor {
-  const adji_batch *batches;
-  uint64_t count, at;
-  uint32_t done; /* queries of that batch that are in a list already */
-} cursor;
+static void open_batches(void *user, const adji_batch *batches, uint64_t count) {
+  adji_nearest_worker *w = user;
+  uint64_t queries = 0;
+  for (uint64_t i = 0; i < count; i++)
+    queries += batches[i].end - batches[i].begin;
+  uint64_t each = queries / LISTS_A_BATCH + 1;
+  if (each < LEAST_LIST) each = LEAST_LIST;
+  if (each > w->list_queries) each = w->list_queries;
+  w->next = (adji_nearest_cursor){.batches = batches, .count = count, .each = each};
+}
 
-/* The next queries, up to so many; returns in how many ranges. */
-static uint64_t next_list(cursor *c, uint64_t queries, adji_batch *ranges, uint64_t room) {
-  uint64_t many = 0;
-  while (c->at < c->count && queries && many < room) {
+/* The queries of the next list; returns in how many ranges. */
+static uint64_t next_list(adji_nearest_worker *w) {
+  adji_nearest_cursor *c = &w->next;
+  uint64_t many = 0, queries = c->each;
+  while (c->at < c->count && queries && many < w->list_ranges) {
     const adji_batch *batch = &c->batches[c->at];
     uint32_t begin = batch->begin + c->done, take = batch->end - begin;
     if (take > ADJI_LONGEST_RANGE) take = ADJI_LONGEST_RANGE;
     if (take > queries) take = (uint32_t)queries;
-    ranges[many++] = (adji_batch){begin, begin + take, 0};
+    w->ranges[many++] = (adji_batch){begin, begin + take, 0};
     queries -= take;
     c->done += take;
     if (begin + take < batch->end) continue;
@@ -114,40 +113,35 @@ static uint64_t next_list(cursor *c, uint64_t queries, adji_batch *ranges, uint6
   return many;
 }
 
-static uint64_t queries_a_list(const adji_nearest_worker *w, const adji_batch *batches, uint64_t count) {
-  uint64_t queries = 0;
-  for (uint64_t i = 0; i < count; i++)
-    queries += batches[i].end - batches[i].begin;
-  uint64_t each = queries / LISTS_A_BATCH + 1;
-  if (each < LEAST_LIST) each = LEAST_LIST;
-  return each < w->list_queries ? each : w->list_queries;
+static adj_status ask_list(void *user, uint32_t slot, bool *some) {
+  adji_nearest_worker *w = user;
+  adji_nearest_list *l = &w->lists[slot];
+  uint64_t ranges = next_list(w);
+  *some = ranges > 0;
+  if (!ranges) return ADJ_OK;
+  l->worker = w;
+  l->slot = slot;
+  atomic_store(&l->pairs, 0);
+  return w->device->list(w->device->state, w->ranges, ranges, slot, &l->rows);
 }
 
-/* While the rows of a list are brought, the next one is searched. */
-static adj_status process_lists(adji_nearest_worker *w, cursor *c, uint64_t each, adji_help *help, adji_tally *tally) {
-  const adji_list_device *device = w->device;
-  uint64_t rows[ADJI_LISTS] = {0}, asked = 0, brought = 0, ranges;
-  adj_status status = ADJ_OK;
-  do {
-    ranges = next_list(c, each, w->ranges, w->list_ranges);
-    uint32_t slot = (uint32_t)(asked % ADJI_LISTS);
-    if (ranges) status = device->list(device->state, w->ranges, ranges, slot, &rows[slot]);
-    asked += ranges > 0;
-    while (!status && brought < asked && (asked - brought == ADJI_LISTS || !ranges)) {
-      slot = (uint32_t)(brought++ % ADJI_LISTS);
-      status = bring_list(w, slot, rows[slot], help, tally);
-    }
-    if (!status) status = adji_check_cancel(w->join->ctx);
-  } while (!status && ranges);
+static adj_status listed(void *user, uint32_t slot) {
+  adji_nearest_worker *w = user;
+  uint64_t candidates = w->candidates;
+  adj_status status = w->device->listed(w->device->state, slot, &candidates);
+  w->lists[slot].candidates = candidates - w->candidates;
+  w->candidates = candidates;
   return status;
 }
 
-adj_status adji_nearest_worker_process(adji_nearest_worker *w, const adji_batch *batches, uint64_t count,
-                                       adji_help *help, adji_tally *tally) {
-  cursor c = {.batches = batches, .count = count};
-  adj_status status = process_lists(w, &c, queries_a_list(w, batches, count), help, tally);
-  if (status) w->device->settle(w->device->state);
-  return status;
+static void settle(void *user) {
+  adji_nearest_worker *w = user;
+  w->device->settle(w->device->state);
+}
+
+adj_status adji_nearest_worker_drain(adji_nearest_worker *w, adji_help *help) {
+  adji_list_steps steps = {w, open_batches, ask_list, listed, bring_list, settle};
+  return adji_list_loop(w->join->ctx, &steps, help);
 }
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
@@ -160,6 +154,7 @@ adj_status adji_nearest_worker_begin(adji_nearest_worker *w) {
   atomic_store(&w->wait_ns, 0);
   atomic_store(&w->place_ns, 0);
   atomic_store(&w->bytes, 0);
+  w->candidates = 0;
   w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
   return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
 }

@@ -8,18 +8,36 @@
 #ifndef ADJI_NEAREST_WORKER_H
 #define ADJI_NEAREST_WORKER_H
 
+#include "gpu/list_loop.h"
 #include "gpu/nearest.h"
 
 /* What the worker asks of a device: see gpu/nearest.h and gpu/staging.h for what each does. */
 typedef struct adji_list_device {
   void *state;
   adj_status (*list)(void *state, const adji_batch *ranges, uint64_t count, uint32_t slot, uint64_t *rows);
-  adj_status (*listed)(void *state, uint32_t slot);
+  adj_status (*listed)(void *state, uint32_t slot, uint64_t *candidates);
   adj_status (*fetch)(void *state, uint32_t slot, uint64_t first, uint64_t rows, uint32_t buffer);
   adj_status (*wait)(void *state, uint32_t buffer);
   const void *(*buffer)(void *state, uint32_t buffer); /* one a lane, those of devices included */
   void (*settle)(void *state);                         /* after a failure: nothing that was asked for is under way */
 } adji_list_device;
+
+/* A list that is under way. */
+typedef struct adji_nearest_list {
+  struct adji_nearest_worker *worker;
+  uint32_t slot;
+  uint64_t rows, each; /* each: rows a piece */
+  uint64_t candidates;
+  ADJI_ATOMIC(uint64_t) pairs;
+} adji_nearest_list;
+
+/* Where in the batches the next list begins. */
+typedef struct adji_nearest_cursor {
+  const adji_batch *batches;
+  uint64_t count, at;
+  uint32_t done; /* queries of the batch there that are in a list already */
+  uint64_t each; /* queries a list                                        */
+} adji_nearest_cursor;
 
 typedef struct adji_nearest_worker {
   const adji_list_device *device;
@@ -29,6 +47,9 @@ typedef struct adji_nearest_worker {
   uint64_t list_ranges;  /* that may be handed over   */
   uint64_t buffer_bytes; /* of each lane's buffer     */
   adji_batch *ranges;    /* of a list; made by begin  */
+  adji_nearest_cursor next;
+  adji_nearest_list lists[ADJI_LISTS];
+  uint64_t candidates; /* of all lists that are over */
   ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
 } adji_nearest_worker;
 
@@ -38,8 +59,7 @@ bool adji_nearest_worker_can(const adji_join *join, uint64_t buffer_bytes);
 adj_status adji_nearest_worker_begin(adji_nearest_worker *worker);
 void adji_nearest_worker_end(adji_nearest_worker *worker, adji_device_work *work);
 
-/* Fills the rows of the queries of the batches, as far as they are in the table. Adds their pairs to the tally. */
-adj_status adji_nearest_worker_process(adji_nearest_worker *worker, const adji_batch *batches, uint64_t count,
-                                       adji_help *help, adji_tally *tally);
+/* Takes batches, and fills the rows of their queries, as far as they are in the table. */
+adj_status adji_nearest_worker_drain(adji_nearest_worker *worker, adji_help *help);
 
 #endif

@@ -41,7 +41,7 @@ struct adji_gpu_lists {
   adji_block temporary;  /* of CUB                                                     */
   bool fills;            /* the pass at work                                           */
   uint64_t first_row, end_row, longest;
-  list_slot slots[ADJI_ROW_LISTS];
+  list_slot slots[ADJI_LISTS];
 };
 
 adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
@@ -92,7 +92,7 @@ static adj_status make_lists(adji_gpu_lists *l, const adji_lists_wish *wish) {
   if (l->fills) status = adji_block_get(gpu, gpu->compute, l->parts.rows * 16, "row offsets", &l->bounds);
   for (int i = 0; i < 2 && !status; i++)
     status = adji_block_get(gpu, gpu->compute, wish->queries * 4, "queries", &l->queries[i]);
-  for (int i = 0; i < ADJI_ROW_LISTS && !status; i++)
+  for (int i = 0; i < ADJI_LISTS && !status; i++)
     status = make_slot(l, wish, &l->slots[i]);
   if (status) adji_gpu_lists_end(l);
   return status;
@@ -247,14 +247,20 @@ adj_status adji_gpu_lists_list(adji_gpu_lists *l, const adji_list_ranges *list, 
   adj_status status = adji_order_send(l->gpu, list->ranges, list->count, &slot->ranges, buffer, &slot->count);
   slot->pairs = list->pairs;
   if (!status) status = do_list(l, list->count, slot);
+  if (!status) status = adji_answers_keep(l->gpu, l->gpu->compute, number);
   if (status) return status;
   ADJI_CUDA(l->gpu, cudaEventRecord(slot->done, l->gpu->compute));
   *rows = slot->count;
   return ADJ_OK;
 }
 
-adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot) {
+adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *found) {
   ADJI_CUDA(l->gpu, cudaEventSynchronize(l->slots[slot].done));
+  adji_totals totals = adji_totals_kept(l->gpu, slot);
+  if (totals.broken)
+    return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
+                     static_cast<unsigned long long>(totals.broken));
+  *found = adji_tally{totals.pairs, totals.candidates};
   return ADJ_OK;
 }
 
@@ -269,17 +275,5 @@ adj_status adji_gpu_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_l
   const char *from = adji_at<char>(*parts[stretch->part]) + stretch->first * size;
   ADJI_CUDA(gpu, cudaMemcpyAsync(to, from, stretch->entries * size, cudaMemcpyDeviceToHost, gpu->copy));
   ADJI_CUDA(gpu, cudaEventRecord(gpu->staged[buffer], gpu->copy));
-  return ADJ_OK;
-}
-
-adj_status adji_gpu_lists_found(adji_gpu_lists *l, adji_tally *tally) {
-  adj_status status = adji_answers_fetch(l->gpu, l->gpu->compute);
-  if (status) return status;
-  adji_totals totals = adji_answer_totals(l->gpu);
-  if (totals.broken)
-    return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
-                     static_cast<unsigned long long>(totals.broken));
-  tally->pairs = totals.pairs;
-  tally->candidates = totals.candidates;
   return ADJ_OK;
 }

@@ -37,8 +37,6 @@ typedef struct adji_list_stretch {
   uint64_t to;
 } adji_list_stretch;
 
-enum { ADJI_ROW_LISTS = 2 }; /* slots */
-
 typedef struct adji_gpu_lists adji_gpu_lists;
 
 /* Lists of the join that a range has; which closes after them. */
@@ -62,13 +60,12 @@ void adji_gpu_lists_end(adji_gpu_lists *lists);
  * are copied through a pinned buffer (gpu/staging.h). */
 adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot, uint32_t buffer,
                                uint64_t *rows);
-adj_status adji_gpu_lists_listed(adji_gpu_lists *lists, uint32_t slot); /* waits */
+/* Waits for a list. *found: what all lists since the pass began have found, up to this one. ADJ_E_INTERNAL when rows
+ * are not as long as counted. */
+adj_status adji_gpu_lists_listed(adji_gpu_lists *lists, uint32_t slot, adji_tally *found);
 /* Begins to copy a part of a slot to a pinned buffer. */
 adj_status adji_gpu_lists_fetch(adji_gpu_lists *lists, uint32_t slot, const adji_list_stretch *stretch,
                                 uint32_t buffer);
-/* Waits for all lists since the pass began: what they found. ADJ_E_INTERNAL when rows are not as long as counted. */
-adj_status adji_gpu_lists_found(adji_gpu_lists *lists, adji_tally *tally);
-
 #ifdef __cplusplus
 }
 #endif

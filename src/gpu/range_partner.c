@@ -34,8 +34,8 @@ static adj_status ask_list(void *state, const adji_list_ranges *list, uint32_t s
   partner *p = state;
   return adji_gpu_lists_list(p->lists, list, slot, p->join.ctx->threads, rows);
 }
-static adj_status ask_listed(void *state, uint32_t slot) {
-  return adji_gpu_lists_listed(((partner *)state)->lists, slot);
+static adj_status ask_listed(void *state, uint32_t slot, adji_tally *found) {
+  return adji_gpu_lists_listed(((partner *)state)->lists, slot, found);
 }
 static adj_status ask_fetch(void *state, uint32_t slot, const adji_list_stretch *stretch, uint32_t lane) {
   partner *p = state;
@@ -51,9 +51,6 @@ static void *ask_buffer(void *state, uint32_t lane) {
 }
 static void ask_settle(void *state) {
   adji_gpu_settle(((partner *)state)->gpu);
-}
-static adj_status ask_found(void *state, adji_tally *tally) {
-  return adji_gpu_lists_found(((partner *)state)->lists, tally);
 }
 
 /* ---- Passes --------------------------------------------------------------------------------------------- */
@@ -96,10 +93,10 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
   return status;
 }
 
-static adj_status process(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally) {
+static adj_status drain(void *state, adji_help *help) {
   partner *p = state;
   adji_gpu_use(p->gpu);
-  return adji_range_worker_process(&p->worker, batches, count, help, tally);
+  return adji_range_worker_drain(&p->worker, help);
 }
 
 /* What the device did since this was last asked. */
@@ -152,7 +149,7 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
   p->join = *options->range.join;
   p->options = *options;
   p->options.range.join = &p->join;
-  p->device = (adji_rows_device){p, ask_list, ask_listed, ask_fetch, ask_wait, ask_buffer, ask_settle, ask_found};
+  p->device = (adji_rows_device){p, ask_list, ask_listed, ask_fetch, ask_wait, ask_buffer, ask_settle};
   p->worker.device = &p->device;
   p->worker.join = &p->join;
   p->worker.work = &p->work;
@@ -163,7 +160,7 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
     free(p);
     return status;
   }
-  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, process, end_pass, destroy};
+  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy};
   return ADJ_OK;
 }
 
@@ -202,9 +199,8 @@ static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out)
   adji_list_ranges list = spread_stretches(p, wanted, &queries);
   uint64_t begin = adji_now_ns();
   adj_status status = adji_gpu_lists_list(p->lists, &list, 0, p->join.ctx->threads, &rows);
-  if (!status) status = adji_gpu_lists_listed(p->lists, 0);
+  if (!status) status = adji_gpu_lists_listed(p->lists, 0, &found);
   double seconds = (double)(adji_now_ns() - begin) * 1e-9;
-  if (!status) status = adji_gpu_lists_found(p->lists, &found);
   if (status) return status;
   double scale = (double)p->join.left->count / (double)queries;
   *out = (adji_range_trial){

@@ -14,13 +14,8 @@ enum { LISTS_A_TIME = 4, LEAST_QUERIES = 1 << 18, LEAST_PAIRS = 1 << 22, LEAST_P
 /* Rows are far apart: those to come are fetched ahead. */
 enum { ROWS_AHEAD = 8 };
 
-/* A list that the device is done with. */
-typedef struct list {
-  adji_range_worker *worker;
-  uint32_t slot;
-  uint64_t rows, pairs;
-  uint64_t each; /* rows a piece */
-} list;
+typedef adji_range_list list;
+typedef adji_range_cursor cursor;
 
 static uint64_t sum_bytes(const adji_range_worker *w) {
   const adji_window *window = w->work->window;
@@ -153,8 +148,6 @@ static adj_status bring_rows(void *user, uint64_t number, uint32_t lane) {
   return status;
 }
 
-/* ---- A list ----------------------------------------------------------------------------------------- */
-
 /* Rows a piece: what fills a buffer, but no more than leaves some for every lane. */
 static uint64_t rows_a_piece(const list *l) {
   const adji_range_worker *w = l->worker;
@@ -169,22 +162,18 @@ static uint64_t rows_a_piece(const list *l) {
 }
 
 /* All rows of a list, by all lanes that are free. Counts that nobody wants stay where they are. */
-static adj_status bring_list(list *l, adji_help *help) {
-  const adji_rows_device *device = l->worker->device;
-  const adji_shared_work *work = l->worker->work;
-  adj_status status = device->listed(device->state, l->slot);
-  if (status || !l->rows || (!work->window && !work->degrees)) return status;
+static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_tally *tally) {
+  adji_range_worker *w = user;
+  list *l = &w->lists[slot];
+  const adji_shared_work *work = w->work;
+  tally->pairs += l->found.pairs;
+  tally->candidates += l->found.candidates;
+  if (!l->rows || (!work->window && !work->degrees)) return ADJ_OK;
   l->each = rows_a_piece(l);
   return adji_help_loop(help, (l->rows + l->each - 1) / l->each, work->window ? bring_rows : bring_counts, l);
 }
 
-/* Where in the batches the next list begins. */
-typedef struct cursor {
-  const adji_batch *batches;
-  uint64_t count, at;
-  uint32_t done;           /* of the batch there            */
-  uint64_t queries, pairs; /* of a list, at most            */
-} cursor;
+/* ---- Lists ------------------------------------------------------------------------------------------ */
 
 /* Queries of the batch from the cursor on, up to `most`, that have no more than `room` entries together. */
 static uint32_t queries_within(const adji_range_worker *w, const cursor *c, uint32_t most, uint64_t room,
@@ -229,7 +218,8 @@ static void add_range(adji_range_worker *w, cursor *c, uint32_t take, uint64_t *
 }
 
 /* The ranges of the next list; none at the end. */
-static adji_list_ranges next_list(adji_range_worker *w, cursor *c) {
+static adji_list_ranges next_list(adji_range_worker *w) {
+  cursor *c = &w->next;
   adji_list_ranges next = {.ranges = w->ranges};
   uint64_t queries = c->queries, pairs = 0;
   while (queries && next.count < w->list_ranges) {
@@ -249,56 +239,48 @@ static uint64_t clamp(uint64_t wanted, uint64_t least, uint64_t most) {
   return some < most ? some : most;
 }
 
-static cursor begin_lists(const adji_range_worker *w, const adji_batch *batches, uint64_t count) {
+static void open_batches(void *user, const adji_batch *batches, uint64_t count) {
+  adji_range_worker *w = user;
   uint64_t queries = 0, pairs = 0;
   for (uint64_t i = 0; i < count; i++) {
     queries += batches[i].end - batches[i].begin;
     if (w->work->window) pairs += w->work->batch_pairs[&batches[i] - w->work->batches];
   }
-  cursor c = {.batches = batches, .count = count};
-  c.queries = w->work->window ? w->list_queries : clamp(queries / LISTS_A_TIME + 1, LEAST_QUERIES, w->list_queries);
-  c.pairs = clamp(pairs / LISTS_A_TIME + 1, LEAST_PAIRS, w->list_pairs);
-  if (c.pairs < w->work->longest) c.pairs = w->list_pairs; /* which has room for it */
-  return c;
+  cursor *c = &w->next;
+  *c = (cursor){.batches = batches, .count = count};
+  c->queries = w->work->window ? w->list_queries : clamp(queries / LISTS_A_TIME + 1, LEAST_QUERIES, w->list_queries);
+  c->pairs = clamp(pairs / LISTS_A_TIME + 1, LEAST_PAIRS, w->list_pairs);
+  if (c->pairs < w->work->longest) c->pairs = w->list_pairs; /* which has room for it */
 }
 
-/* While the rows of a list are brought, the next one is at work. */
-static adj_status process_lists(adji_range_worker *w, cursor *c, adji_help *help, uint64_t *pairs) {
-  const adji_rows_device *device = w->device;
-  list lists[ADJI_ROW_LISTS];
-  uint64_t asked = 0, brought = 0;
-  adj_status status = ADJ_OK;
-  adji_list_ranges next;
-  do {
-    next = next_list(w, c);
-    if (next.count) {
-      uint32_t slot = (uint32_t)(asked++ % ADJI_ROW_LISTS);
-      lists[slot] = (list){.worker = w, .slot = slot, .pairs = next.pairs};
-      status = device->list(device->state, &next, slot, &lists[slot].rows);
-      *pairs += next.pairs;
-    }
-    while (!status && brought < asked && (asked - brought == ADJI_ROW_LISTS || !next.count))
-      status = bring_list(&lists[brought++ % ADJI_ROW_LISTS], help);
-    if (!status) status = adji_check_cancel(w->join->ctx);
-  } while (!status && next.count);
+static adj_status ask_list(void *user, uint32_t slot, bool *some) {
+  adji_range_worker *w = user;
+  adji_list_ranges next = next_list(w);
+  *some = next.count > 0;
+  if (!next.count) return ADJ_OK;
+  w->lists[slot] = (list){.worker = w, .slot = slot, .pairs = next.pairs};
+  return w->device->list(w->device->state, &next, slot, &w->lists[slot].rows);
+}
+
+static adj_status listed(void *user, uint32_t slot) {
+  adji_range_worker *w = user;
+  list *l = &w->lists[slot];
+  adji_tally found = w->found;
+  adj_status status = w->device->listed(w->device->state, slot, &found);
+  l->found.pairs = w->work->window ? l->pairs : found.pairs - w->found.pairs;
+  l->found.candidates = found.candidates - w->found.candidates;
+  w->found = found;
   return status;
 }
 
-adj_status adji_range_worker_process(adji_range_worker *w, const adji_batch *batches, uint64_t count, adji_help *help,
-                                     adji_tally *tally) {
-  cursor c = begin_lists(w, batches, count);
-  uint64_t pairs = 0;
-  adji_tally found = {0};
-  adj_status status = process_lists(w, &c, help, &pairs);
-  if (!status) status = w->device->found(w->device->state, &found);
-  if (status) {
-    w->device->settle(w->device->state);
-    return status;
-  }
-  tally->pairs += w->work->window ? pairs : found.pairs - w->told.pairs;
-  tally->candidates += found.candidates - w->told.candidates;
-  w->told = found;
-  return ADJ_OK;
+static void settle(void *user) {
+  adji_range_worker *w = user;
+  w->device->settle(w->device->state);
+}
+
+adj_status adji_range_worker_drain(adji_range_worker *w, adji_help *help) {
+  adji_list_steps steps = {w, open_batches, ask_list, listed, bring_list, settle};
+  return adji_list_loop(w->join->ctx, &steps, help);
 }
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
@@ -307,7 +289,7 @@ adj_status adji_range_worker_begin(adji_range_worker *w) {
   atomic_store(&w->wait_ns, 0);
   atomic_store(&w->place_ns, 0);
   atomic_store(&w->bytes, 0);
-  w->told = (adji_tally){0};
+  w->found = (adji_tally){0};
   w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
   return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
 }

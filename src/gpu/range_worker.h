@@ -8,20 +8,37 @@
 #ifndef ADJI_RANGE_WORKER_H
 #define ADJI_RANGE_WORKER_H
 
+#include "gpu/list_loop.h"
 #include "gpu/range_list.h"
 
 /* What the worker asks of a device: see gpu/range_list.h and gpu/staging.h for what each does. */
 typedef struct adji_rows_device {
   void *state;
   adj_status (*list)(void *state, const adji_list_ranges *list, uint32_t slot, uint64_t *rows);
-  adj_status (*listed)(void *state, uint32_t slot);
+  /* *found: what all lists since the pass began have found, up to this one. */
+  adj_status (*listed)(void *state, uint32_t slot, adji_tally *found);
   adj_status (*fetch)(void *state, uint32_t slot, const adji_list_stretch *stretch, uint32_t buffer);
   adj_status (*wait)(void *state, uint32_t buffer);
   void *(*buffer)(void *state, uint32_t buffer); /* one a lane, those of devices included */
   void (*settle)(void *state);                   /* after a failure: nothing that was asked for is under way */
-  /* What all lists since the pass began have found; waits for them, and fails when rows are not as they should be. */
-  adj_status (*found)(void *state, adji_tally *tally);
 } adji_rows_device;
+
+/* A list that is under way. */
+typedef struct adji_range_list {
+  struct adji_range_worker *worker;
+  uint32_t slot;
+  uint64_t rows, pairs;
+  uint64_t each; /* rows a piece */
+  adji_tally found;
+} adji_range_list;
+
+/* Where in the batches the next list begins. */
+typedef struct adji_range_cursor {
+  const adji_batch *batches;
+  uint64_t count, at;
+  uint32_t done;           /* of the batch there            */
+  uint64_t queries, pairs; /* of a list, at most            */
+} adji_range_cursor;
 
 typedef struct adji_range_worker {
   const adji_rows_device *device;
@@ -32,15 +49,16 @@ typedef struct adji_range_worker {
   uint64_t list_ranges;         /* that may be handed over           */
   uint64_t buffer_bytes;        /* of each lane's buffer: 128 or more */
   adji_batch *ranges;           /* of a list; made by begin          */
-  adji_tally told;              /* of what the device found          */
+  adji_range_cursor next;
+  adji_range_list lists[ADJI_LISTS];
+  adji_tally found; /* by all lists that are over */
   ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
 } adji_range_worker;
 
 adj_status adji_range_worker_begin(adji_range_worker *worker);
 void adji_range_worker_end(adji_range_worker *worker, adji_device_work *work);
 
-/* Counts or fills the rows of the queries of the batches, as far as they are in the window. Adds to the tally. */
-adj_status adji_range_worker_process(adji_range_worker *worker, const adji_batch *batches, uint64_t count,
-                                     adji_help *help, adji_tally *tally);
+/* Takes batches, and counts or fills the rows of their queries, as far as they are in the window. */
+adj_status adji_range_worker_drain(adji_range_worker *worker, adji_help *help);
 
 #endif

@@ -12,11 +12,18 @@
 
 #include "queue/scheduler_private.h"
 
+/* Stretches of the queue that a device has at most: one at work, one that waits for it, and those without any work. */
+enum { MOST_TAKEN = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
+
 struct adji_help {
   struct hybrid *hybrid;
   uint32_t device;
-  adji_batch_run first; /* its first batches */
-  /* The loop that runs; guarded by the lock. */
+  /* All guarded by the lock. What the device has, the oldest first: the worker was handed so many, and the device is
+   * through with so many of these. */
+  adji_batch_run taken[MOST_TAKEN];
+  uint32_t taken_count, handed, found;
+  uint64_t since_ns; /* when it began the oldest one, or was done with the one before */
+  /* The loop that runs. */
   adji_task_fn fn;
   void *user;
   uint64_t count, next, busy;
@@ -183,71 +190,107 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
 
 /* ---- Devices ---------------------------------------------------------------------------------------- */
 
-/* What device d gets next; false: nothing. The lock is held. */
-static bool take_for_device(hybrid *h, uint32_t d, adji_batch_run *out) {
+/* More for a device; false: nothing. The lock is held. */
+static bool take_for_device(hybrid *h, adji_help *help) {
   adji_queue *queue = h->drain->queue;
+  uint32_t d = help->device;
   double left, next;
-  if (h->failed || !adji_queue_look(queue, true, &left, &next)) return false;
+  adji_batch_run *out = &help->taken[help->taken_count];
+  if (h->failed || help->taken_count == MOST_TAKEN || !adji_queue_look(queue, true, &left, &next)) return false;
   double work = adji_share_for_device(&h->share, d, seconds_now(h), left, next);
   if (work < 0 || !adji_queue_take_some(queue, true, work, out)) return false;
   adji_share_took(&h->share, d, seconds_now(h), work_of(queue, *out));
+  if (!help->taken_count++) help->since_ns = adji_now_ns();
   return true;
 }
 
-/* Others do what it could not; unless the caller wants an end of it all. The lock is held. */
-static void device_failed(hybrid *h, uint32_t d, adji_batch_run stretch, uint64_t queries, adj_status status) {
+bool adji_help_take(adji_help *help, const adji_batch **batches, uint64_t *count) {
+  hybrid *h = help->hybrid;
+  pthread_mutex_lock(&h->lock);
+  bool some = help->handed < help->taken_count || take_for_device(h, help);
+  if (some) {
+    adji_batch_run run = help->taken[help->handed++];
+    *batches = h->drain->queue->batches + run.begin;
+    *count = run.end - run.begin;
+  }
+  pthread_mutex_unlock(&h->lock);
+  return some;
+}
+
+void adji_help_found(adji_help *help) {
+  hybrid *h = help->hybrid;
+  pthread_mutex_lock(&h->lock);
+  adji_share_did(&h->share, help->device, seconds_now(h), work_of(h->drain->queue, help->taken[help->found++]));
+  pthread_cond_broadcast(&h->changed); /* rates have changed, and with them what lanes should do */
+  pthread_mutex_unlock(&h->lock);
+}
+
+static uint64_t queries_of(const adji_queue *queue, adji_batch_run stretch) {
+  uint64_t queries = 0;
+  for (uint64_t i = stretch.begin; i < stretch.end; i++)
+    queries += queue->batches[i].end - queue->batches[i].begin;
+  return queries;
+}
+
+/* What the device was at until now. */
+static void trace_oldest(const adji_help *help) {
+  const adji_drain *drain = help->hybrid->drain;
+  adji_trace(drain->run->ctx, drain->pass->name, drain->run->ctx->threads + help->device, help->since_ns,
+             queries_of(drain->queue, help->taken[0]));
+}
+
+adj_status adji_help_done(adji_help *help, const adji_tally *tally) {
+  hybrid *h = help->hybrid;
   adji_drain *drain = h->drain;
-  adji_queue_give_back(drain->queue, stretch);
-  h->workers[1 + d].failed += queries;
+  adji_batch_run stretch = help->taken[0];
+  uint64_t queries = queries_of(drain->queue, stretch), now = adji_now_ns();
+  trace_oldest(help);
+  adj_status status = adji_settle(drain, work_of(drain->queue, stretch), 1, tally);
+  pthread_mutex_lock(&h->lock);
+  adji_worker_work *figures = &h->workers[1 + help->device];
+  figures->queries += queries;
+  figures->batches++;
+  figures->busy_s += (double)(now - help->since_ns) * 1e-9;
+  h->last_end[1 + help->device] = seconds_now(h);
+  help->since_ns = now;
+  help->taken_count--;
+  help->handed--;
+  help->found--;
+  memmove(help->taken, help->taken + 1, help->taken_count * sizeof *help->taken);
+  if (status) give_up(h, status);
+  pthread_mutex_unlock(&h->lock);
+  return status;
+}
+
+/* Others do what it could not; unless the caller wants an end of it all. The lock is held. */
+static void device_failed(hybrid *h, adji_help *help, adj_status status) {
+  adji_drain *drain = h->drain;
+  adji_worker_work *figures = &h->workers[1 + help->device];
+  uint64_t queries = 0;
+  for (uint32_t i = help->taken_count; i--;) {
+    queries += queries_of(drain->queue, help->taken[i]);
+    adji_queue_give_back(drain->queue, help->taken[i]);
+  }
+  figures->failed += queries;
+  h->last_end[1 + help->device] = seconds_now(h);
   if (h->failed) return; /* which is why */
   if (status == ADJ_CANCELLED || adji_check_cancel(drain->run->ctx)) {
     give_up(h, ADJ_CANCELLED);
     return;
   }
-  adji_log(drain->run->ctx, ADJ_LOG_WARN, "%s failed, and its %llu queries go back to the queue: %s",
-           h->workers[1 + d].name, (unsigned long long)queries, adj_last_error());
-}
-
-/* Does what it took; the lock is held, and not meanwhile. False: it gets no more. */
-static bool process_there(hybrid *h, uint32_t d, adji_batch_run stretch) {
-  adji_drain *drain = h->drain;
-  const adji_device_worker *worker = &drain->crew->devices[d];
-  adji_worker_work *figures = &h->workers[1 + d];
-  uint64_t queries = 0, begin = adji_now_ns();
-  pthread_mutex_unlock(&h->lock);
-  for (uint64_t i = stretch.begin; i < stretch.end; i++)
-    queries += drain->queue->batches[i].end - drain->queue->batches[i].begin;
-  adji_tally tally = {0};
-  adj_status status = adji_check_cancel(drain->run->ctx);
-  if (!status)
-    status = worker->process(worker->user, drain->queue->batches + stretch.begin, stretch.end - stretch.begin,
-                             &h->help[d], &tally);
-  adji_trace(drain->run->ctx, drain->pass->name, drain->run->ctx->threads + d, begin, queries);
-  adj_status settled = status ? ADJ_OK : adji_settle(drain, work_of(drain->queue, stretch), 1, &tally);
-  pthread_mutex_lock(&h->lock);
-  adji_share_did(&h->share, d, seconds_now(h));
-  h->last_end[1 + d] = seconds_now(h);
-  figures->busy_s += (double)(adji_now_ns() - begin) * 1e-9;
-  if (status) {
-    device_failed(h, d, stretch, queries, status);
-    return false;
-  }
-  figures->queries += queries;
-  figures->batches++;
-  if (settled) give_up(h, settled);
-  pthread_cond_broadcast(&h->changed); /* rates have changed, and with them what lanes should do */
-  return true;
+  adji_log(drain->run->ctx, ADJ_LOG_WARN, "%s failed, and its %llu queries go back to the queue: %s", figures->name,
+           (unsigned long long)queries, adj_last_error());
 }
 
 static void *device_main(void *argument) {
   adji_help *mine = argument;
   hybrid *h = mine->hybrid;
-  uint32_t d = mine->device;
-  adji_batch_run next = mine->first;
+  const adji_device_worker *worker = &h->drain->crew->devices[mine->device];
+  adj_status status = worker->drain(worker->user, mine);
+  if (mine->taken_count) trace_oldest(mine);
   pthread_mutex_lock(&h->lock);
-  while (process_there(h, d, next) && take_for_device(h, d, &next))
-    ;
-  adji_share_left(&h->share, d);
+  if (status) device_failed(h, mine, status);
+  adji_share_left(&h->share, mine->device);
   h->active--;
   pthread_cond_broadcast(&h->changed);
   pthread_mutex_unlock(&h->lock);
@@ -258,13 +301,13 @@ static void *device_main(void *argument) {
 static void start_device(hybrid *h, uint32_t d) {
   adji_help *help = &h->help[d];
   *help = (adji_help){.hybrid = h, .device = d};
-  bool some = take_for_device(h, d, &help->first);
+  bool some = take_for_device(h, help);
   h->started[d] = some && !pthread_create(&h->threads[d], NULL, device_main, help);
   h->active += h->started[d];
   if (h->started[d]) return;
   adji_share_left(&h->share, d);
   if (!some) return;
-  adji_queue_give_back(h->drain->queue, help->first);
+  adji_queue_give_back(h->drain->queue, help->taken[0]);
   adji_log(h->drain->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
            h->workers[1 + d].name);
 }

@@ -44,7 +44,7 @@ typedef struct adji_partner {
   /* A pass begins; where this fails, the device takes no part in it. The work stays until the end. */
   adj_status (*begin)(void *state, const adji_shared_work *work);
   /* As in adji_device_worker. */
-  adj_status (*process)(void *state, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally);
+  adj_status (*drain)(void *state, adji_help *help);
   /* A pass that was begun is over; adds what the device did. */
   void (*end)(void *state, adji_device_work *work);
   void (*destroy)(void *state);

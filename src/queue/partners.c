@@ -13,7 +13,7 @@ void adji_partners_begin(const adji_partners *partners, adj_ctx *ctx, const adji
       adji_log(ctx, ADJ_LOG_WARN, "%s takes no part: %s", partner->name, adj_last_error());
       continue;
     }
-    out->workers[out->count] = (adji_device_worker){partner->name, partner->state, partner->process};
+    out->workers[out->count] = (adji_device_worker){partner->name, partner->state, partner->drain};
     out->partners[out->count++] = partner;
   }
 }

@@ -20,8 +20,9 @@ typedef struct adji_batch_run {
   uint64_t begin, end;
 } adji_batch_run;
 
-/* Who gives something back takes nothing any more, so there are never more of these than such workers. */
-enum { ADJI_MOST_RETURNED = 16 };
+/* Who gives back what it has, which is no more than eight stretches, takes nothing any more: there are never more of
+ * these than eight such workers have. */
+enum { ADJI_MOST_RETURNED = 64 };
 
 /* Less work than any batch has. */
 #define ADJI_ONE_BATCH (-1.0)

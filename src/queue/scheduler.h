@@ -14,20 +14,28 @@ typedef struct adji_tally {
   uint64_t pairs, candidates;
 } adji_tally;
 
-/* The cores' help to a device worker, which is what it is handed to ask for it. */
+/* What a device worker is handed: where its batches come from, and the cores' help. */
 typedef struct adji_help adji_help;
+
+/* Batches from the heavy end of the queue, which may be asked for before others are done; false: there are none for
+ * this device. One that has others not done may ask again: what it gets depends on how soon it is done. */
+bool adji_help_take(adji_help *help, const adji_batch **batches, uint64_t *count);
+/* The device is through with the oldest batches that it was not; they are in their place, and had so much: from then on
+ * nobody else does them. */
+void adji_help_found(adji_help *help);
+adj_status adji_help_done(adji_help *help, const adji_tally *tally);
 
 /* Runs pieces 0 .. count - 1 of what the device worker has to do on the host, each once: by the worker's own thread and
  * by cores that are between two batches. lane < threads + devices of the pass: for per-lane buffers. Returns when all
  * of them are over, with the first failure; ADJ_CANCELLED when the run was given up. */
 adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, void *user);
 
-/* A device that takes batches from the heavy end of the queue, many at a time, in a thread of its own. */
+/* A device that takes batches, many at a time, in a thread of its own. */
 typedef struct adji_device_worker {
   const char *name; /* in warnings and figures */
   void *user;
-  /* Does all of the batches, or fails: then others do them again, and this worker gets no more. */
-  adj_status (*process)(void *user, const adji_batch *batches, uint64_t count, adji_help *help, adji_tally *tally);
+  /* Takes batches and does them, until there are none. When it fails others do those that are not done. */
+  adj_status (*drain)(void *user, adji_help *help);
 } adji_device_worker;
 
 /* One pass: every batch goes to one call of process. */

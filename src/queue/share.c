@@ -5,8 +5,12 @@
 #include "queue/share.h"
 
 /* Of the rest: what a device takes first, and what part of its share later. A first batch must not keep a slow device
- * busy when everything else is done; a part of nearly 1 would leave no room for errors of the rates. */
-static const double FIRST = 1.0 / 256, PART = 0.75;
+ * busy when everything else is done; a part of nearly 1 would leave no room for errors of the rates, nor for those of
+ * late that are lower than those before: queries at the light end of a queue may take a device three times as long. */
+static const double FIRST = 1.0 / 256, PART = 0.5;
+
+/* What a batch may be of all that came before, and what the past counts for in the rate, each time. */
+static const double GROWTH = 4, MEMORY = 0.3;
 
 /* Seconds that a batch of a device should take at least, so that starting it is a small part of that. */
 static const double LEAST_S = 2e-3;
@@ -63,22 +67,35 @@ static double fixed_for_device(const adji_share *share, uint32_t d, double left)
 
 /* ---- Rates ------------------------------------------------------------------------------------------ */
 
-/* Of all devices but d that still work; one of which nothing is known counts as if it were d. */
-static double rate_of_others(const adji_share *share, uint32_t d, double now, double next) {
-  double sum = rate_of_cores(share, now, next);
+/* Of all devices that still work; one of which nothing is known counts as if it were d. */
+static double rate_of_devices(const adji_share *share, uint32_t d) {
+  double sum = 0;
   for (uint32_t i = 0; i < share->devices; i++)
-    if (i != d && !share->device[i].gone) sum += or_default(rate(&share->device[i]), rate(&share->device[d]));
+    if (!share->device[i].gone) sum += or_default(rate(&share->device[i]), rate(&share->device[d]));
   return sum;
 }
 
+/* What a device still has to do of what it holds. */
+static double pending(const adji_pace *device, double now) {
+  double left = device->holds - rate(device) * (now - device->since);
+  return left > 0 ? left : 0;
+}
+
 static double rated_for_device(const adji_share *share, uint32_t d, double now, double left, double next) {
-  double mine = rate(&share->device[d]), others = rate_of_others(share, d, now, next);
-  if (!(mine > 0)) return left * FIRST;
-  if (share->cpu.seconds > 0 && next * others > left * mine)
+  const adji_pace *device = &share->device[d];
+  double mine = rate(device), devices = rate_of_devices(share, d);
+  double others = devices - mine + rate_of_cores(share, now, next);
+  if (!(mine > 0)) return device->taken ? NOTHING : left * FIRST;
+  double has = pending(device, now), least = mine * LEAST_S;
+  if (share->cpu.seconds > 0 && next * others + has * others > left * mine)
     return NOTHING; /* the others have done everything by then */
-  double fair = left * mine / (mine + others), least = mine * LEAST_S;
-  if (fair * PART > least) return fair * PART;
-  if (left * rate(&share->cpu) < next * mine) return left; /* before a lane has done one batch */
+  double fair = (left + has) * mine / (mine + others), part = fair * PART - has, most = GROWTH * device->all;
+  if (part > least) return part < most ? part : most;
+  if (left * rate(&share->cpu) < next * devices) { /* before a lane has done one batch: all, or with other devices */
+    double its = left * mine / devices;
+    return its > least ? its : least;
+  }
+  if (device->taken) return NOTHING;
   return fair < least ? fair : least;
 }
 
@@ -88,11 +105,9 @@ static bool too_late(const adji_share *share, double now, double left, double ne
   for (uint32_t d = 0; d < share->devices; d++) {
     const adji_pace *device = &share->device[d];
     if (device->gone) continue;
-    double its = rate(device);
-    if (!(its > 0)) return false;
-    double done = its * (now - device->since);
-    rates += its;
-    if (device->holds > done) work += device->holds - done;
+    if (!(rate(device) > 0)) return false;
+    rates += rate(device);
+    work += pending(device, now);
   }
   return next * rates > work * rate(&share->cpu);
 }
@@ -113,22 +128,25 @@ double adji_share_for_lane(const adji_share *share, double now, double left, dou
 
 void adji_share_took(adji_share *share, uint32_t d, double now, double work) {
   adji_pace *device = &share->device[d];
-  device->holds = work;
-  device->since = now;
+  if (!device->taken++) device->since = now;
+  device->holds += work;
   double half = work / share->total / 2;
   device->large = half < device->large / 2 ? half : device->large / 2;
 }
 
-void adji_share_did(adji_share *share, uint32_t d, double now) {
+void adji_share_did(adji_share *share, uint32_t d, double now, double work) {
   adji_pace *device = &share->device[d];
-  device->work += device->holds;
-  device->seconds += now - device->since;
-  device->holds = 0;
+  device->all += work;
+  device->work = MEMORY * device->work + work;
+  device->seconds = MEMORY * device->seconds + (now - device->since);
+  device->since = now;
+  device->holds = --device->taken ? device->holds - work : 0;
 }
 
 void adji_share_left(adji_share *share, uint32_t d) {
   share->device[d].gone = true;
   share->device[d].holds = 0;
+  share->device[d].taken = 0;
 }
 
 void adji_share_lane_did(adji_share *share, double work, double seconds) {

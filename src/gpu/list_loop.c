@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lists of queries on their way through a device: see list_loop.h.
+ */
+#include "gpu/list_loop.h"
+
+#include "core/context.h"
+
+typedef struct loop {
+  const adji_list_steps *steps;
+  adji_help *help;
+  bool open;                      /* there are batches whose lists have not all been begun */
+  uint64_t asked, found, brought; /* lists */
+  uint32_t ends[ADJI_LISTS];      /* how many stretches of batches end with the list in a slot */
+  adji_tally tally;               /* of lists that were brought, of the oldest stretch */
+} loop;
+
+static adj_status stretch_done(loop *l) {
+  adji_tally tally = l->tally;
+  l->tally = (adji_tally){0};
+  return adji_help_done(l->help, &tally);
+}
+
+/* No more lists of the batches that were opened last: they are done with the list that is now the last, or are
+ * already. */
+static adj_status end_stretch(loop *l) {
+  l->open = false;
+  if (l->found == l->asked) adji_help_found(l->help);
+  if (l->brought == l->asked) return stretch_done(l);
+  l->ends[(l->asked - 1) % ADJI_LISTS]++;
+  return ADJ_OK;
+}
+
+/* Begins lists, as long as there are slots and batches. */
+static adj_status ask(loop *l) {
+  adj_status status = ADJ_OK;
+  while (!status && l->asked - l->brought < ADJI_LISTS) {
+    const adji_batch *batches;
+    uint64_t count;
+    uint32_t slot = (uint32_t)(l->asked % ADJI_LISTS);
+    bool some = false;
+    if (!l->open && !adji_help_take(l->help, &batches, &count)) return ADJ_OK;
+    if (!l->open) l->steps->open(l->steps->user, batches, count);
+    l->open = true;
+    status = l->steps->ask(l->steps->user, slot, &some);
+    if (!status && !some) status = end_stretch(l);
+    if (!some) continue;
+    l->ends[slot] = 0;
+    l->asked++;
+  }
+  return status;
+}
+
+static adj_status wait_for_device(loop *l) {
+  uint32_t slot = (uint32_t)(l->found % ADJI_LISTS);
+  adj_status status = l->steps->listed(l->steps->user, slot);
+  if (status) return status;
+  l->found++;
+  for (uint32_t i = 0; i < l->ends[slot]; i++)
+    adji_help_found(l->help);
+  return ADJ_OK;
+}
+
+static adj_status bring(loop *l) {
+  uint32_t slot = (uint32_t)(l->brought % ADJI_LISTS);
+  adj_status status = l->steps->bring(l->steps->user, slot, l->help, &l->tally);
+  if (status) return status;
+  l->brought++;
+  for (uint32_t i = 0; i < l->ends[slot] && !status; i++)
+    status = stretch_done(l);
+  return status;
+}
+
+adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help *help) {
+  loop l = {.steps = steps, .help = help};
+  adj_status status = ask(&l);
+  while (!status && l.asked > l.brought) {
+    status = l.found == l.brought ? wait_for_device(&l) : bring(&l);
+    if (!status) status = adji_check_cancel(ctx);
+    if (!status) status = ask(&l); /* before rows are brought, so that the device has something to do */
+  }
+  if (status) steps->settle(steps->user);
+  return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a device that takes part in a join of the cores: batches of the queue become lists of queries, of which
+ * one is at work while the rows of the one before are put into place. Batches are taken before the device is done with
+ * those it has, so that it never waits for the host.
+ */
+#ifndef ADJI_LIST_LOOP_H
+#define ADJI_LIST_LOOP_H
+
+#include "gpu/list_order.h"
+#include "queue/scheduler.h"
+
+typedef struct adji_list_steps {
+  void *user;
+  /* The next lists are of these batches. */
+  void (*open)(void *user, const adji_batch *batches, uint64_t count);
+  /* Begins the next of them, in a slot; *some: there is one. */
+  adj_status (*ask)(void *user, uint32_t slot, bool *some);
+  /* Waits for the device. Lists are waited for, and then brought, in the order in which they were begun. */
+  adj_status (*listed)(void *user, uint32_t slot);
+  /* Puts the rows of a list into place; adds what it had to the tally. */
+  adj_status (*bring)(void *user, uint32_t slot, adji_help *help, adji_tally *tally);
+  /* After a failure: nothing that was asked for is under way. */
+  void (*settle)(void *user);
+} adji_list_steps;
+
+/* Until no batches are left for the device. */
+adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help *help);
+
+#endif
