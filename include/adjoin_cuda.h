@@ -51,16 +51,18 @@ ADJ_API void adj_cuda_points_init(adj_cuda_points *points, size_t struct_size);
 
 typedef struct adj_cuda_result adj_cuda_result;
 
-/* A range join in L2, L1, Linf, Lp or by inner product; right NULL: left with itself. Reads the points after what
- * was put on stream before the call, and returns when the result is there (what is put on stream after the call may
- * use it). Every coordinate must be finite: otherwise ADJ_E_DATA names a row and column. spec's backend is not
- * looked at; ADJ_ORDER_ANY saves the time that sorting rows takes.
+/* A range join by any metric; right NULL: left with itself. Reads the points after what was put on stream before the
+ * call, and returns when the result is there (what is put on stream after the call may use it). Every coordinate must
+ * be finite, no point may be all zeros by cosine, and no latitude beyond a pole by great circle: otherwise ADJ_E_DATA
+ * names a row, and where it is one coordinate the column. spec's backend is not looked at; ADJ_ORDER_ANY saves the
+ * time that sorting rows takes.
  * Time: a few passes over the points, and one or two over the candidates. Device memory: for each index 8 to 20 bytes a
  * point, and the points (rounded up to 4 or 8 coordinates in three, five and six dimensions); 12 bytes per left point
  * for counts and offsets; 4 bytes a pair (8 or 12 with distances). From four dimensions on, in three where there are
  * few neighbours, and if half of the memory allows it: 180 bytes per left point (340 with distances in f32) and, beyond
  * 32 neighbours, 5 bytes a pair (10) until the result is there. From seven dimensions on in f32: half of the points'
- * size. */
+ * size. Until the result is there, by cosine the points once more, as unit vectors, and by great circle three
+ * coordinates a point, its place on the sphere: what is said of points and dimensions is then said of these. */
 ADJ_API adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                        const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
 
@@ -70,15 +72,16 @@ ADJ_API adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec,
                                         uint64_t *total);
 
 /* The k nearest of spec.k, of which none is farther than the radius; right NULL: of each point among the others. For
- * any k, by L2, L1, Linf, Lp or inner product: through trees in up to six dimensions by the first three, unless there
- * are 16 queries or fewer or spec.algorithm is "brute"; otherwise by comparing every pair. Row i of the result begins
+ * any k and metric: through trees in up to six dimensions by L2, L1, Linf, cosine and great circle, unless there are
+ * 16 queries or fewer or spec.algorithm is "brute"; otherwise by comparing every pair. Row i of the result begins
  * at entry i * k, nearest first; behind the last neighbour ids are ADJ_NO_ID and distances infinite (by inner product
  * -infinite). There are no offsets. Device memory: k ids and distances a left point. With trees for each set 8 to 20
  * bytes a point and the points (rounded up to 4 or 8 coordinates in three, five and six dimensions); for the right one
  * 1/4 of these for boxes; per left point 4 bytes. Without: the points once more unless they are packed by rows; by L2
  * with k up to 2,048 the right ones in half precision (rounded up to 16, 32 or a multiple of 64 coordinates) and 8
  * bytes for each, and up to 768 MiB for queries; otherwise, and where there is no memory for that, up to half of what
- * is left, but no more than a few GiB, for distances. */
+ * is left, but no more than a few GiB, for distances. By cosine and great circle derived points, as above; these are
+ * packed, and measured by L2. */
 ADJ_API adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                      const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
 

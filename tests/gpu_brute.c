@@ -208,6 +208,8 @@ static const problem PROBLEMS[] = {
     {"Linf", 400, 3000, 20, 16, ADJ_LINF, 0, 0, 0},
     {"Lp", 200, 1000, 20, 16, ADJ_LP, 2.5, 0, 0},
     {"inner product", 400, 3000, 20, 16, ADJ_DOT, 0, 0, 0},
+    {"cosine", 400, 3000, 20, 16, ADJ_COSINE, 0, 0, 0},
+    {"great circle", 400, 3000, 2, 16, ADJ_HAVERSINE, 0, 0, 0},
 };
 
 int main(int argc, char **argv) {

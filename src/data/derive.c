@@ -7,8 +7,6 @@
 
 #include <math.h>
 
-#include "core/angles.h"
-
 typedef struct derive {
   const adj_dataset *set;
   adj_angle angle;
@@ -26,43 +24,46 @@ static void put(const derive *d, uint64_t row, uint32_t j, double x) {
     ((float *)(void *)d->data)[at] = (float)x;
 }
 
-/* The length is summed in f64, of coordinates that are scaled by a power of two such that the largest
- * is in [1/2, 1): no square of it over- or underflows, and equal directions of different length give
- * equal rows where the lengths differ by a power of two. */
+adj_status adji_derive_refuse(adji_fault fault, uint64_t row, double longitude, double latitude) {
+  unsigned long long number = (unsigned long long)row + 1;
+  switch (fault) {
+    case ADJI_FAULT_ZEROS:
+      return adji_fail(ADJ_E_DATA, "row %llu: all coordinates are 0; such a point has no direction and no cosine",
+                       number);
+    case ADJI_FAULT_POLE:
+      return adji_fail(ADJ_E_DATA, "row %llu, column 2: latitude %g is beyond a pole; columns are longitude, latitude",
+                       number, latitude);
+    case ADJI_FAULT_LONGITUDE:
+      return adji_fail(ADJ_E_DATA, "row %llu, column 1: longitude %g is more radians than can be reduced to a turn",
+                       number, longitude);
+    case ADJI_FAULT_NONE:
+      break;
+  }
+  return adji_fail(ADJ_E_INTERNAL, "row %llu was taken for one that has no place and is not", number);
+}
+
 static adj_status unit_row(const derive *d, uint64_t row) {
   double largest = 0, sum = 0;
   for (uint32_t j = 0; j < d->dim; j++)
     largest = fmax(largest, fabs(adji_dataset_at(d->set, row, j)));
-  if (largest == 0)
-    return adji_fail(ADJ_E_DATA, "row %llu: all coordinates are 0; such a point has no direction and no cosine",
-                     (unsigned long long)row + 1);
-  int exponent;
-  frexp(largest, &exponent);
-  for (uint32_t j = 0; j < d->dim; j++) {
-    double x = ldexp(adji_dataset_at(d->set, row, j), -exponent);
-    sum = fma(x, x, sum);
-  }
+  if (largest == 0) return adji_derive_refuse(ADJI_FAULT_ZEROS, row, 0, 0);
+  int exponent = adji_unit_exponent(largest);
+  for (uint32_t j = 0; j < d->dim; j++)
+    sum = adji_unit_add(sum, adji_dataset_at(d->set, row, j), exponent);
   double length = sqrt(sum);
   for (uint32_t j = 0; j < d->dim; j++)
-    put(d, row, j, ldexp(adji_dataset_at(d->set, row, j), -exponent) / length);
+    put(d, row, j, adji_unit_at(adji_dataset_at(d->set, row, j), exponent, length));
   return ADJ_OK;
 }
 
 static adj_status sphere_row(const derive *d, uint64_t row) {
   double longitude = adji_dataset_at(d->set, row, 0), latitude = adji_dataset_at(d->set, row, 1);
-  bool degrees = d->angle == ADJ_DEGREES;
-  /* A right angle rounded up to f32 is still a pole. */
-  if (fabs(latitude) > (degrees ? 90 : d->set->type == ADJ_F32 ? (double)(float)(ADJI_PI / 2) : ADJI_PI / 2))
-    return adji_fail(ADJ_E_DATA, "row %llu, column 2: latitude %g is beyond a pole; columns are longitude, latitude",
-                     (unsigned long long)row + 1, latitude);
-  if (!degrees && fabs(longitude) > ADJI_MOST_RADIANS)
-    return adji_fail(ADJ_E_DATA, "row %llu, column 1: longitude %g is more radians than can be reduced to a turn",
-                     (unsigned long long)row + 1, longitude);
-  adji_direction east = degrees ? adji_direction_degrees(longitude) : adji_direction_radians(longitude);
-  adji_direction north = degrees ? adji_direction_degrees(latitude) : adji_direction_radians(latitude);
-  put(d, row, 0, north.cos * east.cos);
-  put(d, row, 1, north.cos * east.sin);
-  put(d, row, 2, north.sin);
+  adji_place place;
+  adji_fault fault = adji_place_of(longitude, latitude, d->angle == ADJ_DEGREES, d->set->type == ADJ_F32, &place);
+  if (fault) return adji_derive_refuse(fault, row, longitude, latitude);
+  put(d, row, 0, place.x);
+  put(d, row, 1, place.y);
+  put(d, row, 2, place.z);
   return ADJ_OK;
 }
 

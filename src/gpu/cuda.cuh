@@ -58,6 +58,9 @@ enum adji_answer {
   ADJI_ANSWER_PIECES, /* of rows, asked for                   */
   ADJI_ANSWER_LONG,   /* rows beyond what a block sorts       */
   ADJI_ANSWER_HEAD,   /* of the queue of queries              */
+  /* Of points as they came: see derive.cu. */
+  ADJI_ANSWER_NOT_FINITE,
+  ADJI_ANSWER_FAULT,
   /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
    * long as counted; the longest row; and slots: lanes of all warp-wide comparisons, busy or not. */
   ADJI_ANSWER_SPREAD = 16,

@@ -73,6 +73,8 @@ uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
 uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type); /* the largest sample that it can take, at least 1 */
 adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
                            void *rows);
+/* The failure of a coordinate that is not, number row * dim + column. */
+adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim);
 
 /* What the device did for this join until now, as far as it is over: kernels, and the copies of the points. */
 adji_device_work adji_gpu_range_work(adji_gpu_range *range);

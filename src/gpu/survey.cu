@@ -165,12 +165,15 @@ static adj_status look(survey *s) {
   return ADJ_OK;
 }
 
+adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim) {
+  return adji_fail(ADJ_E_DATA, "row %llu, column %llu: is not a finite number",
+                   static_cast<unsigned long long>(value / dim + 1), static_cast<unsigned long long>(value % dim + 1));
+}
+
 static adj_status take(const survey *s, double *low, double *high, void *rows) {
   uint32_t dim = s->points->dim;
   uint64_t bad = s->host[2 * static_cast<uint64_t>(dim)];
-  if (bad != UINT64_MAX)
-    return adji_fail(ADJ_E_DATA, "row %llu, column %llu: is not a finite number",
-                     static_cast<unsigned long long>(bad / dim + 1), static_cast<unsigned long long>(bad % dim + 1));
+  if (bad != UINT64_MAX) return adji_gpu_refuse_value(bad, dim);
   for (uint32_t j = 0; j < dim; j++) {
     low[j] = from_order(s->host[j]);
     high[j] = from_order(s->host[dim + j]);

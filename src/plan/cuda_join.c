@@ -61,9 +61,6 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
   j->left.set = (adj_dataset){.type = j->left.rows.type, .dim = j->left.rows.dim};
   adj_dataset other = {.type = r->rows.type, .dim = r->rows.dim};
   status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &j->algorithm);
-  if (!status && (plan->spec.metric == ADJ_COSINE || plan->spec.metric == ADJ_HAVERSINE))
-    status = adji_fail(ADJ_E_UNSUPPORTED,
-                       "metric: of points on a device only L2, L1, Linf, Lp and inner products are joined");
   if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
   if (!status) status = adji_tuning_fits(&plan->tuning, kind, j->algorithm);
   plan->choice.backend = "gpu";
@@ -74,17 +71,19 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
 
 enum { SAMPLE = 2048, SMALL_SAMPLE = 1024 };
 
-/* Looks at the points: a sample of them takes their place in the plan. */
+/* Looks at the points, or at those derived from them: a sample of them takes their place in the plan. */
 static adj_status describe(cuda_join *j, uint64_t sample) {
   adj_plan *plan = &j->plan;
   adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
-  adj_status status = adji_cuda_survey(plan->ctx, j->gpu, &j->left, sample, plan->self_join ? "points" : "left");
+  adj_status status = adji_cuda_derive(j->gpu, &plan->spec, &j->left, plan->self_join ? NULL : "left");
+  if (!status && !plan->self_join) status = adji_cuda_derive(j->gpu, &plan->spec, &j->right, "right");
+  if (!status) status = adji_cuda_survey(plan->ctx, j->gpu, &j->left, sample, plan->self_join ? "points" : "left");
   if (!status && !plan->self_join) status = adji_cuda_survey(plan->ctx, j->gpu, &j->right, sample, "right");
   if (status) return status;
   plan->left = &j->left.set;
   plan->right = &r->set;
   plan->population = r->rows.count;
-  return adji_describe_join(plan);
+  return adji_describe_derived(plan);
 }
 
 /* The sets become those of all points. */

@@ -28,6 +28,19 @@ adj_status adji_cuda_take(const adj_cuda_points *points, const char *name, adji_
   return ADJ_OK;
 }
 
+adj_status adji_cuda_derive(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_side *s, const char *name) {
+  adj_status status;
+  if (spec->metric == ADJ_COSINE)
+    status = adji_gpu_derive_units(gpu, &s->rows, &s->derived);
+  else if (spec->metric == ADJ_HAVERSINE)
+    status = adji_gpu_derive_sphere(gpu, &s->rows, spec->angle, &s->derived);
+  else
+    return ADJ_OK;
+  if (status) return name ? adji_fail_in(status, name) : status;
+  s->rows = s->derived.rows;
+  return ADJ_OK;
+}
+
 adj_status adji_cuda_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint64_t sample, const char *name) {
   const adji_gpu_rows *rows = &s->rows;
   size_t size = adji_type_size(rows->type);
@@ -49,6 +62,7 @@ adj_status adji_cuda_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint
 void adji_cuda_forget(adj_ctx *ctx, adji_cuda_side *s) {
   adji_free(&ctx->memory, s->bounds);
   adji_free(&ctx->memory, s->sample);
+  adji_gpu_derived_free(&s->derived);
 }
 
 #endif

@@ -111,9 +111,7 @@ static adj_status derive(adj_plan *plan, const adj_dataset *set, adj_dataset **o
   return adji_derive_sphere(plan->ctx, set, plan->spec.angle, out);
 }
 
-static adj_status choose_sets(adj_plan *plan) {
-  plan->join.left = plan->left;
-  plan->join.right = plan->right;
+static adj_status derive_sets(adj_plan *plan) {
   if (plan->spec.metric != ADJ_COSINE && plan->spec.metric != ADJ_HAVERSINE) return ADJ_OK;
   adj_status status = in_set(plan, "left", derive(plan, plan->left, &plan->derived_left));
   plan->join.left = plan->join.right = plan->derived_left;
@@ -123,10 +121,10 @@ static adj_status choose_sets(adj_plan *plan) {
   return status;
 }
 
-adj_status adji_describe_join(adj_plan *plan) {
+adj_status adji_describe_derived(adj_plan *plan) {
   const adj_join_spec *spec = &plan->spec;
   plan->measure = measure_of(spec);
-  plan->join = (adji_join){.ctx = plan->ctx, .self_join = plan->self_join};
+  plan->join = (adji_join){.ctx = plan->ctx, .left = plan->left, .right = plan->right, .self_join = plan->self_join};
   plan->join.k = spec->kind == ADJ_KNN ? spec->k : 0;
   plan->join.limit = adji_limit(&plan->measure, plan->left->type, spec->radius);
   plan->join.style = (adji_row_style){.type = plan->left->type,
@@ -136,8 +134,12 @@ adj_status adji_describe_join(adj_plan *plan) {
                                       .drop_self = plan->self_join && !(spec->flags & ADJ_WITH_SELF),
                                       .one_way = spec->flags & ADJ_ONE_WAY,
                                       .kernels = adji_kernels_for(plan->ctx->isa)};
-  adj_status status = make_box(plan);
-  return status ? status : choose_sets(plan);
+  return make_box(plan);
+}
+
+adj_status adji_describe_join(adj_plan *plan) {
+  adj_status status = adji_describe_derived(plan);
+  return status ? status : derive_sets(plan);
 }
 
 void adji_forget_join(adj_plan *plan) {

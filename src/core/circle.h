@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sines and cosines, for C and CUDA alike: see core/angles.h. An angle is reduced to an eighth of a turn in two
+ * parts, then a series. docs/exactness.md repeats every step, because the bits are part of the definition of
+ * great-circle joins. Nothing here leaves a product and a sum for a compiler to fuse.
+ */
+#ifndef ADJI_CIRCLE_H
+#define ADJI_CIRCLE_H
+
+#include <math.h>
+
+#include "core/angles.h"
+#include "core/everywhere.h"
+
+/* The nearest integer, by rounding at 2^52. */
+ADJI_EVERYWHERE double adji_nearest_whole(double x) {
+  return (x + 0x1.8p52) - 0x1.8p52;
+}
+
+/* The Taylor series of sin and cos of a + low, |a| <= pi / 4: the terms left out are below 2^-60. */
+ADJI_EVERYWHERE adji_direction adji_circle_series(double a, double low) {
+  double z = a * a, s = 1.0 / 355687428096000, c = -1.0 / 6402373705728000;
+  s = fma(s, z, -1.0 / 1307674368000);
+  s = fma(s, z, 1.0 / 6227020800);
+  s = fma(s, z, -1.0 / 39916800);
+  s = fma(s, z, 1.0 / 362880);
+  s = fma(s, z, -1.0 / 5040);
+  s = fma(s, z, 1.0 / 120);
+  s = fma(s, z, -1.0 / 6);
+  c = fma(c, z, 1.0 / 20922789888000);
+  c = fma(c, z, -1.0 / 87178291200);
+  c = fma(c, z, 1.0 / 479001600);
+  c = fma(c, z, -1.0 / 3628800);
+  c = fma(c, z, 1.0 / 40320);
+  c = fma(c, z, -1.0 / 720);
+  c = fma(c, z, 1.0 / 24);
+  double half = 0.5 * z, one = 1 - half;
+  adji_direction d;
+  d.sin = a + fma(a * z, s, low);
+  d.cos = one + (((1 - one) - half) + fma(z * z, c, -(a * low)));
+  return d;
+}
+
+/* The direction of k quarter turns and a rest. */
+ADJI_EVERYWHERE adji_direction adji_circle_turned(double k, double a, double low) {
+  adji_direction d = adji_circle_series(a, low), turned = d;
+  int quarter = (int)(k - 4 * adji_nearest_whole(k * 0.25)); /* -2 .. 2 */
+  if (quarter == 1 || quarter == -1) {
+    turned.sin = quarter == 1 ? d.cos : -d.cos;
+    turned.cos = quarter == 1 ? -d.sin : d.sin;
+  } else if (quarter) {
+    turned.sin = -d.sin;
+    turned.cos = -d.cos;
+  }
+  return turned;
+}
+
+/* The remainder of a division is exact, and so is what is left of it beside a multiple of 90. The sign of a remainder
+ * that is 0 has no effect. */
+ADJI_EVERYWHERE adji_direction adji_circle_degrees(double x) {
+  const double radian = 0x1.1df46a2529d39p-6, radian_low = 0x1.5c1d8becdd291p-62; /* pi / 180 */
+  double rest = remainder(x, 360.0), k = adji_nearest_whole(rest * (1.0 / 90));
+  rest = rest - 90 * k;
+  double a = rest * radian;
+  return adji_circle_turned(k, a, fma(rest, radian_low, fma(rest, radian, -a)));
+}
+
+/* pi / 2 in three parts; the first two have 33 bits, so that their products with k are exact. */
+ADJI_EVERYWHERE adji_direction adji_circle_radians(double x) {
+  const double high = 0x1.921fb544p+0, middle = 0x1.0b4611a6p-34, low = 0x1.3198a2e037073p-69;
+  double k = adji_nearest_whole(x * 0x1.45f306dc9c883p-1); /* 2 / pi */
+  double first = fma(-k, high, x), second = k * middle, a = first - second;
+  return adji_circle_turned(k, a, fma(-k, low, (first - a) - second));
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of cases with points that are on a device, and results that stay there (adjoin_cuda.h): range joins, their
+ * counts, and kNN joins in every way there is, by every metric, against the reference; every offset, id and bit of a
+ * distance. Rows are packed, have gaps, or lie column by column.
+ *
+ *   gpu_points [TEXT]    only the cases whose names hold this text
+ *
+ * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
+ * there is no GPU here.
+ */
+#include "compare.h"
+#include "on_device.h"
+
+/* A case, and how it is run. */
+typedef struct run {
+  adj_ctx *ctx;
+  const join_case *c;
+  const reference_rows *right; /* the answer */
+  adj_join_spec spec;
+  layout how;
+  const adj_cuda_points *points, *others; /* others NULL: a self-join */
+} run;
+
+static void say_differs(const run *r, const char *call) {
+  fprintf(stderr, "%s, %s, %s, algorithm %s, order %d: %s differs\n", r->c->name,
+          r->c->left.type == ADJ_F64 ? "f64" : "f32", LAYOUT_NAMES[r->how],
+          r->spec.algorithm ? r->spec.algorithm : "none", (int)r->spec.order, call);
+  exit(1);
+}
+
+static void need_same(const run *r, const char *what, const void *device, const void *host, size_t bytes) {
+  void *got = from_device(device, bytes);
+  if (bytes && memcmp(got, host, bytes) != 0) say_differs(r, what);
+  free(got);
+}
+
+/* False: the library says that it cannot do that. */
+static bool accepted(const run *r, adj_status status) {
+  need(!status || status == ADJ_E_UNSUPPORTED, r->c->name);
+  return !status;
+}
+
+static bool check_join(const run *r) {
+  adj_cuda_result *result = NULL;
+  bool knn = r->c->k > 0;
+  if (!accepted(r, knn ? adj_cuda_knn_join(r->ctx, &r->spec, r->points, r->others, NULL, &result)
+                       : adj_cuda_range_join(r->ctx, &r->spec, r->points, r->others, NULL, &result)))
+    return false;
+  uint64_t rows = r->right->rows, entries = r->right->offsets[rows];
+  if (adj_cuda_result_rows(result) != rows) say_differs(r, "the number of rows");
+  if (adj_cuda_result_pairs(result) != entries) say_differs(r, "the number of entries");
+  if (!knn)
+    need_same(r, "an offset", adj_cuda_result_offsets(result), r->right->offsets, (rows + 1) * sizeof(uint64_t));
+  need_same(r, "an id", adj_cuda_result_ids(result), r->right->ids, entries * sizeof(uint32_t));
+  need_same(r, "a distance", adj_cuda_result_distances(result), r->right->distances,
+            entries * type_size(r->c->left.type));
+  adj_cuda_result_destroy(result, NULL);
+  return true;
+}
+
+static bool check_count(const run *r) {
+  uint64_t rows = r->right->rows, total = 0;
+  void *device = NULL;
+  need_cuda(cudaMalloc(&device, (rows + 1) * sizeof(uint32_t)));
+  bool done = accepted(r, adj_cuda_range_count(r->ctx, &r->spec, r->points, r->others, NULL, device, &total));
+  uint32_t *degrees = from_device(device, done ? rows * sizeof *degrees : 0);
+  if (done && total != r->right->offsets[rows]) say_differs(r, "the total");
+  for (uint64_t row = 0; done && row < rows; row++)
+    if (degrees[row] != r->right->offsets[row + 1] - r->right->offsets[row]) say_differs(r, "a degree");
+  free(degrees);
+  need_cuda(cudaFree(device));
+  return done;
+}
+
+typedef struct tally {
+  uint64_t joins, refused;
+} tally;
+
+static void add(tally *t, bool done) {
+  t->joins += done;
+  t->refused += !done;
+}
+
+/* One layout: all algorithms, in both orders. */
+static void check_layout(adj_ctx *ctx, const join_case *c, const join_answer *answer, layout how, tally *t) {
+  static const char *const range[] = {NULL, "brute"}, *const nearest[] = {NULL, "kdtree", "grid", "brute"};
+  const char *const *algorithms = c->k ? nearest : range;
+  void *memory[2] = {NULL, NULL};
+  adj_cuda_points left = to_device(&c->left, how, &memory[0]), right = left;
+  if (!c->self_join) right = to_device(&c->right, how, &memory[1]);
+  run r = {.ctx = ctx, .c = c, .how = how, .points = &left, .others = c->self_join ? NULL : &right};
+  for (uint32_t a = 0; a < (c->k ? 4u : 2u); a++)
+    for (adj_order order = ADJ_ORDER_ID; order <= ADJ_ORDER_DISTANCE; order++) {
+      r.spec = case_spec(c);
+      r.spec.flags |= ADJ_WITH_DISTANCE;
+      r.spec.order = order;
+      r.spec.algorithm = algorithms[a];
+      r.right = order == ADJ_ORDER_DISTANCE && !c->k ? &answer->by_distance : &answer->by_id;
+      add(t, check_join(&r));
+      if (!c->k && order == ADJ_ORDER_ID) add(t, check_count(&r));
+    }
+  need_cuda(cudaFree(memory[0]));
+  need_cuda(cudaFree(memory[1]));
+}
+
+int main(int argc, char **argv) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) {
+    printf("%s\n", adj_last_error());
+    return NO_GPU;
+  }
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  tally t = {0};
+  for (uint32_t i = 0; i < case_count(); i++) {
+    join_case c;
+    join_answer answer;
+    need(case_build(i, &c), "memory");
+    if (argc < 2 || strstr(c.name, argv[1])) {
+      need(answer_case(&c, &answer), "memory");
+      for (layout how = PACKED; how < LAYOUTS; how++)
+        check_layout(ctx, &c, &answer, how, &t);
+      answer_free(&answer);
+    }
+    case_free(&c);
+  }
+  adj_ctx_destroy(ctx);
+  printf("%llu joins as the reference's, %llu refused\n", (unsigned long long)t.joins, (unsigned long long)t.refused);
+  return 0;
+}
