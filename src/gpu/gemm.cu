@@ -118,7 +118,7 @@ adj_status search_tile(tile_work *w) {
   return status;
 }
 
-/* w: what is the same for all tiles. */
+/* all: what is the same for every tile. */
 adj_status search_tiles(const tile_work *all) {
   const adji_brute_job *job = all->job;
   uint64_t values = adji_brute_values(adji_gpu_left(all->gpu), size_of(job->type));
