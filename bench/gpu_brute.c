@@ -5,7 +5,8 @@
  *   bench/gpu --brute [--case TEXT] [--neighbours K] [--repeats N] [--tuning TEXT] [--quick] [--check]
  *
  * The k nearest of q queries among n points, f32, uniform in the unit cube, with distances; points and result in device
- * memory (adj_cuda_knn_join), the smallest time of the repeats. Each way is asked for by name, or what --tuning says:
+ * memory (adj_cuda_knn_join), the smallest time of the repeats. Each way is asked for by name (way=gemm: where cuBLAS
+ * is found), or what --tuning says:
  *
  *   ms       from the call to the result; of that the survey of the points (whether all are finite), and the search
  *   G/s      pairs a second
@@ -44,7 +45,7 @@ static const shape SHAPES[] = {
     {"1x16M, 32-D", 1, 16000000, 32, {32, 0, 0}, 0, false},
     {"16x16M, 32-D", 16, 16000000, 32, {32, 0, 0}, 0, false},
 };
-static const char *const WAYS[] = {"way=sift", "way=matrix"};
+static const char *const WAYS[] = {"way=sift", "way=gemm", "way=matrix"};
 
 /* A shape at work: n points, and behind them q queries. */
 typedef struct table {
@@ -82,6 +83,18 @@ static adj_cuda_result *find(const table *t, uint32_t k) {
   stop_on(adj_cuda_knn_join(t->b->ctx, &spec, &queries, &points, NULL, &result));
   stop_on_cuda(cudaDeviceSynchronize());
   return result;
+}
+
+/* Whether the way is there: some need a library that may be missing. */
+static bool is_there(const table *t) {
+  adj_cuda_points points = rows_of(t, 0, t->s->n), query = rows_of(t, t->s->n, 1);
+  adj_join_spec spec = brute_spec(t, 1);
+  adj_cuda_result *result;
+  adj_status status = adj_cuda_knn_join(t->b->ctx, &spec, &query, &points, NULL, &result);
+  if (status == ADJ_E_UNSUPPORTED) return false;
+  stop_on(status);
+  adj_cuda_result_destroy(result, NULL);
+  return true;
 }
 
 /* Milliseconds, smallest of the repeats; split: of that one. */
@@ -189,6 +202,10 @@ static void run_shape(bench *b, const shape *s) {
   stop_on_cuda(fill_values(t.values, values, values, 0));
   for (int w = 0; w < (o->tuning ? 1 : (int)(sizeof WAYS / sizeof *WAYS)); w++) {
     t.tuning = o->tuning ? o->tuning : WAYS[w];
+    if (!is_there(&t)) {
+      printf("%-16s %5s %-12s | %s\n", s->name, "-", t.tuning, adj_last_error());
+      continue;
+    }
     for (int i = 0; i < MOST_KS; i++)
       if (s->ks[i] && !o->neighbours && (!o->quick || s->ks[i] == 32)) run_k(&t, s->ks[i]);
     if (o->neighbours) run_k(&t, o->neighbours);

@@ -210,6 +210,7 @@ static const struct {
                       {NULL, "device_rows=77"},
                       {"kdtree", "alone=off,device_blocks=2"},
                       {"brute", "way=sift"},
+                      {"brute", "way=gemm"},
                       {"brute", "way=matrix"},
                       {"brute", "way=matrix,distance=naive,select=sort"},
                       {"brute", "way=matrix,distance=tiled,select=radix,device_rows=77"},

@@ -83,7 +83,7 @@ static void put_grid(json_writer *json, const adj_stats *stats) {
            stats->grid_reindex_s);
 }
 
-/* Only where tensor cores sifted. */
+/* Only where products were a filter. */
 static void put_sift(json_writer *json, const adj_stats *stats) {
   if (!stats->sift_queries) return;
   json_raw(json, ",\n  \"sift\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu}",

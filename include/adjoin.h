@@ -475,7 +475,7 @@ typedef struct adj_stats {
   double grid_epsilon;     /* the first one                                                   */
   double grid_epsilon_s;   /* the device's time to choose it, in the first run of a plan      */
   double grid_reindex_s;   /* and to index again                                              */
-  /* Of brute-force kNN joins on a GPU whose points tensor cores sifted; 0 elsewhere. */
+  /* Of brute-force kNN joins on a GPU with a filter of products (tuning: way=sift, way=gemm); 0 elsewhere. */
   uint64_t sift_queries;
   uint64_t sift_sums;   /* distances that were computed of what passed                       */
   uint64_t sift_again;  /* queries that needed longer lists of candidates                    */

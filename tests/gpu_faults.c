@@ -117,6 +117,23 @@ static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_
   check_problem(&p, gpu);
 }
 
+/* cuBLAS need not be on every machine. */
+static void check_gemm_faults(adj_ctx *ctx, adji_gpu *gpu) {
+  adj_ctx *other = NULL; /* so that the handle of ctx is made while calls fail */
+  need(!adj_ctx_create(NULL, &other), "a context");
+  problem p = {other, points(other, 10, 3), 0, 2, ADJ_ORDER_DISTANCE, "way=gemm", "brute"};
+  adj_result *result = NULL;
+  adj_status status = join(&p, ADJ_BACKEND_GPU, &result);
+  adj_result_destroy(result);
+  adj_dataset_destroy(p.set);
+  adj_ctx_destroy(other);
+  if (status == ADJ_E_UNSUPPORTED) {
+    printf("left out: %s\n", adj_last_error());
+    return;
+  }
+  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "way=gemm");
+}
+
 static void *join_in_thread(void *number) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
@@ -210,6 +227,7 @@ int main(void) {
   check_faults(ctx, gpu, 9, 0, 40, ADJ_ORDER_DISTANCE, "way=matrix,device_chunk=1100,device_rows=1600");
   check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "way=matrix,select=radix");
   check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "way=sift");
+  check_gemm_faults(ctx, gpu);
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

@@ -67,6 +67,17 @@ static void matrices_are_whole_where_they_can(void **user) {
   assert_int_equal(tile.columns, 0);
 }
 
+static void matrices_shrink_to_the_least(void **user) {
+  (void)user;
+  assert_int_equal(adji_brute_values(UINT64_MAX, 4), UINT64_C(1) << 30);
+  assert_int_equal(adji_brute_values(UINT64_C(1) << 30, 8), UINT64_C(1) << 25);
+  assert_int_equal(adji_brute_values(0, 4), ADJI_LEAST_VALUES);
+  uint64_t values = 3 * ADJI_LEAST_VALUES;
+  assert_true(adji_brute_fewer_values(&values) && adji_brute_fewer_values(&values));
+  assert_int_equal(values, ADJI_LEAST_VALUES);
+  assert_false(adji_brute_fewer_values(&values));
+}
+
 static void pieces_are_about_equal(void **user) {
   (void)user;
   for (int i = 0; i < 100000; i++) {
@@ -89,6 +100,9 @@ static void settings_have_names(void **user) {
   assert_int_equal(t.way, ADJI_WAY_SIFT);
   assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
   assert_int_equal(t.select, ADJI_SELECT_SHORT);
+  must(adji_tuning_parse("way=gemm,select=bits", &t));
+  assert_int_equal(t.way, ADJI_WAY_GEMM);
+  must_fail(ADJ_E_ARGUMENT, "matrix, sift and gemm", adji_tuning_parse("way=cublas", &t));
   must(adji_tuning_parse("distance=naive,select=bound", &t));
   assert_int_equal(t.distance, ADJI_DISTANCE_NAIVE);
   assert_int_equal(t.select, ADJI_SELECT_BOUND);
@@ -105,9 +119,8 @@ static void settings_have_names(void **user) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(matrices_fit_their_room),
-      cmocka_unit_test(matrices_are_whole_where_they_can),
-      cmocka_unit_test(pieces_are_about_equal),
+      cmocka_unit_test(matrices_fit_their_room),      cmocka_unit_test(matrices_are_whole_where_they_can),
+      cmocka_unit_test(matrices_shrink_to_the_least), cmocka_unit_test(pieces_are_about_equal),
       cmocka_unit_test(settings_have_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

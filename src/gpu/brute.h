@@ -6,6 +6,7 @@
 #ifndef ADJI_GPU_BRUTE_H
 #define ADJI_GPU_BRUTE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gpu/select.h"
@@ -17,7 +18,8 @@ extern "C" {
 typedef enum adji_brute_way {
   ADJI_WAY_AUTO,
   ADJI_WAY_MATRIX, /* sums to a matrix in memory, the k smallest of its rows: any metric, type, dimension and k */
-  ADJI_WAY_SIFT    /* products in half precision as a filter                                                    */
+  ADJI_WAY_SIFT,   /* products in half precision as a filter                                                    */
+  ADJI_WAY_GEMM    /* products by cuBLAS as a filter, selection from a matrix of them                           */
 } adji_brute_way;
 
 /* The kernel that fills the matrix. */
@@ -76,6 +78,19 @@ static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t righ
   tile.columns = adji_equal_pieces(right, most, ADJI_TILE_COLUMNS);
   tile.stride = adji_rounded_up(tile.columns, ADJI_TILE_COLUMNS);
   return tile;
+}
+
+/* Values of a matrix, for which there are so many bytes: up to 4 GiB or a quarter of them, but so many at least. And,
+ * where there was no memory for it, half as many; false: it was the least. */
+enum { ADJI_LEAST_VALUES = 1 << 12 };
+static inline uint64_t adji_brute_values(uint64_t bytes, uint64_t size) {
+  uint64_t most = UINT64_C(4) << 30, values = (bytes / 4 < most ? bytes / 4 : most) / size;
+  return values > ADJI_LEAST_VALUES ? values : ADJI_LEAST_VALUES;
+}
+static inline bool adji_brute_fewer_values(uint64_t *values) {
+  if (*values <= ADJI_LEAST_VALUES) return false;
+  *values = *values / 2 > ADJI_LEAST_VALUES ? *values / 2 : ADJI_LEAST_VALUES;
+  return true;
 }
 
 /* Rows of a set that fit `room` bytes: all of them, or as many as there is room for, but one at least. row: bytes. */

@@ -121,3 +121,42 @@ adj_status adji_brute_merge_lists(adji_gpu *gpu, adj_type type, uint64_t rows, u
   ADJI_LAUNCHED(gpu, "merge");
   return ADJ_OK;
 }
+
+adj_status adji_brute_stretches_get(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, bool several,
+                                    adji_brute_stretches *out) {
+  *out = adji_brute_stretches{};
+  out->type = type;
+  out->rows = rows;
+  out->k = k;
+  for (int i = 0; i < (several ? 3 : 1); i++) {
+    adj_status status = adji_brute_lists_get(gpu, type, adji_mul(rows, k), &out->rooms[i]);
+    if (status) return status;
+  }
+  out->best = adji_brute_lists_in(out->rooms[0]);
+  out->more = adji_brute_lists_in(out->rooms[1]);
+  out->both = adji_brute_lists_in(out->rooms[2]);
+  return ADJ_OK;
+}
+
+void adji_brute_stretches_free(adji_gpu *gpu, adji_brute_stretches *s) {
+  for (adji_brute_list_room &room : s->rooms)
+    adji_brute_lists_free(gpu, &room);
+}
+
+adj_status adji_brute_stretches_add(adji_gpu *gpu, adji_brute_stretches *s, uint64_t first) {
+  adji_brute_finish f = {};
+  f.type = s->type;
+  f.rows = s->rows;
+  f.k = s->k;
+  f.first = static_cast<uint32_t>(first);
+  f.from = f.to = adji_brute_stretches_next(s);
+  adj_status status = adji_brute_finish_lists(gpu, &f);
+  if (!status && s->begun) {
+    status = adji_brute_merge_lists(gpu, s->type, s->rows, s->k, s->best, s->more, s->both);
+    adji_brute_lists spare = s->best;
+    s->best = s->both;
+    s->both = spare;
+  }
+  s->begun = true;
+  return status;
+}

@@ -40,4 +40,24 @@ adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job);
 adj_status adji_brute_merge_lists(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, const adji_brute_lists &a,
                                   const adji_brute_lists &b, const adji_brute_lists &to);
 
+/* The lists of one stretch of the right set after the other become the best of all of them. */
+typedef struct adji_brute_stretches {
+  adj_type type;
+  uint64_t rows;
+  uint32_t k;
+  bool begun;                    /* there is a best                                     */
+  adji_brute_list_room rooms[3]; /* the best so far, those of a stretch, both together  */
+  adji_brute_lists best, more, both;
+} adji_brute_stretches;
+/* several: there is more than one stretch. Its rooms are there or not: free takes either. */
+adj_status adji_brute_stretches_get(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, bool several,
+                                    adji_brute_stretches *out);
+void adji_brute_stretches_free(adji_gpu *gpu, adji_brute_stretches *s);
+/* Where the selection from the next stretch goes, as columns. */
+static inline adji_brute_lists adji_brute_stretches_next(const adji_brute_stretches *s) {
+  return s->begun ? s->more : s->best;
+}
+/* It is there: its columns begin with the id `first`. */
+adj_status adji_brute_stretches_add(adji_gpu *gpu, adji_brute_stretches *s, uint64_t first);
+
 #endif

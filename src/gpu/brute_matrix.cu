@@ -15,8 +15,7 @@
 
 namespace {
 
-const uint64_t MOST_BYTES = UINT64_C(4) << 30;
-enum { LEAST_VALUES = 1 << 12, GATHER_THREADS = 256 };
+enum { GATHER_THREADS = 256 };
 /* Queries of a matrix: what a grid has blocks for. */
 enum { MOST_ROWS = 1 << 20 };
 
@@ -26,9 +25,9 @@ struct tile_work {
   const adji_brute_job *job;
   const adji_brute_choice *choice;
   adji_brute_tile tile;
-  uint64_t first, rows;          /* queries first .. first + rows - 1 of the job */
-  adji_block matrix, queries;    /* queries: those of numbers, packed            */
-  adji_brute_list_room lists[3]; /* the best so far, those of a stretch, and both together */
+  uint64_t first, rows;       /* queries first .. first + rows - 1 of the job */
+  adji_block matrix, queries; /* queries: those of numbers, packed            */
+  adji_brute_stretches lists;
 };
 
 uint64_t size_of(adj_type type) {
@@ -108,23 +107,17 @@ adj_status search_stretch(tile_work *w, const void *queries, uint64_t first, uin
   return adji_gpu_select_rows(w->gpu, &s);
 }
 
-/* What finishing has in common: rows of the tile to rows of the tile. */
-adji_brute_finish finish_of(const tile_work *w, const adji_brute_lists &from, const adji_brute_lists &to) {
-  adji_brute_finish f = {};
-  f.type = w->job->type;
-  f.rows = w->rows;
-  f.k = w->job->k;
-  f.from = from;
-  f.to = to;
-  return f;
-}
-
 /* The rows of the result; those of numbers are all over it. */
 adj_status deliver(tile_work *w, const adji_brute_lists &from, uint64_t first_id) {
   const adji_brute_job *job = w->job;
   uint64_t at = job->numbers ? 0 : w->first * job->k;
   adji_brute_lists to = {job->ids + at, static_cast<char *>(job->distances) + at * size_of(job->type)};
-  adji_brute_finish f = finish_of(w, from, to);
+  adji_brute_finish f = {};
+  f.type = job->type;
+  f.rows = w->rows;
+  f.k = job->k;
+  f.from = from;
+  f.to = to;
   f.first = static_cast<uint32_t>(first_id);
   f.root = job->root;
   f.numbers = job->numbers ? job->numbers + w->first : NULL;
@@ -139,8 +132,8 @@ adj_status search_whole(tile_work *w, const void *queries) {
                          static_cast<char *>(job->distances) + w->first * job->k * size_of(job->type)};
   adj_status status = ADJ_OK;
   if (job->numbers) {
-    status = adji_brute_lists_get(w->gpu, job->type, w->rows * job->k, &w->lists[0]);
-    to = adji_brute_lists_in(w->lists[0]);
+    status = adji_brute_stretches_get(w->gpu, job->type, w->rows, job->k, false, &w->lists);
+    to = w->lists.best;
   }
   if (!status) status = search_stretch(w, queries, 0, job->right_count, to);
   return status ? status : deliver(w, to, job->right_first);
@@ -148,28 +141,13 @@ adj_status search_whole(tile_work *w, const void *queries) {
 
 adj_status search_stretches(tile_work *w, const void *queries) {
   const adji_brute_job *job = w->job;
-  for (adji_brute_list_room &room : w->lists) {
-    adj_status status = adji_brute_lists_get(w->gpu, job->type, w->rows * job->k, &room);
-    if (status) return status;
-  }
-  adji_brute_lists best = adji_brute_lists_in(w->lists[0]), more = adji_brute_lists_in(w->lists[1]),
-                   both = adji_brute_lists_in(w->lists[2]);
-  for (uint64_t first = 0; first < job->right_count; first += w->tile.columns) {
+  adj_status status = adji_brute_stretches_get(w->gpu, job->type, w->rows, job->k, true, &w->lists);
+  for (uint64_t first = 0; first < job->right_count && !status; first += w->tile.columns) {
     uint64_t left = job->right_count - first, columns = left < w->tile.columns ? left : w->tile.columns;
-    const adji_brute_lists &to = first ? more : best;
-    adj_status status = search_stretch(w, queries, first, columns, to);
-    adji_brute_finish f = finish_of(w, to, to);
-    f.first = static_cast<uint32_t>(job->right_first + first);
-    if (!status) status = adji_brute_finish_lists(w->gpu, &f);
-    if (!status && first) {
-      status = adji_brute_merge_lists(w->gpu, job->type, w->rows, job->k, best, more, both);
-      adji_brute_lists free = best;
-      best = both;
-      both = free;
-    }
-    if (status) return status;
+    status = search_stretch(w, queries, first, columns, adji_brute_stretches_next(&w->lists));
+    if (!status) status = adji_brute_stretches_add(w->gpu, &w->lists, job->right_first + first);
   }
-  return deliver(w, best, 0);
+  return status ? status : deliver(w, w->lists.best, 0);
 }
 
 adj_status search_tile(tile_work *w) {
@@ -181,20 +159,14 @@ adj_status search_tile(tile_work *w) {
   if (!status) status = w->tile.columns < job->right_count ? search_stretches(w, queries) : search_whole(w, queries);
   adji_block_free(w->gpu, w->gpu->compute, &w->matrix);
   adji_block_free(w->gpu, w->gpu->compute, &w->queries);
-  for (adji_brute_list_room &room : w->lists)
-    adji_brute_lists_free(w->gpu, &room);
+  adji_brute_stretches_free(w->gpu, &w->lists);
   return status;
-}
-
-uint64_t values_for(adji_gpu *gpu, adj_type type) {
-  uint64_t bytes = adji_gpu_left(gpu) / 4, most = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-  return most / size_of(type) > LEAST_VALUES ? most / size_of(type) : LEAST_VALUES;
 }
 
 }  // namespace
 
 adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice) {
-  uint64_t values = values_for(gpu, job->type);
+  uint64_t values = adji_brute_values(adji_gpu_left(gpu), size_of(job->type));
   for (uint64_t first = 0; first < job->queries;) {
     tile_work w = {};
     uint64_t left = job->queries - first;
@@ -205,10 +177,7 @@ adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adj
     w.tile = adji_brute_tile_of(left < MOST_ROWS ? left : MOST_ROWS, job->right_count, job->k, values);
     w.rows = w.tile.rows;
     adj_status status = search_tile(&w);
-    if (status == ADJ_E_DEVICE_MEMORY && values > LEAST_VALUES) {
-      values = values / 2 > LEAST_VALUES ? values / 2 : LEAST_VALUES;
-      continue;
-    }
+    if (status == ADJ_E_DEVICE_MEMORY && adji_brute_fewer_values(&values)) continue;
     if (status) return status;
     first += w.rows;
   }

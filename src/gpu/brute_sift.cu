@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through tensor cores as a way of brute.cu: which joins take it, queries in batches, and those that it
- * cannot certify to the general way.
+ * Brute force through products as a way of brute.cu, on tensor cores or by cuBLAS: which joins take it, queries in
+ * batches, and those that it cannot certify to the general way.
  */
 #include "gpu/brute_sift.cuh"
+
+#include "gpu/gemm.cuh"
 
 namespace {
 
@@ -13,14 +15,15 @@ enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048 };
 /* Bytes of the queries of a batch. */
 const uint64_t BATCH_BYTES = 512 << 20;
 
-uint64_t batch_of(const adji_brute_job *job) {
-  uint64_t queries = BATCH_BYTES / adji_sift_query_bytes(job) / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
+uint64_t batch_of(const adji_brute_job *job, bool gemm) {
+  uint64_t bytes = gemm ? adji_gemm_query_bytes(job) : adji_sift_query_bytes(job);
+  uint64_t queries = BATCH_BYTES / bytes / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
   return queries > ADJI_SIFT_ROWS ? queries : ADJI_SIFT_ROWS;
 }
 
-adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_brute_sifter *s) {
+adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji_brute_sifter *s) {
   if (s->copied) return ADJ_OK;
-  adj_status status = adji_sift_copy_points(gpu, job, &s->points);
+  adj_status status = gemm ? adji_gemm_copy_points(gpu, job, &s->points) : adji_sift_copy_points(gpu, job, &s->points);
   s->copied = !status;
   return status;
 }
@@ -34,7 +37,8 @@ void drop_points(adji_gpu *gpu, adji_brute_sifter *s) {
 adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
                         adji_brute_sifter *s) {
   adji_sift_outcome found;
-  adj_status status = adji_sift_search(gpu, &s->points, job, &s->batch, &found);
+  adj_status status = choice->way == ADJI_WAY_GEMM ? adji_gemm_search(gpu, &s->points, job, choice, &s->batch, &found)
+                                                   : adji_sift_search(gpu, &s->points, job, &s->batch, &found);
   if (status) return status;
   s->work->queries += job->queries;
   s->work->sums += found.sums;
@@ -49,7 +53,7 @@ adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_bru
 
 adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
                           adji_brute_sifter *s) {
-  uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job);
+  uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job, choice->way == ADJI_WAY_GEMM);
   adj_status status = ADJ_OK;
   for (uint64_t done = 0; done < job->queries && !status;) {
     adji_brute_job some = *job;
@@ -71,19 +75,20 @@ adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_b
 }  // namespace
 
 bool adji_brute_sifts(const adji_brute_job *job, const adji_brute_choice *choice) {
-  if (choice->way == ADJI_WAY_MATRIX || choice->distance || choice->select || job->numbers || !adji_sift_can(job))
-    return false;
+  if (choice->way == ADJI_WAY_MATRIX || job->numbers) return false;
+  if (choice->way == ADJI_WAY_GEMM) return adji_gemm_can(job);
+  if (choice->distance || choice->select || !adji_sift_can(job)) return false;
   return choice->way == ADJI_WAY_SIFT || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
 adj_status adji_brute_sift(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
                            adji_brute_sifter *s) {
-  adj_status status = copy_points(gpu, job, s);
+  adj_status status = copy_points(gpu, job, choice->way == ADJI_WAY_GEMM, s);
   if (!status) status = search_batches(gpu, job, choice, s);
   adji_sift_batch_clear(gpu, &s->batch);
   if (status || !keep) drop_points(gpu, s);
   /* Where there is no memory for it, all of it goes the general way. */
-  if (status == ADJ_E_DEVICE_MEMORY && choice->way != ADJI_WAY_SIFT) status = adji_brute_matrix(gpu, job, choice);
+  if (status == ADJ_E_DEVICE_MEMORY && choice->way == ADJI_WAY_AUTO) status = adji_brute_matrix(gpu, job, choice);
   return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through tensor cores as a way of brute.cu.
+ * Brute force through products as a way of brute.cu: on tensor cores (sift.cuh), or by cuBLAS (gemm.cuh).
  */
 #ifndef ADJI_BRUTE_SIFT_CUH
 #define ADJI_BRUTE_SIFT_CUH

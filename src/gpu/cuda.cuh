@@ -49,6 +49,7 @@ struct adji_gpu {
   void **staging;
   cudaEvent_t *staged;
   uint32_t staging_count;
+  struct adji_cublas *cublas; /* see cublas.cuh; NULL until it is asked for */
 };
 
 /* The places of answers. */

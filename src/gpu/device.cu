@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "gpu/cuda.cuh"
+#include "gpu/cublas.cuh"
 
 /* ---- Failures ---------------------------------------------------------------------------------------- */
 
@@ -74,6 +74,7 @@ static void close_gpu(void *opened) {
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
   if (gpu->side) cudaStreamSynchronize(gpu->side);
+  adji_cublas_close(gpu);
   for (uint32_t i = 0; i < gpu->staging_count; i++) {
     if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
     if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);

@@ -11,27 +11,6 @@ enum { FEWEST = 1024, LONGEST = 16384, MOST_SETTLED = 8192, AGAIN_AT_ONCE = 2048
 /* Of a list's room, what a round may be expected to fill, and how many more pass than in exact arithmetic. */
 const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
 
-adj_status get_batch(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job, adji_sift_batch *b) {
-  uint64_t rows = (job->queries + ADJI_SIFT_ROWS - 1) / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
-  struct {
-    adji_block *block;
-    uint64_t bytes;
-  } const wanted[] = {{&b->values, rows * points->rules.width * 2},
-                      {&b->about, rows * sizeof(adji_sift_query)},
-                      {&b->bounds, rows * sizeof(float)},
-                      {&b->counts, rows * sizeof(uint32_t)},
-                      {&b->passed, job->queries * b->rounds.room * sizeof(uint2)},
-                      {&b->failed, (job->queries + 2) * sizeof(uint32_t)}};
-  b->row_room = rows;
-  for (const auto &w : wanted) {
-    if (w.block->bytes >= w.bytes) continue;
-    adji_block_free(gpu, gpu->compute, w.block);
-    adj_status status = adji_block_get(gpu, gpu->compute, w.bytes, "brute force", w.block);
-    if (status) return status;
-  }
-  return ADJ_OK;
-}
-
 /* The values of all queries with positions first .. end - 1, of which first is a multiple of ADJI_SIFT_TILE: those that
  * are not below the bounds; or all. */
 adj_status scan(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job, const adji_sift_batch *b,
@@ -73,25 +52,15 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_sift_points *points, const adji
   return status;
 }
 
-adj_status fetch_failed(adji_gpu *gpu, const adji_sift_batch *b, adji_sift_outcome *out) {
-  uint32_t told[2];
-  ADJI_CUDA(gpu, cudaMemcpyAsync(told, b->failed.at, sizeof told, cudaMemcpyDeviceToHost, gpu->compute));
-  ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
-  out->failed = told[0];
-  out->sums += told[1];
-  out->numbers = adji_at<uint32_t>(b->failed) + 2;
-  return ADJ_OK;
-}
-
 adj_status search(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job, adji_sift_batch *b,
                   adji_sift_outcome *out) {
-  adj_status status = get_batch(gpu, points, job, b);
+  adj_status status = adji_sift_batch_get(gpu, points, job, b);
   if (status) return status;
   ADJI_CUDA(gpu, cudaMemsetAsync(b->failed.at, 0, 2 * sizeof(uint32_t), gpu->compute));
   status = adji_sift_copy_queries(gpu, points, job, b);
   if (!status) status = scan_rounds(gpu, points, job, b);
   if (!status) status = adji_sift_settle(gpu, points, b, job);
-  return status ? status : fetch_failed(gpu, b, out);
+  return status ? status : adji_sift_fetch(gpu, b, out);
 }
 
 /* Some of the queries that failed, which are the job's; those that fail again go to `to`, behind the first so many. */
@@ -147,6 +116,38 @@ adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k, bool again) {
     rounds.most = MOST_SETTLED;
   }
   return rounds;
+}
+
+adj_status adji_sift_batch_get(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
+                               adji_sift_batch *b) {
+  uint64_t rows = (job->queries + ADJI_SIFT_ROWS - 1) / ADJI_SIFT_ROWS * ADJI_SIFT_ROWS;
+  struct {
+    adji_block *block;
+    uint64_t bytes;
+  } const wanted[] = {{&b->values, rows * points->row_bytes},
+                      {&b->about, rows * sizeof(adji_sift_query)},
+                      {&b->bounds, rows * sizeof(float)},
+                      {&b->counts, rows * sizeof(uint32_t)},
+                      {&b->passed, job->queries * b->rounds.room * sizeof(uint2)},
+                      {&b->failed, (job->queries + 2) * sizeof(uint32_t)}};
+  b->row_room = rows;
+  for (const auto &w : wanted) {
+    if (w.block->bytes >= w.bytes) continue;
+    adji_block_free(gpu, gpu->compute, w.block);
+    adj_status status = adji_block_get(gpu, gpu->compute, w.bytes, "brute force", w.block);
+    if (status) return status;
+  }
+  return ADJ_OK;
+}
+
+adj_status adji_sift_fetch(adji_gpu *gpu, const adji_sift_batch *b, adji_sift_outcome *out) {
+  uint32_t told[2];
+  ADJI_CUDA(gpu, cudaMemcpyAsync(told, b->failed.at, sizeof told, cudaMemcpyDeviceToHost, gpu->compute));
+  ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
+  out->failed = told[0];
+  out->sums += told[1];
+  out->numbers = adji_at<uint32_t>(b->failed) + 2;
+  return ADJ_OK;
 }
 
 bool adji_sift_can(const adji_brute_job *job) {

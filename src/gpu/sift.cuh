@@ -28,12 +28,27 @@ typedef struct adji_sift_query {
 /* What is said of the copies of candidates, on the device. */
 typedef struct adji_sift_frame {
   double scale;
+  unsigned long long spread; /* of a sample around the centre: the bits of a double, in the order of the numbers */
   float most;
 } adji_sift_frame;
 
-/* The copies of the right set. */
+/* The scale as two factors, whose product may be beyond f32. */
+template <class T>
+struct adji_sift_scaling {
+  T first, second;
+};
+static __device__ __forceinline__ adji_sift_scaling<double> adji_sift_scale_for(double scale, double) {
+  return {scale, 1};
+}
+static __device__ __forceinline__ adji_sift_scaling<float> adji_sift_scale_for(double scale, float) {
+  int exponent = ilogb(scale);
+  return {static_cast<float>(ldexp(1.0, exponent / 2)), static_cast<float>(ldexp(1.0, exponent - exponent / 2))};
+}
+
+/* The copies of the right set: halves, or what gpu/gemm.cuh has in their place. */
 typedef struct adji_sift_points {
   adji_sift_rules rules;
+  uint32_t row_bytes;                /* of a copy                                         */
   uint64_t count, room;              /* points; entries, whole tiles                      */
   uint64_t stride;                   /* position i has point i * stride % count           */
   adji_block centre, frame;          /* of the points' type; adji_sift_frame            */
@@ -59,6 +74,8 @@ typedef struct adji_sift_batch {
 
 /* ---- sift_copies.cu ---- */
 adj_status adji_sift_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points *to);
+/* Where the centre of the right set is, and its scale. */
+adj_status adji_sift_find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_points *to);
 void adji_sift_points_clear(adji_gpu *gpu, adji_sift_points *points);
 adj_status adji_sift_copy_queries(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
                                   const adji_sift_batch *to);
@@ -75,6 +92,10 @@ adj_status adji_sift_settle(adji_gpu *gpu, const adji_sift_points *points, const
 /* again: for queries that failed. */
 adji_sift_rounds adji_sift_rounds_of(uint64_t points, uint32_t k, bool again);
 
+/* Memory for the queries of a job, whose rounds are set: more where there is too little. */
+adj_status adji_sift_batch_get(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
+                               adji_sift_batch *batch);
+
 bool adji_sift_can(const adji_brute_job *job);
 /* The device memory of a query. */
 uint64_t adji_sift_query_bytes(const adji_brute_job *job);
@@ -87,6 +108,8 @@ typedef struct adji_sift_outcome {
 } adji_sift_outcome;
 adj_status adji_sift_search(adji_gpu *gpu, const adji_sift_points *points, const adji_brute_job *job,
                             adji_sift_batch *batch, adji_sift_outcome *out);
+/* What failed, and what was settled: waits for it. */
+adj_status adji_sift_fetch(adji_gpu *gpu, const adji_sift_batch *batch, adji_sift_outcome *out);
 void adji_sift_batch_clear(adji_gpu *gpu, adji_sift_batch *batch);
 
 #endif

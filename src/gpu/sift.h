@@ -87,10 +87,13 @@ ADJI_EVERYWHERE double adji_sift_reach_of(const adji_sift_rules *rules, double s
   return scale * (sqrt(limit) * rules->factor + rules->least) * (1 + 0x1p-40);
 }
 
-/* The smallest value of what may belong. */
-ADJI_EVERYWHERE float adji_sift_bound(const adji_sift_rules *rules, double norm_sq, double reach, double error) {
+/* The smallest value of what may belong; and the same as a f32. */
+ADJI_EVERYWHERE double adji_sift_smallest(const adji_sift_rules *rules, double norm_sq, double reach, double error) {
   double p = reach + error, p_sq = p * p * (1 + 0x1p-40);
-  double w = (norm_sq - p_sq - rules->gamma * (5 * norm_sq + 4 * p_sq)) / 2;
+  return (norm_sq - p_sq - rules->gamma * (5 * norm_sq + 4 * p_sq)) / 2;
+}
+ADJI_EVERYWHERE float adji_sift_bound(const adji_sift_rules *rules, double norm_sq, double reach, double error) {
+  double w = adji_sift_smallest(rules, norm_sq, reach, error);
   return w > (double)ADJI_SIFT_LEAST ? adji_halves_below(w) : ADJI_SIFT_LEAST;
 }
 

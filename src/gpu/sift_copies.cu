@@ -18,10 +18,9 @@ enum { THREADS = 256, AT_ONCE = 8, SAMPLE = 256, BINS = 1024, MOST_STRAYS = 64 }
 /* ---- The frame --------------------------------------------------------------------------------------------------- */
 
 /* Centre: in each dimension the median of a sample, which a few points far away do not move. A block has a dimension:
- * 256 values are sorted by a bitonic network, a thread each. spread: the largest distance from it, its bits, which are
- * in the order of the values. */
+ * 256 values are sorted by a bitonic network, a thread each. */
 template <class T>
-__global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *centre, unsigned long long *spread) {
+__global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *centre, adji_sift_frame *frame) {
   __shared__ double values[SAMPLE];
   uint32_t i = threadIdx.x, j = blockIdx.x;
   values[i] = static_cast<double>(rows[count * i / SAMPLE * dim + j]);
@@ -37,11 +36,11 @@ __global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *cent
   if (i) return;
   double middle = values[SAMPLE / 2], below = middle - values[0], above = values[SAMPLE - 1] - middle;
   centre[j] = static_cast<T>(middle);
-  atomicMax(spread, static_cast<unsigned long long>(__double_as_longlong(below > above ? below : above)));
+  atomicMax(&frame->spread, static_cast<unsigned long long>(__double_as_longlong(below > above ? below : above)));
 }
 
-__global__ void choose_scale(adji_sift_frame *frame, const unsigned long long *spread) {
-  double largest = __longlong_as_double(static_cast<long long>(*spread));
+__global__ void choose_scale(adji_sift_frame *frame) {
+  double largest = __longlong_as_double(static_cast<long long>(frame->spread));
   int exponent = largest > 0 && largest < INFINITY ? ilogb(largest) : 0;
   frame->scale = ldexp(AIM, exponent > -1000 ? -exponent : 1000);
 }
@@ -69,19 +68,6 @@ __device__ __forceinline__ uint64_t row_of(const copying<T> &c, uint64_t i) {
   return (c.first + i * c.stride) % c.of;
 }
 
-/* The scale as two factors, whose product may be beyond f32. */
-template <class T>
-struct scaling {
-  T first, second;
-};
-__device__ __forceinline__ scaling<double> scale_for(double scale, double) {
-  return {scale, 1};
-}
-__device__ __forceinline__ scaling<float> scale_for(double scale, float) {
-  int exponent = ilogb(scale);
-  return {static_cast<float>(ldexp(1.0, exponent / 2)), static_cast<float>(ldexp(1.0, exponent - exponent / 2))};
-}
-
 /* Eight values, of which those behind the last dimension are 0. */
 __device__ __forceinline__ void load_eight(const float *from, float (&to)[AT_ONCE]) {
   float4 low = __ldg(reinterpret_cast<const float4 *>(from)), high = __ldg(reinterpret_cast<const float4 *>(from) + 1);
@@ -106,8 +92,8 @@ __device__ __forceinline__ void load_values(const T *from, bool fours, uint32_t 
 /* Eight halves of a row, and what they add to the sums of squares. In the type of the points: z is off by half an ulp,
  * z - x^ is exact, the squares of halves are exact, and eight of them are added up before their sum becomes f64. */
 template <class T>
-__device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first, scaling<T> scale,
-                                            T *rest_sq, double *norm_sq) {
+__device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first,
+                                            adji_sift_scaling<T> scale, T *rest_sq, double *norm_sq) {
   __half eight[AT_ONCE];
   T x[AT_ONCE], centre[AT_ONCE], sum = 0;
   load_values(c.rows + (row - c.base) * c.dim, c.fours, first, c.dim, x);
@@ -131,7 +117,7 @@ __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, u
 template <class T>
 __device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32_t lane, T *rest_sq, double *norm_sq) {
   uint64_t row = i < c.count ? row_of(c, i) : 0;
-  scaling<T> scale = scale_for(c.frame->scale, T());
+  adji_sift_scaling<T> scale = adji_sift_scale_for(c.frame->scale, T());
   *rest_sq = 0;
   *norm_sq = 0;
   for (uint32_t first = lane * AT_ONCE; first < c.width && i < c.room; first += c.lanes * AT_ONCE) {
@@ -224,19 +210,20 @@ uint32_t lanes_of(uint32_t width) {
 }
 
 template <class T>
-adj_status find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_points *to, uint32_t *bins) {
-  unsigned long long *spread = reinterpret_cast<unsigned long long *>(bins + BINS);
+adj_status find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_points *to) {
+  adji_sift_frame *frame = adji_at<adji_sift_frame>(to->frame);
+  ADJI_CUDA(gpu, cudaMemsetAsync(frame, 0, sizeof *frame, gpu->compute));
   find_centre<T><<<job->dim, SAMPLE, 0, gpu->compute>>>(static_cast<const T *>(job->right), job->right_count, job->dim,
-                                                        adji_at<T>(to->centre), spread);
+                                                        adji_at<T>(to->centre), frame);
   ADJI_LAUNCHED(gpu, "find_centre");
-  choose_scale<<<1, 1, 0, gpu->compute>>>(adji_at<adji_sift_frame>(to->frame), spread);
+  choose_scale<<<1, 1, 0, gpu->compute>>>(frame);
   ADJI_LAUNCHED(gpu, "choose_scale");
   return ADJ_OK;
 }
 
 template <class T>
 adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_points *to, uint32_t *bins) {
-  adj_status status = find_frame<T>(gpu, job, to, bins);
+  adj_status status = find_frame<T>(gpu, job, to);
   if (status) return status;
   adji_sift_frame *frame = adji_at<adji_sift_frame>(to->frame);
   copying<T> c = {};
@@ -308,7 +295,7 @@ adj_status get_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points
   const char *what = "half-precision points";
   adj_status status = adji_block_get(gpu, gpu->compute, job->dim * sizeof(double), what, &to->centre);
   if (!status) status = adji_block_get(gpu, gpu->compute, sizeof(adji_sift_frame), what, &to->frame);
-  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * to->rules.width * 2, what, &to->values);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * to->row_bytes, what, &to->values);
   if (!status) status = adji_block_get(gpu, gpu->compute, to->room * sizeof(float), what, &to->starts);
   if (!status) status = adji_block_get(gpu, gpu->compute, to->room * sizeof(float), what, &to->errors);
   return status;
@@ -316,7 +303,7 @@ adj_status get_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points
 
 adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points *to, adji_block *bins) {
   adj_status status = get_points(gpu, job, to);
-  if (!status) status = adji_block_get(gpu, gpu->compute, (BINS + 2) * sizeof(uint32_t), "errors", bins);
+  if (!status) status = adji_block_get(gpu, gpu->compute, BINS * sizeof(uint32_t), "errors", bins);
   if (status) return status;
   ADJI_CUDA(gpu, cudaMemsetAsync(bins->at, 0, bins->bytes, gpu->compute));
   uint32_t *at = adji_at<uint32_t>(*bins);
@@ -325,9 +312,14 @@ adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_point
 
 }  // namespace
 
+adj_status adji_sift_find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_sift_points *to) {
+  return job->type == ADJ_F64 ? find_frame<double>(gpu, job, to) : find_frame<float>(gpu, job, to);
+}
+
 adj_status adji_sift_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_sift_points *to) {
   *to = adji_sift_points{};
   to->rules = adji_sift_rules_of(job->dim, job->type == ADJ_F64);
+  to->row_bytes = to->rules.width * 2;
   to->count = job->right_count;
   to->room = (job->right_count + ADJI_SIFT_TILE - 1) / ADJI_SIFT_TILE * ADJI_SIFT_TILE;
   to->stride = stride_of(to->count);

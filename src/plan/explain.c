@@ -125,7 +125,8 @@ static void say_grid(text *t, const adj_stats *s) {
 static void say_sift(text *t, const adj_stats *s) {
   if (!s->sift_queries) return;
   say(t,
-      "  tensor cores: %.1f distances a query computed; %llu of %llu queries needed longer lists, %llu all distances\n",
+      "  products as a filter: %.1f distances a query computed; %llu of %llu queries needed longer lists, %llu all "
+      "distances\n",
       (double)s->sift_sums / (double)s->sift_queries, (unsigned long long)s->sift_again,
       (unsigned long long)s->sift_queries, (unsigned long long)s->sift_failed);
 }

@@ -70,7 +70,7 @@ typedef struct adji_grid_work {
   double epsilon_s, reindex_s;
 } adji_grid_work;
 
-/* What became of the queries of a kNN join that tensor cores sifted (gpu/sift.cuh); all 0 for others. */
+/* What became of the queries of a kNN join with a filter of products (gpu/sift.cuh, gpu/gemm.cuh); all 0 for others. */
 typedef struct adji_sift_work {
   uint64_t queries;
   uint64_t sums;          /* canonical ones, of what passed                                  */
