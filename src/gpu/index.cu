@@ -363,8 +363,10 @@ static adj_status sort_items(building *b) {
 
 /* ---- 3. Cells ---------------------------------------------------------------------------------------------------- */
 
+/* A little less than two a position: the directory, the numbers and the ids of points in a plane then take less than
+ * twice the bytes of the points. */
 static uint64_t most_buckets(uint64_t count) {
-  return 2 * count + 1024;
+  return 2 * count - count / 16 + 1024;
 }
 
 /* The last position of each bucket writes how many positions there are up to it behind the bucket; the running maximum
@@ -399,8 +401,8 @@ static adj_status run_maximum(building *b, uint64_t entries) {
   return ADJ_OK;
 }
 
-/* The directory: a bucket for every number of a cell, or for so many of them that there are no more than two buckets a
- * position. */
+/* The directory: a bucket for every number of a cell, or for so many of them that there are no more buckets than that.
+ */
 template <class KEY>
 static adj_status find_buckets(building *b) {
   adji_gpu_index *index = b->index;

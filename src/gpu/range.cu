@@ -385,6 +385,10 @@ adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
   return ADJ_OK;
 }
 
+void adji_gpu_range_forget_degrees(adji_gpu_range *r) {
+  adji_block_free(r->gpu, r->gpu->compute, &r->degrees);
+}
+
 /* Positions in groups that may share their cells, spread evenly; a group a warp. */
 enum { GROUP = 2, PRODUCT_GROUP = 64 };
 

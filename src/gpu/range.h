@@ -88,6 +88,9 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);
 /* The counts of the rows to other memory of the device. */
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
 
+/* Gives the counts of the rows back: a fill goes by the offsets, and nobody asks for the counts again. */
+void adji_gpu_range_forget_degrees(adji_gpu_range *range);
+
 /* Makes `count` slots for `pairs` entries each; what was there before goes. ADJ_E_DEVICE_MEMORY when they do not fit.
  */
 adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
