@@ -363,12 +363,6 @@ static adj_status sort_items(building *b) {
 
 /* ---- 3. Cells ---------------------------------------------------------------------------------------------------- */
 
-/* A little less than two a position: the directory, the numbers and the ids of points in a plane then take less than
- * twice the bytes of the points. */
-static uint64_t most_buckets(uint64_t count) {
-  return 2 * count - count / 16 + 1024;
-}
-
 /* The last position of each bucket writes how many positions there are up to it behind the bucket; the running maximum
  * of that is the directory. Also counts the cells. */
 template <class KEY>
@@ -409,7 +403,7 @@ static adj_status find_buckets(building *b) {
   adji_gpu_cells *cells = &index->cells;
   cells->keys = b->grid->keys;
   cells->position_numbers = index->numbers;
-  while (cells->keys >> cells->shift > most_buckets(index->count))
+  while (cells->keys >> cells->shift > ADJI_GPU_BUCKETS(index->count))
     cells->shift++;
   uint64_t entries = (cells->keys >> cells->shift) + 2;
   adj_status status = get_directory(b, entries);
@@ -515,7 +509,7 @@ static adj_status find_rows(building *b) {
 /* Where there are many axes most rows of cells are empty, and the others are spread over many buckets. */
 template <class KEY>
 static adj_status find_cells(building *b) {
-  bool dense = b->grid->keys <= most_buckets(b->index->count);
+  bool dense = b->grid->keys <= ADJI_GPU_BUCKETS(b->index->count);
   if (!dense && b->grid->axis_count > 3 && b->index->count) return find_rows<KEY>(b);
   return find_buckets<KEY>(b);
 }
