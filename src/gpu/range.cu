@@ -179,11 +179,15 @@ static void free_slots(adji_gpu_range *r) {
   for (uint32_t i = 0; i < r->slot_count; i++) {
     adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].ids);
     adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].sums);
-    if (r->slots[i].filled) cudaEventDestroy(r->slots[i].filled);
-    if (r->slots[i].copied) cudaEventDestroy(r->slots[i].copied);
-    r->slots[i] = slot{};
   }
   r->slot_count = 0;
+}
+
+static void free_events(adji_gpu_range *r) {
+  for (slot &s : r->slots) {
+    if (s.filled) cudaEventDestroy(s.filled);
+    if (s.copied) cudaEventDestroy(s.copied);
+  }
 }
 
 void adji_gpu_range_close(adji_gpu_range *r) {
@@ -191,6 +195,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   cudaSetDevice(r->gpu->device);
   cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
   free_slots(r);
+  free_events(r);
   adji_kept_free(r->gpu, &r->kept);
   adji_per_point_clear(r->gpu, &r->points);
   adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
@@ -268,9 +273,9 @@ static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
   return status;
 }
 
+/* From the pieces on, what is between them and the totals too: nobody needs that now, and one call is enough. */
 static adj_status clear_totals(adji_gpu_range *r) {
-  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, 1);
-  return status ? status : adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  return adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, ADJI_ANSWERS - ADJI_ANSWER_PIECES);
 }
 
 struct widen {
@@ -350,6 +355,20 @@ static adj_status measure_rows(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
+/* Counts begin at 0 where kernels add to them; others write that of every row, if there is anything to compare. The
+ * one behind the last row is read, but added to no offset. */
+static adj_status clear_degrees(adji_gpu_range *r) {
+  if (r->right.count && !r->mirrored && !r->product && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
+  return ADJ_OK;
+}
+
+static adj_status make_events(adji_gpu_range *r, slot *s) {
+  if (!s->filled) ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->filled, cudaEventDisableTiming));
+  if (!s->copied) ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
+  return ADJ_OK;
+}
+
 adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
   adji_tiles_job job = job_of(r);
   job.degrees = adji_at<uint32_t>(r->degrees);
@@ -361,14 +380,14 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (status) return status;
   keep_items(r, &job);
   status = start_watch(r);
-  if (status) return status;
-  ADJI_CUDA(r->gpu, cudaMemsetAsync(job.degrees, 0, (r->rows + 1) * 4, r->gpu->compute));
-  status = clear_totals(r);
+  if (!status) status = clear_degrees(r);
+  if (!status) status = clear_totals(r);
   if (!status) status = compare(r, &job);
   if (!status) status = measure_rows(r);
   if (!status) status = add_up(r);
   if (!status) status = stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
+  if (!status && fills) status = make_events(r, &r->slots[0]); /* while the device counts */
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
@@ -384,6 +403,10 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
   ADJI_CUDA(r->gpu, cudaMemcpyAsync(to, r->degrees.at, r->rows * 4, cudaMemcpyDeviceToDevice, r->gpu->compute));
   return ADJ_OK;
+}
+
+void adji_gpu_range_forget_degrees(adji_gpu_range *r) {
+  adji_block_free(r->gpu, r->gpu->compute, &r->degrees);
 }
 
 /* Positions in groups that may share their cells, spread evenly; a group a warp. */
@@ -438,10 +461,7 @@ static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
   uint64_t size = adji_type_size(r->join.left->type);
   if (!status && wants_sums(r))
     status = adji_block_get(r->gpu, r->gpu->compute, pairs * size, "batch of the result", &s->sums);
-  if (status) return status;
-  ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->filled, cudaEventDisableTiming));
-  ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
-  return ADJ_OK;
+  return status ? status : make_events(r, s);
 }
 
 /* For the queries of one of several batches. */
@@ -452,7 +472,7 @@ static adj_status make_room_for_queries(adji_gpu_range *r) {
 
 adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pairs) {
   if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
-  ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
+  if (r->slot_count) ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
   free_slots(r);
   adj_status status = ADJ_OK;
   if (r->kept.form == ADJI_KEPT_NONE && pairs < r->counted.pairs) status = make_room_for_queries(r);

@@ -22,6 +22,10 @@ typedef struct adji_gpu_range adji_gpu_range;
  * once; where one of these is left over, the last holds the bits of the id. 0: dimension by dimension. */
 #define ADJI_GPU_WIDTH(dim) ((dim) <= 2 ? (dim) : (dim) <= 4 ? 4 : (dim) <= 6 ? 8 : 0)
 
+/* Most entries of a directory of cells, a little less than two a point: the directory, the numbers and the ids of
+ * points in a plane then take less than twice the bytes of the points. */
+#define ADJI_GPU_BUCKETS(points) (2 * (points) - (points) / 16 + 1024)
+
 /* Points on the device, as they came: coordinate j of row i is at data[i * row_stride + j * column_stride], in
  * elements. */
 typedef struct adji_gpu_rows {
@@ -89,6 +93,9 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);
 
 /* The counts of the rows to other memory of the device. */
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
+
+/* Gives the counts of the rows back: a fill goes by the offsets, and nobody asks for the counts again. */
+void adji_gpu_range_forget_degrees(adji_gpu_range *range);
 
 /* Makes `count` slots for `pairs` entries each; what was there before goes. ADJ_E_DEVICE_MEMORY when they do not fit.
  */

@@ -112,15 +112,11 @@ static __global__ void find_bounds_across(adji_gpu_rows rows, uint32_t wide, uns
   if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
 }
 
-static __global__ void clear_bounds(unsigned long long *bounds, uint32_t dim) {
-  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i <= 2 * static_cast<uint64_t>(dim)) bounds[i] = i < dim || i == 2 * static_cast<uint64_t>(dim) ? UINT64_MAX : 0;
-}
-
-/* One row of each of `sample` equal pieces, where a hash says. */
+/* Bounds before anything was looked at; and one row of each of `sample` equal pieces, where a hash says. */
 template <class T>
-static __global__ void draw_rows(adji_gpu_rows rows, uint64_t sample, T *to) {
-  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+static __global__ void begin_survey(adji_gpu_rows rows, unsigned long long *bounds, uint64_t sample, T *to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, highs = rows.dim, bad = 2 * highs;
+  if (i <= bad) bounds[i] = i < highs || i == bad ? UINT64_MAX : 0;
   if (i >= sample) return;
   uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), begin = rows.count / sample * i, each = rows.count / sample;
   hash ^= hash >> 29;
@@ -143,8 +139,9 @@ static adj_status look(survey *s) {
   cudaStream_t stream = s->gpu->compute;
   uint64_t bounds = 2 * static_cast<uint64_t>(points->dim) + 1;
   unsigned long long *d_bounds = adji_at<unsigned long long>(s->found);
-  clear_bounds<<<adji_blocks_for(bounds, THREADS), THREADS, 0, stream>>>(d_bounds, points->dim);
-  ADJI_LAUNCHED(s->gpu, "clear_bounds");
+  begin_survey<T><<<adji_blocks_for(bounds > s->sample ? bounds : s->sample, THREADS), THREADS, 0, stream>>>(
+      *points, d_bounds, s->sample, reinterpret_cast<T *>(d_bounds + bounds));
+  ADJI_LAUNCHED(s->gpu, "begin_survey");
   bool across = points->dim > FEW_DIMS && points->column_stride == 1;
   uint32_t wide = FEW_DIMS;
   while (wide < points->dim && wide < THREADS)
@@ -155,11 +152,6 @@ static adj_status look(survey *s) {
   else
     find_bounds<T><<<grid, THREADS, 0, stream>>>(*points, d_bounds);
   ADJI_LAUNCHED(s->gpu, "find_bounds");
-  if (s->sample) {
-    draw_rows<T><<<adji_blocks_for(s->sample, THREADS), THREADS, 0, stream>>>(*points, s->sample,
-                                                                              reinterpret_cast<T *>(d_bounds + bounds));
-    ADJI_LAUNCHED(s->gpu, "draw_rows");
-  }
   ADJI_CUDA(s->gpu, cudaMemcpyAsync(s->host, d_bounds, bounds * 8 + s->bytes, cudaMemcpyDeviceToHost, stream));
   ADJI_CUDA(s->gpu, cudaStreamSynchronize(stream));
   return ADJ_OK;

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "gpu/access.h"
+#include "gpu/range.h"
+#include "plan/choose_ends.h"
 #include "plan/choose_product.h"
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
@@ -402,19 +404,25 @@ static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, 
   return adji_axis_init(c->plan->ctx, axis, &wanted, period + cell, cell, allowed, NULL, 0);
 }
 
-static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor, uint32_t reach) {
+/* The most selective last: it is the fine one. */
+static uint32_t axis_dim(const chooser *c, uint32_t a, uint32_t axes) {
+  return c->views[axes - 1 - a].dim;
+}
+
+static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor, uint32_t reach,
+                            const adji_ends *ends) {
   adji_axis *axis = &c->plan->grid.axes[a];
-  uint32_t dim = c->views[axes - 1 - a].dim; /* the most selective last: it is the fine one */
+  uint32_t dim = axis_dim(c, a, axes);
   if (period_of(c, dim) > 0) return make_periodic_axis(c, axis, dim, axes, factor, reach);
-  adji_axis wanted = {.dim = dim, .reach = reach, .low = c->set->low[dim]};
+  adji_axis wanted = {.dim = dim, .reach = reach, .low = ends->low};
   uint64_t allowed = slabs_allowed(c, axes), count = 0;
   double width = c->widths[dim] * factor;
-  double needed = (c->set->high[dim] - wanted.low) / width * reach, *values = NULL;
+  double needed = (ends->high - wanted.low) / width * reach, *values = NULL;
   if (!(needed * 1.01 + 2 < (double)allowed)) {
     values = sorted_values(c, dim, &count);
     if (!values) return ADJ_E_MEMORY;
   }
-  adj_status status = adji_axis_init(c->plan->ctx, axis, &wanted, c->set->high[dim], width, allowed, values, count);
+  adj_status status = adji_axis_init(c->plan->ctx, axis, &wanted, ends->high, width, allowed, values, count);
   adji_free(&c->plan->ctx->memory, values);
   return status;
 }
@@ -430,6 +438,20 @@ static uint32_t choose_narrow(const chooser *c, uint32_t axes, double mates) {
   return mates >= 100 ? 2 : 1;
 }
 
+/* The bounds of the points, or less where only the default kernels of a GPU for few dimensions look into the cells. In
+ * a join of two sets nothing is known of the left points, which may all be beyond. */
+static void find_ends(const chooser *c, uint32_t axes, double factor, const uint32_t *reach, adji_ends *ends) {
+  const adj_plan *plan = c->plan;
+  for (uint32_t a = 0; a < axes; a++) {
+    uint32_t dim = axis_dim(c, a, axes);
+    ends[a] = (adji_ends){c->values + dim * c->sample, c->widths[dim] * factor / reach[a], c->set->low[dim],
+                          c->set->high[dim]};
+  }
+  if (c->gpu && c->set->dim <= 3 && plan->self_join && !plan->measure.box && !plan->product.use &&
+      !adji_access_by_point((adji_access)plan->tuning.access))
+    adji_choose_ends(ends, axes, c->sample, c->population, ADJI_GPU_BUCKETS(c->population));
+}
+
 static adj_status make_grid(chooser *c) {
   uint32_t axes = choose_axis_count(c);
   c->plan->choice.next_dim = c->views[axes < c->view_count ? axes : 0].dim;
@@ -439,8 +461,13 @@ static adj_status make_grid(chooser *c) {
   adj_status status = ADJ_OK;
   uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, mates);
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates / pow(narrow, axes - 1));
+  uint32_t reach[ADJI_MAX_AXES];
+  adji_ends ends[ADJI_MAX_AXES];
+  for (uint32_t a = 0; a < axes; a++)
+    reach[a] = a == axes - 1 ? fine : narrow;
+  find_ends(c, axes, factor, reach, ends);
   for (uint32_t a = 0; a < axes && !status; a++) {
-    status = make_axis(c, a, axes, factor, a == axes - 1 ? fine : narrow);
+    status = make_axis(c, a, axes, factor, reach[a], &ends[a]);
     c->plan->grid.axis_count = a + 1;
   }
   size_t used = strlen(c->plan->choice.reason);

@@ -157,6 +157,7 @@ static adj_status count(cuda_join *j, const request *call, bool fills) {
 /* All pairs in one slot. */
 static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
   adji_gpu_window all = {0, j->left.rows.count, 0, j->counted.pairs};
+  adji_gpu_range_forget_degrees(j->range);
   adj_status status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
   if (!status) status = adji_gpu_range_fill(j->range, &all, 0);
   if (!status) status = adji_gpu_range_check(j->range);
