@@ -11,7 +11,8 @@
  * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cuh).
  *
  * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
- * do it find them empty as a rule.
+ * do it find them empty as a rule. Where rows are few, what comes before and after the pass counts: each kernel begins
+ * while the one in front of it is still at work, as far as it can (select_keys.cuh).
  */
 #include "gpu/select.cuh"
 
@@ -27,7 +28,7 @@ namespace {
 /* ---- Plans ---------------------------------------------------------------------------------------------------------
  */
 
-enum { LEAST_LOG_SIZE = 8, SHORTEST_ROW = 4096, MOST_PARTS = 256 };
+enum { LEAST_LOG_SIZE = LOG_GROUPS, SHORTEST_ROW = 4096, MOST_PARTS = 256, MOST_CAPACITY = 131072 };
 
 /* A sample, and how many keys are expected up to its bound. */
 struct sample_plan {
@@ -60,7 +61,7 @@ sample_plan plan_sample(uint32_t columns, uint32_t k, uint32_t log_run, double s
 
 struct bound_plan {
   bool few;          /* several blocks share a row's sample, which is robust at once      */
-  sample_plan first; /* in runs of one access; few: in shorter ones                        */
+  sample_plan first; /* in runs of one access; few: each run in one group                 */
   sample_plan again; /* single values, for rows where that failed                         */
   uint32_t capacity; /* keys a row                                                        */
   uint32_t length;   /* vectors of a stretch                                              */
@@ -82,6 +83,24 @@ void plan_stretches(const adji_gpu *gpu, uint64_t rows, uint32_t columns, bound_
   plan->length = divided_up(divided_up(vectors, plan->stretches), UNIT) * UNIT;
 }
 
+/* A sample that several blocks share. With 6 deviations a bound has fewer than k keys up to it once in 10^8 rows, also
+ * where neighbours are alike, since a run counts for one group. There then are up to as many times more as a run has
+ * values; room is for twice that. */
+template <class T>
+void plan_parts(uint64_t rows, uint32_t columns, uint32_t k, bound_plan *plan) {
+  plan->first = plan_sample(columns, k, 0, 6, 2.6 * k + 1600);
+  sampling *how = &plan->first.how;
+  bool runs = how->log_size >= LOG_GROUPS + LOG_PART_RUN<T>;
+  how->log_run = runs ? LOG_PART_RUN<T> : 0;
+  uint32_t accesses = (1u << how->log_size) / (runs ? key_traits<T>::VECTOR : 1);
+  while (how->parts < MOST_PARTS && accesses / how->parts > PART_ACCESSES * PART_THREADS && how->parts * rows < 2048)
+    how->parts *= 2;
+  plan->capacity = 32768;
+  while (plan->capacity < 2 * std::ldexp(plan->first.expected, static_cast<int>(how->log_run)) &&
+         plan->capacity < MOST_CAPACITY)
+    plan->capacity *= 2;
+}
+
 /* False: the rows are too short, or k too large a share of them, for a bound to be of use. */
 template <class T>
 bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *plan) {
@@ -90,11 +109,14 @@ bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *pl
   uint32_t log_access = sizeof(T) == 8 ? 2 : 3; /* values of 32 bytes */
   plan->few = job->rows < static_cast<uint64_t>(gpu->multiprocessors);
   double goal = k > 1024 ? 1.65 * k : 2.0 * k + 600;
-  plan->first = plan->few ? plan_sample(columns, k, log_access - 1, 8, 2.6 * k + 1600)
-                          : plan_sample(columns, k, log_access, 5.5, goal);
-  plan->capacity = plan->few ? 32768 : 1024;
-  while (plan->capacity < 8192 && plan->capacity < 4 * plan->first.expected)
-    plan->capacity *= 2;
+  if (plan->few) {
+    plan_parts<T>(job->rows, columns, k, plan);
+  } else {
+    plan->first = plan_sample(columns, k, log_access, 5.5, goal);
+    plan->capacity = 1024;
+    while (plan->capacity < 8192 && plan->capacity < 4 * plan->first.expected)
+      plan->capacity *= 2;
+  }
   plan_stretches<T>(gpu, job->rows, columns, plan);
   double most = std::fmin(plan->capacity / 1.3, columns / 3.0);
   plan->again = plan_sample(columns, k, 0, 8, std::fmin(2 * goal, most));
@@ -109,7 +131,7 @@ struct work {
   adji_gpu *gpu;
   selection<T> s;
   bound_plan plan;
-  adji_block bounds, counts, keys, pools, least, left; /* left: two counters, then the rows */
+  adji_block bounds, counts, keys, pools, parts, left; /* left: two counters, then the rows */
   uint32_t finishers;                                  /* blocks that have a pool             */
 
   findings<T> found() const {
@@ -127,7 +149,7 @@ row_list all_rows(uint32_t rows) {
 
 template <class T>
 void free_work(work<T> *w) {
-  adji_block *blocks[] = {&w->bounds, &w->counts, &w->keys, &w->pools, &w->least, &w->left};
+  adji_block *blocks[] = {&w->bounds, &w->counts, &w->keys, &w->pools, &w->parts, &w->left};
   for (adji_block *block : blocks)
     adji_block_free(w->gpu, w->gpu->compute, block);
 }
@@ -151,10 +173,10 @@ adj_status get_findings(work<T> *w) {
 }
 
 template <class T>
-adj_status launch_finish(work<T> *w, const row_list &list, const leftovers &left) {
+adj_status launch_finish(work<T> *w, const row_list &list) {
   ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(finish_bytes<T>())));
-  finishing<T> f = {w->found(), list, adji_at<key_of<T>>(w->pools), left};
+  finishing<T> f = {w->found(), list, adji_at<key_of<T>>(w->pools)};
   finish_by_blocks<T><<<w->finishers, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(w->s, f);
   ADJI_LAUNCHED(w->gpu, "finish_by_blocks");
   return ADJ_OK;
@@ -179,27 +201,72 @@ adj_status launch_bounds(work<T> *w, const sampling &how, const row_list &list, 
 
 constexpr uint64_t MANY_BLOCKS = 0x7fffffff;
 
+/* Launches kernels that follow the one in front of them closely, if they were compiled to wait for what they need. */
+struct follower {
+  adji_gpu *gpu;
+  bool closely;
+
+  template <class... NEEDED, class... GIVEN>
+  cudaError_t operator()(void (*kernel)(NEEDED...), uint32_t blocks, uint32_t threads, uint32_t bytes,
+                         const GIVEN &...given) const {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = bytes;
+    config.stream = gpu->compute;
+    config.attrs = &attribute;
+    config.numAttrs = closely;
+    return cudaLaunchKernelEx(&config, kernel, NEEDED(given)...);
+  }
+};
+
+template <class T>
+adj_status make_follower(work<T> *w, follower *out) {
+  cudaFuncAttributes compiled;
+  ADJI_CUDA(w->gpu, cudaFuncGetAttributes(&compiled, scan_rows<T>));
+  *out = follower{w->gpu, compiled.ptxVersion >= 90};
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status launch_sample(work<T> *w) {
+  const sampling &how = w->plan.first.how;
+  dim3 blocks(how.parts, w->s.rows);
+  key_of<T> *parts = adji_at<key_of<T>>(w->parts);
+  if (how.log_run)
+    sample_parts<T, true><<<blocks, PART_THREADS, 0, w->gpu->compute>>>(w->s, how, parts);
+  else
+    sample_parts<T, false><<<blocks, PART_THREADS, 0, w->gpu->compute>>>(w->s, how, parts);
+  ADJI_LAUNCHED(w->gpu, "sample_parts");
+  return ADJ_OK;
+}
+
 /* Few rows: all blocks sample all rows, and the bound is so safe that a row that fails may take its time. */
 template <class T>
 adj_status select_few(work<T> *w) {
-  sampling how = w->plan.first.how;
-  uint32_t each = (1u << how.log_size) / GROUPS; /* a power of two */
-  while (how.parts < MOST_PARTS && each / how.parts > 32 && how.parts * w->s.rows < 2048)
-    how.parts *= 2;
-  uint64_t size = sizeof(key_of<T>), bytes = uint64_t(w->s.rows) * how.parts * GROUPS * size;
-  adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "selection", &w->least);
+  const sampling &how = w->plan.first.how;
+  uint64_t bytes = uint64_t(w->s.rows) * how.parts * GROUPS * sizeof(key_of<T>);
+  adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "selection", &w->parts);
   if (!status) status = get_findings(w);
   if (!status) status = get_pools(w);
+  follower follow = {};
+  if (!status) status = make_follower(w, &follow);
+  if (!status) status = launch_sample(w);
   if (status) return status;
-  key_of<T> *least = adji_at<key_of<T>>(w->least);
-  sample_parts<T><<<dim3(how.parts, w->s.rows), GROUPS, 0, w->gpu->compute>>>(w->s, how, least);
-  ADJI_LAUNCHED(w->gpu, "sample_parts");
-  find_bounds_of_parts<T><<<w->s.rows, GROUPS * PART_READERS, 0, w->gpu->compute>>>(
-      how, least, adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts));
-  ADJI_LAUNCHED(w->gpu, "find_bounds_of_parts");
+  ADJI_CUDA(w->gpu, follow(find_bounds_of_parts<T>, w->s.rows, PART_THREADS, 0, how, adji_at<key_of<T>>(w->parts),
+                           adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts)));
   row_list all = all_rows(w->s.rows);
-  status = launch_scan(w, all, MANY_BLOCKS);
-  return status ? status : launch_finish(w, all, leftovers{});
+  uint64_t tasks = uint64_t(w->s.rows) * w->plan.stretches, blocks = tasks < MANY_BLOCKS ? tasks : MANY_BLOCKS;
+  ADJI_CUDA(w->gpu, follow(scan_rows<T>, static_cast<uint32_t>(blocks), SCAN_WARPS * ADJI_WARP, 0, w->s, all,
+                           w->found(), w->plan.length, w->plan.stretches));
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_few<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(finish_bytes<T>())));
+  finishing<T> f = {w->found(), all, adji_at<key_of<T>>(w->pools)};
+  ADJI_CUDA(w->gpu, follow(finish_few<T>, w->s.rows, FEW_THREADS, finish_bytes<T>(), w->s, f));
+  return ADJ_OK;
 }
 
 /* Finishes what was found well, but for rows that buckets are not for. About as many buckets as keys are expected. */
@@ -234,7 +301,7 @@ adj_status select_many(work<T> *w) {
   row_list wrong = {left.rows, NULL, left.wrong, rows}, rest = {left.rows, left.many, left.wrong, rows};
   status = launch_bounds(w, w->plan.again.how, wrong, 1, busy);
   if (!status) status = launch_scan(w, wrong, busy);
-  return status ? status : launch_finish(w, rest, leftovers{});
+  return status ? status : launch_finish(w, rest);
 }
 
 /* ---- Without a bound ----------------------------------------------------------------------------------------------
@@ -267,7 +334,7 @@ adj_status select_by_gathering(work<T> *w) {
   select_by_blocks<T, GATHERING><<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(
       w->s, w->found(), adji_at<key_of<T>>(w->pools), parts, columns);
   ADJI_LAUNCHED(w->gpu, "select_by_blocks");
-  return parts > 1 ? launch_finish(w, all_rows(w->s.rows), leftovers{}) : ADJ_OK;
+  return parts > 1 ? launch_finish(w, all_rows(w->s.rows)) : ADJ_OK;
 }
 
 /* ---- All rows -----------------------------------------------------------------------------------------------------

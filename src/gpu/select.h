@@ -45,9 +45,10 @@ typedef struct adji_gpu_select {
   adji_select_algorithm algorithm;
 } adji_gpu_select;
 
-/* Puts the work on the device's compute stream, and does not wait for it. Memory: up to 64 KiB a row, of as many rows
- * at a time as a quarter of what is left allows; radix, sample and sort: 16 to 24 bytes (f64: 24 to 40) for each value
- * that is sorted of the rows that are done at a time, and sample up to 2 (f64: 4) for each of the others. */
+/* Puts the work on the device's compute stream, and does not wait for it. Memory: up to 128 KiB a row, where rows
+ * are fewer than multiprocessors up to 2 MiB, of as many rows at a time as a quarter of what is left allows; radix,
+ * sample and sort: 16 to 24 bytes (f64: 24 to 40) for each value that is sorted of the rows that are done at a time,
+ * and sample up to 2 (f64: 4) for each of the others. */
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
 
 #ifdef __cplusplus

@@ -134,30 +134,49 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
 /* ---- Buckets ------------------------------------------------------------------------------------------------------
  */
 
-enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8 };
+enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8, HELD_KEYS = 16 };
 
 /* A list that a block goes through; each thread has LIST_READS keys on their way. */
-template <class T>
+template <class T, int THREADS>
 struct list_keys {
   const key_of<T> *from;
   uint32_t length;
 
   template <class VISIT>
   __device__ __forceinline__ void visit(const VISIT &visit) const {
-    for (uint32_t first = threadIdx.x; first < length; first += LIST_READS * FINISH_THREADS) {
+    for (uint32_t first = threadIdx.x; first < length; first += LIST_READS * THREADS) {
       key_of<T> mine[LIST_READS];
 #pragma unroll
       for (int u = 0; u < LIST_READS; u++)
-        if (first + u * FINISH_THREADS < length) mine[u] = from[first + u * FINISH_THREADS];
+        if (first + u * THREADS < length) mine[u] = from[first + u * THREADS];
 #pragma unroll
       for (int u = 0; u < LIST_READS; u++)
-        if (first + u * FINISH_THREADS < length) visit(mine[u]);
+        if (first + u * THREADS < length) visit(mine[u]);
     }
   }
 };
 
+/* A list of up to HELD_KEYS * THREADS keys, read once. */
+template <class T, int THREADS>
+struct held_keys {
+  key_of<T> mine[HELD_KEYS];
+  uint32_t length;
+
+  __device__ __forceinline__ held_keys(const key_of<T> *from, uint32_t many) : length(many) {
+#pragma unroll
+    for (int i = 0; i < HELD_KEYS; i++)
+      if (threadIdx.x + i * THREADS < length) mine[i] = from[threadIdx.x + i * THREADS];
+  }
+  template <class VISIT>
+  __device__ __forceinline__ void visit(const VISIT &visit) const {
+#pragma unroll
+    for (int i = 0; i < HELD_KEYS; i++)
+      if (threadIdx.x + i * THREADS < length) visit(mine[i]);
+  }
+};
+
 /* The largest number of all threads. sums: shared memory, one for each warp. */
-template <class T>
+template <class T, int THREADS>
 __device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
 #pragma unroll
   for (uint32_t mask = ADJI_WARP / 2; mask; mask /= 2) {
@@ -167,7 +186,7 @@ __device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
   if (threadIdx.x % ADJI_WARP == 0) sums[threadIdx.x / ADJI_WARP] = most;
   __syncthreads();
 #pragma unroll
-  for (int w = 0; w < FINISH_WARPS; w++)
+  for (int w = 0; w < THREADS / ADJI_WARP; w++)
     most = sums[w] > most ? sums[w] : most;
   __syncthreads();
   return most;
@@ -185,12 +204,11 @@ struct bucket_layout {
 };
 
 /* Tells the k smallest of a row's findings, of any length, or returns false. */
-template <class T>
-__device__ bool finish_in_buckets(const selection<T> &s, const findings<T> &found, uint32_t row,
-                                  const bucket_layout &layout, unsigned char *memory) {
-  uint32_t *sums = reinterpret_cast<uint32_t *>(memory), *counts = sums + SCAN_SUMS, buckets = LEAST_BUCKETS;
+template <class T, int THREADS, class KEYS>
+__device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_layout &layout,
+                                  unsigned char *memory) {
+  uint32_t *sums = reinterpret_cast<uint32_t *>(memory), *counts = sums + SCAN_SUMS, buckets = 4 * THREADS;
   bucket_room<T> room = {counts, sums, reinterpret_cast<key_of<T> *>(counts + layout.most), layout.capacity};
-  list_keys<T> keys = {found.row(row), found.counts[row]};
   while (buckets < layout.most && buckets < keys.length)
     buckets *= 2;
   order_of<T> least = NOT_A_NUMBER<T>, most = 0, *ends = reinterpret_cast<order_of<T> *>(sums);
@@ -199,9 +217,9 @@ __device__ bool finish_in_buckets(const selection<T> &s, const findings<T> &foun
     least = order < least ? order : least;
     most = order > most ? order : most;
   });
-  order_of<T> low = low_end<T, FINISH_THREADS>(least, ends);
-  bucket_map<T> map(low, high_end<T>(most, ends), buckets);
-  return tell_by_buckets<T, FINISH_THREADS>(s, row, keys, map, room);
+  order_of<T> low = low_end<T, THREADS>(least, ends);
+  bucket_map<T> map(low, high_end<T, THREADS>(most, ends), buckets);
+  return tell_by_buckets<T, THREADS>(s, row, keys, map, room);
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------
@@ -230,7 +248,10 @@ __global__ void __launch_bounds__(FINISH_THREADS, 4)
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t row = blockIdx.x, length = found.counts[row];
   bool wrong = length < s.k || length > found.capacity;
-  if (!wrong && finish_in_buckets(s, found, row, layout, memory)) return;
+  if (!wrong) {
+    list_keys<T, FINISH_THREADS> keys = {found.row(row), length};
+    if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, layout, memory)) return;
+  }
   if (threadIdx.x == 0 && wrong) left.add_wrong(row);
   if (threadIdx.x == 0 && !wrong) left.add_many(row);
 }
@@ -245,40 +266,73 @@ template <class T>
 struct finishing {
   findings<T> found;
   row_list list;
-  key_of<T> *pools; /* BLOCK_KEYS for each block                                               */
-  leftovers left;   /* takes rows whose bound was wrong; rows NULL: they are done without one   */
+  key_of<T> *pools; /* BLOCK_KEYS for each block */
 };
 
-/* A block a row, one after the other. Few rows come here at once, others when all else has failed. */
+/* Buckets in the memory that a sort takes. */
+__host__ __device__ constexpr bucket_layout all_buckets() {
+  return bucket_layout{MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
+}
+static_assert(all_buckets().bytes<float>() <= finish_bytes<float>(), "room for buckets");
+static_assert(all_buckets().bytes<double>() <= finish_bytes<double>(), "room for buckets");
+
+/* A row that buckets are not for, or, if the bound was wrong, all of it, by FINISH_THREADS threads. */
+template <class T>
+__device__ void finish_by_sorting(const selection<T> &s, const finishing<T> &f, uint32_t row, bool wrong,
+                                  unsigned char *memory, uint32_t *held) {
+  key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  const key_of<T> *from = f.found.row(row);
+  uint32_t length = f.found.counts[row];
+  if (wrong || length > BLOCK_KEYS<T>) {
+    if (wrong)
+      gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, held);
+    else
+      gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, held);
+    from = pool;
+    length = *held;
+  }
+  list_to_answer<T> entries = {from, s, row};
+  sort_block<T>(entries, memory, length);
+  __syncthreads();
+}
+
+/* A block a row, one after the other: when all else has failed, or after a selection without a bound. */
 template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<T> s, finishing<T> f) {
-  constexpr bucket_layout ALL_BUCKETS = {MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
-  static_assert(ALL_BUCKETS.bytes<T>() <= finish_bytes<T>(), "room for buckets");
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ uint32_t held;
-  key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
   uint32_t many = f.list.count();
   for (uint32_t i = blockIdx.x; i < many; i += gridDim.x) {
     uint32_t row = f.list.row(i), length = f.found.counts[row];
     bool wrong = length < s.k || length > f.found.capacity;
-    if (wrong && f.left.rows) {
-      if (threadIdx.x == 0) f.left.add_wrong(row);
-      continue;
+    if (!wrong) {
+      list_keys<T, FINISH_THREADS> keys = {f.found.row(row), length};
+      if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory)) continue;
     }
-    if (!wrong && finish_in_buckets(s, f.found, row, ALL_BUCKETS, memory)) continue;
-    const key_of<T> *from = f.found.row(row);
-    if (wrong || length > BLOCK_KEYS<T>) {
-      if (wrong)
-        gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, &held);
-      else
-        gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, &held);
-      from = pool;
-      length = held;
-    }
-    list_to_answer<T> entries = {from, s, row};
-    sort_block<T>(entries, memory, length);
-    __syncthreads();
+    finish_by_sorting(s, f, row, wrong, memory, &held);
   }
+}
+
+/* Few rows, a block each: all of them at once, so that a row may have as many threads as there are registers for. Those
+ * beyond FINISH_THREADS are for the buckets only. Limits: latency, of some ten barriers and one reading of the list. */
+enum { FEW_THREADS = 512 };
+
+template <class T>
+__global__ void __launch_bounds__(FEW_THREADS, 1) finish_few(selection<T> s, finishing<T> f) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held;
+  wait_for_previous();
+  uint32_t row = blockIdx.x, length = f.found.counts[row];
+  bool wrong = length < s.k || length > f.found.capacity, done = false;
+  if (!wrong && length <= HELD_KEYS * FEW_THREADS) {
+    held_keys<T, FEW_THREADS> keys(f.found.row(row), length);
+    done = finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
+  } else if (!wrong) {
+    list_keys<T, FEW_THREADS> keys = {f.found.row(row), length};
+    done = finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
+  }
+  if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
+  finish_by_sorting(s, f, row, wrong, memory, &held);
 }
 
 /* For select_by_blocks: buffered bitonic selection. */

@@ -86,6 +86,39 @@ __device__ __forceinline__ key_of<T> last_key() {
   return make_key(NOT_A_NUMBER<T>, 0xffffffffu);
 }
 
+/* ---- Vectors -------------------------------------------------------------------------------------------------------
+ */
+
+__device__ __forceinline__ void unpack(const float4 &v, float *to) {
+  to[0] = v.x;
+  to[1] = v.y;
+  to[2] = v.z;
+  to[3] = v.w;
+}
+__device__ __forceinline__ void unpack(const double2 &v, double *to) {
+  to[0] = v.x;
+  to[1] = v.y;
+}
+
+/* ---- Kernels one after the other -----------------------------------------------------------------------------------
+ *
+ * A kernel that is launched to follow another one closely (select.cu) may begin when all blocks of that have said so or
+ * ended; what it does before it waits must not depend on what that one does. All threads wait, and all but the first
+ * kernel of such a row do: thus what has ended when one goes on are all kernels in front of it. Before 9.0 kernels are
+ * not launched like that.
+ */
+
+__device__ __forceinline__ void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ __forceinline__ void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 /* The values, and where the answer goes. */
 template <class T>
 struct selection {

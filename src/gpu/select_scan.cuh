@@ -25,7 +25,8 @@ struct findings {
 
 enum {
   SCAN_WARPS = 8,
-  SCAN_VECTORS = 4 /* a thread has at once */
+  SCAN_VECTORS = 4, /* a thread has at once */
+  SCAN_TILE = SCAN_VECTORS * ADJI_WARP
 };
 
 template <class T>
@@ -69,17 +70,6 @@ struct collector {
   }
 };
 
-__device__ __forceinline__ void unpack(const float4 &v, float *to) {
-  to[0] = v.x;
-  to[1] = v.y;
-  to[2] = v.z;
-  to[3] = v.w;
-}
-__device__ __forceinline__ void unpack(const double2 &v, double *to) {
-  to[0] = v.x;
-  to[1] = v.y;
-}
-
 /* A stretch of a row: vectors begin .. end - 1, counted from the first one that is aligned, which is at column head. */
 template <class T>
 struct stretch {
@@ -92,7 +82,7 @@ struct stretch {
     constexpr int VECTOR = key_traits<T>::VECTOR;
     const typename key_traits<T>::vector *from =
         reinterpret_cast<const typename key_traits<T>::vector *>(row + head) + first + lane;
-    if (first + SCAN_VECTORS * ADJI_WARP <= end) {
+    if (first + SCAN_TILE <= end) {
 #pragma unroll
       for (int u = 0; u < SCAN_VECTORS; u++)
         unpack(__ldcs(from + u * ADJI_WARP), x + u * VECTOR);
@@ -169,16 +159,13 @@ __device__ void collect_ends(collector<T> &c, const findings<T> &to, const selec
 }
 
 /* Scans a stretch by all warps of a block; each has its own collector, and none waits for another. The next values are
- * asked for before those that came are looked at. */
+ * asked for before those that came are looked at. now: the first ones, from vector `first` on. */
 template <class T>
 __device__ void scan_stretch(collector<T> &c, const findings<T> &to, uint32_t row, const stretch<T> &part,
-                             const scan_bound<T> &bound, uint32_t warp, uint32_t lane) {
-  constexpr uint32_t TILE = SCAN_VECTORS * ADJI_WARP;
-  T now[SCAN_VALUES<T>], next[SCAN_VALUES<T>];
-  uint32_t first = part.begin + warp * TILE;
-  if (first < part.end) part.load(first, lane, now);
-  for (; first < part.end && !c.full; first += SCAN_WARPS * TILE) {
-    if (first + SCAN_WARPS * TILE < part.end) part.load(first + SCAN_WARPS * TILE, lane, next);
+                             const scan_bound<T> &bound, T (&now)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
+  T next[SCAN_VALUES<T>];
+  for (; first < part.end && !c.full; first += SCAN_WARPS * SCAN_TILE) {
+    if (first + SCAN_WARPS * SCAN_TILE < part.end) part.load(first + SCAN_WARPS * SCAN_TILE, lane, next);
     bool some = false;
 #pragma unroll
     for (int i = 0; i < SCAN_VALUES<T>; i++) {
@@ -194,19 +181,22 @@ __device__ void scan_stretch(collector<T> &c, const findings<T> &to, uint32_t ro
 
 /* All listed rows, in stretches of `length` vectors, `stretches` of them a row; a block takes one after the other.
  *
- * 1. A thread reads 4 x 16 bytes, whose lifetime in the caches is short, and compares.
+ * 1. A thread reads 4 x 16 bytes, whose lifetime in the caches is short, and compares. The first of them are on their
+ *    way before the bound is known.
  * 2. A warp that has found something adds it to its buffer in shared memory; a full buffer goes to the row's findings,
  *    at a place that one addition to the row's count gives.
  * 3. At the end of a stretch the buffers are emptied. A warp that learns that the row is beyond its capacity stops.
  *
- * Values per thread and the reading ahead keep 128 bytes a thread on their way. Limits: memory; about 3 instructions a
- * value where little is found, of the 30 there are time for. */
+ * Launched to follow another kernel closely, it is for all rows, as a list is read before what that one does is waited
+ * for. Values per thread and the reading ahead keep 128 bytes a thread on their way. Limits: memory; about 3
+ * instructions a value where little is found, of the 30 there are time for. */
 template <class T>
 __global__ void __launch_bounds__(SCAN_WARPS *ADJI_WARP, 4)
     scan_rows(selection<T> s, row_list list, findings<T> to, uint32_t length, uint32_t stretches) {
   constexpr uint32_t VECTOR = key_traits<T>::VECTOR;
   __shared__ __align__(16) unsigned char memory[SCAN_WARPS * collector<T>::ROOM * sizeof(key_of<T>)];
   uint32_t warp = threadIdx.x / ADJI_WARP, lane = threadIdx.x % ADJI_WARP;
+  let_next_begin();
   uint64_t tasks = static_cast<uint64_t>(list.count()) * stretches;
   for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
     uint32_t row = list.row(static_cast<uint32_t>(task / stretches)), number = static_cast<uint32_t>(task % stretches);
@@ -215,11 +205,15 @@ __global__ void __launch_bounds__(SCAN_WARPS *ADJI_WARP, 4)
     head = min(head, s.columns);
     uint32_t vectors = (s.columns - head) / VECTOR;
     stretch<T> part = {values, head, number * length, min(number * length + length, vectors), s.turn};
+    uint32_t first = part.begin + warp * SCAN_TILE;
+    T now[SCAN_VALUES<T>];
+    if (first < part.end) part.load(first, lane, now);
+    wait_for_previous();
     scan_bound<T> bound(to.bounds[row]);
     collector<T> c = {reinterpret_cast<key_of<T> *>(memory) + warp * collector<T>::ROOM, 0, false};
     if (number == 0 && warp == 0) collect_ends(c, to, s, row, bound.key, head, head + vectors * VECTOR, lane);
     bound.apply(head + part.begin * VECTOR, head + part.end * VECTOR);
-    scan_stretch(c, to, row, part, bound, warp, lane);
+    scan_stretch(c, to, row, part, bound, now, first, lane);
     c.flush(to, row, lane);
   }
 }
