@@ -12,7 +12,8 @@
  *   hybrid      as planned; +: what it takes more than the GPU alone, in per cent
  *   rates       with cores taking part in any case (share=rates); of bound: the rate of its join over the sum of the
  *               rates of both alone (HEGJoin, table 2), and the same of the hybrid as planned; gpu %: queries that the
- *               GPU did; apart: worker_imbalance in per cent
+ *               GPU did; apart: worker_imbalance in per cent; kernel: the time of kernels in that of the join, in
+ *               per cent
  *   fixed       the same with the papers' batches (share=fixed)
  *
  * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning device_blocks=132 holds the GPU to a
@@ -86,8 +87,9 @@ static void print_shared(const best *it, const best *all) {
   double bound = 1 / all[CPU].join_ms + 1 / all[GPU].join_ms, queries = 0;
   for (uint64_t w = 0; w < it->stats.worker_count; w++)
     queries += (double)it->stats.workers[w].queries;
-  printf(" | %8.2f %8.2f %7.2f %6.1f %6.1f", it->all_ms, it->join_ms, 1 / it->join_ms / bound,
-         queries > 0 ? 100 * (double)it->stats.workers[1].queries / queries : 0, 100 * it->stats.worker_imbalance);
+  printf(" | %8.2f %8.2f %7.2f %6.1f %6.1f %6.1f", it->all_ms, it->join_ms, 1 / it->join_ms / bound,
+         queries > 0 ? 100 * (double)it->stats.workers[1].queries / queries : 0, 100 * it->stats.worker_imbalance,
+         1e5 * it->stats.kernel_s / it->join_ms);
 }
 
 /* The ways take turns, so that none has the warmer machine. k 0: a range join. */
@@ -116,10 +118,10 @@ static void run_k(bench *b, uint32_t k, double mean) {
 }
 
 static void print_heading(const char *of) {
-  printf("%-14s | %-17s | %-17s | %6s | %-39s | %-39s | fixed\n", "", "cpu", "gpu", "hybrid", "hybrid", "rates");
+  printf("%-14s | %-17s | %-17s | %6s | %-46s | %-46s | fixed\n", "", "cpu", "gpu", "hybrid", "hybrid", "rates");
   printf("%-10s %3s | %8s %8s | %8s %8s | %6s", "points", of, "all", "join", "all", "join", "+");
   for (int i = 0; i < 3; i++)
-    printf(" | %8s %8s %7s %6s %6s", "all", "join", "ofbound", "gpu %", "apart");
+    printf(" | %8s %8s %7s %6s %6s %6s", "all", "join", "ofbound", "gpu %", "apart", "kernel");
   printf("\n");
 }
 

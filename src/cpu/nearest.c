@@ -49,17 +49,6 @@ static adj_status fill_plain_queue(nearest_engine *e) {
 /* Beside devices: small enough that the cores are done together whatever a device leaves to them. */
 enum { SHARED_BATCH = 1024, SHARED_BATCHES = 2048 };
 
-typedef struct dense_batch {
-  adji_batch batch;
-  double volume; /* of its box, a query */
-} dense_batch;
-
-static int denser_first(const void *left, const void *right) {
-  const dense_batch *a = left, *b = right;
-  if (a->volume != b->volume) return a->volume < b->volume ? -1 : 1;
-  return a->batch.begin < b->batch.begin ? -1 : a->batch.begin > b->batch.begin;
-}
-
 static double bound_of(const adji_tree *tree, uint64_t leaf, uint32_t dim, bool high) {
   uint64_t at = leaf / ADJI_FAN * 2 * tree->dim * ADJI_FAN + (2 * (uint64_t)dim + high) * ADJI_FAN + leaf % ADJI_FAN;
   const void *bounds = tree->level[0].bounds;
@@ -80,24 +69,23 @@ static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
   return volume;
 }
 
-static adj_status add_dense(nearest_engine *e, dense_batch *dense, uint64_t each) {
+static adj_status add_batches(nearest_engine *e, uint64_t each, double *densities) {
   const adji_tree *left = e->options.left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, count = 0;
-  for (uint64_t first = 0; first < leaves; first += each) {
+  adj_status status = ADJ_OK;
+  for (uint64_t first = 0; first < leaves && !status; first += each) {
     uint64_t end = first + each < leaves ? first + each : leaves, points = end * left->leaf;
     if (points > left->count) points = left->count;
     adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
     batch.work = batch.end - batch.begin;
-    dense[count++] = (dense_batch){batch, volume_of(left, first, end) / batch.work};
+    densities[count++] = batch.work / volume_of(left, first, end);
+    status = adji_queue_add(&e->queue, batch);
   }
-  qsort(dense, count, sizeof *dense, denser_first);
-  adj_status status = ADJ_OK;
-  for (uint64_t i = 0; i < count && !status; i++)
-    status = adji_queue_add(&e->queue, dense[i].batch);
   return status;
 }
 
-/* Batches of up to 1,024 queries, densest first (HybridKNN-Join 4.3). */
+/* Batches of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in the order of the tree where they are about
+ * as dense. */
 static adj_status fill_shared_queue(nearest_engine *e) {
   const adji_tree *left = e->options.left;
   adji_memory *memory = &e->join.ctx->memory;
@@ -106,11 +94,12 @@ static adj_status fill_shared_queue(nearest_engine *e) {
   uint64_t each = (e->options.batch ? e->options.batch : wanted) / left->leaf;
   if (!each) each = 1;
   uint64_t count = leaves / each + 1;
-  dense_batch *dense = adji_alloc(memory, count, sizeof *dense, "work queue");
-  if (!dense) return ADJ_E_MEMORY;
+  double *densities = adji_alloc(memory, count, sizeof *densities, "work queue");
+  if (!densities) return ADJ_E_MEMORY;
   adj_status status = adji_queue_init(&e->queue, e->join.ctx, count);
-  if (!status) status = add_dense(e, dense, each);
-  adji_free(memory, dense);
+  if (!status) status = add_batches(e, each, densities);
+  if (!status) status = adji_queue_sort_roughly(&e->queue, densities);
+  adji_free(memory, densities);
   return status;
 }
 

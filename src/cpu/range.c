@@ -68,8 +68,10 @@ static adj_status fill_queue(range_engine *e) {
       batch = (adji_batch){.begin = p, .end = p};
     }
   }
-  if (!status) adji_queue_sort(&e->queue);
-  return status;
+  if (status) return status;
+  if (e->partners.count) return adji_queue_sort_roughly(&e->queue, NULL);
+  adji_queue_sort(&e->queue);
+  return ADJ_OK;
 }
 
 /* ---- Count ------------------------------------------------------------------------------------------ */

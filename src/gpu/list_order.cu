@@ -107,7 +107,14 @@ static int bits_of(uint64_t count) {
   return bits;
 }
 
-adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out) {
+/* The row of each position. A thread a position. */
+static __global__ void find_rows(const uint32_t *positions, uint64_t count, const uint32_t *ids, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) rows[i] = ids[positions[i]];
+}
+
+adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
+                              uint32_t *rows) {
   uint32_t *from = adji_at<uint32_t>(list->queries[0]), *to = adji_at<uint32_t>(list->queries[1]);
   adj_status status = gather(gpu, list, from);
   if (!status && list->end_row - list->first_row < list->rows) {
@@ -118,6 +125,10 @@ adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64
   }
   *out = to;
   if (status || !*count) return status;
-  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
+  int bits = bits_of(list->rows);
+  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits);
+  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->ids, from);
+  ADJI_LAUNCHED(gpu, "find_rows");
+  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, rows, *count, 0, bits);
   return ADJ_OK;
 }

@@ -83,26 +83,21 @@ void adji_gpu_nearest_end_lists(adji_gpu_nearest *n) {
 
 /* ---- A list ----------------------------------------------------------------------------------------- */
 
-/* The rows of queries, and for each row its number in the list. A thread a query. */
-static __global__ void number_queries(const uint32_t *queries, uint64_t count, const uint32_t *ids, uint32_t *rows,
-                                      uint32_t *places) {
+/* Of each row its number in the list. A thread a row. */
+static __global__ void number_rows(const uint32_t *rows, uint64_t count, uint32_t *places) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i >= count) return;
-  uint32_t row = ids[queries[i]];
-  rows[i] = row;
-  places[row] = static_cast<uint32_t>(i);
+  if (i < count) places[rows[i]] = static_cast<uint32_t>(i);
 }
 
 static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_slot *slot) {
   adji_gpu *gpu = n->gpu;
-  uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places);
+  uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places), *rows = adji_at<uint32_t>(slot->rows);
   adji_order_list list = {&slot->ranges, &n->order,   ranges,    n->left->points.ids, n->join.left->count,
                           n->list_first, n->list_end, n->listed, &n->temporary};
-  adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries);
+  adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries, rows);
   if (status || !slot->count) return status;
-  number_queries<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(
-      queries, slot->count, n->left->points.ids, adji_at<uint32_t>(slot->rows), places);
-  ADJI_LAUNCHED(gpu, "number_queries");
+  number_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(rows, slot->count, places);
+  ADJI_LAUNCHED(gpu, "number_rows");
   adji_nearest_target target = {queries, slot->count, 0, places, adji_at<uint32_t>(slot->ids), slot->sums.at};
   return adji_nearest_search(n, &target);
 }

@@ -153,15 +153,11 @@ void adji_gpu_lists_end(adji_gpu_lists *l) {
 
 /* ---- The queries of a list --------------------------------------------------------------------------- */
 
-/* The rows of queries, and their lengths unless that is NULL. offsets: of all rows. A thread a query, and one more. */
-static __global__ void open_rows(const uint32_t *queries, uint64_t count, const uint32_t *ids, const uint64_t *offsets,
-                                 uint32_t *rows, uint64_t *lengths) {
+/* The lengths of rows. offsets: of all of them. A thread a row, and one more. */
+static __global__ void find_lengths(const uint32_t *rows, uint64_t count, const uint64_t *offsets, uint64_t *lengths) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i == count && lengths) lengths[i] = 0;
-  if (i >= count) return;
-  uint32_t row = ids[queries[i]];
-  rows[i] = row;
-  if (lengths) lengths[i] = offsets[row + UINT64_C(1)] - offsets[row];
+  if (i == count) lengths[i] = 0;
+  if (i < count) lengths[i] = offsets[rows[i] + UINT64_C(1)] - offsets[rows[i]];
 }
 
 /* Where each row begins and ends. A thread a row. */
@@ -190,6 +186,9 @@ static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tile
 
 static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
   uint64_t *offsets = adji_at<uint64_t>(slot->offsets);
+  find_lengths<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
+      adji_at<uint32_t>(slot->rows), slot->count, l->parts.offsets, offsets);
+  ADJI_LAUNCHED(l->gpu, "find_lengths");
   ADJI_CUB(l->gpu, &l->temporary, cub::DeviceScan::ExclusiveSum, offsets, offsets, slot->count + 1);
   place_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
       adji_at<uint32_t>(slot->rows), offsets, slot->count, adji_at<ulonglong2>(l->bounds));
@@ -229,12 +228,8 @@ static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   uint32_t *queries = NULL;
   adji_order_list list = {&slot->ranges, &l->order,  ranges,     l->parts.left->ids, l->parts.rows,
                           l->first_row,  l->end_row, l->queries, &l->temporary};
-  adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries);
+  adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries, adji_at<uint32_t>(slot->rows));
   if (status || !slot->count) return status;
-  open_rows<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
-      queries, slot->count, l->parts.left->ids, l->parts.offsets, adji_at<uint32_t>(slot->rows),
-      adji_at<uint64_t>(slot->offsets));
-  ADJI_LAUNCHED(l->gpu, "open_rows");
   adji_tiles_job job = adji_gpu_range_job(l->range);
   job.queries = queries;
   job.query_count = slot->count;

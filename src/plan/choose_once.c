@@ -44,7 +44,7 @@ void adji_choose_once(adj_plan *plan) {
  * neighbours on an H200; in two 1.04 instead of 0.97). */
 bool adji_choose_device_once(const adj_plan *plan) {
   if (plan->tuning.once != ADJI_AUTO) return plan->tuning.once == ADJI_ON;
-  return plan->left->dim > 3 || (plan->left->dim == 3 && plan->grid.axis_count && plan->choice.mates < 5);
+  return plan->join.left->dim > 3 || (plan->join.left->dim == 3 && plan->grid.axis_count && plan->choice.mates < 5);
 }
 
 /* Comparing every two points once halves the comparisons, and gives up those of many queries with one candidate at a

@@ -77,17 +77,24 @@ static bool sharing_pays(const verdict *v) {
   return v->shared < WORTH_SHARING * v->alone;
 }
 
+/* Whether cores that evaluate every pair once are quicker alone: what is shared is counted first. */
+static bool cores_are_quicker(const adj_plan *plan, const adji_gpu_engine_options *options,
+                              const adji_range_trial *trial) {
+  if (!plan->choice.once || !(trial->count_s > 0)) return false;
+  return plan->estimated_seconds < judge(plan, options, trial).shared;
+}
+
 /* The device alone, if it is done soon enough; plan->choice.backend tells. */
-static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *options, adji_opening *o) {
-  adji_range_trial trial;
+static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *options, adji_opening *o,
+                               adji_range_trial *trial) {
   uint64_t more = plan->left->count / PART_OF_QUERIES;
   if (adji_opening_end(o)) return ADJ_OK; /* which is seen to later */
-  adj_status status = adji_gpu_range_partner_try(&o->partner, FEW_QUERIES, &trial);
+  adj_status status = adji_gpu_range_partner_try(&o->partner, FEW_QUERIES, trial);
   if (status) return ADJ_OK; /* it will do so again */
-  verdict v = judge(plan, options, &trial);
+  verdict v = judge(plan, options, trial);
   if (sharing_pays(&v) && more > FEW_QUERIES) {
-    if (adji_gpu_range_partner_try(&o->partner, more, &trial)) return ADJ_OK;
-    v = judge(plan, options, &trial);
+    if (adji_gpu_range_partner_try(&o->partner, more, trial)) return ADJ_OK;
+    v = judge(plan, options, trial);
   }
   if (sharing_pays(&v)) return ADJ_OK;
   adji_forget_cores(plan);
@@ -160,13 +167,16 @@ static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji
   adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .wish = options};
   all.count = adji_gpu_partner_count(plan->ctx);
   bool chosen = plan->tuning.share || all.count > 1;
+  adji_range_trial trial = {0};
   bool beside = chosen || plan->engine.state || !adji_a_device_is_open(plan->ctx);
   adji_openings_begin(&all, beside);
-  adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0]);
+  adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0], &trial);
   if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
-  if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0]);
-  if (!status && strcmp(plan->choice.backend, "gpu")) status = share(plan, &all);
+  if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
+  if (!status && strcmp(plan->choice.backend, "gpu") && !cores_are_quicker(plan, options, &trial))
+    status = share(plan, &all);
   adji_openings_drop(&all);
+  if (!status && !strcmp(plan->choice.backend, "cpu")) adji_grid_clear(plan->ctx, &plan->device_grid);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }

@@ -5,6 +5,7 @@
  */
 #include "queue/queue.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 adj_status adji_queue_init(adji_queue *queue, adj_ctx *ctx, uint64_t room) {
@@ -45,6 +46,45 @@ static int heavier_first(const void *left, const void *right) {
 
 void adji_queue_sort(adji_queue *queue) {
   qsort(queue->batches, queue->count, sizeof *queue->batches, heavier_first);
+}
+
+typedef struct ranked {
+  adji_batch batch;
+  double rank;
+} ranked;
+
+static int higher_first(const void *left, const void *right) {
+  const ranked *a = left, *b = right;
+  if (a->rank != b->rank) return a->rank > b->rank ? -1 : 1;
+  return a->batch.begin < b->batch.begin ? -1 : a->batch.begin > b->batch.begin;
+}
+
+/* Octaves, of which the middle one has the mean in its middle: where all are alike there is one. */
+static void rank_by_octaves(ranked *all, uint64_t count, const double *weights) {
+  double sum = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    double weight = weights ? weights[i] : all[i].batch.work;
+    all[i].rank = log2(fmin(fmax(weight, 1e-300), 1e300));
+    sum += all[i].rank;
+  }
+  for (uint64_t i = 0; i < count; i++)
+    all[i].rank = floor(all[i].rank - sum / (double)count + 0.5);
+}
+
+adj_status adji_queue_sort_roughly(adji_queue *queue, const double *weights) {
+  adji_memory *memory = &queue->ctx->memory;
+  uint64_t count = queue->count;
+  if (!count) return ADJ_OK;
+  ranked *all = adji_alloc(memory, count, sizeof *all, "work queue");
+  if (!all) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count; i++)
+    all[i].batch = queue->batches[i];
+  rank_by_octaves(all, count, weights);
+  qsort(all, count, sizeof *all, higher_first);
+  for (uint64_t i = 0; i < count; i++)
+    queue->batches[i] = all[i].batch;
+  adji_free(memory, all);
+  return ADJ_OK;
 }
 
 void adji_queue_rewind(adji_queue *queue) {

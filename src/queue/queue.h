@@ -45,6 +45,9 @@ void adji_queue_clear(adji_queue *queue);
 /* Before sorting. */
 adj_status adji_queue_add(adji_queue *queue, adji_batch batch);
 void adji_queue_sort(adji_queue *queue);
+/* Beside devices: heavier ones first only where they are at least about twice as heavy, so that what is taken at a time
+ * are neighbours, which a device is quicker with. weights: of the batches as they were added; NULL: their work. */
+adj_status adji_queue_sort_roughly(adji_queue *queue, const double *weights);
 
 /* Starts over with all batches. */
 void adji_queue_rewind(adji_queue *queue);
