@@ -9,8 +9,6 @@
  * Two passes over the points and one over the directory, instead of 2 + 3 * key_bits / 8; 4 bytes a point while
  * building. Points of a cell are in the order in which they were counted, which may differ from run to run.
  */
-#include <cstdlib>
-#include <cstring>
 #include <cub/cub.cuh>
 
 #include "gpu/index_private.cuh"
@@ -21,8 +19,6 @@ enum { THREADS = 256 };
 enum { MOST_A_CELL = 1024 };
 
 bool adji_index_can_count(const adji_building *b) {
-  const char *leave = getenv("ADJ_TRY"); /* measured with and without */
-  if (leave && strstr(leave, "sort")) return false;
   const adji_gpu_index_options *o = b->options;
   uint64_t count = b->rows->count, keys = b->grid->keys;
   return !o->curve && !o->images && !o->sorted && b->key_bits <= 32 && adji_gpu_width(b->rows->dim) && count &&

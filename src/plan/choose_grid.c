@@ -447,8 +447,6 @@ static void find_ends(const chooser *c, uint32_t axes, double factor, const uint
     ends[a] = (adji_ends){c->values + dim * c->sample, c->widths[dim] * factor / reach[a], c->set->low[dim],
                           c->set->high[dim]};
   }
-  const char *leave = getenv("ADJ_TRY"); /* measured with and without */
-  if (leave && strstr(leave, "bounds")) return;
   if (c->gpu && c->set->dim <= 3 && plan->self_join && !plan->measure.box && !plan->product.use &&
       !adji_access_by_point((adji_access)plan->tuning.access))
     adji_choose_ends(ends, axes, c->sample, c->population, ADJI_GPU_BUCKETS(c->population));
