@@ -17,7 +17,6 @@
 #include "gpu/select.cuh"
 
 #include <cmath>
-#include <cstdlib>
 
 #include "gpu/select_bitonic.cuh"
 #include "gpu/select_bound.cuh"
@@ -84,27 +83,16 @@ void plan_stretches(const adji_gpu *gpu, uint64_t rows, uint32_t columns, bound_
   plan->length = divided_up(divided_up(vectors, plan->stretches), UNIT) * UNIT;
 }
 
-/* Variants to be measured, bits of the variable ADJ_TRY: 1 kernels that do not follow closely; 2 twice the parts; 4
- * twice the sample; 8 half of it. */
-uint32_t variants() {
-  const char *text = getenv("ADJ_TRY");
-  return text ? static_cast<uint32_t>(atoi(text)) : 0;
-}
-
 /* A sample that several blocks share. With 6 deviations a bound has fewer than k keys up to it once in 10^8 rows, also
  * where neighbours are alike, since a run counts for one group. There then are up to as many times more as a run has
  * values; room is for twice that. */
 template <class T>
 void plan_parts(uint64_t rows, uint32_t columns, uint32_t k, bound_plan *plan) {
   plan->first = plan_sample(columns, k, 0, 6, 2.6 * k + 1600);
-  uint32_t size = plan->first.how.log_size;
-  if (variants() & 4 && columns >> size >= 32) plan->first = plan_of_size(columns, k, size + 1, 0, 6);
-  if (variants() & 8 && size > LOG_GROUPS + 4) plan->first = plan_of_size(columns, k, size - 1, 0, 6);
   sampling *how = &plan->first.how;
   bool runs = how->log_size >= LOG_GROUPS + LOG_PART_RUN<T>;
   how->log_run = runs ? LOG_PART_RUN<T> : 0;
   uint32_t accesses = (1u << how->log_size) / (runs ? key_traits<T>::VECTOR : 1);
-  if (variants() & 2) accesses *= 2;
   while (how->parts < MOST_PARTS && accesses / how->parts > PART_ACCESSES * PART_THREADS && how->parts * rows < 2048)
     how->parts *= 2;
   plan->capacity = 32768;
@@ -239,7 +227,7 @@ template <class T>
 adj_status make_follower(work<T> *w, follower *out) {
   cudaFuncAttributes compiled;
   ADJI_CUDA(w->gpu, cudaFuncGetAttributes(&compiled, scan_rows<T>));
-  *out = follower{w->gpu, compiled.ptxVersion >= 90 && !(variants() & 1)};
+  *out = follower{w->gpu, compiled.ptxVersion >= 90};
   return ADJ_OK;
 }
 
