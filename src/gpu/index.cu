@@ -12,8 +12,7 @@
  *
  * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the point (adji_gpu_width), and at most 8 bytes for the
  * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
- * Where there are few cells all of it is done by counting instead (index_count.cu), and rows of a cell are in any
- * order. All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
+ * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/cub.cuh>
@@ -30,11 +29,21 @@ enum { THREADS = 256 };
 
 /* ---- 1. Numbers ---------------------------------------------------------------------------------------------- */
 
+template <class T>
+static __device__ double coordinate(const adji_gpu_rows &rows, uint64_t row, uint32_t j) {
+  return static_cast<const T *>(rows.data)[row * rows.row_stride + j * rows.column_stride];
+}
+
 template <class T, class KEY>
 static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= rows.count) return;
-  numbers[i] = static_cast<KEY>(adji_index_number<T>(grid, rows, i));
+  uint64_t number = 0;
+#pragma unroll
+  for (uint32_t a = 0; a < ADJI_MAX_AXES; a++)
+    if (a < grid.axis_count)
+      number += grid.axes[a].stride * adji_gpu_slab(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
+  numbers[i] = static_cast<KEY>(number);
   ids[i] = static_cast<uint32_t>(i);
 }
 
@@ -52,7 +61,7 @@ static __global__ void count_images(adji_gpu_grid grid, adji_gpu_rows rows, uint
   if (i > rows.count) return;
   uint64_t many = i < rows.count;
   for (uint32_t a = 0; i < rows.count && a < grid.axis_count; a++) {
-    double x = adji_index_coordinate<T>(rows, i, grid.axes[a].dim);
+    double x = coordinate<T>(rows, i, grid.axes[a].dim);
     if (image_of(grid.axes[a], x) != x) many *= 2;
   }
   counts[i] = many;
@@ -68,7 +77,7 @@ static __global__ void number_images(adji_gpu_grid grid, adji_gpu_rows rows, con
   for (uint64_t k = 0; k < many; k++) { /* bit b of k: the image on the b-th axis that has one */
     uint64_t number = 0, bits = k;
     for (uint32_t a = 0; a < grid.axis_count; a++) {
-      double x = adji_index_coordinate<T>(rows, i, grid.axes[a].dim), image = image_of(grid.axes[a], x);
+      double x = coordinate<T>(rows, i, grid.axes[a].dim), image = image_of(grid.axes[a], x);
       if (image != x) {
         if (bits & 1) x = image;
         bits >>= 1;
@@ -222,33 +231,43 @@ static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t 
     coords[j * stride + i] = from[j * rows.column_stride];
 }
 
-/* A point of WIDTH elements a thread. */
+static __device__ float bits_of(uint32_t id, float) {
+  return __uint_as_float(id);
+}
+static __device__ double bits_of(uint32_t id, double) {
+  return __longlong_as_double(static_cast<long long>(id));
+}
+
+/* A point of WIDTH elements a thread: adji_gpu_width. */
 template <class T, int WIDTH>
 static __global__ void gather_together(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, T *coords) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) reinterpret_cast<adji_index_point<T, WIDTH> *>(coords)[i] = adji_index_load<T, WIDTH>(rows, ids[i]);
-}
-
-adj_status adji_index_make_points(adji_building *b) {
-  adji_gpu_index *index = b->index;
-  uint64_t width = adji_gpu_width(b->rows->dim), room = (index->count + 31) / 32 * 32 + ADJI_GPU_BEHIND;
-  index->point_step = width ? width : 1;
-  index->dim_step = width ? 1 : room;
-  uint64_t bytes = adji_mul(adji_mul(room, width ? width : b->rows->dim), adji_type_size(b->rows->type));
-  adj_status status = adji_block_get(b->gpu, b->gpu->compute, bytes, "points of the index", &index->coords_block);
-  index->coords = index->coords_block.at;
-  return status;
+  if (i >= count) return;
+  uint32_t id = ids[i];
+  const T *from = static_cast<const T *>(rows.data) + id * rows.row_stride;
+  struct alignas(WIDTH * sizeof(T) < 16 ? WIDTH * sizeof(T) : 16) point {
+    T x[WIDTH];
+  } to;
+#pragma unroll
+  for (uint32_t j = 0; j < WIDTH; j++)
+    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : bits_of(id, T(0));
+  reinterpret_cast<point *>(coords)[i] = to;
 }
 
 template <class T>
 static adj_status gather_points(adji_building *b) {
   adji_gpu_index *index = b->index;
-  adj_status status = adji_index_make_points(b);
+  uint64_t width = adji_gpu_width(b->rows->dim), room = (index->count + 31) / 32 * 32 + ADJI_GPU_BEHIND;
+  index->point_step = width ? width : 1;
+  index->dim_step = width ? 1 : room;
+  uint64_t bytes = adji_mul(adji_mul(room, width ? width : b->rows->dim), sizeof(T));
+  adj_status status = adji_block_get(b->gpu, b->gpu->compute, bytes, "points of the index", &index->coords_block);
+  index->coords = index->coords_block.at;
   if (status || !index->count) return status;
   uint32_t blocks = adji_blocks_for(index->count, THREADS);
   cudaStream_t stream = b->gpu->compute;
   T *coords = adji_at<T>(index->coords_block);
-  switch (adji_gpu_width(b->rows->dim)) {
+  switch (width) {
     case 1:
       gather_together<T, 1><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
       break;
@@ -274,7 +293,6 @@ static adj_status gather_points(adji_building *b) {
 template <class T, class KEY>
 static adj_status build(adji_building *b) {
   b->index->images = b->options->images;
-  if (adji_index_can_count(b)) return adji_index_count(b);
   adj_status status = b->options->images ? number_points_and_images<T, KEY>(b) : number_points<T, KEY>(b);
   if (!status) status = sort_within_cells<T, KEY>(b);
   if (!status) status = sort_items<KEY>(b);

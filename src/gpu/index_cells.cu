@@ -26,7 +26,7 @@ static __global__ void mark_ends(const KEY *numbers, uint64_t count, uint32_t sh
   if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
 }
 
-adj_status adji_index_make_directory(adji_building *b, uint64_t entries) {
+static adj_status get_directory(adji_building *b, uint64_t entries) {
   adj_status status =
       adji_block_get(b->gpu, b->gpu->compute, entries * 4, "directory of cells", &b->index->directory_block);
   if (status) return status;
@@ -52,7 +52,7 @@ static adj_status find_buckets(adji_building *b) {
   while (cells->keys >> cells->shift > ADJI_GPU_BUCKETS(index->count))
     cells->shift++;
   uint64_t entries = (cells->keys >> cells->shift) + 2;
-  adj_status status = adji_index_make_directory(b, entries);
+  adj_status status = get_directory(b, entries);
   if (status) return status;
   status = adji_answer_clear(b->gpu, b->gpu->compute, ADJI_ANSWER_CELLS, 1);
   if (status) return status;
