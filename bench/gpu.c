@@ -349,12 +349,20 @@ static options parse(int argc, char **argv) {
   return o;
 }
 
+static void show_warnings(void *user, adj_log_level level, const char *line) {
+  (void)user;
+  if (level == ADJ_LOG_WARN) fprintf(stderr, "%s\n", line);
+}
+
 int main(int argc, char **argv) {
   static const char *const names[] = {"Unif2D2M", "Expo2D2M", "Unif3D2M", "Expo3D2M", "Unif6D2M", "Expo6D2M"};
   static const double means[] = {10, 100, 1000};
   bench b = {.options = parse(argc, argv)};
   b.tuning = b.options.tuning;
-  stop_on(adj_ctx_create(NULL, &b.ctx));
+  adj_ctx_options watched;
+  adj_ctx_options_init(&watched, sizeof watched);
+  watched.log = show_warnings;
+  stop_on(adj_ctx_create(&watched, &b.ctx));
   double begin = now();
   b.pinned_gbs = measure_pinned();
   adj_device device;

@@ -184,6 +184,7 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
     uint64_t passes = p->k ? 1 : 2;
     need(!stats.worker_count || done == passes * adj_dataset_count(p->left), "every query is done once a pass");
     need(t == 0 || stats.worker_count >= 2, "both take part");
+    need(stats.worker_count < 2 || !stats.workers[1].queries || stats.kernel_s > 0, "kernels take time");
     adj_result_destroy(hybrid);
     if (!p->k) check_others(&mine, cpu);
   }

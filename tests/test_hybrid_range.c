@@ -470,8 +470,28 @@ static void memory_can_run_out(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* A trial has no more queries than there is room for, all of them different. */
+static void a_sample_is_no_larger_than_was_asked_for(void **state) {
+  (void)state;
+  static const uint64_t counts[] = {1, 2, 1000, 1024, 1025, 5000, 1000000}, wants[] = {1, 7, 1023, 1024, 1025, 312500};
+  adji_batch *ranges = calloc(ADJI_MOST_RANGES, sizeof *ranges);
+  for (int c = 0; c < 7; c++)
+    for (int w = 0; w < 6; w++) {
+      uint64_t queries, sum = 0, many = adji_list_sample(counts[c], wants[w], ranges, &queries);
+      assert_true(queries >= 1 && queries <= wants[w] && queries <= counts[c]);
+      for (uint64_t i = 0; i < many; i++) {
+        assert_true(ranges[i].begin <= ranges[i].end && ranges[i].end <= counts[c]);
+        if (i) assert_true(ranges[i].begin >= ranges[i - 1].end);
+        sum += ranges[i].end - ranges[i].begin;
+      }
+      assert_int_equal(sum, queries);
+    }
+  free(ranges);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_sample_is_no_larger_than_was_asked_for),
       cmocka_unit_test(shared_joins_are_those_of_cores),
       cmocka_unit_test(long_rows_come_in_parts),
       cmocka_unit_test(shared_joins_can_be_stopped),

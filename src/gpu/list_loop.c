@@ -82,3 +82,19 @@ adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help 
   if (status) steps->settle(steps->user);
   return status;
 }
+
+enum { STRETCH = 1024 };
+
+uint64_t adji_list_sample(uint64_t count, uint64_t wanted, adji_batch *ranges, uint64_t *queries) {
+  uint64_t many = wanted / STRETCH ? wanted / STRETCH : 1, each = wanted < STRETCH ? wanted : STRETCH;
+  if (many > ADJI_MOST_RANGES) many = ADJI_MOST_RANGES;
+  *queries = 0;
+  for (uint64_t i = 0; i < many; i++) {
+    uint64_t begin, end;
+    adji_slice(count, many, i, &begin, &end);
+    if (end - begin > each) end = begin + each;
+    ranges[i] = (adji_batch){(uint32_t)begin, (uint32_t)end, 0};
+    *queries += end - begin;
+  }
+  return many;
+}

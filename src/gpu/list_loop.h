@@ -27,4 +27,8 @@ typedef struct adji_list_steps {
 /* Until no batches are left for the device. */
 adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help *help);
 
+/* For a trial: ranges of an order of so many queries that are spread over all of it, with up to `wanted` queries, and
+ * one in any case. In each so many follow each other, as in batches. Returns how many ranges; *queries: in all. */
+uint64_t adji_list_sample(uint64_t count, uint64_t wanted, adji_batch *ranges, uint64_t *queries);
+
 #endif

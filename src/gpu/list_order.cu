@@ -125,10 +125,8 @@ adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64
   }
   *out = to;
   if (status || !*count) return status;
-  int bits = bits_of(list->rows);
-  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits);
-  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->ids, from);
+  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
+  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->ids, rows);
   ADJI_LAUNCHED(gpu, "find_rows");
-  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, rows, *count, 0, bits);
   return ADJ_OK;
 }

@@ -41,8 +41,7 @@ typedef struct adji_order_list {
 } adji_order_list;
 
 /* The positions of the wanted queries of such ranges, ascending, so that those that follow each other are neighbours:
- * *out is in one of the blocks. rows: theirs, ascending too, so that they are put into place from the first to the
- * last. *count: of the ranges, then of the list. */
+ * *out is in one of the blocks. rows: theirs. *count: of the ranges, then of the list. */
 adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
                               uint32_t *rows);
 

@@ -26,9 +26,6 @@ static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
  */
 static const double TREE_NS = 20;
 
-/* Queries in a row of those that are tried. */
-enum { STRETCH = 1024 };
-
 typedef struct partner {
   adji_gpu *gpu;
   adji_gpu_nearest *nearest;
@@ -184,19 +181,9 @@ adj_status adji_gpu_partner_follow(adji_partner *made, const uint32_t *rows) {
   return status;
 }
 
-/* The time of about so many queries, in stretches that are spread over the whole order; *queries: how many they were.
- */
+/* The time of up to so many queries; *queries: how many they were. */
 static adj_status time_some(partner *p, uint64_t *queries, double *seconds) {
-  uint64_t count = p->join.left->count, many = (*queries + STRETCH - 1) / STRETCH, rows, candidates;
-  if (many > ADJI_MOST_RANGES) many = ADJI_MOST_RANGES;
-  *queries = 0;
-  for (uint64_t i = 0; i < many; i++) {
-    uint64_t begin, end;
-    adji_slice(count, many, i, &begin, &end);
-    if (end - begin > STRETCH) end = begin + STRETCH;
-    p->worker.ranges[i] = (adji_batch){(uint32_t)begin, (uint32_t)end, 0};
-    *queries += end - begin;
-  }
+  uint64_t rows, candidates, many = adji_list_sample(p->join.left->count, *queries, p->worker.ranges, queries);
   uint64_t begin = adji_now_ns();
   adj_status status = adji_gpu_nearest_list(p->nearest, p->worker.ranges, many, 0, p->join.ctx->threads, &rows);
   if (!status) status = adji_gpu_nearest_listed(p->nearest, 0, &candidates);

@@ -157,6 +157,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->rows = r->join.left->count;
   r->points.options = options->points;
   r->blocks = options->blocks;
+  r->timed = options->timed;
   r->once = options->once && !adji_access_by_point(options->points.access);
   r->once_pairs = options->once_pairs;
   adj_status status = ADJ_OK;

@@ -175,28 +175,12 @@ adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *row
 
 /* ---- A trial ------------------------------------------------------------------------------------------ */
 
-/* Stretches of the device's order, spread over it: in each so many queries follow each other, as in batches. */
-enum { STRETCH = 1024 };
-
-static adji_list_ranges spread_stretches(partner *p, uint64_t wanted, uint64_t *queries) {
-  uint64_t many = wanted / STRETCH ? wanted / STRETCH : 1;
-  if (many > ADJI_MOST_RANGES) many = ADJI_MOST_RANGES;
-  *queries = 0;
-  for (uint64_t i = 0; i < many; i++) {
-    uint64_t begin, end;
-    adji_slice(p->join.left->count, many, i, &begin, &end);
-    if (end - begin > STRETCH) end = begin + STRETCH;
-    p->worker.ranges[i] = (adji_batch){(uint32_t)begin, (uint32_t)end, 0};
-    *queries += end - begin;
-  }
-  return (adji_list_ranges){p->worker.ranges, many, 0};
-}
-
 static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out) {
   uint64_t queries, rows;
   adji_tally found = {0};
   if (wanted > p->worker.list_queries) wanted = p->worker.list_queries;
-  adji_list_ranges list = spread_stretches(p, wanted, &queries);
+  adji_list_ranges list = {p->worker.ranges, 0, 0};
+  list.count = adji_list_sample(p->join.left->count, wanted, p->worker.ranges, &queries);
   uint64_t begin = adji_now_ns();
   adj_status status = adji_gpu_lists_list(p->lists, &list, 0, p->join.ctx->threads, &rows);
   if (!status) status = adji_gpu_lists_listed(p->lists, 0, &found);
