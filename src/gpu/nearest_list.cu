@@ -7,7 +7,7 @@
  */
 #include "gpu/nearest_private.cuh"
 
-#include <cub/cub.cuh>
+#include <cub/device/device_select.cuh>
 
 #include "gpu/list_order.cuh"
 

@@ -8,7 +8,9 @@
  * a list 8 bytes, and in each of two slots 8 (counting) or 12 (filling), and the entries.
  */
 #include <cstdlib>
-#include <cub/cub.cuh>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+#include <cub/device/device_select.cuh>
 
 #include "gpu/list_order.cuh"
 #include "gpu/range_private.cuh"
