@@ -61,7 +61,7 @@ asan: ## tests under the address and undefined behaviour sanitizers
 tsan: ## tests that use threads, under the thread sanitizer
 	@scripts/setup.sh test
 	@cmake --preset tsan $(call fresh,tsan)
-	@$(call build,tsan)
+	@$(call build,tsan) --target thread_tests
 	@$(call ctest,tsan,threads,$(fixed_addresses))
 
 coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fails under 90 %
@@ -71,7 +71,7 @@ coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fa
 fuzz: ## run each fuzzer for FUZZ_SECONDS
 	@scripts/setup.sh develop
 	@cmake --preset fuzz $(call fresh,fuzz)
-	@$(call build,fuzz)
+	@$(call build,fuzz) --target all_fuzzers
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: build ## time the cases of bench/
