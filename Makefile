@@ -9,6 +9,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 WERROR ?= OFF
 # Which tests: a regular expression over their labels (fast, main, threads).
 LABEL ?= .
+# Sanitizers that watch while coverage is measured, such as address,undefined.
+SANITIZE ?=
 # How long each fuzzer runs.
 FUZZ_SECONDS ?= 60
 
@@ -61,17 +63,17 @@ asan: ## tests under the address and undefined behaviour sanitizers
 tsan: ## tests that use threads, under the thread sanitizer
 	@scripts/setup.sh test
 	@cmake --preset tsan $(call fresh,tsan)
-	@$(call build,tsan)
+	@$(call build,tsan) --target thread_tests
 	@$(call ctest,tsan,threads,$(fixed_addresses))
 
-coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fails under 90 %
+coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fails under 90 %; SANITIZE=... as well
 	@scripts/setup.sh develop
-	@scripts/coverage.sh build/coverage $(JOBS) $(LABEL)
+	@scripts/coverage.sh build/coverage $(JOBS) '$(LABEL)' '$(SANITIZE)'
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS
 	@scripts/setup.sh develop
 	@cmake --preset fuzz $(call fresh,fuzz)
-	@$(call build,fuzz)
+	@$(call build,fuzz) --target all_fuzzers
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: build ## time the cases of bench/

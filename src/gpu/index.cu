@@ -14,8 +14,8 @@
  * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
  * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/cub.cuh>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
 #include <utility>
 
 #include "gpu/curve.cuh"

@@ -3,7 +3,7 @@
  * From numbers of cells to positions, the third step of building an index (index.cu): a directory, or a table of the
  * rows of cells that are not empty.
  */
-#include <cub/cub.cuh>
+#include <cub/device/device_scan.cuh>
 
 #include "gpu/index_private.cuh"
 

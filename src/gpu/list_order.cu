@@ -4,7 +4,8 @@
  */
 #include "gpu/list_order.cuh"
 
-#include <cub/cub.cuh>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
 
 extern "C" {
 #include "gpu/staging.h"

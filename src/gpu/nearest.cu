@@ -10,7 +10,7 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <cmath>
 #include <cstdlib>
-#include <cub/cub.cuh>
+#include <cub/device/device_select.cuh>
 
 #include "gpu/report.cuh"
 

@@ -5,7 +5,7 @@
  */
 #include "gpu/per_point.cuh"
 
-#include <cub/cub.cuh>
+#include <cub/device/device_radix_sort.cuh>
 
 #include "gpu/per_point_kernel.cuh"
 

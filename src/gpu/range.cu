@@ -8,7 +8,8 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <cstdlib>
-#include <cub/cub.cuh>
+#include <cub/device/device_scan.cuh>
+#include <cub/device/device_select.cuh>
 
 #include "gpu/kept.cuh"
 #include "gpu/per_point.cuh"

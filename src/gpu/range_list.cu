@@ -8,7 +8,7 @@
  * a list 8 bytes, and in each of two slots 8 (counting) or 12 (filling), and the entries.
  */
 #include <cstdlib>
-#include <cub/cub.cuh>
+#include <cub/device/device_scan.cuh>
 
 #include "gpu/list_order.cuh"
 #include "gpu/range_private.cuh"

@@ -3,7 +3,7 @@
  * Rows into order, by their length: a warp sorts a row in its registers, several warps of a block do for longer ones
  * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Rows too long for that go to CUB.
  */
-#include <cub/cub.cuh>
+#include <cub/device/device_segmented_sort.cuh>
 
 #include "gpu/row_sort_kernels.cuh"
 
