@@ -9,8 +9,6 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 WERROR ?= OFF
 # Which tests: a regular expression over their labels (fast, main, threads).
 LABEL ?= .
-# Sanitizers that watch while coverage is measured, such as address,undefined.
-SANITIZE ?=
 # How long each fuzzer runs.
 FUZZ_SECONDS ?= 60
 
@@ -66,9 +64,9 @@ tsan: ## tests that use threads, under the thread sanitizer
 	@$(call build,tsan) --target thread_tests
 	@$(call ctest,tsan,threads,$(fixed_addresses))
 
-coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fails under 90 %; SANITIZE=... as well
+coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fails under 90 %
 	@scripts/setup.sh develop
-	@scripts/coverage.sh build/coverage $(JOBS) '$(LABEL)' '$(SANITIZE)'
+	@scripts/coverage.sh build/coverage $(JOBS) $(LABEL)
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS
 	@scripts/setup.sh develop
