@@ -8,9 +8,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A batch is cut into so many lists, so that rows of one are put into place while the next is searched; but a list is
- * no smaller than what keeps a device busy. Pieces are shared out to lanes. */
-enum { LISTS_A_BATCH = 4, LEAST_LIST = 1 << 19, LEAST_PIECE = 2048 };
+/* What is taken at a time is cut into so many lists, so that rows of one are put into place while the next is searched;
+ * but each list ends with its slowest queries, which leave the most of a device idle, so there must not be many. Pieces
+ * are shared out to lanes. */
+enum { LISTS_A_TIME = 2, LEAST_LIST = 1 << 20, LEAST_PIECE = 2048 };
 
 /* ---- Rows into place ------------------------------------------------------------------------------------ */
 
@@ -88,7 +89,7 @@ static void open_batches(void *user, const adji_batch *batches, uint64_t count) 
   uint64_t queries = 0;
   for (uint64_t i = 0; i < count; i++)
     queries += batches[i].end - batches[i].begin;
-  uint64_t each = queries / LISTS_A_BATCH + 1;
+  uint64_t each = queries / LISTS_A_TIME + 1;
   if (each < LEAST_LIST) each = LEAST_LIST;
   if (each > w->list_queries) each = w->list_queries;
   w->next = (adji_nearest_cursor){.batches = batches, .count = count, .each = each};
