@@ -77,13 +77,13 @@ static void test_heap(void **state) {
   adji_ends ends[2];
   draw_exponential();
   for (int j = 0; j < 2; j++)
-    for (int i = 0; i < 6; i++)
-      values[j][100 * i] = 13 + i * 1e-3;
+    for (size_t i = 0; i < 6; i++)
+      values[j][100 * i] = 13 + (double)i * 1e-3;
   make_ends(ends);
   adji_choose_ends(ends, 2, SAMPLE, POINTS, ROOM);
   for (int j = 0; j < 2; j++) {
     int beyond = 0;
-    for (int i = 0; i < 6; i++)
+    for (size_t i = 0; i < 6; i++)
       beyond += values[j][100 * i] > ends[j].high;
     assert_true(beyond <= 3);
   }

@@ -72,7 +72,7 @@ static void matrices_shrink_to_the_least(void **user) {
   assert_int_equal(adji_brute_values(UINT64_MAX, 4), UINT64_C(1) << 30);
   assert_int_equal(adji_brute_values(UINT64_C(1) << 30, 8), UINT64_C(1) << 25);
   assert_int_equal(adji_brute_values(0, 4), ADJI_LEAST_VALUES);
-  uint64_t values = 3 * ADJI_LEAST_VALUES;
+  uint64_t values = UINT64_C(3) * ADJI_LEAST_VALUES;
   assert_true(adji_brute_fewer_values(&values) && adji_brute_fewer_values(&values));
   assert_int_equal(values, ADJI_LEAST_VALUES);
   assert_false(adji_brute_fewer_values(&values));

@@ -78,7 +78,7 @@ static double add_in_parts(const double *x, const double *y, const uint32_t *ord
 
 /* Any two of the sums that there are, until one is left. */
 static double add_at_random(const double *x, const double *y, uint32_t dim, bool f64) {
-  double sums[MOST_DIM];
+  double sums[MOST_DIM] = {0};
   for (uint32_t j = 0; j < dim; j++)
     sums[j] = rounded(x[j] * y[j], f64);
   for (uint32_t left = dim; left > 1; left--) {

@@ -169,7 +169,7 @@ static void all_are_done_at_the_same_time(void **state) {
       for (uint32_t devices = 1; devices <= 2; devices++)
         for (int how = 0; how < 4; how++) {
           double each = ratios[i] * total / devices;
-          machine m = {lanes, devices, total / lanes, {each, each}, 200e-6, how % 2, how / 2 * 3.0, NULL};
+          machine m = {lanes, devices, total / lanes, {each, each}, 200e-6, how % 2, how < 2 ? 0 : 3, NULL};
           check_share(&queue, &m, ratios[i], total, how < 2 ? 1.03 : 1.08); /* later where rates change */
         }
   adji_queue_clear(&queue);

@@ -12,8 +12,9 @@ enum { THREADS = 256 };
 
 /* ---- Order ------------------------------------------------------------------------------------------ */
 
-/* Bits beyond those that tell all points apart: where some lie closer together than others. */
-enum { SPARE_BITS = 10 };
+/* Bits of each dimension beyond those that tell all points apart where these lie evenly: some lie closer together than
+ * others, in every dimension. */
+enum { SPARE_BITS = 5, LEAST_SPARE_BITS = 10 };
 
 /* All dimensions have the same scale, so that leaves are about as long as they are wide. */
 static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low, const double *high) {
@@ -28,7 +29,8 @@ static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low,
       apart += log2((high[j] - low[j]) / widest); /* not positive */
       useful++;
     }
-  double wanted = log2(static_cast<double>(rows->count) + 1) + SPARE_BITS;
+  uint32_t spare = SPARE_BITS * useful > LEAST_SPARE_BITS ? SPARE_BITS * useful : LEAST_SPARE_BITS;
+  double wanted = log2(static_cast<double>(rows->count) + 1) + spare;
   uint32_t most = 63 / rows->dim < 31 ? 63 / rows->dim : 31;
   double each = useful ? ceil((wanted - apart) / useful) : 1;
   curve.bits = each < most ? static_cast<uint32_t>(each) : most;
