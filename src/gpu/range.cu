@@ -1,82 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on a device: points, indices, counts and slots, and the launches that belong together.
- *
- * Everything runs in order on one stream; copies of slots run on another, and events keep the two apart: a slot is
- * copied after it was filled, and filled again after it was copied.
+ * The range join on a device: points, indices and counts, and the launches that belong together. Everything runs in
+ * order on one stream, but for copies of what was found (range_fill.cu).
  */
-#include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <cstdlib>
 #include <cub/device/device_scan.cuh>
-#include <cub/device/device_select.cuh>
 
-#include "gpu/kept.cuh"
-#include "gpu/per_point.cuh"
-#include "gpu/product.cuh"
 #include "gpu/range_private.cuh"
-#include "gpu/report.cuh"
-#include "gpu/row_sort.cuh"
-#include "gpu/stopwatch.cuh"
-#include "gpu/tiles.cuh"
 
 extern "C" {
-#include "gpu/range.h"
 #include "gpu/staging.h"
 #include "index/images.h"
-}
-
-enum { MOST_SLOTS = 8 };
-
-typedef struct slot {
-  adji_block ids, sums;
-  cudaEvent_t filled, copied;
-} slot;
-
-struct adji_gpu_range {
-  adji_gpu *gpu;
-  adji_join join;
-  adji_measure measure;
-  adji_block box;
-  adji_gpu_grid grid;
-  adji_gpu_index right, left_index;
-  const adji_gpu_index *left; /* right's in a self-join without images */
-  uint64_t rows;              /* of the result                         */
-  bool product;               /* pairs go through the filter of products, which has the points once more */
-  adji_gpu_halves halves;
-  adji_product_rows given;              /* points as they came, for product */
-  adji_block left_points, right_points; /* those of host memory */
-  adji_block degrees, offsets, queries, temporary;
-  adji_per_point points; /* for kernels other than the default ones */
-  bool once;
-  bool mirrored; /* every two points are compared once when they are counted */
-  uint64_t once_pairs;
-  adji_gpu_kept kept; /* what the count found, if it did */
-  adji_gpu_counted counted;
-  uint32_t blocks; /* at a time; 0: any number */
-  bool timed;
-  adji_stopwatch watch; /* of kernels, when timed */
-  adji_device_work work;
-  slot slots[MOST_SLOTS];
-  uint32_t slot_count;
-  uint64_t slot_pairs;
-};
-
-/* The watch costs a few microseconds each time, for those who read it. */
-static adj_status start_watch(adji_gpu_range *r) {
-  return r->timed ? adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
-}
-static adj_status stop_watch(adji_gpu_range *r) {
-  return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------------------------- */
 
 static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
                                   adji_gpu_index *out) {
-  adj_status status = start_watch(r);
+  adj_status status = adji_range_start_watch(r);
   if (!status) status = adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
-  return status ? status : stop_watch(r);
+  return status ? status : adji_range_stop_watch(r);
 }
 
 /* Where what belongs to one set goes. */
@@ -177,27 +121,11 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   return status;
 }
 
-static void free_slots(adji_gpu_range *r) {
-  for (uint32_t i = 0; i < r->slot_count; i++) {
-    adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].ids);
-    adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].sums);
-  }
-  r->slot_count = 0;
-}
-
-static void free_events(adji_gpu_range *r) {
-  for (slot &s : r->slots) {
-    if (s.filled) cudaEventDestroy(s.filled);
-    if (s.copied) cudaEventDestroy(s.copied);
-  }
-}
-
 void adji_gpu_range_close(adji_gpu_range *r) {
   if (!r) return;
   cudaSetDevice(r->gpu->device);
   cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
-  free_slots(r);
-  free_events(r);
+  adji_range_free_slots(r);
   adji_kept_free(r->gpu, &r->kept);
   adji_per_point_clear(r->gpu, &r->points);
   adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
@@ -235,7 +163,7 @@ static void note_cells(adji_gpu_range *r) {
   if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
 }
 
-static adji_tiles_job job_of(const adji_gpu_range *r) {
+adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
   adji_tiles_job job = {};
   const adji_row_style *style = &r->join.style;
   job.type = r->join.left->type;
@@ -260,7 +188,7 @@ static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
 enum { TILES_BLOCK = 4 * ADJI_WARP, PRODUCT_BLOCK = 256 };
 
 /* In one launch, or in as many as let no more blocks run at a time than were asked for. */
-static adj_status compare(adji_gpu_range *r, const adji_tiles_job *job) {
+adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
   if (!r->blocks) return run_kernels(r, job);
   uint64_t each = static_cast<uint64_t>(r->blocks) * (r->product ? PRODUCT_BLOCK : TILES_BLOCK);
@@ -293,10 +221,6 @@ static adj_status add_up(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-static bool wants_sums(const adji_gpu_range *r) {
-  return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
-}
-
 /* Items for what a count finds. Pieces: one for each row, and others that become full. In few dimensions they are kept
  * where most rows fit one, and an estimate would take longer than it saves; otherwise a fifth more than is estimated.
  * Pairs: each stands for two entries. Each warp may leave some of either. */
@@ -316,7 +240,7 @@ static adj_status make_kept(adji_gpu_range *r) {
   adji_kept_free(r->gpu, &r->kept);
   if (!r->once) return ADJ_OK;
   adji_kept_wish wish = {r->mirrored ? ADJI_KEPT_PAIRS : ADJI_KEPT_PIECES, 0, r->rows, r->join.left->type,
-                         wants_sums(r)};
+                         adji_range_wants_sums(r)};
   adj_status status = choose_room(r, &wish);
   return status ? status : adji_kept_make(r->gpu, &wish, &r->kept);
 }
@@ -365,14 +289,8 @@ static adj_status clear_degrees(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-static adj_status make_events(adji_gpu_range *r, slot *s) {
-  if (!s->filled) ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->filled, cudaEventDisableTiming));
-  if (!s->copied) ADJI_CUDA(r->gpu, cudaEventCreateWithFlags(&s->copied, cudaEventDisableTiming));
-  return ADJ_OK;
-}
-
 adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
-  adji_tiles_job job = job_of(r);
+  adji_tiles_job job = adji_gpu_range_job(r);
   job.degrees = adji_at<uint32_t>(r->degrees);
   adj_status status = ADJ_OK;
   if (fills)
@@ -381,15 +299,15 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
     adji_kept_free(r->gpu, &r->kept);
   if (status) return status;
   keep_items(r, &job);
-  status = start_watch(r);
+  status = adji_range_start_watch(r);
   if (!status) status = clear_degrees(r);
   if (!status) status = clear_totals(r);
-  if (!status) status = compare(r, &job);
+  if (!status) status = adji_range_compare(r, &job);
   if (!status) status = measure_rows(r);
   if (!status) status = add_up(r);
-  if (!status) status = stop_watch(r);
+  if (!status) status = adji_range_stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
-  if (!status && fills) status = make_events(r, &r->slots[0]); /* while the device counts */
+  if (!status && fills) status = adji_range_make_events(r, &r->slots[0]); /* while the device counts */
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
@@ -432,10 +350,10 @@ static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each
 }
 
 adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
-  adji_tiles_job job = job_of(r);
+  adji_tiles_job job = adji_gpu_range_job(r);
   uint64_t each = r->product ? PRODUCT_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
   adji_block queries = {};
-  adj_status status = start_watch(r);
+  adj_status status = adji_range_start_watch(r);
   if (!status) status = clear_totals(r);
   if (!status && groups * each < all) {
     status = draw_queries(r, groups, each, all, &queries);
@@ -443,8 +361,8 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
     job.query_count = groups * each;
     job.lanes = GROUP;
   }
-  if (!status) status = compare(r, &job);
-  if (!status) status = stop_watch(r);
+  if (!status) status = adji_range_compare(r, &job);
+  if (!status) status = adji_range_stop_watch(r);
   if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
   adji_block_free(r->gpu, r->gpu->compute, &queries);
   if (status) return status;
@@ -456,184 +374,21 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   return ADJ_OK;
 }
 
-/* ---- Filling -------------------------------------------------------------------------------------------------- */
-
-static adj_status make_slot(adji_gpu_range *r, slot *s, uint64_t pairs) {
-  adj_status status = adji_block_get(r->gpu, r->gpu->compute, pairs * 4, "batch of the result", &s->ids);
-  uint64_t size = adji_type_size(r->join.left->type);
-  if (!status && wants_sums(r))
-    status = adji_block_get(r->gpu, r->gpu->compute, pairs * size, "batch of the result", &s->sums);
-  return status ? status : make_events(r, s);
-}
-
-/* For the queries of one of several batches. */
-static adj_status make_room_for_queries(adji_gpu_range *r) {
-  if (r->queries.at) return ADJ_OK;
-  return adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries of a batch", &r->queries);
-}
-
-adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pairs) {
-  if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
-  if (r->slot_count) ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
-  free_slots(r);
-  adj_status status = ADJ_OK;
-  if (r->kept.form == ADJI_KEPT_NONE && pairs < r->counted.pairs) status = make_room_for_queries(r);
-  for (uint32_t i = 0; i < count && !status; i++) {
-    r->slot_count = i + 1;
-    status = make_slot(r, &r->slots[i], pairs);
-  }
-  r->slot_pairs = pairs;
-  if (status) free_slots(r);
-  return status;
-}
-
-struct in_window {
-  const uint32_t *ids;
-  uint64_t first_row, end_row;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first_row && ids[position] < end_row;
-  }
-};
-
-/* The positions of the queries whose rows are in the window, in the order of their work where there is one. */
-static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
-  job->first_row = window->first_row;
-  job->end_row = window->end_row;
-  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* others find entries of these rows too */
-  job->query_count = window->end_row - window->first_row;
-  if (job->query_count == r->rows) return ADJ_OK;
-  adj_status status = make_room_for_queries(r);
-  if (status) return status;
-  in_window wanted = {r->left->ids, window->first_row, window->end_row};
-  const uint32_t *order = adji_at<uint32_t>(r->points.order);
-  job->queries = adji_at<uint32_t>(r->queries);
-  if (order) {
-    ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, order, adji_at<uint32_t>(r->queries),
-             adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-    return ADJ_OK;
-  }
-  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
-           adji_at<uint32_t>(r->queries), adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-  return ADJ_OK;
-}
-
-static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
-  adji_kept_place place = {adji_at<uint64_t>(r->offsets), *window, adji_at<uint32_t>(s->ids), s->sums.at,
-                           r->join.style.one_way};
-  return adji_kept_put(r->gpu, &r->kept, &place);
-}
-
-static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
-  adji_tiles_job job = job_of(r);
-  job.offsets = adji_at<uint64_t>(r->offsets);
-  job.base = window->base;
-  job.short_rows = r->counted.pairs <= r->rows * 16;
-  job.long_rows = r->counted.pairs >= r->rows * 64;
-  job.ids = adji_at<uint32_t>(s->ids);
-  job.sums = s->sums.at;
-  adj_status status = select_queries(r, window, &job);
-  return status ? status : compare(r, &job);
-}
-
-static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, const slot *s) {
-  if (r->join.style.order == ADJ_ORDER_ANY) return ADJ_OK;
-  adji_row_sort_job job = {};
-  job.type = r->join.left->type;
-  job.order = r->join.style.order;
-  job.offsets = adji_at<uint64_t>(r->offsets);
-  job.first_row = window->first_row;
-  job.end_row = window->end_row;
-  job.base = window->base;
-  job.pairs = window->pairs;
-  job.longest = r->counted.longest;
-  job.ids = adji_at<uint32_t>(s->ids);
-  job.sums = s->sums.at;
-  return adji_row_sort(r->gpu, r->gpu->compute, &job);
-}
-
-adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
-  slot *s = &r->slots[number];
-  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
-  adj_status status = start_watch(r);
-  if (!status) status = r->kept.form != ADJI_KEPT_NONE ? place_kept(r, window, s) : evaluate_again(r, window, s);
-  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
-  if (!status) status = sort_slot(r, window, s);
-  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
-  if (!status) status = stop_watch(r);
-  if (status) return status;
-  ADJI_CUDA(r->gpu, cudaEventRecord(s->filled, r->gpu->compute));
-  return ADJ_OK;
-}
-
-adj_status adji_gpu_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr *out) {
-  slot *s = &r->slots[number];
-  if (r->join.style.distances) {
-    adj_status status =
-        adji_gpu_report(r->gpu, r->gpu->compute, &r->measure, r->join.left->type, r->counted.pairs, s->sums.at);
-    if (status) return status;
-  } else {
-    adji_block_free(r->gpu, r->gpu->compute, &s->sums);
-  }
-  *out = adji_gpu_csr{r->gpu,
-                      r->rows,
-                      r->counted.pairs,
-                      adji_at<uint64_t>(r->offsets),
-                      adji_at<uint32_t>(s->ids),
-                      s->sums.at,
-                      {r->offsets.bytes, s->ids.bytes, s->sums.bytes}};
-  r->offsets = s->ids = s->sums = adji_block{};
-  return ADJ_OK;
-}
-
-void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
-  void *parts[] = {csr->offsets, csr->ids, csr->distances};
-  for (int i = 0; i < 3; i++) {
-    adji_block block = {parts[i], csr->bytes[i]};
-    adji_block_free(csr->gpu, static_cast<cudaStream_t>(stream), &block);
-  }
-}
-
-adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first,
-                                uint64_t entries, uint32_t buffer) {
-  const slot *s = &r->slots[number];
-  uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
-  const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
-  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever piece is asked for first */
-  return adji_staging_receive(r->gpu, buffer, from, entries * size);
-}
-
-adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
-  ADJI_CUDA(r->gpu, cudaEventRecord(r->slots[number].copied, r->gpu->copy));
-  return ADJ_OK;
-}
-
-void adji_gpu_range_forget(adji_gpu_range *r) {
-  adji_kept_free(r->gpu, &r->kept);
-}
-
-adj_status adji_gpu_range_check(adji_gpu_range *r) {
-  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
-  uint64_t broken = adji_answer_totals(r->gpu).broken;
-  if (!status && broken)
-    status = adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", r->gpu->device,
-                       (unsigned long long)broken);
-  return status;
-}
-
 /* ---- For lists of queries ------------------------------------------------------------------------------------- */
 
 adji_range_parts adji_gpu_range_parts(adji_gpu_range *r) {
-  return adji_range_parts{
-      r->gpu,        &r->join, r->left, r->rows, adji_at<uint32_t>(r->degrees), adji_at<uint64_t>(r->offsets),
-      wants_sums(r), &r->work};
-}
-
-adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
-  return job_of(r);
+  return adji_range_parts{r->gpu,
+                          &r->join,
+                          r->left,
+                          r->rows,
+                          adji_at<uint32_t>(r->degrees),
+                          adji_at<uint64_t>(r->offsets),
+                          adji_range_wants_sums(r),
+                          &r->work};
 }
 
 adj_status adji_gpu_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
-  adj_status status = start_watch(r);
-  if (!status) status = compare(r, job);
-  return status ? status : stop_watch(r);
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = adji_range_compare(r, job);
+  return status ? status : adji_range_stop_watch(r);
 }

@@ -1,16 +1,79 @@
 /* SPDX-License-Identifier: MIT
  *
- * A range join on a device: what range_list.cu needs of range.cu.
+ * A range join on a device: what range.cu, range_fill.cu and range_list.cu share.
  */
 #ifndef ADJI_RANGE_PRIVATE_CUH
 #define ADJI_RANGE_PRIVATE_CUH
 
+#include "gpu/kept.cuh"
+#include "gpu/per_point.cuh"
+#include "gpu/product.cuh"
+#include "gpu/stopwatch.cuh"
 #include "gpu/tiles.cuh"
 
 extern "C" {
 #include "gpu/range.h"
 }
 
+enum { ADJI_MOST_SLOTS = 8 };
+
+typedef struct adji_range_slot {
+  adji_block ids, sums;
+  cudaEvent_t filled, copied;
+} adji_range_slot;
+
+struct adji_gpu_range {
+  adji_gpu *gpu;
+  adji_join join;
+  adji_measure measure;
+  adji_block box;
+  adji_gpu_grid grid;
+  adji_gpu_index right, left_index;
+  const adji_gpu_index *left; /* right's in a self-join without images */
+  uint64_t rows;              /* of the result                         */
+  bool product;               /* pairs go through the filter of products, which has the points once more */
+  adji_gpu_halves halves;
+  adji_product_rows given;              /* points as they came, for product */
+  adji_block left_points, right_points; /* those of host memory */
+  adji_block degrees, offsets, queries, temporary;
+  adji_per_point points; /* for kernels other than the default ones */
+  bool once;
+  bool mirrored; /* every two points are compared once when they are counted */
+  uint64_t once_pairs;
+  adji_gpu_kept kept; /* what the count found, if it did */
+  adji_gpu_counted counted;
+  uint32_t blocks; /* at a time; 0: any number */
+  bool timed;
+  adji_stopwatch watch; /* of kernels, when timed */
+  adji_device_work work;
+  adji_range_slot slots[ADJI_MOST_SLOTS];
+  uint32_t slot_count;
+  uint64_t slot_pairs;
+};
+
+/* The watch costs a few microseconds each time, for those who read it. */
+static inline adj_status adji_range_start_watch(adji_gpu_range *r) {
+  return r->timed ? adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
+}
+static inline adj_status adji_range_stop_watch(adji_gpu_range *r) {
+  return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
+}
+
+static inline bool adji_range_wants_sums(const adji_gpu_range *r) {
+  return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
+}
+
+/* The kernels of a job, in one launch or in several; and the same with the watch running. */
+adj_status adji_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
+adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
+/* A job for all queries, with nothing said of what it counts or fills. */
+adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
+
+/* Events of a slot, unless it has them; all slots with their events. */
+adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);
+void adji_range_free_slots(adji_gpu_range *range);
+
+/* For lists of queries. */
 typedef struct adji_range_parts {
   adji_gpu *gpu;
   const adji_join *join;
@@ -22,9 +85,5 @@ typedef struct adji_range_parts {
   adji_device_work *work;
 } adji_range_parts;
 adji_range_parts adji_gpu_range_parts(adji_gpu_range *range);
-
-/* A job for all queries, with nothing said of what it counts or fills; and the kernels that do it. */
-adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
-adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
 
 #endif
