@@ -176,6 +176,27 @@ static void all_are_done_at_the_same_time(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* Few batches for many lanes, some 32 times as heavy as others: a device that is as fast as all lanes must not take
+ * what is left before they have done one. */
+static void few_batches_are_shared_too(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  for (int skewed = 0; skewed < 2; skewed++)
+    for (double seconds = 0.01; seconds < 2; seconds *= 10) {
+      adji_queue queue;
+      must(adji_queue_init(&queue, ctx, 16));
+      for (uint32_t i = 0; i < 2048; i++)
+        must(adji_queue_add(&queue, (adji_batch){i, i + 1, skewed ? 1 + 31.0 * (2047 - i) / 2047 : 1}));
+      double total = skewed ? 2048 * 16.5 : 2048, rate = total / seconds;
+      machine m = {64, 1, rate / 64, {rate, rate}, 100e-6, true, 0, NULL};
+      outcome o = simulate(&queue, &m);
+      if (!(o.end < seconds / 2 * 1.12 + 4 * m.start_s))
+        fail_msg("skewed %d, %g s of the cores: %g s", skewed, seconds, o.end);
+      adji_queue_clear(&queue);
+    }
+  adj_ctx_destroy(ctx);
+}
+
 /* The sizes of the papers: 0.4, then as much as leaves 0.4 to the cores, then 0.005. */
 static void fixed_sizes_are_those_of_the_papers(void **state) {
   (void)state;
@@ -206,6 +227,7 @@ static void fixed_sizes_are_those_of_the_papers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_are_done_at_the_same_time),
+      cmocka_unit_test(few_batches_are_shared_too),
       cmocka_unit_test(fixed_sizes_are_those_of_the_papers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

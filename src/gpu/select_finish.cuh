@@ -194,8 +194,8 @@ __device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
 
 /* How finish_in_buckets uses its memory: SCAN_SUMS numbers, the counts, the places. */
 struct bucket_layout {
-  uint32_t most;     /* buckets: a power of two from LEAST_BUCKETS to MOST_BUCKETS */
-  uint32_t capacity; /* at least k + BUCKET_MOST                                  */
+  uint32_t most;     /* buckets: a power of two, from four a thread of the block to MOST_BUCKETS */
+  uint32_t capacity; /* at least k + BUCKET_MOST                                                */
 
   template <class T>
   __host__ __device__ constexpr uint32_t bytes() const {
@@ -316,6 +316,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<
 /* Few rows, a block each: all of them at once, so that a row may have as many threads as there are registers for. Those
  * beyond FINISH_THREADS are for the buckets only. Limits: latency, of some ten barriers and one reading of the list. */
 enum { FEW_THREADS = 512 };
+static_assert(4 * static_cast<int>(FEW_THREADS) <= static_cast<int>(MOST_BUCKETS), "four buckets a thread, or more");
 
 template <class T>
 __global__ void __launch_bounds__(FEW_THREADS, 1) finish_few(selection<T> s, finishing<T> f) {

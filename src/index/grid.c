@@ -37,7 +37,9 @@ double adji_grid_width(adj_type type, const adji_measure *measure, double limit,
  * relative error of at most 2^-53, so with q <= 2^31 the computed q is within 2^-20.9 of the true
  * one. Two coordinates that differ by at most width have true q that differ by at most
  * width * inverse <= reach * (1 - 2^-18) * (1 + 2^-52); computed q differ by less than reach, and so
- * their floors differ by at most reach. Clamping to the first and last slab keeps that.
+ * their floors differ by at most reach. Clamping to the first and last slab keeps that. An axis may end
+ * before the points do (plan/choose_ends.h), and q be larger: of two such coordinates, both beyond an end
+ * are in one slab; where one is not, it is as near to the end, for which the above holds.
  *
  * Slabs that begin at breaks. Breaks are more than width apart. If slab(a) = i and slab(b) >= i + 2,
  * then a < breaks[i + 1] and breaks[i + 2] <= b, so b - a > width. Hence neighbours are at most one

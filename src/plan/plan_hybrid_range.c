@@ -78,10 +78,14 @@ static bool sharing_pays(const verdict *v) {
 }
 
 /* Whether cores that evaluate every pair once are quicker alone: what is shared is counted first. */
-static bool cores_are_quicker(const adj_plan *plan, const adji_gpu_engine_options *options,
-                              const adji_range_trial *trial) {
+static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial) {
   if (!plan->choice.once || !(trial->count_s > 0)) return false;
-  return plan->estimated_seconds < judge(plan, options, trial).shared;
+  double shared = judge(plan, options, trial).shared;
+  if (!(plan->estimated_seconds < shared)) return false;
+  snprintf(plan->choice.reason, sizeof plan->choice.reason,
+           "the cores alone: they evaluate every pair once in about %.2g s, and with the GPU's help need %.2g s",
+           plan->estimated_seconds, shared);
+  return true;
 }
 
 /* The device alone, if it is done soon enough; plan->choice.backend tells. */

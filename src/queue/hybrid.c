@@ -18,12 +18,12 @@ enum { MOST_TAKEN = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
 struct adji_help {
   struct hybrid *hybrid;
   uint32_t device;
-  /* All guarded by the lock. What the device has, the oldest first: the worker was handed so many, and the device is
-   * through with so many of these. */
+  /* Written by the device's thread only, with the lock held. What the device has, the oldest first: the worker was
+   * handed so many, and the device is through with so many of these. */
   adji_batch_run taken[MOST_TAKEN];
   uint32_t taken_count, handed, found;
   uint64_t since_ns; /* when it began the oldest one, or was done with the one before */
-  /* The loop that runs. */
+  /* The loop that runs; guarded by the lock. */
   adji_task_fn fn;
   void *user;
   uint64_t count, next, busy;

@@ -4,6 +4,8 @@
  */
 #include "queue/share.h"
 
+#include <math.h>
+
 /* Of the rest: what a device takes first, and what part of its share later. A first batch must not keep a slow device
  * busy when everything else is done; a part of nearly 1 would leave no room for errors of the rates, nor for those of
  * late that are lower than those before: queries at the light end of a queue may take a device three times as long. */
@@ -91,9 +93,10 @@ static double rated_for_device(const adji_share *share, uint32_t d, double now, 
     return NOTHING; /* the others have done everything by then */
   double fair = (left + has) * mine / (mine + others), part = fair * PART - has, most = GROWTH * device->all;
   if (part > least) return part < most ? part : most;
-  if (left * rate(&share->cpu) < next * devices) { /* before a lane has done one batch: all, or with other devices */
-    double its = left * mine / devices;
-    return its > least ? its : least;
+  /* Before a lane has done one more batch: all of it, or with other devices. */
+  if (share->cpu.seconds > 0 && (left + has) * rate(&share->cpu) < share->lane_batch * devices) {
+    double its = fmax(left * mine / devices, least);
+    return its < most ? its : most;
   }
   if (device->taken) return NOTHING;
   return fair < least ? fair : least;
@@ -150,6 +153,7 @@ void adji_share_left(adji_share *share, uint32_t d) {
 }
 
 void adji_share_lane_did(adji_share *share, double work, double seconds) {
+  share->lane_batch = work;
   share->cpu.work += work;
   share->cpu.seconds += seconds;
 }

@@ -43,7 +43,8 @@ typedef struct adji_share {
   adji_share_options options;
   double total; /* work of the queue */
   uint32_t lanes, devices;
-  adji_pace cpu; /* of all lanes: seconds are added up */
+  adji_pace cpu;     /* of all lanes: seconds are added up */
+  double lane_batch; /* work of the last batch of a lane   */
   adji_pace device[ADJI_MOST_DEVICES];
 } adji_share;
 
