@@ -19,9 +19,6 @@ static uint64_t distance_bytes(const adji_nearest_worker *w) {
   return w->table->distances ? adji_type_size(w->join->left->type) : 0;
 }
 
-/* Rows are far apart: those to come are fetched ahead. */
-enum { ROWS_AHEAD = 8 };
-
 static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint64_t rows) {
   const adji_table *to = w->table;
   uint64_t size = distance_bytes(w), k = to->k, pairs = 0;
@@ -31,10 +28,10 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
   bool bounded = w->join->limit < (double)INFINITY;
   for (uint64_t i = 0; i < rows; i++) {
     uint64_t at = (numbers[i] - to->first_row) * k;
-    if (i + ROWS_AHEAD < rows) {
-      uint64_t ahead = (numbers[i + ROWS_AHEAD] - to->first_row) * k;
-      __builtin_prefetch(to->ids + ahead, 1);
-      if (size) __builtin_prefetch((const char *)to->distances + ahead * size, 1);
+    if (i + ADJI_ROWS_AHEAD < rows) {
+      uint64_t ahead = (numbers[i + ADJI_ROWS_AHEAD] - to->first_row) * k;
+      adji_ask_for_row(to->ids + ahead, k * sizeof *to->ids);
+      if (size) adji_ask_for_row((const char *)to->distances + ahead * size, k * size);
     }
     memcpy(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
     if (size) memcpy((char *)to->distances + at * size, distances + i * k * size, k * size);

@@ -11,9 +11,6 @@
  * a list is no smaller than what keeps a device busy. Pieces of a list are shared out to lanes. */
 enum { LISTS_A_TIME = 4, LEAST_QUERIES = 1 << 18, LEAST_PAIRS = 1 << 22, LEAST_PIECE = 256 };
 
-/* Rows are far apart: those to come are fetched ahead. */
-enum { ROWS_AHEAD = 8 };
-
 typedef adji_range_list list;
 typedef adji_range_cursor cursor;
 
@@ -50,7 +47,7 @@ static adj_status bring_counts(void *user, uint64_t number, uint32_t lane) {
   const uint32_t *numbers = w->device->buffer(w->device->state, lane), *counts = numbers + rows;
   uint32_t *degrees = w->work->degrees;
   for (uint64_t i = 0; i < rows; i++) {
-    if (i + ROWS_AHEAD < rows) __builtin_prefetch(&degrees[numbers[i + ROWS_AHEAD]], 1);
+    if (i + ADJI_ROWS_AHEAD < rows) __builtin_prefetch(&degrees[numbers[i + ADJI_ROWS_AHEAD]], 1);
     degrees[numbers[i]] = counts[i];
   }
   atomic_fetch_add(&w->place_ns, adji_now_ns() - begin);
@@ -91,6 +88,18 @@ static uint64_t sums_at(const piece *p, uint64_t entries) {
   return p->entries_at + (entries * 4 + 7) / 8 * 8;
 }
 
+/* The row to come after some others, and before that where it begins. */
+static void ask_for_rows(const piece *p) {
+  const adji_window *to = p->list->worker->work->window;
+  uint64_t next = p->row + ADJI_ROWS_AHEAD, size = sum_bytes(p->list->worker);
+  if (next + ADJI_ROWS_AHEAD < p->rows) __builtin_prefetch(&to->offsets[numbers_of(p)[next + ADJI_ROWS_AHEAD]]);
+  if (next >= p->rows) return;
+  uint64_t at = to->offsets[numbers_of(p)[next]] - to->offsets[to->first_row];
+  uint64_t entries = offsets_of(p)[next + 1] - offsets_of(p)[next];
+  adji_ask_for_row(to->ids + at, entries * sizeof *to->ids);
+  if (size) adji_ask_for_row((const char *)to->distances + at * size, entries * size);
+}
+
 /* Entries [from, from + many) of the slot, which have come, into the rows they belong to. */
 static void place_entries(piece *p, uint64_t from, uint64_t many) {
   const adji_range_worker *w = p->list->worker;
@@ -103,7 +112,7 @@ static void place_entries(piece *p, uint64_t from, uint64_t many) {
   while (p->row < p->rows && offsets[p->row] < end) {
     uint64_t row_begin = offsets[p->row], row_end = offsets[p->row + 1];
     uint64_t first = row_begin > from ? row_begin : from, last = row_end < end ? row_end : end;
-    if (p->row + ROWS_AHEAD < p->rows) __builtin_prefetch(&to->offsets[numbers[p->row + ROWS_AHEAD]]);
+    ask_for_rows(p);
     uint64_t at = to->offsets[numbers[p->row]] - to->offsets[to->first_row] + (first - row_begin);
     memcpy(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
     if (size)
