@@ -181,8 +181,10 @@ static void all_are_done_at_the_same_time(void **state) {
 static void few_batches_are_shared_too(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
+  static const double times[] = {0.01, 0.1, 1};
   for (int skewed = 0; skewed < 2; skewed++)
-    for (double seconds = 0.01; seconds < 2; seconds *= 10) {
+    for (int t = 0; t < 3; t++) {
+      double seconds = times[t];
       adji_queue queue;
       must(adji_queue_init(&queue, ctx, 16));
       for (uint32_t i = 0; i < 2048; i++)
