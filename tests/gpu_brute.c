@@ -9,91 +9,26 @@
  * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
  * there is no GPU here.
  */
-#include <adjoin_cuda.h>
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { NO_GPU = 77 };
-
-static void need(bool condition, const char *what) {
-  if (condition) return;
-  fprintf(stderr, "gpu_brute: %s: %s\n", what, adj_last_error());
-  exit(1);
-}
-
-static void need_cuda(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  fprintf(stderr, "gpu_brute: %s\n", cudaGetErrorString(error));
-  exit(1);
-}
+#include "on_device.h"
 
 /* ---- Points ---------------------------------------------------------------------------------------------- */
 
-typedef enum layout { PACKED, GAPS, COLUMNS, LAYOUTS } layout;
-static const char *const LAYOUT_NAMES[] = {"packed", "with gaps", "by columns"};
-
-typedef struct points {
-  adj_type type;
-  uint64_t count;
-  uint32_t dim;
-  void *host; /* packed */
-} points;
-
-static size_t size_of(adj_type type) {
-  return type == ADJ_F64 ? sizeof(double) : sizeof(float);
-}
-
 /* Few different values a dimension, so that there are ties; far from the origin where there is an offset. */
-static points make_points(adj_type type, uint64_t count, uint32_t dim, double offset, uint64_t seed) {
-  points p = {type, count, dim, malloc((count * dim + 1) * size_of(type))};
+static point_set make_points(adj_type type, uint64_t count, uint32_t dim, double offset, uint64_t seed) {
+  point_set p = {type, dim, count, malloc((count * dim + 1) * type_size(type))};
+  need(p.data, "memory");
   for (uint64_t i = 0; i < count * dim; i++) {
     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     double value = offset + (double)((seed >> 33) % 101) / 7;
     if (type == ADJ_F64)
-      ((double *)p.host)[i] = value;
+      ((double *)p.data)[i] = value;
     else
-      ((float *)p.host)[i] = (float)value;
+      ((float *)p.data)[i] = (float)value;
   }
   return p;
-}
-
-/* The same on the device, in some layout; *memory is to be freed. */
-static adj_cuda_points to_device(const points *p, layout how, void **memory) {
-  size_t size = size_of(p->type);
-  uint64_t row = how == COLUMNS ? 1 : p->dim + (how == GAPS ? 3u : 0u), column = how == COLUMNS ? p->count : 1;
-  uint64_t values = how == COLUMNS ? p->count * p->dim : p->count * row;
-  char *laid = calloc(values + 1, size);
-  for (uint64_t i = 0; i < p->count; i++)
-    for (uint32_t j = 0; j < p->dim; j++)
-      memcpy(laid + (i * row + j * column) * size, (const char *)p->host + (i * p->dim + j) * size, size);
-  need_cuda(cudaMalloc(memory, (values + 1) * size));
-  need_cuda(cudaMemcpy(*memory, laid, values * size, cudaMemcpyHostToDevice));
-  free(laid);
-  adj_cuda_points out;
-  adj_cuda_points_init(&out, sizeof out);
-  out.type = p->type;
-  out.dim = p->dim;
-  out.count = p->count;
-  out.data = *memory;
-  out.row_stride = row * size;
-  out.column_stride = column * size;
-  return out;
-}
-
-static adj_dataset *to_set(adj_ctx *ctx, const points *p) {
-  adj_points given;
-  adj_points_init(&given, sizeof given);
-  given.type = p->type;
-  given.dim = p->dim;
-  given.count = p->count;
-  given.data = p->host;
-  adj_dataset *set = NULL;
-  need(!adj_dataset_create(ctx, &given, &set), "a set");
-  return set;
 }
 
 /* ---- Joins ----------------------------------------------------------------------------------------------- */
@@ -118,7 +53,7 @@ static adj_join_spec spec_of(const problem *p) {
   return spec;
 }
 
-static adj_result *find_on_cpu(adj_ctx *ctx, const problem *p, const points *left, const points *right) {
+static adj_result *find_on_cpu(adj_ctx *ctx, const problem *p, const point_set *left, const point_set *right) {
   adj_join_spec spec = spec_of(p);
   spec.backend = ADJ_BACKEND_CPU;
   adj_dataset *queries = to_set(ctx, left), *others = right ? to_set(ctx, right) : NULL;
@@ -134,7 +69,7 @@ static adj_result *find_on_cpu(adj_ctx *ctx, const problem *p, const points *lef
 static bool same(const adj_cuda_result *gpu, const adj_result *cpu, adj_type type) {
   uint64_t entries = adj_result_pairs(cpu);
   if (adj_cuda_result_pairs(gpu) != entries) return false;
-  size_t ids = entries * sizeof(uint32_t), distances = entries * size_of(type);
+  size_t ids = entries * sizeof(uint32_t), distances = entries * type_size(type);
   char *got = malloc(ids + distances + 1);
   need_cuda(cudaMemcpy(got, adj_cuda_result_ids(gpu), ids, cudaMemcpyDeviceToHost));
   need_cuda(cudaMemcpy(got + ids, adj_cuda_result_distances(gpu), distances, cudaMemcpyDeviceToHost));
@@ -166,8 +101,8 @@ static bool is_missing(adj_status status) {
 static const uint64_t LIMITS[] = {0, (uint64_t)12 << 20};
 
 static void check_layout(const problem *p, adj_type type, layout how) {
-  points left = make_points(type, p->left, p->dim, p->offset, 1),
-         right = make_points(type, p->right, p->dim, p->offset, 2);
+  point_set left = make_points(type, p->left, p->dim, p->offset, 1),
+            right = make_points(type, p->right, p->dim, p->offset, 2);
   void *memory[2] = {NULL, NULL};
   adj_cuda_points queries = to_device(&left, how, &memory[0]), others = to_device(&right, how, &memory[1]);
   for (size_t l = 0; l < sizeof LIMITS / sizeof *LIMITS; l++) {
@@ -199,8 +134,8 @@ static void check_layout(const problem *p, adj_type type, layout how) {
   }
   need_cuda(cudaFree(memory[0]));
   need_cuda(cudaFree(memory[1]));
-  free(left.host);
-  free(right.host);
+  free(left.data);
+  free(right.data);
 }
 
 static const problem PROBLEMS[] = {

@@ -40,18 +40,6 @@ static void put(point_set *set, uint64_t row, uint32_t j, double x) {
     ((float *)set->data)[at] = (float)x;
 }
 
-static adj_dataset *to_set(adj_ctx *ctx, const point_set *given) {
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.type = given->type;
-  points.dim = given->dim;
-  points.count = given->count;
-  points.data = given->data;
-  adj_dataset *set = NULL;
-  need(!adj_dataset_create(ctx, &points, &set), "a set");
-  return set;
-}
-
 /* ---- Bits ------------------------------------------------------------------------------------------------ */
 
 /* Directions: of all lengths, coordinates that vanish beside others, few that are not 0. Every row has one that is

@@ -63,4 +63,17 @@ static inline adj_cuda_points to_device(const point_set *set, layout how, void *
   return out;
 }
 
+/* The same for the host. */
+static inline adj_dataset *to_set(adj_ctx *ctx, const point_set *given) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = given->type;
+  points.dim = given->dim;
+  points.count = given->count;
+  points.data = given->data;
+  adj_dataset *set = NULL;
+  need(!adj_dataset_create(ctx, &points, &set), "a set");
+  return set;
+}
+
 #endif
