@@ -8,6 +8,7 @@
 
 /* Bytes of an item, with its entries. */
 static double item_bytes(const adji_kept_wish *wish) {
+  if (wish->form == ADJI_KEPT_STAGES) return ADJI_STAGE_WORDS * sizeof(uint32_t);
   double size = wish->sums ? static_cast<double>(adji_type_size(wish->type)) : 0;
   if (wish->form == ADJI_KEPT_PAIRS) return sizeof(adji_gpu_pair) + size;
   return sizeof(adji_gpu_piece) + ADJI_WARP * (4 + size);
@@ -28,11 +29,18 @@ static adj_status get_blocks(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu
   return ADJ_OK;
 }
 
+static adj_status get_stages(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
+  const char *what = "stages of candidates";
+  uint64_t bytes = out->room * ADJI_STAGE_WORDS * sizeof(uint32_t);
+  adj_status status = adji_block_get(gpu, gpu->compute, wish->rows * sizeof(adji_gpu_stages), what, &out->items);
+  return status ? status : adji_block_get(gpu, gpu->compute, bytes, what, &out->ids);
+}
+
 adj_status adji_kept_make(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
   if (wish->room * item_bytes(wish) > static_cast<double>(adji_gpu_left(gpu) / 2)) return ADJ_OK;
   out->type = wish->type;
   out->room = static_cast<uint64_t>(wish->room);
-  adj_status status = get_blocks(gpu, wish, out);
+  adj_status status = wish->form == ADJI_KEPT_STAGES ? get_stages(gpu, wish, out) : get_blocks(gpu, wish, out);
   if (!status)
     out->form = wish->form;
   else

@@ -105,6 +105,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->timed = options->timed;
   r->once = options->once && !adji_access_by_point(options->points.access);
   r->once_pairs = options->once_pairs;
+  r->stage_candidates = options->stage_candidates;
   adj_status status = ADJ_OK;
   if (options->product && options->product->use && !adji_access_by_point(options->points.access))
     status = adji_product_fits(gpu, options->product->scale.width, &r->product);
@@ -236,19 +237,39 @@ static adj_status choose_room(adji_gpu_range *r, adji_kept_wish *wish) {
   return status;
 }
 
+/* Every warp's last stage is not full, nor is that of each of its stretches of queries. */
+static adj_status make_stages(adji_gpu_range *r) {
+  if (!(r->stage_candidates > 0) || r->product || adji_range_wants_sums(r) ||
+      adji_access_by_point(r->points.options.access) ||
+      !adji_tiles_can_keep_stages(&r->measure, r->join.left->type, r->join.left->dim, &r->grid))
+    return ADJ_OK;
+  double warps = static_cast<double>(r->rows) / ADJI_WARP + 1;
+  double room = r->once_pairs ? static_cast<double>(r->once_pairs) / ADJI_WARP + 1
+                              : warps * (r->stage_candidates / ADJI_WARP + 3);
+  adji_kept_wish wish = {ADJI_KEPT_STAGES, room, r->rows, r->join.left->type, false};
+  return adji_kept_make(r->gpu, &wish, &r->kept);
+}
+
 static adj_status make_kept(adji_gpu_range *r) {
   adji_kept_free(r->gpu, &r->kept);
-  if (!r->once) return ADJ_OK;
+  if (!r->once) return make_stages(r);
   adji_kept_wish wish = {r->mirrored ? ADJI_KEPT_PAIRS : ADJI_KEPT_PIECES, 0, r->rows, r->join.left->type,
                          adji_range_wants_sums(r)};
   adj_status status = choose_room(r, &wish);
   return status ? status : adji_kept_make(r->gpu, &wish, &r->kept);
 }
 
+void adji_range_use_stages(const adji_gpu_range *r, adji_tiles_job *job) {
+  job->starts = adji_at<adji_gpu_stages>(r->kept.items);
+  job->stages = adji_at<uint32_t>(r->kept.ids);
+  job->stage_room = r->kept.room;
+}
+
 static void keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
   const adji_gpu_kept *kept = &r->kept;
   job->mirrored = r->mirrored;
   if (kept->form == ADJI_KEPT_NONE) return;
+  if (kept->form == ADJI_KEPT_STAGES) return adji_range_use_stages(r, job);
   job->sums = kept->sums.at;
   if (kept->form == ADJI_KEPT_PAIRS) {
     job->pairs = adji_at<adji_gpu_pair>(kept->items);
@@ -313,7 +334,7 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
-  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->mirrored ? 0 : r->rows);
+  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_KEPT_PIECES ? r->rows : 0);
   r->counted.redone = r->kept.form != ADJI_KEPT_NONE && r->kept.count > r->kept.room;
   if (r->counted.redone) adji_kept_free(r->gpu, &r->kept);
   *out = r->counted;

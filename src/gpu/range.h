@@ -47,6 +47,8 @@ typedef struct adji_gpu_range_options {
   bool mirrored;                   /* counts by comparing every two points once, where there are kernels for that   */
   bool once;                 /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
   uint64_t once_pairs;       /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
+  double stage_candidates;   /* of a query, estimated: a count keeps which of them belong to it, for a fill of all rows,
+                                where there are kernels for that; 0: it does not                                     */
   uint32_t blocks;           /* of threads that compare at a time; 0: as many as there is room for             */
   adji_point_options points; /* kernels other than the default ones, which do not evaluate once                */
 } adji_gpu_range_options;

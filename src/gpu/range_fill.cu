@@ -57,7 +57,7 @@ adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pair
   if (r->slot_count) ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
   free_blocks(r);
   adj_status status = ADJ_OK;
-  if (r->kept.form == ADJI_KEPT_NONE && pairs < r->counted.pairs) status = make_room_for_queries(r);
+  if (!adji_range_has_entries(r) && pairs < r->counted.pairs) status = make_room_for_queries(r);
   for (uint32_t i = 0; i < count && !status; i++) {
     r->slot_count = i + 1;
     status = make_slot(r, &r->slots[i], pairs);
@@ -114,6 +114,7 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);
+  if (r->kept.form == ADJI_KEPT_STAGES && job.query_count == r->rows) adji_range_use_stages(r, &job);
   return status ? status : adji_range_compare(r, &job);
 }
 
@@ -137,7 +138,7 @@ adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window,
   adji_range_slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
   adj_status status = adji_range_start_watch(r);
-  if (!status) status = r->kept.form != ADJI_KEPT_NONE ? place_kept(r, window, s) : evaluate_again(r, window, s);
+  if (!status) status = adji_range_has_entries(r) ? place_kept(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);

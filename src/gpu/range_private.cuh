@@ -40,7 +40,8 @@ struct adji_gpu_range {
   bool once;
   bool mirrored; /* every two points are compared once when they are counted */
   uint64_t once_pairs;
-  adji_gpu_kept kept; /* what the count found, if it did */
+  double stage_candidates; /* of a query, estimated; 0: stages are not kept */
+  adji_gpu_kept kept;      /* what the count found, if it did */
   adji_gpu_counted counted;
   uint32_t blocks; /* at a time; 0: any number */
   bool timed;
@@ -59,6 +60,11 @@ static inline adj_status adji_range_stop_watch(adji_gpu_range *r) {
   return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
 }
 
+/* Whether the count kept entries, which a fill puts into place. */
+static inline bool adji_range_has_entries(const adji_gpu_range *r) {
+  return r->kept.form == ADJI_KEPT_PIECES || r->kept.form == ADJI_KEPT_PAIRS;
+}
+
 static inline bool adji_range_wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
@@ -68,6 +74,9 @@ adj_status adji_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
 adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
 /* A job for all queries, with nothing said of what it counts or fills. */
 adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
+
+/* Stages that the count keeps, or kept: for a job for all queries. */
+void adji_range_use_stages(const adji_gpu_range *range, adji_tiles_job *job);
 
 /* Events of a slot, unless it has them; all slots with their events. */
 adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);

@@ -13,6 +13,10 @@ bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim) {
   return measure->step == ADJI_STEP_L2 && dim > 3 && dim <= MOST_MIRRORED;
 }
 
+bool adji_tiles_can_keep_stages(const adji_measure *measure, adj_type type, uint32_t dim, const adji_gpu_grid *grid) {
+  return measure->step == ADJI_STEP_L2 && type == ADJ_F32 && (dim == 2 || dim == 3) && grid->row_count <= ADJI_WARP;
+}
+
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
   if (job->measure->step != ADJI_STEP_L2) return adji_tiles_metrics(gpu, stream, job);

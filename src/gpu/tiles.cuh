@@ -24,6 +24,13 @@ typedef struct alignas(8) adji_gpu_pair {
   uint32_t row, id;
 } adji_gpu_pair;
 
+/* Stages of candidates that queries were compared with together, one behind the other. Each is 32 words, one for each
+ * lane, with a bit for each candidate that belongs to its query, and the candidates' 32 ids. */
+typedef struct adji_gpu_stages {
+  uint32_t first, count;
+} adji_gpu_stages;
+enum { ADJI_STAGE_WORDS = 64 };
+
 /* What a launch does. All memory is the device's. */
 typedef struct adji_tiles_job {
   adj_type type;
@@ -64,10 +71,18 @@ typedef struct adji_tiles_job {
   bool mirrored;
   adji_gpu_pair *pairs;
   uint64_t pair_room;
+  /* With stages: counting keeps those of queries that are compared together, for a fill of all rows, which reads them
+   * instead of comparing again. starts[p] are those of the queries from position p on. There are as many as
+   * ADJI_ANSWER_PIECES says: none that are behind the room are there, and then they are of no use. */
+  uint32_t *stages;
+  adji_gpu_stages *starts;
+  uint64_t stage_room;
 } adji_tiles_job;
 
 /* Whether there is a kernel for it. */
 bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim);
+/* Whether there are kernels that keep stages, and fill from them. */
+bool adji_tiles_can_keep_stages(const adji_measure *measure, adj_type type, uint32_t dim, const adji_gpu_grid *grid);
 
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 

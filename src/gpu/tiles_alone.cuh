@@ -27,7 +27,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
     if (W::HAS_ID)
       ids[u] = id_in(c[u][W::WIDTH ? W::WIDTH - 1 : 0]);
     else
-      ids[u] = W::FILL || job.keep == ADJI_KEEP_ABOVE ? __ldg(job.right_ids + position + u) : 0;
+      ids[u] = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? __ldg(job.right_ids + position + u) : 0;
   }
 #pragma unroll
   for (int u = 0; u < AT_ONCE; u++) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position,
                                      uint32_t lane) {
-  uint32_t id = W::FILL || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
+  uint32_t id = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
   T s = 0;
   for (uint32_t j = 0; j < job.dim; j++) {
     s = adji_gpu_step<W::STEP>(s, job.left.at(mine->position, j), job.right.at(position, j), job.measure, j);

@@ -70,6 +70,9 @@ struct tiles {
   bool mirrored;
   adji_gpu_pair *pairs;
   uint64_t pair_room;
+  uint32_t *stages;
+  adji_gpu_stages *starts;
+  uint64_t stage_room;
 };
 
 /* Where a row of the result begins and ends. */

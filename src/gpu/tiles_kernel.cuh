@@ -67,7 +67,7 @@ __device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, 
     adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != bounds[1] - bounds[0], lane);
     return;
   }
-  if (!W::FILL && !W::MIRRORED && active && job.keep == ADJI_KEEP_OTHERS &&
+  if (!W::DROPS_SELF && !W::MIRRORED && active && job.keep == ADJI_KEEP_OTHERS &&
       belongs_to_itself<W::STEP>(job, mine->position))
     mine->found--;
   if (active && job.degrees && !W::MIRRORED) job.degrees[mine->row] = mine->found;
@@ -107,7 +107,7 @@ __host__ __device__ __forceinline__ uint32_t queue_entries(const tiles<T> &job) 
 /* Values of a warp's candidates in shared memory, and of its queries. */
 template <class W>
 __host__ __device__ constexpr uint64_t stage_values(uint32_t dim, bool staged) {
-  return W::PLACES == SPARSE || !staged ? 0 : (W::DIM ? W::DIM : dim) * ADJI_WARP;
+  return W::PLACES == SPARSE || W::REPLAYS || !staged ? 0 : (W::DIM ? W::DIM : dim) * ADJI_WARP;
 }
 template <class W>
 __host__ __device__ constexpr uint64_t query_values(uint32_t dim, bool staged) {
@@ -228,7 +228,10 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   for (uint32_t left = heads & ~sparse; left && W::PLACES != SPARSE; left &= left - 1) {
     uint32_t begin = __ffs(left) - 1, others = heads & ~((2u << begin) - 1);
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
-    join_together<W>(job, at, &mine, begin, end, &pieces, &took, lane);
+    if constexpr (W::REPLAYS)
+      replay(job, at, &mine, begin, end, lane);
+    else
+      join_together<W>(job, at, &mine, begin, end, &pieces, &took, lane);
   }
   if (W::RINGS) empty_rings(job, at, &mine, lane);
   if (W::PLACES == SPARSE && (W::DIM || job.staged))
@@ -292,6 +295,10 @@ adj_status launch_mirrored(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &j
 template <class T, int STEP, int DIM>
 adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if (job.mirrored) return launch_mirrored<T, STEP, DIM>(gpu, stream, job);
+  if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
+    if (job.stages)
+      return job.ids ? launch_places<T, STEP, DIM, FROM_STAGES>(gpu, stream, job)
+                     : launch_places<T, STEP, DIM, COUNT_AND_STAGES>(gpu, stream, job);
   if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
   if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
     if (job.long_rows && !job.sums && !job.pieces) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
@@ -349,6 +356,9 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.mirrored = job->mirrored;
   typed.pairs = job->pairs;
   typed.pair_room = job->pair_room;
+  typed.stages = job->stages;
+  typed.starts = job->starts;
+  typed.stage_room = job->stage_room;
   return typed;
 }
 

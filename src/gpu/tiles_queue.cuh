@@ -83,8 +83,9 @@ struct effort {
   uint64_t steps;      /* warp-wide comparisons, 32 slots each: the same in all lanes     */
 };
 
-/* What a kernel does: its template arguments in one. LONG_ROWS are ids in rows of known places, most of them long. */
-enum work { COUNT, IDS, IDS_AND_SUMS, LONG_ROWS, PAIRS, PAIRS_AND_SUMS };
+/* What a kernel does: its template arguments in one. LONG_ROWS are ids in rows of known places, most of them long;
+ * FROM_STAGES are the same, by what COUNT_AND_STAGES kept. */
+enum work { COUNT, COUNT_AND_STAGES, IDS, IDS_AND_SUMS, LONG_ROWS, FROM_STAGES, PAIRS, PAIRS_AND_SUMS };
 
 /* In many dimensions dense and sparse places have kernels of their own: one for both would have more code than fits
  * the instruction cache, and too much shared memory to keep the device busy. */
@@ -94,9 +95,12 @@ template <class TYPE, int STEP_, int DIM_, work WORK, places PLACES_>
 struct what {
   typedef TYPE T;
   static constexpr int STEP = STEP_, DIM = DIM_;
-  static constexpr bool RINGS = WORK == LONG_ROWS; /* dense places are written through rings: tiles_rings.cuh */
+  static constexpr bool KEEPS = WORK == COUNT_AND_STAGES, REPLAYS = WORK == FROM_STAGES;
+  /* Dense places are written through rings: tiles_rings.cuh. */
+  static constexpr bool RINGS = WORK == LONG_ROWS || REPLAYS;
   static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS || RINGS; /* ids are wanted, in rows or in pieces */
-  static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS;  /* every two points are compared once */
+  static constexpr bool DROPS_SELF = FILL || KEEPS; /* otherwise one is taken from the count afterwards */
+  static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS; /* every two points are compared once */
   static constexpr bool SUMS = WORK == IDS_AND_SUMS || WORK == PAIRS_AND_SUMS;
   static constexpr places PLACES = PLACES_;
   /* On a multiprocessor: registers for so many. Of those with rings it has shared memory for no more than 6. */
@@ -107,7 +111,7 @@ struct what {
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
   /* Where queries are compared together: whether candidates too far away from all of them are left out, and whether
    * hits come as words: tiles_words.cuh. */
-  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || RINGS);
+  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || KEEPS || RINGS);
   static constexpr bool TRIMS = WORDS; /* with a queue there are not enough registers for both */
 };
 
@@ -288,7 +292,7 @@ __device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, boo
 template <class W, class T>
 __device__ __forceinline__ bool stays(const tiles<T> &job, uint32_t id, uint32_t row) {
   if (job.keep == ADJI_KEEP_ABOVE) return id > row;
-  return !W::FILL || job.keep == ADJI_KEEP_ALL || id != row;
+  return !W::DROPS_SELF || job.keep == ADJI_KEEP_ALL || id != row;
 }
 
 /* Consecutive values of shared memory, 16 bytes at a time: from is aligned to as much. */

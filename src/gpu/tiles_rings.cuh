@@ -43,10 +43,10 @@ __device__ __forceinline__ void store_if(bool yes, uint32_t place, uint32_t id) 
 
 /* Adds candidates to the rings of the queries to which they belong, in the order of the stage: lane i has candidate i.
  * marks: the queries' words, and where the next entry goes, in bytes. */
-template <class W, class T>
-__device__ __forceinline__ void spread_words(const shared<T> &at, const stretch<W> &of, uint32_t lane) {
+template <class T>
+__device__ __forceinline__ void spread_words(const shared<T> &at, lanes of, uint32_t id, uint32_t lane) {
   constexpr uint32_t EACH = 8, SIZE = RING * sizeof(uint32_t);
-  uint32_t id = at.ids[lane], bit = 1u << lane;
+  uint32_t bit = 1u << lane;
   uint32_t rings = static_cast<uint32_t>(__cvta_generic_to_shared(at.rings)); /* aligned to SIZE */
 #pragma unroll 1
   for (uint32_t first = of.begin / EACH * EACH; first < of.end; first += EACH) { /* words of other queries are 0 */
@@ -94,19 +94,40 @@ __device__ __forceinline__ void write_lines(const tiles<T> &job, const shared<T>
   write_first(job, at, mine, those, lane);
 }
 
-/* Takes the stage's words, each lane its own query's. */
-template <class W, class T, int DIM>
-__device__ __forceinline__ void put_words(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
-                                          const stretch<W> &of, uint32_t word, uint32_t lane) {
+/* Takes a stage: each lane its own query's word, and the id of a candidate. */
+template <class T, int DIM>
+__device__ __forceinline__ void put_words(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine, lanes of,
+                                          uint32_t word, uint32_t id, uint32_t lane) {
   while (mine.found + __popc(word) > mine.place.room && word) /* never, if counting found the same */
     word &= ~(0x80000000u >> __clz(word));
   uint32_t next = mine.place.past + mine.found;
   at.marks[lane] = uint2{word, next * static_cast<uint32_t>(sizeof(uint32_t))};
   __syncwarp();
-  spread_words<W>(at, of, lane);
+  spread_words(at, of, id, lane);
   __syncwarp();
   bool full = next % ADJI_WARP + __popc(word) >= ADJI_WARP;
   if (__any_sync(ALL_LANES, full)) write_lines(job, at, mine, full, next, lane);
+}
+
+/* The queries of these lanes, by the stages that a count kept. */
+template <class T, int DIM>
+__device__ __forceinline__ void replay(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
+                                       uint32_t end, uint32_t lane) {
+  adji_gpu_stages kept = job.starts[__shfl_sync(ALL_LANES, mine->position, begin)];
+  const uint32_t *stage = job.stages + static_cast<uint64_t>(kept.first) * ADJI_STAGE_WORDS + lane;
+  uint32_t word = 0, id = 0;
+  find_place(job, mine);
+  for (uint32_t i = 0; i <= kept.count; i++, stage += ADJI_STAGE_WORDS) {
+    uint32_t next_word = 0, next_id = 0;
+    if (i < kept.count) { /* on its way while the one before it is spread */
+      next_word = __ldcs(stage);
+      next_id = __ldcs(stage + ADJI_WARP);
+    }
+    if (i) put_words(job, at, *mine, lanes{begin, end}, word, id, lane);
+    mine->found += __popc(word);
+    word = next_word;
+    id = next_id;
+  }
 }
 
 /* Writes what is left in the rings, less than a line each: four queries at a time with eight lanes each. */

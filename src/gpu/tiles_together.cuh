@@ -81,7 +81,7 @@ __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_l
   c.position = valid ? position : UINT32_MAX;
   if (W::DIM) load_point<W>(job.right, valid ? position : 0, c.x);
   c.id = W::HAS_ID ? id_in(c.x[W::WIDTH ? W::WIDTH - 1 : 0]) : ADJ_NO_ID;
-  if (!W::HAS_ID && IDS && valid && (W::FILL || job.keep == ADJI_KEEP_ABOVE)) c.id = job.right_ids[position];
+  if (!W::HAS_ID && IDS && valid && (W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE)) c.id = job.right_ids[position];
   if (!valid) c.x[0] = static_cast<T>(NAN); /* and so is the sum */
   return c;
 }
@@ -143,11 +143,12 @@ __device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at
     took->steps += W::WORDS ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
   }
   bool by_id = job.keep == ADJI_KEEP_ABOVE ||
-               (job.keep == ADJI_KEEP_OTHERS && W::FILL && (!job.same_sets || __any_sync(ALL_LANES, met)));
+               (job.keep == ADJI_KEEP_OTHERS && W::DROPS_SELF && (!job.same_sets || __any_sync(ALL_LANES, met)));
   if constexpr (W::WORDS) {
     uint32_t word =
         by_id ? find_word<W, true>(job, at, *mine, of, lane) : find_word<W, false>(job, at, *mine, of, lane);
-    if (W::RINGS) put_words<W>(job, at, *mine, of, word, lane);
+    if (W::RINGS) put_words(job, at, *mine, lanes{of.begin, of.end}, word, at.ids[lane], lane);
+    if (W::KEEPS) keep_stage(job, pieces, word, at.ids[lane], lane);
     mine->found += __popc(word);
   } else {
     T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
@@ -199,6 +200,7 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
   if (W::RINGS) find_place(job, mine);
   uint32_t waiting = 0; /* in the stage                        */
   bool met = false;     /* the candidate that this lane put there */
+  uint64_t first_stage = 0;
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
     uint32_t row = round * ADJI_WARP + lane;
     range found = {0, 0};
@@ -207,6 +209,10 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
     __syncwarp(); /* nobody reads the last list any more */
     add_ranges(at.list, &p, found, lane);
     uint32_t total = p.total;
+    if (W::KEEPS) { /* there is one round */
+      *pieces = claim_stages(job, total, lane);
+      first_stage = pieces->next;
+    }
     bool last = W::TRIMS && (round + 1) * ADJI_WARP >= job.row_count; /* then what waits is compared, too */
     if (!total && !(last && waiting)) continue;
     candidate<W> next = fetch<W, true>(job, at.list, &p, 0, lane);
@@ -234,6 +240,9 @@ __device__ __forceinline__ void join_together(const tiles<T> &job, const shared<
       met = query && left;
     }
   }
+  if (W::KEEPS && lane == 0)
+    job.starts[of.low] =
+        adji_gpu_stages{static_cast<uint32_t>(first_stage), static_cast<uint32_t>(pieces->next - first_stage)};
 }
 
 }  // namespace

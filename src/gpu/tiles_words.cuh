@@ -19,6 +19,11 @@ struct tile_of {
   static constexpr int SHARE = ADJI_WARP / EACH;
 };
 
+/* Lanes [begin, end). */
+struct lanes {
+  uint32_t begin, end;
+};
+
 /* A stretch of queries that are compared together. */
 template <class W>
 struct stretch {
@@ -94,6 +99,28 @@ __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<
     }
   }
   return gather_word<T>(bits, lane);
+}
+
+/* ---- Keeping ----------------------------------------------------------------------------------------------------- */
+
+/* Room for all the stages that so many candidates can make. */
+template <class T>
+__device__ __forceinline__ supply claim_stages(const tiles<T> &job, uint32_t candidates, uint32_t lane) {
+  uint32_t many = (candidates + ADJI_WARP - 1) / ADJI_WARP;
+  unsigned long long first = 0;
+  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(many));
+  first = __shfl_sync(ALL_LANES, first, 0);
+  return supply{first, first + many <= job.stage_room ? first + many : first};
+}
+
+/* Each lane its own query's word, and the id of a candidate. */
+template <class T>
+__device__ __forceinline__ void keep_stage(const tiles<T> &job, supply *stages, uint32_t word, uint32_t id,
+                                           uint32_t lane) {
+  if (stages->next == stages->end) return;
+  uint32_t *to = job.stages + stages->next++ * ADJI_STAGE_WORDS + lane;
+  __stcs(to, word);
+  __stcs(to + ADJI_WARP, id);
 }
 
 }  // namespace

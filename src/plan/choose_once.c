@@ -6,6 +6,8 @@
  */
 #include "plan/choose_once.h"
 
+#include <math.h>
+
 /* Nanoseconds on one AVX-512 core at about 3 GHz, measured; only their ratio decides. */
 static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0.012;
 static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30;
@@ -15,6 +17,10 @@ static double candidate_ns(const adj_plan *plan) {
   if (plan->sieve.filter) return CANDIDATE_NS + CODE_DIM_NS * dims;
   return CANDIDATE_NS + CANDIDATE_DIM_NS * (dims < 12 ? dims : 12); /* sums are abandoned early */
 }
+
+/* Points of a cell from which on rows are long enough; and candidates of a query that there is room for when it was
+ * asked for. */
+static const double LEAST_MATES = 20, LEAST_STAGES = 1024;
 
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates) {
   double rows = (double)plan->left->count;
@@ -52,4 +58,16 @@ bool adji_choose_device_once(const adj_plan *plan) {
 bool adji_choose_device_mirrored(const adj_plan *plan) {
   if (!plan->self_join || plan->tuning.mirror == ADJI_OFF) return false;
   return plan->tuning.mirror == ADJI_ON || (plan->grid.axis_count && plan->choice.mates < 64);
+}
+
+/* What is kept is an eighth of what is compared, so this pays where rows are long; and where all are filled at once,
+ * for what was compared together must be filled together. The estimate is of all cells that are looked at, of which
+ * half or more hold candidates that are kept, and is the larger the fewer collisions in the sample it comes from. */
+double adji_choose_device_stages(const adj_plan *plan, bool whole, uint64_t sample) {
+  bool on = plan->tuning.stages == ADJI_ON;
+  if (plan->tuning.stages == ADJI_OFF || !plan->grid.axis_count) return 0;
+  if (!on && (!whole || plan->choice.mates < LEAST_MATES)) return 0;
+  double m = (double)sample, candidates = plan->choice.mates * pow(3, plan->grid.axis_count);
+  if (sample) candidates *= 1 + 2 / sqrt(1 + plan->choice.mates * m * m / 2 / (double)plan->population);
+  return on && candidates < LEAST_STAGES ? LEAST_STAGES : candidates;
 }

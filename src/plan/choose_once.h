@@ -7,6 +7,10 @@
 
 #include "plan/plan.h"
 
+/* Candidates of a query, if a GPU that counts them keeps which belong to it, so that filling all rows takes no second
+ * look; otherwise 0. whole: all rows are filled at once. sample: rows by which the grid was chosen. */
+double adji_choose_device_stages(const adj_plan *plan, bool whole, uint64_t sample);
+
 /* Sets plan->choice.once and plan->estimated_seconds, from the estimates. */
 void adji_choose_once(adj_plan *plan);
 

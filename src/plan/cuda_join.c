@@ -95,7 +95,8 @@ static void describe_all(cuda_join *j) {
 static adj_status open_range(cuda_join *j) {
   adj_plan *plan = &j->plan;
   adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
-  adj_status status = describe(j, j->left.rows.dim <= 3 ? SMALL_SAMPLE : SAMPLE);
+  uint64_t sample = j->left.rows.dim <= 3 ? SMALL_SAMPLE : SAMPLE;
+  adj_status status = describe(j, sample);
   if (status) return status;
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
   if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
@@ -113,6 +114,7 @@ static adj_status open_range(cuda_join *j) {
                                     .mirrored = adji_choose_device_mirrored(plan),
                                     .once = adji_choose_device_once(plan),
                                     .once_pairs = plan->tuning.device_pairs,
+                                    .stage_candidates = adji_choose_device_stages(plan, true, sample),
                                     .blocks = (uint32_t)plan->tuning.device_blocks,
                                     .points = points};
   return adji_gpu_range_open(j->gpu, &options, &j->range);

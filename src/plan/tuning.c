@@ -55,6 +55,7 @@ static const struct setting {
     {"distance", NAME, offsetof(adji_tuning, distance), 0, 0, distances},
     {"select", NAME, offsetof(adji_tuning, select), 0, 0, selections},
     {"mirror", NAME, offsetof(adji_tuning, mirror), 0, 0, switches},
+    {"stages", NAME, offsetof(adji_tuning, stages), 0, 0, switches},
     {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
     {"access", NAME, offsetof(adji_tuning, access), 0, 0, accesses},
     {"order", NAME, offsetof(adji_tuning, order), 0, 0, orders},
