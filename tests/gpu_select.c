@@ -3,7 +3,7 @@
  * adj_cuda_select_k against sorting every row: every algorithm, both types, k around every boundary, values that are
  * hard on a selection, strides, ids, little memory; and every call of CUDA fails in turn.
  *
- *   gpu_select [TEXT]    only the cases whose names hold this text
+ *   gpu_select [TEXT [N]]    only the cases whose names hold this text, and N selections of each, for slow checkers
  *
  * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
  * there is no GPU here.
@@ -332,8 +332,10 @@ static bool check_row(const data *d, answer *a, uint64_t row, uint32_t k, adj_or
 }
 
 static int failures, checks;
+static int most_each, stop_at; /* selections; 0: all */
 
 static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm, adj_order order) {
+  if (stop_at && checks == stop_at) return;
   answer a = make_answer(&d->p, k);
   adj_status status = run(ctx, d, k, algorithm, order, &a);
   bool same = status == ADJ_OK;
@@ -373,6 +375,7 @@ static void check_shape(adj_ctx *ctx, const char *only, const char *name, proble
   static uint32_t turn;
   if (only && !strstr(name, only)) return;
   int before = failures, done = checks;
+  stop_at = most_each ? checks + most_each : 0;
   for (adj_type type = ADJ_F32; type <= ADJ_F64; type++) {
     p.type = type;
     if (!p.stride) p.stride = p.columns;
@@ -506,6 +509,7 @@ int main(int argc, char **argv) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
   const char *only = argc > 1 ? argv[1] : NULL;
+  if (argc > 2) most_each = atoi(argv[2]);
   check_shapes(ctx, only);
   if (!only) {
     check_limits();
