@@ -68,7 +68,9 @@ double adji_choose_device_stages(const adj_plan *plan, bool whole, uint64_t samp
   bool on = plan->tuning.stages == ADJI_ON;
   if (plan->tuning.stages == ADJI_OFF || !plan->grid.axis_count) return 0;
   if (!on && (!whole || plan->join.left->dim != 3 || plan->choice.mates < LEAST_MATES)) return 0;
-  double m = (double)sample, candidates = plan->choice.mates * pow(3, plan->grid.axis_count);
+  double m = (double)sample, candidates = 3 * plan->choice.mates;
+  for (uint32_t a = 0; a + 1 < plan->grid.axis_count; a++)
+    candidates *= 2 + 1.0 / plan->grid.axes[a].reach;
   if (sample) candidates *= 1 + 2 / sqrt(1 + plan->choice.mates * m * m / 2 / (double)plan->population);
   return on && candidates < LEAST_STAGES ? LEAST_STAGES : candidates;
 }
