@@ -6,6 +6,8 @@
  */
 #include "plan/choose_once.h"
 
+#include <math.h>
+
 /* Nanoseconds on one AVX-512 core at about 3 GHz, measured; only their ratio decides. */
 static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0.012;
 static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30;
@@ -36,6 +38,17 @@ void adji_choose_once(adj_plan *plan) {
    * 0 from each point to itself. */
   if (plan->self_join && !(plan->one_index && adji_measure_grows(&plan->measure))) plan->choice.once = false;
   plan->estimated_seconds = plan->choice.once ? once : direct;
+}
+
+/* In d dimensions a ball fills so much of the cube of 3^d cells around it. */
+static double ball_in_cells(uint32_t dim) {
+  return pow(M_PI, dim / 2.0) / tgamma(dim / 2.0 + 1) / pow(3, dim);
+}
+
+double adji_sampled_seconds(const adj_plan *plan) {
+  double candidates = plan->choice.candidates * (double)plan->left->count;
+  double pairs = candidates * ball_in_cells(plan->join.left->dim);
+  return fmin(adji_counted_seconds(plan, pairs, candidates), once_seconds(plan, pairs, candidates));
 }
 
 /* A GPU that keeps what it finds moves every pair once more. From four dimensions on so many candidates are compared
