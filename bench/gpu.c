@@ -8,6 +8,7 @@
  *             [--algorithm grid]
  *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
  *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
+ *   bench/gpu --auto | --auto-cold [--case NAME] [--repeats N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
@@ -22,7 +23,7 @@
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md. The
- * others are tables of their own: gpu_ablation.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c, gpu_select.c.
+ * others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c, gpu_select.c.
  */
 #include "gpu.h"
 
@@ -54,7 +55,7 @@ void stop_on_cuda(cudaError_t error) {
 
 /* ---- Points ---------------------------------------------------------------------------------------- */
 
-void open_points(bench *b) {
+void generate_points(bench *b) {
   adj_generate_options generate;
   adj_generate_options_init(&generate, sizeof generate);
   generate.name = b->name;
@@ -62,6 +63,10 @@ void open_points(bench *b) {
   stop_on(adj_dataset_generate(b->ctx, &generate, &b->set));
   b->count = adj_dataset_count(b->set);
   b->dim = adj_dataset_dim(b->set);
+}
+
+void open_points(bench *b) {
+  generate_points(b);
   size_t row = b->dim * sizeof(float);
   b->host = malloc(b->count * row);
   for (uint64_t i = 0; i < b->count; i++)
@@ -297,7 +302,8 @@ static bool *switch_of(options *o, const char *name) {
              {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
              {"--dims", &o->dims},         {"--nearest", &o->nearest},
              {"--brute", &o->brute},       {"--select", &o->select},
-             {"--hybrid", &o->hybrid},     {"--hybrid-range", &o->hybrid_range}};
+             {"--hybrid", &o->hybrid},     {"--hybrid-range", &o->hybrid_range},
+             {"--auto", &o->automatic},    {"--auto-cold", &o->auto_cold}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -322,6 +328,8 @@ static bool set_value(options *o, const char *name, const char *value) {
     o->tuning = value;
   else if (!strcmp(name, "--algorithm"))
     o->algorithm = value;
+  else if (!strcmp(name, "--backend"))
+    o->backend = value;
   else
     return false;
   return true;
@@ -341,7 +349,7 @@ static options parse(int argc, char **argv) {
           "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
           "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
           "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
-          "           [--brute [--neighbours K]] [--select]\n");
+          "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold]\n");
       exit(2);
     }
     i++;
@@ -363,6 +371,11 @@ int main(int argc, char **argv) {
   adj_ctx_options_init(&watched, sizeof watched);
   watched.log = show_warnings;
   stop_on(adj_ctx_create(&watched, &b.ctx));
+  if (b.options.backend) { /* started by --auto-cold */
+    int failed = run_auto_once(&b);
+    adj_ctx_destroy(b.ctx);
+    return failed;
+  }
   double begin = now();
   b.pinned_gbs = measure_pinned();
   adj_device device;
@@ -374,7 +387,7 @@ int main(int argc, char **argv) {
          b.options.repeats);
   const options *o = &b.options;
   if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
-      o->select) {
+      o->select || o->automatic || o->auto_cold) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
@@ -383,6 +396,8 @@ int main(int argc, char **argv) {
     if (b.options.hybrid) run_hybrid(&b);
     if (b.options.hybrid_range) run_hybrid_range(&b);
     if (b.options.select) run_select(&b);
+    if (b.options.automatic) run_auto(&b);
+    if (b.options.auto_cold) run_auto_cold(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c,
- * gpu_select.c.
+ * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
+ * gpu_nearest.c, gpu_select.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -12,14 +12,14 @@
 #include <stdbool.h>
 
 typedef struct options {
-  const char *name, *tuning, *algorithm;
+  const char *name, *tuning, *algorithm, *backend;
   double mean;
   int repeats;
   uint64_t points, plain;
   double radius;
   bool check, quick;
   uint32_t neighbours;
-  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select;
+  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_cold;
 } options;
 
 typedef struct bench {
@@ -41,7 +41,8 @@ double now(void); /* seconds */
 void stop_on(adj_status status);
 void stop_on_cuda(cudaError_t error);
 
-/* The points of b->name, on the host and on the device. */
+/* The points of b->name: as a set; and on the host and on the device. */
+void generate_points(bench *b);
 void open_points(bench *b);
 void close_points(bench *b);
 
@@ -71,6 +72,11 @@ void run_brute(bench *b);
 /* kNN joins in few dimensions, and range joins, by cores and a GPU together. */
 void run_hybrid(bench *b);
 void run_hybrid_range(bench *b);
+
+/* What auto makes of a join: with the device open, and in processes of their own; one join of these. */
+void run_auto(bench *b);
+void run_auto_cold(bench *b);
+int run_auto_once(bench *b);
 
 /* The k smallest of the rows of matrices. */
 void run_select(bench *b);

@@ -23,6 +23,10 @@ adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out);
 adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out);
 adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
 
+/* Whether somebody in this process has CUDA at work on the context's first device: then opening it is a matter of
+ * milliseconds. Starts nothing. */
+bool adji_cuda_is_up(adj_ctx *ctx);
+
 /* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 

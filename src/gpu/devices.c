@@ -4,7 +4,29 @@
  */
 #include "gpu/device.h"
 
-#ifndef ADJI_HAVE_CUDA
+#ifdef ADJI_HAVE_CUDA
+
+#include <dlfcn.h>
+
+/* The driver is asked only where somebody has loaded it, for loading it is what takes long. */
+bool adji_cuda_is_up(adj_ctx *ctx) {
+  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!driver) return false;
+  int (*state_of)(int device, unsigned *flags, int *active);
+  *(void **)&state_of = dlsym(driver, "cuDevicePrimaryCtxGetState");
+  unsigned flags = 0;
+  int active = 0, device = ctx->device_count > 0 && ctx->devices ? ctx->devices[0] : 0;
+  bool up = state_of && !state_of(device, &flags, &active) && active;
+  dlclose(driver);
+  return up;
+}
+
+#else
+
+bool adji_cuda_is_up(adj_ctx *ctx) {
+  (void)ctx;
+  return false;
+}
 
 adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
   (void)i;

@@ -175,6 +175,19 @@ adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *row
 
 /* ---- A trial ------------------------------------------------------------------------------------------ */
 
+/* In few dimensions a lane of a warp has a query of its own, and a sample fills two lanes of 32: that takes as long as
+ * if all were filled, which would meet twice as many candidates at most. */
+enum { LANE_DIM = 3, LANE_QUERIES = 8 };
+
+/* What some queries met and took, scaled up to all. */
+static adji_range_trial scale_up(const partner *p, uint64_t queries, double seconds, double pairs, double candidates) {
+  double scale = (double)p->join.left->count / (double)queries;
+  adji_range_trial t = {seconds * scale, 0, pairs * scale, candidates * scale, queries};
+  t.copy_s =
+      t.pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) / ADJI_COPY_RATE;
+  return t;
+}
+
 static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out) {
   uint64_t queries, rows;
   adji_tally found = {0};
@@ -185,13 +198,24 @@ static adj_status count_some(partner *p, uint64_t wanted, adji_range_trial *out)
   adj_status status = adji_gpu_lists_list(p->lists, &list, 0, p->join.ctx->threads, &rows);
   if (!status) status = adji_gpu_lists_listed(p->lists, 0, &found);
   double seconds = (double)(adji_now_ns() - begin) * 1e-9;
-  if (status) return status;
-  double scale = (double)p->join.left->count / (double)queries;
-  *out = (adji_range_trial){
-      .count_s = seconds * scale, .pairs = (double)found.pairs * scale, .candidates = (double)found.candidates * scale};
-  out->copy_s =
-      out->pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) / ADJI_COPY_RATE;
-  return ADJ_OK;
+  if (!status) *out = scale_up(p, queries, seconds, (double)found.pairs, (double)found.candidates);
+  return status;
+}
+
+adj_status adji_gpu_range_partner_guess(adji_partner *made, uint64_t sample, adji_range_trial *out) {
+  partner *p = made->state;
+  uint64_t all = p->join.left->count, queries = sample < all ? sample : all;
+  double pairs = 0, candidates = 0, part = all ? (double)queries / (double)all : 0;
+  *out = (adji_range_trial){0};
+  if (!all) return ADJ_OK;
+  adji_gpu_lock(p->gpu);
+  double before = adji_gpu_range_work(p->range).kernel_s;
+  adj_status status = adji_gpu_range_sample(p->range, queries, &pairs, &candidates);
+  double seconds = adji_gpu_range_work(p->range).kernel_s - before;
+  adji_gpu_unlock(p->gpu);
+  if (p->join.left->dim <= LANE_DIM && queries < all) seconds /= LANE_QUERIES;
+  if (!status) *out = scale_up(p, queries, seconds, pairs * part, candidates * part);
+  return status;
 }
 
 adj_status adji_gpu_range_partner_try(adji_partner *made, uint64_t queries, adji_range_trial *out) {
@@ -245,6 +269,13 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
 adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows) {
   (void)partner;
   (void)rows;
+  return refuse();
+}
+
+adj_status adji_gpu_range_partner_guess(adji_partner *partner, uint64_t sample, adji_range_trial *out) {
+  (void)partner;
+  (void)sample;
+  (void)out;
   return refuse();
 }
 

@@ -21,9 +21,12 @@ typedef struct adji_range_trial {
   double count_s; /* to count; finding again takes about as long, and writes as well */
   double copy_s;  /* of the rows to the host                                         */
   double pairs, candidates;
+  uint64_t queries; /* that it was asked for */
 } adji_range_trial;
-/* Few queries do not keep a device busy, and the first of all have kernels loaded: that lets it seem slower than it
- * is. */
+/* By the time of the kernel that samples what queries meet: at most what they take, for so few do not keep a device
+ * busy. It costs what an estimate costs. */
+adj_status adji_gpu_range_partner_guess(adji_partner *partner, uint64_t sample, adji_range_trial *out);
+/* By the time of lists. The first of all have kernels loaded: that lets it seem slower than it is. */
 adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, adji_range_trial *out);
 
 /* Makes the engine that has the device alone do the join. The partner is gone then. */

@@ -1,32 +1,43 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where ADJ_BACKEND_AUTO computes: on cores, unless they would take so long that a GPU is worth asking. From there on
- * the plan is that of ADJ_BACKEND_HYBRID, which has cores and GPU share the join, or the GPU do it alone, whichever is
- * quicker; or of ADJ_BACKEND_GPU, for kNN joins that are not shared. Cores do what a GPU cannot.
+ * Where ADJ_BACKEND_AUTO computes: on cores, unless a GPU would be done sooner. From there on the plan is that of
+ * ADJ_BACKEND_HYBRID, which has cores and GPU share the join, or the GPU do it alone, whichever is quicker; or of
+ * ADJ_BACKEND_GPU, for kNN joins that are not shared. Cores do what a GPU cannot.
  *
- * Loading CUDA and opening a device takes 0.35 to 0.45 s (H200, 16 cores), in which cores join millions of points, so a
- * device that is not open is not even looked for before a join of a second. One that is open, from an earlier join of
- * the context, is done with a join sooner than cores from some 20 ms on: 10 million points in 29 ms instead of 227
- * (2-D, k = 8), 20 million in 250 ms instead of 1,280 (2-D, within a radius, 100 neighbours).
+ * What decides is how long the GPU takes to begin, measured on an H200 with 16 cores:
+ *
+ * - Loading CUDA and opening a device, in a process that has not done so: 0.17 to 0.23 s; 0.45 s in the first one on a
+ *   machine. From then on a GPU takes a fifth of the cores' time or less, so a join must take them a quarter of a
+ * second before a device is even looked for.
+ * - Opening one where the process has CUDA at work already, for another context or another library: 0.04 s, most of it
+ *   for pinned memory.
+ * - A device that is open, from an earlier join of the context: launches, copies and waits of the smallest join take
+ *   0.1 ms of a kNN join and 0.2 ms of a range join. The cores take as long for having 16 threads wake in every loop of
+ *   theirs. So what decides is whether there is anything to do besides: 1,000 points take a device 0.12 ms (k = 8) and
+ *   0.23 ms (10 neighbours within a radius, 2-D), and the cores 0.22 and 0.31 ms.
  */
 #include "plan/choose_backend.h"
 
 #include <string.h>
 
+#include "gpu/device.h"
 #include "gpu/nearest_partner.h"
+#include "plan/choose_once.h"
 #include "plan/openings.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_nearest.h"
 #include "plan/plan_range.h"
 
-static const double WORTH_OPENING_S = 1, WORTH_ASKING_S = 0.02;
-
-bool adji_worth_a_device(double cores_s, bool open) {
-  return cores_s > (open ? WORTH_ASKING_S : WORTH_OPENING_S);
+bool adji_worth_a_device(double cores_s, adji_readiness ready) {
+  static const double least_s[] = {[ADJI_NOT_STARTED] = 0.25, [ADJI_STARTED] = 0.05, [ADJI_OPEN] = 0.00002};
+  return cores_s > least_s[ready];
 }
 
 static bool device_pays(const adj_plan *plan, double cores_s) {
-  return adji_worth_a_device(cores_s, adji_a_device_is_open(plan->ctx)) && adji_gpu_partner_there(plan->ctx);
+  adji_readiness ready = adji_a_device_is_open(plan->ctx) ? ADJI_OPEN
+                         : adji_cuda_is_up(plan->ctx)     ? ADJI_STARTED
+                                                          : ADJI_NOT_STARTED;
+  return adji_worth_a_device(cores_s, ready) && adji_gpu_partner_there(plan->ctx);
 }
 
 /* What is the device's fault, and none of the join's. */
@@ -37,7 +48,7 @@ static bool is_of_device(adj_status status) {
 adj_status adji_plan_nearest_anywhere(adj_plan *plan, const char *algorithm) {
   adji_nearest_wish wish = adji_nearest_wish_of(plan);
   bool shared = (!algorithm || !strcmp(algorithm, "kdtree")) && !adji_gpu_partner_can(&wish);
-  if (!device_pays(plan, adji_least_nearest_seconds(plan, shared))) return adji_plan_nearest(plan, algorithm);
+  if (!device_pays(plan, adji_nearest_seconds(plan, shared))) return adji_plan_nearest(plan, algorithm);
   adj_status status = shared ? adji_plan_nearest_hybrid(plan, algorithm) : adji_plan_nearest_on_gpu(plan, algorithm);
   if (!is_of_device(status)) return status;
   adji_tree_clear(&plan->left_tree);
@@ -45,11 +56,18 @@ adj_status adji_plan_nearest_anywhere(adj_plan *plan, const char *algorithm) {
   return adji_plan_nearest(plan, algorithm);
 }
 
+/* Asked three times, the sooner the less was done in vain: by the number of points, by a sample, and with an index. */
 adj_status adji_plan_range_anywhere(adj_plan *plan, const char *algorithm) {
-  bool open = adji_a_device_is_open(plan->ctx), free_to_choose = !algorithm || !strcmp(algorithm, "grid");
-  if (free_to_choose && open && device_pays(plan, adji_least_range_seconds(plan)))
+  bool free_to_choose = !algorithm || !strcmp(algorithm, "grid");
+  if (free_to_choose && device_pays(plan, adji_least_range_seconds(plan)))
     return adji_plan_range_hybrid(plan, algorithm);
-  adj_status status = adji_plan_range_on_cores(plan, algorithm);
+  adj_status status = adji_choose_for_cores(plan, algorithm);
+  if (!status && free_to_choose && device_pays(plan, adji_sampled_seconds(plan))) {
+    adji_forget_cores(plan);
+    plan->choice = (adji_choice){0};
+    return adji_plan_range_hybrid(plan, algorithm);
+  }
+  if (!status) status = adji_prepare_cores(plan);
   if (status || !free_to_choose || !device_pays(plan, plan->estimated_seconds)) return status;
   return adji_plan_range_helped(plan, algorithm);
 }

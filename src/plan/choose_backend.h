@@ -7,8 +7,11 @@
 
 #include "plan/plan.h"
 
-/* Whether a join that takes the cores so long is worth asking a device; open: there is one that is open already. */
-bool adji_worth_a_device(double cores_s, bool open);
+/* What must be done before a device can begin: CUDA be started, the device be opened, or nothing. */
+typedef enum adji_readiness { ADJI_NOT_STARTED, ADJI_STARTED, ADJI_OPEN } adji_readiness;
+
+/* Whether a join that takes the cores so long is worth asking a device. */
+bool adji_worth_a_device(double cores_s, adji_readiness ready);
 
 /* Makes the plan. algorithm: what was asked for, NULL to choose. */
 adj_status adji_plan_nearest_anywhere(adj_plan *plan, const char *algorithm);

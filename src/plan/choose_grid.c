@@ -327,6 +327,7 @@ static uint32_t choose_axis_count(const chooser *c) {
     if (cost < best) {
       best = cost;
       axes = k;
+      c->plan->choice.candidates = candidates[k];
     }
     if (k) ranges *= 3;
   }
@@ -458,6 +459,7 @@ static adj_status make_grid(chooser *c) {
   if (!axes) return ADJ_OK;
   double mates, factor = choose_width(c, axes, &mates);
   c->plan->choice.mates = mates;
+  if (c->set->dim <= 3) c->plan->choice.candidates = mates * pow(3, axes); /* others were counted */
   adj_status status = ADJ_OK;
   uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, mates);
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates / pow(narrow, axes - 1));

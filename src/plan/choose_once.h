@@ -17,6 +17,9 @@ void adji_choose_once(adj_plan *plan);
 /* What the cores take to count a join first and then fill it in place. */
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates);
 
+/* What the cores take, in the better way, by plan->choice.candidates. */
+double adji_sampled_seconds(const adj_plan *plan);
+
 /* Whether a GPU keeps what it finds while counting. */
 bool adji_choose_device_once(const adj_plan *plan);
 /* The same for comparing every two points of a self-join once. */

@@ -110,15 +110,20 @@ static double seconds(uint64_t from, uint64_t to) {
   return (double)(to - from) * 1e-9;
 }
 
-adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
+adj_status adji_choose_for_cores(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = "cpu";
   plan->choice.algorithm = algorithm ? algorithm : adji_measure_grows(&plan->measure) ? "grid" : "brute";
   adj_status status = choose_codes(plan);
   if (!status && strcmp(plan->choice.algorithm, "brute")) status = adji_choose_grid(plan);
   if (!algorithm && !plan->grid.axis_count && adji_measure_grows(&plan->measure)) plan->choice.algorithm = "ego";
-  uint64_t planned = adji_now_ns();
-  if (!status) status = build_index(plan);
+  plan->plan_s = seconds(begin, adji_now_ns());
+  return status;
+}
+
+adj_status adji_prepare_cores(adj_plan *plan) {
+  uint64_t begin = adji_now_ns(), chose = (uint64_t)(plan->plan_s * 1e9);
+  adj_status status = build_index(plan);
   uint64_t indexed = adji_now_ns();
   plan->cells = plan->right_index.cell_count;
   if (!status) status = estimate(plan);
@@ -126,10 +131,15 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
     adji_choose_once(plan);
     adji_range_set_once(&plan->engine, plan->choice.once);
   }
-  plan->index_s = seconds(planned, indexed);
-  plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
-  adji_trace(plan->ctx, "plan", 0, begin, 0);
+  plan->index_s = seconds(begin, indexed);
+  plan->plan_s += seconds(indexed, adji_now_ns());
+  adji_trace(plan->ctx, "plan", 0, begin - chose, 0);
   return status;
+}
+
+adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
+  adj_status status = adji_choose_for_cores(plan, algorithm);
+  return status ? status : adji_prepare_cores(plan);
 }
 
 adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
@@ -158,9 +168,13 @@ adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gp
   return ADJ_OK;
 }
 
-adj_status adji_estimate_on_device(adj_plan *plan) {
-  plan->sampled = plan->tuning.sample ? plan->tuning.sample : 4096;
-  if (plan->sampled > plan->left->count) plan->sampled = plan->left->count;
+uint64_t adji_device_sample(const adj_plan *plan) {
+  uint64_t sample = plan->tuning.sample ? plan->tuning.sample : 4096;
+  return sample < plan->left->count ? sample : plan->left->count;
+}
+
+static adj_status estimate_on_device(adj_plan *plan) {
+  plan->sampled = adji_device_sample(plan);
   adj_status status =
       adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
   plan->cells = adji_gpu_engine_cells(&plan->engine); /* known now */
@@ -177,7 +191,7 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   if (!status) status = adji_gpu_engine_create(&options, &plan->engine);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
-  status = adji_estimate_on_device(plan);
+  status = estimate_on_device(plan);
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);

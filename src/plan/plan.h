@@ -20,6 +20,7 @@ typedef struct adji_choice {
   char reason[256];
   bool once;         /* collect evaluates each pair once            */
   double mates;      /* other points in a point's cell, by a sample */
+  double candidates; /* that a query meets, by a sample             */
   uint32_t next_dim; /* the dimension that would be indexed next; one that is where all are */
 } adji_choice;
 

@@ -3,11 +3,11 @@
  * Making a plan for a kNN join that cores and a GPU share: both have a tree of their own, and the order of the cores'
  * tree numbers the queries for both.
  *
- * A device that first has to be opened is slow to begin: meanwhile the cores build their tree, which then costs
- * nothing. One that is open may be done before the cores have a tree, and does the join alone where sharing would not
- * pay: with the tree built in b seconds, the join done in g by the device and in c by the cores, sharing takes
- * b + g c / (g + c). A guess from the size of the device bounds g from above; where that does not decide, it is asked
- * to search for some queries.
+ * A device may be done before the cores have a tree, and does the join alone where sharing would not pay
+ * (choose_share.c). A guess from its size bounds its time from above; where that does not decide, it is asked to search
+ * for some queries. So cores do not build a tree before it has answered, even where it first has to be opened: with 10
+ * million points in two dimensions that took 75 ms more to open while cores built, and 56 ms more to share the queries
+ * than the device takes alone.
  */
 #include "plan/plan_hybrid.h"
 
@@ -17,54 +17,63 @@
 
 #include "cpu/nearest.h"
 #include "gpu/nearest_partner.h"
+#include "gpu/staging.h"
+#include "plan/choose_share.h"
 #include "plan/openings.h"
 #include "plan/plan_nearest.h"
 
-/* What sharing must take at most of the device's own time, for the estimates are rough. */
-static const double WORTH_SHARING = 0.9;
 enum { FEW_QUERIES = 1 << 18, PART_OF_QUERIES = 32 };
 
 static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
   return adji_gpu_partner_create(wish, number, out);
 }
 
-/* The time of the cores' search in that of building their tree, which was measured on 16 cores with 10 million points:
- * for k = 8 twice in two dimensions, three times in three, 13 times in six; and about in proportion to k. */
-static double search_in_trees(const adj_plan *plan) {
-  return 0.9 * pow(1.56, plan->left->dim) * pow(fmax(plan->join.k, 2) / 8, 0.9);
+/* Nanoseconds that a query takes a core which searches a tree, by 2 million points on 16 cores: for k = 8 it was 300 in
+ * two dimensions, 510 in three, 3,300 in six; for k = 32 twice to three times that. */
+static double search_seconds(const adj_plan *plan) {
+  double ns = 300 * pow(1.8, (double)plan->left->dim - 2) * pow(fmax(plan->join.k, 2) / 8, 0.7);
+  return ns * (double)plan->left->count * 1e-9 / plan->ctx->threads;
 }
 
 double adji_tree_join_seconds(const adj_plan *plan) {
-  return adji_tree_seconds(plan) * (1 + search_in_trees(plan));
+  return adji_tree_seconds(plan) + search_seconds(plan);
 }
 
-/* The same of a device, at most: on an H200 it is 1.7 to 6.8 times as much. */
+/* The time of a device's search in that of building its tree, at most: on an H200 and with k = 8 it is 4 times in two
+ * dimensions and 90 times in six. */
 static double most_searches(const adj_plan *plan) {
-  return 7 * search_in_trees(plan);
+  return 6.3 * pow(1.56, plan->left->dim) * pow(fmax(plan->join.k, 2) / 8, 0.9);
 }
 
-static bool sharing_pays(const adj_plan *plan, double tree_s, double device_s) {
-  double cores_s = tree_s * search_in_trees(plan);
-  return tree_s + device_s * cores_s / (device_s + cores_s) < WORTH_SHARING * device_s;
+static adji_share_times times_of(const adj_plan *plan, double device_s) {
+  double bytes = (double)plan->left->count * plan->join.k * (double)adji_plan_entry_bytes(plan);
+  return (adji_share_times){.index = adji_tree_seconds(plan),
+                            .cores = search_seconds(plan),
+                            .device = device_s,
+                            .place = bytes / ADJI_COPY_RATE,
+                            .alone = device_s};
 }
 
 /* The device alone, if it is done soon enough; plan->engine tells. */
 static adj_status choose_alone(adj_plan *plan, adji_opening *o) {
-  double device_s = 0, tree_s = adji_tree_seconds(plan);
+  double device_s = 0;
   if (adji_opening_end(o)) return ADJ_OK; /* which is seen to later */
   bool held = plan->tuning.device_blocks; /* when it searches, not when it builds */
   adj_status status = ADJ_OK;
   uint64_t some = plan->left->count / PART_OF_QUERIES;
   if (!held) device_s = adji_gpu_partner_guess(&o->partner, most_searches(plan));
-  if (held || sharing_pays(plan, tree_s, device_s))
+  adji_share_times t = times_of(plan, device_s);
+  if (held || adji_sharing_pays(&t)) {
     status = adji_gpu_partner_try(&o->partner, some < FEW_QUERIES ? FEW_QUERIES : some, &device_s);
-  if (status || sharing_pays(plan, tree_s, device_s)) return ADJ_OK; /* a device that fails will do so again */
+    t = times_of(plan, device_s);
+  }
+  if (status || adji_sharing_pays(&t)) return ADJ_OK; /* a device that fails will do so again */
   status = adji_gpu_partner_alone(&o->partner, &plan->engine);
   plan->choice.algorithm = "tree";
   plan->estimated_seconds = device_s;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "the GPU alone: it needs at most about %.2g s, and the cores at least %.2g s for their tree", device_s,
-           tree_s);
+           "the GPU alone: it needs at most about %.2g s, and with the cores' help %.2g s", device_s,
+           adji_shared_seconds(&t));
   return status;
 }
 
@@ -119,7 +128,7 @@ adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm) {
   plan->choice.algorithm = "kdtree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_partner_count(plan->ctx);
-  bool beside = plan->tuning.share || all.count > 1 || !adji_a_device_is_open(plan->ctx);
+  bool beside = plan->tuning.share || all.count > 1;
   adji_openings_begin(&all, beside);
   adj_status status = beside ? ADJ_OK : choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.state) status = make_shared(plan, &all);

@@ -6,11 +6,10 @@
  * What they share are whole rows, counted first and then filled. Alone, either can do with less: a GPU that keeps what
  * it finds evaluates every pair once, or half of them. So sharing pays where a GPU is not many times as fast as the
  * cores, and for few dimensions, in which both count first in any case. A GPU is asked to count the neighbours of some
- * queries, and does the join alone where that is quicker: with the cores' index built in b seconds, the shared join
- * done in g by the device alone and in c by the cores alone, sharing takes b + g c / (g + c).
+ * queries, and does the join alone where that is quicker (choose_share.c).
  *
- * A device that first has to be opened is slow to begin: meanwhile the cores build their index, which then costs
- * nothing.
+ * Cores do not build an index before the device has answered, even where it first has to be opened: 2 million points in
+ * two dimensions with 10 neighbours took 310 ms so, and 237 on the device alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,12 +19,11 @@
 #include "gpu/nearest_partner.h"
 #include "gpu/range_partner.h"
 #include "plan/choose_once.h"
+#include "plan/choose_share.h"
 #include "plan/openings.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_range.h"
 
-/* What sharing must take at most of the device's own time, for the estimates are rough. */
-static const double WORTH_SHARING = 0.9;
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64 };
 
 /* Nanoseconds that a point takes a core to get into the index, for each of its dimensions and beside them. On 16 cores
@@ -46,41 +44,24 @@ double adji_least_range_seconds(const adj_plan *plan) {
   return 3 * index_seconds(plan);
 }
 
-/* Seconds of a device: in lists, for cores to share; alone. */
-typedef struct device_seconds {
-  double shared, alone;
-} device_seconds;
-
-static device_seconds seconds_of(const adji_gpu_engine_options *options, const adji_range_trial *trial) {
-  double found = fmax(FIND * trial->count_s, trial->copy_s);
-  device_seconds s = {trial->count_s + found, trial->count_s + found};
-  if (options->range.once)
-    s.alone = trial->count_s * (options->range.mirrored ? MIRRORED : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
-  return s;
-}
-
-/* Both times, of which the lesser one decides. */
-typedef struct verdict {
-  double shared, alone;
-} verdict;
-
-static verdict judge(const adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial) {
-  device_seconds device = seconds_of(options, trial);
+static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_options *options,
+                                 const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
-  double cores = indexed ? adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
-                         : adji_counted_seconds(plan, trial->pairs, trial->candidates);
-  double both = device.shared + cores > 0 ? device.shared * cores / (device.shared + cores) : 0;
-  return (verdict){both + (indexed ? 0 : index_seconds(plan)), device.alone};
-}
-
-static bool sharing_pays(const verdict *v) {
-  return v->shared < WORTH_SHARING * v->alone;
+  double found = fmax(FIND * trial->count_s, trial->copy_s);
+  adji_share_times t = {.device = trial->count_s + found, .place = trial->copy_s, .alone = trial->count_s + found};
+  if (options->range.once)
+    t.alone = trial->count_s * (options->range.mirrored ? MIRRORED : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
+  t.index = indexed ? 0 : index_seconds(plan);
+  t.cores = indexed ? adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
+                    : adji_counted_seconds(plan, trial->pairs, trial->candidates);
+  return t;
 }
 
 /* Whether cores that evaluate every pair once are quicker alone: what is shared is counted first. */
 static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial) {
   if (!plan->choice.once || !(trial->count_s > 0)) return false;
-  double shared = judge(plan, options, trial).shared;
+  adji_share_times t = times_of(plan, options, trial);
+  double shared = adji_shared_seconds(&t);
   if (!(plan->estimated_seconds < shared)) return false;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the cores alone: they evaluate every pair once in about %.2g s, and with the GPU's help need %.2g s",
@@ -88,31 +69,45 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *opt
   return true;
 }
 
+/* What the device takes, as exactly as it is worth: a device that is done before cores could help by what some queries
+ * meet, at most; otherwise by the time of some, and of more. */
+static adj_status ask_device(const adj_plan *plan, const adji_gpu_engine_options *options, adji_partner *partner,
+                             adji_range_trial *trial, adji_share_times *t) {
+  uint64_t more = plan->left->count / PART_OF_QUERIES, many[] = {adji_device_sample(plan), FEW_QUERIES, more};
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < 3 && !status; i++) {
+    if (i == 2 && more <= FEW_QUERIES) break;
+    status =
+        i ? adji_gpu_range_partner_try(partner, many[i], trial) : adji_gpu_range_partner_guess(partner, many[i], trial);
+    *t = times_of(plan, options, trial);
+    if (!adji_sharing_pays(t)) break;
+  }
+  return status;
+}
+
 /* The device alone, if it is done soon enough; plan->choice.backend tells. */
 static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *options, adji_opening *o,
                                adji_range_trial *trial) {
-  uint64_t more = plan->left->count / PART_OF_QUERIES;
-  if (adji_opening_end(o)) return ADJ_OK; /* which is seen to later */
-  adj_status status = adji_gpu_range_partner_try(&o->partner, FEW_QUERIES, trial);
-  if (status) return ADJ_OK; /* it will do so again */
-  verdict v = judge(plan, options, trial);
-  if (sharing_pays(&v) && more > FEW_QUERIES) {
-    if (adji_gpu_range_partner_try(&o->partner, more, trial)) return ADJ_OK;
-    v = judge(plan, options, trial);
-  }
-  if (sharing_pays(&v)) return ADJ_OK;
+  adji_share_times t;
+  if (adji_opening_end(o)) return ADJ_OK;                               /* which is seen to later */
+  if (ask_device(plan, options, &o->partner, trial, &t)) return ADJ_OK; /* it will fail again */
+  if (adji_sharing_pays(&t)) return ADJ_OK;
   adji_forget_cores(plan);
   plan->grid = plan->device_grid;
   plan->device_grid = (adji_grid){0};
-  status = adji_gpu_range_partner_alone(&o->partner, &plan->engine);
+  adj_status status = adji_gpu_range_partner_alone(&o->partner, &plan->engine);
   if (status) return status;
   plan->choice.backend = "gpu";
   plan->choice.algorithm = plan->grid.axis_count ? "grid" : "brute";
   plan->choice.once = false;
-  plan->estimated_seconds = v.alone;
+  plan->estimated_seconds = t.alone;
+  plan->estimated_pairs = trial->pairs;
+  plan->estimated_candidates = trial->candidates;
+  plan->sampled = trial->queries;
+  plan->cells = adji_gpu_engine_cells(&plan->engine);
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "the GPU alone: it needs about %.2g s, and with the cores' help %.2g s", v.alone, v.shared);
-  return adji_estimate_on_device(plan);
+           "the GPU alone: it needs about %.2g s, and with the cores' help %.2g s", t.alone, adji_shared_seconds(&t));
+  return ADJ_OK;
 }
 
 /* The engine of the cores has the devices as partners. */
@@ -164,7 +159,7 @@ static adj_status open_partner(const void *wish, uint32_t number, adji_partner *
 }
 
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
- * for yet are while the devices are opened, or after one that is open has said how long it would take. */
+ * for yet are while several devices are opened, or after one has said how long it would take. */
 static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_engine_options *options) {
   uint64_t begin = adji_now_ns();
   double before = plan->index_s + plan->plan_s;
@@ -172,7 +167,7 @@ static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji
   all.count = adji_gpu_partner_count(plan->ctx);
   bool chosen = plan->tuning.share || all.count > 1;
   adji_range_trial trial = {0};
-  bool beside = chosen || plan->engine.state || !adji_a_device_is_open(plan->ctx);
+  bool beside = chosen || plan->engine.state;
   adji_openings_begin(&all, beside);
   adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0], &trial);
   if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);

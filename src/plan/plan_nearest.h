@@ -13,12 +13,12 @@ adj_status adji_plan_nearest(adj_plan *plan, const char *algorithm);
 adj_status adji_plan_nearest_on_gpu(adj_plan *plan, const char *algorithm);
 
 /* What other plans with trees have in common with it: what is wanted of a device; the trees of the cores, how long they
- * take at least; and what queries of plan->engine, which searches them, will take. */
+ * take; and what queries of plan->engine, which searches them, will take. */
 adji_nearest_wish adji_nearest_wish_of(const adj_plan *plan);
 adj_status adji_build_trees(adj_plan *plan);
 double adji_tree_seconds(const adj_plan *plan);
-/* What cores take at least for the whole join; few: in few dimensions, through trees. */
-double adji_least_nearest_seconds(const adj_plan *plan, bool few);
+/* What cores take for the whole join, about; few: in few dimensions, through trees. */
+double adji_nearest_seconds(const adj_plan *plan, bool few);
 bool adji_surely_brute(const adj_plan *plan); /* whatever the points, cores take brute force */
 adj_status adji_estimate_tree(adj_plan *plan);
 

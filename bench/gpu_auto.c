@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What `auto` makes of a join beside each backend that can be asked for: one command, one table.
+ *
+ *   bench/gpu --auto [--quick] [--case NAME] [--repeats N]
+ *   bench/gpu --auto-cold [--quick] [--case NAME] [--repeats N]
+ *
+ * Range joins with rows by id and kNN joins with distances, f32, from host memory to host memory: adj_plan_create and
+ * adj_collect together, in milliseconds, smallest of the repeats, which take turns; no more of them once a join has
+ * taken MOST_S. r: a range join with so many neighbours on the average, k: so many nearest.
+ *
+ *   cpu, gpu, hybrid   that backend; in brackets what adj_plan_create takes of it
+ *   auto               the same, and what it chose
+ *   ratio              auto over the best of the three; the last line tells the worst of all
+ *
+ * --auto: in a context whose device is open. --auto-cold: every join in a process of its own, which has a context and
+ * its points but has not touched CUDA; the times include loading it. --quick: joins that take cores long are left out.
+ * --case: the points of that name only, whichever they are with --auto. Every result is compared with that of the CPU.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu.h"
+
+static const double MOST_S = 0.4;           /* of a join's repeats */
+static const double MOST_PAIRS = 500000000; /* of a result, 2 GB   */
+
+typedef enum way { CPU, GPU, HYBRID, AUTO, WAYS } way;
+static const adj_backend BACKENDS[] = {ADJ_BACKEND_CPU, ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_AUTO};
+static const char *const NAMES[] = {"cpu", "gpu", "hybrid", "auto"};
+
+typedef struct one_case {
+  const char *points;
+  double mean; /* of a range join */
+  uint32_t k;  /* 0: a range join */
+  bool slow;   /* for cores       */
+} one_case;
+
+/* Beside Unif and Expo in two, three and six dimensions: see run_auto. */
+static const one_case OTHERS[] = {
+    {"Unif2D10M", 0, 8, false},    {"Unif2D10M", 0, 32, false},     {"Unif3D10M", 0, 8, false},
+    {"Unif3D10M", 0, 32, true},    {"Expo6D10M", 0, 8, true},       {"Expo6D10M", 0, 32, true},
+    {"Syn16D10K", 100, 0, false},  {"Syn16D200K", 30, 0, false},    {"Syn32D10K", 100, 0, false},
+    {"Syn32D200K", 30, 0, false},  {"Expo16D10K", 0, 8, false},     {"Expo16D100K", 0, 8, false},
+    {"Unif128D20K", 0, 8, false},  {"Unif128D20K", 0, 32, false},   {"Unif128D100K", 0, 8, false},
+    {"Unif128D100K", 0, 32, true}, {"Normal128D100K", 0, 10, false}};
+
+static const one_case COLD[] = {{"Unif2D10K", 10, 0, false},  {"Unif3D200K", 100, 0, false},
+                                {"Unif2D2M", 10, 0, false},   {"Expo6D2M", 100, 0, true},
+                                {"Unif3D10K", 0, 8, false},   {"Unif3D200K", 0, 32, false},
+                                {"Unif2D10M", 0, 8, false},   {"Expo6D2M", 0, 32, true},
+                                {"Unif128D20K", 0, 8, false}, {"Normal128D100K", 0, 10, true}};
+
+typedef struct best {
+  double all_ms, plan_ms;
+  char chose[16];
+} best;
+
+/* The worst ratio so far, and whose it was. */
+typedef struct worst {
+  double ratio;
+  char whose[64];
+} worst;
+
+/* ---- Joins --------------------------------------------------------------------------------------------- */
+
+static adj_result *collect(const bench *b, const one_case *c, way how, best *to) {
+  adj_join_spec spec = spec_of(b, c->k ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID);
+  if (c->k) {
+    spec.kind = ADJ_KNN;
+    spec.radius = INFINITY;
+    spec.k = c->k;
+    spec.flags |= ADJ_WITH_DISTANCE;
+  }
+  spec.backend = BACKENDS[how];
+  adj_plan *plan;
+  adj_result *result;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  double begin = now();
+  stop_on(adj_plan_create(b->ctx, &spec, b->set, NULL, &plan));
+  double planned = now();
+  stop_on(adj_collect(plan, &result, NULL, &stats));
+  double all = (now() - begin) * 1e3;
+  if (all < to->all_ms) {
+    to->all_ms = all;
+    to->plan_ms = (planned - begin) * 1e3;
+    snprintf(to->chose, sizeof to->chose, "%s", stats.backend);
+  }
+  adj_plan_destroy(plan);
+  return result;
+}
+
+static bool same(const bench *b, const adj_result *x, const adj_result *y) {
+  size_t entries = adj_result_pairs(x);
+  return entries == adj_result_pairs(y) &&
+         !memcmp(adj_result_offsets(x), adj_result_offsets(y), (b->count + 1) * sizeof(uint64_t)) &&
+         !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
+         (!adj_result_distances(x) ||
+          !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float)));
+}
+
+static void begin_case(best *all) {
+  for (int w = 0; w < WAYS; w++)
+    all[w] = (best){.all_ms = INFINITY};
+}
+
+static void print_heading(void) {
+  printf("%-14s %5s", "points", "r, k");
+  for (int w = 0; w < WAYS; w++)
+    printf(" | %9s %9s", NAMES[w], "(plan)");
+  printf(" %-6s | ratio\n", "chose");
+}
+
+static void end_case(bench *b, const one_case *c, const best *all, bool equal, worst *w) {
+  double least = fmin(fmin(all[CPU].all_ms, all[GPU].all_ms), all[HYBRID].all_ms), ratio = all[AUTO].all_ms / least;
+  char what[8];
+  snprintf(what, sizeof what, "%s%.0f", c->k ? "k" : "r", c->k ? c->k : c->mean);
+  if (ratio > w->ratio) {
+    w->ratio = ratio;
+    snprintf(w->whose, sizeof w->whose, "%s %s", b->name, what);
+  }
+  printf("%-14s %5s", b->name, what);
+  for (int i = 0; i < WAYS; i++)
+    printf(" | %9.2f %9.2f", all[i].all_ms, all[i].plan_ms);
+  printf(" %-6s | %5.2f%s\n", all[AUTO].chose, ratio, equal ? "" : " DIFFERS");
+  fflush(stdout);
+  b->faults += !equal;
+}
+
+/* ---- With the device open ------------------------------------------------------------------------------ */
+
+/* The ways take turns, so that none has the warmer machine; a result is compared when it is first found. */
+static void run_case(bench *b, const one_case *c, worst *w) {
+  best all[WAYS];
+  begin_case(all);
+  if (!c->k) find_radius(b, c->mean);
+  bool equal = true;
+  double begin = now();
+  for (int i = 0; i < b->options.repeats && (i < 2 || now() - begin < MOST_S); i++) {
+    adj_result *cpu = collect(b, c, CPU, &all[CPU]);
+    for (int way_of = GPU; way_of < WAYS; way_of++) {
+      adj_result *other = collect(b, c, (way)way_of, &all[way_of]);
+      equal = equal && (i || same(b, cpu, other));
+      adj_result_destroy(other);
+    }
+    adj_result_destroy(cpu);
+  }
+  end_case(b, c, all, equal, w);
+}
+
+static bool wanted(const bench *b, const char *points, bool slow) {
+  return b->options.name ? !strcmp(b->options.name, points) : !(slow && b->options.quick);
+}
+
+/* All joins of one set of points. */
+static void run_set(bench *b, const one_case *cases, size_t count, worst *w) {
+  b->name = cases[0].points;
+  open_points(b);
+  for (size_t i = 0; i < count; i++) {
+    double entries = cases[i].mean * (double)b->count;
+    if (entries < MOST_PAIRS && cases[i].mean < (double)b->count / 4) run_case(b, &cases[i], w);
+  }
+  close_points(b);
+}
+
+static void run_usual(bench *b, const char *points, worst *w) {
+  one_case cases[] = {{points, 10, 0, false},
+                      {points, 100, 0, false},
+                      {points, 1000, 0, false},
+                      {points, 0, 8, false},
+                      {points, 0, 32, false}};
+  run_set(b, cases, sizeof cases / sizeof *cases, w);
+}
+
+void run_auto(bench *b) {
+  static const char *const families[] = {"Unif", "Expo"}, *const sizes[] = {"1K", "10K", "200K", "2M"};
+  static const int dims[] = {2, 3, 6};
+  worst w = {0};
+  print_heading();
+  if (b->options.name) run_usual(b, b->options.name, &w);
+  for (int i = 0; i < 24 && !b->options.name; i++) {
+    char points[32];
+    int dim = dims[i / 4 % 3];
+    snprintf(points, sizeof points, "%s%dD%s", families[i / 12], dim, sizes[i % 4]);
+    if (wanted(b, points, dim == 6 && i % 4 == 3)) run_usual(b, points, &w);
+  }
+  for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS && !b->options.name; i++)
+    if (wanted(b, OTHERS[i].points, OTHERS[i].slow)) run_set(b, &OTHERS[i], 1, &w);
+  printf("worst ratio %.2f: %s\n", w.ratio, w.whose);
+}
+
+/* ---- Cold ---------------------------------------------------------------------------------------------- */
+
+/* One join in this process: its times, what was chosen, and a digest of the result, for whoever started it. */
+int run_auto_once(bench *b) {
+  one_case c = {b->options.name, 0, b->options.neighbours, false};
+  best mine = {.all_ms = INFINITY};
+  int how = CPU;
+  while (how < AUTO && strcmp(NAMES[how], b->options.backend))
+    how++;
+  b->name = c.points;
+  b->radius = b->options.radius;
+  generate_points(b);
+  adj_result *result = collect(b, &c, (way)how, &mine);
+  uint64_t digest = adj_result_pairs(result);
+  for (size_t i = 0; i < adj_result_pairs(result); i++)
+    digest = (digest ^ adj_result_ids(result)[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  printf("%.4f %.4f %s %llx\n", mine.all_ms, mine.plan_ms, mine.chose, (unsigned long long)digest);
+  adj_result_destroy(result);
+  adj_dataset_destroy(b->set);
+  return 0;
+}
+
+/* The same in another process. */
+static bool start_once(const bench *b, const one_case *c, way how, best *to, unsigned long long *digest) {
+  char program[512], command[1024];
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (length < 0) return false;
+  program[length] = 0;
+  snprintf(command, sizeof command, "'%s' --backend %s --case %s --neighbours %u --radius %.9g", program, NAMES[how],
+           c->points, c->k, b->radius);
+  FILE *child = popen(command, "r");
+  if (!child) return false;
+  best mine;
+  bool read = fscanf(child, "%lf %lf %15s %llx", &mine.all_ms, &mine.plan_ms, mine.chose, digest) == 4;
+  bool ended = !pclose(child);
+  if (read && mine.all_ms < to->all_ms) *to = mine;
+  return read && ended;
+}
+
+static void run_cold_case(bench *b, const one_case *c, worst *w) {
+  best all[WAYS];
+  begin_case(all);
+  b->name = c->points;
+  b->radius = 0;
+  if (!c->k) {
+    open_points(b);
+    find_radius(b, c->mean);
+    close_points(b);
+  }
+  bool equal = true;
+  for (int i = 0; i < b->options.repeats; i++) {
+    unsigned long long cpu = 0, other = 0;
+    equal = start_once(b, c, CPU, &all[CPU], &cpu) && equal;
+    for (int how = GPU; how < WAYS; how++)
+      equal = start_once(b, c, (way)how, &all[how], &other) && other == cpu && equal;
+  }
+  end_case(b, c, all, equal, w);
+}
+
+void run_auto_cold(bench *b) {
+  worst w = {0};
+  print_heading();
+  for (size_t i = 0; i < sizeof COLD / sizeof *COLD; i++)
+    if (wanted(b, COLD[i].points, COLD[i].slow)) run_cold_case(b, &COLD[i], &w);
+  printf("worst ratio %.2f: %s\n", w.ratio, w.whose);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a join is computed: when a device is asked at all, when cores help it, and what cores are expected to take
+ * before they have an index.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "plan/choose_backend.h"
+#include "plan/choose_once.h"
+#include "plan/choose_share.h"
+#include "plan/plan_nearest.h"
+
+/* ---- Asking a device ------------------------------------------------------------------------------------ */
+
+/* Seconds of the cores, in order, and how many of them are too few to start CUDA, open a device, ask one. */
+static void test_the_longer_the_sooner(void **state) {
+  (void)state;
+  const double cores[] = {0, 0.00001, 0.0001, 0.001, 0.01, 0.04, 0.1, 0.2, 0.3, 1, 100};
+  const int few[] = {[ADJI_NOT_STARTED] = 8, [ADJI_STARTED] = 6, [ADJI_OPEN] = 2};
+  for (int ready = ADJI_NOT_STARTED; ready <= ADJI_OPEN; ready++)
+    for (int i = 0; i < 11; i++)
+      assert_true(adji_worth_a_device(cores[i], (adji_readiness)ready) == (i >= few[ready]));
+}
+
+/* ---- Helping it ------------------------------------------------------------------------------------------ */
+
+static void test_equals_share(void **state) {
+  (void)state;
+  adji_share_times t = {.cores = 1, .device = 1, .alone = 1};
+  double shared = adji_shared_seconds(&t);
+  assert_true(shared > 0.5 && shared < 0.51);
+  assert_true(adji_sharing_pays(&t));
+  t.index = 0.45; /* what is won goes into the index of the cores */
+  assert_false(adji_sharing_pays(&t));
+}
+
+static void test_measured_joins(void **state) {
+  (void)state;
+  /* docs/performance.md, cores and a GPU that was held to some blocks: 2 G pairs, and k = 32 of 10 M points. */
+  adji_share_times range = {.cores = 1.83, .device = 2.589, .place = 0.267, .alone = 2.589};
+  adji_share_times nearest = {.cores = 0.736, .device = 1.02, .place = 0.085, .alone = 1.02};
+  assert_true(fabs(adji_shared_seconds(&range) / 1.146 - 1) < 0.05);
+  assert_true(fabs(adji_shared_seconds(&nearest) / 0.512 - 1) < 0.15);
+}
+
+/* Cores that put everything into place at the rate of the device have no time for queries. */
+static void test_a_device_that_waits_for_cores_is_alone(void **state) {
+  (void)state;
+  const double cores[] = {0.001, 0.01, 0.1, 1, 10, 100};
+  for (int i = 0; i < 6; i++) {
+    adji_share_times t = {.cores = cores[i], .device = 0.03, .place = 0.03, .alone = 0.03};
+    assert_false(adji_sharing_pays(&t));
+    t.place = 1; /* or at less */
+    assert_false(adji_sharing_pays(&t));
+  }
+}
+
+static void test_small_joins_are_not_shared(void **state) {
+  (void)state;
+  adji_share_times t = {.cores = 0.001, .device = 0.002, .alone = 0.002};
+  assert_false(adji_sharing_pays(&t));
+  assert_false(adji_sharing_pays(&(adji_share_times){0}));
+}
+
+/* So a bound of the device's time from above is enough to leave the cores out. */
+static void test_a_quicker_device_needs_less_help(void **state) {
+  (void)state;
+  bool paid = true;
+  for (int i = 6; i > -14; i--) {
+    double device = ldexp(1, i);
+    adji_share_times t = {.index = 0.05, .cores = 1, .device = device, .place = 0.00005, .alone = device};
+    bool pays = adji_sharing_pays(&t);
+    assert_true(paid || !pays);
+    paid = pays;
+  }
+  assert_false(paid);
+}
+
+/* ---- What cores take ------------------------------------------------------------------------------------- */
+
+typedef struct points {
+  const char *name;
+  double radius;
+} points;
+
+static adj_plan *plan_of(adj_ctx *ctx, adj_dataset *set, const adj_join_spec *spec) {
+  adj_plan *plan = NULL;
+  assert_int_equal(adj_plan_create(ctx, spec, set, NULL, &plan), ADJ_OK);
+  return plan;
+}
+
+static adj_dataset *points_of(adj_ctx *ctx, const char *name) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = name;
+  adj_dataset *set = NULL;
+  assert_int_equal(adj_dataset_generate(ctx, &options, &set), ADJ_OK);
+  return set;
+}
+
+/* A sample tells about what the index tells; more in clusters, where the cells around are emptier than a point's own.
+ */
+static void test_seconds_without_an_index(void **state) {
+  (void)state;
+  static const points all[] = {
+      {"Unif2D50K", 0.008}, {"Unif2D50K", 0.08}, {"Expo2D50K", 0.0004}, {"Unif3D50K", 0.04},  {"Expo3D50K", 0.004},
+      {"Unif6D50K", 0.2},   {"Expo6D50K", 0.01}, {"Expo6D50K", 0.03},   {"Unif1D50K", 0.001}, {"Clusters3D50K", 0.001}};
+  adj_ctx *ctx = NULL;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    adj_dataset *set = points_of(ctx, all[i].name);
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.radius = all[i].radius;
+    spec.backend = ADJ_BACKEND_CPU;
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    double ratio = adji_sampled_seconds(plan) / plan->estimated_seconds;
+    if (!(ratio > 0.3 && ratio < 4)) fail_msg("%s, radius %g: %g", all[i].name, all[i].radius, ratio);
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
+/* They grow with everything that makes a join larger. */
+static void test_seconds_of_nearest(void **state) {
+  (void)state;
+  static const char *const names[] = {"Unif2D1K", "Unif2D10K", "Unif3D10K", "Unif6D10K"};
+  adj_ctx *ctx = NULL;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  double before = 0;
+  for (int i = 0; i < 4; i++) {
+    adj_dataset *set = points_of(ctx, names[i]);
+    double few = 0;
+    for (uint32_t k = 8; k <= 128; k *= 4) {
+      adj_join_spec spec;
+      adj_join_spec_init(&spec, sizeof spec);
+      spec.kind = ADJ_KNN;
+      spec.k = k;
+      spec.backend = ADJ_BACKEND_CPU;
+      adj_plan *plan = plan_of(ctx, set, &spec);
+      double seconds = adji_nearest_seconds(plan, true);
+      assert_true(seconds > 0 && seconds >= few);
+      if (k == 8) assert_true(seconds > before);
+      if (k == 8) before = seconds;
+      few = seconds;
+      adj_plan_destroy(plan);
+    }
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
+/* A join that is too small for a device is planned for cores, with nobody asked. */
+static void test_auto_keeps_small_joins(void **state) {
+  (void)state;
+  adj_ctx *ctx = NULL;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  adj_dataset *set = points_of(ctx, "Expo3D10K");
+  for (int knn = 0; knn < 2; knn++) {
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.kind = knn ? ADJ_KNN : ADJ_RANGE;
+    spec.k = 8;
+    if (!knn) spec.radius = 0.005;
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    assert_string_equal(plan->choice.backend, "cpu");
+    assert_null(ctx->gpus[0]);
+    adj_plan_destroy(plan);
+  }
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_the_longer_the_sooner),
+      cmocka_unit_test(test_equals_share),
+      cmocka_unit_test(test_measured_joins),
+      cmocka_unit_test(test_a_device_that_waits_for_cores_is_alone),
+      cmocka_unit_test(test_small_joins_are_not_shared),
+      cmocka_unit_test(test_a_quicker_device_needs_less_help),
+      cmocka_unit_test(test_seconds_without_an_index),
+      cmocka_unit_test(test_seconds_of_nearest),
+      cmocka_unit_test(test_auto_keeps_small_joins),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
