@@ -6,7 +6,8 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
+
+#include "gpu/list_place.h"
 
 /* What is taken at a time is cut into so many lists, so that rows of one are put into place while the next is searched;
  * but each list ends with its slowest queries, which leave the most of a device idle, so there must not be many. Pieces
@@ -33,10 +34,11 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
       adji_ask_for_row(to->ids + ahead, k * sizeof *to->ids);
       if (size) adji_ask_for_row((const char *)to->distances + ahead * size, k * size);
     }
-    memcpy(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
-    if (size) memcpy((char *)to->distances + at * size, distances + i * k * size, k * size);
-    if (bounded) pairs += adji_table_row_length(to->ids + at, to->k);
+    adji_place_row(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
+    if (size) adji_place_row((char *)to->distances + at * size, distances + i * k * size, k * size);
+    if (bounded) pairs += adji_table_row_length((const uint32_t *)(const void *)ids + i * k, to->k);
   }
+  adji_rows_placed();
   return bounded ? pairs : rows * adji_join_reach(w->join);
 }
 
