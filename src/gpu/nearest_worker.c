@@ -14,6 +14,9 @@
  * are shared out to lanes. */
 enum { LISTS_A_TIME = 2, LEAST_LIST = 1 << 20, LEAST_PIECE = 2048 };
 
+/* Lists end with a node of the host's tree, where they can: the queries of a warp are then of one node. */
+enum { WHOLE_NODES = 1024 };
+
 /* ---- Rows into place ------------------------------------------------------------------------------------ */
 
 static uint64_t distance_bytes(const adji_nearest_worker *w) {
@@ -90,7 +93,9 @@ static void open_batches(void *user, const adji_batch *batches, uint64_t count) 
     queries += batches[i].end - batches[i].begin;
   uint64_t each = queries / LISTS_A_TIME + 1;
   if (each < LEAST_LIST) each = LEAST_LIST;
-  if (each > w->list_queries) each = w->list_queries;
+  each = (each + WHOLE_NODES - 1) / WHOLE_NODES * WHOLE_NODES;
+  if (each > w->list_queries)
+    each = w->list_queries > WHOLE_NODES ? w->list_queries / WHOLE_NODES * WHOLE_NODES : w->list_queries;
   w->next = (adji_nearest_cursor){.batches = batches, .count = count, .each = each};
 }
 
