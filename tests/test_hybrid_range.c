@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "cpu/range.h"
+#include "gpu/list_place.h"
 #include "gpu/range_worker.h"
 #include "plan/plan.h"
 #include "running.h"
@@ -489,12 +490,35 @@ static void a_sample_is_no_larger_than_was_asked_for(void **state) {
   free(ranges);
 }
 
+/* ---- Rows into place ------------------------------------------------------------------------------------- */
+
+/* Of every length up to some cache lines, wherever it begins in one and in its buffer: nothing else changes. */
+static void rows_go_where_they_belong(void **state) {
+  (void)state;
+  enum { LINES = 4, ROOM = (LINES + 2) * ADJI_LINE };
+  _Alignas(ADJI_LINE) unsigned char to[ROOM], from[ROOM], expected[ROOM];
+  for (int i = 0; i < ROOM; i++)
+    from[i] = (unsigned char)(i % 251 + 1);
+  for (uint64_t bytes = 0; bytes <= LINES * ADJI_LINE; bytes += 4)
+    for (uint64_t at = 0; at < ADJI_LINE; at += 4) {
+      uint64_t source = (at * 5 + bytes) % ADJI_LINE / 4 * 4;
+      memset(to, 0, ROOM);
+      memset(expected, 0, ROOM);
+      memcpy(expected + at, from + source, bytes);
+      adji_ask_for_row(to + at, bytes);
+      adji_place_row(to + at, from + source, bytes);
+      adji_rows_placed();
+      assert_memory_equal(to, expected, ROOM);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sample_is_no_larger_than_was_asked_for),
       cmocka_unit_test(shared_joins_are_those_of_cores),
       cmocka_unit_test(long_rows_come_in_parts),
       cmocka_unit_test(shared_joins_can_be_stopped),
+      cmocka_unit_test(rows_go_where_they_belong),
       cmocka_unit_test(memory_can_run_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

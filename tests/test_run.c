@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "result/offsets.h"
 #include "running.h"
 
 static adj_plan *plan_with(adj_ctx *ctx, const adj_dataset *set, double radius, const char *tuning) {
@@ -29,6 +30,29 @@ static void sinks_may_refuse(void **state) {
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* Of no row, of few, and of as many as threads share in stretches; sums beyond 32 bits. */
+static void lengths_add_up(void **state) {
+  (void)state;
+  static const uint64_t counts[] = {0, 1, 2, 16383, 16384, 16385, 100000, 5000000};
+  adj_ctx *ctx = context_of(3, NULL);
+  for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+    uint64_t count = counts[n], sum = 0, wrong = 0;
+    uint32_t *degrees = malloc((count + 1) * sizeof *degrees);
+    uint64_t *offsets = malloc((count + 1) * sizeof *offsets);
+    assert_true(degrees && offsets);
+    for (uint64_t i = 0; i < count; i++)
+      degrees[i] = i % 7 ? (uint32_t)(i * 2654435761u) : 0;
+    must(adji_offsets_add_up(ctx, degrees, count, offsets));
+    for (uint64_t i = 0; i < count; sum += degrees[i++])
+      wrong += offsets[i] != sum;
+    assert_int_equal(wrong, 0);
+    assert_int_equal(offsets[count], sum);
+    free(degrees);
+    free(offsets);
+  }
   adj_ctx_destroy(ctx);
 }
 
@@ -332,6 +356,7 @@ int main(void) {
       cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
       cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
       cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
+      cmocka_unit_test(lengths_add_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

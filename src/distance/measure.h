@@ -92,7 +92,7 @@ ADJI_STEP_OF_(double, f64, fma)
  * the type. */
 double adji_limit(const adji_measure *measure, adj_type type, double radius);
 
-/* The distances reported for sums: count of them, in the type. */
+/* The distances reported for sums: count of them, in the type. to may be where the sums are. */
 void adji_report_distances(const adji_measure *measure, adj_type type, const void *sums, uint64_t count, void *to);
 
 #endif

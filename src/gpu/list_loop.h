@@ -28,14 +28,6 @@ typedef struct adji_list_steps {
 /* Until no batches are left for the device. */
 adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help *help);
 
-/* Rows are far apart: the memory of those to come is asked for so many rows ahead, up to 512 bytes of each. Rows of 400
- * bytes take 121 ns instead of 222 where the memory was touched before. */
-enum { ADJI_ROWS_AHEAD = 8 };
-static inline void adji_ask_for_row(const void *row, uint64_t bytes) {
-  for (uint64_t at = 0; at < bytes && at < 512; at += 64)
-    __builtin_prefetch((const char *)row + at, 1);
-}
-
 /* For a trial: ranges of an order of so many queries that are spread over all of it, with up to `wanted` queries, and
  * one in any case. In each so many follow each other, as in batches. Returns how many ranges; *queries: in all. */
 uint64_t adji_list_sample(uint64_t count, uint64_t wanted, adji_batch *ranges, uint64_t *queries);

@@ -4,7 +4,7 @@
  * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
  *
  * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of two lists k ids and distances
- * and 4 bytes.
+ * and 4 bytes. Left points are there twice while they are brought into the order of the host.
  */
 #include "gpu/nearest_private.cuh"
 
@@ -17,7 +17,11 @@ enum { THREADS = 256, LEAST_QUERIES = 1024 };
 adj_status adji_gpu_nearest_follow(adji_gpu_nearest *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   if (!rows || !n->join.left->count) return ADJ_OK;
-  return adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
+  adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
+  if (status) return status;
+  adji_gpu_tree *left = n->join.self_join ? &n->right : &n->left_tree;
+  status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* the order says where points are in any case */
 }
 
 /* ---- Room ------------------------------------------------------------------------------------------- */

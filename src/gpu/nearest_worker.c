@@ -6,12 +6,16 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
+
+#include "gpu/list_place.h"
 
 /* What is taken at a time is cut into so many lists, so that rows of one are put into place while the next is searched;
  * but each list ends with its slowest queries, which leave the most of a device idle, so there must not be many. Pieces
  * are shared out to lanes. */
 enum { LISTS_A_TIME = 2, LEAST_LIST = 1 << 20, LEAST_PIECE = 2048 };
+
+/* Lists end with a node of the host's tree, where they can: the queries of a warp are then of one node. */
+enum { WHOLE_NODES = 1024 };
 
 /* ---- Rows into place ------------------------------------------------------------------------------------ */
 
@@ -33,10 +37,11 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
       adji_ask_for_row(to->ids + ahead, k * sizeof *to->ids);
       if (size) adji_ask_for_row((const char *)to->distances + ahead * size, k * size);
     }
-    memcpy(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
-    if (size) memcpy((char *)to->distances + at * size, distances + i * k * size, k * size);
-    if (bounded) pairs += adji_table_row_length(to->ids + at, to->k);
+    adji_place_row(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
+    if (size) adji_place_row((char *)to->distances + at * size, distances + i * k * size, k * size);
+    if (bounded) pairs += adji_table_row_length((const uint32_t *)(const void *)ids + i * k, to->k);
   }
+  adji_rows_placed();
   return bounded ? pairs : rows * adji_join_reach(w->join);
 }
 
@@ -88,7 +93,9 @@ static void open_batches(void *user, const adji_batch *batches, uint64_t count) 
     queries += batches[i].end - batches[i].begin;
   uint64_t each = queries / LISTS_A_TIME + 1;
   if (each < LEAST_LIST) each = LEAST_LIST;
-  if (each > w->list_queries) each = w->list_queries;
+  each = (each + WHOLE_NODES - 1) / WHOLE_NODES * WHOLE_NODES;
+  if (each > w->list_queries)
+    each = w->list_queries > WHOLE_NODES ? w->list_queries / WHOLE_NODES * WHOLE_NODES : w->list_queries;
   w->next = (adji_nearest_cursor){.batches = batches, .count = count, .each = each};
 }
 

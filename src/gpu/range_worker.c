@@ -5,7 +5,8 @@
 #include "gpu/range_worker.h"
 
 #include <stdatomic.h>
-#include <string.h>
+
+#include "gpu/list_place.h"
 
 /* What a worker takes is cut into so many lists, so that rows of one are put into place while the next is at work; but
  * a list is no smaller than what keeps a device busy. Pieces of a list are shared out to lanes. */
@@ -107,20 +108,20 @@ static void place_entries(piece *p, uint64_t from, uint64_t many) {
   const adji_row_style *style = &w->join->style;
   const uint32_t *numbers = numbers_of(p), *ids = (const uint32_t *)(const void *)(p->buffer + p->entries_at);
   const uint64_t *offsets = offsets_of(p);
-  const char *sums = p->buffer + sums_at(p, many);
+  char *sums = p->buffer + sums_at(p, many);
   uint64_t size = sum_bytes(w), end = from + many;
+  if (size) adji_report_distances(style->measure, style->type, sums, many, sums);
   while (p->row < p->rows && offsets[p->row] < end) {
     uint64_t row_begin = offsets[p->row], row_end = offsets[p->row + 1];
     uint64_t first = row_begin > from ? row_begin : from, last = row_end < end ? row_end : end;
     ask_for_rows(p);
     uint64_t at = to->offsets[numbers[p->row]] - to->offsets[to->first_row] + (first - row_begin);
-    memcpy(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
-    if (size)
-      adji_report_distances(style->measure, style->type, sums + (first - from) * size, last - first,
-                            (char *)to->distances + at * size);
+    adji_place_row(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
+    if (size) adji_place_row((char *)to->distances + at * size, sums + (first - from) * size, (last - first) * size);
     if (row_end > end) break; /* the rest of it comes later */
     p->row++;
   }
+  adji_rows_placed();
 }
 
 static adj_status bring_entries(piece *p, uint64_t from, uint64_t many) {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building the tree: points along the curve as an index has them, then boxes level by level.
+ * Building the tree: points along the curve as an index has them, or as the tree of a host does, then boxes level by
+ * level.
  *
- * Memory, per point: what an index takes (index.cu), and about a quarter of the point's size for the boxes.
+ * Memory, per point: what an index takes (index.cu), and about a quarter of the point's size for the boxes; the point
+ * and its id again while it is brought into another order.
  */
 #include "gpu/tree.cuh"
 
 #include <cmath>
+#include <utility>
 
 enum { THREADS = 256 };
 
@@ -81,18 +84,16 @@ static uint64_t plan_levels(adji_gpu_tree *tree) {
 }
 
 /* Behind the last point, up to the end of its leaf, nothing is near anything. */
-static adj_status end_points(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_index *points) {
-  uint64_t point = points->point_step * adji_type_size(rows->type);
+static adj_status end_points(adji_gpu *gpu, adj_type type, adji_gpu_index *points) {
+  uint64_t point = points->point_step * adji_type_size(type);
   char *end = static_cast<char *>(points->coords) + points->count * point;
   ADJI_CUDA(gpu, cudaMemsetAsync(end, 0xff, ADJI_GPU_BEHIND * point, gpu->compute)); /* NaN */
   return ADJ_OK;
 }
 
 template <class T>
-static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
-  uint64_t all = plan_levels(tree), width = adji_box_width<T>(dim);
-  adj_status status = adji_block_get(gpu, gpu->compute, all * width * sizeof(T), "boxes of the tree", &tree->bounds);
-  if (status) return status;
+static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
+  uint64_t width = adji_box_width<T>(dim);
   T *bounds = adji_at<T>(tree->bounds);
   const T *below = NULL, *coords = static_cast<const T *>(tree->points.coords);
   uint64_t count = tree->points.count;
@@ -110,6 +111,86 @@ static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
   return ADJ_OK;
 }
 
+template <class T>
+static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
+  uint64_t bytes = plan_levels(tree) * adji_box_width<T>(dim) * sizeof(T);
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "boxes of the tree", &tree->bounds);
+  return status ? status : fill_boxes<T>(gpu, dim, tree);
+}
+
+/* ---- The order of a host ------------------------------------------------------------------------------ */
+
+/* Points of a leaf of the host, at least (ADJI_LEAF), which are in no order within it. */
+enum { HOST_LEAF = 16 };
+
+/* Points to where order says, those of each HOST_LEAF that follow each other along the dimension in which they are
+ * spread widest, so that both leaves that they become are small; and order to where they are then. A thread a point.
+ *
+ *   1. widest   the extent of the points of the leaf in each dimension, by all its threads
+ *   2. rank     how many of them come before this one
+ *   3. move     the record with all it has, and the id */
+template <class T>
+static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_t width, uint32_t dim, uint64_t count,
+                                   uint32_t *order, T *new_coords, uint32_t *new_ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  uint32_t lane = threadIdx.x % HOST_LEAF, rank = 0;
+  bool there = i < count;
+  uint64_t from = there ? order[i] : 0;
+  T widest = -1, mine = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    T x = coords[from * width + j], low = there ? x : static_cast<T>(INFINITY), high = there ? x : -low;
+    for (uint32_t step = HOST_LEAF / 2; step; step /= 2) {
+      T l = __shfl_xor_sync(0xffffffffu, low, step), h = __shfl_xor_sync(0xffffffffu, high, step);
+      low = l < low ? l : low;
+      high = h > high ? h : high;
+    }
+    if (high - low > widest) {
+      widest = high - low;
+      mine = x;
+    }
+  }
+  for (uint32_t other = 0; other < HOST_LEAF; other++) {
+    T x = __shfl_sync(0xffffffffu, mine, other, HOST_LEAF);
+    rank += i - lane + other < count && (x < mine || (x == mine && other < lane));
+  }
+  if (!there) return;
+  uint64_t to = i - lane + rank;
+  for (uint64_t j = 0; j < width; j++)
+    new_coords[to * width + j] = coords[from * width + j];
+  new_ids[to] = ids[from];
+  order[i] = static_cast<uint32_t>(to);
+}
+
+template <class T>
+static adj_status follow(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_block *coords, adji_block *ids,
+                         adji_gpu_tree *tree) {
+  adji_gpu_index *points = &tree->points;
+  follow_host<T><<<adji_blocks_for(points->count, THREADS), THREADS, 0, gpu->compute>>>(
+      static_cast<const T *>(points->coords), points->ids, points->point_step, dim, points->count, order,
+      adji_at<T>(*coords), adji_at<uint32_t>(*ids));
+  ADJI_LAUNCHED(gpu, "follow_host");
+  std::swap(points->coords_block, *coords);
+  std::swap(points->ids_block, *ids);
+  points->coords = points->coords_block.at;
+  points->ids = adji_at<uint32_t>(points->ids_block);
+  if (!tree->level_count) return ADJ_OK;
+  adj_status status = end_points(gpu, sizeof(T) == 8 ? ADJ_F64 : ADJ_F32, points);
+  return status ? status : fill_boxes<T>(gpu, dim, tree);
+}
+
+adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint32_t *order, adji_gpu_tree *tree) {
+  adji_block coords = {}, ids = {};
+  adj_status status =
+      adji_block_get(gpu, gpu->compute, tree->points.coords_block.bytes, "points of the index", &coords);
+  if (!status) status = adji_block_get(gpu, gpu->compute, tree->points.ids_block.bytes, "ids of the index", &ids);
+  if (!status)
+    status = type == ADJ_F64 ? follow<double>(gpu, dim, order, &coords, &ids, tree)
+                             : follow<float>(gpu, dim, order, &coords, &ids, tree);
+  adji_block_free(gpu, gpu->compute, &coords);
+  adji_block_free(gpu, gpu->compute, &ids);
+  return status;
+}
+
 /* ---- All of it --------------------------------------------------------------------------------------- */
 
 adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const double *low, const double *high,
@@ -121,7 +202,7 @@ adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const d
   adji_gpu_grid none = {};
   adj_status status = adji_gpu_index_build(gpu, &none, rows, &options, &out->points);
   if (status || !boxes || !rows->count) return status;
-  status = end_points(gpu, rows, &out->points);
+  status = end_points(gpu, rows->type, &out->points);
   if (!status)
     status = rows->type == ADJ_F64 ? make_boxes<double>(gpu, rows->dim, out) : make_boxes<float>(gpu, rows->dim, out);
   if (status) adji_gpu_tree_clear(gpu, out);

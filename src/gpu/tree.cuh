@@ -27,7 +27,7 @@ typedef struct adji_gpu_level {
 } adji_gpu_level;
 
 typedef struct adji_gpu_tree {
-  adji_gpu_index points;                  /* in the order of the curve; ADJI_TREE_DIMS at most */
+  adji_gpu_index points;                  /* in the order of the curve, or a host's; ADJI_TREE_DIMS at most */
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of leaves first; the last has 32 boxes at most */
   uint32_t level_count;
   adji_block bounds;
@@ -36,6 +36,11 @@ typedef struct adji_gpu_tree {
 /* low and high: of all coordinates, in host memory. boxes: candidates are looked for in it. */
 adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const double *low, const double *high,
                                bool boxes, adji_gpu_tree *out);
+/* Brings the points into the order of a host's kd-tree: its i-th point is at position order[i], and then at that of the
+ * host or near it, which order says. Queries that a host hands over by whole nodes of its tree are then 32 neighbours
+ * to a warp, as they are along the curve only where none is missing. Fails without memory for the points again, and has
+ * changed nothing. */
+adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint32_t *order, adji_gpu_tree *tree);
 void adji_gpu_tree_clear(adji_gpu *gpu, adji_gpu_tree *tree);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "plan/plan.h"
 #include "plan/run_nearest.h"
+#include "result/offsets.h"
 #include "result/result.h"
 
 void adj_stats_init(adj_stats *stats, size_t struct_size) {
@@ -145,13 +146,7 @@ static adj_status add_up_degrees(adj_plan *plan, adji_run *run, rows_ahead *rows
   if (status) return status;
   rows->offsets = adji_alloc(&plan->ctx->memory, count + 1, sizeof *rows->offsets, "row offsets");
   if (!rows->offsets) return ADJ_E_MEMORY;
-  uint64_t offset = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    rows->offsets[i] = offset;
-    offset += rows->degrees[i];
-  }
-  rows->offsets[count] = offset;
-  return ADJ_OK;
+  return adji_offsets_add_up(plan->ctx, rows->degrees, count, rows->offsets);
 }
 
 static adj_status count_rows(adj_plan *plan, adji_run *run, rows_ahead *rows, bool degrees) {

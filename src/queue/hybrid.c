@@ -3,10 +3,12 @@
  * A pass with devices: cores from the light end of the queue, devices from the heavy one, until both meet
  * (HEGJoin 4.1). What each takes is decided by share.h.
  *
- * A lane has one thing after the other to do, in this order: a piece of what a device worker wants help with, since a
- * device waits for it; a batch; nothing, until something changes. It stays until the devices are done, since one that
- * fails gives its batches back.
+ * A lane has one thing after the other to do, in this order: a piece of what a device worker wants help with, if fewer
+ * are at it than it takes to keep up with the device; a batch; such a piece in any case; nothing, until something
+ * changes. With all lanes at the rows of a device at once, each would mostly wait for copies, which come one after the
+ * other. It stays until the devices are done, since one that fails gives its batches back.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +16,9 @@
 
 /* Stretches of the queue that a device has at most: one at work, one that waits for it, and those without any work. */
 enum { MOST_TAKEN = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
+
+/* One lane in so many helps a device, however little is known of what it takes. */
+static const double LEAST_PART = 4;
 
 struct adji_help {
   struct hybrid *hybrid;
@@ -27,6 +32,7 @@ struct adji_help {
   adji_task_fn fn;
   void *user;
   uint64_t count, next, busy;
+  double helped_s; /* of all loops: seconds of those who were at it */
   adj_status status;
   char message[512];
 };
@@ -65,10 +71,12 @@ static void give_up(hybrid *h, adj_status status) {
 /* One piece of a loop; the lock is held, and not meanwhile. */
 static void help_once(hybrid *h, adji_help *help, uint32_t lane) {
   uint64_t piece = help->next++;
+  double begin = seconds_now(h);
   help->busy++;
   pthread_mutex_unlock(&h->lock);
   adj_status status = help->fn(help->user, piece, lane);
   pthread_mutex_lock(&h->lock);
+  help->helped_s += seconds_now(h) - begin;
   if (status && !help->status) {
     help->status = status;
     help->next = help->count;
@@ -77,9 +85,18 @@ static void help_once(hybrid *h, adji_help *help, uint32_t lane) {
   if (--help->busy == 0 && help->next >= help->count) pthread_cond_broadcast(&h->changed);
 }
 
-static adji_help *find_help(hybrid *h) {
-  for (uint32_t d = 0; d < h->share.devices; d++)
-    if (h->help[d].next < h->help[d].count) return &h->help[d];
+/* Who keep up with a device: twice as many as were at its loops on the average until now, and some in any case. */
+static double enough_helpers(const hybrid *h, const adji_help *help) {
+  double mean = help->helped_s / fmax(seconds_now(h), 1e-9);
+  return fmax(h->share.lanes / LEAST_PART, 1 + 2 * mean);
+}
+
+/* needed: only where there are not enough. */
+static adji_help *find_help(hybrid *h, bool needed) {
+  for (uint32_t d = 0; d < h->share.devices; d++) {
+    adji_help *help = &h->help[d];
+    if (help->next < help->count && !(needed && (double)help->busy >= enough_helpers(h, help))) return help;
+  }
   return NULL;
 }
 
@@ -167,10 +184,12 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
   double idle = 0, begin = seconds_now(h);
   pthread_mutex_lock(&h->lock);
   while (!h->failed) {
-    adji_help *help = find_help(h);
+    adji_help *help = find_help(h, true);
+    if (!help && work_once(h, lane)) continue;
+    if (!help) help = find_help(h, false);
     if (help) {
       help_once(h, help, lane);
-    } else if (!work_once(h, lane)) {
+    } else {
       if (!h->active) break;
       double from = seconds_now(h);
       pthread_cond_wait(&h->changed, &h->lock);
