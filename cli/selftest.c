@@ -231,10 +231,18 @@ static const struct {
 enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 6 };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
- * the GPU has nearly all and where it has some, all rows at once, or few. */
-static const char *const HYBRID_TUNINGS[] = {NULL, "share=rates,batch=16", "share=fixed,batch=16,device_rows=77",
-                                             "share=fixed,n_large=1,n_cwin=0.001,alone=off,budget=40"};
-enum { HYBRID_TUNING_COUNT = sizeof HYBRID_TUNINGS / sizeof *HYBRID_TUNINGS };
+ * the GPU has nearly all and where it has some, all rows at once, or few; and through a grid, where some queries, most
+ * or none come back to the cores. */
+static const struct {
+  const char *algorithm, *tuning;
+} HYBRID_SETUPS[] = {{NULL, NULL},
+                     {NULL, "share=rates,batch=16"},
+                     {NULL, "share=fixed,batch=16,device_rows=77"},
+                     {NULL, "share=fixed,n_large=1,n_cwin=0.001,alone=off,budget=40"},
+                     {"grid", "share=fixed,n_large=1,n_cwin=0.001,batch=16"},
+                     {"grid", "share=fixed,n_large=0.9,n_cwin=0.1,epsilon=0.5,batch=16,device_rows=77"},
+                     {"grid", "share=rates,epsilon=3"}};
+enum { HYBRID_SETUP_COUNT = sizeof HYBRID_SETUPS / sizeof *HYBRID_SETUPS };
 
 /* The same for range joins: lists of many queries and of few pairs, and the filter of products. */
 static const char *const HYBRID_RANGE_TUNINGS[] = {NULL,
@@ -269,7 +277,7 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
   const char *const *algorithms = c->k ? nearest : range;
   bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
   bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
-  int last = device && c->k                    ? hybrid ? HYBRID_TUNING_COUNT : NEAREST_SETUP_COUNT
+  int last = device && c->k                    ? hybrid ? HYBRID_SETUP_COUNT : NEAREST_SETUP_COUNT
              : hybrid                          ? HYBRID_RANGE_TUNING_COUNT
              : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
              : col->backend != ADJ_BACKEND_CPU ? 1
@@ -281,11 +289,14 @@ static join_verdict run_cell(const column *col, const join_case *c, const join_a
     if (last == NEAREST_SETUP_COUNT && a >= ROTATING_SETUPS && (number + (uint32_t)a) % 2) continue;
     char text[128];
     const char *tuning = !device                   ? NULL
-                         : c->k                    ? hybrid ? HYBRID_TUNINGS[a] : NEAREST_SETUPS[a].tuning
+                         : c->k                    ? hybrid ? HYBRID_SETUPS[a].tuning : NEAREST_SETUPS[a].tuning
                          : hybrid                  ? HYBRID_RANGE_TUNINGS[a]
                          : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
                                                    : point_tuning(point++, text, sizeof text);
-    const char *algorithm = !device ? algorithms[a] : c->k && !hybrid ? NEAREST_SETUPS[a].algorithm : NULL;
+    const char *algorithm = !device  ? algorithms[a]
+                            : !c->k  ? NULL
+                            : hybrid ? HYBRID_SETUPS[a].algorithm
+                                     : NEAREST_SETUPS[a].algorithm;
     join_setup setup = {col->backend, algorithm, tuning, (adj_order)(turn % 3), turn % 2};
     join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
     size_t used = strlen(message);

@@ -2,7 +2,7 @@
  *
  * kNN joins that cores share with a device: the worker of gpu/nearest_worker.h, with a device that is made of C
  * functions and knows the answer. Results are those of cores alone, with lists, ranges and buffers of all sizes, a
- * device that fails or takes no part, streams, limits and cancelling.
+ * device that fails, misses queries or takes no part, streams, limits and cancelling.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,9 @@ typedef struct oracle {
   adji_list_device device;
   adji_nearest_worker worker;
   uint64_t list_queries;
-  uint32_t *lists[ADJI_LISTS]; /* rows */
+  uint32_t *lists[ADJI_LISTS];     /* rows          */
+  uint32_t *positions[ADJI_LISTS]; /* their queries */
+  uint32_t *missed, misses;        /* queries that it has no rows of: all whose number is a multiple; 0: none */
   uint64_t counts[ADJI_LISTS];
   bool under_way[ADJI_LISTS];
   char **buffers;
@@ -41,7 +43,10 @@ static adj_status oracle_list(void *state, const adji_batch *ranges, uint64_t co
   if (++o->calls == o->fails_at) return adji_fail(ADJ_E_DEVICE, "device 0: fails");
   for (uint64_t i = 0; i < count; i++)
     for (uint32_t q = ranges[i].begin; q < ranges[i].end; q++, all++)
-      if (o->order[q] >= t->first_row && o->order[q] < t->end_row) o->lists[slot][listed++] = o->order[q];
+      if (o->order[q] >= t->first_row && o->order[q] < t->end_row) {
+        o->positions[slot][listed] = q;
+        o->lists[slot][listed++] = o->order[q];
+      }
   assert_true(all >= 1 && all <= o->list_queries);
   o->under_way[slot] = true;
   o->counts[slot] = *rows = listed;
@@ -68,11 +73,21 @@ static adj_status oracle_fetch(void *state, uint32_t slot, uint64_t first, uint6
   memcpy(to, o->lists[slot] + first, rows * 4);
   for (uint64_t i = 0; i < rows; i++) {
     uint64_t row = o->lists[slot][first + i];
+    if (o->misses && o->positions[slot][first + i] % o->misses == 0) row = 0; /* anything */
     memcpy(to + piece.ids + i * o->k * 4, adj_result_ids(o->answer) + row * o->k, o->k * sizeof(uint32_t));
     if (size)
       memcpy(to + piece.distances + i * o->k * size, (const char *)adj_result_distances(o->answer) + row * o->k * size,
              o->k * size);
   }
+  return ADJ_OK;
+}
+
+static adj_status oracle_missed(void *state, uint32_t slot, const uint32_t **positions, uint64_t *count) {
+  oracle *o = state;
+  *positions = o->missed;
+  *count = 0;
+  for (uint64_t i = 0; i < o->counts[slot]; i++)
+    if (o->positions[slot][i] % o->misses == 0) o->missed[(*count)++] = o->positions[slot][i];
   return ADJ_OK;
 }
 
@@ -97,6 +112,8 @@ static adj_status oracle_begin(void *state, const adji_shared_work *shared) {
   oracle *o = state;
   if (++o->begins == o->refuses_at) return adji_fail(ADJ_E_DEVICE_MEMORY, "device 0: no room");
   o->worker.table = shared->table;
+  o->worker.order = shared->order;
+  o->worker.group = shared->group;
   return adji_nearest_worker_begin(&o->worker);
 }
 
@@ -110,8 +127,11 @@ static void oracle_end(void *state, adji_device_work *did) {
 
 static void oracle_destroy(void *state) {
   oracle *o = state;
-  for (int i = 0; i < ADJI_LISTS; i++)
+  for (int i = 0; i < ADJI_LISTS; i++) {
     free(o->lists[i]);
+    free(o->positions[i]);
+  }
+  free(o->missed);
   for (uint32_t i = 0; i <= o->ctx->threads; i++)
     free(o->buffers[i]);
   free(o->buffers);
@@ -121,6 +141,7 @@ static void oracle_destroy(void *state) {
 typedef struct sharing {
   uint64_t batch, list_queries, list_ranges, buffer_rows;
   int fails_at, refuses_at;
+  uint32_t misses;
   adji_share_options share;
 } sharing;
 
@@ -133,9 +154,12 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adji_tree 
                 .size = adji_type_size(plan->left->type),
                 .list_queries = how->list_queries,
                 .fails_at = how->fails_at,
-                .refuses_at = how->refuses_at};
-  o->device =
-      (adji_list_device){o, oracle_list, oracle_listed, oracle_fetch, oracle_wait, oracle_buffer, oracle_settle};
+                .refuses_at = how->refuses_at,
+                .misses = how->misses};
+  o->device = (adji_list_device){
+      o,           oracle_list,   oracle_listed, oracle_fetch,
+      oracle_wait, oracle_buffer, oracle_settle, how->misses ? oracle_missed : NULL,
+  };
   o->worker.device = &o->device;
   o->worker.join = &plan->join;
   o->worker.list_queries = how->list_queries;
@@ -144,8 +168,11 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adji_tree 
   o->buffers = calloc(plan->ctx->threads + 1, sizeof *o->buffers);
   for (uint32_t i = 0; i <= plan->ctx->threads; i++)
     o->buffers[i] = malloc(o->worker.buffer_bytes);
-  for (int i = 0; i < ADJI_LISTS; i++)
+  for (int i = 0; i < ADJI_LISTS; i++) {
     o->lists[i] = malloc(how->list_queries * sizeof(uint32_t));
+    o->positions[i] = malloc(how->list_queries * sizeof(uint32_t));
+  }
+  o->missed = malloc(how->list_queries * sizeof(uint32_t));
   return (adji_partner){o, "gpu", oracle_begin, oracle_drain, oracle_end, oracle_destroy};
 }
 
@@ -262,6 +289,15 @@ static const sharing SHARINGS[] = {
     {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .fails_at = 1},
     {.batch = 16, .list_queries = 20, .list_ranges = 8, .buffer_rows = 7, .fails_at = 3, .share = {.fixed = true}},
     {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .refuses_at = 1},
+    {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .misses = 37},
+    {.batch = 64, .list_queries = 77, .list_ranges = 3, .buffer_rows = 5, .misses = 1, .share = {.fixed = true}},
+    {.batch = 64,
+     .list_queries = 500,
+     .list_ranges = 99,
+     .buffer_rows = 50,
+     .misses = 3,
+     .share = {true, 1, 1e-6, 1, 1}},
+    {.batch = 64, .list_queries = 20, .list_ranges = 8, .buffer_rows = 7, .misses = 5, .fails_at = 7},
 };
 enum { SHARING_COUNT = sizeof SHARINGS / sizeof *SHARINGS };
 
@@ -345,8 +381,7 @@ static void shared_joins_can_be_stopped(void **state) {
 }
 
 /* The n-th allocation of a run fails, for all n: the run fails, or the cores do without the device. */
-static void memory_can_run_out(void **state) {
-  (void)state;
+static void run_out_of_memory(const sharing *how) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *points = uniform(ctx, 700, 3);
   question q = {5, 0, ADJ_WITH_DISTANCE, NULL};
@@ -354,7 +389,7 @@ static void memory_can_run_out(void **state) {
   adj_result *answer = NULL;
   must(adj_collect(plan, &answer, NULL, NULL));
   oracle o;
-  share_plan(plan, &o, answer, &SHARINGS[1]);
+  share_plan(plan, &o, answer, how);
   uint64_t used = adj_ctx_memory_used(ctx);
   bool hit = true;
   for (int64_t n = 0; hit; n++) {
@@ -376,6 +411,12 @@ static void memory_can_run_out(void **state) {
   adj_dataset_destroy(points);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
+}
+
+static void memory_can_run_out(void **state) {
+  (void)state;
+  run_out_of_memory(&SHARINGS[1]);
+  run_out_of_memory(&SHARINGS[8]); /* with queries that come back */
 }
 
 int main(void) {

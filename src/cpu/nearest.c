@@ -119,7 +119,7 @@ static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane,
 /* The pass, with the devices that want to take part in it. */
 static adj_status run_pass(nearest_engine *e, adji_run *run) {
   adji_pass pass = {"join", e, fill_batch};
-  adji_shared_work work = {.table = e->table, .order = e->options.left->ids};
+  adji_shared_work work = {.table = e->table, .order = e->options.left->ids, .group = e->options.left->leaf};
   adji_partners_begun begun;
   adji_partners_begin(&e->partners, e->join.ctx, &work, &begun);
   adj_status status = adji_partners_run(&e->partners, &begun, run, &e->queue, &pass, NULL);

@@ -115,6 +115,7 @@ adji_totals adji_answer_totals(const adji_gpu *gpu);
  * ADJI_KEPT_ANSWERS of them. */
 adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which);
 adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which);
+uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer);
 
 static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
   return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);

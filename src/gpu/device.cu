@@ -322,6 +322,10 @@ adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {
   return totals_of(kept_answers(gpu, which));
 }
 
+uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer) {
+  return kept_answers(gpu, which)[answer];
+}
+
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
   int64_t calls = gpu->calls;
   gpu->fail_at = n;

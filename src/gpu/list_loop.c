@@ -18,7 +18,8 @@ typedef struct loop {
 static adj_status stretch_done(loop *l) {
   adji_tally tally = l->tally;
   l->tally = (adji_tally){0};
-  return adji_help_done(l->help, &tally);
+  adj_status status = l->steps->give_back ? l->steps->give_back(l->steps->user, l->help, &tally) : ADJ_OK;
+  return status ? status : adji_help_done(l->help, &tally);
 }
 
 /* No more lists of the batches that were opened last: they are done with the list that is now the last, or are

@@ -23,6 +23,9 @@ typedef struct adji_list_steps {
   adj_status (*bring)(void *user, uint32_t slot, adji_help *help, adji_tally *tally);
   /* After a failure: nothing that was asked for is under way. */
   void (*settle)(void *user);
+  /* All lists of the oldest batches are in place: gives back what the device could not find, and takes it from the
+   * tally. NULL: it finds everything. */
+  adj_status (*give_back)(void *user, adji_help *help, adji_tally *tally);
 } adji_list_steps;
 
 /* Until no batches are left for the device. */

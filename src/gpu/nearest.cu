@@ -219,7 +219,7 @@ adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *t
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
   adj_status status = adji_nearest_grid_search(n, &job);
-  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   bool together = !n->alone && adji_nearest_has_together(type, n->measure.step, job.dim, job.k) &&
                   (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;

@@ -70,6 +70,9 @@ adj_status adji_gpu_nearest_list(adji_gpu_nearest *nearest, const adji_batch *ra
                                  uint32_t buffer, uint64_t *rows);
 /* Waits for a list. *candidates: that were compared since lists were begun, up to this one. */
 adj_status adji_gpu_nearest_listed(adji_gpu_nearest *nearest, uint32_t slot, uint64_t *candidates);
+/* Queries of a list that is there which the grid has no rows of: their places in the host's order. Room for all of the
+ * list. */
+adj_status adji_gpu_nearest_missed(adji_gpu_nearest *nearest, uint32_t slot, uint32_t *to, uint64_t *count);
 /* Begins to copy the numbers of the first .. first + rows - 1-th row of a slot to a pinned buffer, behind them their
  * ids, and distances where they are wanted: see adji_list_piece. */
 adj_status adji_gpu_nearest_fetch(adji_gpu_nearest *nearest, uint32_t slot, uint64_t first, uint64_t rows,

@@ -190,8 +190,8 @@ static adj_status index_points(adji_gpu_nearest *n) {
 
 /* ---- Batches ------------------------------------------------------------------------------------------ */
 
-/* Searches for the queries of the job; those that fail are in g->failed[turn] then. */
-static adj_status search_batch(adji_gpu_nearest *n, const adji_nearest_job *job, int turn, uint64_t *failed) {
+/* Begins to search for the queries of the job; those that fail are in g->failed[turn] then. */
+static adj_status begin_batch(adji_gpu_nearest *n, const adji_nearest_job *job, int turn) {
   adji_nearest_grid *g = &n->grid;
   adji_nearest_grid_job mine = {};
   adj_status status = adji_block_reserve(n->gpu, n->gpu->compute, job->query_count * 4, &g->failed[turn]);
@@ -205,7 +205,12 @@ static adj_status search_batch(adji_gpu_nearest *n, const adji_nearest_job *job,
   mine.shape = adji_nearest_grid_shape_of(n->join.k, 4 + adji_type_size(job->type), g->options.threads);
   mine.failed = adji_at<uint32_t>(g->failed[turn]);
   mine.failed_count = adji_answer_at(n->gpu, ADJI_ANSWER_HEAD);
-  status = adji_nearest_grid_run(n->gpu, n->gpu->compute, &mine);
+  return adji_nearest_grid_run(n->gpu, n->gpu->compute, &mine);
+}
+
+static adj_status search_batch(adji_gpu_nearest *n, const adji_nearest_job *job, int turn, uint64_t *failed) {
+  adji_nearest_grid *g = &n->grid;
+  adj_status status = begin_batch(n, job, turn);
   if (!status) status = adji_answers_fetch(n->gpu, n->gpu->compute);
   if (status) return status;
   *failed = n->gpu->answers[ADJI_ANSWER_HEAD];
@@ -223,10 +228,32 @@ static adj_status index_again(adji_gpu_nearest *n) {
   return status;
 }
 
+/* A wider epsilon, and the index for it, if there is any. */
+static adj_status widen(adji_gpu_nearest *n, bool *grew) {
+  adji_nearest_grid *g = &n->grid;
+  double before = g->epsilon;
+  *grew = take_epsilon(n, before + g->options.widen * g->first_epsilon);
+  if (*grew) return index_again(n);
+  take_epsilon(n, before);
+  return ADJ_OK;
+}
+
+/* For cores that see to what fails. */
+static adj_status search_once(adji_gpu_nearest *n, adji_nearest_job *job) {
+  n->grid.handed = false;
+  if (!n->grid.ready || !job->query_count) return ADJ_OK;
+  adj_status status = begin_batch(n, job, 0);
+  if (status) return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* the tree needs no more */
+  job->query_count = 0;
+  n->grid.handed = true;
+  return ADJ_OK;
+}
+
 adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job) {
   adji_nearest_grid *g = &n->grid;
   uint64_t all = job->query_count, failed;
   uint32_t widened = 0;
+  if (g->positions.at) return search_once(n, job);
   for (int turn = 0; g->ready && job->query_count; turn ^= 1) {
     adj_status status = search_batch(n, job, turn, &failed);
     if (status == ADJ_E_DEVICE_MEMORY) return ADJ_OK; /* the tree needs no more */
@@ -235,17 +262,62 @@ adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job) 
     job->queries = adji_at<uint32_t>(g->failed[turn]);
     job->query_count = failed;
     if (next != ADJI_GRID_WIDEN) break;
-    double before = g->epsilon;
-    bool grew = take_epsilon(n, before + g->options.widen * g->first_epsilon);
-    if (!grew) {
-      take_epsilon(n, before);
-      break;
-    }
-    status = index_again(n);
+    bool grew;
+    status = widen(n, &grew);
     if (status) return status;
+    if (!grew) break;
     widened++;
   }
   return ADJ_OK;
+}
+
+/* ---- With cores ----------------------------------------------------------------------------------------- */
+
+/* The inverse of an order. A thread a query. */
+static __global__ void invert(const uint32_t *order, uint64_t count, uint32_t *positions) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) positions[order[i]] = static_cast<uint32_t>(i);
+}
+
+/* As many threads as there can be failures. */
+static __global__ void name_failed(const uint32_t *failed, const unsigned long long *count, const uint32_t *positions,
+                                   uint32_t *to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < *count) to[i] = positions[failed[i]];
+}
+
+adj_status adji_nearest_grid_hand_back(adji_gpu_nearest *n, const uint32_t *order) {
+  adji_nearest_grid *g = &n->grid;
+  uint64_t count = n->left->points.count;
+  if (!g->ready) return ADJ_OK;
+  adj_status status = adji_block_reserve(n->gpu, n->gpu->compute, count * 4, &g->positions);
+  if (status) return status;
+  invert<<<adji_blocks_for(count, THREADS), THREADS, 0, n->gpu->compute>>>(order, count,
+                                                                           adji_at<uint32_t>(g->positions));
+  ADJI_LAUNCHED(n->gpu, "invert");
+  return ADJ_OK;
+}
+
+adj_status adji_nearest_grid_tell(adji_gpu_nearest *n, uint64_t queries, const adji_block *to) {
+  adji_nearest_grid *g = &n->grid;
+  name_failed<<<adji_blocks_for(queries, THREADS), THREADS, 0, n->gpu->compute>>>(
+      adji_at<uint32_t>(g->failed[0]), adji_answer_at(n->gpu, ADJI_ANSWER_HEAD), adji_at<uint32_t>(g->positions),
+      adji_at<uint32_t>(*to));
+  ADJI_LAUNCHED(n->gpu, "name_failed");
+  return ADJ_OK;
+}
+
+adj_status adji_nearest_grid_listed(adji_gpu_nearest *n, uint64_t queries, uint64_t failed) {
+  adji_nearest_grid *g = &n->grid;
+  g->work.queries += queries;
+  g->work.failed += failed;
+  uint32_t widened = static_cast<uint32_t>(g->work.reindexed);
+  adji_nearest_grid_step next = adji_nearest_grid_next(&g->options, queries, failed, queries, widened);
+  bool grew = true;
+  adj_status status = next == ADJI_GRID_WIDEN ? widen(n, &grew) : ADJ_OK;
+  bool stalled = static_cast<double>(failed) > g->options.stall * static_cast<double>(queries);
+  if (!status && (!grew || (next == ADJI_GRID_TAIL && stalled))) clear_index(n);
+  return status;
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -277,6 +349,7 @@ void adji_nearest_grid_free_lists(adji_gpu_nearest *n) {
 
 void adji_nearest_grid_close(adji_gpu_nearest *n) {
   adji_nearest_grid_free_lists(n);
+  adji_block_free(n->gpu, n->gpu->compute, &n->grid.positions);
   clear_index(n);
   adji_free(&n->join.ctx->memory, n->grid.sample.values);
   adji_stopwatch_clear(&n->grid.choosing);

@@ -25,6 +25,10 @@ typedef struct adji_nearest_grid {
   adji_gpu_grid cells;
   adji_gpu_index index;
   adji_block failed[2]; /* queries, of two batches in turns */
+  /* With cores that have a part in the join: of each position of the left tree that in the cores' order. They search
+   * for what fails, and a batch is searched once. */
+  adji_block positions;
+  bool handed; /* what failed of the last batch is in failed[0], for the cores */
   adji_stopwatch choosing, indexing;
   adji_grid_work work;
 } adji_nearest_grid;

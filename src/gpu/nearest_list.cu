@@ -4,7 +4,8 @@
  * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
  *
  * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of two lists k ids and distances
- * and 4 bytes. Left points are there twice while they are brought into the order of the host.
+ * and 4 bytes; through a grid 4 more of each. Left points are there twice while they are brought into the order of the
+ * host.
  */
 #include "gpu/nearest_private.cuh"
 
@@ -21,7 +22,8 @@ adj_status adji_gpu_nearest_follow(adji_gpu_nearest *n, const uint32_t *rows) {
   if (status) return status;
   adji_gpu_tree *left = n->join.self_join ? &n->right : &n->left_tree;
   status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
-  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* the order says where points are in any case */
+  if (status && status != ADJ_E_DEVICE_MEMORY) return status; /* the order says where points are in any case */
+  return adji_nearest_grid_hand_back(n, adji_at<uint32_t>(n->order));
 }
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
@@ -33,6 +35,8 @@ static adj_status make_slot(adji_gpu_nearest *n, uint64_t queries, adji_nearest_
   if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->rows);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &slot->ids);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &slot->sums);
+  if (!status && n->grid.positions.at)
+    status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->failed);
   if (status) return status;
   /* Who waits for it sleeps: the cores have other things to do. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
@@ -80,6 +84,7 @@ void adji_gpu_nearest_end_lists(adji_gpu_nearest *n) {
     adji_block_free(gpu, gpu->compute, &slot.rows);
     adji_block_free(gpu, gpu->compute, &slot.ids);
     adji_block_free(gpu, gpu->compute, &slot.sums);
+    adji_block_free(gpu, gpu->compute, &slot.failed);
     if (slot.found) cudaEventDestroy(slot.found);
     slot = adji_nearest_slot{};
   }
@@ -96,6 +101,7 @@ static __global__ void number_rows(const uint32_t *rows, uint64_t count, uint32_
 static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_slot *slot) {
   adji_gpu *gpu = n->gpu;
   uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places), *rows = adji_at<uint32_t>(slot->rows);
+  slot->handed = false;
   adji_order_list list = {&slot->ranges, &n->order,   ranges,    n->left->points.ids, n->join.left->count,
                           n->list_first, n->list_end, n->listed, &n->temporary};
   adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries, rows);
@@ -103,7 +109,10 @@ static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_s
   number_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(rows, slot->count, places);
   ADJI_LAUNCHED(gpu, "number_rows");
   adji_nearest_target target = {queries, slot->count, 0, places, adji_at<uint32_t>(slot->ids), slot->sums.at};
-  return adji_nearest_search(n, &target);
+  status = adji_nearest_search(n, &target);
+  if (status || !n->grid.handed) return status;
+  slot->handed = true;
+  return adji_nearest_grid_tell(n, slot->count, &slot->failed);
 }
 
 adj_status adji_gpu_nearest_list(adji_gpu_nearest *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
@@ -124,6 +133,16 @@ adj_status adji_gpu_nearest_list(adji_gpu_nearest *n, const adji_batch *ranges, 
 adj_status adji_gpu_nearest_listed(adji_gpu_nearest *n, uint32_t slot, uint64_t *candidates) {
   ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
+  if (!n->slots[slot].handed) return ADJ_OK;
+  return adji_nearest_grid_listed(n, n->slots[slot].count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD));
+}
+
+adj_status adji_gpu_nearest_missed(adji_gpu_nearest *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
+  const adji_nearest_slot *slot = &n->slots[slot_number];
+  *count = slot->handed ? adji_answer_kept(n->gpu, slot_number, ADJI_ANSWER_HEAD) : 0;
+  if (!*count) return ADJ_OK;
+  ADJI_CUDA(n->gpu, cudaMemcpyAsync(to, slot->failed.at, *count * 4, cudaMemcpyDeviceToHost, n->gpu->copy));
+  ADJI_CUDA(n->gpu, cudaStreamSynchronize(n->gpu->copy));
   return ADJ_OK;
 }
 

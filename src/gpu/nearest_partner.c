@@ -33,6 +33,7 @@ typedef struct partner {
   adji_list_device device;
   adji_nearest_worker worker;
   uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
+  uint32_t *missed;      /* queries of a list that the grid has no rows of; NULL: there is no grid */
   adji_device_work told; /* of what the device did, until now     */
 } partner;
 
@@ -58,6 +59,11 @@ static const void *ask_buffer(void *state, uint32_t lane) {
   partner *p = state;
   return adji_staging_at(p->gpu, adji_staging_of(p->join.ctx, lane));
 }
+static adj_status ask_missed(void *state, uint32_t slot, const uint32_t **positions, uint64_t *count) {
+  partner *p = state;
+  *positions = p->missed;
+  return adji_gpu_nearest_missed(p->nearest, slot, p->missed, count);
+}
 static void ask_settle(void *state) {
   adji_gpu_settle(((partner *)state)->gpu);
 }
@@ -69,12 +75,28 @@ static uint64_t queries_a_list(const partner *p) {
   return p->rows_at_once && p->rows_at_once < queries ? p->rows_at_once : queries;
 }
 
+static adj_status make_missed(partner *p) {
+  if (!p->device.missed) return ADJ_OK;
+  p->missed = adji_alloc(&p->join.ctx->memory, p->worker.list_queries, sizeof *p->missed, "list of queries");
+  if (p->missed) return ADJ_OK;
+  adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
+  return ADJ_E_MEMORY;
+}
+
+static void free_missed(partner *p) {
+  adji_free(&p->join.ctx->memory, p->missed);
+  p->missed = NULL;
+}
+
 static adj_status begin_pass(void *state, const adji_shared_work *work) {
   partner *p = state;
   const adji_table *table = work->table;
   p->worker.table = table;
+  p->worker.order = work->order;
+  p->worker.group = work->group;
   p->worker.list_queries = queries_a_list(p);
   adj_status status = adji_nearest_worker_begin(&p->worker);
+  if (!status) status = make_missed(p);
   if (status) return status;
   adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
   status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
@@ -82,6 +104,7 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
     status = adji_gpu_nearest_begin_lists(p->nearest, table->first_row, table->end_row, &p->worker.list_queries);
   if (!status) return ADJ_OK;
   adji_gpu_unlock(p->gpu);
+  free_missed(p);
   adji_nearest_worker_end(&p->worker, &(adji_device_work){0});
   return status;
 }
@@ -103,6 +126,7 @@ static void end_pass(void *state, adji_device_work *work) {
   adji_gpu_nearest_end_lists(p->nearest);
   tell_work(p, work);
   adji_gpu_unlock(p->gpu);
+  free_missed(p);
   adji_nearest_worker_end(&p->worker, work);
 }
 
@@ -136,7 +160,8 @@ static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_
                                       .budget = wish->budget,
                                       .blocks = wish->blocks,
                                       .alone = wish->alone,
-                                      .together = wish->together};
+                                      .together = wish->together,
+                                      .grid = wish->grid};
   adji_gpu_lock(p->gpu);
   status = adji_gpu_nearest_open(p->gpu, &options, &p->nearest);
   adji_gpu_unlock(p->gpu);
@@ -158,7 +183,8 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
   if (!p) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   p->join = *wish->join;
   p->rows_at_once = wish->rows_at_once;
-  p->device = (adji_list_device){p, ask_list, ask_listed, ask_fetch, ask_wait, ask_buffer, ask_settle};
+  p->device = (adji_list_device){p,        ask_list,   ask_listed, ask_fetch,
+                                 ask_wait, ask_buffer, ask_settle, wish->grid.use ? ask_missed : NULL};
   p->worker.device = &p->device;
   p->worker.join = &p->join;
   p->worker.list_ranges = ADJI_MOST_RANGES;

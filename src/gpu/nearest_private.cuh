@@ -19,6 +19,8 @@ extern "C" {
 typedef struct adji_nearest_slot {
   adji_block ranges; /* of the host's order, and where each begins in the list */
   adji_block rows, ids, sums;
+  adji_block failed; /* queries of the cores' order, where they search for them */
+  bool handed;       /* there may be some                                       */
   uint64_t count;
   cudaEvent_t found;
 } adji_nearest_slot;
@@ -65,6 +67,13 @@ adj_status adji_nearest_search(adji_gpu_nearest *n, const adji_nearest_target *t
 adj_status adji_nearest_grid_open(adji_gpu_nearest *n, const adji_nearest_grid_options *options);
 adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job);
 void adji_nearest_grid_free_lists(adji_gpu_nearest *n); /* after a search */
+/* From now on what fails is for cores, whose i-th query is at position order[i] of the left tree: a search leaves
+ * nothing in the job, and says by grid.handed whether some of it may have failed. Their queries then go to a block with
+ * room for them all, as many as ADJI_ANSWER_HEAD says; and this many of a list failed: epsilon grows where they are too
+ * many, and where that does not help the tree searches from then on. */
+adj_status adji_nearest_grid_hand_back(adji_gpu_nearest *n, const uint32_t *order);
+adj_status adji_nearest_grid_tell(adji_gpu_nearest *n, uint64_t queries, const adji_block *to);
+adj_status adji_nearest_grid_listed(adji_gpu_nearest *n, uint64_t queries, uint64_t failed);
 void adji_nearest_grid_close(adji_gpu_nearest *n);
 adji_grid_work adji_nearest_grid_work(adji_gpu_nearest *n);
 

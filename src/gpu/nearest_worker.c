@@ -130,13 +130,60 @@ static adj_status ask_list(void *user, uint32_t slot, bool *some) {
   return w->device->list(w->device->state, w->ranges, ranges, slot, &l->rows);
 }
 
+/* ---- What the device could not find ----------------------------------------------------------------------- */
+
+static adji_batch group_at(const adji_nearest_worker *w, uint32_t group) {
+  uint64_t begin = (uint64_t)group * w->group, end = begin + w->group, count = w->join->left->count;
+  return (adji_batch){(uint32_t)begin, (uint32_t)(end < count ? end : count), 0};
+}
+
+static adj_status note_missed(adji_nearest_worker *w, uint32_t slot) {
+  const uint32_t *positions;
+  uint64_t count;
+  if (!w->device->missed) return ADJ_OK;
+  adj_status status = w->device->missed(w->device->state, slot, &positions, &count);
+  for (uint64_t i = 0; !status && i < count; i++) {
+    uint32_t group = positions[i] / w->group;
+    if (w->is_missed[group]) continue;
+    w->is_missed[group] = 1;
+    w->missed[w->missed_count++] = group_at(w, group);
+  }
+  return status;
+}
+
+/* What place_rows counted of the group's rows. */
+static uint64_t placed_pairs(const adji_nearest_worker *w, const adji_batch *group) {
+  const adji_table *to = w->table;
+  bool bounded = w->join->limit < (double)INFINITY;
+  uint64_t pairs = 0;
+  for (uint32_t i = group->begin; i < group->end; i++) {
+    uint64_t row = w->order[i];
+    if (row < to->first_row || row >= to->end_row) continue;
+    pairs += bounded ? adji_table_row_length(to->ids + (row - to->first_row) * to->k, to->k) : adji_join_reach(w->join);
+  }
+  return pairs;
+}
+
+static adj_status give_back(void *user, adji_help *help, adji_tally *tally) {
+  adji_nearest_worker *w = user;
+  for (uint64_t i = 0; i < w->missed_count; i++) {
+    w->is_missed[w->missed[i].begin / w->group] = 0;
+    tally->pairs -= placed_pairs(w, &w->missed[i]);
+  }
+  adj_status status = w->missed_count ? adji_help_give_back(help, w->missed, w->missed_count) : ADJ_OK;
+  w->missed_count = 0;
+  return status;
+}
+
+/* ---- A drain ---------------------------------------------------------------------------------------------- */
+
 static adj_status listed(void *user, uint32_t slot) {
   adji_nearest_worker *w = user;
   uint64_t candidates = w->candidates;
   adj_status status = w->device->listed(w->device->state, slot, &candidates);
   w->lists[slot].candidates = candidates - w->candidates;
   w->candidates = candidates;
-  return status;
+  return status ? status : note_missed(w, slot);
 }
 
 static void settle(void *user) {
@@ -145,7 +192,7 @@ static void settle(void *user) {
 }
 
 adj_status adji_nearest_worker_drain(adji_nearest_worker *w, adji_help *help) {
-  adji_list_steps steps = {w, open_batches, ask_list, listed, bring_list, settle};
+  adji_list_steps steps = {w, open_batches, ask_list, listed, bring_list, settle, w->device->missed ? give_back : NULL};
   return adji_list_loop(w->join->ctx, &steps, help);
 }
 
@@ -155,18 +202,38 @@ bool adji_nearest_worker_can(const adji_join *join, uint64_t buffer_bytes) {
   return rows_a_buffer(join, adji_type_size(join->left->type), buffer_bytes) > 0;
 }
 
+static void free_lists(adji_nearest_worker *w) {
+  adji_memory *memory = &w->join->ctx->memory;
+  adji_free(memory, w->ranges);
+  adji_free(memory, w->missed);
+  adji_free(memory, w->is_missed);
+  w->ranges = NULL;
+  w->missed = NULL;
+  w->is_missed = NULL;
+}
+
 adj_status adji_nearest_worker_begin(adji_nearest_worker *w) {
   atomic_store(&w->wait_ns, 0);
   atomic_store(&w->place_ns, 0);
   atomic_store(&w->bytes, 0);
   w->candidates = 0;
-  w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
-  return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
+  w->missed_count = 0;
+  adji_memory *memory = &w->join->ctx->memory;
+  w->ranges = adji_alloc(memory, w->list_ranges, sizeof *w->ranges, "list of queries");
+  bool all = w->ranges != NULL;
+  if (w->device->missed && w->group) {
+    uint64_t groups = w->join->left->count / w->group + 1;
+    w->missed = adji_alloc(memory, groups, sizeof *w->missed, "list of queries");
+    w->is_missed = adji_alloc_zero(memory, groups, sizeof *w->is_missed, "list of queries");
+    all = all && w->missed && w->is_missed;
+  }
+  if (all) return ADJ_OK;
+  free_lists(w);
+  return ADJ_E_MEMORY;
 }
 
 void adji_nearest_worker_end(adji_nearest_worker *w, adji_device_work *work) {
-  adji_free(&w->join->ctx->memory, w->ranges);
-  w->ranges = NULL;
+  free_lists(w);
   work->down_s += (double)atomic_load(&w->wait_ns) * 1e-9;
   work->place_s += (double)atomic_load(&w->place_ns) * 1e-9;
   work->bytes_down += atomic_load(&w->bytes);

@@ -4,6 +4,9 @@
  * the device finds for a list goes into the rows of the table, piece by piece and by all lanes that are free, while the
  * device is at the next list. Host code that knows a device only through a table of functions, so that tests can put
  * another in its place.
+ *
+ * A device may leave queries without their rows (HybridKNN-Join, section 4.5): the groups of queries that these are of
+ * go back to the cores, with those of a group that it did find. Memory for that: 17 bytes a group.
  */
 #ifndef ADJI_NEAREST_WORKER_H
 #define ADJI_NEAREST_WORKER_H
@@ -20,6 +23,9 @@ typedef struct adji_list_device {
   adj_status (*wait)(void *state, uint32_t buffer);
   const void *(*buffer)(void *state, uint32_t buffer); /* one a lane, those of devices included */
   void (*settle)(void *state);                         /* after a failure: nothing that was asked for is under way */
+  /* Queries of a list that is listed whose rows hold anything: their positions in the cores' order, there until the
+   * next list is. NULL: there are none in any list. */
+  adj_status (*missed)(void *state, uint32_t slot, const uint32_t **positions, uint64_t *count);
 } adji_list_device;
 
 /* A list that is under way. */
@@ -43,12 +49,17 @@ typedef struct adji_nearest_worker {
   const adji_list_device *device;
   const adji_join *join;
   const adji_table *table;
+  const uint32_t *order; /* rows of the cores' queries, and how many of these are a group */
+  uint32_t group;
   uint64_t list_queries; /* a slot has room for       */
   uint64_t list_ranges;  /* that may be handed over   */
   uint64_t buffer_bytes; /* of each lane's buffer     */
   adji_batch *ranges;    /* of a list; made by begin  */
   adji_nearest_cursor next;
   adji_nearest_list lists[ADJI_LISTS];
+  adji_batch *missed; /* groups to be given back, and of each whether it is one of them; made by begin */
+  uint8_t *is_missed;
+  uint64_t missed_count;
   uint64_t candidates; /* of all lists that are over */
   ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
 } adji_nearest_worker;

@@ -289,7 +289,7 @@ static void settle(void *user) {
 }
 
 adj_status adji_range_worker_drain(adji_range_worker *w, adji_help *help) {
-  adji_list_steps steps = {w, open_batches, ask_list, listed, bring_list, settle};
+  adji_list_steps steps = {w, open_batches, ask_list, listed, bring_list, settle, NULL};
   return adji_list_loop(w->join->ctx, &steps, help);
 }
 

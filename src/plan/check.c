@@ -92,9 +92,9 @@ static adj_status check_algorithm(const adj_join_spec *spec, const char **algori
   if (spec->backend == ADJ_BACKEND_GPU && !strcmp(wanted, "ego"))
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"ego\" does not run on a GPU");
   if (spec->backend == ADJ_BACKEND_HYBRID && knn && !strcmp(wanted, "brute"))
-    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: CPU and GPU share kNN joins with \"kdtree\" only");
-  if (knn && !strcmp(wanted, "grid") && spec->backend != ADJ_BACKEND_GPU && spec->backend != ADJ_BACKEND_REFERENCE)
-    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"grid\" finds the nearest on a GPU only");
+    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: CPU and GPU share kNN joins with \"kdtree\" and \"grid\" only");
+  if (knn && !strcmp(wanted, "grid") && (spec->backend == ADJ_BACKEND_AUTO || spec->backend == ADJ_BACKEND_CPU))
+    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"grid\" finds the nearest with a GPU only");
   for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
     if (!strcmp(wanted, *name)) *algorithm = *name;
   if (*algorithm) return ADJ_OK;

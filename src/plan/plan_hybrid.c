@@ -95,9 +95,14 @@ static adj_status make_shared(adj_plan *plan, adji_openings *all) {
   if (!status) status = adji_nearest_create(&plan->join, &options, &plan->engine);
   if (status) return status;
   adji_openings_gave(all, partners, options.partner_count);
-  if (!options.partner_count) plan->choice.backend = "cpu"; /* a warning says why */
-  snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have a tree each, and share queries %s",
-           options.partner_count, options.partner_count == 1 ? "" : "s",
+  if (!options.partner_count) { /* a warning says why */
+    plan->choice.backend = "cpu";
+    plan->choice.algorithm = "kdtree";
+  }
+  snprintf(plan->choice.reason, sizeof plan->choice.reason,
+           "cores and %u GPU%s have a tree each%s, and share queries %s", options.partner_count,
+           options.partner_count == 1 ? "" : "s",
+           !strcmp(plan->choice.algorithm, "grid") ? " and the GPU a grid, whose failures the cores see to" : "",
            options.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return adji_estimate_tree(plan);
 }
@@ -123,14 +128,17 @@ adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   adji_nearest_wish wish = adji_nearest_wish_of(plan);
   adji_openings all = {.open = open_partner, .follow = adji_gpu_partner_follow, .wish = &wish};
-  if (adji_gpu_partner_can(&wish)) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
+  wish.grid.use = algorithm && !strcmp(algorithm, "grid"); /* the papers' way, which is shared in any case */
+  adj_status status = adji_gpu_partner_can(&wish);
+  if (status && wish.grid.use) return status;
+  if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
   plan->choice.backend = "hybrid";
-  plan->choice.algorithm = "kdtree";
+  plan->choice.algorithm = wish.grid.use ? "grid" : "kdtree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_partner_count(plan->ctx);
-  bool beside = plan->tuning.share || all.count > 1;
+  bool beside = plan->tuning.share || all.count > 1 || wish.grid.use;
   adji_openings_begin(&all, beside);
-  adj_status status = beside ? ADJ_OK : choose_alone(plan, &all.each[0]);
+  if (!beside) status = choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.state) status = make_shared(plan, &all);
   adji_openings_drop(&all);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;

@@ -6,7 +6,8 @@
  * A lane has one thing after the other to do, in this order: a piece of what a device worker wants help with, if fewer
  * are at it than it takes to keep up with the device; a batch; such a piece in any case; nothing, until something
  * changes. With all lanes at the rows of a device at once, each would mostly wait for copies, which come one after the
- * other. It stays until the devices are done, since one that fails gives its batches back.
+ * other. It stays until the devices are done, since one that fails gives its batches back. Single queries that a device
+ * cannot find come back too, and are done by lanes that find no other batch.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,9 @@
 
 /* Stretches of the queue that a device has at most: one at work, one that waits for it, and those without any work. */
 enum { MOST_TAKEN = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
+
+/* Batches of queries that came back which a lane takes at a time. */
+enum { BACK_AT_ONCE = 16 };
 
 /* One lane in so many helps a device, however little is known of what it takes. */
 static const double LEAST_PART = 4;
@@ -43,7 +47,9 @@ typedef struct hybrid {
   pthread_mutex_t lock; /* guards what follows */
   pthread_cond_t changed;
   adji_share share;
-  uint32_t active;   /* devices that are not done */
+  uint32_t active;  /* devices that are not done */
+  adji_batch *back; /* of queries that came back; the first back_done are done, or being done */
+  uint64_t back_count, back_done, back_room;
   adj_status failed; /* why the pass is given up, and what it says */
   char message[512];
   adji_worker_work workers[1 + ADJI_MOST_DEVICES];
@@ -176,6 +182,35 @@ static bool work_once(hybrid *h, uint32_t lane) {
   return true;
 }
 
+/* Does some batches of queries that came back, if there are any; the lock is held, and not meanwhile. */
+static bool redo_once(hybrid *h, uint32_t lane) {
+  const adji_pass *pass = h->drain->pass;
+  adji_batch mine[BACK_AT_ONCE];
+  uint64_t many = h->back_count - h->back_done, queries = 0;
+  if (!many) return false;
+  if (many > BACK_AT_ONCE) many = BACK_AT_ONCE;
+  memcpy(mine, h->back + h->back_done, many * sizeof *mine);
+  h->back_done += many;
+  pthread_mutex_unlock(&h->lock);
+  uint64_t begin = adji_now_ns();
+  adji_tally tally = {0};
+  adj_status status = adji_check_cancel(h->drain->run->ctx);
+  for (uint64_t i = 0; i < many && !status; i++) {
+    status = pass->process(pass->user, &mine[i], lane, &tally);
+    queries += mine[i].end - mine[i].begin;
+  }
+  adji_trace(h->drain->run->ctx, "again", lane, begin, queries);
+  if (!status) status = adji_settle(h->drain, 0, 0, &tally);
+  double took = (double)(adji_now_ns() - begin) * 1e-9;
+  pthread_mutex_lock(&h->lock);
+  adji_share_lane_spent(&h->share, took);
+  h->workers[0].queries += queries;
+  h->workers[0].busy_s += took / h->share.lanes;
+  h->last_end[0] = fmax(h->last_end[0], seconds_now(h));
+  if (status) give_up(h, status);
+  return true;
+}
+
 /* Every lane has one such task. */
 static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane) {
   (void)task;
@@ -185,7 +220,7 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
   pthread_mutex_lock(&h->lock);
   while (!h->failed) {
     adji_help *help = find_help(h, true);
-    if (!help && work_once(h, lane)) continue;
+    if (!help && (work_once(h, lane) || redo_once(h, lane))) continue;
     if (!help) help = find_help(h, false);
     if (help) {
       help_once(h, help, lane);
@@ -277,6 +312,36 @@ adj_status adji_help_done(adji_help *help, const adji_tally *tally) {
   help->found--;
   memmove(help->taken, help->taken + 1, help->taken_count * sizeof *help->taken);
   if (status) give_up(h, status);
+  pthread_mutex_unlock(&h->lock);
+  return status;
+}
+
+/* Room for so many more; the lock is held. */
+static adj_status make_room_for_back(hybrid *h, uint64_t count) {
+  adji_memory *memory = &h->drain->run->ctx->memory;
+  if (h->back_count + count <= h->back_room) return ADJ_OK;
+  uint64_t room = 2 * (h->back_count + count);
+  adji_batch *larger = adji_alloc(memory, room, sizeof *larger, "work queue");
+  if (!larger) return ADJ_E_MEMORY;
+  if (h->back_count) memcpy(larger, h->back, h->back_count * sizeof *larger);
+  adji_free(memory, h->back);
+  h->back = larger;
+  h->back_room = room;
+  return ADJ_OK;
+}
+
+adj_status adji_help_give_back(adji_help *help, const adji_batch *batches, uint64_t count) {
+  hybrid *h = help->hybrid;
+  adji_worker_work *figures = &h->workers[1 + help->device];
+  pthread_mutex_lock(&h->lock);
+  adj_status status = make_room_for_back(h, count);
+  for (uint64_t i = 0; i < count && !status; i++) {
+    uint64_t queries = batches[i].end - batches[i].begin;
+    h->back[h->back_count++] = batches[i];
+    figures->failed += queries;
+    figures->queries -= queries; /* which are counted with the batches they are of */
+  }
+  pthread_cond_broadcast(&h->changed);
   pthread_mutex_unlock(&h->lock);
   return status;
 }
@@ -374,6 +439,7 @@ adj_status adji_drain_with_devices(adji_drain *d) {
     if (h.started[i]) pthread_join(h.threads[i], NULL);
   if (h.failed) status = adji_fail(h.failed, "%s", h.message);
   tell_run(&h, d->run);
+  adji_free(&ctx->memory, h.back);
   pthread_cond_destroy(&h.changed);
   pthread_mutex_destroy(&h.lock);
   return status;

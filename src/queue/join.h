@@ -29,6 +29,7 @@ static inline uint32_t adji_join_reach(const adji_join *join) {
 typedef struct adji_shared_work {
   const adji_table *table; /* kNN: the rows to fill; nothing else is told */
   const uint32_t *order;
+  uint32_t group; /* kNN: so many queries, from each multiple of it on, are what cores do at once */
   /* A range join counts, to degrees by row (or not, where that is NULL), unless there is a window: then it fills. */
   uint32_t *degrees;
   const adji_window *window;

@@ -25,6 +25,10 @@ bool adji_help_take(adji_help *help, const adji_batch **batches, uint64_t *count
 void adji_help_found(adji_help *help);
 adj_status adji_help_done(adji_help *help, const adji_tally *tally);
 
+/* Queries of the oldest batches, all of which are in their place, that the device could not find: cores do these
+ * batches, which are made of them. */
+adj_status adji_help_give_back(adji_help *help, const adji_batch *batches, uint64_t count);
+
 /* Runs pieces 0 .. count - 1 of what the device worker has to do on the host, each once: by the worker's own thread and
  * by cores that are between two batches. lane < threads + devices of the pass: for per-lane buffers. Returns when all
  * of them are over, with the first failure; ADJ_CANCELLED when the run was given up. */

@@ -152,6 +152,10 @@ void adji_share_left(adji_share *share, uint32_t d) {
   share->device[d].taken = 0;
 }
 
+void adji_share_lane_spent(adji_share *share, double seconds) {
+  share->cpu.seconds += seconds;
+}
+
 void adji_share_lane_did(adji_share *share, double work, double seconds) {
   share->lane_batch = work;
   share->cpu.work += work;

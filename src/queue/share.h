@@ -61,7 +61,8 @@ double adji_share_for_lane(const adji_share *share, double now, double left, dou
 void adji_share_took(adji_share *share, uint32_t d, double now, double work);
 void adji_share_did(adji_share *share, uint32_t d, double now, double work);
 void adji_share_left(adji_share *share, uint32_t d);
-/* A lane was busy with so much work for so long. */
+/* A lane was busy for so long with what is in no batch of the queue; and with so much work for so long. */
+void adji_share_lane_spent(adji_share *share, double seconds);
 void adji_share_lane_did(adji_share *share, double work, double seconds);
 
 #endif
