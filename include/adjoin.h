@@ -358,7 +358,7 @@ typedef struct adj_join_spec {
   uint32_t flags;
   uint32_t reserved;
   /* NULL or "auto", or a named algorithm: "grid" (cells, each with its neighbours), "ego" (Super-EGO:
-   * recursion over epsilon grid order), "brute" (every pair). Of kNN joins "kdtree", "brute" and, on a GPU,
+   * recursion over epsilon grid order), "brute" (every pair). Of kNN joins "kdtree", "brute" and, with a GPU,
    * "grid" (cells as wide as k neighbours are likely to be away). Never changes the result. */
   const char *algorithm;
   /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
@@ -468,7 +468,7 @@ typedef struct adj_stats {
   double worker_imbalance; /* time between the first and the last worker to be done / time of all */
   uint64_t worker_count;
   adj_worker workers[ADJ_MOST_WORKERS];
-  /* Of kNN joins on a GPU with the algorithm "grid"; 0 elsewhere. */
+  /* Of kNN joins with the algorithm "grid"; 0 elsewhere. */
   uint64_t grid_queries;   /* searched for in the grid, those that failed again each time     */
   uint64_t grid_failed;    /* of these, that found fewer than k within epsilon                */
   uint64_t grid_reindexed; /* times that epsilon grew and the points were indexed again       */
