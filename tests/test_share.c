@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How much of a queue cores and devices get, by a clock of the test's own: all are done at about the same time,
- * whatever a device is worth in cores; and the sizes of the papers.
+ * whatever a device is worth in cores, and was thought to be; and the sizes of the papers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@ typedef struct machine {
   bool ahead;                       /* devices take a batch while they are at another */
   double thin;                      /* what work costs more at the light end of the queue */
   const adji_share_options *options;
+  double expected; /* what devices are thought to be, in their own rates; 0: nothing is known */
 } machine;
 
 typedef struct outcome {
@@ -125,6 +126,8 @@ static outcome simulate(adji_queue *queue, const machine *m) {
   w->queue = queue;
   adji_queue_rewind(queue);
   adji_share_init(&w->share, m->options, queue->left, m->lanes, m->devices);
+  double rates[] = {4 * m->lane_rate, 4 * m->expected * m->device_rate[0], 4 * m->expected * m->device_rate[1]};
+  if (m->expected > 0) adji_share_expect(&w->share, rates); /* of a pass that was quicker */
   for (;;) {
     uint32_t who = UINT32_MAX;
     for (uint32_t i = 0; i < m->devices + m->lanes; i++) {
@@ -169,8 +172,11 @@ static void all_are_done_at_the_same_time(void **state) {
       for (uint32_t devices = 1; devices <= 2; devices++)
         for (int how = 0; how < 4; how++) {
           double each = ratios[i] * total / devices;
-          machine m = {lanes, devices, total / lanes, {each, each}, 200e-6, how % 2, how < 2 ? 0 : 3, NULL};
-          check_share(&queue, &m, ratios[i], total, how < 2 ? 1.03 : 1.08); /* later where rates change */
+          machine m = {lanes, devices, total / lanes, {each, each}, 200e-6, how % 2, how < 2 ? 0 : 3, NULL, 0};
+          double most = how < 2 ? 1.03 : 1.08; /* later where rates change */
+          check_share(&queue, &m, ratios[i], total, most);
+          for (m.expected = 0.5; m.expected <= 2; m.expected *= 2)
+            check_share(&queue, &m, ratios[i], total, m.expected > 1 ? most + 0.03 : most);
         }
   adji_queue_clear(&queue);
   adj_ctx_destroy(ctx);
@@ -190,7 +196,7 @@ static void few_batches_are_shared_too(void **state) {
       for (uint32_t i = 0; i < 2048; i++)
         must(adji_queue_add(&queue, (adji_batch){i, i + 1, skewed ? 1 + 31.0 * (2047 - i) / 2047 : 1}));
       double total = skewed ? 2048 * 16.5 : 2048, rate = total / seconds;
-      machine m = {64, 1, rate / 64, {rate, rate}, 100e-6, true, 0, NULL};
+      machine m = {64, 1, rate / 64, {rate, rate}, 100e-6, true, 0, NULL, 0};
       outcome o = simulate(&queue, &m);
       if (!(o.end < seconds / 2 * 1.12 + 4 * m.start_s))
         fail_msg("skewed %d, %g s of the cores: %g s", skewed, seconds, o.end);

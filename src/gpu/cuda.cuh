@@ -67,7 +67,7 @@ enum adji_answer {
   ADJI_ANSWER_SPREAD = 16,
   ADJI_SPREAD = 64,
   ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 5 * ADJI_SPREAD,
-  ADJI_KEPT_ANSWERS = 2
+  ADJI_KEPT_ANSWERS = 4
 };
 
 typedef struct adji_totals {

@@ -3,9 +3,9 @@
  * kNN joins on a device for lists of queries: those that a host hands over, by their positions in an order of its own.
  * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
  *
- * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of two lists k ids and distances
- * and 4 bytes; through a grid 4 more of each. Left points are there twice while they are brought into the order of the
- * host.
+ * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of four lists k ids and
+ * distances and 4 bytes; through a grid 4 more of each. Left points are there twice while they are brought into the
+ * order of the host.
  */
 #include "gpu/nearest_private.cuh"
 

@@ -5,7 +5,7 @@
  * numbers of the rows and where each begins beside them.
  *
  * Memory: 4 bytes for each left point, while there is a host's order; 16 more while rows are filled. For each query of
- * a list 8 bytes, and in each of two slots 8 (counting) or 12 (filling), and the entries.
+ * a list 8 bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
  */
 #include <cstdlib>
 #include <cub/device/device_scan.cuh>

@@ -14,7 +14,7 @@
 #include "gpu/staging.h"
 
 /* What a list has at most, unless the options say otherwise. */
-static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)256 << 20;
+static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;
 
 typedef struct partner {
   adji_gpu *gpu;

@@ -54,6 +54,8 @@ typedef struct hybrid {
   char message[512];
   adji_worker_work workers[1 + ADJI_MOST_DEVICES];
   double last_end[1 + ADJI_MOST_DEVICES]; /* when each was last busy with batches, from the beginning */
+  double work[1 + ADJI_MOST_DEVICES];     /* that each has done */
+  double lanes_s;                         /* seconds of lanes for theirs */
   adji_help help[ADJI_MOST_DEVICES];
   pthread_t threads[ADJI_MOST_DEVICES];
   bool started[ADJI_MOST_DEVICES];
@@ -173,7 +175,10 @@ static bool work_once(hybrid *h, uint32_t lane) {
   adj_status status = process_here(h, mine, lane, &queries);
   pthread_mutex_lock(&h->lock);
   double end = seconds_now(h);
-  adji_share_lane_did(&h->share, work_of(queue, mine), end - begin);
+  double did = work_of(queue, mine);
+  adji_share_lane_did(&h->share, did, end - begin);
+  h->work[0] += did;
+  h->lanes_s += end - begin;
   h->workers[0].queries += queries;
   h->workers[0].batches += mine.end - mine.begin;
   h->workers[0].busy_s += (end - begin) / h->share.lanes;
@@ -302,6 +307,7 @@ adj_status adji_help_done(adji_help *help, const adji_tally *tally) {
   adj_status status = adji_settle(drain, work_of(drain->queue, stretch), 1, tally);
   pthread_mutex_lock(&h->lock);
   adji_worker_work *figures = &h->workers[1 + help->device];
+  h->work[1 + help->device] += work_of(drain->queue, stretch);
   figures->queries += queries;
   figures->batches++;
   figures->busy_s += (double)(now - help->since_ns) * 1e-9;
@@ -412,6 +418,9 @@ static void tell_run(const hybrid *h, adji_run *run) {
     if (h->last_end[w] < first) first = h->last_end[w];
     if (h->last_end[w] > last) last = h->last_end[w];
   }
+  run->rates[0] = h->lanes_s > 0 ? h->work[0] / h->lanes_s : 0;
+  for (uint32_t w = 1; w < run->worker_count; w++)
+    run->rates[w] = h->workers[w].busy_s > 0 ? h->work[w] / h->workers[w].busy_s : 0;
   run->apart_s += last - first;
   run->shared_s += seconds_now(h);
 }
@@ -421,6 +430,7 @@ adj_status adji_drain_with_devices(adji_drain *d) {
   const adji_crew *crew = d->crew;
   hybrid h = {.drain = d, .begin_ns = adji_now_ns(), .workers = {{.name = "cpu"}}};
   adji_share_init(&h.share, crew->share, d->total_work, ctx->threads, crew->count);
+  if (d->run->worker_count == 1 + crew->count) adji_share_expect(&h.share, d->run->rates);
   pthread_mutex_init(&h.lock, NULL);
   pthread_cond_init(&h.changed, NULL);
   pthread_mutex_lock(&h.lock);

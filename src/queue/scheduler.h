@@ -114,6 +114,7 @@ typedef struct adji_run {
   adji_worker_work workers[1 + ADJI_MOST_DEVICES];
   uint32_t worker_count;
   double apart_s, shared_s;
+  double rates[1 + ADJI_MOST_DEVICES]; /* of the pass before: work a second of a lane, and of each device */
 } adji_run;
 
 adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control);

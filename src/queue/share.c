@@ -14,6 +14,9 @@ static const double FIRST = 1.0 / 256, PART = 0.5;
 /* What a batch may be of all that came before, and what the past counts for in the rate, each time. */
 static const double GROWTH = 4, MEMORY = 0.3;
 
+/* Seconds that what was expected counts for, which is little: passes differ. */
+static const double EXPECTED_S = 1e-4;
+
 /* Seconds that a batch of a device should take at least, so that starting it is a small part of that. */
 static const double LEAST_S = 2e-3;
 
@@ -37,6 +40,18 @@ void adji_share_init(adji_share *share, const adji_share_options *options, doubl
   o->cpu = or_default(o->cpu, 0.005);
   for (uint32_t d = 0; d < devices; d++)
     share->device[d].large = o->large;
+}
+
+void adji_share_expect(adji_share *share, const double *rates) {
+  if (share->options.fixed || !(rates[0] > 0)) return;
+  share->cpu.work = rates[0] * EXPECTED_S;
+  share->cpu.seconds = EXPECTED_S;
+  for (uint32_t d = 0; d < share->devices; d++) {
+    if (!(rates[1 + d] > 0)) continue;
+    share->device[d].work = rates[1 + d] * EXPECTED_S;
+    share->device[d].seconds = EXPECTED_S;
+    share->device[d].all = share->total;
+  }
 }
 
 static double rate(const adji_pace *pace) {

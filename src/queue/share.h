@@ -51,6 +51,10 @@ typedef struct adji_share {
 void adji_share_init(adji_share *share, const adji_share_options *options, double total, uint32_t lanes,
                      uint32_t devices);
 
+/* Begins with what a pass before has shown of the same workers: the work a second of a lane, and of each device behind
+ * it; 0: nothing is known of it. */
+void adji_share_expect(adji_share *share, const double *rates);
+
 /* How much work device d should take where `left` is left, of which `next` comes first; negative: nothing, as long as
  * it holds something; ever again, if it does not. now: in seconds from the beginning. */
 double adji_share_for_device(const adji_share *share, uint32_t d, double now, double left, double next);
