@@ -31,6 +31,17 @@ adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, a
 adj_status adji_upload_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, void *to_device, adji_device_work *work);
 adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_work *work);
 
+/* Several arrays back at once, of as many entries each. */
+typedef struct adji_array {
+  const void *from; /* on the device     */
+  void *to;
+  uint64_t size; /* bytes of an entry */
+} adji_array;
+adj_status adji_download_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries,
+                                adji_device_work *work);
+/* Before that, while the device computes: touches the memory that they go to, as far as it gets. */
+adj_status adji_touch_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries);
+
 /* The buffer of a lane: one for every thread of the context, and behind them one for the lane of a device itself. */
 static inline uint32_t adji_staging_of(const adj_ctx *ctx, uint32_t lane) {
   return lane < ctx->threads ? lane : ctx->threads;
