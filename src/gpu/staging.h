@@ -20,10 +20,11 @@ enum { ADJI_STAGE_BYTES = 4 << 20 };
 /* Makes `count` buffers, numbered from 0, unless they are there. */
 adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);
 void *adji_staging_at(adji_gpu *gpu, uint32_t buffer);
-/* Begin a copy; wait ends it. One copy a buffer at a time. */
+/* Begin a copy; wait ends it, and here tells whether it has ended. One copy a buffer at a time. */
 adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes);
 adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
 adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
+adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here);
 
 /* The points of a set to device memory, packed by rows; bytes there, and bytes back from there. All lanes take part;
  * what they did is added to work. */
