@@ -142,6 +142,21 @@ static void threads_share_the_account(void **state) {
   assert_in_range(atomic_load(&memory.peak), 2100, 4 * 2100);
 }
 
+static void touched_memory_can_be_written(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, (uint64_t)1 << 30);
+  uint64_t bytes = 5 * (uint64_t)ADJI_HUGE_PAGE + 12345;
+  char *block = adji_alloc(&memory, bytes, 1, "block");
+  assert_non_null(block);
+  for (uint64_t at = 0; at < bytes; at += ADJI_HUGE_PAGE / 2 + 100)
+    adji_touch(block + at, bytes - at < 70000 ? bytes - at : 70000);
+  adji_touch(block, 0);
+  memset(block, 1, bytes);
+  assert_int_equal(block[bytes - 1], 1);
+  adji_free(&memory, block);
+}
+
 static void bytes_read_well(void **state) {
   (void)state;
   char buffer[32];
@@ -158,6 +173,7 @@ int main(void) {
       cmocka_unit_test(growing_keeps_what_was_there),    cmocka_unit_test(the_limit_is_kept),
       cmocka_unit_test(sizes_that_overflow_are_refused), cmocka_unit_test(the_nth_allocation_fails),
       cmocka_unit_test(threads_share_the_account),       cmocka_unit_test(bytes_read_well),
+      cmocka_unit_test(touched_memory_can_be_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PREFIX = 64, HUGE_PAGE = 2 << 20 };
+enum { PREFIX = 64, HUGE_PAGE = ADJI_HUGE_PAGE, PAGE = 4096 };
 static const uint64_t LARGE = (uint64_t)1 << 20;
 
 typedef struct prefix {
@@ -140,4 +140,14 @@ void adji_free(adji_memory *memory, void *block) {
   else
     free((char *)block - PREFIX);
   adji_discharge(memory, head.bytes);
+}
+
+void adji_touch(void *at, uint64_t bytes) {
+  char *first = at;
+#ifdef MADV_POPULATE_WRITE
+  uintptr_t before = (uintptr_t)at % PAGE; /* of its page; the kernel wants whole ones, and leaves what is in them */
+  if (bytes && !madvise(first - before, bytes + before, MADV_POPULATE_WRITE)) return;
+#endif
+  for (uint64_t i = 0; i < bytes; i += PAGE)
+    *(volatile char *)(first + i) = 0;
 }

@@ -76,22 +76,14 @@ static void draw_tasks(adji_team *team, uint32_t lane) {
 
 enum { LOOKS = 1000 }; /* some 50 microseconds */
 
-static inline void pause_a_moment(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ __volatile__("yield");
-#endif
-}
-
 static void await_loop(const adji_team *team, uint64_t seen) {
   for (uint32_t i = 0; i < team->looks && atomic_load(&team->generation) == seen; i++)
-    pause_a_moment();
+    adji_pause();
 }
 
 static void await_end(const adji_team *team) {
   for (uint32_t i = 0; i < team->looks && atomic_load(&team->busy); i++)
-    pause_a_moment();
+    adji_pause();
 }
 
 static void *member_main(void *argument) {

@@ -38,6 +38,15 @@ static inline void adji_slice(uint64_t n, uint64_t count, uint64_t t, uint64_t *
   *end = *begin + each + (t < rest);
 }
 
+/* Some tens of cycles, for a thread that looks again and again whether something has happened. */
+static inline void adji_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
 uint64_t adji_now_ns(void); /* monotonic */
 uint32_t adji_usable_cores(void);
 

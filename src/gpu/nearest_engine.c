@@ -67,45 +67,32 @@ static adj_status count_pairs(nearest_engine *e, adji_run *run, const adji_table
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-enum { PAGE = 4096, PAGES_AT_ONCE = 512 };
-
-typedef struct pages {
-  adji_gpu *gpu;
-  char *at;
-  uint64_t bytes;
-} pages;
-
-static adj_status touch_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
-  const pages *p = user;
-  uint64_t each = (uint64_t)PAGE * PAGES_AT_ONCE, begin = task * each, end = begin + each;
-  if (!adji_gpu_busy(p->gpu)) return ADJ_OK;
-  for (uint64_t i = begin; i < end && i < p->bytes; i += PAGE)
-    *(volatile char *)(p->at + i) = 0;
-  return ADJ_OK;
-}
-
-/* While the device computes, the lanes touch the memory that the rows will go to: fresh memory takes as long to get
- * as to copy to. */
-static adj_status touch_rows(nearest_engine *e, const adji_table *table, uint64_t first, uint64_t end) {
-  uint64_t size = adji_type_size(e->join.left->type), entries = (end - first) * table->k;
-  uint64_t here = (first - table->first_row) * table->k, each = (uint64_t)PAGE * PAGES_AT_ONCE;
-  pages ids = {e->gpu, (char *)(table->ids + here), entries * sizeof *table->ids};
-  adj_status status = adji_loop(e->join.ctx, ids.bytes / each + 1, touch_some, &ids);
-  if (status || !table->distances) return status;
-  pages distances = {e->gpu, (char *)table->distances + here * size, entries * size};
-  return adji_loop(e->join.ctx, distances.bytes / each + 1, touch_some, &distances);
-}
-
-/* Rows first .. end - 1, which are on the device. */
-static adj_status fetch_rows(nearest_engine *e, adji_run *run, const adji_gpu_table *from, uint64_t first, uint64_t end,
-                             const adji_table *to) {
-  uint64_t size = adji_type_size(e->join.left->type), entries = (end - first) * to->k;
+/* Ids and distances of the rows from first on, on the device and where they go. Returns how many arrays these are. */
+static uint32_t arrays_of(const nearest_engine *e, const adji_gpu_table *from, const adji_table *to, uint64_t first,
+                          adji_array arrays[2]) {
+  uint64_t size = adji_type_size(e->join.left->type);
   uint64_t there = (first - from->first_row) * to->k, here = (first - to->first_row) * to->k;
-  adj_status status = adji_download(e->gpu, from->ids + there, entries * sizeof *to->ids, to->ids + here, &run->device);
-  if (!status && to->distances)
-    status = adji_download(e->gpu, (const char *)from->distances + there * size, entries * size,
-                           (char *)to->distances + here * size, &run->device);
+  arrays[0] = (adji_array){from->ids + there, to->ids + here, sizeof *to->ids};
+  if (!to->distances) return 1;
+  arrays[1] = (adji_array){(const char *)from->distances + there * size, (char *)to->distances + here * size, size};
+  return 2;
+}
+
+/* Rows from row on, up to the last that is found with it. While the device computes, the lanes do what else there is to
+ * do, and touch the memory that the rows will go to: fresh memory takes as long to get as to copy to. */
+static adj_status find_some(nearest_engine *e, adji_run *run, const adji_table *table, uint64_t row, uint64_t *end) {
+  adji_gpu_table found;
+  adj_status status = adji_gpu_nearest_begin(e->nearest, row, &found);
+  if (status) return status;
+  *end = found.end_row < table->end_row ? found.end_row : table->end_row;
+  adji_array arrays[2];
+  uint32_t count = arrays_of(e, &found, table, row, arrays);
+  uint64_t entries = (*end - row) * table->k;
+  status = adji_run_chore(run);
+  if (!status) status = adji_touch_arrays(e->gpu, arrays, count, entries);
+  adj_status ended = adji_gpu_nearest_end(e->nearest);
+  if (!status) status = ended;
+  if (!status) status = adji_download_arrays(e->gpu, arrays, count, entries, &run->device);
   return status;
 }
 
@@ -113,15 +100,8 @@ static adj_status find_rows(nearest_engine *e, adji_run *run, const adji_table *
   uint64_t before = adji_gpu_nearest_effort_of(e->nearest).candidates, rows = table->end_row - table->first_row;
   adj_status status = ADJ_OK;
   for (uint64_t row = table->first_row; row < table->end_row && !status;) {
-    uint64_t begin = adji_now_ns();
-    adji_gpu_table found;
-    status = adji_gpu_nearest_begin(e->nearest, row, &found);
-    if (status) break;
-    uint64_t end = found.end_row < table->end_row ? found.end_row : table->end_row;
-    status = touch_rows(e, table, row, end);
-    adj_status ended = adji_gpu_nearest_end(e->nearest);
-    if (!status) status = ended;
-    if (!status) status = fetch_rows(e, run, &found, row, end, table);
+    uint64_t begin = adji_now_ns(), end = row;
+    status = find_some(e, run, table, row, &end);
     adji_trace(e->join.ctx, "join", 0, begin, end - row);
     run->batches++;
     row = end;

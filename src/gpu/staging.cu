@@ -57,3 +57,14 @@ adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer) {
   ADJI_CUDA(gpu, cudaEventSynchronize(gpu->staged[buffer]));
   return ADJ_OK;
 }
+
+adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
+  cudaError_t error = cudaEventQuery(gpu->staged[buffer]);
+  *here = error == cudaSuccess;
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError(); /* which is no failure */
+    return ADJ_OK;
+  }
+  if (error == cudaSuccess) error = adji_cuda_turn(gpu);
+  return error == cudaSuccess ? ADJ_OK : adji_cuda_fail(gpu, error, "cudaEventQuery");
+}

@@ -20,16 +20,28 @@ enum { ADJI_STAGE_BYTES = 4 << 20 };
 /* Makes `count` buffers, numbered from 0, unless they are there. */
 adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);
 void *adji_staging_at(adji_gpu *gpu, uint32_t buffer);
-/* Begin a copy; wait ends it. One copy a buffer at a time. */
+/* Begin a copy; wait ends it, and here tells whether it has ended. One copy a buffer at a time. */
 adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes);
 adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
 adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
+adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here);
 
 /* The points of a set to device memory, packed by rows; bytes there, and bytes back from there. All lanes take part;
  * what they did is added to work. */
 adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, adji_device_work *work);
 adj_status adji_upload_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, void *to_device, adji_device_work *work);
 adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_work *work);
+
+/* Several arrays back at once, of as many entries each. */
+typedef struct adji_array {
+  const void *from; /* on the device     */
+  void *to;
+  uint64_t size; /* bytes of an entry */
+} adji_array;
+adj_status adji_download_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries,
+                                adji_device_work *work);
+/* Before that, while the device computes: touches the memory that they go to, as far as it gets. */
+adj_status adji_touch_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries);
 
 /* The buffer of a lane: one for every thread of the context, and behind them one for the lane of a device itself. */
 static inline uint32_t adji_staging_of(const adj_ctx *ctx, uint32_t lane) {

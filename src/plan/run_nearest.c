@@ -134,9 +134,10 @@ adj_status adji_nearest_count(adj_plan *plan, uint32_t *degrees, uint64_t *total
 
 /* ---- Collect ------------------------------------------------------------------------------------------ */
 
-enum { OFFSETS_AT_ONCE = 1 << 16 };
+enum { OFFSETS_AT_ONCE = ADJI_HUGE_PAGE / sizeof(uint64_t) };
 
 typedef struct offset_range {
+  adj_ctx *ctx;
   uint64_t *offsets, count, k;
 } offset_range;
 
@@ -149,10 +150,10 @@ static adj_status fill_some_offsets(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Of count rows of k entries; by all threads, which touch the memory first. */
-static adj_status fill_offsets(nearest_run *r, uint64_t *offsets, uint64_t count) {
-  offset_range range = {offsets, count, r->table.k};
-  return adji_loop(r->plan->ctx, count / OFFSETS_AT_ONCE + 1, fill_some_offsets, &range);
+/* Of count rows of k entries; by all threads, which touch the memory first, each its own huge pages. */
+static adj_status fill_offsets(void *user) {
+  const offset_range *range = user;
+  return adji_loop(range->ctx, range->count / OFFSETS_AT_ONCE + 1, fill_some_offsets, user);
 }
 
 static adj_status collect_rows(nearest_run *r, adj_result *result) {
@@ -164,8 +165,10 @@ static adj_status collect_rows(nearest_run *r, adj_result *result) {
   if (status) return status;
   result->offsets = adji_alloc(&plan->ctx->memory, count + 1, sizeof *result->offsets, "row offsets");
   if (!result->offsets) return ADJ_E_MEMORY;
-  status = fill_offsets(r, result->offsets, count);
-  if (count && !status) status = fill_rows(r, 0);
+  offset_range range = {plan->ctx, result->offsets, count, r->table.k};
+  r->run.chore = (adji_chore){fill_offsets, &range};
+  if (count) status = fill_rows(r, 0);
+  if (!status) status = adji_run_chore(&r->run);
   result->pairs = count * r->table.k;
   result->ids = r->table.ids;
   result->distances = r->table.distances;
@@ -193,7 +196,8 @@ adj_status adji_nearest_collect(adj_plan *plan, adj_result **out, const adj_run_
 
 static adj_status make_offsets(nearest_run *r) {
   r->offsets = adji_alloc(&r->plan->ctx->memory, r->rows_at_once + 1, sizeof *r->offsets, "stream buffer");
-  return r->offsets ? fill_offsets(r, r->offsets, r->rows_at_once) : ADJ_E_MEMORY;
+  offset_range range = {r->plan->ctx, r->offsets, r->rows_at_once, r->table.k};
+  return r->offsets ? fill_offsets(&range) : ADJ_E_MEMORY;
 }
 
 static adj_status stream_rows(nearest_run *r, const adj_sink *sink) {

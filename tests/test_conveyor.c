@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The conveyor between host and device, with a device that is simulated: a copy happens when it is looked for the
+ * second time, and what a real device would get wrong is checked: that a buffer is copied once for each piece, after it
+ * was packed and before it is packed again, or before it is placed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "gpu/conveyor.h"
+
+enum { MOST_BUFFERS = 8, MOST_PIECES = 1000 };
+
+typedef struct simulated {
+  adj_ctx *ctx;
+  bool up;
+  uint64_t host[MOST_PIECES], device[MOST_PIECES], buffers[MOST_BUFFERS];
+  uint64_t piece_of[MOST_BUFFERS];
+  int looked[MOST_BUFFERS];
+  _Atomic uint64_t handled[MOST_PIECES];
+  uint64_t next;                /* piece to be copied, in order */
+  int64_t fail_copy, fail_here; /* the piece whose call fails; negative: none */
+  uint64_t cancel_at;           /* the piece that is the last; UINT64_MAX: none */
+  bool wrong;
+} simulated;
+
+static uint64_t value_of(uint64_t piece) {
+  return piece * 0x9e3779b97f4a7c15u + 1;
+}
+
+static adj_status sim_copy(void *user, uint64_t piece, uint32_t buffer) {
+  simulated *s = user;
+  if ((int64_t)piece == s->fail_copy) return adji_fail(ADJ_E_DEVICE, "copy %llu", (unsigned long long)piece);
+  if (piece != s->next++) s->wrong = true;
+  s->piece_of[buffer] = piece;
+  s->looked[buffer] = 0;
+  return ADJ_OK;
+}
+
+static adj_status sim_here(void *user, uint32_t buffer, bool *here) {
+  simulated *s = user;
+  uint64_t piece = s->piece_of[buffer];
+  if ((int64_t)piece == s->fail_here) return adji_fail(ADJ_E_DEVICE, "look %llu", (unsigned long long)piece);
+  *here = ++s->looked[buffer] == 2;
+  if (*here && s->up) s->device[piece] = s->buffers[buffer];
+  if (*here && !s->up) s->buffers[buffer] = s->device[piece];
+  return ADJ_OK;
+}
+
+static void sim_handle(void *user, uint64_t piece, uint32_t buffer) {
+  simulated *s = user;
+  if (s->up)
+    s->buffers[buffer] = s->host[piece];
+  else
+    s->host[piece] = s->buffers[buffer];
+  atomic_fetch_add(&s->handled[piece], 1);
+  if (piece == s->cancel_at) adj_cancel(s->ctx);
+}
+
+static adj_status convey(simulated *s, uint64_t pieces, uint32_t buffers) {
+  adji_conveyor conveyor = {.ctx = s->ctx, .user = s, .pieces = pieces, .buffers = buffers, .up = s->up};
+  conveyor.copy = sim_copy;
+  conveyor.here = sim_here;
+  conveyor.handle = sim_handle;
+  adji_conveyor_times times = {0};
+  return adji_convey(&conveyor, &times);
+}
+
+static simulated *simulate(adj_ctx *ctx, bool up) {
+  simulated *s = calloc(1, sizeof *s);
+  assert_non_null(s);
+  s->ctx = ctx;
+  s->up = up;
+  s->fail_copy = s->fail_here = -1;
+  s->cancel_at = UINT64_MAX;
+  for (uint64_t i = 0; i < MOST_PIECES; i++)
+    *(up ? &s->host[i] : &s->device[i]) = value_of(i);
+  return s;
+}
+
+static adj_ctx *context(uint32_t threads) {
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = threads;
+  adj_ctx *ctx;
+  assert_int_equal(adj_ctx_create(&options, &ctx), ADJ_OK);
+  return ctx;
+}
+
+static void check_all(simulated *s, uint64_t pieces, uint32_t buffers) {
+  assert_int_equal(convey(s, pieces, buffers), ADJ_OK);
+  assert_false(s->wrong);
+  for (uint64_t i = 0; i < MOST_PIECES; i++) {
+    assert_int_equal(atomic_load(&s->handled[i]), i < pieces);
+    assert_int_equal(s->up ? s->device[i] : s->host[i], i < pieces ? value_of(i) : 0);
+  }
+}
+
+static void all_pieces_cross(void **state) {
+  (void)state;
+  static const uint64_t counts[] = {0, 1, 2, 7, 8, 9, 64, MOST_PIECES};
+  for (uint32_t threads = 1; threads <= 4; threads++) {
+    adj_ctx *ctx = context(threads);
+    for (uint32_t buffers = 1; buffers <= MOST_BUFFERS; buffers++)
+      for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
+        simulated *s = simulate(ctx, i % 2);
+        check_all(s, counts[i / 2], buffers);
+        free(s);
+      }
+    adj_ctx_destroy(ctx);
+  }
+}
+
+static void failures_are_told(void **state) {
+  (void)state;
+  static const int64_t at[] = {0, 1, 5, 50, 99};
+  for (uint32_t threads = 1; threads <= 4; threads++) {
+    adj_ctx *ctx = context(threads);
+    for (size_t i = 0; i < 4 * sizeof at / sizeof *at; i++) {
+      simulated *s = simulate(ctx, i % 2);
+      bool look = i / 2 % 2;
+      *(look ? &s->fail_here : &s->fail_copy) = at[i / 4];
+      assert_int_equal(convey(s, 100, 3), ADJ_E_DEVICE);
+      assert_non_null(strstr(adj_last_error(), look ? "look " : "copy "));
+      free(s);
+    }
+    adj_ctx_destroy(ctx);
+  }
+}
+
+static void a_call_can_be_stopped(void **state) {
+  (void)state;
+  for (uint32_t threads = 1; threads <= 4; threads++)
+    for (int up = 0; up < 2; up++) {
+      adj_ctx *ctx = context(threads);
+      simulated *s = simulate(ctx, up);
+      s->cancel_at = 40;
+      assert_int_equal(convey(s, MOST_PIECES, 3), ADJ_CANCELLED);
+      free(s);
+      adj_ctx_destroy(ctx);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_pieces_cross),
+      cmocka_unit_test(failures_are_told),
+      cmocka_unit_test(a_call_can_be_stopped),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
