@@ -124,6 +124,7 @@ __device__ __forceinline__ void replay(const tiles<T> &job, const shared<T> &at,
       next_id = __ldcs(stage + ADJI_WARP);
     }
     if (i) put_words(job, at, *mine, lanes{begin, end}, word, id, lane);
+    __syncwarp(); /* nobody reads marks and rings any more */
     mine->found += __popc(word);
     word = next_word;
     id = next_id;
