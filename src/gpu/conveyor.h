@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Pieces that cross between host and device in order, through pinned buffers: one lane asks for all copies and looks
- * what has arrived, the others do what there is to do at this end: lanes that ask for their own copies meet in CUDA, and
- * leave the bus less to do. Host code that knows a device only through functions, so that tests can put another in its
- * place.
+ * what has arrived, the others do what there is to do at this end: lanes that ask for their own copies meet in CUDA,
+ * and leave the bus less to do. Host code that knows a device only through functions, so that tests can put another in
+ * its place.
  */
 #ifndef ADJI_CONVEYOR_H
 #define ADJI_CONVEYOR_H
