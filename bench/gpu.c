@@ -81,6 +81,15 @@ void close_points(bench *b) {
   adj_dataset_destroy(b->set);
 }
 
+bool same_result(const bench *b, const adj_result *x, const adj_result *y) {
+  size_t entries = adj_result_pairs(x);
+  return entries == adj_result_pairs(y) &&
+         !memcmp(adj_result_offsets(x), adj_result_offsets(y), (b->count + 1) * sizeof(uint64_t)) &&
+         !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
+         (!adj_result_distances(x) ||
+          !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float)));
+}
+
 adj_cuda_points on_device(const bench *b) {
   adj_cuda_points points;
   adj_cuda_points_init(&points, sizeof points);

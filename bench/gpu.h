@@ -50,6 +50,8 @@ void close_points(bench *b);
 adj_cuda_points on_device(const bench *b);
 adj_join_spec spec_of(const bench *b, adj_order order);
 
+bool same_result(const bench *b, const adj_result *x, const adj_result *y);
+
 /* Sets b->radius so that points have `mean` neighbours. */
 void find_radius(bench *b, double mean);
 

@@ -93,15 +93,6 @@ static adj_result *collect(const bench *b, const one_case *c, way how, best *to)
   return result;
 }
 
-static bool same(const bench *b, const adj_result *x, const adj_result *y) {
-  size_t entries = adj_result_pairs(x);
-  return entries == adj_result_pairs(y) &&
-         !memcmp(adj_result_offsets(x), adj_result_offsets(y), (b->count + 1) * sizeof(uint64_t)) &&
-         !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
-         (!adj_result_distances(x) ||
-          !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float)));
-}
-
 static void begin_case(best *all) {
   for (int w = 0; w < WAYS; w++)
     all[w] = (best){.all_ms = INFINITY};
@@ -143,7 +134,7 @@ static void run_case(bench *b, const one_case *c, worst *w) {
     adj_result *cpu = collect(b, c, CPU, &all[CPU]);
     for (int way_of = GPU; way_of < WAYS; way_of++) {
       adj_result *other = collect(b, c, (way)way_of, &all[way_of]);
-      equal = equal && (i || same(b, cpu, other));
+      equal = equal && (i || same_result(b, cpu, other));
       adj_result_destroy(other);
     }
     adj_result_destroy(cpu);

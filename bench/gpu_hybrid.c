@@ -74,15 +74,6 @@ static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
   return result;
 }
 
-static bool same(const bench *b, const adj_result *x, const adj_result *y) {
-  size_t entries = adj_result_pairs(x);
-  return entries == adj_result_pairs(y) &&
-         !memcmp(adj_result_offsets(x), adj_result_offsets(y), (b->count + 1) * sizeof(uint64_t)) &&
-         !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
-         (!adj_result_distances(x) ||
-          !memcmp(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float)));
-}
-
 static void print_shared(const best *it, const best *all) {
   double bound = 1 / all[CPU].join_ms + 1 / all[GPU].join_ms, queries = 0;
   for (uint64_t w = 0; w < it->stats.worker_count; w++)
@@ -102,7 +93,7 @@ static void run_k(bench *b, uint32_t k, double mean) {
     adj_result *cpu = collect(b, k, CPU, &all[CPU]);
     for (int w = GPU; w < WAYS; w++) {
       adj_result *other = collect(b, k, (way)w, &all[w]);
-      equal = equal && same(b, cpu, other);
+      equal = equal && same_result(b, cpu, other);
       adj_result_destroy(other);
     }
     adj_result_destroy(cpu);
