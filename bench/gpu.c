@@ -221,17 +221,10 @@ static double time_host(bench *b) {
 
 /* ---- Checks ---------------------------------------------------------------------------------------- */
 
-static bool same_results(const adj_result *a, const adj_result *b) {
-  uint64_t rows = adj_result_rows(a), pairs = adj_result_pairs(a);
-  return rows == adj_result_rows(b) && pairs == adj_result_pairs(b) &&
-         !memcmp(adj_result_offsets(a), adj_result_offsets(b), (rows + 1) * sizeof(uint64_t)) &&
-         !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t));
-}
-
 /* The device's CSR by id, the host's from the GPU and the CPU's must be the same bytes. */
 static bool check(bench *b) {
   adj_result *cpu = join_host(b, ADJ_BACKEND_CPU), *gpu = join_host(b, ADJ_BACKEND_GPU);
-  bool same = same_results(cpu, gpu);
+  bool same = same_result(b, cpu, gpu);
   adj_cuda_points points = on_device(b);
   adj_join_spec spec = spec_of(b, ADJ_ORDER_ID);
   adj_cuda_result *device;

@@ -499,7 +499,7 @@ static void rows_go_where_they_belong(void **state) {
   _Alignas(ADJI_LINE) unsigned char to[ROOM], from[ROOM], expected[ROOM];
   for (int i = 0; i < ROOM; i++)
     from[i] = (unsigned char)(i % 251 + 1);
-  for (uint64_t bytes = 0; bytes <= LINES * ADJI_LINE; bytes += 4)
+  for (uint64_t bytes = 0; bytes <= (uint64_t)LINES * ADJI_LINE; bytes += 4)
     for (uint64_t at = 0; at < ADJI_LINE; at += 4) {
       uint64_t source = (at * 5 + bytes) % ADJI_LINE / 4 * 4;
       memset(to, 0, ROOM);
