@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "check.h"
 #include "gpu/conveyor.h"
@@ -22,6 +23,7 @@ typedef struct simulated {
   uint64_t next;                /* piece to be copied, in order */
   int64_t fail_copy, fail_here; /* the piece whose call fails; negative: none */
   uint64_t cancel_at;           /* the piece that is the last; UINT64_MAX: none */
+  bool uncancels;               /* some time later, which the lane that asks does not see */
   bool wrong;
 } simulated;
 
@@ -41,6 +43,10 @@ static adj_status sim_copy(void *user, uint64_t piece, uint32_t buffer) {
 static adj_status sim_here(void *user, uint32_t buffer, bool *here) {
   simulated *s = user;
   uint64_t piece = s->piece_of[buffer];
+  if (s->uncancels && atomic_load(&s->ctx->cancelled)) {
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    adj_ctx_uncancel(s->ctx);
+  }
   if ((int64_t)piece == s->fail_here) return adji_fail(ADJ_E_DEVICE, "look %llu", (unsigned long long)piece);
   *here = ++s->looked[buffer] == 2;
   if (*here && s->up) s->device[piece] = s->buffers[buffer];
@@ -142,11 +148,32 @@ static void a_call_can_be_stopped(void **state) {
     }
 }
 
+/* Whether the call is over or not, it ends. */
+static void a_call_ends_though_it_is_allowed_to_go_on(void **state) {
+  (void)state;
+  for (uint32_t threads = 1; threads <= 4; threads++)
+    for (int up = 0; up < 2; up++) {
+      adj_ctx *ctx = context(threads);
+      simulated *s = simulate(ctx, up);
+      s->cancel_at = 40;
+      s->uncancels = true;
+      adj_status status = convey(s, MOST_PIECES, 3);
+      assert_true(status == ADJ_OK || status == ADJ_CANCELLED);
+      adj_ctx_uncancel(ctx);
+      free(s);
+      s = simulate(ctx, up);
+      check_all(s, MOST_PIECES, 3);
+      free(s);
+      adj_ctx_destroy(ctx);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_pieces_cross),
       cmocka_unit_test(failures_are_told),
       cmocka_unit_test(a_call_can_be_stopped),
+      cmocka_unit_test(a_call_ends_though_it_is_allowed_to_go_on),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,6 +280,8 @@ static void check_shared(adj_ctx *ctx, const adj_dataset *left, const adj_datase
   adj_result_destroy(answer);
 }
 
+static const sharing WITH_MISSES = {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .misses = 37};
+
 static const sharing SHARINGS[] = {
     {.batch = 16, .list_queries = 1, .list_ranges = 1, .buffer_rows = 1},
     {.batch = 16, .list_queries = 77, .list_ranges = 3, .buffer_rows = 5},
@@ -289,7 +291,6 @@ static const sharing SHARINGS[] = {
     {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .fails_at = 1},
     {.batch = 16, .list_queries = 20, .list_ranges = 8, .buffer_rows = 7, .fails_at = 3, .share = {.fixed = true}},
     {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .refuses_at = 1},
-    {.batch = 16, .list_queries = 50, .list_ranges = 8, .buffer_rows = 7, .misses = 37},
     {.batch = 64, .list_queries = 77, .list_ranges = 3, .buffer_rows = 5, .misses = 1, .share = {.fixed = true}},
     {.batch = 64,
      .list_queries = 500,
@@ -319,6 +320,8 @@ static void shared_joins_are_those_of_cores(void **state) {
       check_shared(ctx, points, one, &(question){2, 0, 0, NULL}, &SHARINGS[i]);
       check_shared(ctx, none, points, &(question){2, 0, 0, NULL}, &SHARINGS[i]);
     }
+    check_shared(ctx, points, points, &(question){5, 0, ADJ_WITH_DISTANCE, "buffer=9999"}, &WITH_MISSES);
+    check_shared(ctx, others, points, &(question){40, 0.2, 0, "leaf=32"}, &WITH_MISSES);
     adj_dataset_destroy(points);
     adj_dataset_destroy(others);
     adj_dataset_destroy(one);
@@ -416,7 +419,7 @@ static void run_out_of_memory(const sharing *how) {
 static void memory_can_run_out(void **state) {
   (void)state;
   run_out_of_memory(&SHARINGS[1]);
-  run_out_of_memory(&SHARINGS[8]); /* with queries that come back */
+  run_out_of_memory(&WITH_MISSES);
 }
 
 int main(void) {

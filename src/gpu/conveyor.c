@@ -2,6 +2,9 @@
  *
  * The lane that asks for copies has task 0 of a loop, and the others have a piece a task. Piece i goes through buffer
  * i % buffers. The turns of a buffer are how often a lane was done with it, which tells whether it may be copied.
+ *
+ * Each waits for others, so whoever gives up leaves word of it: a cancel may be over before the others look. For the
+ * same reason it is not the loop that looks whether the call is cancelled.
  */
 #include "gpu/conveyor.h"
 
@@ -13,7 +16,7 @@ typedef struct belt {
   const adji_conveyor *conveyor;
   _Atomic uint64_t *turns;
   _Atomic uint64_t arrived; /* pieces */
-  _Atomic int failed;       /* a status: nothing more arrives */
+  _Atomic int failed;       /* the status of the first that gave up */
   _Atomic uint64_t wait_ns, work_ns;
 } belt;
 
@@ -38,6 +41,7 @@ static adj_status ask_for_all(belt *b) {
   uint64_t asked = 0, arrived = 0;
   uint32_t looks = 0;
   while (arrived < c->pieces) {
+    if (atomic_load(&b->failed)) return adji_fail(ADJ_CANCELLED, "stopped by the caller"); /* others end for no more */
     adj_status status = adji_check_cancel(c->ctx);
     bool here = false, ready = asked < c->pieces && is_ready(b, asked);
     if (!status && ready) status = c->copy(c->user, asked, (uint32_t)(asked % c->buffers));
@@ -62,7 +66,7 @@ static adj_status await(belt *b, uint64_t pieces) {
   while (atomic_load_explicit(&b->arrived, memory_order_acquire) < pieces) {
     int failed = atomic_load(&b->failed);
     if (failed) return adji_fail((adj_status)failed, "a copy failed"); /* what the lane that asks says comes first */
-    adj_status status = adji_check_cancel(b->conveyor->ctx);           /* which may have kept that lane from asking */
+    adj_status status = adji_check_cancel(b->conveyor->ctx);
     if (status) return status;
     look_again(&looks);
   }
@@ -98,9 +102,9 @@ static adj_status do_piece(belt *b, uint64_t piece) {
 static adj_status do_task(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
   belt *b = user;
-  if (task) return do_piece(b, task - 1);
-  adj_status status = ask_for_all(b);
-  if (status) atomic_store(&b->failed, (int)status);
+  adj_status status = task ? do_piece(b, task - 1) : ask_for_all(b);
+  int none = 0;
+  if (status) atomic_compare_exchange_strong(&b->failed, &none, (int)status);
   return status;
 }
 
@@ -136,7 +140,8 @@ adj_status adji_convey(const adji_conveyor *c, adji_conveyor_times *times) {
     status = adji_loop(c->ctx, c->pieces, do_alone, &b);
   } else {
     b.turns = calloc(c->buffers, sizeof *b.turns);
-    status = b.turns ? adji_loop(c->ctx, c->pieces + 1, do_task, &b) : adji_fail(ADJ_E_MEMORY, "no memory for copies");
+    status = b.turns ? adji_parallel(c->ctx->team, c->pieces + 1, do_task, &b, NULL)
+                     : adji_fail(ADJ_E_MEMORY, "no memory for copies");
     free(b.turns);
   }
   times->wait_ns += atomic_load(&b.wait_ns);

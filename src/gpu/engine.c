@@ -102,7 +102,10 @@ static adj_status make_slots(gpu_engine *e, uint64_t window_pairs, uint64_t *slo
   if (pairs > window_pairs) pairs = window_pairs;
   for (;;) {
     if (pairs < e->found.longest) pairs = e->found.longest;
+    if (pairs < window_pairs) adji_gpu_range_forget_stages(e->range); /* which are for a fill of all rows */
     adj_status status = adji_gpu_range_slots(e->range, e->slots, pairs);
+    if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(e->range))
+      status = adji_gpu_range_slots(e->range, e->slots, pairs);
     if (status != ADJ_E_DEVICE_MEMORY || pairs == e->found.longest) {
       *slot_pairs = pairs;
       return status;

@@ -37,7 +37,8 @@ static adj_status get_stages(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu
 }
 
 adj_status adji_kept_make(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
-  if (wish->room * item_bytes(wish) > static_cast<double>(adji_gpu_left(gpu) / 2)) return ADJ_OK;
+  double starts = wish->form == ADJI_KEPT_STAGES ? static_cast<double>(wish->rows * sizeof(adji_gpu_stages)) : 0;
+  if (wish->room * item_bytes(wish) + starts > static_cast<double>(adji_gpu_left(gpu) / 2)) return ADJ_OK;
   out->type = wish->type;
   out->room = static_cast<uint64_t>(wish->room);
   adj_status status = wish->form == ADJI_KEPT_STAGES ? get_stages(gpu, wish, out) : get_blocks(gpu, wish, out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The life of a device that takes part in a join of the cores: batches of the queue become lists of queries, of which
- * one is at work while the rows of the one before are put into place. Batches are taken before the device is done with
- * those it has, so that it does not wait for the host; but where a list cannot be begun without an answer of the device
- * (rows so long that CUB sorts them, rows of a part of the result) the two take turns.
+ * some are at work, or wait for the device, while the rows of the one before are put into place. Batches are taken
+ * before the device is done with those it has, so that it does not wait for the host; but where a list cannot be begun
+ * without an answer of the device (rows so long that CUB sorts them, rows of a part of the result) the two take turns.
  */
 #ifndef ADJI_LIST_LOOP_H
 #define ADJI_LIST_LOOP_H

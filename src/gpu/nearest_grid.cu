@@ -291,11 +291,16 @@ adj_status adji_nearest_grid_hand_back(adji_gpu_nearest *n, const uint32_t *orde
   uint64_t count = n->left->points.count;
   if (!g->ready) return ADJ_OK;
   adj_status status = adji_block_reserve(n->gpu, n->gpu->compute, count * 4, &g->positions);
-  if (status) return status;
+  if (status == ADJ_E_DEVICE_MEMORY) clear_index(n); /* the tree does without */
+  if (status) return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status;
   invert<<<adji_blocks_for(count, THREADS), THREADS, 0, n->gpu->compute>>>(order, count,
                                                                            adji_at<uint32_t>(g->positions));
   ADJI_LAUNCHED(n->gpu, "invert");
   return ADJ_OK;
+}
+
+void adji_nearest_grid_keep(adji_gpu_nearest *n) {
+  adji_block_free(n->gpu, n->gpu->compute, &n->grid.positions);
 }
 
 adj_status adji_nearest_grid_tell(adji_gpu_nearest *n, uint64_t queries, const adji_block *to) {
@@ -307,10 +312,11 @@ adj_status adji_nearest_grid_tell(adji_gpu_nearest *n, uint64_t queries, const a
   return ADJ_OK;
 }
 
-adj_status adji_nearest_grid_listed(adji_gpu_nearest *n, uint64_t queries, uint64_t failed) {
+adj_status adji_nearest_grid_listed(adji_gpu_nearest *n, uint64_t queries, uint64_t failed, uint64_t indexed) {
   adji_nearest_grid *g = &n->grid;
   g->work.queries += queries;
   g->work.failed += failed;
+  if (indexed != g->work.reindexed) return ADJ_OK;
   uint32_t widened = static_cast<uint32_t>(g->work.reindexed);
   adji_nearest_grid_step next = adji_nearest_grid_next(&g->options, queries, failed, queries, widened);
   bool grew = true;
@@ -349,7 +355,7 @@ void adji_nearest_grid_free_lists(adji_gpu_nearest *n) {
 
 void adji_nearest_grid_close(adji_gpu_nearest *n) {
   adji_nearest_grid_free_lists(n);
-  adji_block_free(n->gpu, n->gpu->compute, &n->grid.positions);
+  adji_nearest_grid_keep(n);
   clear_index(n);
   adji_free(&n->join.ctx->memory, n->grid.sample.values);
   adji_stopwatch_clear(&n->grid.choosing);

@@ -4,8 +4,8 @@
  * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
  *
  * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of four lists k ids and
- * distances and 4 bytes; through a grid 4 more of each. Left points are there twice while they are brought into the
- * order of the host.
+ * distances and 4 bytes; through a grid 4 more for each left point, and for each query of a list twice. Left points
+ * are there twice while they are brought into the order of the host.
  */
 #include "gpu/nearest_private.cuh"
 
@@ -17,6 +17,7 @@ enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 adj_status adji_gpu_nearest_follow(adji_gpu_nearest *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
+  adji_nearest_grid_keep(n);
   if (!rows || !n->join.left->count) return ADJ_OK;
   adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
   if (status) return status;
@@ -112,6 +113,7 @@ static adj_status find_list(adji_gpu_nearest *n, uint64_t ranges, adji_nearest_s
   status = adji_nearest_search(n, &target);
   if (status || !n->grid.handed) return status;
   slot->handed = true;
+  slot->indexed = n->grid.work.reindexed;
   return adji_nearest_grid_tell(n, slot->count, &slot->failed);
 }
 
@@ -133,8 +135,9 @@ adj_status adji_gpu_nearest_list(adji_gpu_nearest *n, const adji_batch *ranges, 
 adj_status adji_gpu_nearest_listed(adji_gpu_nearest *n, uint32_t slot, uint64_t *candidates) {
   ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
-  if (!n->slots[slot].handed) return ADJ_OK;
-  return adji_nearest_grid_listed(n, n->slots[slot].count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD));
+  const adji_nearest_slot *of = &n->slots[slot];
+  if (!of->handed) return ADJ_OK;
+  return adji_nearest_grid_listed(n, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
 }
 
 adj_status adji_gpu_nearest_missed(adji_gpu_nearest *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {

@@ -72,6 +72,7 @@ static void ask_settle(void *state) {
 
 static uint64_t queries_a_list(const partner *p) {
   uint64_t row = (uint64_t)p->join.k * (4 + adji_type_size(p->join.left->type)) + 16, queries = LIST_BYTES / row + 1;
+  if (queries > p->join.left->count) queries = p->join.left->count + 1;
   return p->rows_at_once && p->rows_at_once < queries ? p->rows_at_once : queries;
 }
 

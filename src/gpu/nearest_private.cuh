@@ -21,6 +21,7 @@ typedef struct adji_nearest_slot {
   adji_block rows, ids, sums;
   adji_block failed; /* queries of the cores' order, where they search for them */
   bool handed;       /* there may be some                                       */
+  uint64_t indexed;  /* how often points had been indexed again by then         */
   uint64_t count;
   cudaEvent_t found;
 } adji_nearest_slot;
@@ -69,11 +70,13 @@ adj_status adji_nearest_grid_search(adji_gpu_nearest *n, adji_nearest_job *job);
 void adji_nearest_grid_free_lists(adji_gpu_nearest *n); /* after a search */
 /* From now on what fails is for cores, whose i-th query is at position order[i] of the left tree: a search leaves
  * nothing in the job, and says by grid.handed whether some of it may have failed. Their queries then go to a block with
- * room for them all, as many as ADJI_ANSWER_HEAD says; and this many of a list failed: epsilon grows where they are too
- * many, and where that does not help the tree searches from then on. */
+ * room for them all, as many as ADJI_ANSWER_HEAD says; and so many of a list failed, for which points had been indexed
+ * again so often: epsilon grows where they are too many, and where that does not help the tree searches from then on.
+ * Lists of an epsilon that has grown since say nothing of the present one. */
 adj_status adji_nearest_grid_hand_back(adji_gpu_nearest *n, const uint32_t *order);
 adj_status adji_nearest_grid_tell(adji_gpu_nearest *n, uint64_t queries, const adji_block *to);
-adj_status adji_nearest_grid_listed(adji_gpu_nearest *n, uint64_t queries, uint64_t failed);
+adj_status adji_nearest_grid_listed(adji_gpu_nearest *n, uint64_t queries, uint64_t failed, uint64_t indexed);
+void adji_nearest_grid_keep(adji_gpu_nearest *n); /* what fails is for the tree again */
 void adji_nearest_grid_close(adji_gpu_nearest *n);
 adji_grid_work adji_nearest_grid_work(adji_gpu_nearest *n);
 

@@ -219,9 +219,10 @@ adj_status adji_nearest_worker_begin(adji_nearest_worker *w) {
   w->candidates = 0;
   w->missed_count = 0;
   adji_memory *memory = &w->join->ctx->memory;
+  if (w->device->missed && !w->group) return adji_fail(ADJ_E_INTERNAL, "queries without groups");
   w->ranges = adji_alloc(memory, w->list_ranges, sizeof *w->ranges, "list of queries");
   bool all = w->ranges != NULL;
-  if (w->device->missed && w->group) {
+  if (w->device->missed) {
     uint64_t groups = w->join->left->count / w->group + 1;
     w->missed = adji_alloc(memory, groups, sizeof *w->missed, "list of queries");
     w->is_missed = adji_alloc_zero(memory, groups, sizeof *w->is_missed, "list of queries");

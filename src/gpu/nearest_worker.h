@@ -49,7 +49,7 @@ typedef struct adji_nearest_worker {
   const adji_list_device *device;
   const adji_join *join;
   const adji_table *table;
-  const uint32_t *order; /* rows of the cores' queries, and how many of these are a group */
+  const uint32_t *order; /* rows of the cores' queries, and how many of these are a group, where some are missed */
   uint32_t group;
   uint64_t list_queries; /* a slot has room for       */
   uint64_t list_ranges;  /* that may be handed over   */

@@ -125,6 +125,8 @@ void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* Gives back what the count kept: no fill follows. */
 void adji_gpu_range_forget(adji_gpu_range *range);
+/* The same of stages only, for their memory: fills compare again. Returns whether there were any. */
+bool adji_gpu_range_forget_stages(adji_gpu_range *range);
 /* After all fills: ADJ_E_INTERNAL when rows were not as long as counted. */
 adj_status adji_gpu_range_check(adji_gpu_range *range);
 

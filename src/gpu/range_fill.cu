@@ -194,6 +194,12 @@ void adji_gpu_range_forget(adji_gpu_range *r) {
   adji_kept_free(r->gpu, &r->kept);
 }
 
+bool adji_gpu_range_forget_stages(adji_gpu_range *r) {
+  if (r->kept.form != ADJI_KEPT_STAGES) return false;
+  adji_kept_free(r->gpu, &r->kept);
+  return true;
+}
+
 adj_status adji_gpu_range_check(adji_gpu_range *r) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   uint64_t broken = adji_answer_totals(r->gpu).broken;

@@ -106,7 +106,7 @@ __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<
 /* Room for all the stages that so many candidates can make. */
 template <class T>
 __device__ __forceinline__ supply claim_stages(const tiles<T> &job, uint32_t candidates, uint32_t lane) {
-  uint32_t many = (candidates + ADJI_WARP - 1) / ADJI_WARP;
+  uint32_t many = candidates / ADJI_WARP + (candidates % ADJI_WARP != 0);
   unsigned long long first = 0;
   if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(many));
   first = __shfl_sync(ALL_LANES, first, 0);

@@ -8,7 +8,7 @@
  *
  * - Loading CUDA and opening a device, in a process that has not done so: 0.17 to 0.23 s; 0.45 s in the first one on a
  *   machine. From then on a GPU takes a fifth of the cores' time or less, so a join must take them a quarter of a
- * second before a device is even looked for.
+ *   second before a device is even looked for.
  * - Opening one where the process has CUDA at work already, for another context or another library: 0.04 s, most of it
  *   for pinned memory.
  * - A device that is open, from an earlier join of the context: launches, copies and waits of the smallest join take

@@ -169,6 +169,7 @@ static adj_status collect_rows(nearest_run *r, adj_result *result) {
   r->run.chore = (adji_chore){fill_offsets, &range};
   if (count) status = fill_rows(r, 0);
   if (!status) status = adji_run_chore(&r->run);
+  r->run.chore = (adji_chore){0};
   result->pairs = count * r->table.k;
   result->ids = r->table.ids;
   result->distances = r->table.distances;
