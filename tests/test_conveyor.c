@@ -23,7 +23,7 @@ typedef struct simulated {
   uint64_t next;                /* piece to be copied, in order */
   int64_t fail_copy, fail_here; /* the piece whose call fails; negative: none */
   uint64_t cancel_at;           /* the piece that is the last; UINT64_MAX: none */
-  bool uncancels;               /* some time later, which the lane that asks does not see */
+  bool uncancels; /* some time later; the lane that asks does not see it, for it is the one that does it */
   bool wrong;
 } simulated;
 
@@ -43,7 +43,8 @@ static adj_status sim_copy(void *user, uint64_t piece, uint32_t buffer) {
 static adj_status sim_here(void *user, uint32_t buffer, bool *here) {
   simulated *s = user;
   uint64_t piece = s->piece_of[buffer];
-  if (s->uncancels && atomic_load(&s->ctx->cancelled)) {
+  if (s->uncancels && piece == s->cancel_at) {
+    adj_cancel(s->ctx);
     nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
     adj_ctx_uncancel(s->ctx);
   }
@@ -61,7 +62,7 @@ static void sim_handle(void *user, uint64_t piece, uint32_t buffer) {
   else
     s->host[piece] = s->buffers[buffer];
   atomic_fetch_add(&s->handled[piece], 1);
-  if (piece == s->cancel_at) adj_cancel(s->ctx);
+  if (piece == s->cancel_at && !s->uncancels) adj_cancel(s->ctx);
 }
 
 static adj_status convey(simulated *s, uint64_t pieces, uint32_t buffers) {
