@@ -162,10 +162,8 @@ static void check_threads(void) {
 
 /* The same for the nearest: the points and their tree must fit, their neighbours need not; by brute force not even the
  * points. */
-static void check_nearest_limit(const problem *range, const char *algorithm) {
-  problem p = *range;
-  p.k = 100;
-  p.algorithm = algorithm;
+static void check_nearest_limit(adj_ctx *ctx, const char *algorithm) {
+  problem p = {ctx, points(ctx, 4000, 3), 0, 100, ADJ_ORDER_DISTANCE, NULL, algorithm};
   adj_result *cpu = NULL, *gpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the nearest on the CPU");
   adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
@@ -173,6 +171,7 @@ static void check_nearest_limit(const problem *range, const char *algorithm) {
   printf("  100 nearest%s: %s\n", algorithm ? ", brute force" : "", status ? adj_last_error() : "found");
   adj_result_destroy(gpu);
   adj_result_destroy(cpu);
+  adj_dataset_destroy(p.set);
 }
 
 /* A limit below what any join needs is an error that says so; one below what all points need at once is none, and
@@ -191,8 +190,8 @@ static void check_limits(void) {
     need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the join within a limit");
     need(limit < (uint64_t)1 << 20 || status == ADJ_OK, "1 MiB is enough, if not for all points at once");
     printf("device memory limit %llu KiB: %s\n", (unsigned long long)limit >> 10, status ? adj_last_error() : "joined");
-    check_nearest_limit(&p, NULL);
-    check_nearest_limit(&p, "brute");
+    check_nearest_limit(ctx, NULL);
+    check_nearest_limit(ctx, "brute");
     adj_result_destroy(gpu);
     adj_result_destroy(cpu);
     adj_dataset_destroy(p.set);

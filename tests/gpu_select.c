@@ -11,9 +11,12 @@
 #include <adjoin_cuda.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/device.h"
 
@@ -130,6 +133,37 @@ static const struct {
              {"far below", far_below}, {"misleading", misleading}};
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
+/* ---- Threads ----------------------------------------------------------------------------------------------------- */
+
+typedef void rows_fn(void *user, uint64_t begin, uint64_t end);
+
+typedef struct stretch {
+  rows_fn *fn;
+  void *user;
+  uint64_t begin, end;
+} stretch;
+
+static void *do_stretch(void *argument) {
+  const stretch *s = argument;
+  s->fn(s->user, s->begin, s->end);
+  return NULL;
+}
+
+/* All rows, in as many stretches as there are cores: the reference takes longer than the device. */
+static void by_all_cores(uint64_t rows, rows_fn *fn, void *user) {
+  enum { MOST = 32 };
+  pthread_t threads[MOST];
+  stretch all[MOST];
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  uint64_t many = cores < 1 ? 1 : cores > MOST ? MOST : (uint64_t)cores;
+  for (uint64_t i = 0; i < many; i++) {
+    all[i] = (stretch){fn, user, rows * i / many, rows * (i + 1) / many};
+    need(!pthread_create(&threads[i], NULL, do_stretch, &all[i]), "a thread");
+  }
+  for (uint64_t i = 0; i < many; i++)
+    pthread_join(threads[i], NULL);
+}
+
 /* ---- The reference ----------------------------------------------------------------------------------------------- */
 
 typedef struct entry {
@@ -199,7 +233,13 @@ static void make_row(data *d, uint64_t row, uint64_t *state) {
       ((float *)(void *)d->host)[at] = (float)v;
     d->sorted[row * p->columns + c] = (entry){value_at(d, row, c), (uint32_t)c};
   }
-  qsort(d->sorted + row * p->columns, p->columns, sizeof *d->sorted, p->largest ? descending_order : ascending_order);
+}
+
+static void sort_rows(void *user, uint64_t begin, uint64_t end) {
+  data *d = user;
+  for (uint64_t r = begin; r < end; r++)
+    qsort(d->sorted + r * d->p.columns, d->p.columns, sizeof *d->sorted,
+          d->p.largest ? descending_order : ascending_order);
 }
 
 static data make_data(const problem *p) {
@@ -211,6 +251,7 @@ static data make_data(const problem *p) {
   need(d.host && d.sorted && d.host_ids, "memory");
   for (uint64_t r = 0; r < p->rows; r++)
     make_row(&d, r, &state);
+  by_all_cores(p->rows, sort_rows, &d);
   for (uint64_t c = 0; c < p->columns; c++)
     d.host_ids[c] = (uint32_t)next_random(&state);
   need_cuda(cudaMalloc((void **)&d.device, bytes));
@@ -331,6 +372,20 @@ static bool check_row(const data *d, answer *a, uint64_t row, uint32_t k, adj_or
   return true;
 }
 
+typedef struct selection {
+  const data *d;
+  answer *a;
+  uint32_t k;
+  adj_order order;
+  atomic_bool differs;
+} selection;
+
+static void check_rows(void *user, uint64_t begin, uint64_t end) {
+  selection *s = user;
+  for (uint64_t r = begin; r < end && !atomic_load(&s->differs); r++)
+    if (!check_row(s->d, s->a, r, s->k, s->order)) atomic_store(&s->differs, true);
+}
+
 static int failures, checks;
 static int most_each, stop_at; /* selections; 0: all */
 
@@ -338,9 +393,9 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
   if (stop_at && checks == stop_at) return;
   answer a = make_answer(&d->p, k);
   adj_status status = run(ctx, d, k, algorithm, order, &a);
-  bool same = status == ADJ_OK;
-  for (uint64_t r = 0; r < d->p.rows && same; r++)
-    same = check_row(d, &a, r, k, order);
+  selection mine = {.d = d, .a = &a, .k = k, .order = order};
+  if (!status) by_all_cores(d->p.rows, check_rows, &mine);
+  bool same = !status && !atomic_load(&mine.differs);
   free_answer(&a);
   checks++;
   if (same) return;
