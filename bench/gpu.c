@@ -110,6 +110,30 @@ adj_join_spec spec_of(const bench *b, adj_order order) {
   return spec;
 }
 
+adj_join_spec spec_of_any(const bench *b, uint32_t k) {
+  adj_join_spec spec = spec_of(b, k ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID);
+  if (!k) return spec;
+  spec.kind = ADJ_KNN;
+  spec.radius = INFINITY;
+  spec.k = k;
+  spec.flags |= ADJ_WITH_DISTANCE;
+  return spec;
+}
+
+adj_result *collect_timed(const bench *b, const adj_join_spec *spec, double *plan_s, double *join_s, adj_stats *stats) {
+  adj_plan *plan;
+  adj_result *result;
+  adj_stats_init(stats, sizeof *stats);
+  double begin = now();
+  stop_on(adj_plan_create(b->ctx, spec, b->set, NULL, &plan));
+  double planned = now();
+  stop_on(adj_collect(plan, &result, NULL, stats));
+  *join_s = now() - planned;
+  *plan_s = planned - begin;
+  adj_plan_destroy(plan);
+  return result;
+}
+
 /* The radius at which points have `mean` neighbours: the count grows with it, so by halving. */
 void find_radius(bench *b, double mean) {
   adj_cuda_points points = on_device(b);

@@ -47,28 +47,15 @@ static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
   char tuning[256];
   snprintf(tuning, sizeof tuning, "%s%s%s", tunings[how], *tunings[how] && b->tuning ? "," : "",
            b->tuning ? b->tuning : "");
-  adj_join_spec spec = spec_of(b, k ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID);
-  if (k) {
-    spec.kind = ADJ_KNN;
-    spec.radius = INFINITY;
-    spec.k = k;
-    spec.flags |= ADJ_WITH_DISTANCE;
-  }
+  adj_join_spec spec = spec_of_any(b, k);
   spec.backend = backends[how];
   spec.tuning = tuning;
-  adj_plan *plan;
-  adj_result *result;
   adj_stats stats;
-  adj_stats_init(&stats, sizeof stats);
-  double begin = now();
-  stop_on(adj_plan_create(b->ctx, &spec, b->set, NULL, &plan));
-  double planned = now();
-  stop_on(adj_collect(plan, &result, NULL, &stats));
-  double end = now(), all = (end - begin) * 1e3, join = (end - planned) * 1e3;
-  adj_plan_destroy(plan);
-  if (all < to->all_ms) to->all_ms = all;
-  if (join < to->join_ms) {
-    to->join_ms = join;
+  double plan_s, join_s;
+  adj_result *result = collect_timed(b, &spec, &plan_s, &join_s, &stats);
+  to->all_ms = fmin(to->all_ms, (plan_s + join_s) * 1e3);
+  if (join_s * 1e3 < to->join_ms) {
+    to->join_ms = join_s * 1e3;
     to->stats = stats;
   }
   return result;

@@ -324,14 +324,10 @@ adj_status adji_help_done(adji_help *help, const adji_tally *tally) {
 
 /* Room for so many more; the lock is held. */
 static adj_status make_room_for_back(hybrid *h, uint64_t count) {
-  adji_memory *memory = &h->drain->run->ctx->memory;
+  uint64_t room = 2 * (h->back_count + count), keep = h->back_count * sizeof *h->back;
   if (h->back_count + count <= h->back_room) return ADJ_OK;
-  uint64_t room = 2 * (h->back_count + count);
-  adji_batch *larger = adji_alloc(memory, room, sizeof *larger, "work queue");
-  if (!larger) return ADJ_E_MEMORY;
-  if (h->back_count) memcpy(larger, h->back, h->back_count * sizeof *larger);
-  adji_free(memory, h->back);
-  h->back = larger;
+  if (!adji_grow(&h->drain->run->ctx->memory, (void **)&h->back, room, sizeof *h->back, keep, "work queue"))
+    return ADJ_E_MEMORY;
   h->back_room = room;
   return ADJ_OK;
 }
