@@ -140,7 +140,8 @@ ADJ_API adj_status adj_knn_join(adj_type type, const void *points, uint64_t coun
  * live as long as the result. */
 ADJ_API uint64_t adj_result_rows(const adj_result *result);
 ADJ_API uint64_t adj_result_pairs(const adj_result *result);
-ADJ_API const uint64_t *adj_result_offsets(const adj_result *result); /* rows + 1 entries */
+/* rows + 1 entries; i * k of a kNN join, filled in when somebody first asks for them. */
+ADJ_API const uint64_t *adj_result_offsets(const adj_result *result);
 ADJ_API const uint32_t *adj_result_ids(const adj_result *result);
 /* float or double, as adj_result_type says; NULL unless the join was asked for distances. */
 ADJ_API const void *adj_result_distances(const adj_result *result);

@@ -78,8 +78,8 @@ static uint32_t arrays_of(const nearest_engine *e, const adji_gpu_table *from, c
   return 2;
 }
 
-/* Rows from row on, up to the last that is found with it. While the device computes, the lanes do what else there is to
- * do, and touch the memory that the rows will go to: fresh memory takes as long to get as to copy to. */
+/* Rows from row on, up to the last that is found with it. While the device computes, the lanes
+ * touch the memory that the rows will go to: fresh memory takes as long to get as to copy to. */
 static adj_status find_some(nearest_engine *e, adji_run *run, const adji_table *table, uint64_t row, uint64_t *end) {
   adji_gpu_table found;
   adj_status status = adji_gpu_nearest_begin(e->nearest, row, &found);
@@ -88,8 +88,7 @@ static adj_status find_some(nearest_engine *e, adji_run *run, const adji_table *
   adji_array arrays[2];
   uint32_t count = arrays_of(e, &found, table, row, arrays);
   uint64_t entries = (*end - row) * table->k;
-  status = adji_run_chore(run);
-  if (!status) status = adji_touch_arrays(e->gpu, arrays, count, entries);
+  status = adji_touch_arrays(e->gpu, arrays, count, entries);
   adj_status ended = adji_gpu_nearest_end(e->nearest);
   if (!status) status = ended;
   if (!status) status = adji_download_arrays(e->gpu, arrays, count, entries, &run->device);

@@ -134,28 +134,6 @@ adj_status adji_nearest_count(adj_plan *plan, uint32_t *degrees, uint64_t *total
 
 /* ---- Collect ------------------------------------------------------------------------------------------ */
 
-enum { OFFSETS_AT_ONCE = ADJI_HUGE_PAGE / sizeof(uint64_t) };
-
-typedef struct offset_range {
-  adj_ctx *ctx;
-  uint64_t *offsets, count, k;
-} offset_range;
-
-static adj_status fill_some_offsets(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
-  const offset_range *range = user;
-  uint64_t begin = task * OFFSETS_AT_ONCE, end = begin + OFFSETS_AT_ONCE;
-  for (uint64_t i = begin; i < end && i <= range->count; i++)
-    range->offsets[i] = i * range->k;
-  return ADJ_OK;
-}
-
-/* Of count rows of k entries; by all threads, which touch the memory first, each its own huge pages. */
-static adj_status fill_offsets(void *user) {
-  const offset_range *range = user;
-  return adji_loop(range->ctx, range->count / OFFSETS_AT_ONCE + 1, fill_some_offsets, user);
-}
-
 static adj_status collect_rows(nearest_run *r, adj_result *result) {
   adj_plan *plan = r->plan;
   uint64_t count = plan->left->count;
@@ -165,11 +143,8 @@ static adj_status collect_rows(nearest_run *r, adj_result *result) {
   if (status) return status;
   result->offsets = adji_alloc(&plan->ctx->memory, count + 1, sizeof *result->offsets, "row offsets");
   if (!result->offsets) return ADJ_E_MEMORY;
-  offset_range range = {plan->ctx, result->offsets, count, r->table.k};
-  r->run.chore = (adji_chore){fill_offsets, &range};
+  result->each = r->table.k;
   if (count) status = fill_rows(r, 0);
-  if (!status) status = adji_run_chore(&r->run);
-  r->run.chore = (adji_chore){0};
   result->pairs = count * r->table.k;
   result->ids = r->table.ids;
   result->distances = r->table.distances;
@@ -197,8 +172,10 @@ adj_status adji_nearest_collect(adj_plan *plan, adj_result **out, const adj_run_
 
 static adj_status make_offsets(nearest_run *r) {
   r->offsets = adji_alloc(&r->plan->ctx->memory, r->rows_at_once + 1, sizeof *r->offsets, "stream buffer");
-  offset_range range = {r->plan->ctx, r->offsets, r->rows_at_once, r->table.k};
-  return r->offsets ? fill_offsets(&range) : ADJ_E_MEMORY;
+  if (!r->offsets) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i <= r->rows_at_once; i++)
+    r->offsets[i] = i * r->table.k;
+  return ADJ_OK;
 }
 
 static adj_status stream_rows(nearest_run *r, const adj_sink *sink) {

@@ -26,12 +26,6 @@ void adji_run_clear(adji_run *run) {
   pthread_mutex_destroy(&run->report_lock);
 }
 
-adj_status adji_run_chore(adji_run *run) {
-  adji_chore chore = run->chore;
-  run->chore = (adji_chore){0};
-  return chore.fn ? chore.fn(chore.user) : ADJ_OK;
-}
-
 void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
   to->kernel_s += more->kernel_s;
   to->up_s += more->up_s;

@@ -96,12 +96,6 @@ void adji_device_work_add(adji_device_work *to, const adji_device_work *more);
 /* Adds what was done until now beyond what was told, which is then all of it. */
 void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, adji_device_work *to);
 
-/* What a run has to do besides: who waits for a device does it meanwhile, else it is done at the end. */
-typedef struct adji_chore {
-  adj_status (*fn)(void *user); /* NULL: nothing, or it was done */
-  void *user;
-} adji_chore;
-
 /* A run: one or more passes with common progress, limits and figures. */
 typedef struct adji_run {
   adj_ctx *ctx;
@@ -121,14 +115,10 @@ typedef struct adji_run {
   uint32_t worker_count;
   double apart_s, shared_s;
   double rates[1 + ADJI_MOST_DEVICES]; /* of the pass before: work a second of a lane, and of each device */
-  adji_chore chore;
 } adji_run;
 
 adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control);
 void adji_run_clear(adji_run *run);
-
-/* Does the chore, unless it was done. */
-adj_status adji_run_chore(adji_run *run);
 
 /* Runs the pass over the whole queue with all threads. Returns the tally of this pass. */
 adj_status adji_run_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, adji_tally *tally);

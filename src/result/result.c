@@ -15,6 +15,7 @@ adj_result *adji_result_create(adj_ctx *ctx, uint64_t rows, adj_type type) {
   result->ctx = ctx;
   result->rows = rows;
   result->type = type;
+  pthread_mutex_init(&result->lock, NULL);
   return result;
 }
 
@@ -24,9 +25,22 @@ uint64_t adj_result_rows(const adj_result *result) {
 uint64_t adj_result_pairs(const adj_result *result) {
   return result->pairs;
 }
+
+static void fill_offsets(adj_result *result) {
+  pthread_mutex_lock(&result->lock);
+  if (!atomic_load_explicit(&result->filled, memory_order_relaxed))
+    for (uint64_t i = 0; i <= result->rows; i++)
+      result->offsets[i] = i * result->each;
+  atomic_store_explicit(&result->filled, true, memory_order_release);
+  pthread_mutex_unlock(&result->lock);
+}
+
 const uint64_t *adj_result_offsets(const adj_result *result) {
+  bool there = !result->each || atomic_load_explicit(&result->filled, memory_order_acquire);
+  if (!there) fill_offsets((adj_result *)result); /* which no other call reads */
   return result->offsets;
 }
+
 const uint32_t *adj_result_ids(const adj_result *result) {
   return result->ids;
 }
@@ -44,5 +58,6 @@ void adj_result_destroy(adj_result *result) {
   adji_free(memory, result->ids);
   adji_free(memory, result->distances);
   adj_ctx_destroy(result->own_ctx);
+  pthread_mutex_destroy(&result->lock);
   free(result);
 }

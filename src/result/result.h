@@ -5,6 +5,9 @@
 #ifndef ADJI_RESULT_H
 #define ADJI_RESULT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "core/context.h"
 
 struct adj_result {
@@ -12,6 +15,11 @@ struct adj_result {
   adj_ctx *own_ctx; /* of the simple calls: destroyed with the result */
   adj_type type;
   uint64_t rows, pairs;
+  /* Rows of a kNN join have `each` entries, and hardly anybody asks where they begin: their offsets have room, and are
+   * filled in by the first who does. 0: offsets are there. */
+  uint32_t each;
+  atomic_bool filled;
+  pthread_mutex_t lock;
   uint64_t *offsets;
   uint32_t *ids;
   void *distances;
