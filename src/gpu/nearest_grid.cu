@@ -301,6 +301,7 @@ adj_status adji_nearest_grid_hand_back(adji_gpu_nearest *n, const uint32_t *orde
 
 void adji_nearest_grid_keep(adji_gpu_nearest *n) {
   adji_block_free(n->gpu, n->gpu->compute, &n->grid.positions);
+  n->grid.handed = false;
 }
 
 adj_status adji_nearest_grid_tell(adji_gpu_nearest *n, uint64_t queries, const adji_block *to) {
