@@ -47,7 +47,7 @@ struct adji_gpu {
   pthread_mutex_t turn;
   /* Pinned buffers, one a lane, made when they are first needed. */
   void **staging;
-  cudaEvent_t *staged;
+  cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */
   uint32_t staging_count;
   struct adji_cublas *cublas; /* see cublas.cuh; NULL until it is asked for */
 };

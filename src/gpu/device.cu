@@ -78,9 +78,11 @@ static void close_gpu(void *opened) {
   for (uint32_t i = 0; i < gpu->staging_count; i++) {
     if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
     if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
+    if (gpu->staged_second[i]) cudaEventDestroy(gpu->staged_second[i]);
   }
   free(gpu->staging);
   free(gpu->staged);
+  free(gpu->staged_second);
   for (cudaEvent_t mark : gpu->marks)
     if (mark) cudaEventDestroy(mark);
   if (gpu->joint) cudaEventDestroy(gpu->joint);

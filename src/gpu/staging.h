@@ -15,7 +15,10 @@
 extern "C" {
 #endif
 
-enum { ADJI_STAGE_BYTES = 4 << 20 };
+enum {
+  ADJI_STAGE_BYTES = 4 << 20,
+  ADJI_STAGE_SECOND = 1 << 30 /* added to a buffer's number: its second half, with copies of its own */
+};
 
 /* Makes `count` buffers, numbered from 0, unless they are there. */
 adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);

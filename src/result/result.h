@@ -6,8 +6,8 @@
 #define ADJI_RESULT_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
+#include "core/atomic.h"
 #include "core/context.h"
 
 struct adj_result {
@@ -18,7 +18,7 @@ struct adj_result {
   /* Rows of a kNN join have `each` entries, and hardly anybody asks where they begin: their offsets have room, and are
    * filled in by the first who does. 0: offsets are there. */
   uint32_t each;
-  atomic_bool filled;
+  ADJI_ATOMIC(bool) filled;
   pthread_mutex_t lock;
   uint64_t *offsets;
   uint32_t *ids;
