@@ -118,7 +118,7 @@ static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window
   gpu_engine *e = state;
   adji_pipe_device device = {e, pipe_fill, pipe_fetch, pipe_release, pipe_wait, pipe_buffer};
   adji_pipe_job job = {.device = &device, .style = &e->join.style, .to = window, .slots = e->slots};
-  job.buffer_bytes = ADJI_STAGE_BYTES;
+  job.buffer_bytes = ADJI_HUGE_PAGE; /* a page of the result, which is still in the cache when it is written to */
   uint64_t pairs = window->offsets[window->end_row] - window->offsets[window->first_row];
   if (!pairs) return ADJ_OK;
   adji_gpu_lock(e->gpu);

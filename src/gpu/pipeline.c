@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pipeline. The rows wanted are cut into windows that fit a slot, and the entries of a window into pieces that fit
- * a buffer. Lanes take the pieces in order: ask for the copy, wait for it, put it into place. Whoever comes along
- * starts the windows ahead, as soon as the copies out of their slots have been asked for; the device keeps the order.
+ * a buffer. Lanes take the pieces in order: ask for the copy, touch the memory it goes to, wait for it, put it into
+ * place. Whoever comes along starts the windows ahead, as soon as the copies out of their slots have been asked for;
+ * the device keeps the order.
  */
 #include "gpu/pipeline.h"
 
@@ -48,6 +49,16 @@ static uint64_t window_end(const adji_window *to, uint64_t first, uint64_t pairs
   return low;
 }
 
+/* Entries of the result before a window. */
+static uint64_t entries_before(const pipe *p, const adji_gpu_window *rows) {
+  return rows->base - p->job->to->offsets[p->job->to->first_row];
+}
+
+/* Pieces end where whole ones of the result do, so that a huge page of it is a single lane's. */
+static uint64_t pieces_of(const pipe *p, const adji_gpu_window *rows, uint64_t each) {
+  return (entries_before(p, rows) % each + rows->pairs + each - 1) / each;
+}
+
 static adj_status add_window(pipe *p, uint64_t first, uint64_t end) {
   const adji_window *to = p->job->to;
   if (p->window_count == p->room) {
@@ -57,8 +68,8 @@ static adj_status add_window(pipe *p, uint64_t first, uint64_t end) {
     p->room = room;
   }
   window w = {{first, end, to->offsets[first], to->offsets[end] - to->offsets[first]}, p->pieces, 0, 0, 0};
-  w.id_pieces = (w.rows.pairs + p->ids_each - 1) / p->ids_each;
-  w.pieces = w.id_pieces + (to->distances ? (w.rows.pairs + p->sums_each - 1) / p->sums_each : 0);
+  w.id_pieces = pieces_of(p, &w.rows, p->ids_each);
+  w.pieces = w.id_pieces + (to->distances ? pieces_of(p, &w.rows, p->sums_each) : 0);
   p->pieces += w.pieces;
   p->windows[p->window_count++] = w;
   return ADJ_OK;
@@ -115,10 +126,11 @@ static piece find_piece(const pipe *p, uint64_t number) {
   window *w = window_of(p, number);
   uint64_t at = number - w->first_piece;
   bool ids = at < w->id_pieces;
-  uint64_t each = ids ? p->ids_each : p->sums_each;
-  piece found = {w, ids ? ADJI_PART_IDS : ADJI_PART_SUMS, (ids ? at : at - w->id_pieces) * each, each};
-  if (w->rows.pairs - found.first < each) found.entries = w->rows.pairs - found.first;
-  return found;
+  uint64_t each = ids ? p->ids_each : p->sums_each, lead = entries_before(p, &w->rows) % each;
+  if (!ids) at -= w->id_pieces;
+  uint64_t first = at ? at * each - lead : 0, end = (at + 1) * each - lead;
+  if (end > w->rows.pairs) end = w->rows.pairs;
+  return (piece){w, ids ? ADJI_PART_IDS : ADJI_PART_SUMS, first, end - first};
 }
 
 /* Asks for the copy once the piece's window was begun; the lock is held. */
@@ -142,15 +154,20 @@ static size_t entry_size(const pipe *p, const piece *some) {
   return some->part == ADJI_PART_IDS ? sizeof *p->job->to->ids : adji_type_size(p->job->style->type);
 }
 
-static void place(const pipe *p, const piece *arrived, const void *from) {
+/* Where a piece goes. */
+static char *place_of(const pipe *p, const piece *some) {
   const adji_window *to = p->job->to;
+  char *array = some->part == ADJI_PART_IDS ? (char *)to->ids : to->distances;
+  return array + (entries_before(p, &some->window->rows) + some->first) * entry_size(p, some);
+}
+
+static void place(const pipe *p, const piece *arrived, const void *from) {
   const adji_row_style *style = p->job->style;
-  uint64_t at = arrived->window->rows.base - to->offsets[to->first_row] + arrived->first;
+  char *to = place_of(p, arrived);
   if (arrived->part == ADJI_PART_IDS)
-    memcpy(to->ids + at, from, arrived->entries * sizeof *to->ids);
+    memcpy(to, from, arrived->entries * sizeof(uint32_t));
   else
-    adji_report_distances(style->measure, style->type, from, arrived->entries,
-                          (char *)to->distances + at * entry_size(p, arrived));
+    adji_report_distances(style->measure, style->type, from, arrived->entries, to);
 }
 
 /* A lane that failed must not leave others waiting for what it would have done, or going on without it; the lock is
@@ -182,6 +199,8 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   pthread_mutex_unlock(&p->lock);
   if (status) return status;
   uint64_t asked = adji_now_ns();
+  adji_touch(place_of(p, &mine), mine.entries * entry_size(p, &mine)); /* while it is on its way */
+  uint64_t touched = adji_now_ns();
   status = device->wait(device->state, lane);
   if (status) return give_up_alone(p, status);
   uint64_t arrived = adji_now_ns();
@@ -189,8 +208,8 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   uint64_t placing = adji_now_ns() - arrived;
   adji_trace(p->run->ctx, "place", lane, begin, mine.entries);
   pthread_mutex_lock(&p->lock);
-  p->wait_ns += arrived - asked;
-  p->place_ns += placing;
+  p->wait_ns += arrived - touched;
+  p->place_ns += placing + (touched - asked);
   p->bytes += mine.entries * entry_size(p, &mine);
   if (mine.part == ADJI_PART_IDS) p->placed += mine.entries;
   uint64_t placed = p->placed;

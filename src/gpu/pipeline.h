@@ -26,7 +26,7 @@ typedef struct adji_pipe_job {
   const adji_window *to;
   uint32_t slots;        /* windows in flight         */
   uint64_t slot_pairs;   /* entries a slot holds      */
-  uint64_t buffer_bytes; /* of each lane's buffer     */
+  uint64_t buffer_bytes; /* of a piece, at most       */
 } adji_pipe_job;
 
 /* Fills the rows of job->to. Adds to the run what was done. */
