@@ -129,6 +129,33 @@ static void *allocate_much(void *argument) {
   return NULL;
 }
 
+static void guessed_sizes_are_settled(void **state) {
+  (void)state;
+  enum { MIB = 1 << 20 };
+  adji_memory memory;
+  adji_memory_init(&memory, 40 * MIB);
+  assert_null(adji_alloc_ahead(&memory, 1000, 4000)); /* small ones are no use */
+  assert_null(adji_alloc_ahead(&memory, 41 * MIB, 80 * MIB));
+  char *block = adji_alloc_ahead(&memory, 10 * MIB, 64 * MIB);
+  assert_non_null(block);
+  assert_int_equal(atomic_load(&memory.used), 10 * MIB);
+  memset(block, 7, 10 * MIB);
+  assert_false(adji_resize(&memory, block, 41 * MIB)); /* the limit */
+  assert_true(adji_resize(&memory, block, 33 * MIB + 5));
+  assert_int_equal(atomic_load(&memory.used), 33 * MIB + 5);
+  memset(block + 10 * MIB, 8, 23 * MIB + 5);
+  assert_int_equal(block[10 * MIB - 1], 7);
+  assert_true(adji_resize(&memory, block, 3));
+  assert_int_equal(atomic_load(&memory.used), 3);
+  assert_int_equal(block[2], 7);
+  assert_false(adji_resize(&memory, block, 8 * MIB)); /* what was given back is gone */
+  adji_free(&memory, block);
+  void *other = adji_alloc(&memory, 100, 1, "block");
+  assert_false(adji_resize(&memory, other, 50));
+  adji_free(&memory, other);
+  assert_int_equal(atomic_load(&memory.used), 0);
+}
+
 static void threads_share_the_account(void **state) {
   (void)state;
   adji_memory memory;
@@ -173,7 +200,7 @@ int main(void) {
       cmocka_unit_test(growing_keeps_what_was_there),    cmocka_unit_test(the_limit_is_kept),
       cmocka_unit_test(sizes_that_overflow_are_refused), cmocka_unit_test(the_nth_allocation_fails),
       cmocka_unit_test(threads_share_the_account),       cmocka_unit_test(bytes_read_well),
-      cmocka_unit_test(touched_memory_can_be_written),
+      cmocka_unit_test(touched_memory_can_be_written),   cmocka_unit_test(guessed_sizes_are_settled),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,38 @@ bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, u
   return true;
 }
 
+void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room) {
+  if (bytes < LARGE || bytes > room || room > (uint64_t)1 << 60 || !adji_fits(memory, bytes)) return NULL;
+  prefix head = {bytes, 0, NULL};
+  char *block = map_large(room, &head);
+  if (!block) return NULL;
+  if (!adji_charge(memory, bytes, "memory")) {
+    munmap(head.base, head.mapped);
+    return NULL;
+  }
+  memcpy(block - PREFIX, &head, sizeof head);
+  return block;
+}
+
+bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
+  prefix head;
+  memcpy(&head, (char *)block - PREFIX, sizeof head);
+  if (!head.mapped) return false;
+  char *start = block, *end = (char *)head.base + head.mapped;
+  if (bytes > (uint64_t)(end - start)) return false;
+  if (bytes > head.bytes && !adji_fits(memory, bytes - head.bytes)) return false;
+  if (bytes > head.bytes && !adji_charge(memory, bytes - head.bytes, "memory")) return false;
+  if (bytes < head.bytes) adji_discharge(memory, head.bytes - bytes);
+  char *last = start + (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  if (last < end) {
+    munmap(last, (size_t)(end - last));
+    head.mapped = (uint64_t)(last - (char *)head.base);
+  }
+  head.bytes = bytes;
+  memcpy(start - PREFIX, &head, sizeof head);
+  return true;
+}
+
 void adji_free(adji_memory *memory, void *block) {
   if (!block) return;
   prefix head;

@@ -283,7 +283,9 @@ adj_status adji_gpu_wait(adji_gpu *gpu) {
 }
 
 bool adji_gpu_busy(adji_gpu *gpu) {
-  return cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
+  bool busy = cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
+  if (busy) cudaGetLastError(); /* which is no failure */
+  return busy;
 }
 
 void adji_gpu_settle(adji_gpu *gpu) {

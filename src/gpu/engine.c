@@ -34,9 +34,21 @@ static void tell_work(gpu_engine *e, adji_device_work *to) {
 
 /* ---- Count ------------------------------------------------------------------------------------------- */
 
+/* While the device counts, the lanes touch the memory that the rows will go to. */
+static adj_status touch_ahead(gpu_engine *e, const adji_ahead *ahead) {
+  if (!ahead->ids) return ADJ_OK;
+  adji_array arrays[] = {{NULL, ahead->ids, sizeof *ahead->ids},
+                         {NULL, ahead->distances, adji_type_size(e->join.left->type)}};
+  return adji_touch_arrays(e->gpu, arrays, ahead->distances ? 2 : 1, ahead->entries);
+}
+
 static adj_status count_all(gpu_engine *e, adji_run *run) {
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_gpu_range_count(e->range, run->fills, &e->found);
+  adj_status status = adji_gpu_range_count(e->range, run->fills);
+  if (status) return status;
+  adj_status touched = touch_ahead(e, &run->ahead);
+  status = adji_gpu_range_counted(e->range, &e->found);
+  if (!status) status = touched;
   if (status) return status;
   adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
   run->tally.pairs += e->found.pairs;

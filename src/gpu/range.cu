@@ -310,7 +310,7 @@ static adj_status clear_degrees(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
+adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills) {
   adji_tiles_job job = adji_gpu_range_job(r);
   job.degrees = adji_at<uint32_t>(r->degrees);
   adj_status status = ADJ_OK;
@@ -329,7 +329,11 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (!status) status = adji_range_stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status && fills) status = adji_range_make_events(r, &r->slots[0]); /* while the device counts */
-  if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  return status;
+}
+
+adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);

@@ -85,8 +85,10 @@ adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim);
 /* What the device did for this join until now, as far as it is over: kernels, and the copies of the points. */
 adji_device_work adji_gpu_range_work(adji_gpu_range *range);
 
-/* Counts all rows; degrees and offsets stay on the device. fills: some will follow. */
-adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, adji_gpu_counted *out);
+/* Begins to count all rows, whose degrees and offsets stay on the device, and waits for the end of it. fills: some will
+ * follow. */
+adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills);
+adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out);
 /* Counts `sample` queries spread over the order of the index, and scales up. */
 adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
 /* Where the results of the count are: device memory. */

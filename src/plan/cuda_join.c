@@ -152,7 +152,8 @@ static adj_status begin(cuda_join *j, const request *call) {
 static adj_status count(cuda_join *j, const request *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j);
-  if (!status) status = adji_gpu_range_count(j->range, fills, &j->counted);
+  if (!status) status = adji_gpu_range_count(j->range, fills);
+  if (!status) status = adji_gpu_range_counted(j->range, &j->counted);
   return status;
 }
 

@@ -181,16 +181,56 @@ adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact) {
                    adji_bytes_text((double)memory->limit, limit));
 }
 
-static adj_status fill_result(adj_plan *plan, adji_run *run, rows_ahead *rows, adj_result *result) {
+static uint64_t distance_size(const adj_plan *plan) {
+  return plan->join.style.distances ? adji_type_size(plan->left->type) : 0;
+}
+
+static void drop_rows(adj_plan *plan, adj_result *result) {
+  adji_free(&plan->ctx->memory, result->ids);
+  adji_free(&plan->ctx->memory, result->distances);
+  result->ids = NULL;
+  result->distances = NULL;
+}
+
+/* While a device counts, cores have nothing to do but to get the memory that the rows will take, or the most of it: by
+ * the estimate, which may be off. The room is for as much as it may be off, and takes no memory. */
+static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
+  enum { LEAST = 64 << 20, ROOM = 4 };
   adji_memory *memory = &plan->ctx->memory;
-  adj_status status = adji_check_fits(plan, (double)rows->pairs, true);
+  uint64_t size = distance_size(plan);
+  double entries = 0.9 * plan->estimated_pairs, bytes = entries * (double)adji_plan_entry_bytes(plan);
+  if (!plan->engine.offsets || bytes < LEAST || bytes > 0x1p50 || !adji_fits(memory, (uint64_t)bytes)) return;
+  uint64_t ids = (uint64_t)entries * sizeof *result->ids, distances = (uint64_t)entries * size;
+  result->ids = adji_alloc_ahead(memory, ids, ROOM * ids);
+  if (result->ids && size) result->distances = adji_alloc_ahead(memory, distances, ROOM * distances);
+  if (result->ids && (result->distances || !size))
+    run->ahead = (adji_ahead){result->ids, result->distances, (uint64_t)entries};
+  else
+    drop_rows(plan, result);
+}
+
+/* False: there is none, or it has no room for so many. */
+static bool take_ahead(adj_plan *plan, adji_run *run, uint64_t pairs) {
+  adji_memory *memory = &plan->ctx->memory;
+  const adji_ahead *ahead = &run->ahead;
+  return ahead->ids && adji_resize(memory, ahead->ids, pairs * sizeof *ahead->ids) &&
+         (!ahead->distances || adji_resize(memory, ahead->distances, pairs * distance_size(plan)));
+}
+
+static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) {
+  adji_memory *memory = &plan->ctx->memory;
+  drop_rows(plan, result);
+  adj_status status = adji_check_fits(plan, (double)pairs, true);
   if (status) return status;
-  result->ids = adji_alloc(memory, rows->pairs, sizeof *result->ids, "result");
-  if (!result->ids) return ADJ_E_MEMORY;
-  if (plan->join.style.distances) {
-    result->distances = adji_alloc(memory, rows->pairs, adji_type_size(plan->left->type), "result");
-    if (!result->distances) return ADJ_E_MEMORY;
-  }
+  result->ids = adji_alloc(memory, pairs, sizeof *result->ids, "result");
+  if (result->ids && plan->join.style.distances)
+    result->distances = adji_alloc(memory, pairs, distance_size(plan), "result");
+  return result->ids && (result->distances || !plan->join.style.distances) ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+static adj_status fill_result(adj_plan *plan, adji_run *run, rows_ahead *rows, adj_result *result) {
+  adj_status status = take_ahead(plan, run, rows->pairs) ? ADJ_OK : make_rows(plan, rows->pairs, result);
+  if (status) return status;
   adji_window window = {0, plan->left->count, rows->offsets, result->ids, result->distances};
   return plan->engine.fill(plan->engine.state, run, &window);
 }
@@ -226,6 +266,7 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
     status = plan->engine.collect(plan->engine.state, &run, result);
     rows.pairs = result->pairs;
   } else if (!status) {
+    get_ahead(plan, &run, result);
     status = count_rows(plan, &run, &rows, false);
     adji_free(&plan->ctx->memory, rows.degrees);
     rows.degrees = NULL;

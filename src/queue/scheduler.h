@@ -96,6 +96,13 @@ void adji_device_work_add(adji_device_work *to, const adji_device_work *more);
 /* Adds what was done until now beyond what was told, which is then all of it. */
 void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, adji_device_work *to);
 
+/* Where the rows of a run will be, or the most of them: who waits for a device that counts them touches it. */
+typedef struct adji_ahead {
+  uint32_t *ids;   /* NULL: nobody knows */
+  void *distances; /* NULL: there are none */
+  uint64_t entries;
+} adji_ahead;
+
 /* A run: one or more passes with common progress, limits and figures. */
 typedef struct adji_run {
   adj_ctx *ctx;
@@ -115,6 +122,7 @@ typedef struct adji_run {
   uint32_t worker_count;
   double apart_s, shared_s;
   double rates[1 + ADJI_MOST_DEVICES]; /* of the pass before: work a second of a lane, and of each device */
+  adji_ahead ahead;
 } adji_run;
 
 adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control);
