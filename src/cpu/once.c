@@ -8,16 +8,22 @@
  *   3. The lists are dealt out to the rows of both points.
  *   4. Each row is brought into order.
  *
+ * Devices that take part keep what they find until all queries are done. Then it is fetched, as rows of their own,
+ * which are counted in step 2 and added to those of the lists in step 4. What a device that fails has done is of no
+ * use, and cores do these queries again.
+ *
  * A list is a record of 32-bit words: row, length, ids, and the sums when they are wanted.
  */
 #include "cpu/once.h"
 
 #include <string.h>
 
+#include "cpu/once_parts.h"
 #include "cpu/walk.h"
+#include "result/offsets.h"
 
 static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
-enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512 };
+enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512, SLICE_ROWS = 4096 };
 
 typedef struct chunk {
   struct chunk *next;
@@ -44,6 +50,7 @@ typedef struct once {
   _Atomic uint64_t *places;  /* per row: where its next entry goes         */
   uint64_t rows;
   adj_result *result; /* NULL: the counts are all that is wanted */
+  adji_parts parts;   /* what devices found                     */
   chunk **todo;       /* all chunks, for the parallel dealing */
   uint64_t todo_count, slices;
 } once;
@@ -158,7 +165,78 @@ static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 
+/* The batches of devices that failed, whose numbers are in done_by, by cores. */
+static adj_status list_again(once *o, const adji_queue *queue, const uint8_t *done_by, const bool *lost,
+                             adji_run *run) {
+  adji_queue again;
+  adj_status status = adji_queue_init(&again, o->join->ctx, queue->count + 1);
+  if (status) return status;
+  for (uint64_t i = 0; i < queue->count && !status; i++) {
+    if (!done_by[i] || !lost[done_by[i] - 1]) continue;
+    uint64_t queries = queue->batches[i].end - queue->batches[i].begin;
+    run->workers[done_by[i]].queries -= queries;
+    run->workers[done_by[i]].failed += queries;
+    run->workers[0].queries += queries;
+    status = adji_queue_add(&again, queue->batches[i]);
+  }
+  if (!status) status = adji_run_pass(run, &again, &(adji_pass){"join", o, list_batch}, NULL);
+  adji_queue_clear(&again);
+  return status;
+}
+
+/* What devices found, and what those that failed did not. */
+static adj_status fetch_parts(once *o, const adji_once_work *work, const uint8_t *done_by, adji_run *run) {
+  bool lost[ADJI_MOST_DEVICES] = {false}, some = false;
+  for (uint32_t d = 0; d < work->begun->count; d++) {
+    const adji_partner *partner = work->begun->partners[d];
+    adj_status status = adji_parts_add(&o->parts, o->join, run, partner, o->result);
+    if (status == ADJ_E_MEMORY || status == ADJ_CANCELLED) return status;
+    if (!status) continue;
+    adji_log(o->join->ctx, ADJ_LOG_WARN, "what %s did is done again: %s", partner->name, adj_last_error());
+    lost[d] = some = true;
+  }
+  return some ? list_again(o, work->queue, done_by, lost, run) : ADJ_OK;
+}
+
+/* All queries, by cores and devices. */
+static adj_status list_all(once *o, const adji_once_work *work, const char *name, adji_run *run) {
+  adji_partners_begun begun = *work->begun;
+  adji_memory *memory = &o->join->ctx->memory;
+  if (begun.count) {
+    begun.done_by = adji_alloc_zero(memory, work->queue->count, 1, "work queue");
+    if (!begun.done_by) return ADJ_E_MEMORY;
+  }
+  adj_status status =
+      adji_partners_run(work->partners, &begun, run, work->queue, &(adji_pass){name, o, list_batch}, NULL);
+  run->progress_from = run->progress_to;
+  if (!status) status = fetch_parts(o, work, begun.done_by, run);
+  adji_free(memory, begun.done_by);
+  return status;
+}
+
 /* ---- 2. Offsets -------------------------------------------------------------------------------------- */
+
+/* What devices found counts too. */
+static adj_status add_counts(void *user, uint64_t slice, uint32_t lane_number) {
+  (void)lane_number;
+  once *o = user;
+  uint64_t begin, end;
+  adji_slice(o->rows, o->slices, slice, &begin, &end);
+  for (uint32_t p = 0; p < o->parts.count; p++)
+    for (uint64_t row = begin; row < end; row++)
+      add_degree(o, (uint32_t)row, (uint32_t)adji_part_length(&o->parts.each[p], row));
+  return ADJ_OK;
+}
+
+static adj_status begin_rows(void *user, uint64_t slice, uint32_t lane_number) {
+  (void)lane_number;
+  once *o = user;
+  uint64_t begin, end;
+  adji_slice(o->rows, o->slices, slice, &begin, &end);
+  for (uint64_t row = begin; row < end; row++)
+    atomic_init(&o->places[row], o->result->offsets[row]);
+  return ADJ_OK;
+}
 
 static adj_status make_room(once *o) {
   adj_result *result = o->result;
@@ -176,16 +254,15 @@ static adj_status make_offsets(once *o, uint64_t max_pairs) {
   result->offsets = adji_alloc(memory, o->rows + 1, sizeof *result->offsets, "row offsets");
   o->places = adji_alloc(memory, o->rows, sizeof *o->places, "row offsets");
   if (!result->offsets || !o->places) return ADJ_E_MEMORY;
-  uint64_t offset = 0;
-  for (uint64_t i = 0; i < o->rows; i++) {
-    result->offsets[i] = offset;
-    atomic_init(&o->places[i], offset);
-    offset += atomic_load_explicit(&o->degrees[i], memory_order_relaxed);
-  }
-  result->offsets[o->rows] = result->pairs = offset;
-  if (max_pairs && offset > max_pairs)
-    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed", (unsigned long long)offset,
-                     (unsigned long long)max_pairs);
+  adj_ctx *ctx = o->join->ctx;
+  adj_status status = o->parts.count ? adji_loop(ctx, o->slices, add_counts, o) : ADJ_OK;
+  if (!status) status = adji_offsets_add_up(ctx, (const uint32_t *)(const void *)o->degrees, o->rows, result->offsets);
+  if (!status) status = adji_loop(ctx, o->slices, begin_rows, o);
+  if (status) return status;
+  result->pairs = result->offsets[o->rows];
+  if (max_pairs && result->pairs > max_pairs)
+    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed",
+                     (unsigned long long)result->pairs, (unsigned long long)max_pairs);
   return make_room(o);
 }
 
@@ -263,6 +340,22 @@ static void add_self(once *o, uint32_t row) {
   put(o, take_places(o, row, 1), row, o->sums ? zero : NULL);
 }
 
+/* What devices found of a row; returns whether that is all of it, and as it should be. */
+static bool add_parts(once *o, uint32_t row) {
+  const adj_result *result = o->result;
+  uint64_t count = 0, length = result->offsets[row + (uint64_t)1] - result->offsets[row];
+  for (uint32_t p = 0; p < o->parts.count; p++) {
+    const adji_part *part = &o->parts.each[p];
+    uint64_t from = part->offsets[row], size = 4 * (uint64_t)o->sum_words;
+    count = adji_part_length(part, row);
+    if (!count) continue;
+    uint64_t at = take_places(o, row, (uint32_t)count);
+    memcpy(result->ids + at, part->ids + from, count * sizeof *result->ids);
+    if (o->sums) memcpy((char *)result->distances + at * size, (const char *)part->sums + from * size, count * size);
+  }
+  return count == length && !o->sums;
+}
+
 static adj_status order_row(once *o, lane *l, uint32_t row) {
   adj_result *result = o->result;
   adji_row_style style = o->join->style;
@@ -287,7 +380,7 @@ static adj_status order_slice(void *user, uint64_t slice, uint32_t lane_number) 
   adj_status status = ADJ_OK;
   for (uint64_t row = begin; row < end && !status; row++) {
     if (self) add_self(o, (uint32_t)row);
-    status = order_row(o, &o->lanes[lane_number], (uint32_t)row);
+    if (!add_parts(o, (uint32_t)row)) status = order_row(o, &o->lanes[lane_number], (uint32_t)row);
   }
   return status;
 }
@@ -327,13 +420,14 @@ static void close_once(once *o) {
     adji_row_room_clear(&o->lanes[i].room);
   }
   adji_free(&ctx->memory, o->lanes);
+  adji_parts_clear(&o->parts, &ctx->memory);
   adji_free(&ctx->memory, o->todo);
   adji_free(&ctx->memory, (void *)o->places);
 }
 
-static adj_status collect_steps(once *o, adji_queue *queue, adji_run *run) {
+static adj_status collect_steps(once *o, const adji_once_work *work, adji_run *run) {
   adj_status status = open_once(o);
-  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"join", o, list_batch}, NULL);
+  if (!status) status = list_all(o, work, "join", run);
   if (status) return status;
   uint64_t begin = adji_now_ns();
   status = make_offsets(o, run->control.max_pairs);
@@ -346,18 +440,18 @@ static adj_status collect_steps(once *o, adji_queue *queue, adji_run *run) {
   return status;
 }
 
-adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
-                             adj_result *result) {
+adj_status adji_once_collect(const adji_once_work *work, adji_run *run, adj_result *result) {
+  const adji_join *join = work->join;
   adji_memory *memory = &join->ctx->memory;
-  once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join, .result = result};
+  once o = {.join = join, .options = work->options, .style = join->style, .mirror = join->self_join, .result = result};
   o.rows = result->rows;
   o.sums = adji_row_needs_sums(&join->style);
   o.sum_words = !o.sums ? 0 : join->style.type == ADJ_F64 ? 2 : 1;
-  o.slices = o.rows / 4096 + 1;
+  o.slices = o.rows / SLICE_ROWS + 1;
   o.degrees = adji_alloc(memory, o.rows, sizeof *o.degrees, "neighbour counts");
   if (!o.degrees) return ADJ_E_MEMORY;
   run->progress_to = 0.8;
-  adj_status status = collect_steps(&o, queue, run);
+  adj_status status = collect_steps(&o, work, run);
   close_once(&o);
   adji_free(memory, (void *)o.degrees);
   if (!status && o.sums && !join->style.distances) { /* they were needed for the order only */
@@ -367,15 +461,17 @@ adj_status adji_once_collect(const adji_join *join, const adji_range_options *op
   return status;
 }
 
-adj_status adji_once_count(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
-                           uint32_t *degrees, uint64_t *total) {
-  once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join};
+adj_status adji_once_count(const adji_once_work *work, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  const adji_join *join = work->join;
+  once o = {.join = join, .options = work->options, .style = join->style, .mirror = join->self_join};
   o.rows = join->left->count;
+  o.slices = o.rows / SLICE_ROWS + 1;
   o.style.distances = false;
   o.style.order = ADJ_ORDER_ANY;
   o.degrees = (_Atomic uint32_t *)degrees;
   adj_status status = open_once(&o);
-  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"count", &o, list_batch}, NULL);
+  if (!status) status = list_all(&o, work, "count", run);
+  if (!status) status = adji_loop(join->ctx, o.slices, add_counts, &o);
   close_once(&o);
   *total = 0;
   for (uint64_t row = 0; row < o.rows && !status; row++)

@@ -58,6 +58,41 @@ static adj_status copy_box(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
+/* Rows that are not where they should be. A thread a position. */
+static __global__ void count_moved(const uint32_t *ids, const uint32_t *order, uint64_t count,
+                                   unsigned long long *moved) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count && ids[i] != order[i]) atomicAdd(moved, 1ull);
+}
+
+/* What shares pairs with another index by their order must have the same one. */
+static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
+  if (!r->rows) return ADJ_OK;
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
+  if (status) return status;
+  count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right.ids, order, r->rows,
+                                                                           adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
+  ADJI_LAUNCHED(r->gpu, "count_moved");
+  status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status || !r->gpu->answers[ADJI_ANSWER_ITEMS]) return status;
+  return adji_fail(ADJ_E_DEVICE, "device %d: %llu points are not where the cores have them", r->gpu->device,
+                   (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
+}
+
+/* The index of a self-join, in the order that was asked for. */
+static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
+                                 adji_gpu_index_options candidates, side right) {
+  adji_block order = {};
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries", &order);
+  if (!status) status = adji_gpu_wait(r->gpu); /* the block may have been another's */
+  if (!status) status = adji_upload_bytes(r->gpu, options->order, r->rows * 4, order.at, &r->work);
+  candidates.order = adji_at<uint32_t>(order);
+  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
+  if (!status) status = check_order(r, candidates.order);
+  adji_block_free(r->gpu, r->gpu->compute, &order);
+  return status;
+}
+
 static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
   const adji_grid *grid = options->grid;
   adji_gpu_index_options candidates = {}, queries = {};
@@ -68,7 +103,9 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
   if (!status) status = copy_box(r);
   side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
-  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
+  if (!status)
+    status = options->order ? build_in_order(r, options, candidates, right)
+                            : build_index(r, r->join.right, options->right_rows, &candidates, right);
   r->left = &r->right;
   r->given.left = r->given.right;
   if (status || (r->join.self_join && !candidates.images)) return status;
@@ -112,7 +149,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   if (!status) status = build_indices(r, options);
   if (!status) status = make_halves(r, options->product);
   r->mirrored = options->mirrored && r->left == &r->right && !r->product &&
-                !adji_access_by_point(options->points.access) && adji_tiles_can_mirror(&r->measure, r->join.left->dim);
+                !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -265,7 +302,7 @@ void adji_range_use_stages(const adji_gpu_range *r, adji_tiles_job *job) {
   job->stage_room = r->kept.room;
 }
 
-static void keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
+void adji_range_keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
   const adji_gpu_kept *kept = &r->kept;
   job->mirrored = r->mirrored;
   if (kept->form == ADJI_KEPT_NONE) return;
@@ -310,21 +347,21 @@ static adj_status clear_degrees(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
-  adji_tiles_job job = adji_gpu_range_job(r);
-  job.degrees = adji_at<uint32_t>(r->degrees);
+/* Room for what is kept, and counts of 0; the watch runs from then on. */
+static adj_status begin_count(adji_gpu_range *r, bool keep) {
   adj_status status = ADJ_OK;
-  if (fills)
+  if (keep)
     status = make_kept(r);
   else
     adji_kept_free(r->gpu, &r->kept);
-  if (status) return status;
-  keep_items(r, &job);
-  status = adji_range_start_watch(r);
+  if (!status) status = adji_range_start_watch(r);
   if (!status) status = clear_degrees(r);
-  if (!status) status = clear_totals(r);
-  if (!status) status = adji_range_compare(r, &job);
-  if (!status) status = measure_rows(r);
+  return status ? status : clear_totals(r);
+}
+
+/* What was found, once all is compared. */
+static adj_status end_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
+  adj_status status = measure_rows(r);
   if (!status) status = add_up(r);
   if (!status) status = adji_range_stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
@@ -339,6 +376,35 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted 
   if (r->counted.redone) adji_kept_free(r->gpu, &r->kept);
   *out = r->counted;
   return ADJ_OK;
+}
+
+adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
+  adji_tiles_job job = adji_gpu_range_job(r);
+  job.degrees = adji_at<uint32_t>(r->degrees);
+  adj_status status = begin_count(r, fills);
+  if (status) return status;
+  adji_range_keep_items(r, &job);
+  status = adji_range_compare(r, &job);
+  return status ? status : end_count(r, fills, out);
+}
+
+static adj_status no_room_for_pairs(const adji_gpu_range *r) {
+  return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: no room for all pairs of neighbours", r->gpu->device);
+}
+
+adj_status adji_gpu_range_begin_count(adji_gpu_range *r, bool keep) {
+  if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "device %d: no kernel finds pairs once", r->gpu->device);
+  adj_status status = begin_count(r, keep);
+  if (!status) status = adji_range_stop_watch(r);
+  if (!status && keep && r->kept.form != ADJI_KEPT_PAIRS) status = no_room_for_pairs(r);
+  return status;
+}
+
+adj_status adji_gpu_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
+  bool keep = r->kept.form == ADJI_KEPT_PAIRS;
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = end_count(r, keep, out);
+  return !status && keep && out->redone ? no_room_for_pairs(r) : status;
 }
 
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {

@@ -17,6 +17,7 @@
 static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;
 
 typedef struct partner {
+  uint32_t number;
   adji_gpu *gpu;
   adji_gpu_range *range;
   adji_gpu_lists *lists;
@@ -25,6 +26,8 @@ typedef struct partner {
   adji_rows_device device;
   adji_range_worker worker;
   adji_shared_work work; /* of the pass                          */
+  adj_status drained;    /* how it went                          */
+  adji_gpu_counted found; /* of a pass of work that is done once */
   adji_device_work told; /* of what the device did, until now    */
 } partner;
 
@@ -62,7 +65,7 @@ static uint64_t entry_bytes(const partner *p) {
 static adji_lists_wish wish_of(const partner *p, uint64_t queries) {
   const adji_shared_work *work = &p->work;
   uint64_t bytes = p->options.batch_bytes ? p->options.batch_bytes : LIST_BYTES;
-  adji_lists_wish wish = {work->window, work->longest, queries, bytes / entry_bytes(p) + 1};
+  adji_lists_wish wish = {work->window, work->once, work->longest, queries, bytes / entry_bytes(p) + 1};
   if (work->window) {
     uint64_t all = work->window->offsets[work->window->end_row] - work->window->offsets[work->window->first_row];
     if (wish.pairs > all) wish.pairs = all;
@@ -73,6 +76,7 @@ static adji_lists_wish wish_of(const partner *p, uint64_t queries) {
 static adj_status open_lists(partner *p, uint64_t queries) {
   adji_lists_wish wish = wish_of(p, queries);
   adj_status status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
+  if (!status && p->work.once) status = adji_gpu_range_begin_count(p->range, p->work.keep);
   if (!status) status = adji_gpu_lists_begin(p->lists, &wish);
   p->worker.list_queries = wish.queries;
   p->worker.list_pairs = wish.pairs;
@@ -82,12 +86,14 @@ static adj_status open_lists(partner *p, uint64_t queries) {
 static adj_status begin_pass(void *state, const adji_shared_work *work) {
   partner *p = state;
   p->work = *work;
+  p->drained = ADJ_OK;
   adj_status status = adji_range_worker_begin(&p->worker);
   if (status) return status;
   adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
   status = open_lists(p, LIST_QUERIES);
   if (!status) return ADJ_OK;
   adji_gpu_settle(p->gpu);
+  adji_gpu_range_forget(p->range);
   adji_gpu_unlock(p->gpu);
   adji_range_worker_end(&p->worker, &(adji_device_work){0});
   return status;
@@ -96,7 +102,26 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
 static adj_status drain(void *state, adji_help *help) {
   partner *p = state;
   adji_gpu_use(p->gpu);
-  return adji_range_worker_drain(&p->worker, help);
+  p->drained = adji_range_worker_drain(&p->worker, help);
+  return p->drained;
+}
+
+static adj_status bring_counts(void *state, adji_run *run, uint32_t *counts) {
+  partner *p = state;
+  if (p->drained) return adji_fail(p->drained, "%s has failed", adji_gpu_partner_name(p->number));
+  adj_status status = adji_gpu_range_end_count(p->range, &p->found);
+  if (status) return status;
+  return adji_download(p->gpu, adji_gpu_range_degrees(p->range), p->join.left->count * 4, counts, &run->device);
+}
+
+/* Sums come as they are. */
+static adj_status bring_rows(void *state, adji_run *run, const adji_window *to) {
+  static const adji_measure as_they_are = {.report = ADJI_REPORT_SUM};
+  partner *p = state;
+  adji_row_style style = p->join.style;
+  style.measure = &as_they_are;
+  adji_gpu_filling filling = {p->gpu, p->range, &style, p->options.batch_bytes, p->options.slots, p->found.longest};
+  return adji_gpu_fill(&filling, run, to);
 }
 
 /* What the device did since this was last asked. */
@@ -108,6 +133,7 @@ static void tell_work(partner *p, adji_device_work *to) {
 static void end_pass(void *state, adji_device_work *work) {
   partner *p = state;
   adji_gpu_lists_end(p->lists);
+  adji_gpu_range_forget(p->range);
   tell_work(p, work);
   adji_gpu_unlock(p->gpu);
   adji_range_worker_end(&p->worker, work);
@@ -146,6 +172,7 @@ static adj_status open_device(partner *p, uint32_t number) {
 adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options, uint32_t number, adji_partner *out) {
   partner *p = calloc(1, sizeof *p);
   if (!p) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  p->number = number;
   p->join = *options->range.join;
   p->options = *options;
   p->options.range.join = &p->join;
@@ -160,12 +187,14 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
     free(p);
     return status;
   }
-  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy};
+  *out = (adji_partner){
+      p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy, bring_counts, bring_rows};
   return ADJ_OK;
 }
 
 adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *rows) {
   partner *p = made->state;
+  if (p->options.range.order) return ADJ_OK; /* which it has */
   adji_gpu_lock(p->gpu);
   adj_status status = adji_gpu_lists_follow(p->lists, rows);
   if (!status) status = adji_gpu_wait(p->gpu);

@@ -75,6 +75,8 @@ adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *j
 /* A job for all queries, with nothing said of what it counts or fills. */
 adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
 
+/* Where a job that counts puts what the range keeps of it. */
+void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
 /* Stages that the count keeps, or kept: for a job for all queries. */
 void adji_range_use_stages(const adji_gpu_range *range, adji_tiles_job *job);
 

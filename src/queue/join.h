@@ -30,6 +30,9 @@ typedef struct adji_shared_work {
   const adji_table *table; /* kNN: the rows to fill; nothing else is told */
   const uint32_t *order;
   uint32_t group; /* kNN: so many queries, from each multiple of it on, are what cores do at once */
+  /* A range self-join in which each pair is found once, from the point that comes first in the order, for both: the
+   * device counts that, and keeps the pairs if they are wanted. The rest is for other passes. */
+  bool once, keep;
   /* A range join counts, to degrees by row (or not, where that is NULL), unless there is a window: then it fills. */
   uint32_t *degrees;
   const adji_window *window;
@@ -49,6 +52,11 @@ typedef struct adji_partner {
   /* A pass that was begun is over; adds what the device did. */
   void (*end)(void *state, adji_device_work *work);
   void (*destroy)(void *state);
+  /* After a pass of work that is done once, and before its end. How many entries of each row the device has found; and
+   * if it kept them, these rows, each in the order that is wanted, with sums in the place of distances. They fail when
+   * the pass did: then nothing of what the device did is of use. NULL: it cannot do such work. */
+  adj_status (*counts)(void *state, adji_run *run, uint32_t *counts);
+  adj_status (*rows)(void *state, adji_run *run, const adji_window *to);
 } adji_partner;
 
 /* An engine finds pairs. State is its own; a run is one call at a time. */
