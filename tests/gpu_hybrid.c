@@ -243,7 +243,7 @@ static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(ctx);
   int64_t n = 0, calls = 1;
-  for (; n < calls; n++) {
+  for (; n <= calls; n++) { /* the last one has no failure */
     adj_result *result = NULL;
     atomic_store(&warnings, 0);
     adji_gpu_fail_at(gpu, n);
@@ -282,7 +282,8 @@ static void check_no_room(void) {
   adj_result_destroy(hybrid);
   hybrid = NULL;
   need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join with room");
-  need(atomic_load(&warnings) == 1 && stats.workers[1].queries && !stats.workers[1].failed, "the device did some of it");
+  need(atomic_load(&warnings) == 1 && stats.workers[1].queries && !stats.workers[1].failed,
+       "the device did some of it");
   adj_result_destroy(cpu);
   adj_result_destroy(hybrid);
   adj_dataset_destroy(set);

@@ -21,8 +21,9 @@ typedef struct sharing {
   int fails_at, refuses_at; /* lists that fail, passes that are refused, from 1 */
   int slow_ms;              /* of every list */
   adji_share_options share;
-  bool once;                   /* each pair is found once                                  */
-  bool loses_counts, loses_rows; /* what was found so is not there when it is asked for */
+  bool once; /* each pair is found once */
+  /* What was found so is not there when it is asked for; what cores found does not fit, or does not arrive. */
+  bool loses_counts, loses_rows, has_no_room, loses_added;
 } sharing;
 
 /* A device with lists and buffers as a GPU has them, and an order of its own, which knows the answer: the rows of the
@@ -44,7 +45,15 @@ typedef struct oracle {
   bool *mine;         /* by row: its query was the device's, in a pass in which pairs are found once */
   uint32_t *position; /* of each row in the order of the cores                                       */
   bool failed;
+  uint32_t *added; /* by row: entries that cores found; NULL: they did not tell */
 } oracle;
+
+static float sum_of(const oracle *o, uint32_t row, uint32_t id) {
+  const adj_dataset *left = o->plan->join.left, *right = o->plan->join.right;
+  const float *a = (const float *)(const void *)(left->data + row * left->row_stride);
+  const float *b = (const float *)(const void *)(right->data + id * right->row_stride);
+  return adji_sum_f32(&o->plan->measure, a, 1, b, 1, left->dim);
+}
 
 static uint64_t length_of(const oracle *o, uint64_t row) {
   const uint64_t *offsets = adj_result_offsets(o->answer);
@@ -82,6 +91,45 @@ static void count_entry(void *user, uint32_t row, uint32_t id) {
   ((uint32_t *)user)[row]++;
 }
 
+static bool is_in_row(const oracle *o, uint32_t row, uint32_t id) {
+  const uint64_t *offsets = adj_result_offsets(o->answer);
+  for (uint64_t at = offsets[row]; at < offsets[row + 1]; at++)
+    if (adj_result_ids(o->answer)[at] == id) return true;
+  return false;
+}
+
+/* Every pair belongs to the answer, is of a query that the device did not have, and has the right sum. */
+static void take_record(oracle *o, const uint32_t *record, uint32_t sum_words) {
+  bool one_way = o->plan->join.style.one_way;
+  const uint32_t *ids = record + 2, *sums = ids + record[1];
+  for (uint32_t i = 0; i < record[1]; i++) {
+    uint32_t row = one_way && ids[i] < record[0] ? ids[i] : record[0], id = record[0] ^ ids[i] ^ row;
+    float sum = sum_of(o, row, id);
+    assert_true(is_in_row(o, row, id) && !o->mine[o->position[row] < o->position[id] ? row : id]);
+    assert_true(sum_words <= 1 && (!sum_words || !memcmp(sums + i, &sum, sizeof sum)));
+    o->added[row]++;
+    if (!one_way) o->added[id]++;
+  }
+}
+
+static adj_status oracle_add(void *state, adji_run *run, const adji_found *found) {
+  (void)run;
+  oracle *o = state;
+  uint64_t pairs = 0;
+  assert_true(o->work.once && o->work.keep && !o->added);
+  if (o->failed || o->how->loses_added) return adji_fail(ADJ_E_DEVICE, "device 0: has lost what it found");
+  if (o->how->has_no_room) return adji_fail(ADJ_E_DEVICE_MEMORY, "device 0: no room");
+  o->added = calloc(o->plan->left->count + 1, sizeof *o->added);
+  for (uint64_t i = 0; i < found->count; pairs += found->lists[i++].pairs)
+    for (uint64_t at = 0; at < found->lists[i].used;) {
+      const uint32_t *record = found->lists[i].words + at;
+      take_record(o, record, found->sum_words);
+      at += 2 + (uint64_t)record[1] * (1 + found->sum_words);
+    }
+  assert_int_equal(pairs, found->pairs);
+  return ADJ_OK;
+}
+
 static adj_status oracle_counts(void *state, adji_run *run, uint32_t *counts) {
   (void)run;
   oracle *o = state;
@@ -89,6 +137,8 @@ static adj_status oracle_counts(void *state, adji_run *run, uint32_t *counts) {
   if (o->failed || o->how->loses_counts) return adji_fail(ADJ_E_DEVICE, "device 0: has lost what it found");
   memset(counts, 0, o->plan->left->count * sizeof *counts);
   for_each_found(o, count_entry, counts);
+  for (uint32_t row = 0; row < o->plan->left->count && o->added; row++)
+    assert_int_equal(counts[row] += o->added[row], length_of(o, row));
   return ADJ_OK;
 }
 
@@ -97,13 +147,6 @@ typedef struct placing {
   const adji_window *to;
   uint64_t *next; /* of each row */
 } placing;
-
-static float sum_of(const oracle *o, uint32_t row, uint32_t id) {
-  const adj_dataset *left = o->plan->join.left, *right = o->plan->join.right;
-  const float *a = (const float *)(const void *)(left->data + row * left->row_stride);
-  const float *b = (const float *)(const void *)(right->data + id * right->row_stride);
-  return adji_sum_f32(&o->plan->measure, a, 1, b, 1, left->dim);
-}
 
 static void place_entry(void *user, uint32_t row, uint32_t id) {
   placing *p = user;
@@ -118,6 +161,13 @@ static adj_status oracle_rows(void *state, adji_run *run, const adji_window *to)
   oracle *o = state;
   assert_true(o->work.once && o->work.keep && !o->failed);
   if (o->how->loses_rows) return adji_fail(ADJ_E_DEVICE, "device 0: has lost what it found");
+  uint64_t pairs = adj_result_pairs(o->answer);
+  if (o->added) { /* then it has all of the result */
+    assert_memory_equal(to->offsets, adj_result_offsets(o->answer), (o->plan->left->count + 1) * sizeof *to->offsets);
+    if (pairs) memcpy(to->ids, adj_result_ids(o->answer), pairs * sizeof *to->ids);
+    if (pairs && to->distances) memcpy(to->distances, adj_result_distances(o->answer), pairs * sizeof(float));
+    return ADJ_OK;
+  }
   placing p = {o, to, calloc(o->plan->left->count + 1, sizeof *p.next)};
   for_each_found(o, place_entry, &p);
   free(p.next);
@@ -152,7 +202,7 @@ static adj_status oracle_list(void *state, const adji_list_ranges *list, uint32_
   }
   o->offsets[slot][listed] = pairs;
   if (window) assert_true(pairs == list->pairs && pairs <= o->worker.list_pairs);
-  if (!window) o->found.pairs += pairs;
+  if (!window && !o->work.once) o->found.pairs += pairs;
   o->found.candidates += all;
   o->totals[slot] = o->found;
   o->under_way[slot] = true;
@@ -232,6 +282,8 @@ static adj_status oracle_begin(void *state, const adji_shared_work *work) {
   o->work = *work;
   o->found = (adji_tally){0};
   o->failed = false;
+  free(o->added);
+  o->added = NULL;
   memset(o->mine, 0, o->plan->left->count * sizeof *o->mine);
   for (uint32_t i = 0; i < o->plan->left->count; i++)
     o->position[work->order[i]] = i;
@@ -262,6 +314,7 @@ static void oracle_destroy(void *state) {
   free(o->buffers);
   free(o->mine);
   free(o->position);
+  free(o->added);
 }
 
 static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result *answer, const sharing *how) {
@@ -282,8 +335,8 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result
     o->rows[i] = malloc(how->list_queries * sizeof(uint32_t));
     o->offsets[i] = malloc((how->list_queries + 1) * sizeof(uint64_t));
   }
-  return (adji_partner){o,          "gpu",          oracle_begin,  oracle_drain,
-                        oracle_end, oracle_destroy, oracle_counts, oracle_rows};
+  return (adji_partner){o,           "gpu",     oracle_begin, oracle_drain, oracle_end, oracle_destroy, oracle_counts,
+                        oracle_rows, oracle_add};
 }
 
 /* A plan of the cores whose engine gets partners. */
@@ -492,18 +545,20 @@ static void long_rows_come_in_parts(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Self-joins in which each pair is found once, with all these ways of sharing; and with devices of which nothing is left
- * in the end. */
+/* Self-joins in which each pair is found once, with all these ways of sharing; and with devices of which nothing is
+ * left in the end. */
 static void pairs_are_found_once(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 3; threads += 2) {
     adj_ctx *ctx = context_of(threads, NULL);
     adj_dataset *points = uniform(ctx, 1500, 4), *one = uniform(ctx, 1, 4);
-    for (int i = 0; i < 3 * SHARING_COUNT; i++) {
+    for (int i = 0; i < 5 * SHARING_COUNT; i++) {
       sharing how = SHARINGS[i % SHARING_COUNT];
       how.once = true;
       how.loses_counts = i / SHARING_COUNT == 1;
       how.loses_rows = i / SHARING_COUNT == 2;
+      how.has_no_room = i / SHARING_COUNT == 3;
+      how.loses_added = i / SHARING_COUNT == 4;
       uint32_t devices = 1 + (uint32_t)i % 2;
       question by_id = {0.2, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, "buffer=9999"};
       check_shared(ctx, points, points, &by_id, &how, devices);

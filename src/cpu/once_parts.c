@@ -49,6 +49,38 @@ adj_status adji_parts_add(adji_parts *parts, const adji_join *join, adji_run *ru
   return status;
 }
 
+adj_status adji_once_check(uint64_t pairs, uint64_t max_pairs) {
+  if (!max_pairs || pairs <= max_pairs) return ADJ_OK;
+  return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed", (unsigned long long)pairs,
+                   (unsigned long long)max_pairs);
+}
+
+static adj_status fetch_result(const adji_join *join, adji_run *run, const adji_partner *from, adji_part *to) {
+  adji_memory *memory = &join->ctx->memory;
+  uint64_t rows = join->left->count, pairs = to->offsets[rows];
+  adj_status status = adji_once_check(pairs, run->control.max_pairs);
+  if (status) return status;
+  to->ids = adji_alloc(memory, pairs, sizeof *to->ids, "result");
+  if (join->style.distances) to->sums = adji_alloc(memory, pairs, adji_type_size(join->style.type), "result");
+  if (!to->ids || (join->style.distances && !to->sums)) return ADJ_E_MEMORY;
+  return from->rows(from->state, run, &(adji_window){0, rows, to->offsets, to->ids, to->sums});
+}
+
+adj_status adji_parts_whole(const adji_join *join, adji_run *run, const adji_partner *from, adj_result *result) {
+  adji_part part = {0};
+  adj_status status = fetch_counts(join, run, from, &part);
+  if (!status) status = fetch_result(join, run, from, &part);
+  if (status) {
+    clear_part(&part, &join->ctx->memory);
+    return status;
+  }
+  result->offsets = part.offsets;
+  result->ids = part.ids;
+  result->distances = part.sums;
+  result->pairs = part.offsets[join->left->count];
+  return ADJ_OK;
+}
+
 void adji_parts_clear(adji_parts *parts, adji_memory *memory) {
   for (uint32_t i = 0; i < parts->count; i++)
     clear_part(&parts->each[i], memory);

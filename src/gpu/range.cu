@@ -71,7 +71,7 @@ static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
   if (status) return status;
   count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right.ids, order, r->rows,
-                                                                           adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
+                                                                          adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
   ADJI_LAUNCHED(r->gpu, "count_moved");
   status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status || !r->gpu->answers[ADJI_ANSWER_ITEMS]) return status;
@@ -347,9 +347,28 @@ static adj_status clear_degrees(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
+/* A thread a pair. */
+static __global__ void count_pairs(const adji_gpu_pair *pairs, uint64_t count, bool one_way, uint32_t *degrees) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  adji_gpu_pair pair = pairs[i];
+  atomicAdd(degrees + pair.row, 1u);
+  if (!one_way) atomicAdd(degrees + pair.id, 1u);
+}
+
+static adj_status count_added(adji_gpu_range *r) {
+  if (!r->added) return ADJ_OK;
+  count_pairs<<<adji_blocks_for(r->added, 256), 256, 0, r->gpu->compute>>>(
+      adji_at<adji_gpu_pair>(r->kept.items) + r->added_at, r->added, r->join.style.one_way,
+      adji_at<uint32_t>(r->degrees));
+  ADJI_LAUNCHED(r->gpu, "count_pairs");
+  return ADJ_OK;
+}
+
 /* Room for what is kept, and counts of 0; the watch runs from then on. */
 static adj_status begin_count(adji_gpu_range *r, bool keep) {
   adj_status status = ADJ_OK;
+  r->added = 0;
   if (keep)
     status = make_kept(r);
   else
@@ -361,7 +380,8 @@ static adj_status begin_count(adji_gpu_range *r, bool keep) {
 
 /* What was found, once all is compared. */
 static adj_status end_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out) {
-  adj_status status = measure_rows(r);
+  adj_status status = count_added(r);
+  if (!status) status = measure_rows(r);
   if (!status) status = add_up(r);
   if (!status) status = adji_range_stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
@@ -371,7 +391,8 @@ static adj_status end_count(adji_gpu_range *r, bool fills, adji_gpu_counted *out
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
-  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_KEPT_PIECES ? r->rows : 0);
+  r->counted.pairs += r->added * (r->join.style.one_way ? 1 : 2);
+  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_KEPT_PIECES ? r->rows : r->added);
   r->counted.redone = r->kept.form != ADJI_KEPT_NONE && r->kept.count > r->kept.room;
   if (r->counted.redone) adji_kept_free(r->gpu, &r->kept);
   *out = r->counted;
@@ -398,6 +419,18 @@ adj_status adji_gpu_range_begin_count(adji_gpu_range *r, bool keep) {
   if (!status) status = adji_range_stop_watch(r);
   if (!status && keep && r->kept.form != ADJI_KEPT_PAIRS) status = no_room_for_pairs(r);
   return status;
+}
+
+adj_status adji_gpu_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more *out) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status) return status;
+  uint64_t at = r->gpu->answers[ADJI_ANSWER_PIECES];
+  if (r->kept.form != ADJI_KEPT_PAIRS || at > r->kept.room || pairs > r->kept.room - at) return no_room_for_pairs(r);
+  r->added_at = at;
+  r->added = pairs;
+  out->pairs = adji_at<adji_gpu_pair>(r->kept.items) + at;
+  out->sums = r->kept.sums.at ? adji_at<char>(r->kept.sums) + at * adji_type_size(r->kept.type) : NULL;
+  return ADJ_OK;
 }
 
 adj_status adji_gpu_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {

@@ -103,6 +103,13 @@ adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double 
  * found and no more. Both fail with ADJ_E_DEVICE_MEMORY where there is no room for it. */
 adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep);
 adj_status adji_gpu_range_end_count(adji_gpu_range *range, adji_gpu_counted *out);
+/* Before the second of them, where pairs are kept: room on the device for so many more, of two words each, row and id,
+ * the lower one first if each is to be in one row only; and for their sums, unless NULL. They are copied there by who
+ * asks, once. */
+typedef struct adji_gpu_more {
+  void *pairs, *sums;
+} adji_gpu_more;
+adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out);
 /* Where the results of the count are: device memory. */
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
 const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);

@@ -40,8 +40,9 @@ struct adji_gpu_range {
   bool once;
   bool mirrored; /* every two points are compared once when they are counted */
   uint64_t once_pairs;
-  double stage_candidates; /* of a query, estimated; 0: stages are not kept */
-  adji_gpu_kept kept;      /* what the count found, if it did */
+  double stage_candidates;  /* of a query, estimated; 0: stages are not kept */
+  adji_gpu_kept kept;       /* what the count found, if it did */
+  uint64_t added_at, added; /* of pairs that were kept: what others found */
   adji_gpu_counted counted;
   uint32_t blocks; /* at a time; 0: any number */
   bool timed;

@@ -80,7 +80,7 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_opt
   if (indexed ? !shares_once(plan, options) : !device_shares_once(plan, options)) return t;
   once.cores = indexed ? adji_once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
                        : adji_once_seconds(plan, trial->pairs, trial->candidates);
-  once.device = fmax(MIRRORED * trial->count_s, trial->copy_s);
+  once.device = t.alone;
   return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
 }
 
@@ -154,7 +154,8 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   plan->choice.once = once;
   adji_range_set_once(&plan->engine, once);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
-           count == 1 ? "" : "s", once ? "the same order, in which the first of two points finds the other" : "an index each",
+           count == 1 ? "" : "s",
+           once ? "the same order, in which the first of two points finds the other" : "an index each",
            options.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return ADJ_OK;
 }

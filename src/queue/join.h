@@ -41,6 +41,18 @@ typedef struct adji_shared_work {
   uint64_t longest;            /* no row of the window is longer  */
 } adji_shared_work;
 
+/* What cores found in a pass of such work: lists of records, one behind the other: row, length, ids, and the sums where
+ * they are wanted, of so many words each. Every pair is there once, under either of its rows. */
+typedef struct adji_found_list {
+  const uint32_t *words;
+  uint64_t used, pairs;
+} adji_found_list;
+typedef struct adji_found {
+  const adji_found_list *lists;
+  uint64_t count, pairs;
+  uint32_t sum_words;
+} adji_found;
+
 /* A device that takes part in the passes of an engine on cores, whose queries it knows by their positions. */
 typedef struct adji_partner {
   void *state;
@@ -57,6 +69,9 @@ typedef struct adji_partner {
    * the pass did: then nothing of what the device did is of use. NULL: it cannot do such work. */
   adj_status (*counts)(void *state, adji_run *run, uint32_t *counts);
   adj_status (*rows)(void *state, adji_run *run, const adji_window *to);
+  /* Before these, if pairs were kept: the device takes what cores found as well. Then counts and rows are those of the
+   * whole result, with distances. ADJ_E_DEVICE_MEMORY: it has no room for that, and goes on without. NULL as those. */
+  adj_status (*add)(void *state, adji_run *run, const adji_found *found);
 } adji_partner;
 
 /* An engine finds pairs. State is its own; a run is one call at a time. */
