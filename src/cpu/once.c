@@ -20,50 +20,14 @@
 
 #include <string.h>
 
-#include "cpu/once_parts.h"
-#include "cpu/walk.h"
-#include "result/offsets.h"
+#include "cpu/once_private.h"
+
+typedef adji_once once;
+typedef adji_once_lane lane;
+typedef adji_once_chunk chunk;
 
 static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
 enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512, SLICE_ROWS = 4096 };
-
-typedef struct chunk {
-  struct chunk *next;
-  uint64_t used, room; /* words */
-  uint64_t pairs;      /* in its lists */
-  uint32_t words[];
-} chunk;
-
-typedef struct lane {
-  _Alignas(64) struct once *once; /* no two share a cache line */
-  adji_walker walker;
-  adji_row_room room;
-  chunk *chunks; /* the newest first */
-} lane;
-
-typedef struct once {
-  const adji_join *join;
-  const adji_range_options *options;
-  adji_row_style style; /* of the lists: nothing dropped, nothing ordered */
-  bool mirror;          /* each pair belongs to two rows                  */
-  bool sums;
-  uint32_t sum_words; /* 32-bit words of a sum: 0, 1 or 2 */
-  lane *lanes;
-  _Atomic uint32_t *degrees; /* of the rows                                */
-  _Atomic uint64_t *places;  /* per row: where its next entry goes         */
-  uint64_t rows;
-  adj_result *result; /* NULL: the counts are all that is wanted */
-  adji_parts parts;   /* what devices found                     */
-  bool hands_over;    /* a device gets what lanes find, which is not counted unless it fails */
-  bool complete;      /* the result, by that device             */
-  chunk **todo;       /* all chunks, for the parallel dealing */
-  uint64_t todo_count, slices;
-} once;
-
-/* Whether each point is a neighbour of its own, which no list has. */
-static bool adds_selves(const once *o) {
-  return o->join->self_join && !o->join->style.drop_self && !o->join->style.one_way;
-}
 
 /* ---- 1. Lists ---------------------------------------------------------------------------------------- */
 
@@ -87,15 +51,10 @@ static void add_degree(once *o, uint32_t row, uint32_t many) {
   atomic_fetch_add_explicit(&o->degrees[row], many, memory_order_relaxed);
 }
 
-/* The row a pair is reported under, when it is reported once. */
-static uint32_t lower(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
-}
-
-static void count_list(once *o, uint32_t row, const uint32_t *ids, uint32_t count) {
+void adji_once_count_list(once *o, uint32_t row, const uint32_t *ids, uint32_t count) {
   if (o->style.one_way) {
     for (uint32_t i = 0; i < count; i++)
-      add_degree(o, lower(row, ids[i]), 1);
+      add_degree(o, adji_once_lower(row, ids[i]), 1);
     return;
   }
   add_degree(o, row, count);
@@ -132,7 +91,7 @@ static adj_status list_queries(lane *l, const adji_group *group, adji_tally *tal
       tally->pairs += (uint64_t)found[k] << (o->mirror && !o->style.one_way);
       if (!found[k]) continue;
       uint32_t row = group->task.left->ids[group->task.queries[first + k]];
-      if (!o->hands_over) count_list(o, row, l->room.ids[k], found[k]);
+      if (!o->hands_over) adji_once_count_list(o, row, l->room.ids[k], found[k]);
       if (o->result) status = keep_list(l, k, row, found[k]);
     }
   }
@@ -176,7 +135,7 @@ static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 
-static adj_status gather_chunks(once *o) {
+adj_status adji_once_gather(once *o) {
   adj_ctx *ctx = o->join->ctx;
   uint64_t count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
@@ -212,7 +171,7 @@ static adj_status list_again(once *o, const adji_queue *queue, const uint8_t *do
 /* What lanes found, to a device that has the rest. */
 static adj_status hand_over(once *o, const adji_partner *partner, adji_run *run) {
   adji_memory *memory = &o->join->ctx->memory;
-  adj_status status = gather_chunks(o);
+  adj_status status = adji_once_gather(o);
   adji_found_list *lists = adji_alloc(memory, o->todo_count, sizeof *lists, "pairs");
   adji_found found = {.lists = lists, .count = o->todo_count, .sum_words = o->sum_words};
   for (uint64_t i = 0; lists && i < o->todo_count; i++) {
@@ -252,7 +211,7 @@ static adj_status fetch_parts(once *o, const adji_once_work *work, const uint8_t
 static adj_status list_all(once *o, const adji_once_work *work, const char *name, adji_run *run) {
   adji_partners_begun begun = *work->begun;
   adji_memory *memory = &o->join->ctx->memory;
-  o->hands_over = begun.count == 1 && o->result && !adds_selves(o); /* which are no pairs */
+  o->hands_over = begun.count == 1 && o->result && !adji_once_adds_selves(o); /* which are no pairs */
   if (begun.count) {
     begun.done_by = adji_alloc_zero(memory, work->queue->count, 1, "work queue");
     if (!begun.done_by) return ADJ_E_MEMORY;
@@ -262,182 +221,6 @@ static adj_status list_all(once *o, const adji_once_work *work, const char *name
   run->progress_from = run->progress_to;
   if (!status) status = fetch_parts(o, work, begun.done_by, run);
   adji_free(memory, begun.done_by);
-  return status;
-}
-
-/* ---- 2. Offsets -------------------------------------------------------------------------------------- */
-
-static adj_status count_chunk(void *user, uint64_t task, uint32_t lane_number) {
-  (void)lane_number;
-  once *o = user;
-  const chunk *c = o->todo[task];
-  for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + o->sum_words))
-    count_list(o, c->words[at], c->words + at + 2, c->words[at + 1]);
-  return ADJ_OK;
-}
-
-/* What was to be counted by a device. */
-static adj_status count_lists(once *o) {
-  if (!o->hands_over) return ADJ_OK;
-  adj_status status = gather_chunks(o);
-  return status ? status : adji_loop(o->join->ctx, o->todo_count, count_chunk, o);
-}
-
-/* What devices found counts too. */
-static adj_status add_counts(void *user, uint64_t slice, uint32_t lane_number) {
-  (void)lane_number;
-  once *o = user;
-  uint64_t begin, end;
-  adji_slice(o->rows, o->slices, slice, &begin, &end);
-  for (uint32_t p = 0; p < o->parts.count; p++)
-    for (uint64_t row = begin; row < end; row++)
-      add_degree(o, (uint32_t)row, (uint32_t)adji_part_length(&o->parts.each[p], row));
-  return ADJ_OK;
-}
-
-static adj_status begin_rows(void *user, uint64_t slice, uint32_t lane_number) {
-  (void)lane_number;
-  once *o = user;
-  uint64_t begin, end;
-  adji_slice(o->rows, o->slices, slice, &begin, &end);
-  for (uint64_t row = begin; row < end; row++)
-    atomic_init(&o->places[row], o->result->offsets[row]);
-  return ADJ_OK;
-}
-
-static adj_status make_room(once *o) {
-  adj_result *result = o->result;
-  adji_memory *memory = &o->join->ctx->memory;
-  result->ids = adji_alloc(memory, result->pairs, sizeof *result->ids, "result");
-  if (!result->ids) return ADJ_E_MEMORY;
-  if (!o->sums) return ADJ_OK;
-  result->distances = adji_alloc(memory, result->pairs, 4 * (size_t)o->sum_words, "result");
-  return result->distances ? ADJ_OK : ADJ_E_MEMORY;
-}
-
-static adj_status make_offsets(once *o, uint64_t max_pairs) {
-  adj_result *result = o->result;
-  adji_memory *memory = &o->join->ctx->memory;
-  result->offsets = adji_alloc(memory, o->rows + 1, sizeof *result->offsets, "row offsets");
-  o->places = adji_alloc(memory, o->rows, sizeof *o->places, "row offsets");
-  if (!result->offsets || !o->places) return ADJ_E_MEMORY;
-  adj_ctx *ctx = o->join->ctx;
-  adj_status status = count_lists(o);
-  if (!status && o->parts.count) status = adji_loop(ctx, o->slices, add_counts, o);
-  if (!status) status = adji_offsets_add_up(ctx, (const uint32_t *)(const void *)o->degrees, o->rows, result->offsets);
-  if (!status) status = adji_loop(ctx, o->slices, begin_rows, o);
-  if (status) return status;
-  result->pairs = result->offsets[o->rows];
-  status = adji_once_check(result->pairs, max_pairs);
-  return status ? status : make_room(o);
-}
-
-/* ---- 3. Dealing out ---------------------------------------------------------------------------------- */
-
-/* Takes the next `many` places of a row. */
-static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
-  return atomic_fetch_add_explicit(&o->places[row], many, memory_order_relaxed);
-}
-
-static void put(once *o, uint64_t at, uint32_t id, const uint32_t *sum) {
-  o->result->ids[at] = id;
-  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, (size_t)o->sum_words * 4);
-}
-
-/* Deals out the far sides of a record's pairs. Places are taken for some pairs first and written
- * after: taking one waits for all writes before it, and those go to memory that is far away. */
-enum { DEAL_AT_ONCE = 64 };
-
-static void scatter(once *o, uint32_t row, const uint32_t *ids, uint32_t count, const uint32_t *sums) {
-  uint64_t at[DEAL_AT_ONCE];
-  for (uint32_t first = 0; first < count; first += DEAL_AT_ONCE) {
-    uint32_t many = count - first < DEAL_AT_ONCE ? count - first : DEAL_AT_ONCE;
-    for (uint32_t i = 0; i < many; i++)
-      __builtin_prefetch((const void *)&o->places[ids[first + i]], 1);
-    for (uint32_t i = 0; i < many; i++) {
-      uint32_t id = ids[first + i];
-      at[i] = take_places(o, o->style.one_way ? lower(row, id) : id, 1);
-    }
-    for (uint32_t i = 0; i < many; i++) {
-      uint32_t id = ids[first + i];
-      uint32_t other = o->style.one_way && row < id ? id : row;
-      put(o, at[i], other, sums ? sums + (uint64_t)(first + i) * o->sum_words : NULL);
-    }
-  }
-}
-
-static void deal_record(once *o, const uint32_t *record) {
-  uint32_t row = record[0], count = record[1];
-  const uint32_t *ids = record + 2, *sums = o->sums ? ids + count : NULL;
-  if (o->mirror || o->style.one_way) scatter(o, row, ids, count, sums);
-  if (o->style.one_way) return;
-  uint64_t at = take_places(o, row, count);
-  memcpy(o->result->ids + at, ids, count * sizeof *ids);
-  if (sums) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sums, (uint64_t)count * o->sum_words * 4);
-}
-
-static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
-  (void)lane_number;
-  once *o = user;
-  const chunk *c = o->todo[task];
-  for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + o->sum_words))
-    deal_record(o, c->words + at);
-  return ADJ_OK;
-}
-
-static adj_status deal_out(once *o) {
-  adj_status status = gather_chunks(o);
-  return status ? status : adji_loop(o->join->ctx, o->todo_count, deal_chunk, o);
-}
-
-/* ---- 4. Order ---------------------------------------------------------------------------------------- */
-
-static void add_self(once *o, uint32_t row) {
-  static const uint32_t zero[2] = {0, 0};
-  put(o, take_places(o, row, 1), row, o->sums ? zero : NULL);
-}
-
-/* What devices found of a row; returns whether that is all of it, and as it should be. */
-static bool add_parts(once *o, uint32_t row) {
-  const adj_result *result = o->result;
-  uint64_t count = 0, length = result->offsets[row + (uint64_t)1] - result->offsets[row];
-  for (uint32_t p = 0; p < o->parts.count; p++) {
-    const adji_part *part = &o->parts.each[p];
-    uint64_t from = part->offsets[row], size = 4 * (uint64_t)o->sum_words;
-    count = adji_part_length(part, row);
-    if (!count) continue;
-    uint64_t at = take_places(o, row, (uint32_t)count);
-    memcpy(result->ids + at, part->ids + from, count * sizeof *result->ids);
-    if (o->sums) memcpy((char *)result->distances + at * size, (const char *)part->sums + from * size, count * size);
-  }
-  return count == length && !o->sums;
-}
-
-static adj_status order_row(once *o, lane *l, uint32_t row) {
-  adj_result *result = o->result;
-  adji_row_style style = o->join->style;
-  if (style.order == ADJ_ORDER_ANY && !style.distances) return ADJ_OK;
-  style.drop_self = style.one_way = false; /* done already */
-  uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
-  if (!count) return ADJ_OK; /* and perhaps no room yet */
-  adj_status status = adji_row_room_reserve(&l->room, &o->join->ctx->memory, &style, count);
-  if (status) return status;
-  memcpy(l->room.ids[0], result->ids + at, count * sizeof *result->ids);
-  if (o->sums) memcpy(l->room.sums[0], (uint32_t *)result->distances + at * o->sum_words, count * o->sum_words * 4);
-  adji_row_order(&style, &l->room, 0, row, (uint32_t)count);
-  adji_window window = {0, result->rows, result->offsets, result->ids, style.distances ? result->distances : NULL};
-  return adji_row_place(&style, &l->room, 0, row, (uint32_t)count, &window);
-}
-
-static adj_status order_slice(void *user, uint64_t slice, uint32_t lane_number) {
-  once *o = user;
-  uint64_t begin, end;
-  adji_slice(o->result->rows, o->slices, slice, &begin, &end);
-  adj_status status = ADJ_OK;
-  for (uint64_t row = begin; row < end && !status; row++) {
-    if (adds_selves(o)) add_self(o, (uint32_t)row);
-    if (!add_parts(o, (uint32_t)row)) status = order_row(o, &o->lanes[lane_number], (uint32_t)row);
-  }
   return status;
 }
 
@@ -453,11 +236,11 @@ static adj_status open_once(once *o) {
     status = adji_walker_init(&o->lanes[i].walker, o->join, o->options, o->mirror, o->sums);
   }
   for (uint64_t row = 0; row < o->rows; row++)
-    atomic_init(&o->degrees[row], adds_selves(o));
+    atomic_init(&o->degrees[row], adji_once_adds_selves(o));
   return status;
 }
 
-static void free_chunks(once *o) {
+void adji_once_free_chunks(once *o) {
   adj_ctx *ctx = o->join->ctx;
   for (uint32_t i = 0; o->lanes && i < ctx->threads; i++)
     while (o->lanes[i].chunks) {
@@ -469,7 +252,7 @@ static void free_chunks(once *o) {
 
 static void close_once(once *o) {
   adj_ctx *ctx = o->join->ctx;
-  free_chunks(o);
+  adji_once_free_chunks(o);
   for (uint32_t i = 0; o->lanes && i < ctx->threads; i++) {
     adji_walker_clear(&o->lanes[i].walker);
     adji_row_room_clear(&o->lanes[i].room);
@@ -484,15 +267,7 @@ static adj_status collect_steps(once *o, const adji_once_work *work, adji_run *r
   adj_status status = open_once(o);
   if (!status) status = list_all(o, work, "join", run);
   if (status || o->complete) return status;
-  uint64_t begin = adji_now_ns();
-  status = make_offsets(o, run->control.max_pairs);
-  if (!status) status = deal_out(o);
-  adji_trace(o->join->ctx, "deal", 0, begin, o->rows);
-  free_chunks(o);
-  begin = adji_now_ns();
-  if (!status) status = adji_loop(o->join->ctx, o->slices, order_slice, o);
-  adji_trace(o->join->ctx, "order", 0, begin, o->rows);
-  return status;
+  return adji_once_make_rows(o, run->control.max_pairs);
 }
 
 adj_status adji_once_collect(const adji_once_work *work, adji_run *run, adj_result *result) {
@@ -526,7 +301,7 @@ adj_status adji_once_count(const adji_once_work *work, adji_run *run, uint32_t *
   o.degrees = (_Atomic uint32_t *)degrees;
   adj_status status = open_once(&o);
   if (!status) status = list_all(&o, work, "count", run);
-  if (!status) status = adji_loop(join->ctx, o.slices, add_counts, &o);
+  if (!status) status = adji_once_count_parts(&o);
   close_once(&o);
   *total = 0;
   for (uint64_t row = 0; row < o.rows && !status; row++)
