@@ -553,6 +553,7 @@ static void pairs_are_found_once(void **state) {
     adj_ctx *ctx = context_of(threads, NULL);
     adj_dataset *points = uniform(ctx, 1500, 4), *one = uniform(ctx, 1, 4);
     for (int i = 0; i < 5 * SHARING_COUNT; i++) {
+      if (i >= SHARING_COUNT && i % 3) continue; /* for the time it takes */
       sharing how = SHARINGS[i % SHARING_COUNT];
       how.once = true;
       how.loses_counts = i / SHARING_COUNT == 1;
