@@ -51,7 +51,7 @@ static void add_degree(once *o, uint32_t row, uint32_t many) {
   atomic_fetch_add_explicit(&o->degrees[row], many, memory_order_relaxed);
 }
 
-void adji_once_count_list(once *o, uint32_t row, const uint32_t *ids, uint32_t count) {
+static void count_list(once *o, uint32_t row, const uint32_t *ids, uint32_t count) {
   if (o->style.one_way) {
     for (uint32_t i = 0; i < count; i++)
       add_degree(o, adji_once_lower(row, ids[i]), 1);
@@ -91,7 +91,7 @@ static adj_status list_queries(lane *l, const adji_group *group, adji_tally *tal
       tally->pairs += (uint64_t)found[k] << (o->mirror && !o->style.one_way);
       if (!found[k]) continue;
       uint32_t row = group->task.left->ids[group->task.queries[first + k]];
-      if (!o->hands_over) adji_once_count_list(o, row, l->room.ids[k], found[k]);
+      count_list(o, row, l->room.ids[k], found[k]);
       if (o->result) status = keep_list(l, k, row, found[k]);
     }
   }

@@ -37,7 +37,7 @@ typedef struct adji_once {
   uint64_t rows;
   adj_result *result;     /* NULL: the counts are all that is wanted */
   adji_parts parts;       /* what devices found                     */
-  bool hands_over;        /* a device gets what lanes find, which is not counted unless it fails */
+  bool hands_over;        /* a device gets what lanes find         */
   bool complete;          /* the result, by that device             */
   adji_once_chunk **todo; /* all chunks, for the parallel dealing */
   uint64_t todo_count, slices;
@@ -53,8 +53,6 @@ static inline uint32_t adji_once_lower(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
-/* Counts a list for the rows it belongs to. */
-void adji_once_count_list(adji_once *once, uint32_t row, const uint32_t *ids, uint32_t count);
 /* All chunks to once->todo. */
 adj_status adji_once_gather(adji_once *once);
 void adji_once_free_chunks(adji_once *once);

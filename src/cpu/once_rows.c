@@ -13,22 +13,6 @@ typedef adji_once_chunk chunk;
 
 /* ---- 2. Offsets -------------------------------------------------------------------------------------- */
 
-static adj_status count_chunk(void *user, uint64_t task, uint32_t lane_number) {
-  (void)lane_number;
-  once *o = user;
-  const chunk *c = o->todo[task];
-  for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + o->sum_words))
-    adji_once_count_list(o, c->words[at], c->words + at + 2, c->words[at + 1]);
-  return ADJ_OK;
-}
-
-/* What was to be counted by a device. */
-static adj_status count_lists(once *o) {
-  if (!o->hands_over) return ADJ_OK;
-  adj_status status = adji_once_gather(o);
-  return status ? status : adji_loop(o->join->ctx, o->todo_count, count_chunk, o);
-}
-
 /* What devices found counts too. */
 static adj_status add_counts(void *user, uint64_t slice, uint32_t lane_number) {
   (void)lane_number;
@@ -73,8 +57,7 @@ static adj_status make_offsets(once *o, uint64_t max_pairs) {
   o->places = adji_alloc(memory, o->rows, sizeof *o->places, "row offsets");
   if (!result->offsets || !o->places) return ADJ_E_MEMORY;
   adj_ctx *ctx = o->join->ctx;
-  adj_status status = count_lists(o);
-  if (!status) status = adji_once_count_parts(o);
+  adj_status status = adji_once_count_parts(o);
   if (!status) status = adji_offsets_add_up(ctx, (const uint32_t *)(const void *)o->degrees, o->rows, result->offsets);
   if (!status) status = adji_loop(ctx, o->slices, begin_rows, o);
   if (status) return status;
