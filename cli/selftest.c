@@ -244,13 +244,16 @@ static const struct {
                      {"grid", "share=rates,epsilon=3"}};
 enum { HYBRID_SETUP_COUNT = sizeof HYBRID_SETUPS / sizeof *HYBRID_SETUPS };
 
-/* The same for range joins: lists of many queries and of few pairs, and the filter of products. */
+/* The same for range joins: lists of many queries and of few pairs, the filter of products, and pairs that are found
+ * once. */
 static const char *const HYBRID_RANGE_TUNINGS[] = {NULL,
                                                    "share=rates,batch=16",
                                                    "share=fixed,batch=16,device_batch=4000",
                                                    "share=fixed,n_large=1,n_cwin=0.001,n_small=1",
                                                    "share=fixed,n_large=1,n_cwin=0.001,narrow=2,device_batch=40000",
-                                                   "share=rates,product=on"};
+                                                   "share=rates,product=on",
+                                                   "share=rates,batch=16,once=on,mirror=on,product=off",
+                                                   "share=fixed,n_large=0.5,batch=16,once=on,mirror=on,product=off"};
 enum { HYBRID_RANGE_TUNING_COUNT = sizeof HYBRID_RANGE_TUNINGS / sizeof *HYBRID_RANGE_TUNINGS };
 
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and

@@ -92,7 +92,7 @@ static bool same(const adj_result *a, const adj_result *b) {
          !memcmp(adj_result_distances(a), adj_result_distances(b), pairs * sizeof(float));
 }
 
-enum { TUNING_COUNT = 7 };
+enum { TUNING_COUNT = 9 };
 static const char *const TUNINGS[TUNING_COUNT] = {
     NULL,
     "share=rates",
@@ -101,15 +101,19 @@ static const char *const TUNINGS[TUNING_COUNT] = {
     "share=fixed,n_large=1,n_cwin=0.0001,alone=off",
     "share=fixed,n_large=1,n_cwin=0.0001,alone=on",
     "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01",
+    "share=rates,batch=64",
+    "share=fixed,n_large=0.2",
 };
 static const char *const RANGE_TUNINGS[TUNING_COUNT] = {
     NULL,
-    "share=rates",
+    "share=rates,once=off",
     "share=rates,batch=16,device_batch=20000",
     "share=fixed,narrow=2",
     "share=fixed,n_large=1,n_cwin=0.0001,n_small=1",
     "share=fixed,n_large=1,n_cwin=0.0001,device_batch=300000",
     "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01,product=on",
+    "share=rates,once=on,mirror=on,product=off",
+    "share=fixed,n_large=0.2,batch=16,device_batch=100000,once=on,mirror=on,product=off",
 };
 
 /* Rows of a stream, compared with a result. */
@@ -181,8 +185,8 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
       done += stats.workers[w].queries;
     for (uint64_t w = 1; w < stats.worker_count; w++)
       *shared += stats.workers[w].queries;
-    uint64_t passes = p->k ? 1 : 2;
-    need(!stats.worker_count || done == passes * adj_dataset_count(p->left), "every query is done once a pass");
+    uint64_t all = adj_dataset_count(p->left); /* rows that are counted first take two passes */
+    need(!stats.worker_count || done == all || (!p->k && done == 2 * all), "every query is done once a pass");
     need(t == 0 || stats.worker_count >= 2, "both take part");
     need(stats.worker_count < 2 || !stats.workers[1].queries || stats.kernel_s > 0, "kernels take time");
     adj_result_destroy(hybrid);
@@ -231,7 +235,7 @@ static void check_joins(int32_t devices) {
 /* The n-th call fails, for all n: the result is there nevertheless, and a warning. */
 static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx *ctx = context(devices, 0);
-  adj_dataset *set = points(ctx, "unif", 4000, 3, 1);
+  adj_dataset *set = points(ctx, "unif", 4000, strstr(tuning, "once=on") ? 4 : 3, 1);
   problem p = {ctx, set, set, k, k ? 0 : 0.1, tuning, 0, ADJ_ORDER_ID};
   adj_result *cpu = NULL;
   adji_gpu *gpu = NULL;
@@ -239,7 +243,7 @@ static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(ctx);
   int64_t n = 0, calls = 1;
-  for (; n < calls; n++) {
+  for (; n <= calls; n++) { /* the last one has no failure */
     adj_result *result = NULL;
     atomic_store(&warnings, 0);
     adji_gpu_fail_at(gpu, n);
@@ -259,18 +263,45 @@ static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx_destroy(ctx);
 }
 
+/* Pairs are found once, and the device has no room for those that it finds: cores find them again. */
+static const char ONCE[] = "share=rates,once=on,mirror=on";
+
+static void check_no_room(void) {
+  adj_ctx *ctx = context(1, 0);
+  adj_dataset *set = points(ctx, "unif", 20000, 5, 1);
+  problem p = {ctx, set, set, 0, 0.2, "share=rates,once=on,mirror=on,device_pairs=100", 0, ADJ_ORDER_ID};
+  adj_result *cpu = NULL, *hybrid = NULL;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  atomic_store(&warnings, 0);
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
+  need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join without room");
+  need(atomic_load(&warnings) == 1 && stats.worker_count == 2 && !stats.workers[1].queries && stats.workers[1].failed,
+       "what the device did is done again");
+  p.tuning = ONCE;
+  adj_result_destroy(hybrid);
+  hybrid = NULL;
+  need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join with room");
+  need(atomic_load(&warnings) == 1 && stats.workers[1].queries && !stats.workers[1].failed,
+       "the device did some of it");
+  adj_result_destroy(cpu);
+  adj_result_destroy(hybrid);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
 /* Whatever the device has room for, there is a result. */
-static void check_limits(uint32_t k) {
+static void check_limits(uint32_t k, uint32_t dim) {
   for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 26; limit *= 4) {
     adj_ctx *ctx = context(1, limit);
-    adj_dataset *set = points(ctx, "unif", 100000, 3, 1);
-    problem p = {ctx, set, set, k, k ? 0 : 0.03, "share=rates", 0, ADJ_ORDER_ID};
+    adj_dataset *set = points(ctx, "unif", 100000, dim, 1);
+    problem p = {ctx, set, set, k, k ? 0 : 0.01 * dim, dim > 3 ? ONCE : "share=rates", 0, ADJ_ORDER_ID};
     adj_result *cpu = NULL, *hybrid = NULL;
     adj_stats stats;
     adj_stats_init(&stats, sizeof stats);
     need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
     need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join within a limit");
-    printf("%s, device memory limit %llu KiB: the device did %llu queries\n", k ? "kNN" : "range",
+    printf("%s in %u-D, device memory limit %llu KiB: the device did %llu queries\n", k ? "kNN" : "range", dim,
            (unsigned long long)limit >> 10, (unsigned long long)(stats.worker_count ? stats.workers[1].queries : 0));
     adj_result_destroy(cpu);
     adj_result_destroy(hybrid);
@@ -294,7 +325,11 @@ int main(void) {
   check_faults(1, 0, "share=rates,batch=64");
   check_faults(1, 0, "share=fixed,n_large=1,n_cwin=0.001,device_batch=100000");
   check_faults(2, 0, "share=rates,batch=64");
-  check_limits(16);
-  check_limits(0);
+  check_faults(1, 0, "share=rates,batch=64,once=on,mirror=on");
+  check_faults(2, 0, "share=fixed,n_large=0.5,n_cwin=0.001,batch=64,once=on,mirror=on");
+  check_no_room();
+  check_limits(16, 3);
+  check_limits(0, 3);
+  check_limits(0, 4);
   return 0;
 }

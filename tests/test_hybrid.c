@@ -269,7 +269,7 @@ static void run_trial(trial *t) {
   control.max_pairs = t->max_pairs;
   must(adji_run_init(&run, ctx, &control));
   adji_pass pass = {"join", &t->work, process_here};
-  adji_crew crew = {workers, t->devices, t->share};
+  adji_crew crew = {workers, t->devices, t->share, NULL};
   adj_status status = adji_run_shared_pass(&run, &queue, &pass, &crew, &tally);
   if (status != t->wanted) fail_msg("%s: %s", adj_status_name(status), adj_last_error());
   int calls = 0;

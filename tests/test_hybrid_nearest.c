@@ -173,7 +173,7 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adji_tree 
     o->positions[i] = malloc(how->list_queries * sizeof(uint32_t));
   }
   o->missed = malloc(how->list_queries * sizeof(uint32_t));
-  return (adji_partner){o, "gpu", oracle_begin, oracle_drain, oracle_end, oracle_destroy};
+  return (adji_partner){o, "gpu", oracle_begin, oracle_drain, oracle_end, oracle_destroy, NULL, NULL, NULL};
 }
 
 /* A plan of the cores whose engine gets a partner. */

@@ -2,7 +2,8 @@
  *
  * Range joins that cores share with a device: the worker of gpu/range_worker.h, with a device that is made of C
  * functions and knows the answer. Results are those of cores alone, with lists, ranges and buffers of all sizes, a
- * device that is slow, fails or takes no part, streams, limits and cancelling.
+ * device that is slow, fails or takes no part, streams, limits and cancelling; counted first and then filled, or with
+ * each pair found once.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,9 @@ typedef struct sharing {
   int fails_at, refuses_at; /* lists that fail, passes that are refused, from 1 */
   int slow_ms;              /* of every list */
   adji_share_options share;
+  bool once; /* each pair is found once */
+  /* What was found so is not there when it is asked for; what cores found does not fit, or does not arrive. */
+  bool loses_counts, loses_rows, has_no_room, loses_added;
 } sharing;
 
 /* A device with lists and buffers as a GPU has them, and an order of its own, which knows the answer: the rows of the
@@ -38,7 +42,18 @@ typedef struct oracle {
   char **buffers;
   adji_tally found, totals[ADJI_LISTS]; /* of all lists; up to that in a slot */
   int begins, ends, calls, settled;
+  bool *mine;         /* by row: its query was the device's, in a pass in which pairs are found once */
+  uint32_t *position; /* of each row in the order of the cores                                       */
+  bool failed;
+  uint32_t *added; /* by row: entries that cores found; NULL: they did not tell */
 } oracle;
+
+static float sum_of(const oracle *o, uint32_t row, uint32_t id) {
+  const adj_dataset *left = o->plan->join.left, *right = o->plan->join.right;
+  const float *a = (const float *)(const void *)(left->data + row * left->row_stride);
+  const float *b = (const float *)(const void *)(right->data + id * right->row_stride);
+  return adji_sum_f32(&o->plan->measure, a, 1, b, 1, left->dim);
+}
 
 static uint64_t length_of(const oracle *o, uint64_t row) {
   const uint64_t *offsets = adj_result_offsets(o->answer);
@@ -55,18 +70,127 @@ static void sleep_ms(int ms) {
   if (ms) nanosleep(&time, NULL);
 }
 
+/* ---- Pairs that are found once ------------------------------------------------------------------------ */
+
+typedef void (*entry_fn)(void *user, uint32_t row, uint32_t id);
+
+/* Entries of rows that the queries of the device found: pairs whose first point in the order is one of these. */
+static void for_each_found(const oracle *o, entry_fn fn, void *user) {
+  const uint64_t *offsets = adj_result_offsets(o->answer);
+  const uint32_t *ids = adj_result_ids(o->answer);
+  for (uint32_t row = 0; row < o->plan->left->count; row++)
+    for (uint64_t at = offsets[row]; at < offsets[row + 1]; at++) {
+      uint32_t first = o->position[row] < o->position[ids[at]] ? row : ids[at];
+      if (ids[at] == row || !o->mine[first]) continue;
+      fn(user, row, ids[at]);
+    }
+}
+
+static void count_entry(void *user, uint32_t row, uint32_t id) {
+  (void)id;
+  ((uint32_t *)user)[row]++;
+}
+
+static bool is_in_row(const oracle *o, uint32_t row, uint32_t id) {
+  const uint64_t *offsets = adj_result_offsets(o->answer);
+  for (uint64_t at = offsets[row]; at < offsets[row + 1]; at++)
+    if (adj_result_ids(o->answer)[at] == id) return true;
+  return false;
+}
+
+/* Every pair belongs to the answer, is of a query that the device did not have, and has the right sum. */
+static void take_record(oracle *o, const uint32_t *record, uint32_t sum_words) {
+  bool one_way = o->plan->join.style.one_way;
+  const uint32_t *ids = record + 2, *sums = ids + record[1];
+  for (uint32_t i = 0; i < record[1]; i++) {
+    uint32_t row = one_way && ids[i] < record[0] ? ids[i] : record[0], id = record[0] ^ ids[i] ^ row;
+    float sum = sum_of(o, row, id);
+    assert_true(is_in_row(o, row, id) && !o->mine[o->position[row] < o->position[id] ? row : id]);
+    assert_true(sum_words <= 1 && (!sum_words || !memcmp(sums + i, &sum, sizeof sum)));
+    o->added[row]++;
+    if (!one_way) o->added[id]++;
+  }
+}
+
+static adj_status oracle_add(void *state, adji_run *run, const adji_found *found) {
+  (void)run;
+  oracle *o = state;
+  uint64_t pairs = 0;
+  assert_true(o->work.once && o->work.keep && !o->added);
+  if (o->failed || o->how->loses_added) return adji_fail(ADJ_E_DEVICE, "device 0: has lost what it found");
+  if (o->how->has_no_room) return adji_fail(ADJ_E_DEVICE_MEMORY, "device 0: no room");
+  o->added = calloc(o->plan->left->count + 1, sizeof *o->added);
+  for (uint64_t i = 0; i < found->count; pairs += found->lists[i++].pairs)
+    for (uint64_t at = 0; at < found->lists[i].used;) {
+      const uint32_t *record = found->lists[i].words + at;
+      take_record(o, record, found->sum_words);
+      at += 2 + (uint64_t)record[1] * (1 + found->sum_words);
+    }
+  assert_int_equal(pairs, found->pairs);
+  return ADJ_OK;
+}
+
+static adj_status oracle_counts(void *state, adji_run *run, uint32_t *counts) {
+  (void)run;
+  oracle *o = state;
+  assert_true(o->work.once);
+  if (o->failed || o->how->loses_counts) return adji_fail(ADJ_E_DEVICE, "device 0: has lost what it found");
+  memset(counts, 0, o->plan->left->count * sizeof *counts);
+  for_each_found(o, count_entry, counts);
+  for (uint32_t row = 0; row < o->plan->left->count && o->added; row++)
+    assert_int_equal(counts[row] += o->added[row], length_of(o, row));
+  return ADJ_OK;
+}
+
+typedef struct placing {
+  const oracle *oracle;
+  const adji_window *to;
+  uint64_t *next; /* of each row */
+} placing;
+
+static void place_entry(void *user, uint32_t row, uint32_t id) {
+  placing *p = user;
+  uint64_t at = p->to->offsets[row] + p->next[row]++;
+  assert_true(at < p->to->offsets[row + (uint64_t)1]);
+  p->to->ids[at] = id;
+  if (p->to->distances) ((float *)p->to->distances)[at] = sum_of(p->oracle, row, id);
+}
+
+static adj_status oracle_rows(void *state, adji_run *run, const adji_window *to) {
+  (void)run;
+  oracle *o = state;
+  assert_true(o->work.once && o->work.keep && !o->failed);
+  if (o->how->loses_rows) return adji_fail(ADJ_E_DEVICE, "device 0: has lost what it found");
+  uint64_t pairs = adj_result_pairs(o->answer);
+  if (o->added) { /* then it has all of the result */
+    assert_memory_equal(to->offsets, adj_result_offsets(o->answer), (o->plan->left->count + 1) * sizeof *to->offsets);
+    if (pairs) memcpy(to->ids, adj_result_ids(o->answer), pairs * sizeof *to->ids);
+    if (pairs && to->distances) memcpy(to->distances, adj_result_distances(o->answer), pairs * sizeof(float));
+    return ADJ_OK;
+  }
+  placing p = {o, to, calloc(o->plan->left->count + 1, sizeof *p.next)};
+  for_each_found(o, place_entry, &p);
+  free(p.next);
+  return ADJ_OK;
+}
+
+/* ---- Lists --------------------------------------------------------------------------------------------- */
+
 static adj_status oracle_list(void *state, const adji_list_ranges *list, uint32_t slot, uint64_t *rows) {
   oracle *o = state;
   const adji_window *window = o->work.window;
   uint64_t listed = 0, all = 0, pairs = 0;
   assert_true(slot < ADJI_LISTS && !o->under_way[slot]);
   assert_true(list->count >= 1 && list->count <= o->worker.list_ranges);
+  o->failed = o->failed || o->calls + 1 == o->how->fails_at;
   if (++o->calls == o->how->fails_at) return adji_fail(ADJ_E_DEVICE, "device 0: fails");
   sleep_ms(o->how->slow_ms);
   for (uint64_t i = 0; i < list->count; i++) {
     assert_true(list->ranges[i].end - list->ranges[i].begin <= ADJI_LONGEST_RANGE);
     for (uint32_t q = list->ranges[i].begin; q < list->ranges[i].end; q++, all++) {
       uint32_t row = o->work.order[q];
+      assert_true(!o->mine[row]);
+      o->mine[row] = o->work.once;
       if (!window || (row >= window->first_row && row < window->end_row)) o->rows[slot][listed++] = row;
     }
   }
@@ -78,7 +202,7 @@ static adj_status oracle_list(void *state, const adji_list_ranges *list, uint32_
   }
   o->offsets[slot][listed] = pairs;
   if (window) assert_true(pairs == list->pairs && pairs <= o->worker.list_pairs);
-  if (!window) o->found.pairs += pairs;
+  if (!window && !o->work.once) o->found.pairs += pairs;
   o->found.candidates += all;
   o->totals[slot] = o->found;
   o->under_way[slot] = true;
@@ -96,7 +220,6 @@ static adj_status oracle_listed(void *state, uint32_t slot, adji_tally *found) {
 
 /* Entry number `at` of a slot: an id, or the sum that belongs to it. */
 static void copy_entries(const oracle *o, uint32_t slot, const adji_list_stretch *part, char *to) {
-  const adj_dataset *left = o->plan->join.left, *right = o->plan->join.right;
   const uint32_t *ids = adj_result_ids(o->answer);
   uint64_t r = 0;
   for (uint64_t at = part->first; at < part->first + part->entries; at++) {
@@ -104,9 +227,7 @@ static void copy_entries(const oracle *o, uint32_t slot, const adji_list_stretch
       r++;
     assert_true(r < o->counts[slot]);
     uint32_t row = o->rows[slot][r], id = ids[adj_result_offsets(o->answer)[row] + (at - o->offsets[slot][r])];
-    const float *a = (const float *)(const void *)(left->data + row * left->row_stride);
-    const float *b = (const float *)(const void *)(right->data + id * right->row_stride);
-    float sum = adji_sum_f32(&o->plan->measure, a, 1, b, 1, left->dim);
+    float sum = sum_of(o, row, id);
     memcpy(to + (at - part->first) * 4, part->part == ADJI_LIST_IDS ? (const void *)&id : (const void *)&sum, 4);
   }
 }
@@ -160,6 +281,12 @@ static adj_status oracle_begin(void *state, const adji_shared_work *work) {
   if (++o->begins == o->how->refuses_at) return adji_fail(ADJ_E_DEVICE_MEMORY, "device 0: no room");
   o->work = *work;
   o->found = (adji_tally){0};
+  o->failed = false;
+  free(o->added);
+  o->added = NULL;
+  memset(o->mine, 0, o->plan->left->count * sizeof *o->mine);
+  for (uint32_t i = 0; i < o->plan->left->count; i++)
+    o->position[work->order[i]] = i;
   o->worker.work = &o->work;
   o->worker.list_pairs = work->longest > o->how->list_pairs ? work->longest : o->how->list_pairs;
   adj_status status = adji_range_worker_begin(&o->worker);
@@ -185,6 +312,9 @@ static void oracle_destroy(void *state) {
   for (uint32_t i = 0; i <= o->plan->ctx->threads; i++)
     free(o->buffers[i]);
   free(o->buffers);
+  free(o->mine);
+  free(o->position);
+  free(o->added);
 }
 
 static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result *answer, const sharing *how) {
@@ -196,6 +326,8 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result
   o->worker.list_queries = how->list_queries;
   o->worker.list_ranges = how->list_ranges;
   o->worker.buffer_bytes = how->buffer_bytes;
+  o->mine = calloc(plan->left->count + 1, sizeof *o->mine);
+  o->position = calloc(plan->left->count + 1, sizeof *o->position);
   o->buffers = calloc(plan->ctx->threads + 1, sizeof *o->buffers);
   for (uint32_t i = 0; i <= plan->ctx->threads; i++)
     o->buffers[i] = malloc(how->buffer_bytes);
@@ -203,7 +335,8 @@ static adji_partner partner_of(oracle *o, const adj_plan *plan, const adj_result
     o->rows[i] = malloc(how->list_queries * sizeof(uint32_t));
     o->offsets[i] = malloc((how->list_queries + 1) * sizeof(uint64_t));
   }
-  return (adji_partner){o, "gpu", oracle_begin, oracle_drain, oracle_end, oracle_destroy};
+  return (adji_partner){o,           "gpu",     oracle_begin, oracle_drain, oracle_end, oracle_destroy, oracle_counts,
+                        oracle_rows, oracle_add};
 }
 
 /* A plan of the cores whose engine gets partners. */
@@ -211,7 +344,8 @@ static void share_plan(adj_plan *plan, oracle *each, uint32_t count, const adj_r
   adji_partner partners[ADJI_MOST_DEVICES];
   for (uint32_t i = 0; i < count; i++)
     partners[i] = partner_of(&each[i], plan, answer, how);
-  plan->choice.once = false;
+  plan->choice.once = how->once;
+  adji_range_set_once(&plan->engine, how->once);
   must(adji_range_share(&plan->engine, partners, count, &how->share));
 }
 
@@ -411,9 +545,39 @@ static void long_rows_come_in_parts(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The at-th report of progress cancels; limits on pairs; and the plan goes on after that. */
-static void shared_joins_can_be_stopped(void **state) {
+/* Self-joins in which each pair is found once, with all these ways of sharing; and with devices of which nothing is
+ * left in the end. */
+static void pairs_are_found_once(void **state) {
   (void)state;
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    adj_ctx *ctx = context_of(threads, NULL);
+    adj_dataset *points = uniform(ctx, 1500, 4), *one = uniform(ctx, 1, 4);
+    for (int i = 0; i < 5 * SHARING_COUNT; i++) {
+      if (i >= SHARING_COUNT && i % 3) continue; /* for the time it takes */
+      sharing how = SHARINGS[i % SHARING_COUNT];
+      how.once = true;
+      how.loses_counts = i / SHARING_COUNT == 1;
+      how.loses_rows = i / SHARING_COUNT == 2;
+      how.has_no_room = i / SHARING_COUNT == 3;
+      how.loses_added = i / SHARING_COUNT == 4;
+      uint32_t devices = 1 + (uint32_t)i % 2;
+      question by_id = {0.2, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, "buffer=9999"};
+      check_shared(ctx, points, points, &by_id, &how, devices);
+      check_shared(ctx, points, points, &(question){0.3, ADJ_WITH_SELF, ADJ_ORDER_DISTANCE, NULL}, &how, devices);
+      check_shared(ctx, points, points, &(question){0.2, ADJ_ONE_WAY, ADJ_ORDER_ID, NULL}, &how, devices);
+      check_shared(ctx, points, points, &(question){0.2, 0, ADJ_ORDER_ID, "boxes=on"}, &how, devices);
+      check_shared(ctx, points, points, &(question){1e-9, 0, ADJ_ORDER_ID, NULL}, &how, devices);
+      check_shared(ctx, one, one, &(question){0.2, ADJ_WITH_SELF, ADJ_ORDER_ID, NULL}, &how, devices);
+    }
+    adj_dataset_destroy(points);
+    adj_dataset_destroy(one);
+    assert_int_equal(adj_ctx_memory_used(ctx), 0);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+/* The at-th report of progress cancels; limits on pairs; and the plan goes on after that. */
+static void check_stopped(bool once) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *points = uniform(ctx, 1500, 3);
   question q = {0.1, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, "buffer=9999"};
@@ -421,7 +585,9 @@ static void shared_joins_can_be_stopped(void **state) {
   adj_result *answer = NULL, *result = NULL;
   must(adj_collect(plan, &answer, NULL, NULL));
   oracle o;
-  share_plan(plan, &o, 1, answer, &SHARINGS[1]);
+  sharing how = SHARINGS[1];
+  how.once = once;
+  share_plan(plan, &o, 1, answer, &how);
   watch_runs(plan);
   for (int at = 1; at <= 3; at++)
     cancel_by_progress(ctx, plan, at);
@@ -436,9 +602,14 @@ static void shared_joins_can_be_stopped(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The n-th allocation of a run fails, for all n: the run fails, or the cores do without the device. */
-static void memory_can_run_out(void **state) {
+static void shared_joins_can_be_stopped(void **state) {
   (void)state;
+  check_stopped(false);
+  check_stopped(true);
+}
+
+/* The n-th allocation of a run fails, for all n: the run fails, or the cores do without the device. */
+static void check_memory(bool once, bool loses_rows) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *points = uniform(ctx, 700, 3);
   question q = {0.1, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, NULL};
@@ -446,7 +617,10 @@ static void memory_can_run_out(void **state) {
   adj_result *answer = NULL;
   must(adj_collect(plan, &answer, NULL, NULL));
   oracle o;
-  share_plan(plan, &o, 1, answer, &SHARINGS[1]);
+  sharing how = SHARINGS[1];
+  how.once = once;
+  how.loses_rows = loses_rows;
+  share_plan(plan, &o, 1, answer, &how);
   uint64_t used = adj_ctx_memory_used(ctx);
   bool hit = true;
   for (int64_t n = 0; hit; n++) {
@@ -469,6 +643,13 @@ static void memory_can_run_out(void **state) {
   adj_dataset_destroy(points);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
+}
+
+static void memory_can_run_out(void **state) {
+  (void)state;
+  check_memory(false, false);
+  check_memory(true, false);
+  check_memory(true, true);
 }
 
 /* A trial has no more queries than there is room for, all of them different. */
@@ -516,6 +697,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sample_is_no_larger_than_was_asked_for),
       cmocka_unit_test(shared_joins_are_those_of_cores),
+      cmocka_unit_test(pairs_are_found_once),
       cmocka_unit_test(long_rows_come_in_parts),
       cmocka_unit_test(shared_joins_can_be_stopped),
       cmocka_unit_test(rows_go_where_they_belong),

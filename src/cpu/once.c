@@ -8,45 +8,26 @@
  *   3. The lists are dealt out to the rows of both points.
  *   4. Each row is brought into order.
  *
+ * Devices that take part keep what they find until all queries are done. One of them gets the lists of the cores then,
+ * and does the other steps, which takes it and the copies a quarter of the time that it takes cores. Otherwise, with
+ * several devices or where there is no room for that, what they found is fetched, as rows of their own, which are
+ * counted in step 2 and added to those of the lists in step 4. What a device that fails has done is of no use, and
+ * cores do these queries again.
+ *
  * A list is a record of 32-bit words: row, length, ids, and the sums when they are wanted.
  */
 #include "cpu/once.h"
 
 #include <string.h>
 
-#include "cpu/walk.h"
+#include "cpu/once_private.h"
+
+typedef adji_once once;
+typedef adji_once_lane lane;
+typedef adji_once_chunk chunk;
 
 static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
-enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512 };
-
-typedef struct chunk {
-  struct chunk *next;
-  uint64_t used, room; /* words */
-  uint32_t words[];
-} chunk;
-
-typedef struct lane {
-  _Alignas(64) struct once *once; /* no two share a cache line */
-  adji_walker walker;
-  adji_row_room room;
-  chunk *chunks; /* the newest first */
-} lane;
-
-typedef struct once {
-  const adji_join *join;
-  const adji_range_options *options;
-  adji_row_style style; /* of the lists: nothing dropped, nothing ordered */
-  bool mirror;          /* each pair belongs to two rows                  */
-  bool sums;
-  uint32_t sum_words; /* 32-bit words of a sum: 0, 1 or 2 */
-  lane *lanes;
-  _Atomic uint32_t *degrees; /* of the rows                                */
-  _Atomic uint64_t *places;  /* per row: where its next entry goes         */
-  uint64_t rows;
-  adj_result *result; /* NULL: the counts are all that is wanted */
-  chunk **todo;       /* all chunks, for the parallel dealing */
-  uint64_t todo_count, slices;
-} once;
+enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512, SLICE_ROWS = 4096 };
 
 /* ---- 1. Lists ---------------------------------------------------------------------------------------- */
 
@@ -57,7 +38,7 @@ static uint32_t *reserve_words(lane *l, uint64_t words) {
     c = adji_alloc(&l->once->join->ctx->memory, sizeof(chunk) + room * sizeof(uint32_t), 1, "pairs");
     if (!c) return NULL;
     c->next = l->chunks;
-    c->used = 0;
+    c->used = c->pairs = 0;
     c->room = room;
     l->chunks = c;
   }
@@ -70,15 +51,10 @@ static void add_degree(once *o, uint32_t row, uint32_t many) {
   atomic_fetch_add_explicit(&o->degrees[row], many, memory_order_relaxed);
 }
 
-/* The row a pair is reported under, when it is reported once. */
-static uint32_t lower(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
-}
-
 static void count_list(once *o, uint32_t row, const uint32_t *ids, uint32_t count) {
   if (o->style.one_way) {
     for (uint32_t i = 0; i < count; i++)
-      add_degree(o, lower(row, ids[i]), 1);
+      add_degree(o, adji_once_lower(row, ids[i]), 1);
     return;
   }
   add_degree(o, row, count);
@@ -93,6 +69,7 @@ static adj_status keep_list(lane *l, uint32_t slot, uint32_t row, uint32_t count
   once *o = l->once;
   uint32_t *record = reserve_words(l, 2 + (uint64_t)count * (1 + o->sum_words));
   if (!record) return ADJ_E_MEMORY;
+  l->chunks->pairs += count;
   record[0] = row;
   record[1] = count;
   memcpy(record + 2, l->room.ids[slot], count * sizeof *record);
@@ -158,137 +135,92 @@ static adj_status list_batch(void *user, const adji_batch *batch, uint32_t lane_
   return adji_walk_batch(&l->walker, batch, &walk, tally);
 }
 
-/* ---- 2. Offsets -------------------------------------------------------------------------------------- */
-
-static adj_status make_room(once *o) {
-  adj_result *result = o->result;
-  adji_memory *memory = &o->join->ctx->memory;
-  result->ids = adji_alloc(memory, result->pairs, sizeof *result->ids, "result");
-  if (!result->ids) return ADJ_E_MEMORY;
-  if (!o->sums) return ADJ_OK;
-  result->distances = adji_alloc(memory, result->pairs, 4 * (size_t)o->sum_words, "result");
-  return result->distances ? ADJ_OK : ADJ_E_MEMORY;
-}
-
-static adj_status make_offsets(once *o, uint64_t max_pairs) {
-  adj_result *result = o->result;
-  adji_memory *memory = &o->join->ctx->memory;
-  result->offsets = adji_alloc(memory, o->rows + 1, sizeof *result->offsets, "row offsets");
-  o->places = adji_alloc(memory, o->rows, sizeof *o->places, "row offsets");
-  if (!result->offsets || !o->places) return ADJ_E_MEMORY;
-  uint64_t offset = 0;
-  for (uint64_t i = 0; i < o->rows; i++) {
-    result->offsets[i] = offset;
-    atomic_init(&o->places[i], offset);
-    offset += atomic_load_explicit(&o->degrees[i], memory_order_relaxed);
-  }
-  result->offsets[o->rows] = result->pairs = offset;
-  if (max_pairs && offset > max_pairs)
-    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed", (unsigned long long)offset,
-                     (unsigned long long)max_pairs);
-  return make_room(o);
-}
-
-/* ---- 3. Dealing out ---------------------------------------------------------------------------------- */
-
-/* Takes the next `many` places of a row. */
-static uint64_t take_places(once *o, uint32_t row, uint32_t many) {
-  return atomic_fetch_add_explicit(&o->places[row], many, memory_order_relaxed);
-}
-
-static void put(once *o, uint64_t at, uint32_t id, const uint32_t *sum) {
-  o->result->ids[at] = id;
-  if (sum) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sum, (size_t)o->sum_words * 4);
-}
-
-/* Deals out the far sides of a record's pairs. Places are taken for some pairs first and written
- * after: taking one waits for all writes before it, and those go to memory that is far away. */
-enum { DEAL_AT_ONCE = 64 };
-
-static void scatter(once *o, uint32_t row, const uint32_t *ids, uint32_t count, const uint32_t *sums) {
-  uint64_t at[DEAL_AT_ONCE];
-  for (uint32_t first = 0; first < count; first += DEAL_AT_ONCE) {
-    uint32_t many = count - first < DEAL_AT_ONCE ? count - first : DEAL_AT_ONCE;
-    for (uint32_t i = 0; i < many; i++)
-      __builtin_prefetch((const void *)&o->places[ids[first + i]], 1);
-    for (uint32_t i = 0; i < many; i++) {
-      uint32_t id = ids[first + i];
-      at[i] = take_places(o, o->style.one_way ? lower(row, id) : id, 1);
-    }
-    for (uint32_t i = 0; i < many; i++) {
-      uint32_t id = ids[first + i];
-      uint32_t other = o->style.one_way && row < id ? id : row;
-      put(o, at[i], other, sums ? sums + (uint64_t)(first + i) * o->sum_words : NULL);
-    }
-  }
-}
-
-static void deal_record(once *o, const uint32_t *record) {
-  uint32_t row = record[0], count = record[1];
-  const uint32_t *ids = record + 2, *sums = o->sums ? ids + count : NULL;
-  if (o->mirror || o->style.one_way) scatter(o, row, ids, count, sums);
-  if (o->style.one_way) return;
-  uint64_t at = take_places(o, row, count);
-  memcpy(o->result->ids + at, ids, count * sizeof *ids);
-  if (sums) memcpy((uint32_t *)o->result->distances + at * o->sum_words, sums, (uint64_t)count * o->sum_words * 4);
-}
-
-static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
-  (void)lane_number;
-  once *o = user;
-  const chunk *c = o->todo[task];
-  for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + o->sum_words))
-    deal_record(o, c->words + at);
-  return ADJ_OK;
-}
-
-static adj_status deal_out(once *o) {
+adj_status adji_once_gather(once *o) {
   adj_ctx *ctx = o->join->ctx;
   uint64_t count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
     for (chunk *c = o->lanes[i].chunks; c; c = c->next)
       count++;
-  o->todo = adji_alloc(&ctx->memory, count, sizeof *o->todo, "pairs");
-  if (!o->todo) return ADJ_E_MEMORY;
+  if (!adji_grow(&ctx->memory, (void **)&o->todo, count + 1, sizeof *o->todo, 0, "pairs")) return ADJ_E_MEMORY;
+  o->todo_count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
     for (chunk *c = o->lanes[i].chunks; c; c = c->next)
       o->todo[o->todo_count++] = c;
-  return adji_loop(ctx, count, deal_chunk, o);
+  return ADJ_OK;
 }
 
-/* ---- 4. Order ---------------------------------------------------------------------------------------- */
-
-static void add_self(once *o, uint32_t row) {
-  static const uint32_t zero[2] = {0, 0};
-  put(o, take_places(o, row, 1), row, o->sums ? zero : NULL);
-}
-
-static adj_status order_row(once *o, lane *l, uint32_t row) {
-  adj_result *result = o->result;
-  adji_row_style style = o->join->style;
-  if (style.order == ADJ_ORDER_ANY && !style.distances) return ADJ_OK;
-  style.drop_self = style.one_way = false; /* done already */
-  uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
-  if (!count) return ADJ_OK; /* and perhaps no room yet */
-  adj_status status = adji_row_room_reserve(&l->room, &o->join->ctx->memory, &style, count);
+/* The batches of devices that failed, whose numbers are in done_by, by cores. */
+static adj_status list_again(once *o, const adji_queue *queue, const uint8_t *done_by, const bool *lost,
+                             adji_run *run) {
+  adji_queue again;
+  adj_status status = adji_queue_init(&again, o->join->ctx, queue->count + 1);
   if (status) return status;
-  memcpy(l->room.ids[0], result->ids + at, count * sizeof *result->ids);
-  if (o->sums) memcpy(l->room.sums[0], (uint32_t *)result->distances + at * o->sum_words, count * o->sum_words * 4);
-  adji_row_order(&style, &l->room, 0, row, (uint32_t)count);
-  adji_window window = {0, result->rows, result->offsets, result->ids, style.distances ? result->distances : NULL};
-  return adji_row_place(&style, &l->room, 0, row, (uint32_t)count, &window);
+  for (uint64_t i = 0; i < queue->count && !status; i++) {
+    if (!done_by[i] || !lost[done_by[i] - 1]) continue;
+    uint64_t queries = queue->batches[i].end - queue->batches[i].begin;
+    run->workers[done_by[i]].queries -= queries;
+    run->workers[done_by[i]].failed += queries;
+    run->workers[0].queries += queries;
+    status = adji_queue_add(&again, queue->batches[i]);
+  }
+  if (!status) status = adji_run_pass(run, &again, &(adji_pass){"join", o, list_batch}, NULL);
+  adji_queue_clear(&again);
+  return status;
 }
 
-static adj_status order_slice(void *user, uint64_t slice, uint32_t lane_number) {
-  once *o = user;
-  uint64_t begin, end;
-  bool self = o->join->self_join && !o->join->style.drop_self && !o->join->style.one_way;
-  adji_slice(o->result->rows, o->slices, slice, &begin, &end);
-  adj_status status = ADJ_OK;
-  for (uint64_t row = begin; row < end && !status; row++) {
-    if (self) add_self(o, (uint32_t)row);
-    status = order_row(o, &o->lanes[lane_number], (uint32_t)row);
+/* What lanes found, to a device that has the rest. */
+static adj_status hand_over(once *o, const adji_partner *partner, adji_run *run) {
+  adji_memory *memory = &o->join->ctx->memory;
+  adj_status status = adji_once_gather(o);
+  adji_found_list *lists = adji_alloc(memory, o->todo_count, sizeof *lists, "pairs");
+  adji_found found = {.lists = lists, .count = o->todo_count, .sum_words = o->sum_words};
+  for (uint64_t i = 0; lists && i < o->todo_count; i++) {
+    const chunk *c = o->todo[i];
+    lists[i] = (adji_found_list){c->words, c->used, c->pairs};
+    found.pairs += c->pairs;
   }
+  if (!status) status = lists ? partner->add(partner->state, run, &found) : ADJ_E_MEMORY;
+  adji_free(memory, lists);
+  return status;
+}
+
+/* What a device found: all of the result, if it has room for what lanes found too, or a part of it. */
+static adj_status fetch_from(once *o, const adji_partner *partner, adji_run *run) {
+  adj_status status = o->hands_over ? hand_over(o, partner, run) : ADJ_E_DEVICE_MEMORY;
+  if (status == ADJ_E_DEVICE_MEMORY) return adji_parts_add(&o->parts, o->join, run, partner, o->result);
+  if (!status) status = adji_parts_whole(o->join, run, partner, o->result);
+  o->complete = !status;
+  return status;
+}
+
+/* What devices found, and what those that failed did not. */
+static adj_status fetch_parts(once *o, const adji_once_work *work, const uint8_t *done_by, adji_run *run) {
+  bool lost[ADJI_MOST_DEVICES] = {false}, some = false;
+  for (uint32_t d = 0; d < work->begun->count; d++) {
+    const adji_partner *partner = work->begun->partners[d];
+    adj_status status = fetch_from(o, partner, run);
+    if (status == ADJ_E_MEMORY || status == ADJ_CANCELLED || status == ADJ_E_LIMIT) return status;
+    if (!status) continue;
+    adji_log(o->join->ctx, ADJ_LOG_WARN, "what %s did is done again: %s", partner->name, adj_last_error());
+    lost[d] = some = true;
+  }
+  return some ? list_again(o, work->queue, done_by, lost, run) : ADJ_OK;
+}
+
+/* All queries, by cores and devices. */
+static adj_status list_all(once *o, const adji_once_work *work, const char *name, adji_run *run) {
+  adji_partners_begun begun = *work->begun;
+  adji_memory *memory = &o->join->ctx->memory;
+  o->hands_over = begun.count == 1 && o->result && !adji_once_adds_selves(o); /* which are no pairs */
+  if (begun.count) {
+    begun.done_by = adji_alloc_zero(memory, work->queue->count, 1, "work queue");
+    if (!begun.done_by) return ADJ_E_MEMORY;
+  }
+  adj_status status =
+      adji_partners_run(work->partners, &begun, run, work->queue, &(adji_pass){name, o, list_batch}, NULL);
+  run->progress_from = run->progress_to;
+  if (!status) status = fetch_parts(o, work, begun.done_by, run);
+  adji_free(memory, begun.done_by);
   return status;
 }
 
@@ -303,13 +235,12 @@ static adj_status open_once(once *o) {
     o->lanes[i].once = o;
     status = adji_walker_init(&o->lanes[i].walker, o->join, o->options, o->mirror, o->sums);
   }
-  bool self = o->join->self_join && !o->join->style.drop_self && !o->join->style.one_way;
   for (uint64_t row = 0; row < o->rows; row++)
-    atomic_init(&o->degrees[row], self);
+    atomic_init(&o->degrees[row], adji_once_adds_selves(o));
   return status;
 }
 
-static void free_chunks(once *o) {
+void adji_once_free_chunks(once *o) {
   adj_ctx *ctx = o->join->ctx;
   for (uint32_t i = 0; o->lanes && i < ctx->threads; i++)
     while (o->lanes[i].chunks) {
@@ -321,64 +252,59 @@ static void free_chunks(once *o) {
 
 static void close_once(once *o) {
   adj_ctx *ctx = o->join->ctx;
-  free_chunks(o);
+  adji_once_free_chunks(o);
   for (uint32_t i = 0; o->lanes && i < ctx->threads; i++) {
     adji_walker_clear(&o->lanes[i].walker);
     adji_row_room_clear(&o->lanes[i].room);
   }
   adji_free(&ctx->memory, o->lanes);
+  adji_parts_clear(&o->parts, &ctx->memory);
   adji_free(&ctx->memory, o->todo);
   adji_free(&ctx->memory, (void *)o->places);
 }
 
-static adj_status collect_steps(once *o, adji_queue *queue, adji_run *run) {
+static adj_status collect_steps(once *o, const adji_once_work *work, adji_run *run) {
   adj_status status = open_once(o);
-  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"join", o, list_batch}, NULL);
-  if (status) return status;
-  uint64_t begin = adji_now_ns();
-  status = make_offsets(o, run->control.max_pairs);
-  if (!status) status = deal_out(o);
-  adji_trace(o->join->ctx, "deal", 0, begin, o->rows);
-  free_chunks(o);
-  begin = adji_now_ns();
-  if (!status) status = adji_loop(o->join->ctx, o->slices, order_slice, o);
-  adji_trace(o->join->ctx, "order", 0, begin, o->rows);
-  return status;
+  if (!status) status = list_all(o, work, "join", run);
+  if (status || o->complete) return status;
+  return adji_once_make_rows(o, run->control.max_pairs);
 }
 
-adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
-                             adj_result *result) {
+adj_status adji_once_collect(const adji_once_work *work, adji_run *run, adj_result *result) {
+  const adji_join *join = work->join;
   adji_memory *memory = &join->ctx->memory;
-  once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join, .result = result};
+  once o = {.join = join, .options = work->options, .style = join->style, .mirror = join->self_join, .result = result};
   o.rows = result->rows;
   o.sums = adji_row_needs_sums(&join->style);
   o.sum_words = !o.sums ? 0 : join->style.type == ADJ_F64 ? 2 : 1;
-  o.slices = o.rows / 4096 + 1;
+  o.slices = o.rows / SLICE_ROWS + 1;
   o.degrees = adji_alloc(memory, o.rows, sizeof *o.degrees, "neighbour counts");
   if (!o.degrees) return ADJ_E_MEMORY;
   run->progress_to = 0.8;
-  adj_status status = collect_steps(&o, queue, run);
+  adj_status status = collect_steps(&o, work, run);
   close_once(&o);
   adji_free(memory, (void *)o.degrees);
-  if (!status && o.sums && !join->style.distances) { /* they were needed for the order only */
+  if (!status && !o.complete && o.sums && !join->style.distances) { /* they were needed for the order only */
     adji_free(memory, result->distances);
     result->distances = NULL;
   }
   return status;
 }
 
-adj_status adji_once_count(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
-                           uint32_t *degrees, uint64_t *total) {
-  once o = {.join = join, .options = options, .style = join->style, .mirror = join->self_join};
+adj_status adji_once_count(const adji_once_work *work, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  const adji_join *join = work->join;
+  once o = {.join = join, .options = work->options, .style = join->style, .mirror = join->self_join};
   o.rows = join->left->count;
+  o.slices = o.rows / SLICE_ROWS + 1;
   o.style.distances = false;
   o.style.order = ADJ_ORDER_ANY;
   o.degrees = (_Atomic uint32_t *)degrees;
   adj_status status = open_once(&o);
-  if (!status) status = adji_run_pass(run, queue, &(adji_pass){"count", &o, list_batch}, NULL);
+  if (!status) status = list_all(&o, work, "count", run);
+  if (!status) status = adji_once_count_parts(&o);
   close_once(&o);
   *total = 0;
   for (uint64_t row = 0; row < o.rows && !status; row++)
     *total += degrees[row];
-  return status;
+  return status ? status : adji_once_check(*total, run->control.max_pairs);
 }

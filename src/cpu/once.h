@@ -7,14 +7,23 @@
 #define ADJI_ONCE_H
 
 #include "cpu/range.h"
+#include "queue/partners.h"
+
+/* Who does what. Devices that have begun take whole queries of a self-join too, for which they find what comes behind
+ * them in the order of the index, as cores do: so whoever has a query, each pair is found once. */
+typedef struct adji_once_work {
+  const adji_join *join;
+  const adji_range_options *options;
+  adji_queue *queue;
+  const adji_partners *partners;
+  const adji_partners_begun *begun;
+} adji_once_work;
 
 /* Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with
- * distances): half of the pairs in a self-join. */
-adj_status adji_once_collect(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
-                             adj_result *result);
+ * distances): half of the pairs in a self-join, and all of those that a device found. */
+adj_status adji_once_collect(const adji_once_work *work, adji_run *run, adj_result *result);
 
-/* The counts alone: degrees by row. Memory: 4 bytes a point. */
-adj_status adji_once_count(const adji_join *join, const adji_range_options *options, adji_queue *queue, adji_run *run,
-                           uint32_t *degrees, uint64_t *total);
+/* The counts alone: degrees by row. Memory: 4 bytes a point, and 12 with a device. */
+adj_status adji_once_count(const adji_once_work *work, adji_run *run, uint32_t *degrees, uint64_t *total);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct range_engine {
   adji_join join;
   adji_range_options options;
   adji_queue queue;
-  bool once; /* counts are found by evaluating each pair once */
+  bool once; /* counts are found by evaluating each pair once; with partners rows are too */
   adji_partners partners;
 } range_engine;
 
@@ -273,15 +273,31 @@ static adj_status count_rows(range_engine *e, const adji_partners_begun *begun, 
   return status;
 }
 
+/* Whether each pair can be found once, for both its points. */
+static bool finds_once(const range_engine *e) {
+  return e->once && e->options.symmetric;
+}
+
+static adj_status count_once(range_engine *e, const adji_partners_begun *begun, adji_run *run, uint32_t *degrees,
+                             uint64_t *total) {
+  adji_once_work work = {&e->join, &e->options, &e->queue, &e->partners, begun};
+  adji_memory *memory = &e->join.ctx->memory;
+  uint32_t *mine = degrees ? degrees : adji_alloc(memory, e->join.left->count, sizeof *mine, "neighbour counts");
+  adj_status status = mine ? adji_once_count(&work, run, mine, total) : ADJ_E_MEMORY;
+  if (!degrees) adji_free(memory, mine);
+  return status;
+}
+
 static adj_status range_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
   range_engine *e = state;
-  adji_shared_work work = {.order = e->options.left->view.ids, .degrees = degrees, .batches = e->queue.batches};
+  adji_shared_work work = {.order = e->options.left->view.ids, .batches = e->queue.batches};
+  work.once = finds_once(e);
+  if (!work.once) work.degrees = degrees;
   adji_partners_begun begun;
   adji_partners_begin(&e->partners, e->join.ctx, &work, &begun);
   if (!begun.count && !degrees && e->options.symmetric && !run->control.max_pairs) return count_total(e, run, total);
-  if (!begun.count && degrees && e->options.symmetric && e->once)
-    return adji_once_count(&e->join, &e->options, &e->queue, run, degrees, total);
-  adj_status status = count_rows(e, &begun, run, degrees, total);
+  adj_status status = work.once && (begun.count || degrees) ? count_once(e, &begun, run, degrees, total)
+                                                            : count_rows(e, &begun, run, degrees, total);
   adji_partners_end(&begun, run);
   return status;
 }
@@ -358,7 +374,14 @@ static adj_status range_fill(void *state, adji_run *run, const adji_window *wind
 
 static adj_status range_collect(void *state, adji_run *run, adj_result *result) {
   range_engine *e = state;
-  return adji_once_collect(&e->join, &e->options, &e->queue, run, result);
+  adji_shared_work shared = {.order = e->options.left->view.ids, .batches = e->queue.batches};
+  adji_partners_begun begun = {.count = 0};
+  shared.once = shared.keep = true;
+  if (finds_once(e)) adji_partners_begin(&e->partners, e->join.ctx, &shared, &begun);
+  adji_once_work work = {&e->join, &e->options, &e->queue, &e->partners, &begun};
+  adj_status status = adji_once_collect(&work, run, result);
+  adji_partners_end(&begun, run);
+  return status;
 }
 
 /* ---- Estimate --------------------------------------------------------------------------------------- */

@@ -22,11 +22,13 @@ typedef struct adji_range_options {
 
 adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out);
 
-/* Whether the degrees of a self-join are counted by evaluating each pair once, for both its points. */
+/* Whether the degrees of a self-join are counted by evaluating each pair once, for both its points: by devices that
+ * take part, too, which then must have the order of the cores' index, and need not be there otherwise. */
 void adji_range_set_once(adji_engine *engine, bool once);
 
 /* Devices that take part from now on, copied; they are the engine's then, unless this fails. What they share are whole
- * rows: each pair is evaluated from both its points, counted first and then filled in place. */
+ * rows, but where pairs are evaluated once: each pair is evaluated from both its points, counted first and then filled
+ * in place. */
 adj_status adji_range_share(adji_engine *engine, const adji_partner *partners, uint32_t count,
                             const adji_share_options *share);
 

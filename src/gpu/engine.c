@@ -20,8 +20,7 @@ typedef struct gpu_engine {
   adji_gpu *gpu;
   adji_gpu_range *range;
   adji_join join;
-  uint64_t batch_bytes;
-  uint32_t slots;
+  uint64_t batch_bytes, slots; /* as in the options */
   adji_gpu_counted found;
   adji_device_work made, told; /* of the plan, which every run counts as its own; of all that was told until now */
 } gpu_engine;
@@ -89,36 +88,35 @@ static adj_status gpu_offsets(void *state, adji_run *run, uint64_t *offsets) {
 /* ---- Fill -------------------------------------------------------------------------------------------- */
 
 static adj_status pipe_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
-  return adji_gpu_range_fill(((gpu_engine *)state)->range, window, slot);
+  return adji_gpu_range_fill(((const adji_gpu_filling *)state)->range, window, slot);
 }
 static adj_status pipe_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
                              uint32_t buffer) {
-  return adji_gpu_range_fetch(((gpu_engine *)state)->range, slot, part, first, entries, buffer);
+  return adji_gpu_range_fetch(((const adji_gpu_filling *)state)->range, slot, part, first, entries, buffer);
 }
 static adj_status pipe_release(void *state, uint32_t slot) {
-  return adji_gpu_range_release(((gpu_engine *)state)->range, slot);
+  return adji_gpu_range_release(((const adji_gpu_filling *)state)->range, slot);
 }
 static adj_status pipe_wait(void *state, uint32_t buffer) {
-  return adji_staging_wait(((gpu_engine *)state)->gpu, buffer);
+  return adji_staging_wait(((const adji_gpu_filling *)state)->gpu, buffer);
 }
 static const void *pipe_buffer(void *state, uint32_t buffer) {
-  return adji_staging_at(((gpu_engine *)state)->gpu, buffer);
+  return adji_staging_at(((const adji_gpu_filling *)state)->gpu, buffer);
 }
 
 /* Slots for batches of a window: of the size wanted, and of half as long as the device has no room for them, down to
  * the longest row. */
-static adj_status make_slots(gpu_engine *e, uint64_t window_pairs, uint64_t *slot_pairs) {
-  const adji_row_style *style = &e->join.style;
-  uint64_t entry = 4 + (adji_row_needs_sums(style) ? adji_type_size(style->type) : 0);
-  uint64_t pairs = e->batch_bytes / entry;
+static adj_status make_slots(const adji_gpu_filling *f, uint32_t slots, uint64_t window_pairs, uint64_t *slot_pairs) {
+  uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
+  uint64_t pairs = (f->batch_bytes ? f->batch_bytes : DEFAULT_BATCH) / entry;
   if (pairs > window_pairs) pairs = window_pairs;
   for (;;) {
-    if (pairs < e->found.longest) pairs = e->found.longest;
-    if (pairs < window_pairs) adji_gpu_range_forget_stages(e->range); /* which are for a fill of all rows */
-    adj_status status = adji_gpu_range_slots(e->range, e->slots, pairs);
-    if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(e->range))
-      status = adji_gpu_range_slots(e->range, e->slots, pairs);
-    if (status != ADJ_E_DEVICE_MEMORY || pairs == e->found.longest) {
+    if (pairs < f->longest) pairs = f->longest;
+    if (pairs < window_pairs) adji_gpu_range_forget_stages(f->range); /* which are for a fill of all rows */
+    adj_status status = adji_gpu_range_slots(f->range, slots, pairs);
+    if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(f->range))
+      status = adji_gpu_range_slots(f->range, slots, pairs);
+    if (status != ADJ_E_DEVICE_MEMORY || pairs == f->longest) {
       *slot_pairs = pairs;
       return status;
     }
@@ -126,21 +124,28 @@ static adj_status make_slots(gpu_engine *e, uint64_t window_pairs, uint64_t *slo
   }
 }
 
-static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window) {
-  gpu_engine *e = state;
-  adji_pipe_device device = {e, pipe_fill, pipe_fetch, pipe_release, pipe_wait, pipe_buffer};
-  adji_pipe_job job = {.device = &device, .style = &e->join.style, .to = window, .slots = e->slots};
+adj_status adji_gpu_fill(const adji_gpu_filling *f, adji_run *run, const adji_window *window) {
+  adji_pipe_device device = {(void *)f, pipe_fill, pipe_fetch, pipe_release, pipe_wait, pipe_buffer};
+  adji_pipe_job job = {.device = &device, .style = f->style, .to = window};
   job.buffer_bytes = ADJI_HUGE_PAGE; /* a page of the result, which is still in the cache when it is written to */
   uint64_t pairs = window->offsets[window->end_row] - window->offsets[window->first_row];
   if (!pairs) return ADJ_OK;
-  adji_gpu_lock(e->gpu);
-  adj_status status = adji_staging_open(e->gpu, e->join.ctx->threads);
-  if (!status) status = make_slots(e, pairs, &job.slot_pairs);
+  job.slots = f->slots ? (uint32_t)f->slots : DEFAULT_SLOTS;
+  if (job.slots > MOST_SLOTS) job.slots = MOST_SLOTS;
+  adj_status status = adji_staging_open(f->gpu, run->ctx->threads);
+  if (!status) status = make_slots(f, job.slots, pairs, &job.slot_pairs);
   if (!status) status = adji_pipe_run(run, &job);
-  if (!status)
-    status = adji_gpu_range_check(e->range);
-  else
-    adji_gpu_settle(e->gpu); /* copies under way still write to buffers */
+  if (!status) return adji_gpu_range_check(f->range);
+  adji_gpu_settle(f->gpu); /* copies under way still write to buffers */
+  return status;
+}
+
+static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window) {
+  gpu_engine *e = state;
+  adji_gpu_filling filling = {e->gpu, e->range, &e->join.style, e->batch_bytes, e->slots, e->found.longest};
+  if (window->offsets[window->end_row] == window->offsets[window->first_row]) return ADJ_OK;
+  adji_gpu_lock(e->gpu);
+  adj_status status = adji_gpu_fill(&filling, run, window);
   if (window->end_row - window->first_row == e->join.left->count) adji_gpu_range_forget(e->range);
   tell_work(e, &run->device);
   adji_gpu_unlock(e->gpu);
@@ -165,9 +170,8 @@ adj_status adji_gpu_engine_adopt(const adji_gpu_engine_options *options, adji_gp
   e->gpu = gpu;
   e->range = range;
   e->join = *options->range.join;
-  e->batch_bytes = options->batch_bytes ? options->batch_bytes : DEFAULT_BATCH;
-  e->slots = options->slots ? (uint32_t)options->slots : DEFAULT_SLOTS;
-  if (e->slots > MOST_SLOTS) e->slots = MOST_SLOTS;
+  e->batch_bytes = options->batch_bytes;
+  e->slots = options->slots;
   *out =
       (adji_engine){.state = e, .count = gpu_count, .offsets = gpu_offsets, .fill = gpu_fill, .destroy = gpu_destroy};
   return ADJ_OK;

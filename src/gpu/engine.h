@@ -22,6 +22,17 @@ adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_e
 adj_status adji_gpu_engine_adopt(const adji_gpu_engine_options *options, adji_gpu *gpu, adji_gpu_range *range,
                                  adji_engine *out);
 
+/* The rows of a window from a device, which is the caller's: what its range has counted, and has the offsets of. */
+typedef struct adji_gpu_filling {
+  adji_gpu *gpu;
+  adji_gpu_range *range;
+  const adji_row_style *style;
+  uint64_t batch_bytes; /* as in the options */
+  uint64_t slots;
+  uint64_t longest; /* no row is longer */
+} adji_gpu_filling;
+adj_status adji_gpu_fill(const adji_gpu_filling *filling, adji_run *run, const adji_window *window);
+
 /* From some queries spread over the order of the index, scaled up to all. */
 adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
 /* Known after an estimate or a count. */

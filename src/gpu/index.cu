@@ -4,7 +4,8 @@
  *
  *   1. number   a cell's number for each point (and each image of one in a periodic box)
  *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell; or
- *               coordinates along one dimension, if they were sorted by it before
+ *               coordinates along one dimension, if they were sorted by it before; or rows come as in an order that
+ *               was given
  *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
  *               axes, one for their leading bits; for more, a table of the rows of cells that are not empty. This is in
  *               index_cells.cu
@@ -34,17 +35,19 @@ static __device__ double coordinate(const adji_gpu_rows &rows, uint64_t row, uin
   return static_cast<const T *>(rows.data)[row * rows.row_stride + j * rows.column_stride];
 }
 
+/* order: rows as they are to come within a cell; NULL: ascending. */
 template <class T, class KEY>
-static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
+static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const uint32_t *order, KEY *numbers,
+                                   uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= rows.count) return;
-  uint64_t number = 0;
+  uint64_t number = 0, row = order ? order[i] : i;
 #pragma unroll
   for (uint32_t a = 0; a < ADJI_MAX_AXES; a++)
     if (a < grid.axis_count)
-      number += grid.axes[a].stride * adji_gpu_slab(grid.axes[a], coordinate<T>(rows, i, grid.axes[a].dim));
+      number += grid.axes[a].stride * adji_gpu_slab(grid.axes[a], coordinate<T>(rows, row, grid.axes[a].dim));
   numbers[i] = static_cast<KEY>(number);
-  ids[i] = static_cast<uint32_t>(i);
+  ids[i] = static_cast<uint32_t>(row);
 }
 
 /* The image of x on a periodic axis, x itself where there is none: see index/images.h. */
@@ -119,7 +122,7 @@ static adj_status number_points(adji_building *b) {
   if (b->options->curve)
     launch_curve<T, KEY, ADJI_CURVE_DIMS>(b, numbers, ids);
   else
-    number_rows<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, numbers, ids);
+    number_rows<T, KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, b->options->order, numbers, ids);
   ADJI_LAUNCHED(b->gpu, "number_rows");
   return ADJ_OK;
 }

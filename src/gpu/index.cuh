@@ -143,6 +143,7 @@ typedef struct adji_gpu_index_options {
   bool cells;                  /* candidates are looked up in it                          */
   bool sorted;                 /* points of a cell ascend along dimension sort_dim, not by row; without images */
   uint32_t sort_dim;
+  const uint32_t *order; /* device: rows as they come within a cell; NULL: ascending. Without images */
 } adji_gpu_index_options;
 
 /* Copies the points of a set to a block of the device, packed by rows. */

@@ -195,7 +195,7 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
     free(p);
     return status;
   }
-  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy};
+  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy, NULL, NULL, NULL};
   return ADJ_OK;
 }
 

@@ -58,6 +58,41 @@ static adj_status copy_box(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
+/* Rows that are not where they should be. A thread a position. */
+static __global__ void count_moved(const uint32_t *ids, const uint32_t *order, uint64_t count,
+                                   unsigned long long *moved) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count && ids[i] != order[i]) atomicAdd(moved, 1ull);
+}
+
+/* What shares pairs with another index by their order must have the same one. */
+static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
+  if (!r->rows) return ADJ_OK;
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
+  if (status) return status;
+  count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right.ids, order, r->rows,
+                                                                          adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
+  ADJI_LAUNCHED(r->gpu, "count_moved");
+  status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status || !r->gpu->answers[ADJI_ANSWER_ITEMS]) return status;
+  return adji_fail(ADJ_E_DEVICE, "device %d: %llu points are not where the cores have them", r->gpu->device,
+                   (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
+}
+
+/* The index of a self-join, in the order that was asked for. */
+static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
+                                 adji_gpu_index_options candidates, side right) {
+  adji_block order = {};
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries", &order);
+  if (!status) status = adji_gpu_wait(r->gpu); /* the block may have been another's */
+  if (!status) status = adji_upload_bytes(r->gpu, options->order, r->rows * 4, order.at, &r->work);
+  candidates.order = adji_at<uint32_t>(order);
+  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
+  if (!status) status = check_order(r, candidates.order);
+  adji_block_free(r->gpu, r->gpu->compute, &order);
+  return status;
+}
+
 static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
   const adji_grid *grid = options->grid;
   adji_gpu_index_options candidates = {}, queries = {};
@@ -68,7 +103,9 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
   if (!status) status = copy_box(r);
   side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
-  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
+  if (!status)
+    status = options->order ? build_in_order(r, options, candidates, right)
+                            : build_index(r, r->join.right, options->right_rows, &candidates, right);
   r->left = &r->right;
   r->given.left = r->given.right;
   if (status || (r->join.self_join && !candidates.images)) return status;
@@ -112,7 +149,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   if (!status) status = build_indices(r, options);
   if (!status) status = make_halves(r, options->product);
   r->mirrored = options->mirrored && r->left == &r->right && !r->product &&
-                !adji_access_by_point(options->points.access) && adji_tiles_can_mirror(&r->measure, r->join.left->dim);
+                !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -265,7 +302,7 @@ void adji_range_use_stages(const adji_gpu_range *r, adji_tiles_job *job) {
   job->stage_room = r->kept.room;
 }
 
-static void keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
+void adji_range_keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
   const adji_gpu_kept *kept = &r->kept;
   job->mirrored = r->mirrored;
   if (kept->form == ADJI_KEPT_NONE) return;
@@ -310,20 +347,40 @@ static adj_status clear_degrees(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills) {
-  adji_tiles_job job = adji_gpu_range_job(r);
-  job.degrees = adji_at<uint32_t>(r->degrees);
+/* A thread a pair. */
+static __global__ void count_pairs(const adji_gpu_pair *pairs, uint64_t count, bool one_way, uint32_t *degrees) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  adji_gpu_pair pair = pairs[i];
+  atomicAdd(degrees + pair.row, 1u);
+  if (!one_way) atomicAdd(degrees + pair.id, 1u);
+}
+
+static adj_status count_added(adji_gpu_range *r) {
+  if (!r->added) return ADJ_OK;
+  count_pairs<<<adji_blocks_for(r->added, 256), 256, 0, r->gpu->compute>>>(
+      adji_at<adji_gpu_pair>(r->kept.items) + r->added_at, r->added, r->join.style.one_way,
+      adji_at<uint32_t>(r->degrees));
+  ADJI_LAUNCHED(r->gpu, "count_pairs");
+  return ADJ_OK;
+}
+
+/* Room for what is kept, and counts of 0; the watch runs from then on. */
+static adj_status begin_count(adji_gpu_range *r, bool keep) {
   adj_status status = ADJ_OK;
-  if (fills)
+  r->added = 0;
+  if (keep)
     status = make_kept(r);
   else
     adji_kept_free(r->gpu, &r->kept);
-  if (status) return status;
-  keep_items(r, &job);
-  status = adji_range_start_watch(r);
+  if (!status) status = adji_range_start_watch(r);
   if (!status) status = clear_degrees(r);
-  if (!status) status = clear_totals(r);
-  if (!status) status = adji_range_compare(r, &job);
+  return status ? status : clear_totals(r);
+}
+
+/* Once all is compared. */
+static adj_status end_count(adji_gpu_range *r, bool fills) {
+  adj_status status = count_added(r);
   if (!status) status = measure_rows(r);
   if (!status) status = add_up(r);
   if (!status) status = adji_range_stop_watch(r);
@@ -338,11 +395,54 @@ adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
-  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_KEPT_PIECES ? r->rows : 0);
+  r->counted.pairs += r->added * (r->join.style.one_way ? 1 : 2);
+  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_KEPT_PIECES ? r->rows : r->added);
   r->counted.redone = r->kept.form != ADJI_KEPT_NONE && r->kept.count > r->kept.room;
   if (r->counted.redone) adji_kept_free(r->gpu, &r->kept);
   *out = r->counted;
   return ADJ_OK;
+}
+
+adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills) {
+  adji_tiles_job job = adji_gpu_range_job(r);
+  job.degrees = adji_at<uint32_t>(r->degrees);
+  adj_status status = begin_count(r, fills);
+  if (status) return status;
+  adji_range_keep_items(r, &job);
+  status = adji_range_compare(r, &job);
+  return status ? status : end_count(r, fills);
+}
+
+static adj_status no_room_for_pairs(const adji_gpu_range *r) {
+  return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: no room for all pairs of neighbours", r->gpu->device);
+}
+
+adj_status adji_gpu_range_begin_count(adji_gpu_range *r, bool keep) {
+  if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "device %d: no kernel finds pairs once", r->gpu->device);
+  adj_status status = begin_count(r, keep);
+  if (!status) status = adji_range_stop_watch(r);
+  if (!status && keep && r->kept.form != ADJI_KEPT_PAIRS) status = no_room_for_pairs(r);
+  return status;
+}
+
+adj_status adji_gpu_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more *out) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status) return status;
+  uint64_t at = r->gpu->answers[ADJI_ANSWER_PIECES];
+  if (r->kept.form != ADJI_KEPT_PAIRS || at > r->kept.room || pairs > r->kept.room - at) return no_room_for_pairs(r);
+  r->added_at = at;
+  r->added = pairs;
+  out->pairs = adji_at<adji_gpu_pair>(r->kept.items) + at;
+  out->sums = r->kept.sums.at ? adji_at<char>(r->kept.sums) + at * adji_type_size(r->kept.type) : NULL;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
+  bool keep = r->kept.form == ADJI_KEPT_PAIRS;
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = end_count(r, keep);
+  if (!status) status = adji_gpu_range_counted(r, out);
+  return !status && keep && out->redone ? no_room_for_pairs(r) : status;
 }
 
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {

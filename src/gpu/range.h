@@ -36,6 +36,13 @@ typedef struct adji_gpu_rows {
   uint64_t row_stride, column_stride;
 } adji_gpu_rows;
 
+/* Whether there is a kernel that compares every two points of a self-join once: in so many dimensions queries fit into
+ * shared memory. */
+enum { ADJI_MOST_MIRRORED = 64 };
+static inline bool adji_gpu_can_mirror(const adji_measure *measure, uint32_t dim) {
+  return measure->step == ADJI_STEP_L2 && dim > 3 && dim <= ADJI_MOST_MIRRORED;
+}
+
 typedef struct adji_gpu_range_options {
   const adji_join *join; /* copied */
   const adji_measure *measure;
@@ -49,6 +56,8 @@ typedef struct adji_gpu_range_options {
   uint64_t once_pairs;       /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
   double stage_candidates;   /* of a query, estimated: a count keeps which of them belong to it, for a fill of all rows,
                                 where there are kernels for that; 0: it does not                                     */
+  const uint32_t *order;     /* host, for a self-join without images: the rows in the order of another index over the
+                                same grid, which this one must have too; NULL: any order                         */
   uint32_t blocks;           /* of threads that compare at a time; 0: as many as there is room for             */
   adji_point_options points; /* kernels other than the default ones, which do not evaluate once                */
 } adji_gpu_range_options;
@@ -91,6 +100,18 @@ adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills);
 adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out);
 /* Counts `sample` queries spread over the order of the index, and scales up. */
 adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
+/* The same in two steps, for queries that are not known at once and are compared in between (gpu/range_list.h): each
+ * finds what comes behind it in the order, and that is counted for both. keep: for fills, which then have what was
+ * found and no more. Both fail with ADJ_E_DEVICE_MEMORY where there is no room for it. */
+adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep);
+adj_status adji_gpu_range_end_count(adji_gpu_range *range, adji_gpu_counted *out);
+/* Before the second of them, where pairs are kept: room on the device for so many more, of two words each, row and id,
+ * the lower one first if each is to be in one row only; and for their sums, unless NULL. They are copied there by who
+ * asks, once. */
+typedef struct adji_gpu_more {
+  void *pairs, *sums;
+} adji_gpu_more;
+adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out);
 /* Where the results of the count are: device memory. */
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
 const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);

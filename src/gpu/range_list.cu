@@ -39,7 +39,7 @@ struct adji_gpu_lists {
   adji_block queries[2]; /* of a list: unsorted, sorted                                */
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
   adji_block temporary;  /* of CUB                                                     */
-  bool fills;            /* the pass at work                                           */
+  bool fills, once;      /* the pass at work                                           */
   uint64_t first_row, end_row, longest;
   list_slot slots[ADJI_LISTS];
 };
@@ -75,7 +75,8 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_wish *wish, list
   uint64_t size = adji_type_size(l->parts.join->left->type);
   adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
   if (!status) status = adji_block_get(gpu, gpu->compute, wish->queries * 4, rows, &slot->rows);
-  if (!status && !l->fills) status = adji_block_get(gpu, gpu->compute, wish->queries * 4, rows, &slot->counts);
+  if (!status && !l->fills && !l->once)
+    status = adji_block_get(gpu, gpu->compute, wish->queries * 4, rows, &slot->counts);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, (wish->queries + 1) * 8, rows, &slot->offsets);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, wish->pairs * 4, entries, &slot->ids);
   if (!status && l->fills && l->parts.sums)
@@ -111,6 +112,7 @@ static adj_status bring_offsets(adji_gpu_lists *l, const adji_window *window) {
 }
 
 static adj_status clear_counts(adji_gpu_lists *l) {
+  if (l->once) return ADJ_OK; /* they were */
   ADJI_CUDA(l->gpu, cudaMemsetAsync(l->parts.degrees, 0, l->parts.rows * 4, l->gpu->compute));
   return ADJ_OK;
 }
@@ -118,6 +120,7 @@ static adj_status clear_counts(adji_gpu_lists *l) {
 adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_wish *wish) {
   const adji_window *window = wish->window;
   l->fills = window;
+  l->once = wish->once;
   l->first_row = window ? window->first_row : 0;
   l->end_row = window ? window->end_row : l->parts.rows;
   l->longest = wish->longest;
@@ -184,6 +187,14 @@ static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tile
   return ADJ_OK;
 }
 
+/* A query that is its own neighbour is no pair. */
+static adj_status pair_list(adji_gpu_lists *l, adji_tiles_job *job) {
+  if (job->keep == ADJI_KEEP_ALL) job->keep = ADJI_KEEP_OTHERS;
+  job->degrees = l->parts.degrees;
+  adji_range_keep_items(l->range, job);
+  return adji_gpu_range_compare(l->range, job);
+}
+
 static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
   uint64_t *offsets = adji_at<uint64_t>(slot->offsets);
   find_lengths<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
@@ -233,6 +244,7 @@ static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   adji_tiles_job job = adji_gpu_range_job(l->range);
   job.queries = queries;
   job.query_count = slot->count;
+  if (l->once) return pair_list(l, &job);
   return l->fills ? fill_list(l, slot, &job) : count_list(l, slot, &job);
 }
 

@@ -47,9 +47,13 @@ void adji_gpu_lists_close(adji_gpu_lists *lists);
 adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
 
 /* A pass, which counts, or fills rows of a window whose offsets are copied to the device. Slots have room for up to
- * queries of a list, and pairs, or for as many as there is memory for: no fewer pairs than the longest row has. */
+ * queries of a list, and pairs, or for as many as there is memory for: no fewer pairs than the longest row has.
+ *
+ * Or, between adji_gpu_range_begin_count and _end_count, it counts for both points of a pair, each of which is found
+ * once: nothing of that is in the slots. */
 typedef struct adji_lists_wish {
   const adji_window *window; /* NULL: counts */
+  bool once;
   uint64_t longest;
   uint64_t queries, pairs;
 } adji_lists_wish;

@@ -17,6 +17,7 @@
 static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;
 
 typedef struct partner {
+  uint32_t number;
   adji_gpu *gpu;
   adji_gpu_range *range;
   adji_gpu_lists *lists;
@@ -24,8 +25,11 @@ typedef struct partner {
   adji_gpu_engine_options options; /* its pointers are not used, but by the one who is alone */
   adji_rows_device device;
   adji_range_worker worker;
-  adji_shared_work work; /* of the pass                          */
-  adji_device_work told; /* of what the device did, until now    */
+  adji_shared_work work;  /* of the pass                          */
+  adj_status drained;     /* how it went                          */
+  adji_gpu_counted found; /* of a pass of work that is done once */
+  bool has_all;           /* of such a pass: what cores found, too */
+  adji_device_work told;  /* of what the device did, until now    */
 } partner;
 
 /* ---- What the worker asks for ----------------------------------------------------------------------------- */
@@ -62,7 +66,7 @@ static uint64_t entry_bytes(const partner *p) {
 static adji_lists_wish wish_of(const partner *p, uint64_t queries) {
   const adji_shared_work *work = &p->work;
   uint64_t bytes = p->options.batch_bytes ? p->options.batch_bytes : LIST_BYTES;
-  adji_lists_wish wish = {work->window, work->longest, queries, bytes / entry_bytes(p) + 1};
+  adji_lists_wish wish = {work->window, work->once, work->longest, queries, bytes / entry_bytes(p) + 1};
   if (work->window) {
     uint64_t all = work->window->offsets[work->window->end_row] - work->window->offsets[work->window->first_row];
     if (wish.pairs > all) wish.pairs = all;
@@ -73,6 +77,7 @@ static adji_lists_wish wish_of(const partner *p, uint64_t queries) {
 static adj_status open_lists(partner *p, uint64_t queries) {
   adji_lists_wish wish = wish_of(p, queries);
   adj_status status = adji_staging_open(p->gpu, p->join.ctx->threads + 1);
+  if (!status && p->work.once) status = adji_gpu_range_begin_count(p->range, p->work.keep);
   if (!status) status = adji_gpu_lists_begin(p->lists, &wish);
   p->worker.list_queries = wish.queries;
   p->worker.list_pairs = wish.pairs;
@@ -82,12 +87,15 @@ static adj_status open_lists(partner *p, uint64_t queries) {
 static adj_status begin_pass(void *state, const adji_shared_work *work) {
   partner *p = state;
   p->work = *work;
+  p->drained = ADJ_OK;
+  p->has_all = false;
   adj_status status = adji_range_worker_begin(&p->worker);
   if (status) return status;
   adji_gpu_lock(p->gpu); /* until the pass is over: whoever has the team must not wait for the device */
   status = open_lists(p, LIST_QUERIES);
   if (!status) return ADJ_OK;
   adji_gpu_settle(p->gpu);
+  adji_gpu_range_forget(p->range);
   adji_gpu_unlock(p->gpu);
   adji_range_worker_end(&p->worker, &(adji_device_work){0});
   return status;
@@ -96,7 +104,126 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
 static adj_status drain(void *state, adji_help *help) {
   partner *p = state;
   adji_gpu_use(p->gpu);
-  return adji_range_worker_drain(&p->worker, help);
+  p->drained = adji_range_worker_drain(&p->worker, help);
+  return p->drained;
+}
+
+/* ---- Pairs that were found once ------------------------------------------------------------------------- */
+
+/* What cores found, on its way to the device. */
+typedef struct sending {
+  partner *partner;
+  const adji_found *found;
+  const uint64_t *firsts; /* the number of each list's first pair */
+  adji_gpu_more to;
+  uint64_t room; /* pairs that a buffer holds */
+} sending;
+
+/* Pairs in a lane's buffer, and their sums behind all of them. */
+typedef struct bundle {
+  const sending *sending;
+  uint32_t lane;
+  uint64_t first, count; /* the first has this number */
+  uint32_t *pairs, *sums;
+} bundle;
+
+static adj_status send_bundle(bundle *b) {
+  const sending *s = b->sending;
+  adji_gpu *gpu = s->partner->gpu;
+  uint64_t size = 4 * (uint64_t)s->found->sum_words;
+  if (!b->count) return ADJ_OK;
+  adj_status status = adji_staging_send(gpu, b->lane, (char *)s->to.pairs + b->first * 8, b->count * 8);
+  if (!status) status = adji_staging_wait(gpu, b->lane);
+  if (!status && size) {
+    memcpy(b->pairs, b->sums, b->count * size); /* a copy begins where the buffer does */
+    status = adji_staging_send(gpu, b->lane, (char *)s->to.sums + b->first * size, b->count * size);
+    if (!status) status = adji_staging_wait(gpu, b->lane);
+  }
+  b->first += b->count;
+  b->count = 0;
+  return status ? status : adji_check_cancel(s->partner->join.ctx);
+}
+
+/* One way, the lower one of a pair comes first. */
+static adj_status bundle_record(bundle *b, const uint32_t *record) {
+  const sending *s = b->sending;
+  bool one_way = s->partner->join.style.one_way;
+  uint32_t row = record[0], count = record[1], words = s->found->sum_words;
+  const uint32_t *ids = record + 2, *sums = ids + count;
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < count && !status;) {
+    uint64_t many = s->room - b->count < count - i ? s->room - b->count : count - i;
+    uint32_t *to = b->pairs + 2 * b->count;
+    for (uint64_t j = 0; j < many; j++) {
+      bool swap = one_way && ids[i + j] < row;
+      to[2 * j] = swap ? ids[i + j] : row;
+      to[2 * j + 1] = swap ? row : ids[i + j];
+    }
+    if (words) memcpy(b->sums + b->count * words, sums + (uint64_t)i * words, many * words * 4);
+    b->count += many;
+    i += (uint32_t)many;
+    if (b->count == s->room) status = send_bundle(b);
+  }
+  return status;
+}
+
+static adj_status send_list(void *user, uint64_t number, uint32_t lane) {
+  const sending *s = user;
+  const adji_found_list *list = &s->found->lists[number];
+  bundle b = {.sending = s, .lane = lane, .first = s->firsts[number]};
+  b.pairs = adji_staging_at(s->partner->gpu, lane);
+  b.sums = b.pairs + 2 * s->room;
+  uint64_t begin = adji_now_ns();
+  adj_status status = ADJ_OK;
+  for (uint64_t at = 0; at < list->used && !status;) {
+    const uint32_t *record = list->words + at;
+    status = bundle_record(&b, record);
+    at += 2 + (uint64_t)record[1] * (1 + s->found->sum_words);
+  }
+  if (!status) status = send_bundle(&b);
+  adji_trace(s->partner->join.ctx, "send", lane, begin, list->pairs);
+  return status;
+}
+
+static adj_status has_failed(const partner *p) {
+  return p->drained ? adji_fail(p->drained, "%s has failed", adji_gpu_partner_name(p->number)) : ADJ_OK;
+}
+
+static adj_status add_found(void *state, adji_run *run, const adji_found *found) {
+  partner *p = state;
+  adji_memory *memory = &p->join.ctx->memory;
+  sending s = {.partner = p, .found = found, .room = ADJI_STAGE_BYTES / (8 + 4 * (uint64_t)found->sum_words)};
+  adj_status status = has_failed(p);
+  if (!status) status = adji_gpu_range_add(p->range, found->pairs, &s.to);
+  if (status) return status;
+  uint64_t *firsts = adji_alloc(memory, found->count, sizeof *firsts, "pairs"), first = 0;
+  for (uint64_t i = 0; i < found->count && firsts; first += found->lists[i++].pairs)
+    firsts[i] = first;
+  s.firsts = firsts;
+  status = firsts ? adji_loop(p->join.ctx, found->count, send_list, &s) : ADJ_E_MEMORY;
+  if (status) adji_gpu_settle(p->gpu);
+  adji_free(memory, firsts);
+  run->device.bytes_up += found->pairs * (8 + 4 * (uint64_t)found->sum_words);
+  p->has_all = !status;
+  return status;
+}
+
+static adj_status bring_counts(void *state, adji_run *run, uint32_t *counts) {
+  partner *p = state;
+  adj_status status = has_failed(p);
+  if (!status) status = adji_gpu_range_end_count(p->range, &p->found);
+  if (status) return status;
+  return adji_download(p->gpu, adji_gpu_range_degrees(p->range), p->join.left->count * 4, counts, &run->device);
+}
+
+/* Sums of a part come as they are. */
+static adj_status bring_rows(void *state, adji_run *run, const adji_window *to) {
+  static const adji_measure as_they_are = {.report = ADJI_REPORT_SUM};
+  partner *p = state;
+  adji_row_style style = p->join.style;
+  if (!p->has_all) style.measure = &as_they_are;
+  adji_gpu_filling filling = {p->gpu, p->range, &style, p->options.batch_bytes, p->options.slots, p->found.longest};
+  return adji_gpu_fill(&filling, run, to);
 }
 
 /* What the device did since this was last asked. */
@@ -108,6 +235,7 @@ static void tell_work(partner *p, adji_device_work *to) {
 static void end_pass(void *state, adji_device_work *work) {
   partner *p = state;
   adji_gpu_lists_end(p->lists);
+  adji_gpu_range_forget(p->range);
   tell_work(p, work);
   adji_gpu_unlock(p->gpu);
   adji_range_worker_end(&p->worker, work);
@@ -146,6 +274,7 @@ static adj_status open_device(partner *p, uint32_t number) {
 adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options, uint32_t number, adji_partner *out) {
   partner *p = calloc(1, sizeof *p);
   if (!p) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  p->number = number;
   p->join = *options->range.join;
   p->options = *options;
   p->options.range.join = &p->join;
@@ -160,12 +289,14 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
     free(p);
     return status;
   }
-  *out = (adji_partner){p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy};
+  *out = (adji_partner){
+      p, adji_gpu_partner_name(number), begin_pass, drain, end_pass, destroy, bring_counts, bring_rows, add_found};
   return ADJ_OK;
 }
 
 adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *rows) {
   partner *p = made->state;
+  if (p->options.range.order) return ADJ_OK; /* which it has */
   adji_gpu_lock(p->gpu);
   adj_status status = adji_gpu_lists_follow(p->lists, rows);
   if (!status) status = adji_gpu_wait(p->gpu);

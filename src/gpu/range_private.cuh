@@ -40,8 +40,9 @@ struct adji_gpu_range {
   bool once;
   bool mirrored; /* every two points are compared once when they are counted */
   uint64_t once_pairs;
-  double stage_candidates; /* of a query, estimated; 0: stages are not kept */
-  adji_gpu_kept kept;      /* what the count found, if it did */
+  double stage_candidates;  /* of a query, estimated; 0: stages are not kept */
+  adji_gpu_kept kept;       /* what the count found, if it did */
+  uint64_t added_at, added; /* of pairs that were kept: what others found */
   adji_gpu_counted counted;
   uint32_t blocks; /* at a time; 0: any number */
   bool timed;
@@ -75,6 +76,8 @@ adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *j
 /* A job for all queries, with nothing said of what it counts or fills. */
 adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
 
+/* Where a job that counts puts what the range keeps of it. */
+void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
 /* Stages that the count keeps, or kept: for a job for all queries. */
 void adji_range_use_stages(const adji_gpu_range *range, adji_tiles_job *job);
 

@@ -6,13 +6,6 @@
 
 #include "gpu/tiles_private.cuh"
 
-/* In so many dimensions queries fit into shared memory. */
-enum { MOST_MIRRORED = 64 };
-
-bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim) {
-  return measure->step == ADJI_STEP_L2 && dim > 3 && dim <= MOST_MIRRORED;
-}
-
 bool adji_tiles_can_keep_stages(const adji_measure *measure, adj_type type, uint32_t dim, const adji_gpu_grid *grid) {
   return measure->step == ADJI_STEP_L2 && type == ADJ_F32 && (dim == 2 || dim == 3) && grid->row_count <= ADJI_WARP;
 }

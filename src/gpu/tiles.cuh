@@ -79,8 +79,6 @@ typedef struct adji_tiles_job {
   uint64_t stage_room;
 } adji_tiles_job;
 
-/* Whether there is a kernel for it. */
-bool adji_tiles_can_mirror(const adji_measure *measure, uint32_t dim);
 /* Whether there are kernels that keep stages, and fill from them. */
 bool adji_tiles_can_keep_stages(const adji_measure *measure, adj_type type, uint32_t dim, const adji_gpu_grid *grid);
 

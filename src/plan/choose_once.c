@@ -28,7 +28,7 @@ double adji_counted_seconds(const adj_plan *plan, double pairs, double candidate
   return ns * 1e-9 / plan->ctx->threads;
 }
 
-static double once_seconds(const adj_plan *plan, double pairs, double candidates) {
+double adji_once_seconds(const adj_plan *plan, double pairs, double candidates) {
   double evaluation = candidates * candidate_ns(plan) * (plan->self_join ? 0.5 : 1.0);
   double ns = evaluation + (double)plan->left->count * ROW_NS + pairs * MOVED_PAIR_NS;
   return ns * 1e-9 / plan->ctx->threads;
@@ -36,7 +36,7 @@ static double once_seconds(const adj_plan *plan, double pairs, double candidates
 
 void adji_choose_once(adj_plan *plan) {
   double direct = adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
-  double once = once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
+  double once = adji_once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
   plan->choice.once = plan->tuning.once == ADJI_AUTO ? once < direct : plan->tuning.once == ADJI_ON;
   /* A self-join is evaluated once from one of a pair's points, which takes one index, and a distance of
    * 0 from each point to itself. */
@@ -52,7 +52,7 @@ static double ball_in_cells(uint32_t dim) {
 double adji_sampled_seconds(const adj_plan *plan) {
   double candidates = plan->choice.candidates * (double)plan->left->count;
   double pairs = candidates * ball_in_cells(plan->join.left->dim);
-  return fmin(adji_counted_seconds(plan, pairs, candidates), once_seconds(plan, pairs, candidates));
+  return fmin(adji_counted_seconds(plan, pairs, candidates), adji_once_seconds(plan, pairs, candidates));
 }
 
 /* A GPU that keeps what it finds moves every pair once more. From four dimensions on so many candidates are compared

@@ -17,6 +17,9 @@ void adji_choose_once(adj_plan *plan);
 /* What the cores take to count a join first and then fill it in place. */
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates);
 
+/* What they take to evaluate each candidate once. */
+double adji_once_seconds(const adj_plan *plan, double pairs, double candidates);
+
 /* What the cores take, in the better way, by plan->choice.candidates. */
 double adji_sampled_seconds(const adj_plan *plan);
 

@@ -4,9 +4,11 @@
  * that suits it, and the order of the cores' index numbers the queries for both.
  *
  * What they share are whole rows, counted first and then filled. Alone, either can do with less: a GPU that keeps what
- * it finds evaluates every pair once, or half of them. So sharing pays where a GPU is not many times as fast as the
- * cores, and for few dimensions, in which both count first in any case. A GPU is asked to count the neighbours of some
- * queries, and does the join alone where that is quicker (choose_share.c).
+ * it finds evaluates every pair once, or half of them. So sharing so pays where a GPU is not many times as fast as the
+ * cores, and for few dimensions, in which both count first in any case. In a self-join in which both would evaluate
+ * once, they do: then the device has the grid of the cores and its points in their order, and of two points the first
+ * finds the other, whoever has it. A GPU is asked to count the neighbours of some queries, and does the join alone
+ * where that is quicker (choose_share.c).
  *
  * Cores do not build an index before the device has answered, even where it first has to be opened: 2 million points in
  * two dimensions with 10 neighbours took 310 ms so, and 237 on the device alone.
@@ -44,8 +46,21 @@ double adji_least_range_seconds(const adj_plan *plan) {
   return 3 * index_seconds(plan);
 }
 
-static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_options *options,
-                                 const adji_range_trial *trial) {
+/* Whether a GPU can share queries so that each pair is evaluated once. */
+static bool device_shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
+  return plan->self_join && plan->tuning.once != ADJI_OFF && options->range.once && options->range.mirrored &&
+         !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
+}
+
+/* The same of the cores, which have decided. */
+static bool shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
+  return device_shares_once(plan, options) && plan->choice.once && plan->one_index &&
+         !strcmp(plan->choice.algorithm, "grid");
+}
+
+/* Rows that are counted first and then filled. */
+static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_engine_options *options,
+                                      const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
   double found = fmax(FIND * trial->count_s, trial->copy_s);
   adji_share_times t = {.device = trial->count_s + found, .place = trial->copy_s, .alone = trial->count_s + found};
@@ -57,12 +72,25 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_opt
   return t;
 }
 
-/* Whether cores that evaluate every pair once are quicker alone: what is shared is counted first. */
+/* Or, where that is quicker, evaluated once. */
+static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_options *options,
+                                 const adji_range_trial *trial) {
+  bool indexed = plan->right_index.ctx;
+  adji_share_times t = times_counted(plan, options, trial), once = t;
+  if (indexed ? !shares_once(plan, options) : !device_shares_once(plan, options)) return t;
+  once.cores = indexed ? adji_once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
+                       : adji_once_seconds(plan, trial->pairs, trial->candidates);
+  once.device = t.alone;
+  return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
+}
+
+/* Whether cores that evaluate every pair once are quicker alone: what is shared is often counted first. */
 static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial) {
   if (!plan->choice.once || !(trial->count_s > 0)) return false;
   adji_share_times t = times_of(plan, options, trial);
   double shared = adji_shared_seconds(&t);
-  if (!(plan->estimated_seconds < shared)) return false;
+  t.alone = plan->estimated_seconds;
+  if (shares_once(plan, options) ? adji_sharing_pays(&t) : shared < plan->estimated_seconds) return false;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the cores alone: they evaluate every pair once in about %.2g s, and with the GPU's help need %.2g s",
            plan->estimated_seconds, shared);
@@ -111,7 +139,7 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *op
 }
 
 /* The engine of the cores has the devices as partners. */
-static adj_status share(adj_plan *plan, adji_openings *all) {
+static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   adji_partner partners[ADJI_MOST_DEVICES];
   uint32_t count = 0;
   adji_share_options options = adji_share_of(&plan->tuning);
@@ -123,11 +151,41 @@ static adj_status share(adj_plan *plan, adji_openings *all) {
   if (status) return status;
   adji_openings_gave(all, partners, count);
   plan->choice.backend = "hybrid";
-  plan->choice.once = false;
-  snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "cores and %u GPU%s have an index each, and share queries %s", count, count == 1 ? "" : "s",
+  plan->choice.once = once;
+  adji_range_set_once(&plan->engine, once);
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
+           count == 1 ? "" : "s",
+           once ? "the same order, in which the first of two points finds the other" : "an index each",
            options.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return ADJ_OK;
+}
+
+static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
+  return adji_gpu_range_partner_create(wish, number, out);
+}
+
+/* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
+static uint64_t room_for_pairs(const adj_plan *plan) {
+  double entries = plan->estimated_pairs * (plan->join.style.one_way ? 1.2 : 0.6);
+  return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
+}
+
+/* The same with devices that have the grid and the order of the cores: they are opened again. */
+static adj_status share_once(adj_plan *plan, adji_openings *all, const adji_gpu_engine_options *options) {
+  adji_gpu_engine_options mine = *options;
+  mine.range.grid = &plan->grid;
+  mine.range.order = plan->right_index.view.ids;
+  if (!mine.range.once_pairs) mine.range.once_pairs = room_for_pairs(plan);
+  adji_openings again = {.open = open_partner, .follow = all->follow, .wish = &mine, .count = all->count};
+  for (uint32_t i = 0; i < all->count; i++)
+    if (adji_opening_end(&all->each[i])) return share(plan, all, false); /* without it, or with the others */
+  adji_openings_drop(all);
+  all->count = 0;
+  adji_grid_clear(plan->ctx, &plan->device_grid);
+  adji_openings_begin(&again, again.count > 1);
+  adj_status status = share(plan, &again, true);
+  adji_openings_drop(&again);
+  return status;
 }
 
 /* The grid of the devices beside that of the cores: chosen as if the join were a GPU's. */
@@ -154,10 +212,6 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
   return adji_plan_range_on_cores(plan, algorithm);
 }
 
-static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
-  return adji_gpu_range_partner_create(wish, number, out);
-}
-
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
  * for yet are while several devices are opened, or after one has said how long it would take. */
 static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_engine_options *options) {
@@ -173,7 +227,7 @@ static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji
   if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
   if (!status && strcmp(plan->choice.backend, "gpu") && !cores_are_quicker(plan, options, &trial))
-    status = share(plan, &all);
+    status = shares_once(plan, options) ? share_once(plan, &all, options) : share(plan, &all, false);
   adji_openings_drop(&all);
   if (!status && !strcmp(plan->choice.backend, "cpu")) adji_grid_clear(plan->ctx, &plan->device_grid);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;

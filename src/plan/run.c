@@ -246,9 +246,13 @@ static adj_status refuse_early(adj_plan *plan) {
   return estimate_fits(plan, 0.25) ? ADJ_OK : adji_check_fits(plan, plan->estimated_pairs, false);
 }
 
-/* Evaluating once holds half of the pairs a second time; without room for that, they are counted. */
+/* Evaluating once holds half of the pairs a second time, and those of a device all; without room for that, they are
+ * counted. */
+static double once_factor(const adj_plan *plan) {
+  return strcmp(plan->choice.backend, "hybrid") ? 1.6 : 2.1;
+}
 static bool collect_at_once(const adj_plan *plan) {
-  return plan->choice.once && plan->engine.collect && estimate_fits(plan, 1.6);
+  return plan->choice.once && plan->engine.collect && estimate_fits(plan, once_factor(plan));
 }
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
@@ -383,7 +387,7 @@ static bool small_enough(const adj_plan *plan) {
   uint64_t buffer = plan->tuning.buffer, left = memory->limit - atomic_load(&memory->used);
   if (!buffer) buffer = ADJI_ONCE_BUFFER < left / 2 ? ADJI_ONCE_BUFFER : left / 2;
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
-  return collect_at_once(plan) && 1.6 * bytes < (double)buffer;
+  return collect_at_once(plan) && once_factor(plan) * bytes < (double)buffer;
 }
 
 static adj_status stream_collected(stream *s, adj_result *result) {

@@ -317,6 +317,8 @@ adj_status adji_help_done(adji_help *help, const adji_tally *tally) {
   help->handed--;
   help->found--;
   memmove(help->taken, help->taken + 1, help->taken_count * sizeof *help->taken);
+  for (uint64_t i = stretch.begin; drain->crew->done_by && i < stretch.end; i++)
+    drain->crew->done_by[i] = (uint8_t)(1 + help->device);
   if (status) give_up(h, status);
   pthread_mutex_unlock(&h->lock);
   return status;

@@ -30,6 +30,9 @@ typedef struct adji_shared_work {
   const adji_table *table; /* kNN: the rows to fill; nothing else is told */
   const uint32_t *order;
   uint32_t group; /* kNN: so many queries, from each multiple of it on, are what cores do at once */
+  /* A range self-join in which each pair is found once, from the point that comes first in the order, for both: the
+   * device counts that, and keeps the pairs if they are wanted. The rest is for other passes. */
+  bool once, keep;
   /* A range join counts, to degrees by row (or not, where that is NULL), unless there is a window: then it fills. */
   uint32_t *degrees;
   const adji_window *window;
@@ -37,6 +40,18 @@ typedef struct adji_shared_work {
   const uint64_t *batch_pairs; /* entries of the window in each   */
   uint64_t longest;            /* no row of the window is longer  */
 } adji_shared_work;
+
+/* What cores found in a pass of such work: lists of records, one behind the other: row, length, ids, and the sums where
+ * they are wanted, of so many words each. Every pair is there once, under either of its rows. */
+typedef struct adji_found_list {
+  const uint32_t *words;
+  uint64_t used, pairs;
+} adji_found_list;
+typedef struct adji_found {
+  const adji_found_list *lists;
+  uint64_t count, pairs;
+  uint32_t sum_words;
+} adji_found;
 
 /* A device that takes part in the passes of an engine on cores, whose queries it knows by their positions. */
 typedef struct adji_partner {
@@ -49,6 +64,14 @@ typedef struct adji_partner {
   /* A pass that was begun is over; adds what the device did. */
   void (*end)(void *state, adji_device_work *work);
   void (*destroy)(void *state);
+  /* After a pass of work that is done once, and before its end. How many entries of each row the device has found; and
+   * if it kept them, these rows, each in the order that is wanted, with sums in the place of distances. They fail when
+   * the pass did: then nothing of what the device did is of use. NULL: it cannot do such work. */
+  adj_status (*counts)(void *state, adji_run *run, uint32_t *counts);
+  adj_status (*rows)(void *state, adji_run *run, const adji_window *to);
+  /* Before these, if pairs were kept: the device takes what cores found as well. Then counts and rows are those of the
+   * whole result, with distances. ADJ_E_DEVICE_MEMORY: it has no room for that, and goes on without. NULL as those. */
+  adj_status (*add)(void *state, adji_run *run, const adji_found *found);
 } adji_partner;
 
 /* An engine finds pairs. State is its own; a run is one call at a time. */

@@ -6,7 +6,7 @@
 
 void adji_partners_begin(const adji_partners *partners, adj_ctx *ctx, const adji_shared_work *work,
                          adji_partners_begun *out) {
-  out->count = 0;
+  *out = (adji_partners_begun){.count = 0};
   for (uint32_t i = 0; i < partners->count; i++) {
     const adji_partner *partner = &partners->each[i];
     if (partner->begin(partner->state, work)) {
@@ -20,7 +20,7 @@ void adji_partners_begin(const adji_partners *partners, adj_ctx *ctx, const adji
 
 adj_status adji_partners_run(const adji_partners *partners, const adji_partners_begun *begun, adji_run *run,
                              adji_queue *queue, const adji_pass *pass, adji_tally *tally) {
-  adji_crew crew = {begun->workers, begun->count, &partners->share};
+  adji_crew crew = {begun->workers, begun->count, &partners->share, begun->done_by};
   return adji_run_shared_pass(run, queue, pass, &crew, tally);
 }
 

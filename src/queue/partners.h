@@ -18,6 +18,7 @@ typedef struct adji_partners_begun {
   adji_device_worker workers[ADJI_MOST_DEVICES];
   const adji_partner *partners[ADJI_MOST_DEVICES];
   uint32_t count;
+  uint8_t *done_by; /* as in adji_crew: for those who want to know */
 } adji_partners_begun;
 
 /* One that refuses is told by a warning. */

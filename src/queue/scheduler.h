@@ -55,6 +55,7 @@ typedef struct adji_crew {
   const adji_device_worker *devices;
   uint32_t count;
   const adji_share_options *share; /* NULL: by rates */
+  uint8_t *done_by;                /* by number of a batch: 1 + the device that did it, if one did. NULL: not told */
 } adji_crew;
 
 /* What the cores together, or a device, did in the passes that devices took part in. */
