@@ -32,7 +32,7 @@
 namespace {
 
 /* SORTED: entries that are sorted at once, for lists at least as long. */
-enum { TOGETHER_WARPS = 2, SORTED = 16 };
+enum { TOGETHER_WARPS = 2, SORTED = 16, AT_ONCE = 8 };
 
 /* Entries of a lane's queue. */
 __host__ __device__ constexpr uint32_t queue_room(int k) {
@@ -94,20 +94,29 @@ struct seeker {
   list_key<typename W::T> list[K];
 };
 
+/* Values of a point and its id, as they wait to be compared: what one or two loads bring. */
+__host__ __device__ constexpr uint32_t pool_width(int dim) {
+  return dim < 2 ? 2 : dim < 4 ? 4 : 8;
+}
+
 /* A warp's shared memory. */
-template <class T, int K>
+template <class W, int K>
 struct together_shared {
+  typedef typename W::T T;
+  struct alignas(16) {
+    T x[ADJI_WARP + AT_ONCE][pool_width(W::DIM)];
+  } pool;                                                  /* candidates that wait to be compared */
   T queue_sums[queue_room(K)][ADJI_WARP + 1];
   uint32_t queue_ids[queue_room(K)][ADJI_WARP + 1];
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
 };
 
-/* The box of the warp's queries, its largest bound, and what the search took: boxes tested by all lanes, and leaves
- * compared. */
+/* The box of the warp's queries, its largest bound, candidates that wait to be compared, and what the search took:
+ * leaves and groups looked at, and candidates compared. */
 template <class W>
 struct warp_state {
   typename W::T low[W::ROOM], high[W::ROOM], bound;
-  uint32_t tests, leaves;
+  uint32_t pooled, tests, compared;
 };
 
 /* Leaves base + i of the bits i of mask; there: it is one. */
@@ -154,8 +163,9 @@ __device__ __forceinline__ void sort_entries(list_key<T> (&entries)[N]) {
 }
 
 /* Inserts what waits one by one; lanes with less insert something that stays behind. For short lists. */
-template <class W, int K, class T>
-__device__ __forceinline__ void insert_each(const together_shared<T, K> *at, seeker<W, K> *mine, uint32_t lane) {
+template <class W, int K>
+__device__ __forceinline__ void insert_each(const together_shared<W, K> *at, seeker<W, K> *mine, uint32_t lane) {
+  typedef typename W::T T;
   uint32_t most = __reduce_max_sync(NEAREST_LANES, mine->waiting);
   for (uint32_t e = 0; e < most; e++) {
     bool there = e < mine->waiting;
@@ -166,8 +176,9 @@ __device__ __forceinline__ void insert_each(const together_shared<T, K> *at, see
 
 /* Inserts what waits, SORTED at a time: the lesser of the list from its end backwards and of the others from their
  * beginning forwards are bitonic, and so are halves of them once they are in order with each other. */
-template <class W, int K, class T>
-__device__ __forceinline__ void insert_sorted(const together_shared<T, K> *at, seeker<W, K> *mine, uint32_t lane) {
+template <class W, int K>
+__device__ __forceinline__ void insert_sorted(const together_shared<W, K> *at, seeker<W, K> *mine, uint32_t lane) {
+  typedef typename W::T T;
 #pragma unroll 1
   for (uint32_t first = 0; __any_sync(NEAREST_LANES, mine->waiting > first); first += SORTED) {
     list_key<T> some[SORTED];
@@ -189,9 +200,10 @@ __device__ __forceinline__ void insert_sorted(const together_shared<T, K> *at, s
   }
 }
 
-template <class W, int K, class T>
-__device__ __forceinline__ void insert_waiting(const together_shared<T, K> *at, seeker<W, K> *mine, warp_state<W> *warp,
+template <class W, int K>
+__device__ __forceinline__ void insert_waiting(const together_shared<W, K> *at, seeker<W, K> *mine, warp_state<W> *warp,
                                                uint32_t lane) {
+  typedef typename W::T T;
   if constexpr (K < SORTED)
     insert_each(at, mine, lane);
   else
@@ -202,18 +214,73 @@ __device__ __forceinline__ void insert_waiting(const together_shared<T, K> *at, 
   warp->bound = warp_max(mine->bound);
 }
 
-/* ---- Leaves --------------------------------------------------------------------------------------------------- */
+/* ---- Candidates ----------------------------------------------------------------------------------------------- */
 
+template <class T>
+__device__ __forceinline__ T bits_as(uint32_t id);
+template <>
+__device__ __forceinline__ float bits_as<float>(uint32_t id) {
+  return __uint_as_float(id);
+}
+template <>
+__device__ __forceinline__ double bits_as<double>(uint32_t id) {
+  return __longlong_as_double(static_cast<long long>(id));
+}
+
+/* The next leaves of a group, a point a lane: those that are near the box of the queries join those that wait. */
 template <class W, int K, class T>
-__device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together_shared<T, K> *at, seeker<W, K> *mine,
-                                             warp_state<W> *warp, uint32_t leaf, uint32_t lane) {
-  uint64_t first = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF;
-  uint32_t self = job.drop_self ? mine->row : ADJ_NO_ID;
-  warp->leaves++;
+__device__ __forceinline__ void gather_near(const nearest_job<T> &job, together_shared<W, K> *at,
+                                            warp_state<W> *warp, leaf_group *group, uint32_t lane) {
+  uint32_t which = lane / ADJI_TREE_LEAF, mask = group->mask;
 #pragma unroll
-  for (uint32_t c = 0; c < ADJI_TREE_LEAF; c++) { /* behind the last point everything is NaN */
+  for (uint32_t i = 0; i < ADJI_WARP / ADJI_TREE_LEAF; i++) {
+    if (i == which) mask = group->mask;
+    warp->tests += group->mask != 0;
+    group->mask &= group->mask - 1; /* of 0: 0 */
+  }
+  bool near = false;
+  T x[W::ROOM];
+  uint32_t id = 0;
+  if (mask) {
+    uint64_t leaf = group->base + __ffs(mask) - 1;
+    id = load_record<W>(job, job.right_coords, job.right_ids, leaf * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF, x);
+    box<W> b;
+#pragma unroll
+    for (int j = 0; j < W::ROOM; j++)
+      b.low[j] = b.high[j] = x[j];
+    near = near_sum<W>(job, b, warp->low, warp->high) <= warp->bound;
+  }
+  uint32_t found = __ballot_sync(NEAREST_LANES, near);
+  uint32_t to = warp->pooled + __popc(found & ((1u << lane) - 1));
+  if (near) {
+#pragma unroll
+    for (int j = 0; j < W::DIM; j++)
+      at->pool.x[to][j] = x[j];
+    at->pool.x[to][W::DIM] = bits_as<T>(id);
+  }
+  warp->pooled += __popc(found);
+  __syncwarp();
+}
+
+/* Compares AT_ONCE of those that wait, or all if they are fewer, with all queries. */
+template <class W, int K, class T>
+__device__ __forceinline__ void compare_pool(const nearest_job<T> &job, together_shared<W, K> *at, seeker<W, K> *mine,
+                                             warp_state<W> *warp, uint32_t lane) {
+  uint32_t self = job.drop_self ? mine->row : ADJ_NO_ID;
+  if (warp->pooled < AT_ONCE) {
+    if (lane >= warp->pooled && lane < AT_ONCE) at->pool.x[lane][0] = static_cast<T>(NAN);
+    warp->pooled = AT_ONCE;
+    __syncwarp();
+  }
+  warp->pooled -= AT_ONCE;
+  warp->compared += AT_ONCE;
+#pragma unroll
+  for (uint32_t c = 0; c < AT_ONCE; c++) {
     T x[W::ROOM];
-    uint32_t id = load_record<W>(job, job.right_coords, job.right_ids, first + c, x);
+#pragma unroll
+    for (int j = 0; j < W::DIM; j++)
+      x[j] = at->pool.x[warp->pooled + c][j];
+    uint32_t id = id_bits(at->pool.x[warp->pooled + c][W::DIM]);
     T s = sum_of<W>(job, mine->x, x);
     if (s <= mine->bound && id != self) {
       at->queue_sums[mine->waiting][lane] = s;
@@ -221,6 +288,7 @@ __device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together
       mine->waiting++;
     }
   }
+  __syncwarp();
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------------------------- */
@@ -252,7 +320,7 @@ __device__ __forceinline__ path<T> open_path(const nearest_job<T> &job, const wa
 /* Step 2: the next group of leaves, and which of them are near; not there: no more, or the warp gives up. done was
  * searched at the start. */
 template <class W, int K, class T>
-__device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, together_shared<T, K> *at,
+__device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, together_shared<W, K> *at,
                                                  warp_state<W> *warp, path<T> *p, uint32_t done, uint32_t lane) {
   p->mask &= __ballot_sync(NEAREST_LANES, p->s <= warp->bound);
   for (;;) {
@@ -287,38 +355,39 @@ __device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, toge
  * near. False: the warp gave up. There is one place each where leaves are compared and where lists are filled: more
  * would be more code than the instruction cache holds. */
 template <class W, int K, class T>
-__device__ __forceinline__ bool search(const nearest_job<T> &job, together_shared<T, K> *at, seeker<W, K> *mine,
+__device__ __forceinline__ bool search(const nearest_job<T> &job, together_shared<W, K> *at, seeker<W, K> *mine,
                                        warp_state<W> *warp, uint32_t base, uint32_t first, uint32_t lane) {
   uint32_t there = __ballot_sync(NEAREST_LANES, base + lane < job.levels[0].count), later = there & ~first;
   leaf_group group = {base, there & first, true};
   path<T> p = {job.level_count, 0, 0, T(0)};
   bool begun = job.level_count < 2, ended = false; /* one group is all there is */
   for (;;) {
-    bool over = !group.mask;
-    uint32_t most = queue_room(K) - ADJI_TREE_LEAF;
+    bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!begun || ended));
+    uint32_t most = queue_room(K) - AT_ONCE;
     /* Short lists are filled at once, for the best bounds there are; long ones have good bounds already. */
-    if (over && (K < SORTED || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
+    if (over && !compare && (K < SORTED || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
     if (__any_sync(NEAREST_LANES, mine->waiting > most)) insert_waiting(at, mine, warp, lane);
-    if (ended) return warp->tests <= job.budget;
-    if (over) {
-      if (later) {
-        group.mask = later;
-        later = 0;
-        continue;
-      }
-      if (!begun) {
-        begun = true;
-        p = open_path(job, *warp, job.level_count - 1, 0, lane);
-      }
-      group = next_group(job, at, warp, &p, base, lane);
-      ended = !group.there;
+    if (compare) {
+      compare_pool(job, at, mine, warp, lane);
       continue;
     }
-    uint32_t leaf = group.base + __ffs(group.mask) - 1;
-    group.mask &= group.mask - 1;
-    warp->tests++;
-    T s = near_sum<W>(job, load_box<W>(job, job.levels[0], leaf), mine->x, mine->x);
-    if (__any_sync(NEAREST_LANES, s <= mine->bound)) compare_leaf(job, at, mine, warp, leaf, lane);
+    if (!over) {
+      gather_near(job, at, warp, &group, lane);
+      continue;
+    }
+    if (ended) return warp->tests <= job.budget;
+    if (later) {
+      T s = group_sum(job, *warp, 0, base, lane);
+      group.mask = later & __ballot_sync(NEAREST_LANES, s <= warp->bound);
+      later = 0;
+      continue;
+    }
+    if (!begun) {
+      begun = true;
+      p = open_path(job, *warp, job.level_count - 1, 0, lane);
+    }
+    group = next_group(job, at, warp, &p, base, lane);
+    ended = !group.there;
   }
 }
 
@@ -401,7 +470,7 @@ __device__ __forceinline__ warp_state<W> open_warp(const nearest_job<T> &job, co
 /* All lists to their rows: eight entries of each at a time through shared memory, so that neighbours in a row are
  * written by neighbouring lanes. */
 template <class W, int K, class T>
-__device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_shared<T, K> *at,
+__device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_shared<W, K> *at,
                                            const seeker<W, K> &mine, uint32_t lane) {
   constexpr uint32_t EACH = 8;
   uint32_t unused = K - job.k;
@@ -440,13 +509,13 @@ __device__ __forceinline__ void leave_to_others(const nearest_job<T> &job, bool 
 template <class W, int K>
 __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const nearest_job<typename W::T> job) {
   typedef typename W::T T;
-  __shared__ together_shared<T, K> memory[TOGETHER_WARPS];
+  __shared__ together_shared<W, K> memory[TOGETHER_WARPS];
   uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
   uint64_t query = job.first_query + (static_cast<uint64_t>(blockIdx.x) * TOGETHER_WARPS + number) * ADJI_WARP + lane;
   bool active = query < job.query_count;
   if (!__any_sync(NEAREST_LANES, active)) return;
   uint64_t position = job.queries && active ? job.queries[query] : query;
-  together_shared<T, K> *at = &memory[number];
+  together_shared<W, K> *at = &memory[number];
   seeker<W, K> mine = open_seeker<W, K>(job, position, active);
   warp_state<W> warp = open_warp<W>(job, mine.x, active);
 
@@ -469,7 +538,7 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
     leave_to_others(job, active, position, lane);
   if (lane == 0)
     atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD,
-              static_cast<unsigned long long>(warp.leaves) * ADJI_TREE_LEAF * ADJI_WARP);
+              static_cast<unsigned long long>(warp.compared) * ADJI_WARP);
 }
 
 template <class W, int K>
