@@ -34,8 +34,9 @@
 
 namespace {
 
-/* AT_ONCE: candidates that are compared before queues are looked at. LONG: lists of so many are long ones. */
-enum { TOGETHER_WARPS = 2, AT_ONCE = 8, LONG = 16 };
+/* AT_ONCE: candidates that are compared before queues are looked at. LONG: lists of so many are long ones. FEW: entries
+ * of a queue that may as well wait. */
+enum { TOGETHER_WARPS = 2, AT_ONCE = 8, LONG = 16, FEW = 3 };
 
 /* Entries that are sorted at once, for lists of k; and those of a lane's queue. */
 __host__ __device__ constexpr int sorted_at_once(int k) {
@@ -403,8 +404,10 @@ __device__ __forceinline__ bool search(const nearest_job<T> &job, together_share
   for (;;) {
     bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!begun || ended));
     uint32_t most = ROOM;
-    /* Short lists are filled at once, for the best bounds there are; long ones have good bounds already. */
-    if (over && !compare && (K < LONG || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
+    if (over && !compare) { /* short lists are filled for better bounds, if it is worth it; long ones have good ones */
+      bool all = ended || (K < LONG && !begun) || warp->bound == static_cast<T>(INFINITY);
+      most = all ? 0 : K < LONG ? FEW : ROOM;
+    }
     if (__any_sync(NEAREST_LANES, mine->tail > queue_at(at, most, lane))) insert_waiting(job, at, mine, warp, lane);
     if (compare) {
       do

@@ -3,9 +3,9 @@
  * Points in leaves of eight along a curve that fills space (Hilbert's), with bounding boxes of leaves, of 32 leaves, of
  * 32 of these and so on: what kNN joins in few dimensions search on a device.
  *
- * Leaves are as small as pays: a warp with 32 queries in 3-D compares 320 candidates for k = 8 where leaves hold eight
- * points, and 780 where they hold 32, for twice as many tests of boxes. Along Morton's curve it would be 1,400, and
- * where the curve leaps, many thousands.
+ * Leaves are as small as pays: where all points of a leaf are compared, a warp with 32 queries in 3-D compares 320
+ * candidates for k = 8 where leaves hold eight points, and 780 where they hold 32, for twice as many tests of boxes.
+ * Along Morton's curve it would be 1,400, and where the curve leaps, many thousands.
  */
 #ifndef ADJI_GPU_TREE_CUH
 #define ADJI_GPU_TREE_CUH

@@ -169,7 +169,7 @@ static adji_nearest_grid_options grid_of(const adji_tuning *t) {
 }
 
 /* From so many dimensions on a GPU cuts runs of its curve in two (gpu/tree_cut.cu), for at least so many queries a
- * right point: in six dimensions that takes 2 ms for 10 million points, and as many queries take 17 to 40 ms less. In
+ * right point: in six dimensions that takes 2 ms for 10 million points, and as many queries take 12 to 24 ms less. In
  * three it takes 0.8 ms and 0.8 ms less. */
 enum { LEAST_CUT_DIMS = 4 };
 #define LEAST_CUT_QUERIES 0.125
