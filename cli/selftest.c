@@ -208,8 +208,8 @@ enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POI
 static const struct {
   const char *algorithm, *tuning;
 } NEAREST_SETUPS[] = {{NULL, NULL},
-                      {"kdtree", "alone=off"},
-                      {"kdtree", "alone=off,budget=40,device_rows=300"},
+                      {"kdtree", "alone=off,cut=on"},
+                      {"kdtree", "alone=off,budget=40,device_rows=300,cut=off"},
                       {NULL, "device_rows=77"},
                       {"kdtree", "alone=off,device_blocks=2"},
                       {"brute", "way=sift"},

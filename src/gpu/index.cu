@@ -300,6 +300,7 @@ static adj_status build(adji_building *b) {
   if (!status) status = sort_within_cells<T, KEY>(b);
   if (!status) status = sort_items<KEY>(b);
   if (!status && b->options->cells) status = adji_index_find_cells(b);
+  if (!status && b->options->cut && b->index->count) status = adji_index_cut(b);
   if (!status) status = gather_points<T>(b);
   return status;
 }

@@ -139,6 +139,7 @@ typedef struct adji_gpu_curve {
 
 typedef struct adji_gpu_index_options {
   const adji_gpu_curve *curve; /* along which points are sorted, not by cells; NULL: by cells */
+  bool cut;                    /* and long runs of it are cut in two: see tree_cut_long.cu */
   bool images;                 /* points near the faces of a periodic box are there twice */
   bool cells;                  /* candidates are looked up in it                          */
   bool sorted;                 /* points of a cell ascend along dimension sort_dim, not by row; without images */

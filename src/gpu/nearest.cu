@@ -36,7 +36,8 @@ static adj_status build_tree(adji_gpu_nearest *n, const adj_dataset *set, const 
     rows = &brought;
   }
   if (!status) status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
-  if (!status) status = adji_gpu_tree_build(n->gpu, rows, set->low, set->high, boxes, out);
+  adji_gpu_tree_options options = {set->low, set->high, boxes, n->cut};
+  if (!status) status = adji_gpu_tree_build(n->gpu, rows, &options, out);
   if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
   adji_block_free(n->gpu, n->gpu->compute, &points);
   return status;
@@ -73,6 +74,7 @@ adj_status adji_gpu_nearest_open(adji_gpu *gpu, const adji_gpu_nearest_options *
   n->blocks = options->blocks;
   n->alone = options->alone;
   n->together = options->together;
+  n->cut = options->cut;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
   if (!status && !n->brute) status = adji_nearest_grid_open(n, &options->grid);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);

@@ -29,6 +29,7 @@ typedef struct adji_gpu_nearest_options {
   uint64_t rows_at_once; /* of the result, at most, that are on the device; 0: as many as there is memory for */
   uint32_t budget;       /* leaves that a warp may search for 32 queries; 0: the default                      */
   bool alone, together;  /* a warp for every query, or for 32; neither: by their number                       */
+  bool cut;              /* trees in the order of cuts within runs of the curve (tree_cut.cu)                 */
   uint32_t blocks;       /* of threads that search at a time; 0: as many as there is room for                 */
   const adji_brute_choice *brute; /* by brute force, and how; NULL: through trees                              */
   adji_nearest_grid_options grid; /* searches the cells of a grid before trees                                 */

@@ -179,6 +179,7 @@ adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *o
                                       .blocks = wish->blocks,
                                       .alone = wish->alone,
                                       .together = wish->together,
+                                      .cut = wish->cut,
                                       .brute = wish->brute ? &wish->choice : NULL,
                                       .grid = wish->grid};
   if (!status) {

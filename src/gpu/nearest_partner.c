@@ -162,6 +162,7 @@ static adj_status open_device(partner *p, const adji_nearest_wish *wish, uint32_
                                       .blocks = wish->blocks,
                                       .alone = wish->alone,
                                       .together = wish->together,
+                                      .cut = wish->cut,
                                       .grid = wish->grid};
   adji_gpu_lock(p->gpu);
   status = adji_gpu_nearest_open(p->gpu, &options, &p->nearest);

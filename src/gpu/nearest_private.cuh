@@ -35,7 +35,7 @@ struct adji_gpu_nearest {
   const adji_gpu_tree *left;
   uint64_t rows_at_once;
   uint32_t budget, blocks;
-  bool alone, together;
+  bool alone, together, cut;
   adji_nearest_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;

@@ -133,9 +133,17 @@ __device__ __forceinline__ box<W> load_box(const nearest_job<T> &job, const adji
   return b;
 }
 
-template <class T>
-__device__ __forceinline__ T larger(T a, T b) {
-  return a > b ? a : b;
+__device__ __forceinline__ float larger(float a, float b) { /* of a number and NaN: the number */
+  return fmaxf(a, b);
+}
+__device__ __forceinline__ double larger(double a, double b) {
+  return fmax(a, b);
+}
+
+/* The sum s and the term of a difference that is not negative. */
+template <class W, class T>
+__device__ __forceinline__ T add_gap(const nearest_job<T> &job, T s, T gap, uint32_t j) {
+  return W::STEP == ADJI_STEP_L2 ? adji_gpu_add_square(s, gap) : adji_gpu_step<W::STEP>(s, gap, T(0), job.measure, j);
 }
 
 /* The canonical sum from anything between low and high to anything in the box, or less. */
@@ -146,7 +154,7 @@ __device__ __forceinline__ T near_sum(const nearest_job<T> &job, const box<W> &b
 #pragma unroll
   for (int j = 0; j < W::ROOM; j++) {
     T gap = larger(larger(adji_minus(b.low[j], high[j]), adji_minus(low[j], b.high[j])), T(0));
-    s = adji_gpu_step<W::STEP>(s, gap, T(0), job.measure, j);
+    s = add_gap<W>(job, s, gap, j);
   }
   return s;
 }
@@ -158,7 +166,7 @@ __device__ __forceinline__ T far_sum(const nearest_job<T> &job, const box<W> &b,
 #pragma unroll
   for (int j = 0; j < W::ROOM; j++) {
     T gap = larger(adji_minus(x[j], b.low[j]), adji_minus(b.high[j], x[j]));
-    s = adji_gpu_step<W::STEP>(s, gap, T(0), job.measure, j);
+    s = add_gap<W>(job, s, gap, j);
   }
   return s;
 }

@@ -6,23 +6,26 @@
  *
  * A warp owns 32 queries that follow each other along the curve, lane i the i-th of them with its list: K sums and ids
  * in registers, ascending, of which the first K - k are before everything and stay where they are: so the last one is
- * the lane's bound. Candidates that are no farther wait in a short queue of the lane in shared memory; when a queue may
- * run over, all lanes insert what waits, side by side.
+ * the lane's bound.
  *
  *   1. start    the group of 32 leaves around the queries' own place: lists become good bounds. Long lists begin with
  *               one that is guessed, and proven by counting
  *   2. descend  boxes of a group are tested by a lane each: the distance between the box of the warp's queries and that
  *               box, against the largest bound of the warp. The nearest is searched first, the others wait as a mask.
- *   3. leaf     every lane tests the leaf's box with its own query and bound; if any is near, all lanes compare its
- *               eight points, which they read at once.
+ *   3. gather   the points of up to eight leaves that are near, two a lane, are tested in the same way. Those that are
+ *               near wait in shared memory: a third or a fourth of the points
+ *   4. compare  eight of these at a time, each by all lanes with their queries. What is no farther than the lane's
+ *               bound waits in a short queue of the lane in shared memory
+ *   5. insert   when a queue may run over, or a group is done, all lanes sort some of what waits and merge it into
+ *               their lists, side by side
  *
  * Queries that are not as near to each other as the curve says would keep a warp busy long after all others are done:
  * it gives up, and leaves them to nearest_alone.cuh.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
- * Limits: instruction issue. In 3-D, k = 8, a warp compares about 320 candidates (12 instructions each), tests 64 boxes
- * of leaves (25 each), and inserts about 40 times (60 each).
+ * Limits: instruction issue, and what the warps that fit wait for. In 3-D, k = 8, a warp compares about 290 candidates
+ * (12 instructions each), gathers 25 times (100 each) and sorts and merges 17 times (330 each).
  */
 #ifndef ADJI_NEAREST_TOGETHER_CUH
 #define ADJI_NEAREST_TOGETHER_CUH
@@ -31,12 +34,16 @@
 
 namespace {
 
-/* SORTED: entries that are sorted at once, for lists at least as long. */
-enum { TOGETHER_WARPS = 2, SORTED = 16 };
+/* AT_ONCE: candidates that are compared before queues are looked at. LONG: lists of so many are long ones. FEW: entries
+ * of a queue that may as well wait. */
+enum { TOGETHER_WARPS = 2, AT_ONCE = 8, LONG = 16, FEW = 3 };
 
-/* Entries of a lane's queue. */
+/* Entries that are sorted at once, for lists of k; and those of a lane's queue. */
+__host__ __device__ constexpr int sorted_at_once(int k) {
+  return k < LONG ? 8 : 16;
+}
 __host__ __device__ constexpr uint32_t queue_room(int k) {
-  return k >= SORTED ? 2 * SORTED : SORTED;
+  return 2 * sorted_at_once(k);
 }
 
 /* An entry of a list, with an order that takes few instructions: that of (sum, id). */
@@ -51,6 +58,9 @@ struct list_key<float> { /* sums are not negative: their bits are in order */
   }
   static __device__ __forceinline__ list_key first() { /* its sum is a bound like any other */
     return list_key{0};
+  }
+  static __device__ __forceinline__ list_key last() {
+    return of(INFINITY, ADJ_NO_ID);
   }
   __device__ __forceinline__ bool before(const list_key &other) const {
     return bits < other.bits;
@@ -73,6 +83,9 @@ struct list_key<double> {
   static __device__ __forceinline__ list_key first() {
     return list_key{-1, 0};
   }
+  static __device__ __forceinline__ list_key last() {
+    return of(INFINITY, ADJ_NO_ID);
+  }
   __device__ __forceinline__ bool before(const list_key &other) const {
     return comes_before(s, i, other.s, other.i);
   }
@@ -84,30 +97,45 @@ struct list_key<double> {
   }
 };
 
+/* An entry of a queue. */
+template <class T>
+struct alignas(2 * sizeof(T)) queued {
+  T s;
+  uint32_t id;
+};
+
 /* A lane's query and what it has found. */
 template <class W, int K>
 struct seeker {
   typename W::T x[W::ROOM];
   uint32_t row;
-  uint32_t waiting;    /* entries of its queue */
+  uint32_t tail;       /* of its queue: an address in shared memory */
   typename W::T bound; /* candidates farther than this do not get into the list; -1: not a query */
   list_key<typename W::T> list[K];
 };
 
+/* A point and its id, as it waits to be compared: what one load brings, or a few. */
+template <class T, int DIM>
+struct alignas(16) pooled_point {
+  static constexpr int ID = DIM < 4 ? 3 : 7; /* where the id is */
+  T x[ID + 1];
+};
+
 /* A warp's shared memory. */
-template <class T, int K>
+template <class W, int K>
 struct together_shared {
-  T queue_sums[queue_room(K)][ADJI_WARP + 1];
-  uint32_t queue_ids[queue_room(K)][ADJI_WARP + 1];
+  typedef typename W::T T;
+  pooled_point<T, W::DIM> pool[2 * ADJI_WARP + AT_ONCE];   /* candidates that wait to be compared */
+  queued<T> queue[queue_room(K)][ADJI_WARP + 1];           /* of each lane: candidates that may get into its list */
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
 };
 
-/* The box of the warp's queries, its largest bound, and what the search took: boxes tested by all lanes, and leaves
- * compared. */
+/* The box of the warp's queries, its largest bound, candidates that wait to be compared, and what the search took:
+ * leaves and groups looked at, and candidates compared. */
 template <class W>
 struct warp_state {
   typename W::T low[W::ROOM], high[W::ROOM], bound;
-  uint32_t tests, leaves;
+  uint32_t pooled, tests, compared;
 };
 
 /* Leaves base + i of the bits i of mask; there: it is one. */
@@ -116,18 +144,20 @@ struct leaf_group {
   bool there;
 };
 
-/* ---- The list ------------------------------------------------------------------------------------------------- */
-
-/* Each place behind the new entry takes what the one before it has: all of them at once. */
+/* Where entry e of the lane's queue is. */
 template <class W, int K>
-__device__ __forceinline__ void insert(seeker<W, K> *mine, const list_key<typename W::T> &entry) {
-#pragma unroll
-  for (int i = K - 1; i > 0; i--)
-    mine->list[i] = entry.before(mine->list[i - 1]) ? mine->list[i - 1]
-                    : entry.before(mine->list[i])   ? entry
-                                                    : mine->list[i];
-  if (entry.before(mine->list[0])) mine->list[0] = entry;
+__device__ __forceinline__ uint32_t queue_at(const together_shared<W, K> *at, uint32_t e, uint32_t lane) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(&at->queue[e][lane]));
 }
+
+__device__ __forceinline__ void store_queued(uint32_t to, float s, uint32_t id) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(__float_as_uint(s)), "r"(id) : "memory");
+}
+__device__ __forceinline__ void store_queued(uint32_t to, double s, uint32_t id) {
+  asm volatile("st.shared.f64 [%0], %1;\n\tst.shared.b32 [%0 + 8], %2;" ::"r"(to), "d"(s), "r"(id) : "memory");
+}
+
+/* ---- The list ------------------------------------------------------------------------------------------------- */
 
 /* Two entries in order. */
 template <class T>
@@ -138,44 +168,38 @@ __device__ __forceinline__ void put_in_order(list_key<T> *a, list_key<T> *b) {
   *b = second;
 }
 
-/* Sorts entries by Batcher's network. */
-template <int N, class T>
+/* Sorts entries by Batcher's network: sorted runs of SIZE are merged, in steps of half the length each. Templates,
+ * since entries are in registers only where every index is known. */
+template <int SIZE, int STEP, int N, class T>
+__device__ __forceinline__ void merge_entries(list_key<T> (&entries)[N]) {
+#pragma unroll
+  for (int i = STEP % SIZE; i + STEP < N; i++)
+    if ((i - STEP % SIZE) / STEP % 2 == 0 && i / (2 * SIZE) == (i + STEP) / (2 * SIZE))
+      put_in_order(&entries[i], &entries[i + STEP]);
+  if constexpr (STEP > 1) merge_entries<SIZE, STEP / 2>(entries);
+}
+
+template <int SIZE = 1, int N, class T>
 __device__ __forceinline__ void sort_entries(list_key<T> (&entries)[N]) {
-#pragma unroll
-  for (int size = 1; size < N; size *= 2)
-#pragma unroll
-    for (int step = size; step; step /= 2)
-#pragma unroll
-      for (int i = 0; i + step < N; i++) {
-        int j = i - step % size;
-        bool met = j >= 0 && j / step % 2 == 0 && i / (2 * size) == (i + step) / (2 * size);
-        if (met) put_in_order(&entries[i], &entries[i + step]);
-      }
+  merge_entries<SIZE, SIZE>(entries);
+  if constexpr (2 * SIZE < N) sort_entries<2 * SIZE>(entries);
 }
 
-/* Inserts what waits one by one; lanes with less insert something that stays behind. For short lists. */
-template <class W, int K, class T>
-__device__ __forceinline__ void insert_each(const together_shared<T, K> *at, seeker<W, K> *mine, uint32_t lane) {
-  uint32_t most = __reduce_max_sync(NEAREST_LANES, mine->waiting);
-  for (uint32_t e = 0; e < most; e++) {
-    bool there = e < mine->waiting;
-    insert(mine, list_key<T>::of(there ? at->queue_sums[e][lane] : static_cast<T>(INFINITY),
-                                 there ? at->queue_ids[e][lane] : ADJ_NO_ID));
-  }
-}
-
-/* Inserts what waits, SORTED at a time: the lesser of the list from its end backwards and of the others from their
+/* Inserts what waits, some at a time: the lesser of the list from its end backwards and of the others from their
  * beginning forwards are bitonic, and so are halves of them once they are in order with each other. */
-template <class W, int K, class T>
-__device__ __forceinline__ void insert_sorted(const together_shared<T, K> *at, seeker<W, K> *mine, uint32_t lane) {
+template <class W, int K>
+__device__ __forceinline__ void insert_sorted(const together_shared<W, K> *at, seeker<W, K> *mine, uint32_t waiting,
+                                              uint32_t self, uint32_t lane) {
+  typedef typename W::T T;
+  constexpr int SORTED = sorted_at_once(K);
 #pragma unroll 1
-  for (uint32_t first = 0; __any_sync(NEAREST_LANES, mine->waiting > first); first += SORTED) {
+  for (uint32_t first = 0; __any_sync(NEAREST_LANES, waiting > first); first += SORTED) {
     list_key<T> some[SORTED];
 #pragma unroll
     for (uint32_t e = 0; e < SORTED; e++) {
-      bool there = first + e < mine->waiting;
-      some[e] = list_key<T>::of(there ? at->queue_sums[first + e][lane] : static_cast<T>(INFINITY),
-                                there ? at->queue_ids[first + e][lane] : ADJ_NO_ID);
+      queued<T> entry = at->queue[first + e][lane];
+      bool there = first + e < waiting && entry.id != self;
+      some[e] = there ? list_key<T>::of(entry.s, entry.id) : list_key<T>::last();
     }
     sort_entries(some);
 #pragma unroll
@@ -189,38 +213,120 @@ __device__ __forceinline__ void insert_sorted(const together_shared<T, K> *at, s
   }
 }
 
-template <class W, int K, class T>
-__device__ __forceinline__ void insert_waiting(const together_shared<T, K> *at, seeker<W, K> *mine, warp_state<W> *warp,
-                                               uint32_t lane) {
-  if constexpr (K < SORTED)
-    insert_each(at, mine, lane);
-  else
-    insert_sorted(at, mine, lane);
-  mine->waiting = 0;
+template <class W, int K>
+__device__ __forceinline__ void insert_waiting(const nearest_job<typename W::T> &job, together_shared<W, K> *at,
+                                               seeker<W, K> *mine, warp_state<W> *warp, uint32_t lane) {
+  typedef typename W::T T;
+  uint32_t begin = queue_at(at, 0, lane), step = queue_at(at, 1, lane) - begin;
+  insert_sorted(at, mine, (mine->tail - begin) / step, job.drop_self ? mine->row : ADJ_NO_ID, lane);
+  mine->tail = begin;
   T last = mine->list[K - 1].sum();
   if (mine->bound > last) mine->bound = last;
   warp->bound = warp_max(mine->bound);
 }
 
-/* ---- Leaves --------------------------------------------------------------------------------------------------- */
+/* ---- Candidates ----------------------------------------------------------------------------------------------- */
 
-template <class W, int K, class T>
-__device__ __forceinline__ void compare_leaf(const nearest_job<T> &job, together_shared<T, K> *at, seeker<W, K> *mine,
-                                             warp_state<W> *warp, uint32_t leaf, uint32_t lane) {
-  uint64_t first = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF;
-  uint32_t self = job.drop_self ? mine->row : ADJ_NO_ID;
-  warp->leaves++;
+template <class T>
+__device__ __forceinline__ T bits_as(uint32_t id);
+template <>
+__device__ __forceinline__ float bits_as<float>(uint32_t id) {
+  return __uint_as_float(id);
+}
+template <>
+__device__ __forceinline__ double bits_as<double>(uint32_t id) {
+  return __longlong_as_double(static_cast<long long>(id));
+}
+
+/* The point of the lane among those of the next leaves of a group, and whether there is one. */
+template <class W>
+struct gathered {
+  typename W::T x[W::ROOM];
+  uint32_t id;
+  bool there;
+};
+
+template <class W, class T>
+__device__ __forceinline__ gathered<W> gather(const nearest_job<T> &job, leaf_group *group, uint32_t lane) {
+  gathered<W> mine = {};
+  uint32_t mask = group->mask;
 #pragma unroll
-  for (uint32_t c = 0; c < ADJI_TREE_LEAF; c++) { /* behind the last point everything is NaN */
-    T x[W::ROOM];
-    uint32_t id = load_record<W>(job, job.right_coords, job.right_ids, first + c, x);
-    T s = sum_of<W>(job, mine->x, x);
-    if (s <= mine->bound && id != self) {
-      at->queue_sums[mine->waiting][lane] = s;
-      at->queue_ids[mine->waiting][lane] = id;
-      mine->waiting++;
+  for (uint32_t i = 0; i < ADJI_WARP / ADJI_TREE_LEAF; i++) {
+    if (i == lane / ADJI_TREE_LEAF) mask = group->mask;
+    group->mask &= group->mask - 1; /* of 0: 0 */
+  }
+  mine.there = mask;
+  uint64_t leaf = group->base + __ffs(mask) - 1;
+  if (mask)
+    mine.id =
+        load_record<W>(job, job.right_coords, job.right_ids, leaf * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF, mine.x);
+  return mine;
+}
+
+/* Points that are near the box of the queries join those that wait. Behind the last point there is NaN, which is
+ * compared like others and near nothing. */
+template <class W, int K, class T>
+__device__ __forceinline__ void keep_near(const nearest_job<T> &job, together_shared<W, K> *at, warp_state<W> *warp,
+                                          const gathered<W> &mine, uint32_t lane) {
+  box<W> around;
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++)
+    around.low[j] = around.high[j] = mine.x[j];
+  bool near = mine.there && near_sum<W>(job, around, warp->low, warp->high) <= warp->bound;
+  uint32_t found = __ballot_sync(NEAREST_LANES, near), to = warp->pooled + __popc(found & ((1u << lane) - 1));
+  pooled_point<T, W::DIM> point = {};
+#pragma unroll
+  for (int j = 0; j < W::DIM; j++)
+    point.x[j] = mine.x[j];
+  point.x[point.ID] = bits_as<T>(mine.id);
+  if (near) at->pool[to] = point;
+  warp->pooled += __popc(found);
+}
+
+/* The next leaves of a group, a point a lane, or two: loads take long, and these are at the same time. */
+template <class W, int K, class T>
+__device__ __forceinline__ void gather_near(const nearest_job<T> &job, together_shared<W, K> *at, warp_state<W> *warp,
+                                            leaf_group *group, uint32_t lane) {
+  gathered<W> first = gather<W>(job, group, lane);
+  bool more = group->mask;
+  gathered<W> second = gather<W>(job, group, lane);
+  warp->tests += (more + 1) * (ADJI_WARP / ADJI_TREE_LEAF);
+  keep_near(job, at, warp, first, lane);
+  if (more) keep_near(job, at, warp, second, lane);
+  __syncwarp();
+}
+
+/* Compares AT_ONCE of those that wait, or all if they are fewer, with all queries. */
+template <class W, int K, class T>
+__device__ __forceinline__ void compare_pool(const nearest_job<T> &job, together_shared<W, K> *at, seeker<W, K> *mine,
+                                             warp_state<W> *warp, uint32_t lane) {
+  constexpr uint32_t LOADED = W::DIM < 4 ? 4 : 2;
+  if (warp->pooled < AT_ONCE) {
+    if (lane >= warp->pooled && lane < AT_ONCE) at->pool[lane].x[0] = static_cast<T>(NAN);
+    warp->pooled = AT_ONCE;
+    __syncwarp();
+  }
+  warp->pooled -= AT_ONCE;
+  warp->compared += AT_ONCE;
+#pragma unroll
+  for (uint32_t c = 0; c < AT_ONCE; c += LOADED) {
+    pooled_point<T, W::DIM> points[LOADED];
+#pragma unroll
+    for (uint32_t i = 0; i < LOADED; i++) /* all of them before any is stored: loads take a while */
+      points[i] = at->pool[warp->pooled + c + i];
+#pragma unroll
+    for (uint32_t i = 0; i < LOADED; i++) {
+      T x[W::ROOM];
+#pragma unroll
+      for (int j = 0; j < W::DIM; j++)
+        x[j] = points[i].x[j];
+      T s = sum_of<W>(job, mine->x, x);
+      if (!(s <= mine->bound)) continue;
+      store_queued(mine->tail, s, id_bits(points[i].x[points[i].ID]));
+      mine->tail += sizeof at->queue[0];
     }
   }
+  __syncwarp();
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------------------------- */
@@ -252,7 +358,7 @@ __device__ __forceinline__ path<T> open_path(const nearest_job<T> &job, const wa
 /* Step 2: the next group of leaves, and which of them are near; not there: no more, or the warp gives up. done was
  * searched at the start. */
 template <class W, int K, class T>
-__device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, together_shared<T, K> *at,
+__device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, together_shared<W, K> *at,
                                                  warp_state<W> *warp, path<T> *p, uint32_t done, uint32_t lane) {
   p->mask &= __ballot_sync(NEAREST_LANES, p->s <= warp->bound);
   for (;;) {
@@ -287,38 +393,47 @@ __device__ __forceinline__ leaf_group next_group(const nearest_job<T> &job, toge
  * near. False: the warp gave up. There is one place each where leaves are compared and where lists are filled: more
  * would be more code than the instruction cache holds. */
 template <class W, int K, class T>
-__device__ __forceinline__ bool search(const nearest_job<T> &job, together_shared<T, K> *at, seeker<W, K> *mine,
+__device__ __forceinline__ bool search(const nearest_job<T> &job, together_shared<W, K> *at, seeker<W, K> *mine,
                                        warp_state<W> *warp, uint32_t base, uint32_t first, uint32_t lane) {
+  constexpr uint32_t ROOM =
+      queue_room(K) - AT_ONCE; /* entries of a queue that leave room for what is compared at once */
   uint32_t there = __ballot_sync(NEAREST_LANES, base + lane < job.levels[0].count), later = there & ~first;
   leaf_group group = {base, there & first, true};
   path<T> p = {job.level_count, 0, 0, T(0)};
   bool begun = job.level_count < 2, ended = false; /* one group is all there is */
   for (;;) {
-    bool over = !group.mask;
-    uint32_t most = queue_room(K) - ADJI_TREE_LEAF;
-    /* Short lists are filled at once, for the best bounds there are; long ones have good bounds already. */
-    if (over && (K < SORTED || ended || warp->bound == static_cast<T>(INFINITY))) most = 0;
-    if (__any_sync(NEAREST_LANES, mine->waiting > most)) insert_waiting(at, mine, warp, lane);
-    if (ended) return warp->tests <= job.budget;
-    if (over) {
-      if (later) {
-        group.mask = later;
-        later = 0;
-        continue;
-      }
-      if (!begun) {
-        begun = true;
-        p = open_path(job, *warp, job.level_count - 1, 0, lane);
-      }
-      group = next_group(job, at, warp, &p, base, lane);
-      ended = !group.there;
+    bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!begun || ended));
+    uint32_t most = ROOM;
+    if (over && !compare) { /* short lists are filled for better bounds, if it is worth it; long ones have good ones */
+      bool all = ended || (K < LONG && !begun) || warp->bound == static_cast<T>(INFINITY);
+      most = all ? 0 : K < LONG ? FEW : ROOM;
+    }
+    if (__any_sync(NEAREST_LANES, mine->tail > queue_at(at, most, lane))) insert_waiting(job, at, mine, warp, lane);
+    if (compare) {
+      do
+        compare_pool(job, at, mine, warp, lane);
+      while (warp->pooled >= AT_ONCE && !__any_sync(NEAREST_LANES, mine->tail > queue_at(at, ROOM, lane)));
       continue;
     }
-    uint32_t leaf = group.base + __ffs(group.mask) - 1;
-    group.mask &= group.mask - 1;
-    warp->tests++;
-    T s = near_sum<W>(job, load_box<W>(job, job.levels[0], leaf), mine->x, mine->x);
-    if (__any_sync(NEAREST_LANES, s <= mine->bound)) compare_leaf(job, at, mine, warp, leaf, lane);
+    if (!over) {
+      do
+        gather_near(job, at, warp, &group, lane);
+      while (group.mask && warp->pooled < AT_ONCE);
+      continue;
+    }
+    if (ended) return warp->tests <= job.budget;
+    if (later) {
+      T s = group_sum(job, *warp, 0, base, lane);
+      group.mask = later & __ballot_sync(NEAREST_LANES, s <= warp->bound);
+      later = 0;
+      continue;
+    }
+    if (!begun) {
+      begun = true;
+      p = open_path(job, *warp, job.level_count - 1, 0, lane);
+    }
+    group = next_group(job, at, warp, &p, base, lane);
+    ended = !group.there;
   }
 }
 
@@ -370,19 +485,19 @@ __device__ __forceinline__ void bound_first(const nearest_job<T> &job, seeker<W,
 /* ---- The kernel ----------------------------------------------------------------------------------------------- */
 
 template <class W, int K, class T>
-__device__ __forceinline__ seeker<W, K> open_seeker(const nearest_job<T> &job, uint64_t position, bool active) {
+__device__ __forceinline__ seeker<W, K> open_seeker(const nearest_job<T> &job, together_shared<W, K> *at,
+                                                    uint64_t position, bool active, uint32_t lane) {
   seeker<W, K> mine;
 #pragma unroll
   for (int j = 0; j < W::ROOM; j++)
     mine.x[j] = 0;
   mine.row = ADJ_NO_ID;
   if (active) mine.row = load_record<W>(job, job.left_coords, job.left_ids, position, mine.x);
-  mine.waiting = 0;
+  mine.tail = queue_at(at, 0, lane);
   mine.bound = active ? job.limit : T(-1);
 #pragma unroll
   for (int i = 0; i < K; i++)
-    mine.list[i] =
-        i < K - static_cast<int>(job.k) ? list_key<T>::first() : list_key<T>::of(static_cast<T>(INFINITY), ADJ_NO_ID);
+    mine.list[i] = i < K - static_cast<int>(job.k) ? list_key<T>::first() : list_key<T>::last();
   return mine;
 }
 
@@ -401,7 +516,7 @@ __device__ __forceinline__ warp_state<W> open_warp(const nearest_job<T> &job, co
 /* All lists to their rows: eight entries of each at a time through shared memory, so that neighbours in a row are
  * written by neighbouring lanes. */
 template <class W, int K, class T>
-__device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_shared<T, K> *at,
+__device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_shared<W, K> *at,
                                            const seeker<W, K> &mine, uint32_t lane) {
   constexpr uint32_t EACH = 8;
   uint32_t unused = K - job.k;
@@ -409,20 +524,17 @@ __device__ __forceinline__ void write_rows(const nearest_job<T> &job, together_s
   for (uint32_t first = 0; first < K; first += EACH) {
     __syncwarp();
 #pragma unroll
-    for (uint32_t i = 0; i < EACH; i++) {
-      at->queue_sums[i][lane] = mine.list[first + i].sum();
-      at->queue_ids[i][lane] = mine.list[first + i].id();
-    }
+    for (uint32_t i = 0; i < EACH; i++)
+      at->queue[i][lane] = queued<T>{mine.list[first + i].sum(), mine.list[first + i].id()};
     __syncwarp();
 #pragma unroll 1
     for (uint32_t l = lane / EACH; l < ADJI_WARP; l += ADJI_WARP / EACH) {
       uint32_t row = __shfl_sync(NEAREST_LANES, mine.row, l), i = first + lane % EACH;
-      T s = at->queue_sums[lane % EACH][l];
-      uint32_t id = at->queue_ids[lane % EACH][l];
+      queued<T> entry = at->queue[lane % EACH][l];
       if (row == ADJ_NO_ID || i < unused) continue;
       uint64_t to = entries_of(job, row) + i - unused;
-      job.ids[to] = id;
-      job.sums[to] = id == ADJ_NO_ID ? static_cast<T>(INFINITY) : job.root ? root_of_sum(s) : s;
+      job.ids[to] = entry.id;
+      job.sums[to] = entry.id == ADJ_NO_ID ? static_cast<T>(INFINITY) : job.root ? root_of_sum(entry.s) : entry.s;
     }
   }
 }
@@ -437,17 +549,25 @@ __device__ __forceinline__ void leave_to_others(const nearest_job<T> &job, bool 
   if (active) job.hard[to] = static_cast<uint32_t>(position);
 }
 
+/* Blocks that a multiprocessor should have room for: with fewer there are not enough warps while others wait. With
+ * more, lists would not be in registers; those of f64 are as large as can be. */
+template <class W>
+__host__ __device__ constexpr int least_blocks(int k) {
+  return sizeof(typename W::T) == 8 ? 1 : k >= 32 ? 8 : k <= 8 && W::DIM > 3 ? 12 : 1;
+}
+
 template <class W, int K>
-__global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const nearest_job<typename W::T> job) {
+__global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP, least_blocks<W>(K))
+    find_together(const nearest_job<typename W::T> job) {
   typedef typename W::T T;
-  __shared__ together_shared<T, K> memory[TOGETHER_WARPS];
+  __shared__ together_shared<W, K> memory[TOGETHER_WARPS];
   uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
   uint64_t query = job.first_query + (static_cast<uint64_t>(blockIdx.x) * TOGETHER_WARPS + number) * ADJI_WARP + lane;
   bool active = query < job.query_count;
   if (!__any_sync(NEAREST_LANES, active)) return;
   uint64_t position = job.queries && active ? job.queries[query] : query;
-  together_shared<T, K> *at = &memory[number];
-  seeker<W, K> mine = open_seeker<W, K>(job, position, active);
+  together_shared<W, K> *at = &memory[number];
+  seeker<W, K> mine = open_seeker<W, K>(job, at, position, active, lane);
   warp_state<W> warp = open_warp<W>(job, mine.x, active);
 
   uint32_t base, first = 0; /* the leaves of the queries themselves come first */
@@ -462,14 +582,13 @@ __global__ void __launch_bounds__(TOGETHER_WARPS *ADJI_WARP) find_together(const
       x[j] = __shfl_sync(NEAREST_LANES, mine.x[j], 0);
     base = find_group<W>(job, x, lane);
   }
-  if (K >= SORTED) bound_first(job, &mine, &warp, base, lane);
+  if (K >= LONG) bound_first(job, &mine, &warp, base, lane);
   if (search(job, at, &mine, &warp, base, first, lane))
     write_rows(job, at, mine, lane);
   else
     leave_to_others(job, active, position, lane);
   if (lane == 0)
-    atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD,
-              static_cast<unsigned long long>(warp.leaves) * ADJI_TREE_LEAF * ADJI_WARP);
+    atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(warp.compared) * ADJI_WARP);
 }
 
 template <class W, int K>

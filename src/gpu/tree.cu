@@ -112,10 +112,16 @@ static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
 }
 
 template <class T>
-static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
+static adj_status make_boxes_of(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
   uint64_t bytes = plan_levels(tree) * adji_box_width<T>(dim) * sizeof(T);
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "boxes of the tree", &tree->bounds);
   return status ? status : fill_boxes<T>(gpu, dim, tree);
+}
+
+static adj_status make_boxes(adji_gpu *gpu, adj_type type, uint32_t dim, adji_gpu_tree *tree) {
+  adj_status status = end_points(gpu, type, &tree->points);
+  if (status) return status;
+  return type == ADJ_F64 ? make_boxes_of<double>(gpu, dim, tree) : make_boxes_of<float>(gpu, dim, tree);
 }
 
 /* ---- The order of a host ------------------------------------------------------------------------------ */
@@ -191,20 +197,29 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
   return status;
 }
 
+/* ---- Cuts -------------------------------------------------------------------------------------------- */
+
+adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has) {
+  int most = 0;
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
+  *has = bytes <= static_cast<size_t>(most);
+  return ADJ_OK;
+}
+
 /* ---- All of it --------------------------------------------------------------------------------------- */
 
-adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const double *low, const double *high,
-                               bool boxes, adji_gpu_tree *out) {
+adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const adji_gpu_tree_options *options,
+                               adji_gpu_tree *out) {
   *out = adji_gpu_tree{};
-  adji_gpu_curve curve = choose_curve(rows, low, high);
-  adji_gpu_index_options options = {};
-  options.curve = &curve;
+  adji_gpu_curve curve = choose_curve(rows, options->low, options->high);
+  adji_gpu_index_options along = {};
+  along.curve = &curve;
+  along.cut = options->cut;
   adji_gpu_grid none = {};
-  adj_status status = adji_gpu_index_build(gpu, &none, rows, &options, &out->points);
-  if (status || !boxes || !rows->count) return status;
-  status = end_points(gpu, rows->type, &out->points);
-  if (!status)
-    status = rows->type == ADJ_F64 ? make_boxes<double>(gpu, rows->dim, out) : make_boxes<float>(gpu, rows->dim, out);
+  adj_status status = adji_gpu_index_build(gpu, &none, rows, &along, &out->points);
+  if (status || !rows->count) return status;
+  if (options->cut) status = adji_gpu_tree_cut(gpu, rows->type, rows->dim, &out->points);
+  if (!status && options->boxes) status = make_boxes(gpu, rows->type, rows->dim, out);
   if (status) adji_gpu_tree_clear(gpu, out);
   return status;
 }

@@ -3,9 +3,9 @@
  * Points in leaves of eight along a curve that fills space (Hilbert's), with bounding boxes of leaves, of 32 leaves, of
  * 32 of these and so on: what kNN joins in few dimensions search on a device.
  *
- * Leaves are as small as pays: a warp with 32 queries in 3-D compares 320 candidates for k = 8 where leaves hold eight
- * points, and 780 where they hold 32, for twice as many tests of boxes. Along Morton's curve it would be 1,400, and
- * where the curve leaps, many thousands.
+ * Leaves are as small as pays: where all points of a leaf are compared, a warp with 32 queries in 3-D compares 320
+ * candidates for k = 8 where leaves hold eight points, and 780 where they hold 32, for twice as many tests of boxes.
+ * Along Morton's curve it would be 1,400, and where the curve leaps, many thousands.
  */
 #ifndef ADJI_GPU_TREE_CUH
 #define ADJI_GPU_TREE_CUH
@@ -33,9 +33,19 @@ typedef struct adji_gpu_tree {
   adji_block bounds;
 } adji_gpu_tree;
 
-/* low and high: of all coordinates, in host memory. boxes: candidates are looked for in it. */
-adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const double *low, const double *high,
-                               bool boxes, adji_gpu_tree *out);
+/* How a tree is built. */
+typedef struct adji_gpu_tree_options {
+  const double *low, *high; /* of all coordinates, in host memory                */
+  bool boxes;               /* candidates are looked for in it                   */
+  bool cut;                 /* runs of the curve are cut in two (tree_cut.cu)    */
+} adji_gpu_tree_options;
+
+adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const adji_gpu_tree_options *options,
+                               adji_gpu_tree *out);
+/* Whether a block may have so much shared memory. Where it may not, points stay in the order they are in. */
+adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has);
+/* Cuts runs of the points in two again and again, down to leaves: see tree_cut.cu. There are points. */
+adj_status adji_gpu_tree_cut(adji_gpu *gpu, adj_type type, uint32_t dim, adji_gpu_index *points);
 /* Brings the points into the order of a host's kd-tree: its i-th point is at position order[i], and then at that of the
  * host or near it, which order says. Queries that a host hands over by whole nodes of its tree are then 32 neighbours
  * to a warp, as they are along the curve only where none is missing. Fails without memory for the points again, and has

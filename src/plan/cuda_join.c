@@ -195,6 +195,7 @@ static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *
                                       .blocks = wish.blocks,
                                       .alone = wish.alone,
                                       .together = wish.together,
+                                      .cut = wish.cut,
                                       .brute = wish.brute ? &wish.choice : NULL,
                                       .grid = wish.grid};
   status = adji_gpu_nearest_open(j->gpu, &options, &j->nearest);

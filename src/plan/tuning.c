@@ -50,6 +50,7 @@ static const struct setting {
     {"device_rows", NUMBER, offsetof(adji_tuning, device_rows), 1, 1e12, NULL},
     {"device_blocks", NUMBER, offsetof(adji_tuning, device_blocks), 1, 1e6, NULL},
     {"alone", NAME, offsetof(adji_tuning, alone), 0, 0, switches},
+    {"cut", NAME, offsetof(adji_tuning, cut), 0, 0, switches},
     {"budget", NUMBER, offsetof(adji_tuning, budget), 1, 1e9, NULL},
     {"way", NAME, offsetof(adji_tuning, way), 0, 0, ways},
     {"distance", NAME, offsetof(adji_tuning, distance), 0, 0, distances},

@@ -36,6 +36,7 @@ typedef struct adji_tuning {
   uint64_t device_rows;   /* rows of a kNN join that a GPU has at a time              */
   uint64_t device_blocks; /* blocks of threads of a join that a GPU runs at a time    */
   uint64_t alone;         /* adji_switch: a warp of a GPU for every query of a kNN join */
+  uint64_t cut;           /* adji_switch: its tree by cuts within runs of the curve    */
   uint64_t budget;        /* leaves that a warp searches for 32 queries                */
   uint64_t way;           /* adji_brute_way: of brute force on a GPU                   */
   uint64_t distance;      /* adji_brute_distance: its kernel for distances             */
