@@ -324,8 +324,8 @@ static void check_shared(adj_ctx *ctx, const adj_dataset *left, const adj_datase
 }
 
 static const sharing SHARINGS[] = {
-    {.batch = 16, .list_queries = 1, .list_pairs = 1, .list_ranges = 1, .buffer_bytes = 128},
-    {.batch = 16, .list_queries = 77, .list_pairs = 300, .list_ranges = 3, .buffer_bytes = 200},
+    {.batch = 16, .list_queries = 1, .list_pairs = 1, .list_ranges = 1, .buffer_bytes = 272},
+    {.batch = 16, .list_queries = 77, .list_pairs = 300, .list_ranges = 3, .buffer_bytes = 300},
     {.batch = 0, .list_queries = 100000, .list_pairs = 1 << 20, .list_ranges = 1000, .buffer_bytes = 1 << 20},
     {.batch = 5000, .list_queries = 100000, .list_pairs = 700, .list_ranges = 1000, .buffer_bytes = 4000},
     {.batch = 64,

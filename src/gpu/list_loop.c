@@ -5,6 +5,7 @@
 #include "gpu/list_loop.h"
 
 #include "core/context.h"
+#include "gpu/staging.h"
 
 typedef struct loop {
   const adji_list_steps *steps;
@@ -54,7 +55,9 @@ static adj_status ask(loop *l) {
 
 static adj_status wait_for_device(loop *l) {
   uint32_t slot = (uint32_t)(l->found % ADJI_LISTS);
+  adji_help_sleep(l->help, true);
   adj_status status = l->steps->listed(l->steps->user, slot);
+  adji_help_sleep(l->help, false);
   if (status) return status;
   l->found++;
   for (uint32_t i = 0; i < l->ends[slot]; i++)
@@ -82,6 +85,11 @@ adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help 
   }
   if (status) steps->settle(steps->user);
   return status;
+}
+
+uint64_t adji_list_helpers(const adj_ctx *ctx, uint64_t place_ns, uint64_t bytes) {
+  double fed = bytes ? 1 + ADJI_COPY_RATE * (double)place_ns * 1e-9 / (double)bytes : ctx->threads;
+  return fed < ctx->threads ? (uint64_t)fed : ctx->threads;
 }
 
 enum { STRETCH = 1024 };

@@ -31,6 +31,10 @@ typedef struct adji_list_steps {
 /* Until no batches are left for the device. */
 adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help *help);
 
+/* How many may be at the rows of a list: copies come one after the other, so that with more than these feed each would
+ * mostly wait. As far as is known from `bytes` of other lists that took so long to be put into place. */
+uint64_t adji_list_helpers(const adj_ctx *ctx, uint64_t place_ns, uint64_t bytes);
+
 /* For a trial: ranges of an order of so many queries that are spread over all of it, with up to `wanted` queries, and
  * one in any case. In each so many follow each other, as in batches. Returns how many ranges; *queries: in all. */
 uint64_t adji_list_sample(uint64_t count, uint64_t wanted, adji_batch *ranges, uint64_t *queries);

@@ -78,7 +78,8 @@ static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_ta
   uint64_t share = l->rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
   if (share < LEAST_PIECE) share = LEAST_PIECE;
   if (l->each > share) l->each = share;
-  adj_status status = adji_help_loop(help, (l->rows + l->each - 1) / l->each, bring_piece, l);
+  uint64_t helpers = adji_list_helpers(w->join->ctx, atomic_load(&w->place_ns), atomic_load(&w->bytes));
+  adj_status status = adji_help_loop(help, (l->rows + l->each - 1) / l->each, helpers, bring_piece, l);
   tally->pairs += atomic_load(&l->pairs);
   tally->candidates += l->candidates;
   return status;

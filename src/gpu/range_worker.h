@@ -47,7 +47,7 @@ typedef struct adji_range_worker {
   uint64_t list_queries;        /* a slot has room for               */
   uint64_t list_pairs;          /* the same, of a list that is filled */
   uint64_t list_ranges;         /* that may be handed over           */
-  uint64_t buffer_bytes;        /* of each lane's buffer: 128 or more */
+  uint64_t buffer_bytes;        /* of each lane's buffer: 272 or more */
   adji_batch *ranges;           /* of a list; made by begin          */
   adji_range_cursor next;
   adji_range_list lists[ADJI_LISTS];
