@@ -32,8 +32,8 @@ static adj_status wait_for(list *l, uint64_t bytes, uint32_t lane) {
   adji_range_worker *w = l->worker;
   uint64_t begin = adji_now_ns();
   adj_status status = w->device->wait(w->device->state, lane);
-  atomic_fetch_add(&w->wait_ns, adji_now_ns() - begin);
-  atomic_fetch_add(&w->bytes, bytes);
+  atomic_fetch_add(&w->toil.wait_ns, adji_now_ns() - begin);
+  atomic_fetch_add(&w->toil.bytes, bytes);
   return status;
 }
 
@@ -54,7 +54,7 @@ static adj_status bring_counts(void *user, uint64_t number, uint32_t lane) {
     if (i + ADJI_ROWS_AHEAD < rows) __builtin_prefetch(&degrees[numbers[i + ADJI_ROWS_AHEAD]], 1);
     degrees[numbers[i]] = counts[i];
   }
-  atomic_fetch_add(&w->place_ns, adji_now_ns() - begin);
+  atomic_fetch_add(&w->toil.place_ns, adji_now_ns() - begin);
   adji_trace(w->join->ctx, "place", lane, begin, rows);
   return adji_check_cancel(w->join->ctx);
 }
@@ -126,8 +126,10 @@ static void place_entries(piece *p, const entries *some) {
     uint64_t first = row_begin > from ? row_begin : from, last = row_end < end ? row_end : end;
     ask_for_rows(p);
     uint64_t at = to->offsets[numbers[p->row]] - to->offsets[to->first_row] + (first - row_begin);
-    adji_place_row(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
-    if (size) adji_place_row((char *)to->distances + at * size, sums + (first - from) * size, (last - first) * size);
+    style->kernels->stream_row(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
+    if (size)
+      style->kernels->stream_row((char *)to->distances + at * size, sums + (first - from) * size,
+                                 (last - first) * size);
     if (row_end > end) break; /* the rest of it comes later */
     p->row++;
   }
@@ -154,7 +156,7 @@ static adj_status bring_entries(piece *p, const entries *some, const entries *ne
   if (status) return status;
   uint64_t begin = adji_now_ns();
   place_entries(p, some);
-  atomic_fetch_add(&w->place_ns, adji_now_ns() - begin);
+  atomic_fetch_add(&w->toil.place_ns, adji_now_ns() - begin);
   adji_trace(w->join->ctx, "place", p->lane, begin, some->many);
   return adji_check_cancel(w->join->ctx);
 }
@@ -202,6 +204,11 @@ static uint64_t rows_a_piece(const list *l) {
   return each < share ? each : share;
 }
 
+static uint64_t enough_helpers(const void *user) {
+  const adji_range_worker *w = ((const list *)user)->worker;
+  return adji_list_helpers(w->join->ctx, &w->toil);
+}
+
 /* All rows of a list, by all lanes that are free. Counts that nobody wants stay where they are. */
 static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_tally *tally) {
   adji_range_worker *w = user;
@@ -211,8 +218,9 @@ static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_ta
   tally->candidates += l->found.candidates;
   if (!l->rows || (!work->window && !work->degrees)) return ADJ_OK;
   l->each = rows_a_piece(l);
-  uint64_t helpers = adji_list_helpers(w->join->ctx, atomic_load(&w->place_ns), atomic_load(&w->bytes));
-  return adji_help_loop(help, (l->rows + l->each - 1) / l->each, helpers, work->window ? bring_rows : bring_counts, l);
+  adji_list_toil_next(&w->toil);
+  uint64_t pieces = (l->rows + l->each - 1) / l->each;
+  return adji_help_loop(help, pieces, work->window ? bring_rows : bring_counts, enough_helpers, l);
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------ */
@@ -328,9 +336,7 @@ adj_status adji_range_worker_drain(adji_range_worker *w, adji_help *help) {
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
 adj_status adji_range_worker_begin(adji_range_worker *w) {
-  atomic_store(&w->wait_ns, 0);
-  atomic_store(&w->place_ns, 0);
-  atomic_store(&w->bytes, 0);
+  adji_list_toil_clear(&w->toil);
   w->found = (adji_tally){0};
   w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
   return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
@@ -339,7 +345,5 @@ adj_status adji_range_worker_begin(adji_range_worker *w) {
 void adji_range_worker_end(adji_range_worker *w, adji_device_work *work) {
   adji_free(&w->join->ctx->memory, w->ranges);
   w->ranges = NULL;
-  work->down_s += (double)atomic_load(&w->wait_ns) * 1e-9;
-  work->place_s += (double)atomic_load(&w->place_ns) * 1e-9;
-  work->bytes_down += atomic_load(&w->bytes);
+  adji_list_toil_tell(&w->toil, work);
 }

@@ -52,7 +52,7 @@ typedef struct adji_range_worker {
   adji_range_cursor next;
   adji_range_list lists[ADJI_LISTS];
   adji_tally found; /* by all lists that are over */
-  ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
+  adji_list_toil toil;
 } adji_range_worker;
 
 adj_status adji_range_worker_begin(adji_range_worker *worker);

@@ -27,7 +27,7 @@ enum { BACK_AT_ONCE = 16 };
 
 /* One lane in so many gives way to devices, at most, and only to threads that sleep for less of the time than this. */
 enum { GIVE_WAY = 4 };
-static const double MOSTLY_ASLEEP = 0.5;
+static const double MOSTLY_AWAKE = 0.2;
 
 struct adji_help {
   struct hybrid *hybrid;
@@ -41,7 +41,8 @@ struct adji_help {
   /* The loop that runs; guarded by the lock. */
   adji_task_fn fn;
   void *user;
-  uint64_t count, next, busy, enough;
+  uint64_t (*enough)(const void *user);
+  uint64_t count, next, busy;
   adj_status status;
   char message[512];
 };
@@ -101,21 +102,22 @@ static void help_once(hybrid *h, adji_help *help, uint32_t lane) {
 static adji_help *find_help(hybrid *h, bool needed) {
   for (uint32_t d = 0; d < h->share.devices; d++) {
     adji_help *help = &h->help[d];
-    if (help->next < help->count && !(needed && help->busy >= help->enough)) return help;
+    if (help->next < help->count && !(needed && help->busy >= help->enough(help->user))) return help;
   }
   return NULL;
 }
 
-adj_status adji_help_loop(adji_help *help, uint64_t count, uint64_t enough, adji_task_fn fn, void *user) {
+adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, uint64_t (*enough)(const void *user),
+                          void *user) {
   hybrid *h = help->hybrid;
   uint32_t lane = h->drain->run->ctx->threads + help->device;
   pthread_mutex_lock(&h->lock);
   help->fn = fn;
+  help->enough = enough;
   help->user = user;
   help->status = ADJ_OK;
   help->next = 0;
   help->count = count;
-  help->enough = enough;
   pthread_cond_broadcast(&h->changed);
   while (help->next < help->count && !h->failed)
     help_once(h, help, lane);
@@ -145,7 +147,7 @@ void adji_help_sleep(adji_help *help, bool asleep) {
 
 /* Whether a lane should give way to the thread of a device. Nothing is known before that has slept. */
 static bool mostly_awake(const hybrid *h, const adji_help *help) {
-  return help->slept_s > 0 && help->slept_s < MOSTLY_ASLEEP * seconds_now(h) && !h->share.device[help->device].gone;
+  return help->slept_s > 0 && help->slept_s < MOSTLY_AWAKE * seconds_now(h) && !h->share.device[help->device].gone;
 }
 
 /* Whether it is this lane that does. */
