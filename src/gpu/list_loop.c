@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 
 #include "core/context.h"
-#include "gpu/staging.h"
 
 typedef struct loop {
   const adji_list_steps *steps;
@@ -110,13 +109,14 @@ void adji_list_toil_tell(const adji_list_toil *toil, adji_device_work *work) {
   work->bytes_down += atomic_load(&toil->bytes);
 }
 
-/* One lane in so many, where nothing is known. */
+/* Bytes a second that a link copies, about; and where nothing is known, one lane in so many. */
+static const double LINK_RATE = 50e9;
 enum { SOME = 4 };
 
 uint64_t adji_list_helpers(const adj_ctx *ctx, const adji_list_toil *toil) {
   double seconds = (double)(atomic_load(&toil->place_ns) - toil->place_ns_before[1]) * 1e-9;
   double bytes = (double)(atomic_load(&toil->bytes) - toil->bytes_before[1]);
-  return 1 + (uint64_t)(seconds > 0 && bytes > 0 ? ADJI_COPY_RATE * seconds / bytes : ctx->threads / SOME);
+  return 1 + (uint64_t)(seconds > 0 && bytes > 0 ? LINK_RATE * seconds / bytes : ctx->threads / SOME);
 }
 
 enum { STRETCH = 1024 };
