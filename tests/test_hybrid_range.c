@@ -458,8 +458,8 @@ static void check_shared(adj_ctx *ctx, const adj_dataset *left, const adj_datase
 }
 
 static const sharing SHARINGS[] = {
-    {.batch = 16, .list_queries = 1, .list_pairs = 1, .list_ranges = 1, .buffer_bytes = 128},
-    {.batch = 16, .list_queries = 77, .list_pairs = 300, .list_ranges = 3, .buffer_bytes = 200},
+    {.batch = 16, .list_queries = 1, .list_pairs = 1, .list_ranges = 1, .buffer_bytes = 272},
+    {.batch = 16, .list_queries = 77, .list_pairs = 300, .list_ranges = 3, .buffer_bytes = 300},
     {.batch = 0, .list_queries = 100000, .list_pairs = 1 << 20, .list_ranges = 1000, .buffer_bytes = 1 << 20},
     {.batch = 5000, .list_queries = 100000, .list_pairs = 700, .list_ranges = 1000, .buffer_bytes = 4000},
     {.batch = 64,
@@ -674,8 +674,7 @@ static void a_sample_is_no_larger_than_was_asked_for(void **state) {
 /* ---- Rows into place ------------------------------------------------------------------------------------- */
 
 /* Of every length up to some cache lines, wherever it begins in one and in its buffer: nothing else changes. */
-static void rows_go_where_they_belong(void **state) {
-  (void)state;
+static void check_rows(const adji_kernels *kernels) {
   enum { LINES = 4, ROOM = (LINES + 2) * ADJI_LINE };
   _Alignas(ADJI_LINE) unsigned char to[ROOM], from[ROOM], expected[ROOM];
   for (int i = 0; i < ROOM; i++)
@@ -687,10 +686,16 @@ static void rows_go_where_they_belong(void **state) {
       memset(expected, 0, ROOM);
       memcpy(expected + at, from + source, bytes);
       adji_ask_for_row(to + at, bytes);
-      adji_place_row(to + at, from + source, bytes);
+      kernels->stream_row(to + at, from + source, bytes);
       adji_rows_placed();
       assert_memory_equal(to, expected, ROOM);
     }
+}
+
+static void rows_go_where_they_belong(void **state) {
+  (void)state;
+  for (uint32_t i = 0; adj_isa_name(i); i++)
+    check_rows(adji_kernels_for(adj_isa_name(i)));
 }
 
 int main(void) {

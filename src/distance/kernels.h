@@ -68,6 +68,9 @@ typedef struct adji_kernels {
    * ADJ_NO_ID) to `to`, sorted when asked for. Returns how many; ids may be overwritten. Writes to no
    * entry of `to` beyond them. */
   uint32_t (*place_ids)(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
+  /* Copies a row to memory that nobody reads soon; both ends and bytes are multiples of 4. May write past the caches:
+   * before others are told of it the caller sees to it that they see it. */
+  void (*stream_row)(void *row, const void *from, uint64_t bytes);
 } adji_kernels;
 
 /* The table for an instruction set that core/cpu.h calls usable. */

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "distance/sort_ids.h"
+#include "distance/stream_row.h"
 
 /* For each set bit of an 8-lane mask its lane number, packed to the front, as 8 x 32 bits. */
 static inline __m256i front_lanes(uint32_t mask) {
@@ -70,5 +71,5 @@ static inline __m256i front_pairs(uint32_t mask) {
 
 #include "distance/kernels_table.h"
 const adji_kernels adji_kernels_avx2 =
-    ADJI_KERNEL_TABLE("avx2", adji_sort_ids_portable, false, adji_place_ids_portable);
+    ADJI_KERNEL_TABLE("avx2", adji_sort_ids_portable, false, adji_place_ids_portable, adji_stream_row_portable);
 #endif

@@ -8,6 +8,7 @@
 
 #include "distance/sort_ids.h"
 #include "distance/sort_ids_avx512.h"
+#include "distance/stream_row_avx512.h"
 
 /* For IDS_BEFORE and so on; IM: the vectors of ids, PS: the type of the others. */
 #define BEFORE(IM, PS, s, ids, best, kept)                 \
@@ -88,5 +89,6 @@
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_avx512 = ADJI_KERNEL_TABLE("avx512", sort_ids_avx512, true, place_ids_avx512);
+const adji_kernels adji_kernels_avx512 =
+    ADJI_KERNEL_TABLE("avx512", sort_ids_avx512, true, place_ids_avx512, stream_row_avx512);
 #endif

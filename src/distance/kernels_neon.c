@@ -6,6 +6,7 @@
 #include <arm_neon.h>
 
 #include "distance/sort_ids.h"
+#include "distance/stream_row.h"
 
 static inline uint32_t mask_f32(uint32x4_t lanes) {
   const uint32x4_t bits = {1, 2, 4, 8};
@@ -76,5 +77,5 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 
 #include "distance/kernels_table.h"
 const adji_kernels adji_kernels_neon =
-    ADJI_KERNEL_TABLE("neon", adji_sort_ids_portable, false, adji_place_ids_portable);
+    ADJI_KERNEL_TABLE("neon", adji_sort_ids_portable, false, adji_place_ids_portable, adji_stream_row_portable);
 #endif

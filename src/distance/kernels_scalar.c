@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "distance/sort_ids.h"
+#include "distance/stream_row.h"
 
 #define PACK_ONE(to, from, mask) (*(to) = (from), (void)(mask))
 
@@ -52,4 +53,4 @@
 
 #include "distance/kernels_table.h"
 const adji_kernels adji_kernels_scalar =
-    ADJI_KERNEL_TABLE("scalar", adji_sort_ids_portable, false, adji_place_ids_portable);
+    ADJI_KERNEL_TABLE("scalar", adji_sort_ids_portable, false, adji_place_ids_portable, adji_stream_row_portable);

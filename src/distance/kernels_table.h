@@ -12,10 +12,10 @@
 #define NEAREST_F64_(name, NAME) \
   [ADJI_STEP_##NAME] = {nearest_##name##_f64, list_leaves_##name##_f64, box_bounds_##name##_f64},
 
-#define ADJI_KERNEL_TABLE(name, sort, in_registers, place)                                                        \
+#define ADJI_KERNEL_TABLE(name, sort, in_registers, place, stream)                                                \
   {                                                                                                               \
     .isa = (name), .count = {{ADJI_STEP_LIST(COUNT_F32_)}, {ADJI_STEP_LIST(COUNT_F64_)}},                         \
     .list = {{ADJI_STEP_LIST(LIST_F32_)}, {ADJI_STEP_LIST(LIST_F64_)}},                                           \
     .tree = {{ADJI_GROWING_STEP_LIST(NEAREST_F32_)}, {ADJI_GROWING_STEP_LIST(NEAREST_F64_)}}, .sort_ids = (sort), \
-    .sorts_in_registers = (in_registers), .place_ids = (place)                                                    \
+    .sorts_in_registers = (in_registers), .place_ids = (place), .stream_row = (stream)                            \
   }

@@ -4,6 +4,8 @@
  */
 #include "gpu/list_loop.h"
 
+#include <stdatomic.h>
+
 #include "core/context.h"
 
 typedef struct loop {
@@ -54,7 +56,9 @@ static adj_status ask(loop *l) {
 
 static adj_status wait_for_device(loop *l) {
   uint32_t slot = (uint32_t)(l->found % ADJI_LISTS);
+  adji_help_sleep(l->help, true);
   adj_status status = l->steps->listed(l->steps->user, slot);
+  adji_help_sleep(l->help, false);
   if (status) return status;
   l->found++;
   for (uint32_t i = 0; i < l->ends[slot]; i++)
@@ -82,6 +86,37 @@ adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help 
   }
   if (status) steps->settle(steps->user);
   return status;
+}
+
+void adji_list_toil_clear(adji_list_toil *toil) {
+  atomic_store(&toil->wait_ns, 0);
+  atomic_store(&toil->place_ns, 0);
+  atomic_store(&toil->bytes, 0);
+  for (int i = 0; i < 2; i++)
+    toil->place_ns_before[i] = toil->bytes_before[i] = 0;
+}
+
+void adji_list_toil_next(adji_list_toil *toil) {
+  toil->place_ns_before[1] = toil->place_ns_before[0];
+  toil->bytes_before[1] = toil->bytes_before[0];
+  toil->place_ns_before[0] = atomic_load(&toil->place_ns);
+  toil->bytes_before[0] = atomic_load(&toil->bytes);
+}
+
+void adji_list_toil_tell(const adji_list_toil *toil, adji_device_work *work) {
+  work->down_s += (double)atomic_load(&toil->wait_ns) * 1e-9;
+  work->place_s += (double)atomic_load(&toil->place_ns) * 1e-9;
+  work->bytes_down += atomic_load(&toil->bytes);
+}
+
+/* Bytes a second that a link copies, about; and where nothing is known, one lane in so many. */
+static const double LINK_RATE = 50e9;
+enum { SOME = 4 };
+
+uint64_t adji_list_helpers(const adj_ctx *ctx, const adji_list_toil *toil) {
+  double seconds = (double)(atomic_load(&toil->place_ns) - toil->place_ns_before[1]) * 1e-9;
+  double bytes = (double)(atomic_load(&toil->bytes) - toil->bytes_before[1]);
+  return 1 + (uint64_t)(seconds > 0 && bytes > 0 ? LINK_RATE * seconds / bytes : ctx->threads / SOME);
 }
 
 enum { STRETCH = 1024 };

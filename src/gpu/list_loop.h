@@ -31,6 +31,20 @@ typedef struct adji_list_steps {
 /* Until no batches are left for the device. */
 adj_status adji_list_loop(adj_ctx *ctx, const adji_list_steps *steps, adji_help *help);
 
+/* What it takes to bring the lists of a pass, over all lanes: waiting for copies, putting what came into place. */
+typedef struct adji_list_toil {
+  ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
+  uint64_t place_ns_before[2], bytes_before[2]; /* the list at work, and the one before it */
+} adji_list_toil;
+
+void adji_list_toil_clear(adji_list_toil *toil);
+void adji_list_toil_next(adji_list_toil *toil); /* another list is begun */
+void adji_list_toil_tell(const adji_list_toil *toil, adji_device_work *work);
+
+/* How many lanes copies feed, which come one after the other: with more at the rows of a list each would mostly wait.
+ * It takes many as long as the memory of the result is fresh. */
+uint64_t adji_list_helpers(const adj_ctx *ctx, const adji_list_toil *toil);
+
 /* For a trial: ranges of an order of so many queries that are spread over all of it, with up to `wanted` queries, and
  * one in any case. In each so many follow each other, as in batches. Returns how many ranges; *queries: in all. */
 uint64_t adji_list_sample(uint64_t count, uint64_t wanted, adji_batch *ranges, uint64_t *queries);

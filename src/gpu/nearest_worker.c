@@ -29,6 +29,7 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
   adji_list_piece piece = adji_list_piece_of(rows, to->k, size);
   const uint32_t *numbers = (const uint32_t *)(const void *)from;
   const char *ids = from + piece.ids, *distances = from + piece.distances;
+  void (*stream)(void *, const void *, uint64_t) = w->join->style.kernels->stream_row;
   bool bounded = w->join->limit < (double)INFINITY;
   for (uint64_t i = 0; i < rows; i++) {
     uint64_t at = (numbers[i] - to->first_row) * k;
@@ -37,8 +38,8 @@ static uint64_t place_rows(const adji_nearest_worker *w, const char *from, uint6
       adji_ask_for_row(to->ids + ahead, k * sizeof *to->ids);
       if (size) adji_ask_for_row((const char *)to->distances + ahead * size, k * size);
     }
-    adji_place_row(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
-    if (size) adji_place_row((char *)to->distances + at * size, distances + i * k * size, k * size);
+    stream(to->ids + at, ids + i * k * sizeof *to->ids, k * sizeof *to->ids);
+    if (size) stream((char *)to->distances + at * size, distances + i * k * size, k * size);
     if (bounded) pairs += adji_table_row_length((const uint32_t *)(const void *)ids + i * k, to->k);
   }
   adji_rows_placed();
@@ -57,15 +58,20 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   uint64_t arrived = adji_now_ns();
   atomic_fetch_add(&l->pairs, place_rows(w, device->buffer(device->state, lane), rows));
   adji_trace(w->join->ctx, "place", lane, begin, rows);
-  atomic_fetch_add(&w->wait_ns, arrived - begin);
-  atomic_fetch_add(&w->place_ns, adji_now_ns() - arrived);
-  atomic_fetch_add(&w->bytes, adji_list_piece_of(rows, w->table->k, distance_bytes(w)).bytes);
+  atomic_fetch_add(&w->toil.wait_ns, arrived - begin);
+  atomic_fetch_add(&w->toil.place_ns, adji_now_ns() - arrived);
+  atomic_fetch_add(&w->toil.bytes, adji_list_piece_of(rows, w->table->k, distance_bytes(w)).bytes);
   return adji_check_cancel(w->join->ctx);
 }
 
 static uint64_t rows_a_buffer(const adji_join *join, uint64_t distance, uint64_t bytes) {
   uint64_t row = 4 + (uint64_t)join->k * (4 + distance), spare = 16; /* of both paddings */
   return bytes > spare ? (bytes - spare) / row : 0;
+}
+
+static uint64_t enough_helpers(const void *user) {
+  const adji_nearest_worker *w = ((const adji_nearest_list *)user)->worker;
+  return adji_list_helpers(w->join->ctx, &w->toil);
 }
 
 /* All rows of a list, by all lanes that are free. */
@@ -78,7 +84,8 @@ static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_ta
   uint64_t share = l->rows / (2 * (uint64_t)w->join->ctx->threads) + 1;
   if (share < LEAST_PIECE) share = LEAST_PIECE;
   if (l->each > share) l->each = share;
-  adj_status status = adji_help_loop(help, (l->rows + l->each - 1) / l->each, bring_piece, l);
+  adji_list_toil_next(&w->toil);
+  adj_status status = adji_help_loop(help, (l->rows + l->each - 1) / l->each, bring_piece, enough_helpers, l);
   tally->pairs += atomic_load(&l->pairs);
   tally->candidates += l->candidates;
   return status;
@@ -213,9 +220,7 @@ static void free_lists(adji_nearest_worker *w) {
 }
 
 adj_status adji_nearest_worker_begin(adji_nearest_worker *w) {
-  atomic_store(&w->wait_ns, 0);
-  atomic_store(&w->place_ns, 0);
-  atomic_store(&w->bytes, 0);
+  adji_list_toil_clear(&w->toil);
   w->candidates = 0;
   w->missed_count = 0;
   adji_memory *memory = &w->join->ctx->memory;
@@ -235,7 +240,5 @@ adj_status adji_nearest_worker_begin(adji_nearest_worker *w) {
 
 void adji_nearest_worker_end(adji_nearest_worker *w, adji_device_work *work) {
   free_lists(w);
-  work->down_s += (double)atomic_load(&w->wait_ns) * 1e-9;
-  work->place_s += (double)atomic_load(&w->place_ns) * 1e-9;
-  work->bytes_down += atomic_load(&w->bytes);
+  adji_list_toil_tell(&w->toil, work);
 }

@@ -61,7 +61,7 @@ typedef struct adji_nearest_worker {
   uint8_t *is_missed;
   uint64_t missed_count;
   uint64_t candidates; /* of all lists that are over */
-  ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
+  adji_list_toil toil;
 } adji_nearest_worker;
 
 /* Whether a row fits a buffer. */

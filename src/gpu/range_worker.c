@@ -12,6 +12,9 @@
  * a list is no smaller than what keeps a device busy. Pieces of a list are shared out to lanes. */
 enum { LISTS_A_TIME = 4, LEAST_QUERIES = 1 << 18, LEAST_PAIRS = 1 << 22, LEAST_PIECE = 256 };
 
+/* Entries are copied in so many bytes at most, of which the first of a piece are waited for. */
+enum { MOST_COPIED = 1 << 20 };
+
 typedef adji_range_list list;
 typedef adji_range_cursor cursor;
 
@@ -29,8 +32,8 @@ static adj_status wait_for(list *l, uint64_t bytes, uint32_t lane) {
   adji_range_worker *w = l->worker;
   uint64_t begin = adji_now_ns();
   adj_status status = w->device->wait(w->device->state, lane);
-  atomic_fetch_add(&w->wait_ns, adji_now_ns() - begin);
-  atomic_fetch_add(&w->bytes, bytes);
+  atomic_fetch_add(&w->toil.wait_ns, adji_now_ns() - begin);
+  atomic_fetch_add(&w->toil.bytes, bytes);
   return status;
 }
 
@@ -51,7 +54,7 @@ static adj_status bring_counts(void *user, uint64_t number, uint32_t lane) {
     if (i + ADJI_ROWS_AHEAD < rows) __builtin_prefetch(&degrees[numbers[i + ADJI_ROWS_AHEAD]], 1);
     degrees[numbers[i]] = counts[i];
   }
-  atomic_fetch_add(&w->place_ns, adji_now_ns() - begin);
+  atomic_fetch_add(&w->toil.place_ns, adji_now_ns() - begin);
   adji_trace(w->join->ctx, "place", lane, begin, rows);
   return adji_check_cancel(w->join->ctx);
 }
@@ -59,15 +62,21 @@ static adj_status bring_counts(void *user, uint64_t number, uint32_t lane) {
 /* ---- Rows into place -------------------------------------------------------------------------------- */
 
 /* Rows of a piece in a lane's buffer: their numbers, where their entries begin in the slot, and behind these some of
- * the entries. */
+ * the entries, in one of two places: while what is in one is put into rows, more is copied to the other. */
 typedef struct piece {
   list *list;
   uint32_t lane;
   char *buffer;
-  uint64_t rows, offsets_at, entries_at; /* rows of it; bytes from the beginning of the buffer */
-  uint64_t room;                         /* for entries                                        */
-  uint64_t row;                          /* the first whose entries are not all in place       */
+  uint64_t rows, offsets_at, entries_at[2]; /* rows of it; bytes from the beginning of the buffer */
+  uint64_t room;                            /* for entries, in each place                         */
+  uint64_t row;                             /* the first whose entries are not all in place       */
 } piece;
+
+/* Some entries of a slot, and in which place of the buffer they are. */
+typedef struct entries {
+  uint64_t from, many;
+  int place;
+} entries;
 
 /* Bytes of a piece but its entries. */
 static uint64_t offsets_at(uint64_t rows) {
@@ -84,9 +93,9 @@ static const uint64_t *offsets_of(const piece *p) {
   return (const uint64_t *)(const void *)(p->buffer + p->offsets_at);
 }
 
-/* Where sums are in the buffer that come with so many ids. */
-static uint64_t sums_at(const piece *p, uint64_t entries) {
-  return p->entries_at + (entries * 4 + 7) / 8 * 8;
+/* Where sums are in the buffer that come with these ids. */
+static uint64_t sums_at(const piece *p, const entries *some) {
+  return p->entries_at[some->place] + (some->many * 4 + 7) / 8 * 8;
 }
 
 /* The row to come after some others, and before that where it begins. */
@@ -96,64 +105,88 @@ static void ask_for_rows(const piece *p) {
   if (next + ADJI_ROWS_AHEAD < p->rows) __builtin_prefetch(&to->offsets[numbers_of(p)[next + ADJI_ROWS_AHEAD]]);
   if (next >= p->rows) return;
   uint64_t at = to->offsets[numbers_of(p)[next]] - to->offsets[to->first_row];
-  uint64_t entries = offsets_of(p)[next + 1] - offsets_of(p)[next];
-  adji_ask_for_row(to->ids + at, entries * sizeof *to->ids);
-  if (size) adji_ask_for_row((const char *)to->distances + at * size, entries * size);
+  uint64_t many = offsets_of(p)[next + 1] - offsets_of(p)[next];
+  adji_ask_for_row(to->ids + at, many * sizeof *to->ids);
+  if (size) adji_ask_for_row((const char *)to->distances + at * size, many * size);
 }
 
-/* Entries [from, from + many) of the slot, which have come, into the rows they belong to. */
-static void place_entries(piece *p, uint64_t from, uint64_t many) {
+/* Entries that have come into the rows they belong to. */
+static void place_entries(piece *p, const entries *some) {
   const adji_range_worker *w = p->list->worker;
   const adji_window *to = w->work->window;
   const adji_row_style *style = &w->join->style;
-  const uint32_t *numbers = numbers_of(p), *ids = (const uint32_t *)(const void *)(p->buffer + p->entries_at);
+  const uint32_t *numbers = numbers_of(p);
+  const uint32_t *ids = (const uint32_t *)(const void *)(p->buffer + p->entries_at[some->place]);
   const uint64_t *offsets = offsets_of(p);
-  char *sums = p->buffer + sums_at(p, many);
-  uint64_t size = sum_bytes(w), end = from + many;
-  if (size) adji_report_distances(style->measure, style->type, sums, many, sums);
+  char *sums = p->buffer + sums_at(p, some);
+  uint64_t size = sum_bytes(w), from = some->from, end = from + some->many;
+  if (size) adji_report_distances(style->measure, style->type, sums, some->many, sums);
   while (p->row < p->rows && offsets[p->row] < end) {
     uint64_t row_begin = offsets[p->row], row_end = offsets[p->row + 1];
     uint64_t first = row_begin > from ? row_begin : from, last = row_end < end ? row_end : end;
     ask_for_rows(p);
     uint64_t at = to->offsets[numbers[p->row]] - to->offsets[to->first_row] + (first - row_begin);
-    adji_place_row(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
-    if (size) adji_place_row((char *)to->distances + at * size, sums + (first - from) * size, (last - first) * size);
+    style->kernels->stream_row(to->ids + at, ids + (first - from), (last - first) * sizeof *ids);
+    if (size)
+      style->kernels->stream_row((char *)to->distances + at * size, sums + (first - from) * size,
+                                 (last - first) * size);
     if (row_end > end) break; /* the rest of it comes later */
     p->row++;
   }
   adji_rows_placed();
 }
 
-static adj_status bring_entries(piece *p, uint64_t from, uint64_t many) {
-  list *l = p->list;
-  uint64_t size = sum_bytes(l->worker);
-  adj_status status = fetch(l, ADJI_LIST_IDS, from, many, p->entries_at, p->lane);
-  if (!status && size) status = fetch(l, ADJI_LIST_SUMS, from, many, sums_at(p, many), p->lane);
-  if (!status) status = wait_for(l, many * (4 + size), p->lane);
+static adj_status fetch_entries(const piece *p, const entries *some) {
+  adj_status status = fetch(p->list, ADJI_LIST_IDS, some->from, some->many, p->entries_at[some->place], p->lane);
+  if (status || !sum_bytes(p->list->worker)) return status;
+  return fetch(p->list, ADJI_LIST_SUMS, some->from, some->many, sums_at(p, some), p->lane);
+}
+
+/* Those behind others, up to the end, for the other place. */
+static entries entries_behind(const piece *p, const entries *some, uint64_t end) {
+  entries next = {.from = some->from + some->many, .place = !some->place};
+  next.many = end - next.from < p->room ? end - next.from : p->room;
+  return next;
+}
+
+static adj_status bring_entries(piece *p, const entries *some, const entries *next) {
+  adji_range_worker *w = p->list->worker;
+  adj_status status = wait_for(p->list, some->many * (4 + sum_bytes(w)), p->lane);
+  if (!status && next->many) status = fetch_entries(p, next);
   if (status) return status;
   uint64_t begin = adji_now_ns();
-  place_entries(p, from, many);
-  atomic_fetch_add(&l->worker->place_ns, adji_now_ns() - begin);
-  adji_trace(l->worker->join->ctx, "place", p->lane, begin, many);
-  return adji_check_cancel(l->worker->join->ctx);
+  place_entries(p, some);
+  atomic_fetch_add(&w->toil.place_ns, adji_now_ns() - begin);
+  adji_trace(w->join->ctx, "place", p->lane, begin, some->many);
+  return adji_check_cancel(w->join->ctx);
+}
+
+static piece piece_of(list *l, uint64_t rows, uint32_t lane) {
+  const adji_range_worker *w = l->worker;
+  piece p = {.list = l, .lane = lane, .rows = rows, .offsets_at = offsets_at(rows)};
+  uint64_t half = (w->buffer_bytes - entries_at(rows)) / 2 / 8 * 8, entry = 4 + sum_bytes(w);
+  p.buffer = w->device->buffer(w->device->state, lane);
+  p.entries_at[0] = entries_at(rows);
+  p.entries_at[1] = p.entries_at[0] + half;
+  p.room = ((half < MOST_COPIED ? half : MOST_COPIED) - (sum_bytes(w) ? 8 : 0)) / entry;
+  return p;
 }
 
 static adj_status bring_rows(void *user, uint64_t number, uint32_t lane) {
   list *l = user;
-  adji_range_worker *w = l->worker;
   uint64_t first = number * l->each, rows = l->rows - first < l->each ? l->rows - first : l->each;
-  piece p = {.list = l, .lane = lane, .rows = rows, .offsets_at = offsets_at(rows), .entries_at = entries_at(rows)};
-  p.buffer = w->device->buffer(w->device->state, lane);
-  p.room = (w->buffer_bytes - p.entries_at - (sum_bytes(w) ? 8 : 0)) / (4 + sum_bytes(w));
+  piece p = piece_of(l, rows, lane);
   adj_status status = fetch(l, ADJI_LIST_ROWS, first, rows, 0, lane);
   if (!status) status = fetch(l, ADJI_LIST_OFFSETS, first, rows + 1, p.offsets_at, lane);
   if (!status) status = wait_for(l, rows * 12 + 8, lane);
   if (status) return status;
-  uint64_t at = offsets_of(&p)[0], end = offsets_of(&p)[rows];
-  while (at < end && !status) {
-    uint64_t many = end - at < p.room ? end - at : p.room;
-    status = bring_entries(&p, at, many);
-    at += many;
+  uint64_t end = offsets_of(&p)[rows];
+  entries some = entries_behind(&p, &(entries){.from = offsets_of(&p)[0]}, end);
+  if (some.many) status = fetch_entries(&p, &some);
+  while (some.many && !status) {
+    entries next = entries_behind(&p, &some, end);
+    status = bring_entries(&p, &some, &next);
+    some = next;
   }
   return status;
 }
@@ -171,6 +204,11 @@ static uint64_t rows_a_piece(const list *l) {
   return each < share ? each : share;
 }
 
+static uint64_t enough_helpers(const void *user) {
+  const adji_range_worker *w = ((const list *)user)->worker;
+  return adji_list_helpers(w->join->ctx, &w->toil);
+}
+
 /* All rows of a list, by all lanes that are free. Counts that nobody wants stay where they are. */
 static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_tally *tally) {
   adji_range_worker *w = user;
@@ -180,7 +218,9 @@ static adj_status bring_list(void *user, uint32_t slot, adji_help *help, adji_ta
   tally->candidates += l->found.candidates;
   if (!l->rows || (!work->window && !work->degrees)) return ADJ_OK;
   l->each = rows_a_piece(l);
-  return adji_help_loop(help, (l->rows + l->each - 1) / l->each, work->window ? bring_rows : bring_counts, l);
+  adji_list_toil_next(&w->toil);
+  uint64_t pieces = (l->rows + l->each - 1) / l->each;
+  return adji_help_loop(help, pieces, work->window ? bring_rows : bring_counts, enough_helpers, l);
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------ */
@@ -296,9 +336,7 @@ adj_status adji_range_worker_drain(adji_range_worker *w, adji_help *help) {
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
 adj_status adji_range_worker_begin(adji_range_worker *w) {
-  atomic_store(&w->wait_ns, 0);
-  atomic_store(&w->place_ns, 0);
-  atomic_store(&w->bytes, 0);
+  adji_list_toil_clear(&w->toil);
   w->found = (adji_tally){0};
   w->ranges = adji_alloc(&w->join->ctx->memory, w->list_ranges, sizeof *w->ranges, "list of queries");
   return w->ranges ? ADJ_OK : ADJ_E_MEMORY;
@@ -307,7 +345,5 @@ adj_status adji_range_worker_begin(adji_range_worker *w) {
 void adji_range_worker_end(adji_range_worker *w, adji_device_work *work) {
   adji_free(&w->join->ctx->memory, w->ranges);
   w->ranges = NULL;
-  work->down_s += (double)atomic_load(&w->wait_ns) * 1e-9;
-  work->place_s += (double)atomic_load(&w->place_ns) * 1e-9;
-  work->bytes_down += atomic_load(&w->bytes);
+  adji_list_toil_tell(&w->toil, work);
 }

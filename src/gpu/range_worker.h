@@ -47,12 +47,12 @@ typedef struct adji_range_worker {
   uint64_t list_queries;        /* a slot has room for               */
   uint64_t list_pairs;          /* the same, of a list that is filled */
   uint64_t list_ranges;         /* that may be handed over           */
-  uint64_t buffer_bytes;        /* of each lane's buffer: 128 or more */
+  uint64_t buffer_bytes;        /* of each lane's buffer: 272 or more */
   adji_batch *ranges;           /* of a list; made by begin          */
   adji_range_cursor next;
   adji_range_list lists[ADJI_LISTS];
   adji_tally found; /* by all lists that are over */
-  ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
+  adji_list_toil toil;
 } adji_range_worker;
 
 adj_status adji_range_worker_begin(adji_range_worker *worker);

@@ -4,10 +4,14 @@
  * (HEGJoin 4.1). What each takes is decided by share.h.
  *
  * A lane has one thing after the other to do, in this order: a piece of what a device worker wants help with, if fewer
- * are at it than it takes to keep up with the device; a batch; such a piece in any case; nothing, until something
- * changes. With all lanes at the rows of a device at once, each would mostly wait for copies, which come one after the
- * other. It stays until the devices are done, since one that fails gives its batches back. Single queries that a device
- * cannot find come back too, and are done by lanes that find no other batch.
+ * are at it than it has use for; a batch; such a piece in any case; nothing, until something changes. Putting a row of
+ * a device into place takes a lane a fraction of what finding it would. It stays until the devices are done, since one
+ * that fails gives its batches back. Single queries that a device cannot find come back too, and are done by lanes that
+ * find no other batch.
+ *
+ * Where there is a lane for each core, one of them gives way to the thread of a device that is mostly awake: with a
+ * thread more than cores one is always without, for milliseconds, and where that is a device's, or has a piece of its
+ * loop, the device waits too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +25,9 @@ enum { MOST_TAKEN = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
 /* Batches of queries that came back which a lane takes at a time. */
 enum { BACK_AT_ONCE = 16 };
 
-/* One lane in so many helps a device, however little is known of what it takes. */
-static const double LEAST_PART = 4;
+/* One lane in so many gives way to devices, at most, and only to threads that sleep for less of the time than this. */
+enum { GIVE_WAY = 4 };
+static const double MOSTLY_AWAKE = 0.2;
 
 struct adji_help {
   struct hybrid *hybrid;
@@ -31,12 +36,13 @@ struct adji_help {
    * handed so many, and the device is through with so many of these. */
   adji_batch_run taken[MOST_TAKEN];
   uint32_t taken_count, handed, found;
-  uint64_t since_ns; /* when it began the oldest one, or was done with the one before */
+  uint64_t since_ns;           /* when it began the oldest one, or was done with the one before */
+  double fell_asleep, slept_s; /* its thread: when, from the beginning; how long until it last woke */
   /* The loop that runs; guarded by the lock. */
   adji_task_fn fn;
   void *user;
+  uint64_t (*enough)(const void *user);
   uint64_t count, next, busy;
-  double helped_s; /* of all loops: seconds of those who were at it */
   adj_status status;
   char message[512];
 };
@@ -59,6 +65,7 @@ typedef struct hybrid {
   adji_help help[ADJI_MOST_DEVICES];
   pthread_t threads[ADJI_MOST_DEVICES];
   bool started[ADJI_MOST_DEVICES];
+  bool full; /* there is a lane for each core */
 } hybrid;
 
 static double seconds_now(const hybrid *h) {
@@ -79,12 +86,10 @@ static void give_up(hybrid *h, adj_status status) {
 /* One piece of a loop; the lock is held, and not meanwhile. */
 static void help_once(hybrid *h, adji_help *help, uint32_t lane) {
   uint64_t piece = help->next++;
-  double begin = seconds_now(h);
   help->busy++;
   pthread_mutex_unlock(&h->lock);
   adj_status status = help->fn(help->user, piece, lane);
   pthread_mutex_lock(&h->lock);
-  help->helped_s += seconds_now(h) - begin;
   if (status && !help->status) {
     help->status = status;
     help->next = help->count;
@@ -93,26 +98,22 @@ static void help_once(hybrid *h, adji_help *help, uint32_t lane) {
   if (--help->busy == 0 && help->next >= help->count) pthread_cond_broadcast(&h->changed);
 }
 
-/* Who keep up with a device: twice as many as were at its loops on the average until now, and some in any case. */
-static double enough_helpers(const hybrid *h, const adji_help *help) {
-  double mean = help->helped_s / fmax(seconds_now(h), 1e-9);
-  return fmax(h->share.lanes / LEAST_PART, 1 + 2 * mean);
-}
-
 /* needed: only where there are not enough. */
 static adji_help *find_help(hybrid *h, bool needed) {
   for (uint32_t d = 0; d < h->share.devices; d++) {
     adji_help *help = &h->help[d];
-    if (help->next < help->count && !(needed && (double)help->busy >= enough_helpers(h, help))) return help;
+    if (help->next < help->count && !(needed && help->busy >= help->enough(help->user))) return help;
   }
   return NULL;
 }
 
-adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, void *user) {
+adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, uint64_t (*enough)(const void *user),
+                          void *user) {
   hybrid *h = help->hybrid;
   uint32_t lane = h->drain->run->ctx->threads + help->device;
   pthread_mutex_lock(&h->lock);
   help->fn = fn;
+  help->enough = enough;
   help->user = user;
   help->status = ADJ_OK;
   help->next = 0;
@@ -133,7 +134,30 @@ adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, void
   return status;
 }
 
+void adji_help_sleep(adji_help *help, bool asleep) {
+  hybrid *h = help->hybrid;
+  pthread_mutex_lock(&h->lock);
+  if (asleep) help->fell_asleep = seconds_now(h);
+  if (!asleep) help->slept_s += seconds_now(h) - help->fell_asleep;
+  if (!asleep) pthread_cond_broadcast(&h->changed); /* a lane that gave way to it may have done so for too long */
+  pthread_mutex_unlock(&h->lock);
+}
+
 /* ---- Lanes ------------------------------------------------------------------------------------------ */
+
+/* Whether a lane should give way to the thread of a device. Nothing is known before that has slept. */
+static bool mostly_awake(const hybrid *h, const adji_help *help) {
+  return help->slept_s > 0 && help->slept_s < MOSTLY_AWAKE * seconds_now(h) && !h->share.device[help->device].gone;
+}
+
+/* Whether it is this lane that does. */
+static bool gives_way(const hybrid *h, uint32_t lane) {
+  uint32_t lanes = h->share.lanes, away = 0;
+  for (uint32_t d = 0; d < h->share.devices; d++)
+    away += mostly_awake(h, &h->help[d]);
+  if (away > lanes / GIVE_WAY) away = lanes / GIVE_WAY;
+  return h->full && lane + away >= lanes;
+}
 
 /* The batches of a stretch, one after the other. */
 static adj_status process_here(hybrid *h, adji_batch_run stretch, uint32_t lane, uint64_t *queries) {
@@ -224,9 +248,10 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
   double idle = 0, begin = seconds_now(h);
   pthread_mutex_lock(&h->lock);
   while (!h->failed) {
-    adji_help *help = find_help(h, true);
-    if (!help && (work_once(h, lane) || redo_once(h, lane))) continue;
-    if (!help) help = find_help(h, false);
+    bool away = gives_way(h, lane);
+    adji_help *help = away ? NULL : find_help(h, true);
+    if (!help && !away && (work_once(h, lane) || redo_once(h, lane))) continue;
+    if (!help && !away) help = find_help(h, false);
     if (help) {
       help_once(h, help, lane);
     } else {
@@ -427,6 +452,7 @@ adj_status adji_drain_with_devices(adji_drain *d) {
   adj_ctx *ctx = d->run->ctx;
   const adji_crew *crew = d->crew;
   hybrid h = {.drain = d, .begin_ns = adji_now_ns(), .workers = {{.name = "cpu"}}};
+  h.full = ctx->threads >= adji_usable_cores();
   adji_share_init(&h.share, crew->share, d->total_work, ctx->threads, crew->count);
   if (d->run->worker_count == 1 + crew->count) adji_share_expect(&h.share, d->run->rates);
   pthread_mutex_init(&h.lock, NULL);

@@ -30,9 +30,14 @@ adj_status adji_help_done(adji_help *help, const adji_tally *tally);
 adj_status adji_help_give_back(adji_help *help, const adji_batch *batches, uint64_t count);
 
 /* Runs pieces 0 .. count - 1 of what the device worker has to do on the host, each once: by the worker's own thread and
- * by cores that are between two batches. lane < threads + devices of the pass: for per-lane buffers. Returns when all
- * of them are over, with the first failure; ADJ_CANCELLED when the run was given up. */
-adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, void *user);
+ * by cores that are between two batches, of which no more come than are enough as long as there are batches. lane <
+ * threads + devices of the pass: for per-lane buffers. Returns when all of them are over, with the first failure;
+ * ADJ_CANCELLED when the run was given up. */
+adj_status adji_help_loop(adji_help *help, uint64_t count, adji_task_fn fn, uint64_t (*enough)(const void *user),
+                          void *user);
+
+/* The worker's own thread begins to wait for the device, or is done with that. */
+void adji_help_sleep(adji_help *help, bool asleep);
 
 /* A device that takes batches, many at a time, in a thread of its own. */
 typedef struct adji_device_worker {
