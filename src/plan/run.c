@@ -193,13 +193,17 @@ static void drop_rows(adj_plan *plan, adj_result *result) {
 }
 
 /* While a device counts, cores have nothing to do but to get the memory that the rows will take, or the most of it: by
- * the estimate, which may be off. The room is for as much as it may be off, and takes no memory. */
+ * the estimate, which may be off. The room is for as much as it may be off, and takes no memory. A device that compares
+ * so few candidates has counted before a core has got a huge page. */
+static const double FEW_CANDIDATES = 5e9;
+
 static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
   enum { LEAST = 64 << 20, ROOM = 4 };
   adji_memory *memory = &plan->ctx->memory;
   uint64_t size = distance_size(plan);
   double entries = 0.9 * plan->estimated_pairs, bytes = entries * (double)adji_plan_entry_bytes(plan);
-  if (!plan->engine.offsets || bytes < LEAST || bytes > 0x1p50 || !adji_fits(memory, (uint64_t)bytes)) return;
+  if (!plan->engine.offsets || plan->estimated_candidates < FEW_CANDIDATES) return;
+  if (bytes < LEAST || bytes > 0x1p50 || !adji_fits(memory, (uint64_t)bytes)) return;
   uint64_t ids = (uint64_t)entries * sizeof *result->ids, distances = (uint64_t)entries * size;
   result->ids = adji_alloc_ahead(memory, ids, ROOM * ids);
   if (result->ids && size) result->distances = adji_alloc_ahead(memory, distances, ROOM * distances);
