@@ -131,7 +131,7 @@ static void *allocate_much(void *argument) {
 
 static void guessed_sizes_are_settled(void **state) {
   (void)state;
-  enum { MIB = 1 << 20 };
+  const uint64_t MIB = 1 << 20;
   adji_memory memory;
   adji_memory_init(&memory, 40 * MIB);
   assert_null(adji_alloc_ahead(&memory, 1000, 4000)); /* small ones are no use */

@@ -116,7 +116,7 @@ enum { SOME = 4 };
 uint64_t adji_list_helpers(const adj_ctx *ctx, const adji_list_toil *toil) {
   double seconds = (double)(atomic_load(&toil->place_ns) - toil->place_ns_before[1]) * 1e-9;
   double bytes = (double)(atomic_load(&toil->bytes) - toil->bytes_before[1]);
-  return 1 + (uint64_t)(seconds > 0 && bytes > 0 ? LINK_RATE * seconds / bytes : ctx->threads / SOME);
+  return 1 + (seconds > 0 && bytes > 0 ? (uint64_t)(LINK_RATE * seconds / bytes) : ctx->threads / SOME);
 }
 
 enum { STRETCH = 1024 };
