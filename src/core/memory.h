@@ -31,8 +31,8 @@ void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const ch
 bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *what);
 
 /* For what is about to be written and whose size is but guessed: large blocks of so many bytes, which may become up to
- * room without moving. NULL, and no message, where there are none to be had. Resizing says whether the block has so
- * many bytes now; the limit counts those. */
+ * room without moving. NULL, which is no failure, where there are none to be had. Resizing says whether the block has
+ * so many bytes now; the limit counts those. */
 void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room);
 bool adji_resize(adji_memory *memory, void *block, uint64_t bytes);
 

@@ -87,8 +87,11 @@ static adj_status gpu_offsets(void *state, adji_run *run, uint64_t *offsets) {
 
 /* ---- Fill -------------------------------------------------------------------------------------------- */
 
+/* By any lane, whose device it need not be yet. */
 static adj_status pipe_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
-  return adji_gpu_range_fill(((const adji_gpu_filling *)state)->range, window, slot);
+  const adji_gpu_filling *f = state;
+  adji_gpu_use(f->gpu);
+  return adji_gpu_range_fill(f->range, window, slot);
 }
 static adj_status pipe_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
                              uint32_t buffer) {

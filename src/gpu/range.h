@@ -98,11 +98,9 @@ adji_device_work adji_gpu_range_work(adji_gpu_range *range);
  * follow. */
 adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills);
 adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out);
-/* Counts `sample` queries spread over the order of the index, and scales up. */
-adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
-/* The same in two steps, for queries that are not known at once and are compared in between (gpu/range_list.h): each
- * finds what comes behind it in the order, and that is counted for both. keep: for fills, which then have what was
- * found and no more. Both fail with ADJ_E_DEVICE_MEMORY where there is no room for it. */
+/* The same for queries that are not known at once and are compared in between (gpu/range_list.h): each finds what comes
+ * behind it in the order, and that is counted for both. keep: for fills, which then have what was found and no more.
+ * Both fail with ADJ_E_DEVICE_MEMORY where there is no room for it. */
 adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep);
 adj_status adji_gpu_range_end_count(adji_gpu_range *range, adji_gpu_counted *out);
 /* Before the second of them, where pairs are kept: room on the device for so many more, of two words each, row and id,
@@ -112,6 +110,8 @@ typedef struct adji_gpu_more {
   void *pairs, *sums;
 } adji_gpu_more;
 adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out);
+/* Counts `sample` queries spread over the order of the index, and scales up. */
+adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
 /* Where the results of the count are: device memory. */
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
 const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);

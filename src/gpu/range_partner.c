@@ -185,15 +185,18 @@ static adj_status send_list(void *user, uint64_t number, uint32_t lane) {
   return status;
 }
 
-static adj_status has_failed(const partner *p) {
-  return p->drained ? adji_fail(p->drained, "%s has failed", adji_gpu_partner_name(p->number)) : ADJ_OK;
+/* Before what a device has found is asked for, by a thread that may have had to do with another one. */
+static adj_status use_found(const partner *p) {
+  adji_gpu_use(p->gpu);
+  if (!p->drained) return ADJ_OK;
+  return adji_fail(ADJ_E_DEVICE, "%s has failed: %s", adji_gpu_partner_name(p->number), adj_status_text(p->drained));
 }
 
 static adj_status add_found(void *state, adji_run *run, const adji_found *found) {
   partner *p = state;
   adji_memory *memory = &p->join.ctx->memory;
   sending s = {.partner = p, .found = found, .room = ADJI_STAGE_BYTES / (8 + 4 * (uint64_t)found->sum_words)};
-  adj_status status = has_failed(p);
+  adj_status status = use_found(p);
   if (!status) status = adji_gpu_range_add(p->range, found->pairs, &s.to);
   if (status) return status;
   uint64_t *firsts = adji_alloc(memory, found->count, sizeof *firsts, "pairs"), first = 0;
@@ -205,12 +208,14 @@ static adj_status add_found(void *state, adji_run *run, const adji_found *found)
   adji_free(memory, firsts);
   run->device.bytes_up += found->pairs * (8 + 4 * (uint64_t)found->sum_words);
   p->has_all = !status;
+  if (status == ADJ_E_DEVICE_MEMORY) /* which stands for no room, and there was: some of it may be there */
+    status = adji_fail(ADJ_E_DEVICE, "%s did not get what cores found", adji_gpu_partner_name(p->number));
   return status;
 }
 
 static adj_status bring_counts(void *state, adji_run *run, uint32_t *counts) {
   partner *p = state;
-  adj_status status = has_failed(p);
+  adj_status status = use_found(p);
   if (!status) status = adji_gpu_range_end_count(p->range, &p->found);
   if (status) return status;
   return adji_download(p->gpu, adji_gpu_range_degrees(p->range), p->join.left->count * 4, counts, &run->device);
@@ -220,6 +225,7 @@ static adj_status bring_counts(void *state, adji_run *run, uint32_t *counts) {
 static adj_status bring_rows(void *state, adji_run *run, const adji_window *to) {
   static const adji_measure as_they_are = {.report = ADJI_REPORT_SUM};
   partner *p = state;
+  adji_gpu_use(p->gpu);
   adji_row_style style = p->join.style;
   if (!p->has_all) style.measure = &as_they_are;
   adji_gpu_filling filling = {p->gpu, p->range, &style, p->options.batch_bytes, p->options.slots, p->found.longest};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pinned buffers: made once, used by one lane each.
+ * Pinned buffers: made once, as many as there are lanes, or one more.
  */
 #include <cstdlib>
 

@@ -9,7 +9,7 @@
  *   1. scale   mean and standard deviation of each dimension, by a point of each thread
  *   2. codes   coordinates up to three standard deviations from the mean, as whole numbers
  *   3. choose  for each piece, the dimension of the largest variance
- *   4. cut     sort the run by (piece, code); then 3 again, until pieces are as short as those of tree_cut.cu
+ *   4. cut     sort the run by (piece, code); then 3 again, three times in all
  *   5. move    the ids
  *
  * Limits: instruction issue, and reading rows that lie anywhere; 1 ms for 10 million points in 6-D on

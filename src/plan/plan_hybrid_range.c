@@ -4,7 +4,7 @@
  * that suits it, and the order of the cores' index numbers the queries for both.
  *
  * What they share are whole rows, counted first and then filled. Alone, either can do with less: a GPU that keeps what
- * it finds evaluates every pair once, or half of them. So sharing so pays where a GPU is not many times as fast as the
+ * it finds evaluates every pair once, or half of them. So sharing pays where a GPU is not many times as fast as the
  * cores, and for few dimensions, in which both count first in any case. In a self-join in which both would evaluate
  * once, they do: then the device has the grid of the cores and its points in their order, and of two points the first
  * finds the other, whoever has it. A GPU is asked to count the neighbours of some queries, and does the join alone

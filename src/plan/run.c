@@ -202,8 +202,10 @@ static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
   adji_memory *memory = &plan->ctx->memory;
   uint64_t size = distance_size(plan);
   double entries = 0.9 * plan->estimated_pairs, bytes = entries * (double)adji_plan_entry_bytes(plan);
-  if (!plan->engine.offsets || plan->estimated_candidates < FEW_CANDIDATES) return;
-  if (bytes < LEAST || bytes > 0x1p50 || !adji_fits(memory, (uint64_t)bytes)) return;
+  double beside = 8 * ((double)plan->left->count + 1); /* offsets, which must not want for it */
+  uint64_t most = run->control.max_pairs;
+  if (!plan->engine.offsets || plan->estimated_candidates < FEW_CANDIDATES || (most && entries > (double)most)) return;
+  if (bytes < LEAST || bytes > 0x1p50 || !adji_fits(memory, (uint64_t)(1.1 * bytes + beside))) return;
   uint64_t ids = (uint64_t)entries * sizeof *result->ids, distances = (uint64_t)entries * size;
   result->ids = adji_alloc_ahead(memory, ids, ROOM * ids);
   if (result->ids && size) result->distances = adji_alloc_ahead(memory, distances, ROOM * distances);
