@@ -524,7 +524,7 @@ static void shared_joins_are_those_of_cores(void **state) {
 static void long_rows_come_in_parts(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
-  enum { COUNT = 1000 };
+  enum { COUNT = 600 };
   static float data[COUNT][2];
   for (int i = 0; i < COUNT; i++) {
     double where = i * 0.618034 - floor(i * 0.618034), width = i % 4 ? 0.01 : 100;
@@ -551,7 +551,7 @@ static void pairs_are_found_once(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 3; threads += 2) {
     adj_ctx *ctx = context_of(threads, NULL);
-    adj_dataset *points = uniform(ctx, 1500, 4), *one = uniform(ctx, 1, 4);
+    adj_dataset *points = uniform(ctx, 700, 4), *one = uniform(ctx, 1, 4);
     for (int i = 0; i < 5 * SHARING_COUNT; i++) {
       if (i >= SHARING_COUNT && i % 3) continue; /* for the time it takes */
       sharing how = SHARINGS[i % SHARING_COUNT];
