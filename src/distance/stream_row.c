@@ -4,27 +4,20 @@
  */
 #include "distance/stream_row.h"
 
-#include <string.h>
-
 #ifdef __SSE2__
 #include <emmintrin.h>
 
+static inline void copy_few(char *to, const char *from, uint64_t bytes) {
+  memcpy(to, from, bytes);
+}
+
+static inline void stream_line(char *to, const char *from) {
+  for (int i = 0; i < ADJI_LINE; i += 16)
+    _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+}
+
 void adji_stream_row_portable(void *row, const void *from, uint64_t bytes) {
-  char *to = row;
-  const char *next = from;
-  uint64_t head = (0 - (uintptr_t)to) % ADJI_LINE;
-  if (bytes < head + ADJI_LINE) {
-    memcpy(to, next, bytes);
-    return;
-  }
-  memcpy(to, next, head);
-  to += head;
-  next += head;
-  for (bytes -= head; bytes >= ADJI_LINE; bytes -= ADJI_LINE, to += ADJI_LINE, next += ADJI_LINE) {
-    for (int i = 0; i < ADJI_LINE; i += 16)
-      _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(next + i)));
-  }
-  memcpy(to, next, bytes);
+  adji_stream_by(copy_few, stream_line, row, from, bytes);
 }
 
 #else

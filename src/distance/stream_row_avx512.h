@@ -17,20 +17,12 @@ static inline void copy_few(char *to, const char *from, uint64_t bytes) {
   _mm512_mask_storeu_epi32(to, few, _mm512_maskz_loadu_epi32(few, from));
 }
 
+static inline void stream_line(char *to, const char *from) {
+  _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(from));
+}
+
 static void stream_row_avx512(void *row, const void *from, uint64_t bytes) {
-  char *to = row;
-  const char *next = from;
-  uint64_t head = (0 - (uintptr_t)to) % ADJI_LINE;
-  if (bytes < head + ADJI_LINE) {
-    adji_stream_row_portable(row, from, bytes);
-    return;
-  }
-  copy_few(to, next, head);
-  to += head;
-  next += head;
-  for (bytes -= head; bytes >= ADJI_LINE; bytes -= ADJI_LINE, to += ADJI_LINE, next += ADJI_LINE)
-    _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(next));
-  copy_few(to, next, bytes);
+  adji_stream_by(copy_few, stream_line, row, from, bytes);
 }
 
 #endif
