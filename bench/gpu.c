@@ -19,11 +19,14 @@
  *   by id    the same, each row in ascending order of id
  *   count    points on the device to one number per point on the device
  *   host     points in host memory to CSR in host memory, by id
+ *   touch    GB a second at which all threads write fresh memory of the result's size, in huge pages
+ *   of       the result's GB a second in host, over the lesser of touch and the rate of pinned copies
  *
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
- * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md. The
- * others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c, gpu_nearest.c, gpu_select.c.
+ * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
+ * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
+ * gpu_nearest.c, gpu_select.c.
  */
 #include "gpu.h"
 
@@ -31,15 +34,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/mman.h>
 
 static const double MEMORY_GBS = 4600, COMPARE_GPS = 2200; /* of an H200 */
-
-double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void stop_on(adj_status status) {
   if (!status) return;
@@ -147,6 +144,7 @@ void find_radius(bench *b, double mean) {
   for (int i = 0; i < 60 && high - low > 1e-3 * high; i++) {
     b->radius = low > 0 ? (low + high) / 2 : high;
     adj_join_spec spec = spec_of(b, ADJ_ORDER_ANY);
+    spec.tuning = NULL; /* a device that is held would take long */
     uint64_t pairs;
     stop_on(adj_cuda_range_count(b->ctx, &spec, &points, NULL, NULL, NULL, &pairs));
     bool enough = (double)pairs >= mean * (double)b->count;
@@ -165,6 +163,7 @@ void find_radius(bench *b, double mean) {
 typedef struct times {
   double device, plan, index, count, fill; /* seconds */
   double by_id, sort, count_only, host;
+  double touch_gbs; /* of fresh memory, by all threads */
   uint64_t pairs, candidates, device_bytes;
 } times;
 
@@ -231,16 +230,27 @@ static adj_result *join_host(bench *b, adj_backend backend) {
   return result;
 }
 
-static double time_host(bench *b) {
-  double best = INFINITY;
+/* GB a second at which all threads write memory that nobody wrote to before, in huge pages. */
+static double measure_touch(bench *b, uint64_t bytes) {
+  unsigned threads = adj_ctx_threads(b->ctx);
+  lane *lanes = calloc(threads, sizeof *lanes);
+  const uint64_t huge = (uint64_t)2 << 20;
+  double rate = lanes ? touch_once(lanes, threads, (bytes + huge - 1) / huge * huge, MADV_HUGEPAGE) : 0;
+  free(lanes);
+  return rate * 1e-9;
+}
+
+/* Joins, and between them what the memory of the result takes by itself. */
+static void time_host(bench *b, times *t) {
+  t->host = INFINITY;
   for (int i = 0; i < (b->options.repeats + 1) / 2 + 1; i++) {
     double begin = now();
     adj_result *result = join_host(b, ADJ_BACKEND_GPU);
     double took = now() - begin;
-    if (i) best = fmin(best, took);
+    if (i) t->host = fmin(t->host, took);
     adj_result_destroy(result);
+    t->touch_gbs = fmax(t->touch_gbs, measure_touch(b, t->pairs * sizeof(uint32_t)));
   }
-  return best;
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------------- */
@@ -267,9 +277,9 @@ static bool check(bench *b) {
 /* ---- The table --------------------------------------------------------------------------------------- */
 
 static void print_heading(void) {
-  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s %7s | %8s %7s | %8s %6s | %8s %6s | %5s %s\n", "points", "mean",
-         "radius", "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "cand/q", "by id", "sort", "count",
-         "/floor", "host", "/floor", "mem", "check");
+  printf("%-10s %5s %9s %8s | %8s %6s %6s %7s %7s %6s %7s | %8s %7s | %8s %6s | %8s %6s %5s %4s | %5s %s\n", "points",
+         "mean", "radius", "Mpairs", "device", "plan", "index", "count", "fill", "/floor", "cand/q", "by id", "sort",
+         "count", "/floor", "host", "/floor", "touch", "of", "mem", "check");
 }
 
 static void run_case(bench *b, double mean) {
@@ -281,7 +291,7 @@ static void run_case(bench *b, double mean) {
   t.device = time_device(b, ADJ_ORDER_ANY, &any, &t.pairs);
   t.by_id = time_device(b, ADJ_ORDER_ID, &by_id, &t.pairs);
   t.count_only = time_count(b);
-  t.host = time_host(b);
+  time_host(b, &t);
   double bytes = 4.0 * (double)t.pairs + 8.0 * (double)b->count, points = (double)(b->count * b->dim) * 4;
   double compare = (double)t.pairs / COMPARE_GPS * 1e-9;
   double floor_device = fmax((bytes + points) / MEMORY_GBS * 1e-9, compare);
@@ -294,12 +304,13 @@ static void run_case(bench *b, double mean) {
     b->faults += !same;
   }
   printf(
-      "%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f %7.0f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f | "
-      "%5.2f %s\n",
+      "%-10s %5.0f %9.3g %8.1f | %8.3f %6.3f %6.3f %7.3f %7.3f %6.1f %7.0f | %8.3f %7.3f | %8.3f %6.1f | %8.2f %6.2f "
+      "%5.1f %4.2f | %5.2f %s\n",
       b->name, mean, b->radius, (double)t.pairs * 1e-6, t.device * 1e3, any.plan_s * 1e3, any.index_s * 1e3,
       any.count_s * 1e3, any.fill_s * 1e3, t.device / floor_device, (double)any.candidates / (double)b->count,
       t.by_id * 1e3, by_id.sort_s * 1e3, t.count_only * 1e3, t.count_only / floor_count, t.host * 1e3,
-      t.host / floor_host, ((double)any.peak_bytes - bytes) / points, verdict);
+      t.host / floor_host, t.touch_gbs, bytes * 1e-9 / t.host / fmin(b->pinned_gbs, t.touch_gbs),
+      ((double)any.peak_bytes - bytes) / points, verdict);
   fflush(stdout);
 }
 
@@ -350,6 +361,8 @@ static bool set_value(options *o, const char *name, const char *value) {
     o->radius = atof(value);
   else if (!strcmp(name, "--neighbours"))
     o->neighbours = (uint32_t)strtoul(value, NULL, 10);
+  else if (!strcmp(name, "--threads"))
+    o->threads = (uint32_t)strtoul(value, NULL, 10);
   else if (!strcmp(name, "--tuning"))
     o->tuning = value;
   else if (!strcmp(name, "--algorithm"))
@@ -373,7 +386,7 @@ static options parse(int argc, char **argv) {
       fprintf(
           stderr,
           "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
-          "           [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
+          "           [--threads N] [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
           "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
           "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold]\n");
       exit(2);
@@ -396,6 +409,7 @@ int main(int argc, char **argv) {
   adj_ctx_options watched;
   adj_ctx_options_init(&watched, sizeof watched);
   watched.log = show_warnings;
+  watched.threads = b.options.threads;
   stop_on(adj_ctx_create(&watched, &b.ctx));
   if (b.options.backend) { /* started by --auto-cold */
     int failed = run_auto_once(&b);

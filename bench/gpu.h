@@ -11,6 +11,8 @@
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 
+#include "lanes.h"
+
 typedef struct options {
   const char *name, *tuning, *algorithm, *backend;
   double mean;
@@ -18,7 +20,7 @@ typedef struct options {
   uint64_t points, plain;
   double radius;
   bool check, quick;
-  uint32_t neighbours;
+  uint32_t neighbours, threads;
   bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_cold;
 } options;
 
@@ -34,8 +36,6 @@ typedef struct bench {
   double radius, pinned_gbs;
   int faults;
 } bench;
-
-double now(void); /* seconds */
 
 /* Ends the program with the library's message when a call has failed. */
 void stop_on(adj_status status);
