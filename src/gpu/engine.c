@@ -12,8 +12,6 @@
 #include "gpu/pipeline.h"
 #include "gpu/staging.h"
 
-/* Small enough that the first batch is soon on its way, large enough that a kernel fills the device. */
-static const uint64_t DEFAULT_BATCH = (uint64_t)256 << 20;
 enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 8 };
 
 typedef struct gpu_engine {
@@ -111,7 +109,7 @@ static const void *pipe_buffer(void *state, uint32_t buffer) {
  * the longest row. */
 static adj_status make_slots(const adji_gpu_filling *f, uint32_t slots, uint64_t window_pairs, uint64_t *slot_pairs) {
   uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
-  uint64_t pairs = (f->batch_bytes ? f->batch_bytes : DEFAULT_BATCH) / entry;
+  uint64_t pairs = (f->batch_bytes ? f->batch_bytes : ADJI_GPU_BATCH) / entry;
   if (pairs > window_pairs) pairs = window_pairs;
   for (;;) {
     if (pairs < f->longest) pairs = f->longest;

@@ -7,9 +7,13 @@
 
 #include "gpu/range.h"
 
+/* Bytes of one batch of the result, unless told otherwise: few enough that the first one is soon on its way, enough for
+ * a kernel that fills the device. */
+static const uint64_t ADJI_GPU_BATCH = (uint64_t)256 << 20;
+
 typedef struct adji_gpu_engine_options {
   adji_gpu_range_options range;
-  uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
+  uint64_t batch_bytes; /* of the device, for one batch of the result; 0: ADJI_GPU_BATCH */
   uint64_t slots;       /* batches in flight; 0: the default                          */
   uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
 } adji_gpu_engine_options;

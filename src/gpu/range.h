@@ -146,7 +146,7 @@ adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_cs
 /* After what stream was asked before. */
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
-/* Gives back what the count kept: no fill follows. */
+/* Gives back what the count kept, and the slots, once all of them were fetched: no fill follows. */
 void adji_gpu_range_forget(adji_gpu_range *range);
 /* The same of stages only, for their memory: fills compare again. Returns whether there were any. */
 bool adji_gpu_range_forget_stages(adji_gpu_range *range);

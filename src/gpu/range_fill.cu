@@ -192,6 +192,7 @@ adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
 
 void adji_gpu_range_forget(adji_gpu_range *r) {
   adji_kept_free(r->gpu, &r->kept);
+  free_blocks(r);
 }
 
 bool adji_gpu_range_forget_stages(adji_gpu_range *r) {

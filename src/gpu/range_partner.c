@@ -300,6 +300,16 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
   return ADJ_OK;
 }
 
+/* A count keeps half of what is left at most. */
+bool adji_gpu_range_partner_has_room(adji_partner *made, uint64_t pairs) {
+  partner *p = made->state;
+  uint64_t sum = adji_row_needs_sums(&p->join.style) ? adji_type_size(p->join.left->type) : 0;
+  adji_gpu_lock(p->gpu);
+  uint64_t left = adji_gpu_left(p->gpu);
+  adji_gpu_unlock(p->gpu);
+  return pairs <= left / 2 / (8 + sum);
+}
+
 adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *rows) {
   partner *p = made->state;
   if (p->options.range.order) return ADJ_OK; /* which it has */
@@ -401,6 +411,12 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
   (void)number;
   (void)out;
   return refuse();
+}
+
+bool adji_gpu_range_partner_has_room(adji_partner *partner, uint64_t pairs) {
+  (void)partner;
+  (void)pairs;
+  return false;
 }
 
 adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows) {

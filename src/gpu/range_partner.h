@@ -16,6 +16,9 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
 adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows);
 
+/* Whether there is room on the device for so many pairs that are kept while they are found, each once. */
+bool adji_gpu_range_partner_has_room(adji_partner *partner, uint64_t pairs);
+
 /* What the device would take for all queries, from so many of them in its own order. */
 typedef struct adji_range_trial {
   double count_s; /* to count; finding again takes about as long, and writes as well */

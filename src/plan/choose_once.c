@@ -10,7 +10,7 @@
 
 /* Nanoseconds on one AVX-512 core at about 3 GHz, measured; only their ratio decides. */
 static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0.012;
-static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30;
+static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30, SENT_PAIR_NS = 14;
 
 static double candidate_ns(const adj_plan *plan) {
   double dims = plan->join.left->dim;
@@ -28,19 +28,29 @@ double adji_counted_seconds(const adj_plan *plan, double pairs, double candidate
   return ns * 1e-9 / plan->ctx->threads;
 }
 
-double adji_once_seconds(const adj_plan *plan, double pairs, double candidates) {
+static double once_seconds(const adj_plan *plan, double pairs, double candidates, double pair_ns) {
   double evaluation = candidates * candidate_ns(plan) * (plan->self_join ? 0.5 : 1.0);
-  double ns = evaluation + (double)plan->left->count * ROW_NS + pairs * MOVED_PAIR_NS;
+  double ns = evaluation + (double)plan->left->count * ROW_NS + pairs * pair_ns;
   return ns * 1e-9 / plan->ctx->threads;
+}
+
+double adji_once_seconds(const adj_plan *plan, double pairs, double candidates) {
+  return once_seconds(plan, pairs, candidates, MOVED_PAIR_NS);
+}
+
+double adji_sent_seconds(const adj_plan *plan, double pairs, double candidates) {
+  return once_seconds(plan, pairs, candidates, SENT_PAIR_NS);
+}
+
+bool adji_can_once(const adj_plan *plan) {
+  return !plan->self_join || (plan->one_index && adji_measure_grows(&plan->measure));
 }
 
 void adji_choose_once(adj_plan *plan) {
   double direct = adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
   double once = adji_once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
   plan->choice.once = plan->tuning.once == ADJI_AUTO ? once < direct : plan->tuning.once == ADJI_ON;
-  /* A self-join is evaluated once from one of a pair's points, which takes one index, and a distance of
-   * 0 from each point to itself. */
-  if (plan->self_join && !(plan->one_index && adji_measure_grows(&plan->measure))) plan->choice.once = false;
+  if (!adji_can_once(plan)) plan->choice.once = false;
   plan->estimated_seconds = plan->choice.once ? once : direct;
 }
 

@@ -17,8 +17,13 @@ void adji_choose_once(adj_plan *plan);
 /* What the cores take to count a join first and then fill it in place. */
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates);
 
-/* What they take to evaluate each candidate once. */
+/* What they take to evaluate each candidate once; and if a device deals out what they find to its rows. */
 double adji_once_seconds(const adj_plan *plan, double pairs, double candidates);
+double adji_sent_seconds(const adj_plan *plan, double pairs, double candidates);
+
+/* Whether they can: a self-join is evaluated once from one of a pair's points, which takes one index, and a distance of
+ * 0 from each point to itself. */
+bool adji_can_once(const adj_plan *plan);
 
 /* What the cores take, in the better way, by plan->choice.candidates. */
 double adji_sampled_seconds(const adj_plan *plan);

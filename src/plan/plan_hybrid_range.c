@@ -26,15 +26,19 @@
 #include "plan/plan_hybrid.h"
 #include "plan/plan_range.h"
 
-enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64 };
+/* A device is asked for so many queries, then for a part of all of them, and, where that took no longer than this, and
+ * may not have kept all of it busy, for a larger part. */
+enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
+static const double LONG_ENOUGH_S = 0.01;
 
 /* Nanoseconds that a point takes a core to get into the index, for each of its dimensions and beside them. On 16 cores
  * 20 million points took 150 ms in two dimensions and 120 to 180 in three. */
 static const double INDEX_NS = 90, INDEX_DIM_NS = 15;
 
-/* What finding neighbours takes of counting them, and what counting every two points once takes of counting them
- * twice: about, on an H200. */
-static const double FIND = 1.5, MIRRORED = 0.6;
+/* What finding neighbours takes of counting them: in up to three dimensions the rows of lists 2.2 to 2.8 times as long,
+ * and those of batches, which are of consecutive rows and not of neighbours, 4.3 to 7.4. What counting every two points
+ * once takes of counting them twice. About, on an H200. */
+static const double FIND = 1.5, FIND_LISTS = 2.5, FIND_BATCHES = 5, MIRRORED = 0.6;
 
 static double index_seconds(const adj_plan *plan) {
   double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
@@ -46,26 +50,51 @@ double adji_least_range_seconds(const adj_plan *plan) {
   return 3 * index_seconds(plan);
 }
 
-/* Whether a GPU can share queries so that each pair is evaluated once. */
+/* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
+ * points in a cell: cores gain more by it than the device loses. */
 static bool device_shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
-  return plan->self_join && plan->tuning.once != ADJI_OFF && options->range.once && options->range.mirrored &&
+  return plan->self_join && plan->tuning.once != ADJI_OFF && plan->tuning.mirror != ADJI_OFF && options->range.once &&
          !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
-/* The same of the cores, which have decided. */
+/* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
+static uint64_t room_for_pairs(const adj_plan *plan) {
+  double entries = plan->estimated_pairs * (plan->join.style.one_way ? 1.2 : 0.6);
+  return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
+}
+
+/* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
-  return device_shares_once(plan, options) && plan->choice.once && plan->one_index &&
-         !strcmp(plan->choice.algorithm, "grid");
+  if (!device_shares_once(plan, options) || !adji_can_once(plan) || strcmp(plan->choice.algorithm, "grid"))
+    return false;
+  double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
+  return plan->choice.once ||
+         (adji_gpu_partner_count(plan->ctx) == 1 &&
+          adji_sent_seconds(plan, pairs, candidates) < adji_counted_seconds(plan, pairs, candidates));
+}
+
+/* What a device takes that keeps what it finds. */
+static double kept_seconds(const adji_range_trial *trial, bool mirrored) {
+  return trial->count_s * (mirrored ? MIRRORED : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
+}
+
+/* Of a device that is alone, or does lists. */
+static double find_seconds(const adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial,
+                           bool alone) {
+  double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH), factor = FIND;
+  bool one = trial->pairs * (double)adji_plan_entry_bytes(plan) <= batch;
+  if (plan->join.left->dim <= 3) factor = alone && !one ? FIND_BATCHES : FIND_LISTS;
+  return fmax(factor * trial->count_s, trial->copy_s);
 }
 
 /* Rows that are counted first and then filled. */
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_engine_options *options,
                                       const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
-  double found = fmax(FIND * trial->count_s, trial->copy_s);
-  adji_share_times t = {.device = trial->count_s + found, .place = trial->copy_s, .alone = trial->count_s + found};
-  if (options->range.once)
-    t.alone = trial->count_s * (options->range.mirrored ? MIRRORED : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
+  adji_share_times t = {.place = trial->copy_s};
+  t.device = trial->count_s + find_seconds(plan, options, trial, false);
+  t.alone = trial->count_s + find_seconds(plan, options, trial, true);
+  if (options->range.once) t.alone = kept_seconds(trial, options->range.mirrored);
   t.index = indexed ? 0 : index_seconds(plan);
   t.cores = indexed ? adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
                     : adji_counted_seconds(plan, trial->pairs, trial->candidates);
@@ -78,9 +107,9 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_opt
   bool indexed = plan->right_index.ctx;
   adji_share_times t = times_counted(plan, options, trial), once = t;
   if (indexed ? !shares_once(plan, options) : !device_shares_once(plan, options)) return t;
-  once.cores = indexed ? adji_once_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
-                       : adji_once_seconds(plan, trial->pairs, trial->candidates);
-  once.device = t.alone;
+  once.cores = indexed ? adji_sent_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
+                       : adji_sent_seconds(plan, trial->pairs, trial->candidates);
+  once.device = kept_seconds(trial, true);
   return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
 }
 
@@ -101,10 +130,12 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *opt
  * meet, at most; otherwise by the time of some, and of more. */
 static adj_status ask_device(const adj_plan *plan, const adji_gpu_engine_options *options, adji_partner *partner,
                              adji_range_trial *trial, adji_share_times *t) {
-  uint64_t more = plan->left->count / PART_OF_QUERIES, many[] = {adji_device_sample(plan), FEW_QUERIES, more};
+  uint64_t all = plan->left->count;
+  uint64_t many[] = {adji_device_sample(plan), FEW_QUERIES, all / PART_OF_QUERIES, all / LARGE_PART};
   adj_status status = ADJ_OK;
-  for (int i = 0; i < 3 && !status; i++) {
-    if (i == 2 && more <= FEW_QUERIES) break;
+  for (int i = 0; i < 4 && !status; i++) {
+    if (i >= 2 && many[i] <= FEW_QUERIES) break;
+    if (i == 3 && trial->count_s * (double)trial->queries > LONG_ENOUGH_S * (double)all) break;
     status =
         i ? adji_gpu_range_partner_try(partner, many[i], trial) : adji_gpu_range_partner_guess(partner, many[i], trial);
     *t = times_of(plan, options, trial);
@@ -164,21 +195,18 @@ static adj_status open_partner(const void *wish, uint32_t number, adji_partner *
   return adji_gpu_range_partner_create(wish, number, out);
 }
 
-/* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
-static uint64_t room_for_pairs(const adj_plan *plan) {
-  double entries = plan->estimated_pairs * (plan->join.style.one_way ? 1.2 : 0.6);
-  return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
-}
-
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
 static adj_status share_once(adj_plan *plan, adji_openings *all, const adji_gpu_engine_options *options) {
   adji_gpu_engine_options mine = *options;
   mine.range.grid = &plan->grid;
   mine.range.order = plan->right_index.view.ids;
+  mine.range.mirrored = true;
   if (!mine.range.once_pairs) mine.range.once_pairs = room_for_pairs(plan);
   adji_openings again = {.open = open_partner, .follow = all->follow, .wish = &mine, .count = all->count};
   for (uint32_t i = 0; i < all->count; i++)
-    if (adji_opening_end(&all->each[i])) return share(plan, all, false); /* without it, or with the others */
+    if (adji_opening_end(&all->each[i]) ||
+        !adji_gpu_range_partner_has_room(&all->each[i].partner, mine.range.once_pairs))
+      return share(plan, all, false); /* a device that is missing is seen to there */
   adji_openings_drop(all);
   all->count = 0;
   adji_grid_clear(plan->ctx, &plan->device_grid);
