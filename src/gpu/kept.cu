@@ -9,6 +9,7 @@
 /* Bytes of an item, with its entries. */
 static double item_bytes(const adji_kept_wish *wish) {
   if (wish->form == ADJI_KEPT_STAGES) return ADJI_STAGE_WORDS * sizeof(uint32_t);
+  if (wish->form == ADJI_KEPT_MARKS) return sizeof(adji_gpu_marks);
   double size = wish->sums ? static_cast<double>(adji_type_size(wish->type)) : 0;
   if (wish->form == ADJI_KEPT_PAIRS) return sizeof(adji_gpu_pair) + size;
   return sizeof(adji_gpu_piece) + ADJI_WARP * (4 + size);
@@ -36,12 +37,26 @@ static adj_status get_stages(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu
   return status ? status : adji_block_get(gpu, gpu->compute, bytes, what, &out->ids);
 }
 
+static adj_status get_marks(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
+  const char *what = "marks of candidates";
+  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_gpu_marks), what, &out->items);
+  return status ? status : adji_block_get(gpu, gpu->compute, wish->rows * 4, what, &out->ids);
+}
+
+static adj_status get_form(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
+  if (wish->form == ADJI_KEPT_STAGES) return get_stages(gpu, wish, out);
+  if (wish->form == ADJI_KEPT_MARKS) return get_marks(gpu, wish, out);
+  return get_blocks(gpu, wish, out);
+}
+
 adj_status adji_kept_make(adji_gpu *gpu, const adji_kept_wish *wish, adji_gpu_kept *out) {
-  double starts = wish->form == ADJI_KEPT_STAGES ? static_cast<double>(wish->rows * sizeof(adji_gpu_stages)) : 0;
-  if (wish->room * item_bytes(wish) + starts > static_cast<double>(adji_gpu_left(gpu) / 2)) return ADJ_OK;
+  uint64_t row = wish->form == ADJI_KEPT_STAGES ? sizeof(adji_gpu_stages) : wish->form == ADJI_KEPT_MARKS ? 4 : 0;
+  if (wish->room * item_bytes(wish) + static_cast<double>(wish->rows * row) >
+      static_cast<double>(adji_gpu_left(gpu) / 2))
+    return ADJ_OK;
   out->type = wish->type;
   out->room = static_cast<uint64_t>(wish->room);
-  adj_status status = wish->form == ADJI_KEPT_STAGES ? get_stages(gpu, wish, out) : get_blocks(gpu, wish, out);
+  adj_status status = get_form(gpu, wish, out);
   if (!status)
     out->form = wish->form;
   else

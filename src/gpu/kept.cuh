@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a count keeps of what it finds, so that a fill only moves it: pieces of rows, pairs of neighbours, or
- * stages, which say what belongs (adji_tiles_job in tiles.cuh).
+ * stages or marks, which say what belongs (adji_tiles_job in tiles.cuh).
  */
 #ifndef ADJI_KEPT_CUH
 #define ADJI_KEPT_CUH
 
 #include "gpu/tiles.cuh"
 
-typedef enum adji_kept_form { ADJI_KEPT_NONE, ADJI_KEPT_PIECES, ADJI_KEPT_PAIRS, ADJI_KEPT_STAGES } adji_kept_form;
+typedef enum adji_kept_form {
+  ADJI_KEPT_NONE,
+  ADJI_KEPT_PIECES,
+  ADJI_KEPT_PAIRS,
+  ADJI_KEPT_STAGES,
+  ADJI_KEPT_MARKS
+} adji_kept_form;
 
 typedef struct adji_gpu_kept {
   adji_kept_form form;
   adj_type type;        /* of the sums                                                              */
-  adji_block items;     /* adji_gpu_piece, adji_gpu_pair, or the adji_gpu_stages of every position   */
-  adji_block ids, sums; /* of pieces 32 entries each; sums may be none, pairs have ids in themselves; or the stages */
-  uint64_t room, count; /* items there are, and asked for                                            */
+  adji_block items;     /* adji_gpu_piece, adji_gpu_pair, the adji_gpu_stages of every position, or adji_gpu_marks */
+  adji_block ids, sums; /* of pieces 32 entries each; sums may be none, pairs have ids in themselves; or the stages; or
+                           queries without marks */
+  uint64_t room, count; /* items there are, and asked for; marks: queries that have none              */
   adji_block cursors;   /* pairs: how many entries of each row are in place                          */
 } adji_gpu_kept;
 
@@ -41,7 +48,7 @@ typedef struct adji_kept_place {
   bool one_way; /* pairs are only of the row that comes first in them */
 } adji_kept_place;
 
-/* Pieces and pairs. Stages are for the kernels that filled them. */
+/* Pieces and pairs. Stages and marks are for the kernels that filled them. */
 adj_status adji_kept_put(adji_gpu *gpu, const adji_gpu_kept *kept, const adji_kept_place *place);
 
 #endif

@@ -143,6 +143,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->once = options->once && !adji_access_by_point(options->points.access);
   r->once_pairs = options->once_pairs;
   r->stage_candidates = options->stage_candidates;
+  r->marks = options->marks;
   adj_status status = ADJ_OK;
   if (options->product && options->product->use && !adji_access_by_point(options->points.access))
     status = adji_product_fits(gpu, options->product->scale.width, &r->product);
@@ -287,12 +288,24 @@ static adj_status make_stages(adji_gpu_range *r) {
   return adji_kept_make(r->gpu, &wish, &r->kept);
 }
 
+static adj_status make_marks(adji_gpu_range *r) {
+  adji_tiles_job job = adji_gpu_range_job(r);
+  if (!r->marks || r->product || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
+      !adji_tiles_can_mark(&job))
+    return ADJ_OK;
+  double room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_MARK_GROUP);
+  adji_kept_wish wish = {ADJI_KEPT_MARKS, room, r->rows, r->join.left->type, false};
+  return adji_kept_make(r->gpu, &wish, &r->kept);
+}
+
 static adj_status make_kept(adji_gpu_range *r) {
   adji_kept_free(r->gpu, &r->kept);
+  adj_status status = make_marks(r);
+  if (status || r->kept.form != ADJI_KEPT_NONE) return status;
   if (!r->once) return make_stages(r);
   adji_kept_wish wish = {r->mirrored ? ADJI_KEPT_PAIRS : ADJI_KEPT_PIECES, 0, r->rows, r->join.left->type,
                          adji_range_wants_sums(r)};
-  adj_status status = choose_room(r, &wish);
+  status = choose_room(r, &wish);
   return status ? status : adji_kept_make(r->gpu, &wish, &r->kept);
 }
 
@@ -302,11 +315,17 @@ void adji_range_use_stages(const adji_gpu_range *r, adji_tiles_job *job) {
   job->stage_room = r->kept.room;
 }
 
+void adji_range_use_marks(const adji_gpu_range *r, adji_tiles_job *job) {
+  job->marks = adji_at<adji_gpu_marks>(r->kept.items);
+  job->unmarked = adji_at<uint32_t>(r->kept.ids);
+}
+
 void adji_range_keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
   const adji_gpu_kept *kept = &r->kept;
   job->mirrored = r->mirrored;
   if (kept->form == ADJI_KEPT_NONE) return;
   if (kept->form == ADJI_KEPT_STAGES) return adji_range_use_stages(r, job);
+  if (kept->form == ADJI_KEPT_MARKS) return adji_range_use_marks(r, job);
   job->sums = kept->sums.at;
   if (kept->form == ADJI_KEPT_PAIRS) {
     job->pairs = adji_at<adji_gpu_pair>(kept->items);

@@ -56,6 +56,7 @@ typedef struct adji_gpu_range_options {
   uint64_t once_pairs;       /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
   double stage_candidates;   /* of a query, estimated: a count keeps which of them belong to it, for a fill of all rows,
                                 where there are kernels for that; 0: it does not                                     */
+  bool marks;                /* the same with few candidates: instead of stages, where there are kernels for that */
   const uint32_t *order;     /* host, for a self-join without images: the rows in the order of another index over the
                                 same grid, which this one must have too; NULL: any order                         */
   uint32_t blocks;           /* of threads that compare at a time; 0: as many as there is room for             */
@@ -148,7 +149,7 @@ void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* Gives back what the count kept, and the slots, once all of them were fetched: no fill follows. */
 void adji_gpu_range_forget(adji_gpu_range *range);
-/* The same of stages only, for their memory: fills compare again. Returns whether there were any. */
+/* The same of stages and marks only, for their memory: fills compare again. Returns whether there were any. */
 bool adji_gpu_range_forget_stages(adji_gpu_range *range);
 /* After all fills: ADJ_E_INTERNAL when rows were not as long as counted. */
 adj_status adji_gpu_range_check(adji_gpu_range *range);

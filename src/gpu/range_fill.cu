@@ -105,6 +105,15 @@ static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, c
   return adji_kept_put(r->gpu, &r->kept, &place);
 }
 
+/* Those that the count has not marked are compared again. */
+static adj_status fill_by_marks(adji_gpu_range *r, adji_tiles_job *job) {
+  adji_range_use_marks(r, job);
+  adj_status status = adji_tiles_fill_marked(r->gpu, r->gpu->compute, job);
+  job->queries = job->unmarked;
+  job->query_count = r->kept.count;
+  return status || !job->query_count ? status : adji_range_compare(r, job);
+}
+
 static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
   adji_tiles_job job = adji_gpu_range_job(r);
   job.offsets = adji_at<uint64_t>(r->offsets);
@@ -114,7 +123,9 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);
-  if (r->kept.form == ADJI_KEPT_STAGES && job.query_count == r->rows) adji_range_use_stages(r, &job);
+  bool whole = job.query_count == r->rows;
+  if (!status && r->kept.form == ADJI_KEPT_MARKS && whole && !job.long_rows) return fill_by_marks(r, &job);
+  if (r->kept.form == ADJI_KEPT_STAGES && whole) adji_range_use_stages(r, &job);
   return status ? status : adji_range_compare(r, &job);
 }
 
@@ -196,7 +207,7 @@ void adji_gpu_range_forget(adji_gpu_range *r) {
 }
 
 bool adji_gpu_range_forget_stages(adji_gpu_range *r) {
-  if (r->kept.form != ADJI_KEPT_STAGES) return false;
+  if (r->kept.form != ADJI_KEPT_STAGES && r->kept.form != ADJI_KEPT_MARKS) return false;
   adji_kept_free(r->gpu, &r->kept);
   return true;
 }

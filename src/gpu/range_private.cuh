@@ -41,6 +41,7 @@ struct adji_gpu_range {
   bool mirrored; /* every two points are compared once when they are counted */
   uint64_t once_pairs;
   double stage_candidates;  /* of a query, estimated; 0: stages are not kept */
+  bool marks;               /* are kept instead */
   adji_gpu_kept kept;       /* what the count found, if it did */
   uint64_t added_at, added; /* of pairs that were kept: what others found */
   adji_gpu_counted counted;
@@ -80,6 +81,7 @@ adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
 void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
 /* Stages that the count keeps, or kept: for a job for all queries. */
 void adji_range_use_stages(const adji_gpu_range *range, adji_tiles_job *job);
+void adji_range_use_marks(const adji_gpu_range *range, adji_tiles_job *job); /* the same of marks */
 
 /* Events of a slot, unless it has them; all slots with their events. */
 adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);

@@ -31,6 +31,14 @@ typedef struct adji_gpu_stages {
 } adji_gpu_stages;
 enum { ADJI_STAGE_WORDS = 64 };
 
+/* Ranges of candidates of a query that are compared with it alone: a bit for each that belongs. The first one of a
+ * query that has none, since a range is too long or it was compared together with others, begins at ADJI_UNMARKED. */
+enum { ADJI_MARKED = 32, ADJI_MARK_GROUP = 3 };
+typedef struct alignas(32) adji_gpu_marks {
+  uint32_t begin[4], bits[4]; /* of ADJI_MARK_GROUP ranges */
+} adji_gpu_marks;
+#define ADJI_UNMARKED UINT32_MAX
+
 /* What a launch does. All memory is the device's. */
 typedef struct adji_tiles_job {
   adj_type type;
@@ -41,7 +49,8 @@ typedef struct adji_tiles_job {
   const adji_gpu_grid *grid; /* host */
   const adji_gpu_index *left, *right;
   adji_gpu_keep keep;
-  /* The queries: positions in left, ascending; NULL: first_query and those behind it. */
+  /* The queries: positions in left, ascending, or in up to three dimensions in any order; NULL: first_query and those
+   * behind it. */
   const uint32_t *queries;
   uint64_t first_query, query_count;
   uint32_t lanes; /* queries a warp; 0: 32. Fewer, for a few queries in little time */
@@ -77,11 +86,20 @@ typedef struct adji_tiles_job {
   uint32_t *stages;
   adji_gpu_stages *starts;
   uint64_t stage_room;
+  /* With marks: counting marks queries, for a fill of all rows by adji_tiles_fill_marked. A row of the result has a
+   * group of them for every ADJI_MARK_GROUP rows of cells around its query. Those that are not marked go to unmarked,
+   * which has room for all, in any order, as many as ADJI_ANSWER_PIECES says: adji_tiles_run fills their rows. */
+  adji_gpu_marks *marks;
+  uint32_t *unmarked;
 } adji_tiles_job;
 
 /* Whether there are kernels that keep stages, and fill from them. */
 bool adji_tiles_can_keep_stages(const adji_measure *measure, adj_type type, uint32_t dim, const adji_gpu_grid *grid);
 
+/* Whether there are kernels that mark, for a job for all queries without sums. */
+bool adji_tiles_can_mark(const adji_tiles_job *job);
+
+adj_status adji_tiles_fill_marked(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 
 #endif

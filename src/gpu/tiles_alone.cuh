@@ -13,15 +13,30 @@ namespace {
 constexpr uint32_t AT_ONCE = 4;
 static_assert(uint32_t(BETWEEN) % AT_ONCE == 0 && AT_ONCE <= uint32_t(ADJI_GPU_BEHIND), "what is read must be there");
 
+template <class W, int WIDTH, class T>
+__device__ __forceinline__ void load_some(const tiles<T> &job, uint32_t position, T (&c)[AT_ONCE][WIDTH]) {
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++)
+    load_point<W>(job.right, position + u, c[u]);
+}
+
+/* Of the lane's query and a candidate. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine, const T *c) {
+  T s = 0;
+#pragma unroll
+  for (int j = 0; j < DIM; j++)
+    s = adji_gpu_step<W::STEP>(s, mine.x[j], c[j], job.measure, j);
+  return adji_gpu_finish<W::STEP>(s);
+}
+
 /* Candidates position .. stop - 1 of the lane's own, of which there are AT_ONCE at most. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                           uint32_t position, uint32_t stop, uint32_t lane) {
   T c[AT_ONCE][W::WIDTH ? W::WIDTH : 1];
   uint32_t ids[AT_ONCE];
-#pragma unroll
-  for (int u = 0; u < AT_ONCE; u++)
-    load_point<W>(job.right, position + u, c[u]);
+  load_some<W>(job, position, c);
 #pragma unroll
   for (int u = 0; u < AT_ONCE; u++) {
     if (W::HAS_ID)
@@ -31,11 +46,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
   }
 #pragma unroll
   for (int u = 0; u < AT_ONCE; u++) {
-    T s = 0;
-#pragma unroll
-    for (int j = 0; j < DIM; j++)
-      s = adji_gpu_step<W::STEP>(s, mine->x[j], c[u][j], job.measure, j);
-    s = adji_gpu_finish<W::STEP>(s);
+    T s = sum_of<W>(job, *mine, c[u]);
     keep<W>(at, mine, u < stop - position && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
   }
 }
@@ -54,18 +65,24 @@ __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, o
   keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
 }
 
-/* The queries of the lanes that take part. Three rows of cells at a time, so that looking them up takes one wait. */
+/* Rows of cells number row .. row + 2, of which there may be fewer. Three at a time, so that it takes one wait. */
+template <class T, int DIM>
+__device__ __forceinline__ void look_up_three(const tiles<T> &job, const own<T, DIM> &mine, bool takes_part,
+                                              uint32_t row, range (&to)[3]) {
+#pragma unroll
+  for (int k = 0; k < 3; k++) {
+    to[k] = range{0, 0};
+    if (takes_part && row + k < job.row_count) to[k] = row_of_cells(job, mine.cell_row, row + k, mine.cell, mine.cell);
+  }
+}
+
+/* The queries of the lanes that take part. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_alone(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool takes_part,
                                            supply *pieces, effort *took, uint32_t lane) {
   for (uint32_t row = 0; row < job.row_count; row += 3) {
     range r[3];
-#pragma unroll
-    for (int k = 0; k < 3; k++) {
-      r[k] = range{0, 0};
-      if (takes_part && row + k < job.row_count)
-        r[k] = row_of_cells(job, mine->cell_row, row + k, mine->cell, mine->cell);
-    }
+    look_up_three(job, *mine, takes_part, row, r);
 #pragma unroll
     for (int k = 0; k < 3; k++) {
       took->candidates += r[k].count;

@@ -73,6 +73,8 @@ struct tiles {
   uint32_t *stages;
   adji_gpu_stages *starts;
   uint64_t stage_room;
+  adji_gpu_marks *marks;
+  uint32_t *unmarked;
 };
 
 /* Where a row of the result begins and ends. */

@@ -40,6 +40,7 @@
 
 #include "gpu/tiles_alone.cuh"
 #include "gpu/tiles_flat.cuh"
+#include "gpu/tiles_marks.cuh"
 #include "gpu/tiles_together.cuh"
 
 namespace {
@@ -174,7 +175,7 @@ __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<
 }
 
 /* The lanes whose queries are compared each with their own candidates, not together. heads are the lanes at which a
- * stretch of queries in one row of cells begins. */
+ * stretch of queries in one row of cells begins, in ascending order. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T, DIM> &mine, uint32_t heads,
                                                 uint32_t actives) {
@@ -187,6 +188,7 @@ __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T
     uint32_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
     bool dense = spread <= job.spread && end - begin >= DENSE_QUERIES;
     if (W::PLACES != EVERYWHERE) dense = dense && spread * 8 <= end - begin;
+    if (W::MARKS) dense = dense && (spread + 1) * DENSE_MARKED <= end - begin;
     if (!dense) sparse |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
   }
   return sparse;
@@ -202,7 +204,10 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   if (!__any_sync(ALL_LANES, active)) return;
   own<T, W::DIM> mine = open_query<W>(job, query, active);
   int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
-  uint32_t heads = __ballot_sync(ALL_LANES, active && (lane == 0 || mine.cell_row != before));
+  bool head = lane == 0 || mine.cell_row != before;
+  if (W::PLACES == EVERYWHERE && job.queries) /* which may come in any order */
+    head = __shfl_up_sync(ALL_LANES, mine.position, 1) > mine.position || head;
+  uint32_t heads = __ballot_sync(ALL_LANES, active && head);
   uint32_t members = __ballot_sync(ALL_LANES, active);
   uint32_t sparse = find_sparse<W>(job, mine, heads, __popc(members)) & members;
   if (W::PLACES == DENSE) members &= ~sparse;
@@ -234,7 +239,10 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
       join_together<W>(job, at, &mine, begin, end, &pieces, &took, lane);
   }
   if (W::RINGS) empty_rings(job, at, &mine, lane);
-  if (W::PLACES == SPARSE && (W::DIM || job.staged))
+  if constexpr (W::MARKS) {
+    bool marked = sparse && mark_alone<W>(job, &mine, sparse >> lane & 1, &took);
+    note_unmarked(job, mine, active && !marked, lane);
+  } else if (W::PLACES == SPARSE && (W::DIM || job.staged))
     join_cells<W>(job, at, &mine, sparse, &pieces, &took, lane);
   else if (W::PLACES != DENSE && sparse)
     join_alone<W>(job, at, &mine, sparse >> lane & 1, &pieces, &took, lane);
@@ -299,6 +307,8 @@ adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
     if (job.stages)
       return job.ids ? launch_places<T, STEP, DIM, FROM_STAGES>(gpu, stream, job)
                      : launch_places<T, STEP, DIM, COUNT_AND_STAGES>(gpu, stream, job);
+  if constexpr (STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
+    if (job.marks && !job.ids) return launch_places<T, STEP, DIM, COUNT_AND_MARKS>(gpu, stream, job);
   if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
   if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
     if (job.long_rows && !job.sums && !job.pieces) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
@@ -359,6 +369,8 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.stages = job->stages;
   typed.starts = job->starts;
   typed.stage_room = job->stage_room;
+  typed.marks = job->marks;
+  typed.unmarked = job->unmarked;
   return typed;
 }
 

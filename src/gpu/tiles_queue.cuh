@@ -85,7 +85,17 @@ struct effort {
 
 /* What a kernel does: its template arguments in one. LONG_ROWS are ids in rows of known places, most of them long;
  * FROM_STAGES are the same, by what COUNT_AND_STAGES kept. */
-enum work { COUNT, COUNT_AND_STAGES, IDS, IDS_AND_SUMS, LONG_ROWS, FROM_STAGES, PAIRS, PAIRS_AND_SUMS };
+enum work {
+  COUNT,
+  COUNT_AND_STAGES,
+  COUNT_AND_MARKS,
+  IDS,
+  IDS_AND_SUMS,
+  LONG_ROWS,
+  FROM_STAGES,
+  PAIRS,
+  PAIRS_AND_SUMS
+};
 
 /* In many dimensions dense and sparse places have kernels of their own: one for both would have more code than fits
  * the instruction cache, and too much shared memory to keep the device busy. */
@@ -96,6 +106,7 @@ struct what {
   typedef TYPE T;
   static constexpr int STEP = STEP_, DIM = DIM_;
   static constexpr bool KEEPS = WORK == COUNT_AND_STAGES, REPLAYS = WORK == FROM_STAGES;
+  static constexpr bool MARKS = WORK == COUNT_AND_MARKS;
   /* Dense places are written through rings: tiles_rings.cuh. */
   static constexpr bool RINGS = WORK == LONG_ROWS || REPLAYS;
   static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS || RINGS; /* ids are wanted, in rows or in pieces */
@@ -111,7 +122,8 @@ struct what {
   static constexpr bool NAN_STAYS_OUT = STEP == ADJI_STEP_L2 || STEP == ADJI_STEP_L1 || STEP == ADJI_STEP_DOT;
   /* Where queries are compared together: whether candidates too far away from all of them are left out, and whether
    * hits come as words: tiles_words.cuh. */
-  static constexpr bool WORDS = STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || KEEPS || RINGS);
+  static constexpr bool WORDS =
+      STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3) && (WORK == COUNT || KEEPS || MARKS || RINGS);
   static constexpr bool TRIMS = WORDS; /* with a queue there are not enough registers for both */
 };
 

@@ -20,7 +20,7 @@ static double candidate_ns(const adj_plan *plan) {
 
 /* Points of a cell from which on rows are long enough; and candidates of a query that there is room for when it was
  * asked for. */
-static const double LEAST_MATES = 20, LEAST_STAGES = 1024;
+static const double LEAST_MATES = 20, LEAST_STAGES = 1024, MOST_MARKED_MATES = 6;
 
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates) {
   double rows = (double)plan->left->count;
@@ -94,4 +94,13 @@ double adji_choose_device_stages(const adj_plan *plan, bool whole, uint64_t samp
     candidates *= 2 + 1.0 / plan->grid.axes[a].reach;
   if (sample) candidates *= 1 + 2 / sqrt(1 + plan->choice.mates * m * m / 2 / (double)plan->population);
   return on && candidates < LEAST_STAGES ? LEAST_STAGES : candidates;
+}
+
+/* Where rows are short, so that queries have few candidates of their own: filled from marks, rows are written one
+ * behind the other, and not each at a place far from the last. 2 M points with 10 neighbours on an H200 took 0.56
+ * instead of 0.70 ms in two dimensions, 0.78 instead of 1.04 in three. */
+bool adji_choose_device_marks(const adj_plan *plan, bool whole) {
+  if (plan->tuning.marks != ADJI_AUTO || !plan->grid.axis_count) return plan->tuning.marks == ADJI_ON;
+  return whole && plan->tuning.stages != ADJI_ON && plan->tuning.once != ADJI_ON && plan->join.left->dim <= 3 &&
+         plan->choice.mates < MOST_MARKED_MATES;
 }

@@ -11,6 +11,9 @@
  * look; otherwise 0. whole: all rows are filled at once. sample: rows by which the grid was chosen. */
 double adji_choose_device_stages(const adj_plan *plan, bool whole, uint64_t sample);
 
+/* Whether it does so with marks, where queries have few candidates. */
+bool adji_choose_device_marks(const adj_plan *plan, bool whole);
+
 /* Sets plan->choice.once and plan->estimated_seconds, from the estimates. */
 void adji_choose_once(adj_plan *plan);
 

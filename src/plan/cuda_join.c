@@ -115,6 +115,7 @@ static adj_status open_range(cuda_join *j) {
                                     .once = adji_choose_device_once(plan),
                                     .once_pairs = plan->tuning.device_pairs,
                                     .stage_candidates = adji_choose_device_stages(plan, true, sample),
+                                    .marks = adji_choose_device_marks(plan, true),
                                     .blocks = (uint32_t)plan->tuning.device_blocks,
                                     .points = points};
   return adji_gpu_range_open(j->gpu, &options, &j->range);

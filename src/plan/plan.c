@@ -160,6 +160,7 @@ adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gp
                                              .once = adji_choose_device_once(plan),
                                              .once_pairs = plan->tuning.device_pairs,
                                              .stage_candidates = adji_choose_device_stages(plan, false, 0),
+                                             .marks = adji_choose_device_marks(plan, false),
                                              .blocks = (uint32_t)plan->tuning.device_blocks,
                                              .points = points},
                                    .batch_bytes = plan->tuning.device_batch,

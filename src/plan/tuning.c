@@ -57,6 +57,7 @@ static const struct setting {
     {"select", NAME, offsetof(adji_tuning, select), 0, 0, selections},
     {"mirror", NAME, offsetof(adji_tuning, mirror), 0, 0, switches},
     {"stages", NAME, offsetof(adji_tuning, stages), 0, 0, switches},
+    {"marks", NAME, offsetof(adji_tuning, marks), 0, 0, switches},
     {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
     {"access", NAME, offsetof(adji_tuning, access), 0, 0, accesses},
     {"order", NAME, offsetof(adji_tuning, order), 0, 0, orders},

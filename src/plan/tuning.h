@@ -43,6 +43,7 @@ typedef struct adji_tuning {
   uint64_t select;        /* adji_select_algorithm: and for selection                  */
   uint64_t mirror;        /* adji_switch: a GPU compares every two points once        */
   uint64_t stages;        /* adji_switch: a GPU's count keeps which candidates belong to whom */
+  uint64_t marks;         /* adji_switch: the same where each query has candidates of its own */
   uint64_t streams;       /* such batches in flight                                   */
   uint64_t access;        /* adji_access: how a GPU visits cells (gpu/access.h)       */
   uint64_t order;         /* adji_work: in which order its queries are compared       */
