@@ -143,8 +143,9 @@ static adj_status begin(cuda_join *j, const request *call) {
   j->plan.ctx = call->ctx;
   j->plan.self_join = !call->right || call->right == call->left;
   adj_status status = check(j, call->kind, call->spec, call->left, call->right);
-  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN);
+  if (!status) status = adji_check_cancel(call->ctx);
   if (!status) status = adji_gpu_after(j->gpu, call->stream);
+  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN); /* once what comes before is over */
   return status;
 }
 
@@ -152,9 +153,10 @@ static adj_status begin(cuda_join *j, const request *call) {
 static adj_status count(cuda_join *j, const request *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j);
+  if (!status) status = adji_check_cancel(call->ctx);
   if (!status) status = adji_gpu_range_count(j->range, fills);
   if (!status) status = adji_gpu_range_counted(j->range, &j->counted);
-  return status;
+  return status ? status : adji_check_cancel(call->ctx);
 }
 
 /* All pairs in one slot. */
