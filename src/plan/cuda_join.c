@@ -160,14 +160,18 @@ static adj_status count(cuda_join *j, const request *call, bool fills) {
 }
 
 /* All pairs in one slot. */
-static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
+static adj_status fill_slot(cuda_join *j) {
   adji_gpu_window all = {0, j->left.rows.count, 0, j->counted.pairs};
-  adji_gpu_range_forget_degrees(j->range);
   adj_status status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
-  if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(j->range))
-    status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
   if (!status) status = adji_gpu_range_fill(j->range, &all, 0);
-  if (!status) status = adji_gpu_range_check(j->range);
+  return status ? status : adji_gpu_range_check(j->range);
+}
+
+/* Where there is no room beside what the count kept, pairs are found again. */
+static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
+  adji_gpu_range_forget_degrees(j->range);
+  adj_status status = fill_slot(j);
+  if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget(j->range)) status = fill_slot(j);
   if (!status) status = adji_gpu_range_take(j->range, 0, out);
   return status;
 }
