@@ -191,9 +191,13 @@ static adj_status share_once(adj_plan *plan, adji_openings *all, const adji_gpu_
 /* The grid of the devices beside that of the cores: chosen as if the join were a GPU's. */
 static adj_status choose_for_devices(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
   adj_plan device = *plan;
+  device.grid = (adji_grid){0}; /* the cores may have one, whose slabs are theirs */
   adj_status status = adji_choose_for_device(&device, algorithm, out);
-  if (status) adji_grid_clear(plan->ctx, &device.grid);
-  if (status) return status;
+  if (status) {
+    adji_grid_clear(plan->ctx, &device.grid);
+    adji_free(&plan->ctx->memory, device.product.centre);
+    return status;
+  }
   plan->device_grid = device.grid;
   plan->product = device.product;
   out->range.join = &plan->join;
