@@ -48,6 +48,7 @@ static adj_status count_all(gpu_engine *e, adji_run *run) {
   adj_status touched = touch_ahead(e, &run->ahead);
   status = adji_gpu_range_counted(e->range, &e->found);
   if (!status) status = touched;
+  if (!status) status = adji_check_cancel(e->join.ctx); /* which was called for while all of it was one batch */
   if (status) return status;
   adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
   run->tally.pairs += e->found.pairs;
