@@ -199,6 +199,25 @@ static void check_limits(void) {
   }
 }
 
+/* Rows of more than 8,192 entries take as much memory again to be sorted: batches are made smaller until there is room
+ * for that, too. */
+static void check_long_rows(void) {
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.device_memory_limit = (uint64_t)4 << 20;
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(&options, &ctx), "a context");
+  problem p = {ctx, points(ctx, 8300, 2), 2, 0, ADJ_ORDER_ID, NULL, NULL};
+  adj_result *cpu = NULL, *gpu = NULL;
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+  need(!join(&p, ADJ_BACKEND_GPU, &gpu) && same(gpu, cpu), "long rows within a limit");
+  printf("rows of 8,299 neighbours within 4 MiB: joined\n");
+  adj_result_destroy(gpu);
+  adj_result_destroy(cpu);
+  adj_dataset_destroy(p.set);
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   adj_device device;
   adj_device_init(&device, sizeof device);
@@ -230,5 +249,6 @@ int main(void) {
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();
+  check_long_rows();
   return 0;
 }

@@ -107,6 +107,28 @@ static void check_layout(adj_ctx *ctx, const join_case *c, const join_answer *an
   need_cuda(cudaFree(memory[1]));
 }
 
+/* A context that is cancelled does nothing, and can be used again. */
+static void check_cancel(adj_ctx *ctx) {
+  float values[] = {0, 0, 0.5f, 0, 0, 0.5f, 3, 3};
+  point_set set = {ADJ_F32, 2, 4, values};
+  void *memory = NULL;
+  adj_cuda_points points = to_device(&set, PACKED, &memory);
+  adj_cuda_result *result = NULL;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 1;
+  spec.k = 1;
+  uint64_t total = 17;
+  adj_cancel(ctx);
+  need(adj_cuda_range_join(ctx, &spec, &points, NULL, NULL, &result) == ADJ_CANCELLED, "a join that is cancelled");
+  need(adj_cuda_knn_join(ctx, &spec, &points, NULL, NULL, &result) == ADJ_CANCELLED, "a kNN join that is cancelled");
+  need(adj_cuda_range_count(ctx, &spec, &points, NULL, NULL, NULL, &total) == ADJ_CANCELLED && total == 17 && !result,
+       "a count that is cancelled");
+  adj_ctx_uncancel(ctx);
+  need(!adj_cuda_range_count(ctx, &spec, &points, NULL, NULL, NULL, &total) && total == 6, "a count after that");
+  need_cuda(cudaFree(memory));
+}
+
 /* Every `of`-th case, from `first` on. */
 static int check_some(const char *text, uint32_t first, uint32_t of) {
   adj_device device;
@@ -117,6 +139,7 @@ static int check_some(const char *text, uint32_t first, uint32_t of) {
   }
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
+  check_cancel(ctx);
   tally t = {0};
   for (uint32_t i = first; i < case_count(); i += of) {
     join_case c;

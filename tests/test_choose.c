@@ -4,13 +4,16 @@
  * before they have an index.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 #include "plan/choose_backend.h"
 #include "plan/choose_once.h"
 #include "plan/choose_share.h"
+#include "plan/plan_hybrid.h"
 #include "plan/plan_nearest.h"
+#include "plan/plan_range.h"
 
 /* ---- Asking a device ------------------------------------------------------------------------------------ */
 
@@ -174,6 +177,86 @@ static void test_auto_keeps_small_joins(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* ---- Grids of both --------------------------------------------------------------------------------------- */
+
+/* Points in `dim` dimensions, of which the first `wide` are 30 across and the others 1; one of them is far away. */
+static adj_dataset *uneven_points(adj_ctx *ctx, uint64_t count, uint32_t dim, uint32_t wide, float outlier,
+                                  float **values_out) {
+  float *values = *values_out = malloc(count * dim * sizeof *values);
+  uint32_t seed = 1;
+  for (uint64_t i = 0; i < count * dim; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (float)(seed >> 8) * 0x1p-24f * (i % dim < wide ? 30 : 1);
+  }
+  values[0] = outlier;
+  adj_points from;
+  adj_points_init(&from, sizeof from);
+  from.type = ADJ_F32;
+  from.dim = dim;
+  from.count = count;
+  from.data = values;
+  adj_dataset *set = NULL;
+  must(adj_dataset_create(ctx, &from, &set));
+  return set;
+}
+
+/* A device that wants no axis does not take those of the cores for its own, nor do both give them back. Where there is
+ * none, or one that cannot do it, cores do what nobody asked a device for. */
+static void test_grids_are_apart(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  float *values;
+  adj_dataset *set = uneven_points(ctx, 20000, 8, 1, 1e13f, &values);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 0.001;
+  spec.backend = ADJ_BACKEND_AUTO;
+  spec.tuning = "product=on";
+  uint64_t before = adj_ctx_memory_used(ctx);
+  adj_plan *plan = plan_of(ctx, set, &spec);
+  assert_true(plan->grid.axis_count && plan->grid.axes[plan->grid.axis_count - 1].breaks);
+  must(adji_plan_range_helped(plan, NULL));
+  uint64_t total = 0;
+  must(adj_count(plan, NULL, &total, NULL, NULL));
+  adj_plan_destroy(plan);
+  assert_int_equal(adj_ctx_memory_used(ctx), before);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+  free(values);
+}
+
+/* What cores choose does not depend on the filter that was chosen for a device before, and leaves that as it is. */
+static void test_filter_is_the_devices(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  float *values;
+  adj_dataset *set = uneven_points(ctx, 100000, 16, 2, 30, &values);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 0.5;
+  spec.backend = ADJ_BACKEND_CPU;
+  spec.tuning = "codes=off";
+  adj_plan *plan = plan_of(ctx, set, &spec);
+  adj_plan device = *plan, cores = *plan;
+  device.grid = cores.grid = (adji_grid){0};
+  device.choice = cores.choice = (adji_choice){0};
+  adji_gpu_engine_options options;
+  must(adji_choose_for_device(&device, NULL, &options));
+  assert_true(device.product.use);
+  cores.product = device.product;
+  must(adji_choose_for_cores(&cores, NULL));
+  assert_true(cores.product.use);
+  assert_int_equal(cores.grid.axis_count, plan->grid.axis_count);
+  assert_string_equal(cores.choice.reason, plan->choice.reason);
+  adji_grid_clear(ctx, &device.grid);
+  adji_grid_clear(ctx, &cores.grid);
+  adji_free(&ctx->memory, device.product.centre);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+  free(values);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_longer_the_sooner),
@@ -185,6 +268,8 @@ int main(void) {
       cmocka_unit_test(test_seconds_without_an_index),
       cmocka_unit_test(test_seconds_of_nearest),
       cmocka_unit_test(test_auto_keeps_small_joins),
+      cmocka_unit_test(test_grids_are_apart),
+      cmocka_unit_test(test_filter_is_the_devices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

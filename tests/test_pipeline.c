@@ -28,7 +28,9 @@ typedef struct simulated {
   uint64_t left[MOST_SLOTS]; /* entries that were not copied yet, of all parts; UINT64_MAX: free */
   bool with_sums;
   void *buffers[MOST_LANES];
-  int64_t fail_at; /* the call that fails; negative: none */
+  int64_t fail_at;  /* the call that fails; negative: none */
+  adj_ctx *cancels; /* NULL, or what the call cancel_at cancels for a moment */
+  int64_t cancel_at;
   pthread_mutex_t lock;
   uint64_t fills, calls;
   uint64_t slow_every; /* every so many calls take a while */
@@ -41,6 +43,12 @@ static adj_status turn(simulated *s) {
   if (s->slow_every && call % s->slow_every == 0) /* others overtake */
     for (volatile int i = 0; i < 100000; i++) {
     }
+  if (s->cancels && call == (uint64_t)s->cancel_at) {
+    adj_cancel(s->cancels);
+    for (volatile int i = 0; i < 20000; i++) {
+    }
+    adj_ctx_uncancel(s->cancels);
+  }
   if (s->fail_at >= 0 && call == (uint64_t)s->fail_at)
     return adji_fail(ADJ_E_DEVICE, "call %llu", (unsigned long long)call);
   return ADJ_OK;
@@ -255,6 +263,31 @@ static void test_cancel(void **state) {
   free(r.offsets);
 }
 
+/* Cancelled for a moment at any call: a lane that waits for what another would have asked for is not left waiting, even
+ * if nobody can see any more why it was not. With one slot every window waits for the one before. */
+static void test_cancel_for_a_moment(void **state) {
+  (void)state;
+  rows r = make_rows(100, 20, 6);
+  setting as = {8, 1, r.longest, 32, 0, r.count, true};
+  adj_ctx *ctx = context_of(as.threads, NULL);
+  uint32_t *ids = malloc(r.offsets[r.count] * 4);
+  float *distances = malloc(r.offsets[r.count] * 4);
+  for (int64_t n = 0, calls = 1; n < calls; n++) {
+    simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+    s->cancels = ctx;
+    s->cancel_at = n;
+    adj_status status = run_pipe(s, ctx, &r, &as, ids, distances);
+    assert_true(status == ADJ_OK || status == ADJ_CANCELLED);
+    if (!status) check_placed(&r, &as, ids, distances);
+    if (calls < (int64_t)s->calls) calls = (int64_t)s->calls;
+    end_simulation(s);
+  }
+  adj_ctx_destroy(ctx);
+  free(ids);
+  free(distances);
+  free(r.offsets);
+}
+
 /* A row that no slot holds is a fault of the caller, and is told. */
 static void test_too_long(void **state) {
   (void)state;
@@ -271,8 +304,11 @@ static void test_too_long(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_windows),
-                                     cmocka_unit_test(test_failures), cmocka_unit_test(test_cancel),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+                                     cmocka_unit_test(test_windows),
+                                     cmocka_unit_test(test_failures),
+                                     cmocka_unit_test(test_cancel),
+                                     cmocka_unit_test(test_cancel_for_a_moment),
                                      cmocka_unit_test(test_too_long)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,7 @@ static adj_status count_all(gpu_engine *e, adji_run *run) {
   adj_status touched = touch_ahead(e, &run->ahead);
   status = adji_gpu_range_counted(e->range, &e->found);
   if (!status) status = touched;
+  if (!status) status = adji_check_cancel(e->join.ctx); /* which was called for while all of it was one batch */
   if (status) return status;
   adji_trace(e->join.ctx, "count", 0, begin, e->join.left->count);
   run->tally.pairs += e->found.pairs;
@@ -105,23 +106,37 @@ static const void *pipe_buffer(void *state, uint32_t buffer) {
   return adji_staging_at(((const adji_gpu_filling *)state)->gpu, buffer);
 }
 
-/* Slots for batches of a window: of the size wanted, and of half as long as the device has no room for them, down to
- * the longest row. */
-static adj_status make_slots(const adji_gpu_filling *f, uint32_t slots, uint64_t window_pairs, uint64_t *slot_pairs) {
-  uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
-  uint64_t pairs = (f->batch_bytes ? f->batch_bytes : ADJI_GPU_BATCH) / entry;
-  if (pairs > window_pairs) pairs = window_pairs;
+/* Less memory for the slots of a job, down to one for the longest row; false: there is no less. */
+static bool take_less(const adji_gpu_filling *f, adji_pipe_job *job) {
+  if (job->slot_pairs > f->longest) {
+    job->slot_pairs = job->slot_pairs / 2 > f->longest ? job->slot_pairs / 2 : f->longest;
+    return true;
+  }
+  if (job->slots == 1) return false;
+  job->slots = 1;
+  return true;
+}
+
+/* Slots for batches of a window: of the size wanted, and of half as long as the device has no room for them. */
+static adj_status make_slots(const adji_gpu_filling *f, adji_pipe_job *job, uint64_t window_pairs) {
   for (;;) {
-    if (pairs < f->longest) pairs = f->longest;
-    if (pairs < window_pairs) adji_gpu_range_forget_stages(f->range); /* which are for a fill of all rows */
-    adj_status status = adji_gpu_range_slots(f->range, slots, pairs);
+    if (job->slot_pairs < window_pairs) adji_gpu_range_forget_stages(f->range); /* which are for a fill of all rows */
+    adj_status status = adji_gpu_range_slots(f->range, job->slots, job->slot_pairs);
     if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(f->range))
-      status = adji_gpu_range_slots(f->range, slots, pairs);
-    if (status != ADJ_E_DEVICE_MEMORY || pairs == f->longest) {
-      *slot_pairs = pairs;
-      return status;
-    }
-    pairs /= 2;
+      status = adji_gpu_range_slots(f->range, job->slots, job->slot_pairs);
+    if (status != ADJ_E_DEVICE_MEMORY || !take_less(f, job)) return status;
+  }
+}
+
+/* All batches; again with smaller ones where there was no room beside them for what brings long rows into order. */
+static adj_status fill_batches(const adji_gpu_filling *f, adji_run *run, adji_pipe_job *job, uint64_t pairs) {
+  for (;;) {
+    adj_status status = make_slots(f, job, pairs);
+    if (!status) status = adji_pipe_run(run, job);
+    if (!status) return ADJ_OK;
+    adji_gpu_settle(f->gpu); /* copies under way still write to buffers */
+    if (status != ADJ_E_DEVICE_MEMORY || !take_less(f, job)) return status;
+    run->redone++;
   }
 }
 
@@ -130,15 +145,16 @@ adj_status adji_gpu_fill(const adji_gpu_filling *f, adji_run *run, const adji_wi
   adji_pipe_job job = {.device = &device, .style = f->style, .to = window};
   job.buffer_bytes = ADJI_HUGE_PAGE; /* a page of the result, which is still in the cache when it is written to */
   uint64_t pairs = window->offsets[window->end_row] - window->offsets[window->first_row];
+  uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
   if (!pairs) return ADJ_OK;
   job.slots = f->slots ? (uint32_t)f->slots : DEFAULT_SLOTS;
   if (job.slots > MOST_SLOTS) job.slots = MOST_SLOTS;
+  job.slot_pairs = (f->batch_bytes ? f->batch_bytes : ADJI_GPU_BATCH) / entry;
+  if (job.slot_pairs > pairs) job.slot_pairs = pairs;
+  if (job.slot_pairs < f->longest) job.slot_pairs = f->longest;
   adj_status status = adji_staging_open(f->gpu, run->ctx->threads);
-  if (!status) status = make_slots(f, job.slots, pairs, &job.slot_pairs);
-  if (!status) status = adji_pipe_run(run, &job);
-  if (!status) return adji_gpu_range_check(f->range);
-  adji_gpu_settle(f->gpu); /* copies under way still write to buffers */
-  return status;
+  if (!status) status = fill_batches(f, run, &job, pairs);
+  return status ? status : adji_gpu_range_check(f->range);
 }
 
 static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window) {
@@ -147,7 +163,11 @@ static adj_status gpu_fill(void *state, adji_run *run, const adji_window *window
   if (window->offsets[window->end_row] == window->offsets[window->first_row]) return ADJ_OK;
   adji_gpu_lock(e->gpu);
   adj_status status = adji_gpu_fill(&filling, run, window);
-  if (window->end_row - window->first_row == e->join.left->count) adji_gpu_range_forget(e->range);
+  if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget(e->range)) { /* there is room, if pairs are found again */
+    run->redone++;
+    status = adji_gpu_fill(&filling, run, window);
+  }
+  if (window->end_row - window->first_row == e->join.left->count) adji_gpu_range_end_fills(e->range);
   tell_work(e, &run->device);
   adji_gpu_unlock(e->gpu);
   return status;

@@ -4,6 +4,9 @@
  * a buffer. Lanes take the pieces in order: ask for the copy, touch the memory it goes to, wait for it, put it into
  * place. Whoever comes along starts the windows ahead, as soon as the copies out of their slots have been asked for;
  * the device keeps the order.
+ *
+ * Lanes wait for what others ask for, so whoever gives up leaves word of it: it is not the loop that looks whether the
+ * call is cancelled, since it would leave out a piece without a word.
  */
 #include "gpu/pipeline.h"
 
@@ -194,7 +197,8 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   piece mine = find_piece(p, number);
   uint64_t begin = p->run->ctx->trace ? adji_now_ns() : 0;
   pthread_mutex_lock(&p->lock);
-  adj_status status = ask(p, &mine, lane);
+  adj_status status = adji_check_cancel(p->run->ctx);
+  if (!status) status = ask(p, &mine, lane);
   if (status) give_up(p, status);
   pthread_mutex_unlock(&p->lock);
   if (status) return status;
@@ -228,7 +232,7 @@ adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
   pthread_mutex_init(&p.lock, NULL);
   pthread_cond_init(&p.moved, NULL);
   adj_status status = cut_windows(&p);
-  if (!status) status = adji_loop(run->ctx, p.pieces, bring_piece, &p);
+  if (!status) status = adji_parallel(run->ctx->team, p.pieces, bring_piece, &p, NULL);
   run->batches += p.filled;
   run->device.down_s += (double)p.wait_ns * 1e-9;
   run->device.place_s += (double)p.place_ns * 1e-9;

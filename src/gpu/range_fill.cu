@@ -201,15 +201,19 @@ adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
   return ADJ_OK;
 }
 
-void adji_gpu_range_forget(adji_gpu_range *r) {
+bool adji_gpu_range_forget(adji_gpu_range *r) {
+  bool some = r->kept.form != ADJI_KEPT_NONE;
   adji_kept_free(r->gpu, &r->kept);
-  free_blocks(r);
+  return some;
 }
 
 bool adji_gpu_range_forget_stages(adji_gpu_range *r) {
-  if (r->kept.form != ADJI_KEPT_STAGES && r->kept.form != ADJI_KEPT_MARKS) return false;
-  adji_kept_free(r->gpu, &r->kept);
-  return true;
+  return (r->kept.form == ADJI_KEPT_STAGES || r->kept.form == ADJI_KEPT_MARKS) && adji_gpu_range_forget(r);
+}
+
+void adji_gpu_range_end_fills(adji_gpu_range *r) {
+  adji_gpu_range_forget(r);
+  free_blocks(r);
 }
 
 adj_status adji_gpu_range_check(adji_gpu_range *r) {

@@ -95,7 +95,7 @@ static adj_status begin_pass(void *state, const adji_shared_work *work) {
   status = open_lists(p, LIST_QUERIES);
   if (!status) return ADJ_OK;
   adji_gpu_settle(p->gpu);
-  adji_gpu_range_forget(p->range);
+  adji_gpu_range_end_fills(p->range);
   adji_gpu_unlock(p->gpu);
   adji_range_worker_end(&p->worker, &(adji_device_work){0});
   return status;
@@ -241,7 +241,7 @@ static void tell_work(partner *p, adji_device_work *to) {
 static void end_pass(void *state, adji_device_work *work) {
   partner *p = state;
   adji_gpu_lists_end(p->lists);
-  adji_gpu_range_forget(p->range);
+  adji_gpu_range_end_fills(p->range);
   tell_work(p, work);
   adji_gpu_unlock(p->gpu);
   adji_range_worker_end(&p->worker, work);

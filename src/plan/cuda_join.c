@@ -144,8 +144,9 @@ static adj_status begin(cuda_join *j, const request *call) {
   j->plan.ctx = call->ctx;
   j->plan.self_join = !call->right || call->right == call->left;
   adj_status status = check(j, call->kind, call->spec, call->left, call->right);
-  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN);
+  if (!status) status = adji_check_cancel(call->ctx);
   if (!status) status = adji_gpu_after(j->gpu, call->stream);
+  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN); /* once what comes before is over */
   return status;
 }
 
@@ -153,20 +154,25 @@ static adj_status begin(cuda_join *j, const request *call) {
 static adj_status count(cuda_join *j, const request *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j);
+  if (!status) status = adji_check_cancel(call->ctx);
   if (!status) status = adji_gpu_range_count(j->range, fills);
   if (!status) status = adji_gpu_range_counted(j->range, &j->counted);
-  return status;
+  return status ? status : adji_check_cancel(call->ctx);
 }
 
 /* All pairs in one slot. */
-static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
+static adj_status fill_slot(cuda_join *j) {
   adji_gpu_window all = {0, j->left.rows.count, 0, j->counted.pairs};
-  adji_gpu_range_forget_degrees(j->range);
   adj_status status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
-  if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(j->range))
-    status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
   if (!status) status = adji_gpu_range_fill(j->range, &all, 0);
-  if (!status) status = adji_gpu_range_check(j->range);
+  return status ? status : adji_gpu_range_check(j->range);
+}
+
+/* Where there is no room beside what the count kept, pairs are found again. */
+static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
+  adji_gpu_range_forget_degrees(j->range);
+  adj_status status = fill_slot(j);
+  if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget(j->range)) status = fill_slot(j);
   if (!status) status = adji_gpu_range_take(j->range, 0, out);
   return status;
 }
