@@ -11,6 +11,7 @@
 #include "plan/choose_once.h"
 #include "plan/choose_share.h"
 #include "plan/plan_nearest.h"
+#include "plan/plan_range.h"
 
 /* ---- Asking a device ------------------------------------------------------------------------------------ */
 
@@ -174,6 +175,41 @@ static void test_auto_keeps_small_joins(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* Cores that are planned for beside a device have the grid that they have alone, whatever filter the device has. */
+static void test_the_filter_of_a_device_is_not_the_cores(void **state) {
+  (void)state;
+  static const points all[] = {{"Unif8D20K", 0.2}, {"Unif16D20K", 0.7}, {"Expo16D20K", 0.03}, {"Expo8D20K", 0.02}};
+  adj_ctx *ctx = NULL;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    adj_dataset *set = points_of(ctx, all[i].name);
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.radius = all[i].radius;
+    spec.backend = ADJ_BACKEND_CPU;
+    adj_plan *plan = plan_of(ctx, set, &spec), device = *plan;
+    adji_choice alone = plan->choice;
+    uint32_t axes = plan->grid.axis_count;
+    adji_gpu_engine_options options;
+    device.grid = (adji_grid){0};
+    device.choice = (adji_choice){0};
+    assert_int_equal(adji_choose_for_device(&device, NULL, &options), ADJ_OK);
+    assert_true(device.product.use);
+    plan->product = device.product;
+    adji_forget_cores(plan);
+    plan->choice = (adji_choice){0};
+    assert_int_equal(adji_plan_range_on_cores(plan, NULL), ADJ_OK);
+    if (plan->grid.axis_count != axes) fail_msg("%s: %u axes, alone %u", all[i].name, plan->grid.axis_count, axes);
+    assert_string_equal(plan->choice.algorithm, alone.algorithm);
+    assert_string_equal(plan->choice.reason, alone.reason);
+    assert_true(plan->product.use);
+    adji_grid_clear(ctx, &device.grid);
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_longer_the_sooner),
@@ -185,6 +221,7 @@ int main(void) {
       cmocka_unit_test(test_seconds_without_an_index),
       cmocka_unit_test(test_seconds_of_nearest),
       cmocka_unit_test(test_auto_keeps_small_joins),
+      cmocka_unit_test(test_the_filter_of_a_device_is_not_the_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -331,7 +331,7 @@ static uint32_t choose_axis_count(const chooser *c) {
     }
     if (k) ranges *= 3;
   }
-  if (!c->plan->product.use) return axes;
+  if (!c->gpu || !c->plan->product.use) return axes; /* beside cores that are planned for, a device may have it */
   double cost;
   uint32_t product_axes = choose_product_axes(c, most, candidates, &cost);
   if (cost < best || c->plan->tuning.product == ADJI_ON) return product_axes;
@@ -491,7 +491,7 @@ adj_status adji_choose_grid(adj_plan *plan) {
     if (!status && c.view_count) status = make_grid(&c);
     free_sample(&c);
   }
-  if (plan->product.use) {
+  if (c.gpu && plan->product.use) {
     size_t used = strlen(plan->choice.reason);
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used,
              "%sproducts of half-precision copies as a filter", used ? "; " : "");
