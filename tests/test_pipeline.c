@@ -28,7 +28,8 @@ typedef struct simulated {
   uint64_t left[MOST_SLOTS]; /* entries that were not copied yet, of all parts; UINT64_MAX: free */
   bool with_sums;
   void *buffers[MOST_LANES];
-  int64_t fail_at; /* the call that fails; negative: none */
+  int64_t fail_at;  /* the call that fails; negative: none */
+  adj_ctx *cancels; /* which is cancelled then instead     */
   pthread_mutex_t lock;
   uint64_t fills, calls;
   uint64_t slow_every; /* every so many calls take a while */
@@ -41,9 +42,12 @@ static adj_status turn(simulated *s) {
   if (s->slow_every && call % s->slow_every == 0) /* others overtake */
     for (volatile int i = 0; i < 100000; i++) {
     }
-  if (s->fail_at >= 0 && call == (uint64_t)s->fail_at)
-    return adji_fail(ADJ_E_DEVICE, "call %llu", (unsigned long long)call);
-  return ADJ_OK;
+  if (s->fail_at < 0 || call != (uint64_t)s->fail_at) return ADJ_OK;
+  if (s->cancels) {
+    adj_cancel(s->cancels);
+    return ADJ_OK;
+  }
+  return adji_fail(ADJ_E_DEVICE, "call %llu", (unsigned long long)call);
 }
 
 static adj_status sim_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
@@ -255,6 +259,26 @@ static void test_cancel(void **state) {
   free(r.offsets);
 }
 
+/* While lanes wait for each other: slots of a piece each, so that one that is left out keeps all others waiting. */
+static void test_cancel_under_way(void **state) {
+  (void)state;
+  rows r = make_rows(100, 20, 6);
+  setting as = {8, 1, r.longest, 4 * r.longest, 0, r.count, false};
+  adj_ctx *ctx = context_of(as.threads, NULL);
+  uint32_t *ids = malloc(r.offsets[r.count] * 4);
+  for (int64_t n = 0; n < 100; n++) {
+    simulated *s = simulate(as.slots, as.slot_pairs, as.buffer_bytes);
+    s->fail_at = n;
+    s->cancels = ctx;
+    assert_int_equal(run_pipe(s, ctx, &r, &as, ids, NULL), ADJ_CANCELLED);
+    adj_ctx_uncancel(ctx);
+    end_simulation(s);
+  }
+  adj_ctx_destroy(ctx);
+  free(ids);
+  free(r.offsets);
+}
+
 /* A row that no slot holds is a fault of the caller, and is told. */
 static void test_too_long(void **state) {
   (void)state;
@@ -271,8 +295,8 @@ static void test_too_long(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_windows),
-                                     cmocka_unit_test(test_failures), cmocka_unit_test(test_cancel),
-                                     cmocka_unit_test(test_too_long)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sizes),  cmocka_unit_test(test_windows),          cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_cancel), cmocka_unit_test(test_cancel_under_way), cmocka_unit_test(test_too_long)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,7 +194,8 @@ static adj_status bring_piece(void *user, uint64_t number, uint32_t lane) {
   piece mine = find_piece(p, number);
   uint64_t begin = p->run->ctx->trace ? adji_now_ns() : 0;
   pthread_mutex_lock(&p->lock);
-  adj_status status = ask(p, &mine, lane);
+  adj_status status = adji_check_cancel(p->run->ctx);
+  if (!status) status = ask(p, &mine, lane);
   if (status) give_up(p, status);
   pthread_mutex_unlock(&p->lock);
   if (status) return status;
@@ -228,7 +229,9 @@ adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
   pthread_mutex_init(&p.lock, NULL);
   pthread_cond_init(&p.moved, NULL);
   adj_status status = cut_windows(&p);
-  if (!status) status = adji_loop(run->ctx, p.pieces, bring_piece, &p);
+  /* A lane may wait for the copies of earlier pieces to be asked for: so it is not the loop that looks whether the call
+   * is cancelled, and leaves pieces out without a word to the others. */
+  if (!status) status = adji_parallel(run->ctx->team, p.pieces, bring_piece, &p, NULL);
   run->batches += p.filled;
   run->device.down_s += (double)p.wait_ns * 1e-9;
   run->device.place_s += (double)p.place_ns * 1e-9;
