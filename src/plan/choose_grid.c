@@ -496,9 +496,11 @@ adj_status adji_choose_grid(adj_plan *plan) {
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used,
              "%sproducts of half-precision copies as a filter", used ? "; " : "");
   }
-  if (status)
-    adji_grid_clear(plan->ctx, &plan->grid);
-  else
+  if (!status) {
     adji_grid_finish(&plan->grid);
+    return ADJ_OK;
+  }
+  adji_grid_clear(plan->ctx, &plan->grid);
+  if (c.gpu) adji_drop_product(plan);
   return status;
 }
