@@ -310,6 +310,30 @@ static void check_limits(uint32_t k, uint32_t dim) {
   }
 }
 
+/* What a device cannot take, here points larger than its buffers, cores do where nobody asked for a device: even when
+ * it is open, so that every join is worth it. */
+static void check_too_large(void) {
+  adj_ctx *ctx = context(1, 0);
+  adj_dataset *small = points(ctx, "unif", 1000, 3, 1), *large = points(ctx, "unif", 8, 1100000, 1);
+  problem opens = {ctx, small, small, 8, 0, NULL, 0, ADJ_ORDER_ID};
+  adj_result *cpu = NULL, *by_itself = NULL;
+  need(!join(&opens, ADJ_BACKEND_GPU, &cpu, NULL), "the join that opens the device");
+  for (uint32_t k = 0; k < 4; k += 3) {
+    problem p = {ctx, large, large, k, k ? 0 : 428.3, NULL, 0, ADJ_ORDER_ID};
+    adj_result_destroy(cpu);
+    adj_result_destroy(by_itself);
+    cpu = by_itself = NULL;
+    need(k || join(&p, ADJ_BACKEND_GPU, &by_itself, NULL) == ADJ_E_UNSUPPORTED, "points too large for a device");
+    need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
+    need(!join(&p, ADJ_BACKEND_AUTO, &by_itself, NULL) && same(by_itself, cpu), "the join without the device");
+  }
+  adj_result_destroy(cpu);
+  adj_result_destroy(by_itself);
+  adj_dataset_destroy(small);
+  adj_dataset_destroy(large);
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   adj_device device;
   adj_device_init(&device, sizeof device);
@@ -328,6 +352,7 @@ int main(void) {
   check_faults(1, 0, "share=rates,batch=64,once=on,mirror=on");
   check_faults(2, 0, "share=fixed,n_large=0.5,n_cwin=0.001,batch=64,once=on,mirror=on");
   check_no_room();
+  check_too_large();
   check_limits(16, 3);
   check_limits(0, 3);
   check_limits(0, 4);

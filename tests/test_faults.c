@@ -143,6 +143,16 @@ static adj_status act_create(attempt *a, uint64_t *result) {
   return status;
 }
 
+/* Planned for cores and a device; the context has none, which is told in the end. */
+static adj_status act_plan_both(attempt *a, uint64_t *result) {
+  adj_plan *plan = NULL;
+  adj_status status = adj_plan_create(a->ctx, &a->spec, a->left, a->right, &plan);
+  adj_plan_destroy(plan);
+  if (status && status != ADJ_E_UNSUPPORTED) return status;
+  *result = 1;
+  return ADJ_OK;
+}
+
 /* ---- The tests -------------------------------------------------------------------------------------------- */
 
 static adj_dataset *make(adj_ctx *ctx, const char *name, uint64_t count, uint32_t dim, uint64_t seed) {
@@ -250,6 +260,22 @@ static void joining_by_other_metrics(void **state) {
   adj_ctx_destroy(a.ctx);
 }
 
+/* With the filter of products, and slabs of unequal width. */
+static void planning_for_a_device_too(void **state) {
+  (void)state;
+  attempt a = {.ctx = context_of(1, NULL)};
+  adj_dataset *set = make(a.ctx, "expo", 300, 8, 1);
+  a.left = set;
+  adj_join_spec_init(&a.spec, sizeof a.spec);
+  a.spec.radius = 1e-7;
+  a.spec.backend = ADJ_BACKEND_HYBRID;
+  a.spec.tuning = "product=on,indexed=3";
+  try_all_faults("a plan for both", &a, act_plan_both);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(a.ctx), 0);
+  adj_ctx_destroy(a.ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(making_points),
@@ -259,6 +285,7 @@ int main(void) {
       cmocka_unit_test(joining_each_pair_once),
       cmocka_unit_test(joining_the_nearest),
       cmocka_unit_test(joining_by_other_metrics),
+      cmocka_unit_test(planning_for_a_device_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

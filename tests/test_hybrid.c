@@ -291,6 +291,36 @@ static void run_trial(trial *t) {
   adj_ctx_destroy(ctx);
 }
 
+/* Devices by turns, of which some have no part in a pass: figures of each are its own. */
+static void figures_are_of_the_device_that_did_it(void **state) {
+  (void)state;
+  static const uint32_t firsts[] = {0, 1, 0, 1}, counts[] = {2, 1, 1, 1};
+  uint32_t threads = 2, queries = 1000;
+  adj_ctx *ctx = watched_context(&threads);
+  work w = {.ctx = ctx, .done = calloc(queries, sizeof *w.done), .lane_us = 200};
+  device devices[2] = {{.work = &w, .most_lane = threads + 1}, {.work = &w, .most_lane = threads + 1}};
+  adji_device_worker workers[2] = {{"device 0", &devices[0], drain_there}, {"device 1", &devices[1], drain_there}};
+  adji_queue queue;
+  adji_run run;
+  fill_queue(ctx, &queue, queries, 5);
+  must(adji_run_init(&run, ctx, NULL));
+  for (int p = 0; p < 4; p++) {
+    adji_crew crew = {workers + firsts[p], counts[p], NULL, NULL};
+    must(adji_run_shared_pass(&run, &queue, &(adji_pass){"join", &w, process_here}, &crew, NULL));
+    assert_int_equal(run.worker_count, 3);
+  }
+  assert_int_equal(run.workers[0].queries, atomic_load(&w.lane_queries));
+  for (uint32_t d = 0; d < 2; d++) {
+    assert_string_equal(run.workers[1 + d].name, workers[d].name);
+    assert_int_equal(run.workers[1 + d].queries, devices[d].queries);
+    assert_true(devices[d].queries > 0);
+  }
+  adji_run_clear(&run);
+  adji_queue_clear(&queue);
+  free(w.done);
+  adj_ctx_destroy(ctx);
+}
+
 static const adji_share_options PAPERS = {.fixed = true};
 
 static void each_query_is_done_once(void **state) {
@@ -392,6 +422,7 @@ int main(void) {
       cmocka_unit_test(a_queue_hands_out_each_batch_once),
       cmocka_unit_test(no_work_is_handed_out_too),
       cmocka_unit_test(each_query_is_done_once),
+      cmocka_unit_test(figures_are_of_the_device_that_did_it),
       cmocka_unit_test(a_slow_worker_does_not_keep_the_others_waiting),
       cmocka_unit_test(what_a_device_fails_at_is_done_by_others),
       cmocka_unit_test(the_last_batch_can_fail),

@@ -150,16 +150,18 @@ adj_status adji_once_gather(once *o) {
 }
 
 /* The batches of devices that failed, whose numbers are in done_by, by cores. */
-static adj_status list_again(once *o, const adji_queue *queue, const uint8_t *done_by, const bool *lost,
+static adj_status list_again(once *o, const adji_once_work *work, const uint8_t *done_by, const bool *lost,
                              adji_run *run) {
+  const adji_queue *queue = work->queue;
   adji_queue again;
   adj_status status = adji_queue_init(&again, o->join->ctx, queue->count + 1);
   if (status) return status;
   for (uint64_t i = 0; i < queue->count && !status; i++) {
     if (!done_by[i] || !lost[done_by[i] - 1]) continue;
     uint64_t queries = queue->batches[i].end - queue->batches[i].begin;
-    run->workers[done_by[i]].queries -= queries;
-    run->workers[done_by[i]].failed += queries;
+    adji_worker_work *device = &run->workers[adji_run_worker(run, work->begun->partners[done_by[i] - 1]->state)];
+    device->queries -= queries;
+    device->failed += queries;
     run->workers[0].queries += queries;
     status = adji_queue_add(&again, queue->batches[i]);
   }
@@ -204,7 +206,7 @@ static adj_status fetch_parts(once *o, const adji_once_work *work, const uint8_t
     adji_log(o->join->ctx, ADJ_LOG_WARN, "what %s did is done again: %s", partner->name, adj_last_error());
     lost[d] = some = true;
   }
-  return some ? list_again(o, work->queue, done_by, lost, run) : ADJ_OK;
+  return some ? list_again(o, work, done_by, lost, run) : ADJ_OK;
 }
 
 /* All queries, by cores and devices. */

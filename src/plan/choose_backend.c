@@ -56,18 +56,31 @@ adj_status adji_plan_nearest_anywhere(adj_plan *plan, const char *algorithm) {
   return adji_plan_nearest(plan, algorithm);
 }
 
+/* Without the device, on cores that are planned for already or that have nothing of the plan yet. */
+static adj_status or_on_cores(adj_plan *plan, const char *algorithm, adj_status status) {
+  if (!is_of_device(status)) return status;
+  adji_grid_clear(plan->ctx, &plan->device_grid);
+  if (plan->engine.state) return ADJ_OK;
+  adji_forget_cores(plan);
+  plan->choice = (adji_choice){0};
+  return adji_plan_range_on_cores(plan, algorithm);
+}
+
+static adj_status plan_hybrid(adj_plan *plan, const char *algorithm) {
+  return or_on_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
+}
+
 /* Asked three times, the sooner the less was done in vain: by the number of points, by a sample, and with an index. */
 adj_status adji_plan_range_anywhere(adj_plan *plan, const char *algorithm) {
   bool free_to_choose = !algorithm || !strcmp(algorithm, "grid");
-  if (free_to_choose && device_pays(plan, adji_least_range_seconds(plan)))
-    return adji_plan_range_hybrid(plan, algorithm);
+  if (free_to_choose && device_pays(plan, adji_least_range_seconds(plan))) return plan_hybrid(plan, algorithm);
   adj_status status = adji_choose_for_cores(plan, algorithm);
   if (!status && free_to_choose && device_pays(plan, adji_sampled_seconds(plan))) {
     adji_forget_cores(plan);
     plan->choice = (adji_choice){0};
-    return adji_plan_range_hybrid(plan, algorithm);
+    return plan_hybrid(plan, algorithm);
   }
   if (!status) status = adji_prepare_cores(plan);
   if (status || !free_to_choose || !device_pays(plan, plan->estimated_seconds)) return status;
-  return adji_plan_range_helped(plan, algorithm);
+  return or_on_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
 }

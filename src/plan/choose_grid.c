@@ -331,7 +331,7 @@ static uint32_t choose_axis_count(const chooser *c) {
     }
     if (k) ranges *= 3;
   }
-  if (!c->gpu || !c->plan->product.use) return axes; /* cores leave what was chosen for a device as it is */
+  if (!c->gpu || !c->plan->product.use) return axes; /* beside cores that are planned for, a device may have it */
   double cost;
   uint32_t product_axes = choose_product_axes(c, most, candidates, &cost);
   if (cost < best || c->plan->tuning.product == ADJI_ON) return product_axes;
@@ -496,9 +496,11 @@ adj_status adji_choose_grid(adj_plan *plan) {
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used,
              "%sproducts of half-precision copies as a filter", used ? "; " : "");
   }
-  if (status)
-    adji_grid_clear(plan->ctx, &plan->grid);
-  else
+  if (!status) {
     adji_grid_finish(&plan->grid);
+    return ADJ_OK;
+  }
+  adji_grid_clear(plan->ctx, &plan->grid);
+  if (c.gpu) adji_drop_product(plan);
   return status;
 }

@@ -83,6 +83,11 @@ adj_status adji_choose_product(adj_plan *plan, const double *values, uint64_t sa
   return ADJ_OK;
 }
 
+void adji_drop_product(adj_plan *plan) {
+  adji_free(&plan->ctx->memory, plan->product.centre);
+  plan->product = (adji_halves_plan){0};
+}
+
 double adji_product_cost(const adj_plan *plan) {
   return 0.02 + 0.048 * plan->product.scale.width / ADJI_HALVES_STEP;
 }

@@ -12,6 +12,8 @@ bool adji_may_choose_product(const adj_plan *plan);
 
 /* Sets plan->product from a sample of the right set: coordinate j of row i is at values[j * sample + i]. */
 adj_status adji_choose_product(adj_plan *plan, const double *values, uint64_t sample);
+/* And gives it back. */
+void adji_drop_product(adj_plan *plan);
 
 /* What a pair costs there, in instructions of a warp. */
 double adji_product_cost(const adj_plan *plan);

@@ -29,9 +29,13 @@ void adji_openings_begin(adji_openings *all, bool beside) {
   }
 }
 
-adj_status adji_opening_end(adji_opening *o) {
+static void await(adji_opening *o) {
   if (o->threaded) pthread_join(o->thread, NULL);
   o->threaded = false;
+}
+
+adj_status adji_opening_end(adji_opening *o) {
+  await(o);
   return o->status ? adji_fail(o->status, "%s", o->message) : ADJ_OK;
 }
 
@@ -62,7 +66,7 @@ void adji_openings_gave(adji_openings *all, const adji_partner *partners, uint32
 void adji_openings_drop(adji_openings *all) {
   for (uint32_t i = 0; i < all->count; i++) {
     adji_opening *o = &all->each[i];
-    adji_opening_end(o);
+    await(o); /* what it says of a failure is not what the plan has failed for */
     if (o->partner.destroy) o->partner.destroy(o->partner.state);
   }
 }

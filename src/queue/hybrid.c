@@ -427,25 +427,49 @@ static void start_device(hybrid *h, uint32_t d) {
 
 /* ---- The pass --------------------------------------------------------------------------------------- */
 
+uint32_t adji_run_worker(const adji_run *run, const void *who) {
+  for (uint32_t w = 1; w < run->worker_count; w++)
+    if (run->workers[w].who == who) return w;
+  return 0;
+}
+
+/* Where the figures of a worker of this pass go: passes need not have the same devices. */
+static uint32_t place_of(adji_run *run, const adji_worker_work *worker) {
+  uint32_t at = worker->who ? adji_run_worker(run, worker->who) : 0;
+  if (!run->worker_count) run->worker_count = 1; /* the cores are the first */
+  if (worker->who && !at) at = run->worker_count++;
+  run->workers[at].name = worker->name;
+  run->workers[at].who = worker->who;
+  return at;
+}
+
 static void tell_run(const hybrid *h, adji_run *run) {
   double first = h->last_end[0], last = first;
-  run->worker_count = 1 + h->share.devices;
-  for (uint32_t w = 0; w < run->worker_count; w++) {
-    adji_worker_work *to = &run->workers[w];
+  for (uint32_t w = 0; w <= h->share.devices; w++) {
     const adji_worker_work *more = &h->workers[w];
-    to->name = more->name;
+    uint32_t at = place_of(run, more);
+    adji_worker_work *to = &run->workers[at];
+    double seconds = w ? more->busy_s : h->lanes_s;
     to->queries += more->queries;
     to->batches += more->batches;
     to->failed += more->failed;
     to->busy_s += more->busy_s;
+    run->rates[at] = seconds > 0 ? h->work[w] / seconds : 0;
     if (h->last_end[w] < first) first = h->last_end[w];
     if (h->last_end[w] > last) last = h->last_end[w];
   }
-  run->rates[0] = h->lanes_s > 0 ? h->work[0] / h->lanes_s : 0;
-  for (uint32_t w = 1; w < run->worker_count; w++)
-    run->rates[w] = h->workers[w].busy_s > 0 ? h->work[w] / h->workers[w].busy_s : 0;
   run->apart_s += last - first;
   run->shared_s += seconds_now(h);
+}
+
+/* What is known of the workers of this pass from those before. */
+static void expect_rates(hybrid *h, const adji_run *run, const adji_crew *crew) {
+  double rates[1 + ADJI_MOST_DEVICES] = {run->rates[0]};
+  for (uint32_t d = 0; d < crew->count; d++) {
+    uint32_t at = adji_run_worker(run, crew->devices[d].user);
+    rates[1 + d] = at ? run->rates[at] : 0;
+  }
+  adji_share_expect(&h->share, rates);
 }
 
 adj_status adji_drain_with_devices(adji_drain *d) {
@@ -454,12 +478,13 @@ adj_status adji_drain_with_devices(adji_drain *d) {
   hybrid h = {.drain = d, .begin_ns = adji_now_ns(), .workers = {{.name = "cpu"}}};
   h.full = ctx->threads >= adji_usable_cores();
   adji_share_init(&h.share, crew->share, d->total_work, ctx->threads, crew->count);
-  if (d->run->worker_count == 1 + crew->count) adji_share_expect(&h.share, d->run->rates);
+  expect_rates(&h, d->run, crew);
   pthread_mutex_init(&h.lock, NULL);
   pthread_cond_init(&h.changed, NULL);
   pthread_mutex_lock(&h.lock);
   for (uint32_t i = 0; i < crew->count; i++) {
     h.workers[1 + i].name = crew->devices[i].name;
+    h.workers[1 + i].who = crew->devices[i].user;
     start_device(&h, i);
   }
   pthread_mutex_unlock(&h.lock);

@@ -66,6 +66,7 @@ typedef struct adji_crew {
 /* What the cores together, or a device, did in the passes that devices took part in. */
 typedef struct adji_worker_work {
   const char *name;
+  const void *who; /* user of the device; NULL: cores    */
   uint64_t queries, batches;
   uint64_t failed; /* queries that it gave back          */
   double busy_s;   /* of cores: the mean                 */
@@ -127,7 +128,7 @@ typedef struct adji_run {
   adji_worker_work workers[1 + ADJI_MOST_DEVICES];
   uint32_t worker_count;
   double apart_s, shared_s;
-  double rates[1 + ADJI_MOST_DEVICES]; /* of the pass before: work a second of a lane, and of each device */
+  double rates[1 + ADJI_MOST_DEVICES]; /* of the last pass of each: work a second of a lane, and of the devices */
   adji_ahead ahead;
 } adji_run;
 
@@ -140,6 +141,9 @@ adj_status adji_run_pass(adji_run *run, adji_queue *queue, const adji_pass *pass
 /* The same with devices. One that fails is told by a warning; the others finish the pass. */
 adj_status adji_run_shared_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, const adji_crew *crew,
                                 adji_tally *tally);
+
+/* Which of the run's workers a device is, whoever has a part in a pass; 0: none yet. */
+uint32_t adji_run_worker(const adji_run *run, const void *who);
 
 /* Tells the caller's progress function, at most every interval_ms. */
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always);
