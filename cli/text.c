@@ -106,3 +106,13 @@ bool text_save(const char *path, const char *text, size_t length) {
   free(part);
   return good;
 }
+
+bool text_can_save(const char *path) {
+  if (!strcmp(path, "-") || is_special(path)) return true;
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  bool good = !folder || !access(folder, W_OK | X_OK);
+  if (!good) fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(errno));
+  free(folder);
+  return good;
+}
