@@ -46,7 +46,7 @@ const option join_run_options[] = {
     {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
      "auto, or grid, ego, brute; of knn kdtree, brute, and\nwith a GPU grid"},
     {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning),
-     "override the planner: \"indexed=4,batch=1024\"; names in\ndocs/tuning.md"},
+     "override the planner: \"indexed=4,batch=1024\"; names in\ntuning.md"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_report_options[] = {
