@@ -64,6 +64,7 @@ class Usage(ProgramTest):
                 (("nowhere/x.csv", "No such file"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--stats", "nowhere/x.json"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--trace", "nowhere/x.json"]),
+                (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "--stats", "folder.csv"]),
                 ("isa", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
                 ("more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
         ]:
