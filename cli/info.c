@@ -15,10 +15,12 @@
 #include "signals.h"
 #include "text.h"
 
+static const option input[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Input (\"-\" is standard input)"},
+                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
                               {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
-static const option *const tables[] = {join_input_options, help, NULL};
+static const option *const tables[] = {input, join_input_options + 1, help, NULL};
 
 /* ---- The machine ------------------------------------------------------------------------------ */
 
@@ -109,7 +111,21 @@ static void print_bounds(const adj_dataset *points) {
   if (dim > MOST) printf("%-15s %u more dimensions\n", "...", dim - MOST);
 }
 
-static void print_points(const char *path, const adj_dataset *points, double seconds) {
+/* A join has to read the file in the same way. */
+static void print_next(const char *path, const join_request *r, double radius) {
+  const char *const options[][2] = {{"input-format", r->input_format},
+                                    {"columns", r->columns},
+                                    {"id", r->id},
+                                    {"shape", r->shape},
+                                    {"dataset", r->dataset}};
+  printf("\nNext: adjoin count -r %g %s", radius, path);
+  if (r->type) printf(" --type %s", r->type == ADJ_F64 ? "f64" : "f32");
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    if (options[i][1]) printf(" --%s %s", options[i][0], options[i][1]);
+  printf("\n(spread evenly, each point would have about ten neighbours at that radius)\n");
+}
+
+static void print_points(const char *path, const join_request *request, const adj_dataset *points, double seconds) {
   char count[32], time[32], bytes[32];
   uint64_t n = adj_dataset_count(points);
   uint32_t dim = adj_dataset_dim(points);
@@ -125,10 +141,7 @@ static void print_points(const char *path, const adj_dataset *points, double sec
   print_bounds(points);
   printf("read in         %s\n", text_duration(seconds, time));
   double radius = suggest_radius(points);
-  if (radius > 0)
-    printf(
-        "\nNext: adjoin count -r %g %s\n(spread evenly, each point would have about ten neighbours at that radius)\n",
-        radius, path);
+  if (radius > 0) print_next(path, request, radius);
 }
 
 /* ---- The command ------------------------------------------------------------------------------ */
@@ -155,7 +168,7 @@ static int run(const subcommand *command, int argc, char **argv) {
     adj_open_options options = join_open_options(&request);
     double began = seconds_now();
     status = adj_dataset_open(ctx, path, &options, &points);
-    if (!status) print_points(path, points, seconds_now() - began);
+    if (!status) print_points(path, &request, points, seconds_now() - began);
   } else if (!status) {
     print_machine(ctx);
   }

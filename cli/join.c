@@ -221,6 +221,20 @@ int join_failed(adj_status status) {
   return status == ADJ_E_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 
+/* The library names the row, in a join of two sets behind "left: " or "right: ", and does not know the files' names. */
+static int plan_failed(const join_job *job, adj_status status) {
+  const char *said = adj_last_error(), *file = job->request->left;
+  if (status != ADJ_E_DATA) return join_failed(status);
+  if (!strncmp(said, "left: ", 6)) {
+    said += 6;
+  } else if (!strncmp(said, "right: ", 7)) {
+    said += 7;
+    file = job->request->right;
+  }
+  fprintf(stderr, "adjoin: %s: %s\n", strcmp(file, "-") ? file : "standard input", said);
+  return EXIT_FAILED;
+}
+
 static int report_all(join_job *job, const subcommand *command) {
   const join_request *request = job->request;
   run_report *report = &job->report;
@@ -239,6 +253,8 @@ static int report_all(join_job *job, const subcommand *command) {
 
 static int run_steps(join_job *job, const subcommand *command) {
   const join_request *request = job->request;
+  if (request->stats && !text_can_save(request->stats)) return EXIT_FAILED;
+  if (request->trace && !text_can_save(request->trace)) return EXIT_FAILED;
   adj_status status = create_context(job);
   if (!status) status = open_points(job);
   if (status) return join_failed(status);
@@ -246,7 +262,8 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (code) return code;
   note_padding(job);
   status = create_plan(job);
-  if (!status && (request->explain || request->dry_run)) job->plan_text = explain(job->plan, &status);
+  if (status) return plan_failed(job, status);
+  if (request->explain || request->explain || request->dry_run) job->plan_text = explain(job->plan, &status);
   if (status) return join_failed(status);
   if (job->plan_text) fputs(job->plan_text, request->dry_run ? stdout : stderr);
   if (request->dry_run) return EXIT_DONE;

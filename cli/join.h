@@ -10,13 +10,15 @@
 
 #include "options.h"
 
+#define JOIN_NO_K UINT64_MAX
+
 /* What the options leave here; text fields are NULL, numbers 0 unless given. */
 typedef struct join_request {
   const char *left, *right; /* right NULL: a self-join */
   /* what */
   adj_join_kind kind;
-  double radius; /* NaN: not given */
-  uint64_t k;
+  double radius;    /* NaN: not given */
+  uint64_t k;       /* knn: JOIN_NO_K: not given */
   int metric;       /* adj_metric; 0: not given */
   double p, sphere; /* NaN: not given */
   int angle, unit;  /* 1 + adj_angle, 1 + adj_unit */

@@ -29,7 +29,7 @@ const option join_input_options[] = {
     {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type),
      "convert the points; default: as stored, text as f32.\nThe join is exact in this type"},
     {OPTION_TEXT, 0, "input-format", "NAME", FIELD(input_format),
-     "npy, csv, tsv, fvecs, bvecs, fbin, raw or hdf5;\ndefault: from the file"},
+     "npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw\nor hdf5; default: from the file"},
     {OPTION_TEXT, 0, "columns", "LIST", FIELD(columns), "csv, tsv: the coordinates, \"x,y,z\" or \"2-4\""},
     {OPTION_TEXT, 0, "id", "COLUMN", FIELD(id), "csv, tsv: names of the points, used in text output"},
     {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape), "raw: type and dimension, \"f32:3\" or \"f64:1000x16\""},
@@ -43,8 +43,10 @@ const option join_run_options[] = {
     {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory),
      "most memory to hold, such as 4G; default: 90 %\nof what is free"},
     {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa), "instruction set: scalar, avx2, avx512, neon"},
-    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm), "auto, or grid, ego, brute; of knn kdtree, grid, brute"},
-    {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "override the planner: \"indexed=4,batch=1024\""},
+    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
+     "auto, or grid, ego, brute; of knn kdtree, brute, and\nwith a GPU grid"},
+    {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning),
+     "override the planner: \"indexed=4,batch=1024\"; names in\ntuning.md"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_report_options[] = {
@@ -52,7 +54,7 @@ const option join_report_options[] = {
     {OPTION_FLAG, 0, "explain", NULL, FIELD(explain), "print the plan and its reasons, then what happened"},
     {OPTION_FLAG, 0, "dry-run", NULL, FIELD(dry_run), "print the plan on standard output and stop"},
     {OPTION_TEXT, 0, "stats", "FILE", FIELD(stats), "times, counts and memory as JSON; \"-\": standard\noutput"},
-    {OPTION_TEXT, 0, "trace", "FILE", FIELD(trace), "a timeline for ui.perfetto.dev"},
+    {OPTION_TEXT, 0, "trace", "FILE", FIELD(trace), "a timeline for ui.perfetto.dev; \"-\": standard output"},
     {OPTION_FLAG, 0, "progress", NULL, FIELD(progress), "show progress even where there is no terminal"},
     {OPTION_FLAG, 0, "no-progress", NULL, FIELD(no_progress), "never show progress"},
     {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "nothing but errors on standard error"},
@@ -93,7 +95,8 @@ static int check_request(const subcommand *command, const join_request *r) {
   if (r->kind == ADJ_RANGE && isnan(r->radius)) return usage_error(command, "-r RADIUS is missing");
   if (!isnan(r->radius) && r->radius < 0 && r->metric != ADJ_DOT)
     return usage_error(command, "--radius: %g is negative", r->radius);
-  if (r->kind == ADJ_KNN && !r->k) return usage_error(command, "-k K is missing, or 0");
+  if (r->kind == ADJ_KNN && r->k == JOIN_NO_K) return usage_error(command, "-k K is missing");
+  if (r->kind == ADJ_KNN && !r->k) return usage_error(command, "-k: 0 is too few, the least is 1");
   if (r->k > UINT32_MAX) return usage_error(command, "-k: %llu is too large", (unsigned long long)r->k);
   if (r->threads > 4096)
     return usage_error(command, "--threads: %llu is more than 4096", (unsigned long long)r->threads);

@@ -14,7 +14,8 @@
 static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
     {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many of each point (needed)"},
-    {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "none farther than this; default: no limit"},
+    {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
+     "none farther than this (dot: no product below it);\ndefault: no limit"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: a point may be its own neighbour"},
     {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there are more"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o only the number of neighbours is printed)"},
@@ -39,7 +40,7 @@ static bool holds_distances(const join_request *request) {
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
-  join_request request = {.kind = ADJ_KNN, .radius = NAN, .p = NAN, .sphere = NAN};
+  join_request request = {.kind = ADJ_KNN, .k = JOIN_NO_K, .radius = NAN, .p = NAN, .sphere = NAN};
   bool stop;
   int code = join_parse(command, &request, argc, argv, &stop);
   request.distance = holds_distances(&request);
@@ -54,7 +55,7 @@ const subcommand command_knn = {
     "  adjoin knn -k 1 fixes.csv stations.csv -o -      the station nearest to each fix\n"
     "  adjoin knn -k 100 query.fvecs base.fvecs -o near.ivecs --distances near.fvecs\n"
     "                                                   as benchmarks of nearest neighbours have it\n"
-    "  adjoin knn -k 15 points.npy -o graph.npz --format csr\n"
+    "  adjoin knn -k 15 --self points.npy -o graph.npz --format csr\n"
     "                                                   for scikit-learn and scipy.sparse.load_npz\n",
     tables,
     run,

@@ -44,7 +44,8 @@ static void print_help(FILE *to) {
     fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
   fputs(
       "\n"
-      "Reads npy, csv, tsv, fvecs, bvecs, fbin, hdf5 and raw files; writes npz, csv, tsv, npy and ivecs.\n"
+      "Reads npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, hdf5 and raw files, also packed by gzip;\n"
+      "writes npz, csv, tsv, npy and ivecs.\n"
       "Every answer is exact and does not depend on threads, instruction set or backend.\n",
       to);
 }

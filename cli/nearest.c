@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was meant: the known name with the fewest typing errors between it and what was typed.
+ * What was meant: the one known name that begins with what was typed, or that with the fewest typing errors between the
+ * two.
  */
 #include <stdint.h>
 #include <string.h>
@@ -32,9 +33,21 @@ static unsigned typing_errors(const char *a, const char *b) {
   return d[m][n];
 }
 
+/* The only name that begins so; NULL when there are none or several. */
+static const char *completed(const char *typed, const char *const *names) {
+  const char *found = NULL;
+  for (; *names; names++) {
+    if (strncmp(*names, typed, strlen(typed))) continue;
+    if (found) return NULL;
+    found = *names;
+  }
+  return found;
+}
+
 const char *nearest_name(const char *typed, const char *const *names) {
-  const char *nearest = NULL;
-  unsigned fewest = (unsigned)strlen(typed) / 3 + 2; /* more errors than this are another word */
+  const char *nearest = *typed ? completed(typed, names) : NULL;
+  if (nearest) return nearest;
+  unsigned fewest = ((unsigned)strlen(typed) + 1) / 3 + 1; /* so many errors or more are another word */
   for (; *names; names++) {
     unsigned errors = typing_errors(typed, *names);
     if (errors < fewest) {

@@ -47,8 +47,10 @@ static const struct {
 enum { BACKEND_COUNT = sizeof BACKENDS / sizeof *BACKENDS };
 
 static const char HELP[] =
-    "usage: adjoin selftest [--backend auto|cpu|gpu|hybrid|reference] [--isa NAME] [--threads N] [--case TEXT]\n"
-    "                       [--quick]\n"
+    "adjoin selftest: every backend against the definition of right\n"
+    "\n"
+    "Usage: adjoin selftest [--backend auto|cpu|gpu|hybrid|reference] [--isa NAME] [--threads N]\n"
+    "                       [--case TEXT] [--quick]\n"
     "\n"
     "Joins a list of small, difficult sets on this machine and compares every id and every bit of\n"
     "every distance with plain nested loops. Without options: every backend and instruction set\n"
@@ -58,7 +60,8 @@ static const char HELP[] =
     "  --isa NAME       only this instruction set (see adjoin info)\n"
     "  --threads N      threads to use; default one per core\n"
     "  --case TEXT      only the cases whose names hold this text\n"
-    "  --quick          the smaller cases only, a few seconds\n";
+    "  --quick          the smaller cases only, a few seconds\n"
+    "  -h, --help       this text\n";
 
 /* ---- The command line ------------------------------------------------------------------------------- */
 
@@ -373,6 +376,8 @@ int adjoin_selftest(int argc, char **argv) {
   for (int i = 0; i < t.count; i++)
     adj_ctx_destroy(t.columns[i].ctx);
   if (!done) return 1;
+  if (wanted.only && !t.passed && !t.failed && !t.skipped)
+    return usage("--case: no case has this in its name: ", wanted.only);
   printf("%llu passed, %llu failed", (unsigned long long)t.passed, (unsigned long long)t.failed);
   if (t.skipped) printf(", %llu that a device cannot do", (unsigned long long)t.skipped);
   putchar('\n');

@@ -106,3 +106,19 @@ bool text_save(const char *path, const char *text, size_t length) {
   free(part);
   return good;
 }
+
+bool text_can_save(const char *path) {
+  struct stat info;
+  bool exists = stat(path, &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) {
+    fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(EISDIR));
+    return false;
+  }
+  if (!strcmp(path, "-") || (exists && !S_ISREG(info.st_mode))) return true;
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  bool good = !folder || !access(folder, W_OK | X_OK);
+  if (!good) fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(errno));
+  free(folder);
+  return good;
+}

@@ -21,4 +21,7 @@ double seconds_now(void); /* monotonic */
  * False after a message. */
 bool text_save(const char *path, const char *text, size_t length);
 
+/* Whether text_save has a folder to write to: asked before a long run rather than after it. False after a message. */
+bool text_can_save(const char *path);
+
 #endif

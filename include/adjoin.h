@@ -132,7 +132,8 @@ ADJ_API adj_status adj_range_join(adj_type type, const void *points, uint64_t co
                                   adj_result **out);
 
 /* The k nearest of each of count points (L2), nearest first, ties to the lower id, the point itself
- * left out. Every row has k entries, padded with ADJ_NO_ID and an infinite distance. */
+ * left out. Every row has k ids, padded with ADJ_NO_ID. Ids alone, as above: for distances make a plan
+ * with ADJ_WITH_DISTANCE. Memory: that of adj_plan_create, and 4 k bytes a point. */
 ADJ_API adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
                                 adj_result **out);
 
@@ -238,10 +239,10 @@ typedef struct adj_points {
   uint32_t dim;   /* coordinates per point, >= 1                          */
   uint64_t count; /* points; 0 is a valid, empty set                      */
   const void *data;
-  adj_type type;
-  adj_ownership ownership;
-  uint64_t row_stride;    /* bytes from point to point; 0: packed, row-major                     */
-  uint64_t column_stride; /* bytes from coordinate to coordinate; 0: the size of the type        */
+  adj_type type;           /* default ADJ_F32                                                    */
+  adj_ownership ownership; /* default ADJ_COPY                                                   */
+  uint64_t row_stride;     /* bytes from point to point; 0: packed, row-major                    */
+  uint64_t column_stride;  /* bytes from coordinate to coordinate; 0: the size of the type       */
 } adj_points;
 
 ADJ_API void adj_points_init(adj_points *points, size_t struct_size);
@@ -349,10 +350,11 @@ typedef enum adj_unit { ADJ_UNIT_METRES = 0, ADJ_UNIT_DEGREES = 1, ADJ_UNIT_RADI
 
 typedef struct adj_join_spec {
   uint32_t struct_size;
-  adj_join_kind kind;
+  adj_join_kind kind;  /* default ADJ_RANGE                                                       */
   adj_metric metric;   /* default ADJ_L2                                                          */
   adj_backend backend; /* AUTO decides; adj_plan_explain tells why                                */
-  double radius;       /* range: the threshold. kNN: upper bound, INFINITY (default): none        */
+  double radius;       /* range: the threshold, which must be set. kNN: upper bound, INFINITY     */
+                       /* (default): none                                                         */
   double p;            /* ADJ_LP: the exponent, >= 1, may be INFINITY                             */
   uint32_t k;          /* kNN: neighbours per left point                                          */
   adj_order order;
@@ -515,7 +517,8 @@ typedef struct adj_rows {
 } adj_rows;
 
 /* Called by one thread at a time, rows in ascending order and each exactly once. A callback that
- * does not return ADJ_OK stops the run, which then fails with that status. */
+ * does not return ADJ_OK stops the run, which then fails with that status; adj_last_error tells of its
+ * own last failed call, or that it stopped the run. */
 typedef struct adj_sink {
   uint32_t struct_size;
   uint32_t reserved;
@@ -563,7 +566,7 @@ ADJ_API adj_status adj_write(adj_plan *plan, const char *path, const adj_write_o
 /* A matrix of values in memory, such as distances that another program has computed. */
 typedef struct adj_matrix {
   uint32_t struct_size;
-  adj_type type;
+  adj_type type;          /* default ADJ_F32                                          */
   uint64_t rows, columns; /* at most ADJ_MAX_COUNT columns; 0 of either is fine       */
   uint64_t row_stride;    /* bytes from row to row; 0: packed                         */
   const void *values;

@@ -40,8 +40,8 @@ typedef struct adj_cuda_points {
   uint32_t struct_size;
   uint32_t dim;
   uint64_t count;
-  const void *data; /* device memory */
-  adj_type type;
+  const void *data; /* device memory              */
+  adj_type type;    /* there is no default        */
   uint32_t reserved;
   uint64_t row_stride;    /* bytes from point to point; 0: packed, row-major; a multiple of the type's size */
   uint64_t column_stride; /* bytes from coordinate to coordinate; 0: the size of the type                   */

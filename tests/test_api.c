@@ -47,6 +47,8 @@ static void statuses_have_names(void **state) {
   assert_int_equal(adj_version_number(), ADJ_VERSION_MAJOR * 10000 + ADJ_VERSION_MINOR * 100 + ADJ_VERSION_PATCH);
   assert_string_equal(adj_version_string(), ADJ_VERSION_STRING);
   assert_non_null(adj_build_features());
+  size_t length = strlen(adj_build_features());
+  assert_false(length && (adj_build_features()[0] == ' ' || adj_build_features()[length - 1] == ' '));
 }
 
 static void contexts_say_what_they_are(void **state) {

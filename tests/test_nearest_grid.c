@@ -206,8 +206,10 @@ static void settings_are_for_the_grid(void **state) {
   must_fail(ADJ_E_ARGUMENT, "point_threads= is for", fits("point_threads=4", ADJ_KNN, NULL));
   must_fail(ADJ_E_ARGUMENT, "point_threads= is for", fits("point_threads=4", ADJ_RANGE, "grid"));
   adji_tuning t;
-  must_fail(ADJ_E_ARGUMENT, "out of range", adji_tuning_parse("failures=1.5", &t));
-  must_fail(ADJ_E_ARGUMENT, "out of range", adji_tuning_parse("bins=10001", &t));
+  must_fail(ADJ_E_ARGUMENT, "\"failures=1.5\": is no number from 1e-09 to 1", adji_tuning_parse("failures=1.5", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("bins=10001", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("bins=2.5", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("bins=many", &t));
 }
 
 static void the_grid_is_for_a_gpu(void **state) {

@@ -140,23 +140,25 @@ adj_status adji_check_cancel(adj_ctx *ctx) {
 }
 
 const char *adj_build_features(void) {
-  return ""
+  static const char names[] =
+      ""
 #ifdef ADJI_HAVE_ZLIB
-         "zlib "
+      " zlib"
 #endif
 #ifdef ADJI_HAVE_HDF5
-         "hdf5 "
+      " hdf5"
 #endif
 #ifdef ADJI_HAVE_OPENBLAS
-         "openblas "
+      " openblas"
 #endif
 #ifdef ADJI_HAVE_CUDA
-         "cuda "
+      " cuda"
 #endif
 #ifdef ADJI_HAVE_MPI
-         "mpi "
+      " mpi"
 #endif
       ;
+  return names + (names[0] != 0);
 }
 
 void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) {

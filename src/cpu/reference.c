@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference engine: every left point against every right point, one pair at a time.
+ * The reference engine: every left point against every right point, one pair at a time. A batch of it takes long, so
+ * that adj_cancel is looked for after every row.
  */
 #include "cpu/reference.h"
 
@@ -38,15 +39,17 @@ static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane
   (void)lane;
   reference *r = user;
   double sum;
-  for (uint64_t i = batch->begin; i < batch->end; i++) {
+  adj_status status = ADJ_OK;
+  for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
     uint32_t many = 0;
     for (uint64_t j = 0; j < r->join.right->count; j++)
       many += belongs(&r->join, i, j, &sum);
     if (r->degrees) r->degrees[i] = many;
     tally->pairs += many;
     tally->candidates += r->join.right->count;
+    status = adji_check_cancel(r->join.ctx);
   }
-  return ADJ_OK;
+  return status;
 }
 
 /* Lists the neighbours of left point i in the room's first slot; returns how many. */
@@ -71,7 +74,8 @@ static uint32_t list_row(reference *r, uint32_t i, adji_row_room *room) {
 static adj_status fill_row(reference *r, uint32_t i, adji_row_room *room) {
   const adji_row_style *style = &r->join.style;
   uint32_t many = adji_row_order(style, room, 0, i, list_row(r, i, room));
-  return adji_row_place(style, room, 0, i, many, r->window);
+  adj_status status = adji_check_cancel(r->join.ctx);
+  return status ? status : adji_row_place(style, room, 0, i, many, r->window);
 }
 
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
@@ -127,7 +131,7 @@ static adj_status nearest_row(reference *r, uint32_t i, adji_row_room *room, adj
   adji_table_place(table, &style, i, room->ids[0], room->sums[0], many);
   tally->pairs += many;
   tally->candidates += r->join.right->count;
-  return ADJ_OK;
+  return adji_check_cancel(r->join.ctx);
 }
 
 static adj_status nearest_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {

@@ -39,8 +39,10 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
 static adj_status check_options(const adj_generate_options *options) {
   if (options->type != ADJ_F32 && options->type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)options->type);
-  if (!options->count) return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" says no number of points", options->name);
-  if (!options->dim) return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" says no dimension", options->name);
+  if (!options->count)
+    return adji_fail(ADJ_E_ARGUMENT, "count: 0, and \"%s\" does not say how many points", options->name);
+  if (!options->dim)
+    return adji_fail(ADJ_E_ARGUMENT, "dim: 0, and \"%s\" does not say how many dimensions", options->name);
   if (options->dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", options->dim);
   if (options->count > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",

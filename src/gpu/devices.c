@@ -31,7 +31,7 @@ bool adji_cuda_is_up(adj_ctx *ctx) {
 adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
   (void)i;
   (void)out;
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
 }
 
 #endif

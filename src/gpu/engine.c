@@ -324,7 +324,7 @@ uint64_t adji_gpu_engine_chunk(const adji_engine *engine) {
 adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
   (void)options;
   (void)out;
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
 }
 
 adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {

@@ -397,7 +397,7 @@ adj_status adji_gpu_range_partner_alone(adji_partner *made, adji_engine *out) {
 #else
 
 static adj_status refuse(void) {
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code");
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
 }
 
 /* What it cannot do is no matter where there is no device: that is what will be told. */

@@ -107,15 +107,20 @@ static adj_status reader_by_content(const adji_source *source, const adj_open_op
 }
 
 /* A join opens both its files with the same options, so an option that means nothing for one of
- * them is no mistake; but it is said. */
+ * them is no mistake; but it is said. Whoever names columns and gets all of them is warned. */
 static void note_unused(const adji_source *source, const reader *r, const adj_open_options *options) {
-  const char *unused = NULL;
-  if (options->shape && r->read != adji_read_raw) unused = "shape";
-  if (options->columns && !r->text) unused = "columns";
-  if (options->id_column && !r->text) unused = "id_column";
-  if (options->dataset && !r->has_parts) unused = "dataset";
-  if (unused)
-    adji_log(source->ctx, ADJ_LOG_INFO, "%s: %s means nothing for %s and is ignored", source->name, unused, r->name);
+  const struct {
+    const char *name;
+    bool unused;
+    adj_log_level level;
+  } all[] = {{"shape", options->shape && r->read != adji_read_raw, ADJ_LOG_INFO},
+             {"columns", options->columns && !r->text, ADJ_LOG_WARN},
+             {"id_column", options->id_column && !r->text, ADJ_LOG_INFO},
+             {"dataset", options->dataset && !r->has_parts, ADJ_LOG_INFO}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i].unused)
+      adji_log(source->ctx, all[i].level, "%s: %s means nothing for %s and is ignored%s", source->name, all[i].name,
+               r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
 }
 
 static adj_status choose_reader(adji_source *source, const adj_open_options *options, const reader **out) {

@@ -198,6 +198,9 @@ static adj_status wrong_length(const table *t, const char *row, unsigned long lo
   return adji_fail(ADJ_E_FORMAT, "line %llu: %llu fields where %u are expected", line, fields, t->layout->fields);
 }
 
+/* A word in the first row of a table whose columns are all taken as coordinates is likely no misprint. */
+static const char choose_columns[] = " (columns says which are coordinates, id_column which has names)";
+
 static adj_status report(const table *t, const chunk *c, const char *row, const row_place *place,
                          adji_csv_fault fault) {
   unsigned long long line = c->first_line;
@@ -223,7 +226,8 @@ static adj_status report(const table *t, const chunk *c, const char *row, const 
     case ADJI_CSV_TAIL:
       return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: something follows the closing quote", line, column);
     default:
-      return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: \"%s\" is not a number", line, column, text);
+      return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: \"%s\" is not a number%s", line, column, text,
+                       line == t->layout->body_line && t->layout->dim == t->layout->fields ? choose_columns : "");
   }
 }
 

@@ -297,7 +297,7 @@ adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
 #else
 
 static adj_status no_gpu(void) {
-  return adji_fail(ADJ_E_UNSUPPORTED, "this build has no GPU code");
+  return adji_fail(ADJ_E_UNSUPPORTED, "this build has no GPU code: nvcc was not there, or left out");
 }
 
 adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,

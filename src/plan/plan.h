@@ -70,6 +70,10 @@ static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats);
 
+/* Call the sink. Where it stops the run without a failed call of its own to say why, the message is that it did. */
+adj_status adji_sink_begin(const adj_sink *sink, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
+adj_status adji_sink_write(const adj_sink *sink, const adj_rows *rows);
+
 /* ADJ_E_MEMORY, and how large the result would be, when it cannot be held. */
 adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact);
 

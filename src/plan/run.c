@@ -336,6 +336,23 @@ static uint64_t window_end(const stream *s, uint64_t first) {
   return end;
 }
 
+adj_status adji_sink_begin(const adj_sink *sink, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  if (!sink->begin) return ADJ_OK;
+  adji_fail(ADJ_OK, "%s", "");
+  adj_status status = sink->begin(sink->user, rows, pairs, degrees);
+  if (status && !*adj_last_error()) adji_fail(status, "sink: begin returned %s", adj_status_name(status));
+  return status;
+}
+
+adj_status adji_sink_write(const adj_sink *sink, const adj_rows *rows) {
+  adji_fail(ADJ_OK, "%s", "");
+  adj_status status = sink->write(sink->user, rows);
+  if (status && !*adj_last_error())
+    adji_fail(status, "sink: write returned %s for the %llu rows from row %llu on", adj_status_name(status),
+              (unsigned long long)rows->row_count, (unsigned long long)rows->first_row);
+  return status;
+}
+
 static adj_status deliver(stream *s, const adji_window *window) {
   uint64_t rows = window->end_row - window->first_row;
   if (rows + 1 > s->relative_room) {
@@ -348,7 +365,7 @@ static adj_status deliver(stream *s, const adji_window *window) {
     s->relative[i] = window->offsets[window->first_row + i] - window->offsets[window->first_row];
   adj_rows block = {window->first_row, rows, s->relative, window->ids, window->distances};
   uint64_t begin = adji_now_ns();
-  adj_status status = s->sink->write(s->sink->user, &block);
+  adj_status status = adji_sink_write(s->sink, &block);
   s->sink_s += seconds_since(begin);
   adji_trace(s->plan->ctx, "write", 0, begin, rows);
   return status;
@@ -374,8 +391,7 @@ static adj_status stream_rows(stream *s) {
 
 static adj_status begin_sink(stream *s) {
   uint64_t begin = adji_now_ns();
-  adj_status status = ADJ_OK;
-  if (s->sink->begin) status = s->sink->begin(s->sink->user, s->plan->left->count, s->rows.pairs, s->rows.degrees);
+  adj_status status = adji_sink_begin(s->sink, s->plan->left->count, s->rows.pairs, s->rows.degrees);
   s->sink_s += seconds_since(begin);
   return status;
 }

@@ -180,15 +180,14 @@ static adj_status make_offsets(nearest_run *r) {
 
 static adj_status stream_rows(nearest_run *r, const adj_sink *sink) {
   uint64_t count = r->plan->left->count, begin = adji_now_ns();
-  adj_status status = ADJ_OK;
-  if (sink->begin) status = sink->begin(sink->user, count, count * r->table.k, NULL);
+  adj_status status = adji_sink_begin(sink, count, count * r->table.k, NULL);
   r->sink_s += (double)(adji_now_ns() - begin) * 1e-9;
   for (uint64_t first = 0; first < count && !status; first = r->table.end_row) {
     status = fill_rows(r, first);
     if (status) break;
     begin = adji_now_ns();
     adj_rows block = {first, r->table.end_row - first, r->offsets, r->table.ids, r->table.distances};
-    status = sink->write(sink->user, &block);
+    status = adji_sink_write(sink, &block);
     r->sink_s += (double)(adji_now_ns() - begin) * 1e-9;
     adji_trace(r->plan->ctx, "write", 0, begin, block.row_count);
   }

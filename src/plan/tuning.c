@@ -4,6 +4,7 @@
  */
 #include "plan/tuning.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,8 +100,11 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
   memcpy(text, value, value_length);
   text[value_length] = 0;
   double number = strtod(text, &end);
-  if (*end || !(number >= s->least && number <= s->most)) return refuse(item, length, "is out of range or no number");
-  if (s->kind == NUMBER && number != (double)(uint64_t)number) return refuse(item, length, "needs a whole number");
+  if (*end || !(number >= s->least && number <= s->most) || (s->kind == NUMBER && number != floor(number))) {
+    snprintf(text, sizeof text, "is no %snumber from %.9g to %.9g", s->kind == NUMBER ? "whole " : "", s->least,
+             s->most);
+    return refuse(item, length, text);
+  }
   if (s->kind == FACTOR)
     memcpy((char *)out + s->offset, &number, sizeof number);
   else

@@ -62,6 +62,13 @@ class Stopped(ProgramTest):
         self.assertEqual(self.stop(program, signal.SIGTERM, 0.5), 143)
         self.assertEqual(os.listdir("."), ["points.npy"])
 
+    def test_reference(self):
+        """It has no batches to speak of: every row takes long."""
+        for join in (["count", "-r", 0.4], ["knn", "-k", 3]):
+            with self.subTest(join=join):
+                program = self.watch(start(*join, "points.npy", "--backend", "reference", "--no-progress"))
+                self.assertEqual(self.stop(program, signal.SIGINT, 0.5), 130)
+
     def wait_for_part(self, program):
         while not any(".part-" in name and os.path.getsize(name) > 1 << 20 for name in os.listdir(".")):
             self.assertIsNone(program.poll(), "the join was over before anything was written")

@@ -200,7 +200,7 @@ class Reports(ProgramTest):
         self.generate("unif", 10, 2, "wide.npy", "--type", "f64")
         for words, *arguments in [
                 ("-k K is missing", "p.npy"),
-                ("-k K is missing", "-k", "0", "p.npy"),
+                ("-k: 0 is too few", "-k", "0", "p.npy"),
                 ("-k: 4294967296 is too large", "-k", "4294967296", "p.npy"),
                 ("--distances is beside the neighbours", "-k", "3", "p.npy", "--distances", "d.npy"),
                 ("not a format neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),

@@ -151,5 +151,14 @@ class Reports(ProgramTest):
         command = next(line for line in about.splitlines() if line.startswith("Next: adjoin "))
         self.adjoin(*command.split()[2:])
 
+    def test_info_of_a_table(self):
+        """What to do next reads the file as it was read."""
+        with open("room.csv", "w", encoding="utf-8") as file:
+            file.write("name,x,y\nlamp,0,0\nchair,3,4\n")
+        about = self.adjoin("info", "room.csv", "--id", "name", "--type", "f64").stdout
+        command = next(line for line in about.splitlines() if line.startswith("Next: adjoin "))
+        self.assertTrue(command.endswith("room.csv --type f64 --id name"), command)
+        self.adjoin(*command.split()[2:])
+
 
 main()

@@ -41,6 +41,11 @@ class Usage(ProgramTest):
                 ("kind of points is missing", ["generate", "-n", "5", "-o", "x.npy"]),
                 ("-o FILE is missing", ["generate", "unif", "-n", "5", "-d", "2"]),
                 ("-k K is missing", ["knn", "p.npy"]),
+                (("no option --rad", "--radius?"), ["range", "--rad", "1", "p.npy"]),
+                ("no option --foo\n", ["range", "--foo", "p.npy"]),
+                (("count: 0", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
+                (("dim: 0", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
+                ("is no whole number from 1 to 10", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments)
@@ -57,6 +62,9 @@ class Usage(ProgramTest):
                 (("p.npy holds f32", "wide.npy holds f64", "--type"), ["range", "-r", "1", "p.npy", "wide.npy"]),
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "-o", "folder.csv"]),
                 (("nowhere/x.csv", "No such file"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
+                (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--stats", "nowhere/x.json"]),
+                (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--trace", "nowhere/x.json"]),
+                (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "--stats", "folder.csv"]),
                 ("isa", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
                 ("more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
         ]:
@@ -64,6 +72,28 @@ class Usage(ProgramTest):
                 self.refuses(words, *arguments, code=1)
         self.assertEqual(sorted(os.listdir(".")), ["folder.csv", "p.npy", "p3.npy", "wide.npy"])
         self.adjoin("range", "-r", 1, "p.npy", "wide.npy", "--type", "f64")
+
+    def test_which_file(self):
+        """What only the join finds wrong is told with the file that has it."""
+        for name, text in ("good.csv", "1,1\n2,2\n"), ("zero.csv", "1,1\n0,0\n"):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+        for files in ["zero.csv"], ["good.csv", "zero.csv"], ["zero.csv", "good.csv"]:
+            self.refuses("adjoin: zero.csv: row 2: all coordinates", "range", "-r", "0.1", *files, "--metric", "cosine",
+                         code=1)
+        done = self.adjoin("range", "-r", "0.1", "-", "--metric", "cosine", code=1, input="0,0\n")
+        self.assertIn("adjoin: standard input: row 1: all", done.stderr)
+
+    def test_options_without_a_meaning(self):
+        self.generate("unif", 10, 2, "p.npy")
+        done = self.adjoin("range", "-r", "1", "p.npy", "--columns", "1", "--id", "2")
+        self.assertIn("warning: p.npy: columns means nothing for npy", done.stderr)
+        self.assertIn("note: p.npy: id_column means nothing for npy", done.stderr)
+
+    def test_selftest(self):
+        self.adjoin("selftest", "--backend", "reference", "--case", "two points, apart")
+        done = self.adjoin("selftest", "--backend", "reference", "--case", "no such case", code=2)
+        self.assertIn("no case has this in its name: no such case", done.stderr)
 
     def test_backends(self):
         """A GPU gives the CPU's bytes; where there is none, the reason is told."""
@@ -106,7 +136,7 @@ class Usage(ProgramTest):
         self.assertEqual(sorted(os.listdir(".")), ["link.csv", "old.csv", "p.npy"])
 
     def test_help_of_every_command(self):
-        for command in "range", "knn", "count", "generate", "info":
+        for command in "range", "knn", "count", "generate", "info", "selftest":
             page = self.adjoin(command, "--help")
             self.assertEqual(page.stdout, self.adjoin("help", command).stdout)
             self.assertIn(f"Usage: adjoin {command}", page.stdout)

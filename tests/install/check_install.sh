@@ -43,6 +43,11 @@ if [ -x "$prefix/bin/adjoin" ]; then
   "$prefix/bin/adjoin" --version
 fi
 
+step "the manual page and the documents that it names"
+for page in man/man1/adjoin.1 doc/adjoin/formats.md doc/adjoin/tuning.md doc/adjoin/exactness.md doc/adjoin/c-api.md; do
+  test -s "$prefix/share/$page" || { echo "share/$page is not there"; exit 1; }
+done
+
 # run_all FOLDER: runs every example there; two have known answers.
 run_all() {
   for source_file in "$source"/examples/*.c; do
