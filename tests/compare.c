@@ -275,12 +275,7 @@ bool answer_case(const join_case *c, join_answer *out) {
   adj_join_spec spec = case_spec(c);
   const point_set *right = c->self_join ? NULL : &c->right;
   memset(out, 0, sizeof *out);
-  if (!reference_join(&c->left, right, &spec, &out->by_id)) return false;
-  if (c->k) return true;
-  spec.order = ADJ_ORDER_DISTANCE;
-  if (reference_join(&c->left, right, &spec, &out->by_distance)) return true;
-  answer_free(out);
-  return false;
+  return reference_join(&c->left, right, &spec, &out->by_id, c->k ? NULL : &out->by_distance);
 }
 
 void answer_free(join_answer *answer) {

@@ -44,36 +44,48 @@ static bool wanted(const adj_join_spec *spec, uint64_t i, uint64_t j) {
   return !(spec->flags & ADJ_ONE_WAY) || i < j;
 }
 
+static void sort_row(neighbours *row) {
+  if (row->count) qsort(row->list, row->count, sizeof *row->list, by_value_then_id);
+}
+
+/* The k nearest of a row, by distance. */
+static void keep_nearest(neighbours *row, uint32_t k) {
+  sort_row(row);
+  if (row->count > k) row->count = k;
+}
+
 static bool find_row(const point_set *left, const point_set *right, const adj_join_spec *spec, uint64_t i,
                      neighbours *row) {
   const point_set *other = right ? right : left;
   double threshold = reference_threshold(spec, left->type);
+  bool nearest = spec->kind == ADJ_KNN;
   row->count = 0;
   for (uint64_t j = 0; j < other->count; j++) {
     if (!right && !wanted(spec, i, j)) continue;
     double value = reference_value(spec, left->type, row_of(left, i), row_of(other, j), left->dim);
     if (value <= threshold && !append(row, value, (uint32_t)j)) return false;
+    /* No other point is among the k nearest if it is further than k of them; sorting all would take longest. */
+    if (nearest && row->count == 4 * (uint64_t)spec->k) {
+      keep_nearest(row, spec->k);
+      threshold = row->list[spec->k - 1].value;
+    }
   }
-  bool nearest = spec->kind == ADJ_KNN;
-  if (nearest || spec->order == ADJ_ORDER_DISTANCE)
-    if (row->count) qsort(row->list, row->count, sizeof *row->list, by_value_then_id);
-  if (nearest && row->count > spec->k) row->count = spec->k;
+  if (nearest) keep_nearest(row, spec->k);
   while (nearest && row->count < spec->k)
     if (!append(row, INFINITY, ADJ_NO_ID)) return false;
   return true;
 }
 
-static bool add_row(const neighbours *row, adj_type type, const adj_join_spec *spec, uint64_t *room,
-                    reference_rows *out) {
+static bool add_row(const neighbours *row, adj_type type, const adj_join_spec *spec, reference_rows *out) {
   uint64_t at = out->offsets[out->rows];
-  if (at + row->count > *room) {
+  if (at + row->count > out->room) {
     uint64_t larger = 2 * (at + row->count);
     uint32_t *ids = realloc(out->ids, larger * sizeof *ids);
     if (ids) out->ids = ids;
     void *distances = realloc(out->distances, larger * type_size(type));
     if (distances) out->distances = distances;
     if (!ids || !distances) return false;
-    *room = larger;
+    out->room = larger;
   }
   for (uint64_t n = 0; n < row->count; n++) {
     out->ids[at + n] = row->list[n].id;
@@ -87,18 +99,35 @@ static bool add_row(const neighbours *row, adj_type type, const adj_join_spec *s
   return true;
 }
 
-bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out) {
+/* Row i, into out and, sorted, into by_distance unless that is NULL. */
+static bool join_row(const point_set *left, const point_set *right, const adj_join_spec *spec, uint64_t i,
+                     neighbours *row, reference_rows *out, reference_rows *by_distance) {
+  if (!find_row(left, right, spec, i, row)) return false;
+  if (!add_row(row, left->type, spec, out)) return false;
+  if (!by_distance) return true;
+  sort_row(row);
+  return add_row(row, left->type, spec, by_distance);
+}
+
+bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out,
+                    reference_rows *by_distance) {
   reference_rows rows = {.offsets = calloc(left->count + 1, sizeof(uint64_t))};
+  reference_rows sorted = {.offsets = calloc(left->count + 1, sizeof(uint64_t))};
   neighbours row = {0};
-  uint64_t room = 0;
-  bool fine = rows.offsets != NULL;
+  bool fine = rows.offsets && sorted.offsets;
   for (uint64_t i = 0; fine && i < left->count; i++)
-    fine = find_row(left, right, spec, i, &row) && add_row(&row, left->type, spec, &room, &rows);
+    fine = join_row(left, right, spec, i, &row, &rows, by_distance ? &sorted : NULL);
   free(row.list);
-  if (fine)
+  if (fine) {
     *out = rows;
-  else
-    reference_free(&rows);
+    rows = (reference_rows){0};
+  }
+  if (fine && by_distance) {
+    *by_distance = sorted;
+    sorted = (reference_rows){0};
+  }
+  reference_free(&rows);
+  reference_free(&sorted);
   return fine;
 }
 

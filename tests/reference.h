@@ -26,13 +26,15 @@ typedef struct reference_rows {
   uint64_t *offsets;
   uint32_t *ids;
   void *distances;
+  uint64_t room; /* for entries */
 } reference_rows;
 
 /* Joins left with right, or with itself when right is NULL. Of spec, all that says what is joined is
- * read, and what says how is not; ADJ_ORDER_ANY gives ascending ids. A row of a kNN join has k
- * entries by (distance, id), whatever the order, padded with ADJ_NO_ID and INFINITY (inner products: -INFINITY). False:
- * out of memory. */
-bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out);
+ * read, and what says how is not. A row of a range join has ascending ids in out, and is sorted by
+ * (distance, id) in by_distance, which may be NULL. A row of a kNN join has k entries by (distance, id)
+ * in both, padded with ADJ_NO_ID and INFINITY (inner products: -INFINITY). False: out of memory. */
+bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out,
+                    reference_rows *by_distance);
 void reference_free(reference_rows *rows);
 
 /* The canonical value s of two points of dim coordinates (the squared distance for L2), the threshold R

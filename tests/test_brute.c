@@ -97,7 +97,7 @@ static reference_rows answer_of(const sets *s) {
   spec.radius = s->radius;
   spec.k = (uint32_t)s->right.count + 5;
   reference_rows rows;
-  assert_true(reference_join(&s->left, s->self_join ? NULL : &s->right, &spec, &rows));
+  assert_true(reference_join(&s->left, s->self_join ? NULL : &s->right, &spec, &rows, NULL));
   return rows;
 }
 
