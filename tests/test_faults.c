@@ -232,7 +232,7 @@ static void joining_the_nearest(void **state) {
   (void)state;
   try_joins(1, 1, NULL);
   try_joins(10, 2, NULL);
-  try_joins(300, 2, "buffer=20000");
+  try_joins(300, 2, "buffer=120000");
 }
 
 /* Metrics that derive points, and a box whose points have images. */
