@@ -230,6 +230,7 @@ int main(void) {
   need(!adj_ctx_create(NULL, &ctx), "a context");
   need(!adji_gpu_of(ctx, &gpu), "the device");
   check_faults(ctx, gpu, 2, 0.02, 0, ADJ_ORDER_ID, NULL);
+  check_faults(ctx, gpu, 2, 0.05, 0, ADJ_ORDER_ID, "marks=on");
   check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE, "device_batch=40000");
   check_faults(ctx, gpu, 6, 0.3, 0, ADJ_ORDER_ID, "device_batch=40000,streams=2");
   check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE, "device_chunk=1600");

@@ -22,7 +22,8 @@
  * up the rows that are not provably too far away, and share out their candidates. There dense and sparse places have
  * kernels of their own, which run side by side and leave each other's queries alone.
  *
- * Counting adds up in registers. Otherwise ids wait in a queue in shared memory, and when there are enough for a line
+ * Counting adds up in registers. Where rows are short it may mark what belongs to queries that are compared with their
+ * own candidates, and then their rows are filled by another kernel (tiles_marked.cu). Otherwise ids wait in a queue in shared memory, and when there are enough for a line
  * the warp writes them: to the row, of which place and length are known (filling), or to a piece of 32 entries that
  * remembers its row (pieces, when the lengths are being counted). Every query has a piece of its own, for its last
  * entries; of the others the number is counted in memory, by 16 of them. Long rows are filled by words, in dense places
