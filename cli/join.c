@@ -263,7 +263,7 @@ static int run_steps(join_job *job, const subcommand *command) {
   note_padding(job);
   status = create_plan(job);
   if (status) return plan_failed(job, status);
-  if (request->explain || request->explain || request->dry_run) job->plan_text = explain(job->plan, &status);
+  if (request->explain || request->dry_run) job->plan_text = explain(job->plan, &status);
   if (status) return join_failed(status);
   if (job->plan_text) fputs(job->plan_text, request->dry_run ? stdout : stderr);
   if (request->dry_run) return EXIT_DONE;

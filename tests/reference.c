@@ -65,7 +65,7 @@ static bool find_row(const point_set *left, const point_set *right, const adj_jo
     double value = reference_value(spec, left->type, row_of(left, i), row_of(other, j), left->dim);
     if (value <= threshold && !append(row, value, (uint32_t)j)) return false;
     /* No other point is among the k nearest if it is further than k of them; sorting all would take longest. */
-    if (nearest && row->count == 4 * (uint64_t)spec->k) {
+    if (nearest && row->count && row->count == 4 * (uint64_t)spec->k) {
       keep_nearest(row, spec->k);
       threshold = row->list[spec->k - 1].value;
     }

@@ -23,13 +23,13 @@
  * kernels of their own, which run side by side and leave each other's queries alone.
  *
  * Counting adds up in registers. Where rows are short it may mark what belongs to queries that are compared with their
- * own candidates, and then their rows are filled by another kernel (tiles_marked.cu). Otherwise ids wait in a queue in shared memory, and when there are enough for a line
- * the warp writes them: to the row, of which place and length are known (filling), or to a piece of 32 entries that
- * remembers its row (pieces, when the lengths are being counted). Every query has a piece of its own, for its last
- * entries; of the others the number is counted in memory, by 16 of them. Long rows are filled by words, in dense places
- * of two and three dimensions: ids wait in a ring for each query, to which lane i adds candidate i where its bit is
- * set, as far behind the last entry as there are lower bits. Rows are written front to back, and never get more entries
- * than were counted.
+ * own candidates, and then their rows are filled by another kernel (tiles_marked.cu). Otherwise ids wait in a queue in
+ * shared memory, and when there are enough for a line the warp writes them: to the row, of which place and length are
+ * known (filling), or to a piece of 32 entries that remembers its row (pieces, when the lengths are being counted).
+ * Every query has a piece of its own, for its last entries; of the others the number is counted in memory, by 16 of
+ * them. Long rows are filled by words, in dense places of two and three dimensions: ids wait in a ring for each query,
+ * to which lane i adds candidate i where its bit is set, as far behind the last entry as there are lower bits. Rows are
+ * written front to back, and never get more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
