@@ -62,8 +62,8 @@ __device__ __forceinline__ marked_row<GROUPS> open_row(const marked_job &job, ui
   return r;
 }
 
-/* The positions of the lane's entries from..., and nobody's for a row that is not marked, into the buffer, whose first
- * entry is number start of the result. */
+/* Puts the positions of the lane's next entries into the buffer, which begins with entry number start of the result;
+ * nobody's for a row that is not marked. */
 template <int GROUPS>
 __device__ __forceinline__ void put_positions(marked_row<GROUPS> *r, uint64_t start, uint32_t *buffer) {
   uint64_t stop = r->end < start + ROOM ? r->end : start + ROOM;

@@ -57,12 +57,6 @@ static bool device_shares_once(const adj_plan *plan, const adji_gpu_engine_optio
          !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
-/* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
-static uint64_t room_for_pairs(const adj_plan *plan) {
-  double entries = plan->estimated_pairs * (plan->join.style.one_way ? 1.2 : 0.6);
-  return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
-}
-
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
   if (!device_shares_once(plan, options) || !adji_can_once(plan) || strcmp(plan->choice.algorithm, "grid"))
@@ -200,6 +194,12 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
 
 static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
   return adji_gpu_range_partner_create(wish, number, out);
+}
+
+/* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
+static uint64_t room_for_pairs(const adj_plan *plan) {
+  double entries = plan->estimated_pairs * (plan->join.style.one_way ? 1.2 : 0.6);
+  return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
 }
 
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
