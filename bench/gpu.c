@@ -446,8 +446,9 @@ int main(int argc, char **argv) {
     if (b.options.name && strcmp(b.options.name, names[n])) continue;
     b.name = names[n];
     open_points(&b);
-    for (int m = 0; m < (b.options.quick ? 2 : 3); m++)
-      if (!(b.options.mean > 0) || b.options.mean == means[m]) run_case(&b, means[m]);
+    if (b.options.mean > 0) run_case(&b, b.options.mean);
+    for (int m = 0; m < (b.options.quick ? 2 : 3) && !(b.options.mean > 0); m++)
+      run_case(&b, means[m]);
     close_points(&b);
   }
   adj_ctx_destroy(b.ctx);

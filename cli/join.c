@@ -39,6 +39,12 @@ static adj_status create_context(join_job *job) {
   adj_ctx_options_init(&options, sizeof options);
   options.threads = (uint32_t)request->threads;
   options.memory_limit = request->memory;
+  options.device_memory_limit = request->device_memory;
+  int32_t devices[JOIN_MOST_DEVICES];
+  if (request->devices) {
+    options.device_count = join_device_numbers(request->devices, devices);
+    options.devices = devices;
+  }
   options.isa = request->isa;
   options.log = print_log;
   options.log_user = (void *)request;

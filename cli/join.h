@@ -35,8 +35,8 @@ typedef struct join_request {
   const char *input_format, *columns, *id, *shape, *dataset;
   /* how */
   int backend; /* 1 + adj_backend */
-  uint64_t threads, memory;
-  const char *isa, *algorithm, *tuning;
+  uint64_t threads, memory, device_memory;
+  const char *isa, *devices, *algorithm, *tuning;
   /* reports */
   bool explain, dry_run, progress, no_progress, quiet;
   const char *stats, *trace;
@@ -53,6 +53,11 @@ int join_parse(const subcommand *command, join_request *request, int argc, char 
 /* The lengths of --box to lengths (NULL: not wanted), which has room for one more than the text has
  * commas. Returns how many, or 0 when the text is no list of lengths. */
 uint32_t join_box_lengths(const char *text, double *lengths);
+
+/* The numbers of --devices to numbers (NULL: not wanted), which has room for JOIN_MOST_DEVICES. Returns how many, 0 for
+ * none, or -1 when the text is neither. */
+enum { JOIN_MOST_DEVICES = 64 };
+int32_t join_device_numbers(const char *text, int32_t *numbers);
 
 /* Runs it. Returns the program's exit code. */
 int join_run(const subcommand *command, const join_request *request);

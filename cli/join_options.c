@@ -42,6 +42,9 @@ const option join_run_options[] = {
     {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "default: one per usable core"},
     {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory),
      "most memory to hold, such as 4G; default: 90 %\nof what is free"},
+    {OPTION_TEXT, 0, "devices", "LIST", FIELD(devices),
+     "GPUs to use, by the numbers of \"adjoin info\": \"0,1\",\nor none; default: all"},
+    {OPTION_SIZE, 0, "device-memory", "SIZE", FIELD(device_memory), "most memory of each GPU; default: what is free"},
     {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa), "instruction set: scalar, avx2, avx512, neon"},
     {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
      "auto, or grid, ego, brute; of knn kdtree, brute, and\nwith a GPU grid"},
@@ -78,6 +81,20 @@ uint32_t join_box_lengths(const char *text, double *lengths) {
   }
 }
 
+int32_t join_device_numbers(const char *text, int32_t *numbers) {
+  if (!strcmp(text, "none")) return 0;
+  for (int32_t count = 0; count < JOIN_MOST_DEVICES; text++) {
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    if (end == text || text[0] < '0' || text[0] > '9' || number > INT16_MAX || (*end && *end != ',')) return -1;
+    if (numbers) numbers[count] = (int32_t)number;
+    count++;
+    text = end;
+    if (!*end) return count;
+  }
+  return -1;
+}
+
 static int check_metric(const subcommand *command, const join_request *r) {
   if (r->metric == ADJ_LP && isnan(r->p)) return usage_error(command, "--metric lp needs --p P");
   if (r->metric != ADJ_LP && !isnan(r->p)) return usage_error(command, "--p is for --metric lp");
@@ -100,6 +117,8 @@ static int check_request(const subcommand *command, const join_request *r) {
   if (r->k > UINT32_MAX) return usage_error(command, "-k: %llu is too large", (unsigned long long)r->k);
   if (r->threads > 4096)
     return usage_error(command, "--threads: %llu is more than 4096", (unsigned long long)r->threads);
+  if (r->devices && join_device_numbers(r->devices, NULL) < 0)
+    return usage_error(command, "--devices: \"%s\" is no list of GPUs such as 0 or 0,1, nor none", r->devices);
   if (is_standard(r->left) && is_standard(r->right))
     return usage_error(command, "standard input can be only one of the two inputs");
   if (is_standard(r->output) + is_standard(r->stats) + is_standard(r->trace) > 1)

@@ -28,6 +28,9 @@ class Usage(ProgramTest):
                 ("takes no value", ["range", "-r", "1", "p.npy", "--distance=3"]),
                 ("is none of l2, l1, linf", ["range", "-r", "1", "p.npy", "--metric", "euclid"]),
                 ("not a size", ["range", "-r", "1", "p.npy", "--memory", "4X"]),
+                ('"0,x" is no list of GPUs', ["range", "-r", "1", "p.npy", "--devices", "0,x"]),
+                ('"1," is no list of GPUs', ["count", "-r", "1", "p.npy", "--devices", "1,"]),
+                ('"-1" is no list of GPUs', ["knn", "-k", "1", "p.npy", "--devices", "-1"]),
                 ("not a count", ["range", "-r", "1", "p.npy", "--max-pairs", "-3"]),
                 ("only one of", ["range", "-r", "1", "p.npy", "-o", "-", "--stats", "-"]),
                 ("only one of the two", ["range", "-r", "1", "-", "-"]),
@@ -100,7 +103,8 @@ class Usage(ProgramTest):
         self.generate("unif", 300, 3, "p.npy")
         told = self.adjoin("info").stdout
         for join in (["range", "-r", "0.2"], ["knn", "-k", "2"]):
-            self.adjoin(*join, "p.npy", "-o", "cpu.npz")
+            self.adjoin(*join, "p.npy", "-o", "cpu.npz", "--devices", "none")
+            self.adjoin(*join, "p.npy", "--backend", "gpu", "--devices", "none", code=1)
             for backend in (["gpu"], ["hybrid", "--tuning", "share=rates"]):
                 asked = join + ["p.npy", "-o", "gpu.npz", "--backend"] + backend
                 if "devices         none" in told:
