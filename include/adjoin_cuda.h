@@ -58,13 +58,14 @@ typedef struct adj_cuda_result adj_cuda_result;
  * time that sorting rows takes.
  * Time: a few passes over the points, and one or two over the candidates. Device memory: for each index 8 to 20 bytes a
  * point, and the points (rounded up to 4 or 8 coordinates in three, five and six dimensions); 12 bytes per left point
- * for counts and offsets; 4 bytes a pair (8 or 12 with distances). From four dimensions on, in three where there are
- * few neighbours, and if half of the memory allows it: 180 bytes per left point (340 with distances in f32) and, beyond
- * 32 neighbours, 5 bytes a pair (10) until the result is there. Where a row of more than 8,192 neighbours (4,096 with
- * distances in f64) is sorted, as much as the result again, and what that takes, until it is there. From seven
- * dimensions on in f32: half of the points' size. Until the result is there, by cosine the points once more, as unit
- * vectors, and by great circle three coordinates a point, its place on the sphere: what is said of points and
- * dimensions is then said of these. */
+ * for counts and offsets; 4 bytes a pair (8 or 12 with distances). Until the result is there, and if half of the memory
+ * allows it: where there are few neighbours, by L2 and without distances, 36 bytes per left point in two dimensions and
+ * 100 in three; otherwise in three with few neighbours, and from four dimensions on, 180 (340 with distances in f32)
+ * and, beyond 32 neighbours, 5 bytes a pair (10). Where a row of more than 8,192 neighbours (4,096 with distances in
+ * f64) is sorted, as much as the result again, and what that takes, until it is there. From seven dimensions on in f32:
+ * half of the points' size. Until the result is there, by cosine the points once more, as unit vectors, and by great
+ * circle three coordinates a point, its place on the sphere: what is said of points and dimensions is then said of
+ * these. */
 ADJ_API adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                        const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
 

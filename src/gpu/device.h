@@ -27,6 +27,9 @@ adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
  * milliseconds. Starts nothing. */
 bool adji_cuda_is_up(adj_ctx *ctx);
 
+/* In a build without CUDA: fails, and says so. */
+adj_status adji_gpu_missing(void);
+
 /* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 

@@ -28,10 +28,14 @@ bool adji_cuda_is_up(adj_ctx *ctx) {
   return false;
 }
 
+adj_status adji_gpu_missing(void) {
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
+}
+
 adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
   (void)i;
   (void)out;
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
+  return adji_gpu_missing();
 }
 
 #endif

@@ -120,9 +120,9 @@ static bool take_less(const adji_gpu_filling *f, adji_pipe_job *job) {
 /* Slots for batches of a window: of the size wanted, and of half as long as the device has no room for them. */
 static adj_status make_slots(const adji_gpu_filling *f, adji_pipe_job *job, uint64_t window_pairs) {
   for (;;) {
-    if (job->slot_pairs < window_pairs) adji_gpu_range_forget_stages(f->range); /* which are for a fill of all rows */
+    if (job->slot_pairs < window_pairs) adji_gpu_range_forget_whole(f->range);
     adj_status status = adji_gpu_range_slots(f->range, job->slots, job->slot_pairs);
-    if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_stages(f->range))
+    if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_whole(f->range))
       status = adji_gpu_range_slots(f->range, job->slots, job->slot_pairs);
     if (status != ADJ_E_DEVICE_MEMORY || !take_less(f, job)) return status;
   }
@@ -324,7 +324,7 @@ uint64_t adji_gpu_engine_chunk(const adji_engine *engine) {
 adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
   (void)options;
   (void)out;
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {

@@ -205,13 +205,13 @@ adj_status adji_gpu_nearest_choose(adji_nearest_wish *wish, const char *algorith
   (void)wish;
   (void)algorithm;
   (void)reason;
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_nearest_create(const adji_nearest_wish *wish, adji_engine *out) {
   (void)wish;
   (void)out;
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
+  return adji_gpu_missing();
 }
 
 uint64_t adji_gpu_nearest_engine_chunk(const adji_engine *engine) {

@@ -275,10 +275,6 @@ adj_status adji_gpu_partner_alone(adji_partner *made, adji_engine *out) {
 
 #else
 
-static adj_status refuse(void) {
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
-}
-
 /* What it cannot do is no matter where there is no device: that is what will be told. */
 adj_status adji_gpu_partner_can(const adji_nearest_wish *wish) {
   (void)wish;
@@ -299,20 +295,20 @@ adj_status adji_gpu_partner_create(const adji_nearest_wish *wish, uint32_t numbe
   (void)wish;
   (void)number;
   (void)out;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows) {
   (void)partner;
   (void)rows;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds) {
   (void)partner;
   (void)queries;
   (void)seconds;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 double adji_gpu_partner_guess(const adji_partner *partner, double searches) {
@@ -324,7 +320,7 @@ double adji_gpu_partner_guess(const adji_partner *partner, double searches) {
 adj_status adji_gpu_partner_alone(adji_partner *partner, adji_engine *out) {
   (void)partner;
   (void)out;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 #endif

@@ -148,9 +148,9 @@ adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_cs
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* Gives back what the count kept: fills compare again, unless what was kept is all they have. Returns whether there was
- * any; and the same of stages and marks only. */
+ * any; and the same of what is for a fill of all rows only, stages and marks. */
 bool adji_gpu_range_forget(adji_gpu_range *range);
-bool adji_gpu_range_forget_stages(adji_gpu_range *range);
+bool adji_gpu_range_forget_whole(adji_gpu_range *range);
 /* Gives back what the count kept, and the slots, all of which were fetched: no fill follows. */
 void adji_gpu_range_end_fills(adji_gpu_range *range);
 /* After all fills: ADJ_E_INTERNAL when rows were not as long as counted. */

@@ -207,7 +207,7 @@ bool adji_gpu_range_forget(adji_gpu_range *r) {
   return some;
 }
 
-bool adji_gpu_range_forget_stages(adji_gpu_range *r) {
+bool adji_gpu_range_forget_whole(adji_gpu_range *r) {
   return (r->kept.form == ADJI_KEPT_STAGES || r->kept.form == ADJI_KEPT_MARKS) && adji_gpu_range_forget(r);
 }
 

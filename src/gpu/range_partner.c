@@ -303,11 +303,10 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
 /* A count keeps half of what is left at most. */
 bool adji_gpu_range_partner_has_room(adji_partner *made, uint64_t pairs) {
   partner *p = made->state;
-  uint64_t sum = adji_row_needs_sums(&p->join.style) ? adji_type_size(p->join.left->type) : 0;
   adji_gpu_lock(p->gpu);
   uint64_t left = adji_gpu_left(p->gpu);
   adji_gpu_unlock(p->gpu);
-  return pairs <= left / 2 / (8 + sum);
+  return pairs <= left / 2 / (4 + entry_bytes(p)); /* both points, and the sum */
 }
 
 adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *rows) {
@@ -396,10 +395,6 @@ adj_status adji_gpu_range_partner_alone(adji_partner *made, adji_engine *out) {
 
 #else
 
-static adj_status refuse(void) {
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
-}
-
 /* What it cannot do is no matter where there is no device: that is what will be told. */
 adj_status adji_gpu_range_partner_can(const adji_gpu_engine_options *options) {
   (void)options;
@@ -410,7 +405,7 @@ adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options,
   (void)options;
   (void)number;
   (void)out;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 bool adji_gpu_range_partner_has_room(adji_partner *partner, uint64_t pairs) {
@@ -422,27 +417,27 @@ bool adji_gpu_range_partner_has_room(adji_partner *partner, uint64_t pairs) {
 adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows) {
   (void)partner;
   (void)rows;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_range_partner_guess(adji_partner *partner, uint64_t sample, adji_range_trial *out) {
   (void)partner;
   (void)sample;
   (void)out;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, adji_range_trial *out) {
   (void)partner;
   (void)queries;
   (void)out;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 adj_status adji_gpu_range_partner_alone(adji_partner *partner, adji_engine *out) {
   (void)partner;
   (void)out;
-  return refuse();
+  return adji_gpu_missing();
 }
 
 #endif

@@ -296,27 +296,23 @@ adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
 
 #else
 
-static adj_status no_gpu(void) {
-  return adji_fail(ADJ_E_UNSUPPORTED, "this build has no GPU code: nvcc was not there, or left out");
-}
-
 adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
   (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)out;
-  return no_gpu();
+  return adji_gpu_missing();
 }
 
 adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                              const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
   (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)out;
-  return no_gpu();
+  return adji_gpu_missing();
 }
 
 adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                 const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
                                 uint64_t *total) {
   (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)degrees, (void)total;
-  return no_gpu();
+  return adji_gpu_missing();
 }
 
 void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream) {
@@ -326,7 +322,7 @@ void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream) {
 
 adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
   (void)ctx, (void)out;
-  return no_gpu();
+  return adji_gpu_missing();
 }
 
 #endif

@@ -82,7 +82,7 @@ adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
 adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, const adj_cuda_select_options *options,
                              adj_cuda_stream stream, uint32_t *columns, void *values) {
   (void)ctx, (void)matrix, (void)k, (void)options, (void)stream, (void)columns, (void)values;
-  return adji_fail(ADJ_E_UNSUPPORTED, "this build has no GPU code: nvcc was not there, or left out");
+  return adji_gpu_missing();
 }
 
 #endif

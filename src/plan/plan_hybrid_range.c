@@ -163,13 +163,6 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *op
   return ADJ_OK;
 }
 
-/* Nobody asked for a device that cannot do this join, or any: an old one, say. */
-static bool does_without(const adj_plan *plan, adj_status status) {
-  if (status != ADJ_E_UNSUPPORTED || plan->spec.backend != ADJ_BACKEND_AUTO) return false;
-  adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", adj_last_error());
-  return true;
-}
-
 /* The engine of the cores has the devices as partners. */
 static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   adji_partner partners[ADJI_MOST_DEVICES];
@@ -178,7 +171,7 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   const adji_index *left = plan->one_index ? &plan->right_index : &plan->left_index;
   adj_status status = adji_openings_take(all, plan->ctx, left->view.ids, partners, &count);
   if (!count) adji_grid_clear(plan->ctx, &plan->device_grid);
-  if (status || !count) return does_without(plan, status) ? ADJ_OK : status; /* a warning says why */
+  if (status || !count) return status; /* a warning says why */
   status = adji_range_share(&plan->engine, partners, count, &options);
   if (status) return status;
   adji_openings_gave(all, partners, count);
