@@ -4,7 +4,7 @@
 
     driver_python.py POINTS.npy[,RIGHT.npy] WHAT MODE THREADS REPEATS VARIANT [ANSWER.npy]
 
-VARIANT is "package/how", one of the functions of peers_range.py and peers_nearest.py. Each returns (index
+VARIANT is "package/how", one of the functions of peers_range.py and peers_knn.py. Each returns (index
 seconds, result) where the result is CSR (offsets, ids), the counts, or of kNN joins the two tables
 (distances, ids), and is timed as a whole, index and conversion to CSR included. Removing the point itself
 from its own row is not timed: not every package can leave it out, and we would rather give a peer those
@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 
-import peers_nearest  # noqa: F401  registers its methods, as the next does
+import peers_knn  # noqa: F401  registers its methods, as the next does
 import peers_range  # noqa: F401
 from peers import METHODS
 

@@ -26,7 +26,7 @@
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
  * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_nearest.c, gpu_select.c.
+ * gpu_knn.c, gpu_select.c.
  */
 #include "gpu.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_nearest.c, gpu_select.c.
+ * gpu_knn.c, gpu_select.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "gpu.h"
-#include "gpu/device.h"
+#include "gpu/device/device.h"
 
 enum { DIM_POINTS = 200000 }; /* with one dimension indexed nearly all pairs are compared */
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The ways to run a peer that is a Python package: functions of peers_range.py and peers_nearest.py, by the name of the
+"""The ways to run a peer that is a Python package: functions of peers_range.py and peers_knn.py, by the name of the
 variant and the mode."""
 from concurrent.futures import ThreadPoolExecutor
 

@@ -163,7 +163,7 @@ static bool add_column(table *t, const request *wanted, int backend, const char 
   return wanted->backend == NULL; /* it was only looked for, not asked for */
 }
 
-/* The columns asked for; without a wish, the reference, the CPU with every instruction set, and
+/* The columns asked for; without a request, the reference, the CPU with every instruction set, and
  * whatever devices there are. */
 static bool choose_columns(table *t, const request *wanted) {
   for (int b = 0; b < BACKEND_COUNT; b++) {

@@ -84,11 +84,11 @@ static void put_grid(json_writer *json, const adj_stats *stats) {
 }
 
 /* Only where products were a filter. */
-static void put_sift(json_writer *json, const adj_stats *stats) {
-  if (!stats->sift_queries) return;
+static void put_prefilter(json_writer *json, const adj_stats *stats) {
+  if (!stats->prefilter_queries) return;
   json_raw(json, ",\n  \"sift\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu}",
-           (unsigned long long)stats->sift_queries, (unsigned long long)stats->sift_sums,
-           (unsigned long long)stats->sift_again, (unsigned long long)stats->sift_failed);
+           (unsigned long long)stats->prefilter_queries, (unsigned long long)stats->prefilter_sums,
+           (unsigned long long)stats->prefilter_again, (unsigned long long)stats->prefilter_failed);
 }
 
 /* Only where cores and a device shared the queries. */
@@ -135,7 +135,7 @@ bool report_stats(const run_report *report) {
   put_real(&json, "estimated_candidates", stats->estimated_candidates);
   put_device(&json, stats);
   put_grid(&json, stats);
-  put_sift(&json, stats);
+  put_prefilter(&json, stats);
   put_workers(&json, stats);
   json_raw(&json, "\n}\n");
   return json_save(&json, report->request->stats);

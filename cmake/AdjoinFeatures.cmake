@@ -64,7 +64,7 @@ else()
 endif()
 
 # Kernels for a GPU are compiled as soon as there are any and a CUDA compiler works.
-file(GLOB adjoin_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*.cu)
+file(GLOB adjoin_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*/*.cu)
 find_program(ADJOIN_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 mark_as_advanced(ADJOIN_NVCC)
 set(adjoin_found_cuda "no")

@@ -479,10 +479,10 @@ typedef struct adj_stats {
   double grid_epsilon_s;   /* the device's time to choose it, in the first run of a plan      */
   double grid_reindex_s;   /* and to index again                                              */
   /* Of brute-force kNN joins on a GPU with a filter of products (tuning: way=sift, way=gemm); 0 elsewhere. */
-  uint64_t sift_queries;
-  uint64_t sift_sums;   /* distances that were computed of what passed                       */
-  uint64_t sift_again;  /* queries that needed longer lists of candidates                    */
-  uint64_t sift_failed; /* and those for which every distance was computed                   */
+  uint64_t prefilter_queries;
+  uint64_t prefilter_sums;   /* distances that were computed of what passed                       */
+  uint64_t prefilter_again;  /* queries that needed longer lists of candidates                    */
+  uint64_t prefilter_failed; /* and those for which every distance was computed                   */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

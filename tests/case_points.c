@@ -78,13 +78,13 @@ void build_clusters(join_case *c, const case_entry *entry) {
 }
 
 /* Every second dimension is constant. */
-static void flat_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
+static void high_dim_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   for (uint32_t j = 0; j < set->dim; j++)
     put(set, row, j, j % 2 ? scale_of(entry) * case_random_unit(c) : entry->offset);
 }
 
 void build_flat(join_case *c, const case_entry *entry) {
-  each_row(c, entry, flat_row);
+  each_row(c, entry, high_dim_row);
 }
 
 /* Extents from 1e-6 to 1e6, by dimension. */

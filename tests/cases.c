@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of cases: the range joins here, the kNN joins from cases_nearest.c. Every entry is run in
+ * The list of cases: the range joins here, the kNN joins from cases_knn.c. Every entry is run in
  * f32 and in f64.
  */
 #include "cases.h"
@@ -241,7 +241,7 @@ static const case_entry entries[] = {
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
 uint32_t case_count(void) {
-  return 2 * (ENTRIES + nearest_entry_count + metric_entry_count);
+  return 2 * (ENTRIES + knn_entry_count + metric_entry_count);
 }
 
 /* SplitMix64: every seed is a good seed. */
@@ -343,10 +343,9 @@ bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, joi
 
 bool case_build(uint32_t index, join_case *out) {
   uint32_t number = index / 2;
-  const case_entry *entry = number < ENTRIES ? &entries[number]
-                            : number < ENTRIES + nearest_entry_count
-                                ? &nearest_entries[number - ENTRIES]
-                                : &metric_entries[number - ENTRIES - nearest_entry_count];
+  const case_entry *entry = number < ENTRIES                     ? &entries[number]
+                            : number < ENTRIES + knn_entry_count ? &knn_entries[number - ENTRIES]
+                                                                 : &metric_entries[number - ENTRIES - knn_entry_count];
   return case_build_entry(entry, index % 2 ? ADJ_F64 : ADJ_F32, index, out);
 }
 

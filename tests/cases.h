@@ -80,8 +80,8 @@ struct case_entry {
 #define WITH_SELF .flags = ADJ_WITH_SELF
 
 /* The kNN joins of the list, and the joins with other metrics and in periodic boxes. */
-extern const case_entry nearest_entries[], metric_entries[];
-extern const uint32_t nearest_entry_count, metric_entry_count;
+extern const case_entry knn_entries[], metric_entries[];
+extern const uint32_t knn_entry_count, metric_entry_count;
 
 void build_uniform(join_case *c, const case_entry *entry);
 void build_equal(join_case *c, const case_entry *entry);

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "gpu/derive.h"
+#include "gpu/device/derive.h"
 #include "on_device.h"
 
 static uint64_t random_state = 1;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/device.h"
+#include "gpu/device/device.h"
 
 enum { NO_GPU = 77 };
 

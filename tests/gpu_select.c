@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/device.h"
+#include "gpu/device/device.h"
 
 enum { NO_GPU = 77 };
 
@@ -336,7 +336,7 @@ static uint64_t right_bits(const data *d, uint64_t row, uint32_t column) {
 }
 
 /* Entries of a row in no order: each column once, and with its value; then by the reference's order. */
-static bool bring_into_order(const data *d, answer *a, uint64_t row, uint32_t k) {
+static bool sort_into_order(const data *d, answer *a, uint64_t row, uint32_t k) {
   uint64_t here = k < d->p.columns ? k : d->p.columns;
   entry *entries = malloc(here * sizeof *entries + 1);
   need(entries != NULL, "memory");
@@ -359,7 +359,7 @@ static bool bring_into_order(const data *d, answer *a, uint64_t row, uint32_t k)
 }
 
 static bool check_row(const data *d, answer *a, uint64_t row, uint32_t k, adj_order order) {
-  if (order == ADJ_ORDER_ANY && !bring_into_order(d, a, row, k)) return false;
+  if (order == ADJ_ORDER_ANY && !sort_into_order(d, a, row, k)) return false;
   for (uint64_t i = 0; i < k; i++) {
     uint32_t column = i < d->p.columns ? d->sorted[row * d->p.columns + i].column : ADJ_NO_ID;
     uint32_t told = column != ADJ_NO_ID && d->p.ids ? d->host_ids[column] : column, got = a->columns[row * k + i];

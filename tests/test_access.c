@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The access patterns of the GPU's kernels by point (gpu/access.h): every pair of neighbouring cells is met once, or
- * twice where the access is full. And the settings that ask for them.
+ * The access patterns of the GPU's kernels by point (gpu/papers/access.h): every pair of neighbouring cells is met
+ * once, or twice where the access is full. And the settings that ask for them.
  */
 #include <stdlib.h>
 
 #include "check.h"
-#include "gpu/access.h"
+#include "gpu/papers/access.h"
 #include "plan/tuning.h"
 
 enum { MOST_CELLS = 3300 };

@@ -9,10 +9,10 @@
 
 #include "check.h"
 #include "plan/choose_backend.h"
-#include "plan/choose_once.h"
 #include "plan/choose_share.h"
+#include "plan/choose_single.h"
 #include "plan/plan_hybrid.h"
-#include "plan/plan_nearest.h"
+#include "plan/plan_knn.h"
 #include "plan/plan_range.h"
 
 /* ---- Asking a device ------------------------------------------------------------------------------------ */
@@ -144,7 +144,7 @@ static void test_seconds_of_nearest(void **state) {
       spec.k = k;
       spec.backend = ADJ_BACKEND_CPU;
       adj_plan *plan = plan_of(ctx, set, &spec);
-      double seconds = adji_nearest_seconds(plan, true);
+      double seconds = adji_knn_seconds(plan, true);
       assert_true(seconds > 0 && seconds >= few);
       if (k == 8) assert_true(seconds > before);
       if (k == 8) before = seconds;

@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "cpu/reference.h"
-#include "gpu/chunks.h"
+#include "gpu/range/chunks.h"
 #include "plan/plan.h"
 
 /* ---- A device -------------------------------------------------------------------------------------------- */
@@ -127,15 +127,15 @@ static adj_dataset *lattice(adj_ctx *ctx, uint64_t count, adj_type type, uint32_
   return set;
 }
 
-typedef struct wish {
+typedef struct request {
   uint64_t left, right; /* right 0: a self-join */
   adj_type type;
   uint32_t flags;
   adj_order order;
   double radius;
-} wish;
+} request;
 
-static problem pose(adj_ctx *ctx, const wish *w) {
+static problem pose(adj_ctx *ctx, const request *w) {
   problem p = {.ctx = ctx, .left = lattice(ctx, w->left, w->type, 1)};
   if (w->right) p.right = lattice(ctx, w->right, w->type, 2);
   adj_join_spec spec;
@@ -235,7 +235,7 @@ static uint64_t hidden_orders(const answer *a) {
   return many;
 }
 
-static void check_sizes(adj_ctx *ctx, const wish *w, uint64_t *hidden) {
+static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
   problem p = pose(ctx, w);
   answer right = right_answer(&p);
   if (w->order == ADJ_ORDER_DISTANCE) *hidden += hidden_orders(&right);
@@ -270,7 +270,7 @@ static void same_results(void **state) {
   for (int type = ADJ_F32; type <= ADJ_F64; type++)
     for (int order = 0; order < 3; order++)
       for (uint32_t distances = 0; distances < 2; distances++) {
-        wish w = {31, 0, (adj_type)type, 0, (adj_order)order, 0.45};
+        request w = {31, 0, (adj_type)type, 0, (adj_order)order, 0.45};
         for (int s = 0; s < 3; s++) {
           w.flags = selves[s] | (distances ? ADJ_WITH_DISTANCE : 0);
           check_sizes(ctx, &w, &hidden);
@@ -289,8 +289,8 @@ static void empty_sets(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
   uint64_t hidden = 0;
-  check_sizes(ctx, &(wish){20, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0}, &hidden); /* rows without a neighbour */
-  problem p = pose(ctx, &(wish){0, 20, ADJ_F32, 0, ADJ_ORDER_ID, 1});
+  check_sizes(ctx, &(request){20, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0}, &hidden); /* rows without a neighbour */
+  problem p = pose(ctx, &(request){0, 20, ADJ_F32, 0, ADJ_ORDER_ID, 1});
   answer right = right_answer(&p), mine;
   simulated device = {.fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 7);
@@ -312,7 +312,7 @@ static void small_buffers(void **state) {
   for (uint32_t flags = 0; flags <= ADJ_WITH_DISTANCE; flags += ADJ_WITH_DISTANCE)
     for (int order = 0; order < 3; order++) {
       adj_ctx *ctx = context_of(2, NULL);
-      problem p = pose(ctx, &(wish){300, 0, ADJ_F64, flags, (adj_order)order, 5});
+      problem p = pose(ctx, &(request){300, 0, ADJ_F64, flags, (adj_order)order, 5});
       answer right = right_answer(&p), mine;
       simulated device = {.fail_at = -1, .crowded = -1};
       adji_engine engine = in_chunks(&p, &device, 170);
@@ -332,7 +332,7 @@ static void small_buffers(void **state) {
 static void no_room(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
-  problem p = pose(ctx, &(wish){1100, 0, ADJ_F32, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, 0.15});
+  problem p = pose(ctx, &(request){1100, 0, ADJ_F32, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, 0.15});
   answer right = right_answer(&p), mine;
   simulated device = {.most = 600, .fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 1100);
@@ -364,7 +364,7 @@ static void estimates(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   static const uint64_t sizes[] = {900, 450, 100, 20};
   for (uint32_t flags = 0; flags <= ADJ_ONE_WAY; flags += ADJ_ONE_WAY) {
-    problem p = pose(ctx, &(wish){900, 0, ADJ_F32, flags, ADJ_ORDER_ID, 0.25});
+    problem p = pose(ctx, &(request){900, 0, ADJ_F32, flags, ADJ_ORDER_ID, 0.25});
     answer right = right_answer(&p);
     for (int s = 0; s < 4; s++) {
       simulated device = {.fail_at = -1, .crowded = -1};
@@ -387,7 +387,7 @@ static void estimates(void **state) {
 static void failures(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
-  problem p = pose(ctx, &(wish){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
+  problem p = pose(ctx, &(request){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
   answer right = right_answer(&p), mine;
   uint64_t held = adj_ctx_memory_used(ctx);
   adj_status status = ADJ_E_DEVICE;
@@ -435,7 +435,7 @@ static int look(void *user, const adj_progress *where) {
 static void progress_and_limits(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
-  problem p = pose(ctx, &(wish){60, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0.5});
+  problem p = pose(ctx, &(request){60, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0.5});
   answer mine;
   watch w = {0};
   simulated device = {.fail_at = -1, .crowded = -1};

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "check.h"
-#include "gpu/conveyor.h"
+#include "gpu/device/conveyor.h"
 
 enum { MOST_BUFFERS = 8, MOST_PIECES = 1000 };
 

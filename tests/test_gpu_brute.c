@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pieces of brute force on a GPU (gpu/brute.h), without one: every query meets every right point exactly once, and
- * no matrix is larger than its room. And the settings that name its parts.
+ * The pieces of brute force on a GPU (gpu/brute/brute.h), without one: every query meets every right point exactly
+ * once, and no matrix is larger than its room. And the settings that name its parts.
  */
-#include "gpu/brute.h"
+#include "gpu/brute/brute.h"
 
 #include <stdlib.h>
 
@@ -97,7 +97,7 @@ static void settings_have_names(void **user) {
   assert_int_equal(t.distance, ADJI_DISTANCE_TILED);
   assert_int_equal(t.select, ADJI_SELECT_RADIX);
   must(adji_tuning_parse("way=sift,distance=register,select=short", &t));
-  assert_int_equal(t.way, ADJI_WAY_SIFT);
+  assert_int_equal(t.way, ADJI_WAY_TENSOR);
   assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
   assert_int_equal(t.select, ADJI_SELECT_SHORT);
   must(adji_tuning_parse("way=gemm,select=bits", &t));

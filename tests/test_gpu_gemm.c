@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bounds of brute force by matrix products (gpu/gemm.h), without a GPU: copies and norms as the device makes them,
- * products added up in many orders, of which each pair has the worst. Errors are compared with sums of pairs of
- * doubles, which lose nothing that counts here; and of a set of points, none of the k nearest may be lost where the
- * list of the largest values is said to hold them.
+ * The bounds of brute force by matrix products (gpu/brute/prefilter_gemm.h), without a GPU: copies and norms as the
+ * device makes them, products added up in many orders, of which each pair has the worst. Errors are compared with sums
+ * of pairs of doubles, which lose nothing that counts here; and of a set of points, none of the k nearest may be lost
+ * where the list of the largest values is said to hold them.
  */
-#include "gpu/gemm.h"
+#include "gpu/brute/prefilter_gemm.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -136,12 +136,12 @@ static double coordinate(const lying *l, uint32_t j, bool f64) {
 
 /* A query and points: their sums, and the smallest and the largest value that an order gives. */
 typedef struct scene {
-  adji_sift_rules rules;
+  adji_tensor_rules rules;
   double scale, norm_sq, error;
   double least[POINTS], most[POINTS], sums[POINTS];
 } scene;
 
-/* The share of (dim + 3) u S, which gemm.h has for it, that the error of w is. */
+/* The share of (dim + 3) u S, which prefilter_gemm.h has for it, that the error of w is. */
 static double share_of_error(double w, const copied *x, const copied *y, uint32_t dim, bool f64) {
   pair square = exact_product((pair){0, 0}, y->values, y->values, dim);
   pair exact = exact_product((pair){-square.high / 2, -square.low / 2}, x->values, y->values, dim);
@@ -205,11 +205,11 @@ static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
   for (uint32_t i = 0; i < POINTS; i++)
     values[i] = sorted[i] = s->sums[i] <= sums[k - 1] ? s->least[i] : s->most[i];
   qsort(sorted, POINTS, sizeof *sorted, descending);
-  double r = adji_sift_farthest(&s->rules, s->norm_sq, sorted[k - 1]);
-  double reach = adji_sift_reach(&s->rules, s->scale, r, s->error);
-  double bound = adji_sift_smallest(&s->rules, s->norm_sq, reach, s->error);
-  double radius = adji_sift_reach_of(&s->rules, s->scale, sums[k - 1]);
-  double by_radius = adji_sift_smallest(&s->rules, s->norm_sq, radius, s->error);
+  double r = adji_tensor_farthest(&s->rules, s->norm_sq, sorted[k - 1]);
+  double reach = adji_tensor_reach(&s->rules, s->scale, r, s->error);
+  double bound = adji_tensor_smallest(&s->rules, s->norm_sq, reach, s->error);
+  double radius = adji_tensor_reach_of(&s->rules, s->scale, sums[k - 1]);
+  double by_radius = adji_tensor_smallest(&s->rules, s->norm_sq, radius, s->error);
   uint64_t dropped = 0;
   for (uint32_t i = 0; i < POINTS; i++) {
     if (s->sums[i] <= sums[k - 1] && (values[i] < bound || values[i] < by_radius))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bound of half-precision copies (gpu/halves.h), pair by pair, without a GPU: points at all distances from the
- * radius, with copies rounded here and their product added up as a tensor core might, must never be dropped when their
- * canonical sum is within the limit.
+ * The bound of half-precision copies (gpu/shared/halves.h), pair by pair, without a GPU: points at all distances from
+ * the radius, with copies rounded here and their product added up as a tensor core might, must never be dropped when
+ * their canonical sum is within the limit.
  */
-#include "gpu/halves.h"
+#include "gpu/shared/halves.h"
 
 #include <float.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Range joins that cores share with a device: the worker of gpu/range_worker.h, with a device that is made of C
+ * Range joins that cores share with a device: the worker of gpu/hybrid/range_worker.h, with a device that is made of C
  * functions and knows the answer. Results are those of cores alone, with lists, ranges and buffers of all sizes, a
  * device that is slow, fails or takes no part, streams, limits and cancelling; counted first and then filled, or with
  * each pair found once.
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "cpu/range.h"
-#include "gpu/list_place.h"
-#include "gpu/range_worker.h"
+#include "gpu/hybrid/list_place.h"
+#include "gpu/hybrid/range_worker.h"
 #include "plan/plan.h"
 #include "running.h"
 
@@ -298,7 +298,7 @@ static adj_status oracle_drain(void *state, adji_help *help) {
   return adji_range_worker_drain(&((oracle *)state)->worker, help);
 }
 
-static void oracle_end(void *state, adji_device_work *did) {
+static void oracle_end(void *state, adji_device_stats *did) {
   ((oracle *)state)->ends++;
   adji_range_worker_end(&((oracle *)state)->worker, did);
 }
@@ -345,7 +345,7 @@ static void share_plan(adj_plan *plan, oracle *each, uint32_t count, const adj_r
   for (uint32_t i = 0; i < count; i++)
     partners[i] = partner_of(&each[i], plan, answer, how);
   plan->choice.once = how->once;
-  adji_range_set_once(&plan->engine, how->once);
+  adji_range_set_single(&plan->engine, how->once);
   must(adji_range_share(&plan->engine, partners, count, &how->share));
 }
 

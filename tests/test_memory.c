@@ -177,8 +177,8 @@ static void touched_memory_can_be_written(void **state) {
   char *block = adji_alloc(&memory, bytes, 1, "block");
   assert_non_null(block);
   for (uint64_t at = 0; at < bytes; at += ADJI_HUGE_PAGE / 2 + 100)
-    adji_touch(block + at, bytes - at < 70000 ? bytes - at : 70000);
-  adji_touch(block, 0);
+    adji_prefault(block + at, bytes - at < 70000 ? bytes - at : 70000);
+  adji_prefault(block, 0);
   memset(block, 1, bytes);
   assert_int_equal(block[bytes - 1], 1);
   adji_free(&memory, block);

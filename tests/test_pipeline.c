@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "gpu/pipeline.h"
+#include "gpu/range/pipeline.h"
 
 enum { MOST_SLOTS = 4, MOST_LANES = 8 };
 

@@ -114,7 +114,7 @@ static void turn(world *w, uint32_t who, double now) {
     if (device && idle) it->until += w->m->start_s;
   } else if (!it->waits) {
     it->gone = true;
-    if (device) adji_share_left(&w->share, who);
+    if (device) adji_share_gone(&w->share, who);
   }
   if (device) wake_lanes(w, now);
 }

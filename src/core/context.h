@@ -21,7 +21,7 @@ struct adj_ctx {
   uint64_t device_memory_limit; /* 0: what is free */
   int32_t device_count;         /* 0: no GPU; -1: any */
   int32_t *devices;             /* device_count numbers, when that is positive */
-  /* The GPUs, opened by who first needs one (gpu/device.h), and how they are closed. */
+  /* The GPUs, opened by who first needs one (gpu/device/device.h), and how they are closed. */
   pthread_mutex_t device_lock;
   void *gpus[ADJI_MOST_GPUS];
   void (*close_gpu)(void *gpu);

@@ -81,7 +81,7 @@ static char *map_large(uint64_t bytes, prefix *head) {
   if (base == MAP_FAILED) return NULL;
   uintptr_t start = ((uintptr_t)base + PREFIX + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
 #ifdef MADV_HUGEPAGE
-  /* The last one too when at least half of it is needed. A wish: failing is fine. */
+  /* The last one too when at least half of it is needed. A hint: failing is fine. */
   uint64_t pages = (bytes + HUGE_PAGE / 2) / HUGE_PAGE;
   if (pages) madvise((void *)start, pages * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
@@ -174,7 +174,7 @@ void adji_free(adji_memory *memory, void *block) {
   adji_discharge(memory, head.bytes);
 }
 
-void adji_touch(void *at, uint64_t bytes) {
+void adji_prefault(void *at, uint64_t bytes) {
   char *first = at;
 #ifdef MADV_POPULATE_WRITE
   uintptr_t before = (uintptr_t)at % PAGE; /* of its page; the kernel wants whole ones, and leaves what is in them */

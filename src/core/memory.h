@@ -41,7 +41,7 @@ void adji_free(adji_memory *memory, void *block); /* NULL is fine */
 /* Has the system find the pages of fresh memory, bytes from `at` on, which takes it as long as a copy to there does;
  * what is in them already is lost. A huge page wants a single thread, for each that meets a missing one clears one. */
 enum { ADJI_HUGE_PAGE = 2 << 20 };
-void adji_touch(void *at, uint64_t bytes);
+void adji_prefault(void *at, uint64_t bytes);
 
 /* For memory that others own on our behalf, such as a library's buffers. */
 bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what);

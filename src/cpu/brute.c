@@ -54,7 +54,7 @@ static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_n
   const brute_piece *piece = &b->pieces[batch->begin];
   for (uint64_t q = piece->begin; q < piece->end; q++)
     adji_kbest_reset(&lane->best[q - piece->begin], b->join.limit);
-  adj_status status = b->filtered ? adji_brute_sift(b, lane, piece) : adji_brute_plain(b, lane, piece);
+  adj_status status = b->filtered ? adji_brute_prefilter(b, lane, piece) : adji_brute_plain(b, lane, piece);
   if (!status) finish_piece(b, lane, piece, tally);
   return status;
 }
@@ -90,7 +90,7 @@ static void lay_out_lane(const brute *b, brute_lane *lane, brute_room *room) {
   lane->ids = brute_take(room, b->k, sizeof *lane->ids);
   lane->row_sums = brute_take(room, b->k, size);
   if (b->filtered)
-    adji_brute_sift_layout(b, &lane->sift, room);
+    adji_brute_prefilter_layout(b, &lane->sift, room);
   else
     adji_brute_plain_layout(b, &lane->plain, room);
 }
@@ -277,7 +277,7 @@ static adj_status try_filter(brute *b, double *cost) {
     piece.end = piece.begin + TRIAL_QUERIES;
     for (uint64_t q = 0; q < TRIAL_QUERIES; q++)
       adji_kbest_reset(&lane.best[q], b->join.limit);
-    status = adji_brute_sift(b, &lane, &piece);
+    status = adji_brute_prefilter(b, &lane, &piece);
   }
   double queries = (double)TRIALS * TRIAL_QUERIES;
   *cost = pair_cost(b) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shared between the parts of brute force: the engine (brute.c), the scan without a filter
- * (brute_plain.c) and the one with (brute_sift.c).
+ * (brute_plain.c) and the one with (brute_prefilter.c).
  */
 #ifndef ADJI_BRUTE_PRIVATE_H
 #define ADJI_BRUTE_PRIVATE_H
@@ -83,7 +83,7 @@ typedef struct brute {
 
 /* Both find the k best of the piece's queries among its right points: lane->best[q - begin]. */
 adj_status adji_brute_plain(const brute *b, brute_lane *lane, const brute_piece *piece);
-adj_status adji_brute_sift(const brute *b, brute_lane *lane, const brute_piece *piece);
+adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece);
 
 /* Memory of a lane is one block, dealt out in order: with base NULL, only counted. */
 typedef struct brute_room {
@@ -98,7 +98,7 @@ static inline void *brute_take(brute_room *room, uint64_t count, size_t size) {
 }
 
 void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_room *room);
-void adji_brute_sift_layout(const brute *b, brute_sift *sift, brute_room *room);
+void adji_brute_prefilter_layout(const brute *b, brute_sift *sift, brute_room *room);
 
 /* Puts a candidate into the list at place `at`, and has its row fetched: those of a list lie far apart. */
 static inline void brute_list(const brute *b, brute_lane *lane, uint32_t at, uint32_t row) {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "cpu/estimate.h"
-#include "cpu/once.h"
 #include "cpu/ordered.h"
+#include "cpu/single.h"
 #include "cpu/walk.h"
 #include "queue/partners.h"
 
@@ -171,7 +171,7 @@ static adj_status fill_group(void *user, const adji_group *group, adji_tally *ta
   adji_row_style style = join->style;
   adji_group ordered;
   adj_status status = ADJ_OK;
-  if (!l->walker.options->sieve && adji_ordered_pays(join, group)) {
+  if (!l->walker.options->prefilter && adji_ordered_pays(join, group)) {
     status = adji_ordered_copy(&l->ordered, join, group, &ordered);
     group = &ordered;
     style.in_order = true;
@@ -280,10 +280,10 @@ static bool finds_once(const range_engine *e) {
 
 static adj_status count_once(range_engine *e, const adji_partners_begun *begun, adji_run *run, uint32_t *degrees,
                              uint64_t *total) {
-  adji_once_work work = {&e->join, &e->options, &e->queue, &e->partners, begun};
+  adji_single_work work = {&e->join, &e->options, &e->queue, &e->partners, begun};
   adji_memory *memory = &e->join.ctx->memory;
   uint32_t *mine = degrees ? degrees : adji_alloc(memory, e->join.left->count, sizeof *mine, "neighbour counts");
-  adj_status status = mine ? adji_once_count(&work, run, mine, total) : ADJ_E_MEMORY;
+  adj_status status = mine ? adji_single_count(&work, run, mine, total) : ADJ_E_MEMORY;
   if (!degrees) adji_free(memory, mine);
   return status;
 }
@@ -378,8 +378,8 @@ static adj_status range_collect(void *state, adji_run *run, adj_result *result) 
   adji_partners_begun begun = {.count = 0};
   shared.once = shared.keep = true;
   if (finds_once(e)) adji_partners_begin(&e->partners, e->join.ctx, &shared, &begun);
-  adji_once_work work = {&e->join, &e->options, &e->queue, &e->partners, &begun};
-  adj_status status = adji_once_collect(&work, run, result);
+  adji_single_work work = {&e->join, &e->options, &e->queue, &e->partners, &begun};
+  adj_status status = adji_single_collect(&work, run, result);
   adji_partners_end(&begun, run);
   return status;
 }
@@ -417,8 +417,8 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   if (!count || !e->options.right->view.count) return ADJ_OK;
   sampling s = {.pass = {.engine = e}, .each = 1, .places = sample < count ? sample : count};
   if (e->join.left->dim > 3 && count > 4 * sample) {
-    s.each = e->options.sieve ? 4 : 2;
-    s.places = e->options.sieve ? sample / 6 : sample / 4;
+    s.each = e->options.prefilter ? 4 : 2;
+    s.places = e->options.prefilter ? sample / 6 : sample / 4;
   }
   uint64_t tasks = (s.places + SAMPLE_TASK - 1) / SAMPLE_TASK;
   s.tallies = adji_alloc_zero(&e->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
@@ -433,11 +433,11 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   if (e->join.style.one_way) *pairs = (*pairs - (double)(e->join.style.drop_self ? 0 : count)) / 2;
   close_lanes(&s.pass);
   adji_free(&e->join.ctx->memory, s.tallies);
-  if (!status && e->options.sieve) status = adji_estimate_pairs(&e->join, &e->options, pairs);
+  if (!status && e->options.prefilter) status = adji_estimate_pairs(&e->join, &e->options, pairs);
   return status;
 }
 
-void adji_range_set_once(adji_engine *engine, bool once) {
+void adji_range_set_single(adji_engine *engine, bool once) {
   ((range_engine *)engine->state)->once = once;
 }
 

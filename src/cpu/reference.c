@@ -121,7 +121,7 @@ static adj_status reference_fill(void *state, adji_run *run, const adji_window *
 
 /* ---- kNN --------------------------------------------------------------------------------------------- */
 
-static adj_status nearest_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
+static adj_status knn_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
   const adji_table *table = r->table;
   uint32_t many = list_row(r, i, room);
   adji_row_style style = r->join.style;
@@ -134,20 +134,20 @@ static adj_status nearest_row(reference *r, uint32_t i, adji_row_room *room, adj
   return adji_check_cancel(r->join.ctx);
 }
 
-static adj_status nearest_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+static adj_status knn_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   reference *r = user;
   adji_row_style style = r->join.style;
   style.order = ADJ_ORDER_DISTANCE;
   adj_status status = adji_row_room_reserve(&r->rooms[lane], &r->join.ctx->memory, &style, r->join.right->count);
   for (uint64_t i = batch->begin; i < batch->end && !status; i++)
-    if (i >= r->table->first_row && i < r->table->end_row) status = nearest_row(r, (uint32_t)i, &r->rooms[lane], tally);
+    if (i >= r->table->first_row && i < r->table->end_row) status = knn_row(r, (uint32_t)i, &r->rooms[lane], tally);
   return status;
 }
 
 static adj_status reference_nearest(void *state, adji_run *run, const adji_table *table) {
   reference *r = state;
   r->table = table;
-  return run_with_rooms(r, run, nearest_batch);
+  return run_with_rooms(r, run, knn_batch);
 }
 
 static void reference_destroy(void *state) {

@@ -17,7 +17,8 @@ adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_ra
     w->box = adji_alloc(&join->ctx->memory, 2 * (uint64_t)options->right->view.dim, 8, "bounding box");
     if (!w->box) status = ADJ_E_MEMORY;
   }
-  if (!status && options->sieve) status = adji_sieve_init(&w->sieve, options->sieve, &join->ctx->memory);
+  if (!status && options->prefilter)
+    status = adji_prefilter_init(&w->prefilter, options->prefilter, &join->ctx->memory);
   if (status) adji_walker_clear(w);
   return status;
 }
@@ -29,7 +30,7 @@ void adji_walker_clear(adji_walker *w) {
   adji_free(memory, w->split.near);
   adji_free(memory, w->split.inside);
   adji_free(memory, w->box);
-  adji_sieve_clear(&w->sieve);
+  adji_prefilter_clear(&w->prefilter);
   *w = (adji_walker){0};
 }
 
@@ -218,8 +219,8 @@ void adji_list_queries(const adji_walker *w, const adji_row_style *style, const 
   task.query_count = many;
   void *const *sums = adji_row_needs_sums(style) ? room->sums : NULL;
   memset(found, 0, ADJI_LIST_MAX * sizeof *found);
-  if (w->options->sieve)
-    adji_sieve_list(&w->sieve, style->type, &task, room->ids, sums, found);
+  if (w->options->prefilter)
+    adji_prefilter_list(&w->prefilter, style->type, &task, room->ids, sums, found);
   else
     style->kernels->list[style->type == ADJ_F64][style->measure->step](&task, room->ids, sums, found);
   for (uint32_t k = 0; k < many && group->inside_count; k++)
@@ -232,13 +233,13 @@ void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t 
   uint32_t total = group->task.query_count;
   for (uint32_t k = 0; k < total; k++)
     counts[k] += (uint32_t)group->inside_total;
-  uint32_t each = w->options->sieve || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
+  uint32_t each = w->options->prefilter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
   adji_task task = group->task;
   for (uint32_t first = 0; first < total && !adji_group_cancelled(w, group); first += each) {
     task.queries = group->task.queries + first;
     task.query_count = total - first < each ? total - first : each;
-    if (w->options->sieve)
-      adji_sieve_list(&w->sieve, style->type, &task, NULL, NULL, counts + first);
+    if (w->options->prefilter)
+      adji_prefilter_list(&w->prefilter, style->type, &task, NULL, NULL, counts + first);
     else
       count(&task, counts + first);
   }

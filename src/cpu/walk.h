@@ -18,8 +18,8 @@ typedef struct adji_walker {
   adji_neighbours neighbours;
   adji_split split;
   uint64_t split_room;
-  void *box;        /* of a group of queries */
-  adji_sieve sieve; /* used when options->sieve is set */
+  void *box;                /* of a group of queries */
+  adji_prefilter prefilter; /* used when options->prefilter is set */
   uint32_t queries[ADJI_GROUP];
 } adji_walker;
 

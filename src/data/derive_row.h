@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The coordinates of derived points, for C and CUDA alike: data/derive.c and gpu/derive.cu go through rows, and this
- * says what they compute, so that both have the same bits (docs/exactness.md).
+ * The coordinates of derived points, for C and CUDA alike: data/derive.c and gpu/device/derive.cu go through rows, and
+ * this says what they compute, so that both have the same bits (docs/exactness.md).
  */
 #ifndef ADJI_DERIVE_ROW_H
 #define ADJI_DERIVE_ROW_H

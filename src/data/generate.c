@@ -13,7 +13,7 @@ void adj_generate_options_init(adj_generate_options *options, size_t struct_size
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
 }
 
-/* About sqrt(count) centres, for want of a wish. */
+/* About sqrt(count) centres, unless told otherwise. */
 static uint32_t default_clusters(uint64_t count) {
   double root = sqrt((double)count);
   return root < 1 ? 1 : (uint32_t)root;

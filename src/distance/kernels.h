@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "distance/nearest.h"
+#include "distance/knn.h"
 
 /* Points in index order, one array per dimension: coordinate j of position i is
  * ((T *)coords)[j * stride + i]. Every array can be read ADJI_PAD entries past count. */

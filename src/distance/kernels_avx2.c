@@ -41,7 +41,7 @@ static inline __m256i front_pairs(uint32_t mask) {
   _mm256_storeu_si256((__m256i *)(to), \
                       _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(ids)), front_lanes(mask)))
 #define V_PACK(to, v, mask) _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(v, front_lanes(mask)))
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #include "distance/kernels_type.h"
 
 #define T double
@@ -66,7 +66,7 @@ static inline __m256i front_pairs(uint32_t mask) {
                        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(ids))), front_lanes(mask))))
 #define V_PACK(to, v, mask) \
   _mm256_storeu_pd(to, _mm256_castps_pd(_mm256_permutevar8x32_ps(_mm256_castpd_ps(v), front_pairs(mask))))
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

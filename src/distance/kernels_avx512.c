@@ -48,7 +48,7 @@
 #define V_PACK_IDS(to, ids, mask) \
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)(mask), _mm512_loadu_si512(ids)))
 #define V_PACK(to, v, mask) _mm512_storeu_ps(to, _mm512_maskz_compress_ps((__mmask16)(mask), v))
-#define LIST_HEADER "distance/nearest_list_avx512.h"
+#define LIST_HEADER "distance/knn_list_avx512.h"
 #define IDS __m512i
 #define IDS_LOAD(p) _mm512_loadu_si512(p)
 #define IDS_STORE(p, v) _mm512_storeu_si512(p, v)
@@ -78,7 +78,7 @@
   _mm256_storeu_si256((__m256i *)(to), \
                       _mm256_maskz_compress_epi32((__mmask8)(mask), _mm256_loadu_si256((const __m256i *)(ids))))
 #define V_PACK(to, v, mask) _mm512_storeu_pd(to, _mm512_maskz_compress_pd((__mmask8)(mask), v))
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #define IDS __m256i
 #define IDS_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define IDS_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)

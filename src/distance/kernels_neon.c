@@ -51,7 +51,7 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define V_LE(a, b) mask_f32(vcleq_f32(a, b))
 #define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
 #define V_PACK(to, v, mask) pack_f32(to, v, mask)
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #include "distance/kernels_type.h"
 
 #define T double
@@ -72,7 +72,7 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define V_LE(a, b) mask_f64(vcleq_f64(a, b))
 #define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
 #define V_PACK(to, v, mask) pack_f64(to, v, mask)
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

@@ -27,7 +27,7 @@
 #define V_LE(a, b) ((uint32_t)((a) <= (b)))
 #define V_PACK_IDS(to, ids, mask) PACK_ONE(to, *(ids), mask)
 #define V_PACK(to, v, mask) PACK_ONE(to, v, mask)
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #include "distance/kernels_type.h"
 
 #define T double
@@ -48,7 +48,7 @@
 #define V_LE(a, b) ((uint32_t)((a) <= (b)))
 #define V_PACK_IDS(to, ids, mask) PACK_ONE(to, *(ids), mask)
 #define V_PACK(to, v, mask) PACK_ONE(to, v, mask)
-#define LIST_HEADER "distance/nearest_list.h"
+#define LIST_HEADER "distance/knn_list.h"
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"

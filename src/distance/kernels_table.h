@@ -8,9 +8,9 @@
 #define LIST_F64_(name, NAME) [ADJI_STEP_##NAME] = list_##name##_f64,
 
 #define NEAREST_F32_(name, NAME) \
-  [ADJI_STEP_##NAME] = {nearest_##name##_f32, list_leaves_##name##_f32, box_bounds_##name##_f32},
+  [ADJI_STEP_##NAME] = {knn_##name##_f32, list_leaves_##name##_f32, box_bounds_##name##_f32},
 #define NEAREST_F64_(name, NAME) \
-  [ADJI_STEP_##NAME] = {nearest_##name##_f64, list_leaves_##name##_f64, box_bounds_##name##_f64},
+  [ADJI_STEP_##NAME] = {knn_##name##_f64, list_leaves_##name##_f64, box_bounds_##name##_f64},
 
 #define ADJI_KERNEL_TABLE(name, sort, in_registers, place, stream)                                                \
   {                                                                                                               \

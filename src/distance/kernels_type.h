@@ -11,7 +11,7 @@
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
  *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one behind the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
- *   LIST_HEADER                the file of its lists of neighbours, see nearest_list.h
+ *   LIST_HEADER                the file of its lists of neighbours, see knn_list.h
  *
  * All of them are undefined again at the end.
  */
@@ -76,7 +76,7 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #include "distance/steps.h"
 #undef BODY
 #include LIST_HEADER
-#define BODY "distance/nearest_body.h"
+#define BODY "distance/knn_body.h"
 #include "distance/steps.h"
 #undef BODY
 

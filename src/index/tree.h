@@ -14,7 +14,7 @@
 #define ADJI_TREE_H
 
 #include "data/dataset.h"
-#include "distance/nearest.h"
+#include "distance/knn.h"
 
 enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8, ADJI_MAX_LEAF = 4 * ADJI_LEAF };
 

@@ -66,7 +66,7 @@ static adj_status read_to_end(adji_source *source, int file) {
 static adj_status map_file(adji_source *source, int file, uint64_t size) {
   void *mapping = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
   if (mapping == MAP_FAILED) return adji_fail(ADJ_E_IO, "cannot be mapped: %s", strerror(errno));
-  madvise(mapping, size, MADV_WILLNEED); /* a wish: failing is fine */
+  madvise(mapping, size, MADV_WILLNEED); /* a hint: failing is fine */
   source->mapping = mapping;
   source->mapping_bytes = size;
   source->bytes = mapping;

@@ -16,7 +16,7 @@ static adj_status check_mirrors(const adj_plan *plan) {
   return ADJ_OK;
 }
 
-/* See narrow() in gpu/per_point_kernel.cuh. */
+/* See narrow() in gpu/papers/per_point_kernel.cuh. */
 static adj_status check_sortidu(const adj_plan *plan) {
   adji_step step = plan->measure.step;
   if (step == ADJI_STEP_L2 || step == ADJI_STEP_L1 || step == ADJI_STEP_LINF) return ADJ_OK;

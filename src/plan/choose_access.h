@@ -5,7 +5,7 @@
 #ifndef ADJI_CHOOSE_ACCESS_H
 #define ADJI_CHOOSE_ACCESS_H
 
-#include "gpu/access.h"
+#include "gpu/papers/access.h"
 #include "plan/plan.h"
 
 /* From the settings; the default kernels where none asks for others. ADJ_E_UNSUPPORTED for joins that those are not

@@ -20,12 +20,12 @@
 
 #include <string.h>
 
-#include "gpu/device.h"
-#include "gpu/nearest_partner.h"
-#include "plan/choose_once.h"
+#include "gpu/device/device.h"
+#include "gpu/hybrid/knn_partner.h"
+#include "plan/choose_single.h"
 #include "plan/openings.h"
 #include "plan/plan_hybrid.h"
-#include "plan/plan_nearest.h"
+#include "plan/plan_knn.h"
 #include "plan/plan_range.h"
 
 bool adji_worth_a_device(double cores_s, adji_readiness ready) {
@@ -45,15 +45,15 @@ static bool is_of_device(adj_status status) {
   return status == ADJ_E_UNSUPPORTED || status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
 }
 
-adj_status adji_plan_nearest_anywhere(adj_plan *plan, const char *algorithm) {
-  adji_nearest_wish wish = adji_nearest_wish_of(plan);
-  bool shared = (!algorithm || !strcmp(algorithm, "kdtree")) && !adji_gpu_partner_can(&wish);
-  if (!device_pays(plan, adji_nearest_seconds(plan, shared))) return adji_plan_nearest(plan, algorithm);
-  adj_status status = shared ? adji_plan_nearest_hybrid(plan, algorithm) : adji_plan_nearest_on_gpu(plan, algorithm);
+adj_status adji_plan_knn_anywhere(adj_plan *plan, const char *algorithm) {
+  adji_knn_request request = adji_knn_request_of(plan);
+  bool shared = (!algorithm || !strcmp(algorithm, "kdtree")) && !adji_gpu_partner_can(&request);
+  if (!device_pays(plan, adji_knn_seconds(plan, shared))) return adji_plan_knn(plan, algorithm);
+  adj_status status = shared ? adji_plan_knn_hybrid(plan, algorithm) : adji_plan_knn_on_gpu(plan, algorithm);
   if (!is_of_device(status)) return status;
   adji_tree_clear(&plan->left_tree);
   adji_tree_clear(&plan->right_tree);
-  return adji_plan_nearest(plan, algorithm);
+  return adji_plan_knn(plan, algorithm);
 }
 
 /* Without the device, on cores that are planned for already or that have nothing of the plan yet. */

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/access.h"
-#include "gpu/range.h"
+#include "gpu/papers/access.h"
+#include "gpu/range/range.h"
 #include "plan/choose_ends.h"
-#include "plan/choose_product.h"
+#include "plan/choose_tensor.h"
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
 
@@ -200,7 +200,7 @@ static void split_cells(const chooser *c, uint32_t axis, double factor) {
 }
 
 /* Others in the cell of a point. */
-static double count_mates(const chooser *c) {
+static double count_cell_population(const chooser *c) {
   double collisions = 0, m = (double)c->sample;
   uint64_t last = c->room - 1;
   memset(c->table, 0, c->room * sizeof *c->table);
@@ -241,11 +241,11 @@ static double unevenness(const chooser *c, uint32_t axis) {
 }
 
 /* The same with cells `factor` widths wide on the first `axes` views. */
-static double cell_mates(const chooser *c, uint32_t axes, double factor) {
+static double cell_population(const chooser *c, uint32_t axes, double factor) {
   begin_cells(c);
   for (uint32_t a = 0; a < axes; a++)
     split_cells(c, a, factor);
-  return count_mates(c);
+  return count_cell_population(c);
 }
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
@@ -274,33 +274,33 @@ static void count_candidates(const chooser *c, uint32_t most, double *candidates
 /* ---- Decisions ---------------------------------------------------------------------------------------- */
 
 static double vector_ns(const chooser *c) {
-  if (c->plan->sieve.filter) return VECTOR_NS + VECTOR_CODE_NS * c->set->dim;
+  if (c->plan->prefilter.filter) return VECTOR_NS + VECTOR_CODE_NS * c->set->dim;
   double dims = c->set->dim < 12 ? c->set->dim : 12; /* sums are abandoned early in many dimensions */
   return VECTOR_NS + VECTOR_DIM_NS * dims;
 }
 
-/* On a GPU, in instructions of a warp (gpu/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at a
- * time with one candidate; those of others cell by cell, 32 candidates at a time with one query, and about half of
- * the candidates are in rows of cells that are left out. mates is that of a typical point, not the mean: where points
- * lie unevenly most cells hold fewer than the mean, and there are more of them. */
-static double gpu_cost(const chooser *c, double mates, double ranges, double candidates) {
+/* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at
+ * a time with one candidate; those of others cell by cell, 32 candidates at a time with one query, and about half of
+ * the candidates are in rows of cells that are left out. cell_population is that of a typical point, not the mean:
+ * where points lie unevenly most cells hold fewer than the mean, and there are more of them. */
+static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
-  if (mates >= 7) return n / 32 * (rounds * 90 + 1.3 * candidates * (2.3 * dims + 6));
+  if (cell_population >= 7) return n / 32 * (rounds * 90 + 1.3 * candidates * (2.3 * dims + 6));
   double steps = rounds + 0.5 * candidates / 32;
-  return n / (1 + mates) * (rounds * 90 + steps * 60) + n * steps * (2.2 * dims + 8);
+  return n / (1 + cell_population) * (rounds * 90 + steps * 60) + n * steps * (2.2 * dims + 8);
 }
 
 /* Axes for the filter of products, and what it costs with them. It has no cells to look up, but tiles of the order with
  * bounding boxes: more axes only make these smaller, until a cell has fewer points than a tile. An order that leaves
  * nearly everything is worth less than that of the points. */
-static uint32_t choose_product_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
+static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
   double n = (double)c->population, least = candidates[0];
   uint32_t axes = 0;
-  while (axes < most && cell_mates(c, axes, 1) >= ADJI_HALVES_TILE) {
+  while (axes < most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) {
     least = candidates[axes];
     axes++;
   }
-  if (axes == most && cell_mates(c, axes, 1) >= ADJI_HALVES_TILE) least = candidates[axes];
+  if (axes == most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) least = candidates[axes];
   if (least > 0.9 * candidates[0]) axes = 0;
   *cost = n * least * adji_product_cost(c->plan);
   return axes;
@@ -320,10 +320,10 @@ static uint32_t choose_axis_count(const chooser *c) {
   for (uint32_t k = 0; k <= most; k++) {
     if (k) split_cells(c, k - 1, 1);
     if (k && c->gpu) uneven += unevenness(c, k - 1);
-    double mates = count_mates(c);
+    double cell_population = count_cell_population(c);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
-    double cost = n / (1 + mates) * ranges * LOOKUP_NS + n * full * vector_ns(c);
-    if (c->gpu) cost = gpu_cost(c, mates * exp(-uneven), ranges, candidates[k]);
+    double cost = n / (1 + cell_population) * ranges * LOOKUP_NS + n * full * vector_ns(c);
+    if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
     if (cost < best) {
       best = cost;
       axes = k;
@@ -333,7 +333,7 @@ static uint32_t choose_axis_count(const chooser *c) {
   }
   if (!c->gpu || !c->plan->product.use) return axes; /* beside cores that are planned for, a device may have it */
   double cost;
-  uint32_t product_axes = choose_product_axes(c, most, candidates, &cost);
+  uint32_t product_axes = choose_tensor_axes(c, most, candidates, &cost);
   if (cost < best || c->plan->tuning.product == ADJI_ON) return product_axes;
   c->plan->product.use = false;
   return axes;
@@ -341,25 +341,26 @@ static uint32_t choose_axis_count(const chooser *c) {
 
 /* Where cells of one radius would hold hardly a point, wider ones save look-ups; on a GPU those cost less than what
  * wider cells hold. */
-static double choose_width(const chooser *c, uint32_t axes, double *mates) {
+static double choose_width(const chooser *c, uint32_t axes, double *population) {
   double factor = c->plan->tuning.cell > 1 ? c->plan->tuning.cell : 1, widest = 0;
-  *mates = cell_mates(c, axes, factor);
+  *population = cell_population(c, axes, factor);
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
-  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *mates < 0.7 && factor * 8 < widest; i++) {
+  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *population < 0.7 && factor * 8 < widest;
+       i++) {
     factor *= 1.5;
-    *mates = cell_mates(c, axes, factor);
+    *population = cell_population(c, axes, factor);
   }
   return factor;
 }
 
 /* The last axis can be finer at no cost in look-ups: 2 + 1/fine radii of it are candidates instead of
  * 3. Cells then hold fewer queries; about four should be left to share what is loaded. */
-static uint32_t choose_fine(const chooser *c, double mates) {
+static uint32_t choose_fine(const chooser *c, double cell_population) {
   if (c->plan->tuning.fine) return (uint32_t)c->plan->tuning.fine;
   uint32_t fine = 1;
   if (adji_access_by_point((adji_access)c->plan->tuning.access)) return fine; /* as in the papers */
-  while (fine < 8 && mates / (2 * fine) >= (c->gpu ? 7 : 3))
+  while (fine < 8 && cell_population / (2 * fine) >= (c->gpu ? 7 : 3))
     fine *= 2;
   return fine;
 }
@@ -430,13 +431,13 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
 
 /* Narrower cells fit the ball better where they still hold many points. Only the default kernels of a GPU for few
  * dimensions look further than the next cell. */
-static uint32_t choose_narrow(const chooser *c, uint32_t axes, double mates) {
+static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_population) {
   const adj_plan *plan = c->plan;
   if (!c->gpu || c->set->dim > 3 || axes < 2 || plan->measure.step != ADJI_STEP_L2 || plan->product.use ||
       adji_access_by_point((adji_access)plan->tuning.access))
     return 1;
   if (plan->tuning.narrow) return (uint32_t)plan->tuning.narrow;
-  return mates >= 100 ? 2 : 1;
+  return cell_population >= 100 ? 2 : 1;
 }
 
 /* The bounds of the points, or less where only the default kernels of a GPU for few dimensions look into the cells. In
@@ -457,12 +458,12 @@ static adj_status make_grid(chooser *c) {
   uint32_t axes = choose_axis_count(c);
   c->plan->choice.next_dim = c->views[axes < c->view_count ? axes : 0].dim;
   if (!axes) return ADJ_OK;
-  double mates, factor = choose_width(c, axes, &mates);
-  c->plan->choice.mates = mates;
-  if (c->set->dim <= 3) c->plan->choice.candidates = mates * pow(3, axes); /* others were counted */
+  double cell_population, factor = choose_width(c, axes, &cell_population);
+  c->plan->choice.cell_population = cell_population;
+  if (c->set->dim <= 3) c->plan->choice.candidates = cell_population * pow(3, axes); /* others were counted */
   adj_status status = ADJ_OK;
-  uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, mates);
-  uint32_t fine = factor > 1 ? 1 : choose_fine(c, mates / pow(narrow, axes - 1));
+  uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, cell_population);
+  uint32_t fine = factor > 1 ? 1 : choose_fine(c, cell_population / pow(narrow, axes - 1));
   uint32_t reach[ADJI_MAX_AXES];
   adji_ends ends[ADJI_MAX_AXES];
   for (uint32_t a = 0; a < axes; a++)
@@ -475,7 +476,7 @@ static adj_status make_grid(chooser *c) {
   size_t used = strlen(c->plan->choice.reason);
   snprintf(c->plan->choice.reason + used, sizeof c->plan->choice.reason - used,
            "%u of %u dimensions indexed, cells %.3g times as wide as the radius with about %.1f points each", axes,
-           c->set->dim, factor, mates + 1);
+           c->set->dim, factor, cell_population + 1);
   return status;
 }
 
@@ -484,9 +485,9 @@ adj_status adji_choose_grid(adj_plan *plan) {
   c.population = plan->population ? plan->population : c.set->count;
   adj_status status = ADJ_OK;
   bool brute = !strcmp(plan->choice.algorithm, "brute"); /* which has no axes, but perhaps a filter */
-  if (isfinite(plan->join.limit) && c.set->count > 1 && (!brute || adji_may_choose_product(plan))) {
+  if (isfinite(plan->join.limit) && c.set->count > 1 && (!brute || adji_may_choose_tensor(plan))) {
     status = draw_sample(&c);
-    if (!status && c.gpu) status = adji_choose_product(plan, c.values, c.sample);
+    if (!status && c.gpu) status = adji_choose_tensor(plan, c.values, c.sample);
     if (!status && !brute) view_axes(&c);
     if (!status && c.view_count) status = make_grid(&c);
     free_sample(&c);
@@ -501,6 +502,6 @@ adj_status adji_choose_grid(adj_plan *plan) {
     return ADJ_OK;
   }
   adji_grid_clear(plan->ctx, &plan->grid);
-  if (c.gpu) adji_drop_product(plan);
+  if (c.gpu) adji_drop_tensor(plan);
   return status;
 }

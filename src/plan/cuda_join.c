@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/nearest.h"
-#include "gpu/nearest_engine.h"
+#include "gpu/knn/knn.h"
+#include "gpu/knn/knn_engine.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"
-#include "plan/choose_once.h"
+#include "plan/choose_single.h"
 #include "plan/cuda_points.h"
 #include "plan/describe.h"
-#include "plan/plan_nearest.h"
+#include "plan/plan_knn.h"
 
 struct adj_cuda_result {
   adji_gpu_csr csr;
@@ -44,7 +44,7 @@ typedef struct cuda_join {
   adji_cuda_side left, right;
   adji_gpu_range *range;
   adji_gpu_counted counted;
-  adji_gpu_nearest *nearest;
+  adji_gpu_knn *nearest;
 } cuda_join;
 
 static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *spec, const adj_cuda_points *left,
@@ -112,10 +112,10 @@ static adj_status open_range(cuda_join *j) {
                                     .left_rows = &j->left.rows,
                                     .right_rows = &r->rows,
                                     .mirrored = adji_choose_device_mirrored(plan),
-                                    .once = adji_choose_device_once(plan),
-                                    .once_pairs = plan->tuning.device_pairs,
-                                    .stage_candidates = adji_choose_device_stages(plan, true, sample),
-                                    .marks = adji_choose_device_marks(plan, true),
+                                    .once = adji_choose_device_single(plan),
+                                    .single_pairs = plan->tuning.device_pairs,
+                                    .tile_hit_candidates = adji_choose_device_tile_hits(plan, true, sample),
+                                    .marks = adji_choose_device_query_hits(plan, true),
                                     .blocks = (uint32_t)plan->tuning.device_blocks,
                                     .points = points};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
@@ -124,7 +124,7 @@ static adj_status open_range(cuda_join *j) {
 static void finish(cuda_join *j) {
   adj_plan *plan = &j->plan;
   adji_gpu_range_close(j->range);
-  adji_gpu_nearest_close(j->nearest);
+  adji_gpu_knn_close(j->nearest);
   adji_grid_clear(plan->ctx, &plan->grid);
   adji_forget_join(plan);
   adji_cuda_forget(plan->ctx, &j->left);
@@ -132,15 +132,15 @@ static void finish(cuda_join *j) {
 }
 
 /* A call: what is joined, and the stream it is in the order of. */
-typedef struct request {
+typedef struct call_spec {
   adj_ctx *ctx;
   adj_join_kind kind;
   const adj_join_spec *spec;
   const adj_cuda_points *left, *right;
   adj_cuda_stream stream;
-} request;
+} call_spec;
 
-static adj_status begin(cuda_join *j, const request *call) {
+static adj_status begin(cuda_join *j, const call_spec *call) {
   j->plan.ctx = call->ctx;
   j->plan.self_join = !call->right || call->right == call->left;
   adj_status status = check(j, call->kind, call->spec, call->left, call->right);
@@ -151,7 +151,7 @@ static adj_status begin(cuda_join *j, const request *call) {
 }
 
 /* Everything up to the count. */
-static adj_status count(cuda_join *j, const request *call, bool fills) {
+static adj_status count(cuda_join *j, const call_spec *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j);
   if (!status) status = adji_check_cancel(call->ctx);
@@ -177,41 +177,41 @@ static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
   return status;
 }
 
-static adj_status find_pairs(cuda_join *j, const request *call, adji_gpu_csr *out) {
+static adj_status find_pairs(cuda_join *j, const call_spec *call, adji_gpu_csr *out) {
   adj_status status = count(j, call, true);
   return status ? status : fill(j, out);
 }
 
-static adj_status find_nearest(cuda_join *j, const request *call, adji_gpu_csr *out) {
+static adj_status find_nearest(cuda_join *j, const call_spec *call, adji_gpu_csr *out) {
   adj_plan *plan = &j->plan;
-  adji_nearest_wish wish;
+  adji_knn_request request;
   const char *reason;
   adj_status status = begin(j, call);
   if (!status) status = describe(j, 1);
   if (status) return status;
   describe_all(j);
-  wish = adji_nearest_wish_of(plan);
-  status = adji_gpu_nearest_choose(&wish, j->algorithm, &reason);
+  request = adji_knn_request_of(plan);
+  status = adji_gpu_knn_choose(&request, j->algorithm, &reason);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
-  adji_gpu_nearest_options options = {.join = &plan->join,
-                                      .measure = &plan->measure,
-                                      .left_rows = &j->left.rows,
-                                      .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
-                                      .budget = wish.budget,
-                                      .blocks = wish.blocks,
-                                      .alone = wish.alone,
-                                      .together = wish.together,
-                                      .cut = wish.cut,
-                                      .brute = wish.brute ? &wish.choice : NULL,
-                                      .grid = wish.grid};
-  status = adji_gpu_nearest_open(j->gpu, &options, &j->nearest);
-  return status ? status : adji_gpu_nearest_take(j->nearest, out);
+  adji_gpu_knn_options options = {.join = &plan->join,
+                                  .measure = &plan->measure,
+                                  .left_rows = &j->left.rows,
+                                  .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
+                                  .budget = request.budget,
+                                  .blocks = request.blocks,
+                                  .alone = request.alone,
+                                  .together = request.together,
+                                  .cut = request.cut,
+                                  .brute = request.brute ? &request.choice : NULL,
+                                  .grid = request.grid};
+  status = adji_gpu_knn_open(j->gpu, &options, &j->nearest);
+  return status ? status : adji_gpu_knn_take(j->nearest, out);
 }
 
 /* Makes a result by `find`, with the device to itself. */
-static adj_status make_result(const request *call,
-                              adj_status (*find)(cuda_join *j, const request *call, adji_gpu_csr *out),
+static adj_status make_result(const call_spec *call,
+                              adj_status (*find)(cuda_join *j, const call_spec *call, adji_gpu_csr *out),
                               adj_cuda_result **out) {
   if (!call->ctx || !call->spec || !call->left || !out)
     return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
@@ -238,13 +238,13 @@ static adj_status make_result(const request *call,
 
 adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
-  request call = {ctx, ADJ_RANGE, spec, left, right, stream};
+  call_spec call = {ctx, ADJ_RANGE, spec, left, right, stream};
   return make_result(&call, find_pairs, out);
 }
 
 adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                              const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
-  request call = {ctx, ADJ_KNN, spec, left, right, stream};
+  call_spec call = {ctx, ADJ_KNN, spec, left, right, stream};
   return make_result(&call, find_nearest, out);
 }
 
@@ -257,7 +257,7 @@ adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const a
   if (!status) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
-    request call = {ctx, ADJ_RANGE, spec, left, right, stream};
+    call_spec call = {ctx, ADJ_RANGE, spec, left, right, stream};
     status = count(j, &call, false);
     if (!status && degrees) status = adji_gpu_range_copy_degrees(j->range, degrees);
     if (!status) status = adji_gpu_before(j->gpu, stream);

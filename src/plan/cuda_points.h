@@ -7,7 +7,7 @@
 
 #include "adjoin_cuda.h"
 #include "data/dataset.h"
-#include "gpu/derive.h"
+#include "gpu/device/derive.h"
 
 /* One side of a join: the points, and what is known of them in the shape of a set. */
 typedef struct adji_cuda_side {

@@ -6,7 +6,7 @@
 
 #include "adjoin_cuda.h"
 #include "data/dataset.h"
-#include "gpu/select.h"
+#include "gpu/select/select.h"
 #include "result/select.h"
 
 void adj_cuda_select_options_init(adj_cuda_select_options *options, size_t struct_size) {

@@ -87,7 +87,7 @@ static void say_how(text *t, const adj_plan *plan) {
   if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
     say(t, "  periodic: %llu images of points near the faces of the box\n",
         (unsigned long long)plan->right_index.view.count - plan->right->count);
-  if (plan->sieve.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
+  if (plan->prefilter.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
   if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  collecting: %s\n",
       plan->choice.once ? "each candidate evaluated once, then dealt out to its rows"
@@ -122,13 +122,13 @@ static void say_grid(text *t, const adj_stats *s) {
       (unsigned long long)s->grid_reindexed, s->grid_reindex_s);
 }
 
-static void say_sift(text *t, const adj_stats *s) {
-  if (!s->sift_queries) return;
+static void say_prefilter(text *t, const adj_stats *s) {
+  if (!s->prefilter_queries) return;
   say(t,
       "  products as a filter: %.1f distances a query computed; %llu of %llu queries needed longer lists, %llu all "
       "distances\n",
-      (double)s->sift_sums / (double)s->sift_queries, (unsigned long long)s->sift_again,
-      (unsigned long long)s->sift_queries, (unsigned long long)s->sift_failed);
+      (double)s->prefilter_sums / (double)s->prefilter_queries, (unsigned long long)s->prefilter_again,
+      (unsigned long long)s->prefilter_queries, (unsigned long long)s->prefilter_failed);
 }
 
 static void say_workers(text *t, const adj_stats *s) {
@@ -154,7 +154,7 @@ static void say_happened(text *t, const adj_plan *plan) {
       adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
   say_device(t, s);
   say_grid(t, s);
-  say_sift(t, s);
+  say_prefilter(t, s);
   say_workers(t, s);
 }
 

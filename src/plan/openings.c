@@ -15,7 +15,7 @@ bool adji_a_device_is_open(adj_ctx *ctx) {
 
 static void *open_partner(void *argument) {
   adji_opening *o = argument;
-  o->status = o->all->open(o->all->wish, o->number, &o->partner);
+  o->status = o->all->open(o->all->request, o->number, &o->partner);
   if (o->status) snprintf(o->message, sizeof o->message, "%s", adj_last_error());
   return NULL;
 }

@@ -20,9 +20,9 @@ typedef struct adji_opening {
 
 typedef struct adji_openings {
   /* Makes a partner of the number-th device; tells it the order of the cores. */
-  adj_status (*open)(const void *wish, uint32_t number, adji_partner *out);
+  adj_status (*open)(const void *request, uint32_t number, adji_partner *out);
   adj_status (*follow)(adji_partner *partner, const uint32_t *rows);
-  const void *wish;
+  const void *request;
   adji_opening each[ADJI_MOST_DEVICES];
   uint32_t count;
 } adji_openings;

@@ -17,10 +17,10 @@
 #include "plan/choose_access.h"
 #include "plan/choose_backend.h"
 #include "plan/choose_grid.h"
-#include "plan/choose_once.h"
+#include "plan/choose_single.h"
 #include "plan/describe.h"
 #include "plan/plan_hybrid.h"
-#include "plan/plan_nearest.h"
+#include "plan/plan_knn.h"
 #include "plan/plan_range.h"
 
 void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
@@ -37,20 +37,21 @@ void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
 
 /* Whether the filter of codes can be used, and is likely to drop most candidates. */
 static adj_status choose_codes(adj_plan *plan) {
-  const adji_filter *filter = adji_filter_for(plan->ctx->isa);
+  const adji_code_filter *filter = adji_code_filter_for(plan->ctx->isa);
   uint32_t dim = plan->join.left->dim, least = plan->tuning.codes == ADJI_ON ? 1 : ADJI_CODE_MIN_DIM;
   if (!filter || plan->tuning.codes == ADJI_OFF || plan->measure.step != ADJI_STEP_L2 || dim < least ||
       dim > ADJI_CODE_MAX_DIM || !strcmp(plan->choice.algorithm, "brute"))
     return ADJ_OK;
   bool useful;
   adj_status status = adji_code_scale_init(plan->ctx, plan->join.right, plan->join.limit, &plan->code_scale, &useful);
-  if (!status && useful) plan->sieve = (adji_sieve_plan){filter, NULL, &plan->right_codes, plan->code_scale.reach_sq};
+  if (!status && useful)
+    plan->prefilter = (adji_prefilter_plan){filter, NULL, &plan->right_codes, plan->code_scale.reach_sq};
   return status;
 }
 
 static adj_status build_codes(adj_plan *plan) {
-  if (!plan->sieve.filter) return ADJ_OK;
-  plan->sieve.left = plan->self_join ? &plan->right_codes : &plan->left_codes;
+  if (!plan->prefilter.filter) return ADJ_OK;
+  plan->prefilter.left = plan->self_join ? &plan->right_codes : &plan->left_codes;
   adj_status status = adji_codes_build(plan->ctx, &plan->right_index, &plan->code_scale, &plan->right_codes);
   if (!status && !plan->self_join)
     status = adji_codes_build(plan->ctx, &plan->left_index, &plan->code_scale, &plan->left_codes);
@@ -89,7 +90,7 @@ static adj_status build_index(adj_plan *plan) {
                                 .left = plan->one_index ? &plan->right_index : &plan->left_index,
                                 .right = &plan->right_index,
                                 .boxes = boxes ? &plan->boxes : NULL,
-                                .sieve = plan->sieve.filter ? &plan->sieve : NULL,
+                                .prefilter = plan->prefilter.filter ? &plan->prefilter : NULL,
                                 .ego = !strcmp(plan->choice.algorithm, "ego"),
                                 .symmetric = plan->one_index && adji_measure_grows(&plan->measure),
                                 .batch = plan->tuning.batch};
@@ -128,8 +129,8 @@ adj_status adji_prepare_cores(adj_plan *plan) {
   plan->cells = plan->right_index.cell_count;
   if (!status) status = estimate(plan);
   if (!status) {
-    adji_choose_once(plan);
-    adji_range_set_once(&plan->engine, plan->choice.once);
+    adji_choose_single(plan);
+    adji_range_set_single(&plan->engine, plan->choice.once);
   }
   plan->index_s = seconds(begin, indexed);
   plan->plan_s += seconds(indexed, adji_now_ns());
@@ -157,10 +158,10 @@ adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gp
                                              .timed = true,
                                              .product = &plan->product,
                                              .mirrored = adji_choose_device_mirrored(plan),
-                                             .once = adji_choose_device_once(plan),
-                                             .once_pairs = plan->tuning.device_pairs,
-                                             .stage_candidates = adji_choose_device_stages(plan, false, 0),
-                                             .marks = adji_choose_device_marks(plan, false),
+                                             .once = adji_choose_device_single(plan),
+                                             .single_pairs = plan->tuning.device_pairs,
+                                             .tile_hit_candidates = adji_choose_device_tile_hits(plan, false, 0),
+                                             .marks = adji_choose_device_query_hits(plan, false),
                                              .blocks = (uint32_t)plan->tuning.device_blocks,
                                              .points = points},
                                    .batch_bytes = plan->tuning.device_batch,
@@ -231,11 +232,11 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   plan->spec.box = NULL; /* the caller's, who need not keep it */
   if (!status)
     status = mine.backend == ADJ_BACKEND_REFERENCE                        ? prepare_reference(plan)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_nearest_on_gpu(plan, algorithm)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_knn_on_gpu(plan, algorithm)
              : mine.backend == ADJ_BACKEND_GPU                            ? prepare_gpu(plan, algorithm)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_nearest_hybrid(plan, algorithm)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_AUTO   ? adji_plan_nearest_anywhere(plan, algorithm)
-             : mine.kind == ADJ_KNN                                       ? adji_plan_nearest(plan, algorithm)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_knn_hybrid(plan, algorithm)
+             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_AUTO   ? adji_plan_knn_anywhere(plan, algorithm)
+             : mine.kind == ADJ_KNN                                       ? adji_plan_knn(plan, algorithm)
              : mine.backend == ADJ_BACKEND_HYBRID                         ? adji_plan_range_hybrid(plan, algorithm)
              : mine.backend == ADJ_BACKEND_AUTO                           ? adji_plan_range_anywhere(plan, algorithm)
                                                                           : adji_plan_range_on_cores(plan, algorithm);
@@ -254,7 +255,7 @@ void adji_forget_cores(adj_plan *plan) {
   adji_codes_clear(&plan->left_codes);
   adji_codes_clear(&plan->right_codes);
   adji_code_scale_clear(&plan->code_scale);
-  plan->sieve = (adji_sieve_plan){0};
+  plan->prefilter = (adji_prefilter_plan){0};
   adji_index_clear(&plan->left_index);
   adji_index_clear(&plan->right_index);
   adji_grid_clear(plan->ctx, &plan->grid);

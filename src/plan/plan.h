@@ -5,8 +5,8 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
-#include "cpu/sieve.h"
-#include "gpu/halves.h"
+#include "cpu/prefilter.h"
+#include "gpu/shared/halves.h"
 #include "index/boxes.h"
 #include "index/grid.h"
 #include "index/tree.h"
@@ -18,10 +18,10 @@ typedef struct adji_choice {
   const char *backend;   /* "cpu", "reference"     */
   const char *algorithm; /* "grid", "ego", "brute" */
   char reason[256];
-  bool once;         /* collect evaluates each pair once            */
-  double mates;      /* other points in a point's cell, by a sample */
-  double candidates; /* that a query meets, by a sample             */
-  uint32_t next_dim; /* the dimension that would be indexed next; one that is where all are */
+  bool once;              /* collect evaluates each pair once            */
+  double cell_population; /* other points in a point's cell, by a sample */
+  double candidates;      /* that a query meets, by a sample             */
+  uint32_t next_dim;      /* the dimension that would be indexed next; one that is where all are */
 } adji_choice;
 
 struct adj_plan {
@@ -43,7 +43,7 @@ struct adj_plan {
   adji_boxes boxes; /* of the right index; empty when not wanted */
   adji_code_scale code_scale;
   adji_codes left_codes, right_codes; /* left_codes is unused in a self-join */
-  adji_sieve_plan sieve;              /* filter NULL: no codes               */
+  adji_prefilter_plan prefilter;      /* filter NULL: no codes               */
   adji_tree left_tree, right_tree;    /* kNN; left_tree is unused in a self-join */
   adji_engine engine;
   uint64_t cells;        /* of the right index, that are not empty               */
@@ -64,7 +64,7 @@ static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
 /* Bytes of the buffer that a stream goes through, unless the tuning says otherwise. */
 #define ADJI_DEFAULT_BUFFER ((uint64_t)256 << 20)
 /* The same where each pair is evaluated once, which needs the whole result at once. */
-#define ADJI_ONCE_BUFFER ((uint64_t)640 << 20)
+#define ADJI_SINGLE_BUFFER ((uint64_t)640 << 20)
 
 /* The figures of a run that ends well. */
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,

@@ -15,17 +15,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu/nearest.h"
-#include "gpu/nearest_partner.h"
-#include "gpu/staging.h"
+#include "cpu/knn.h"
+#include "gpu/device/staging.h"
+#include "gpu/hybrid/knn_partner.h"
 #include "plan/choose_share.h"
 #include "plan/openings.h"
-#include "plan/plan_nearest.h"
+#include "plan/plan_knn.h"
 
 enum { FEW_QUERIES = 1 << 18, PART_OF_QUERIES = 32 };
 
-static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
-  return adji_gpu_partner_create(wish, number, out);
+static adj_status open_partner(const void *request, uint32_t number, adji_partner *out) {
+  return adji_gpu_partner_create(request, number, out);
 }
 
 /* Nanoseconds that a query takes a core which searches a tree, by 2 million points on 16 cores: for k = 8 it was 300 in
@@ -85,14 +85,14 @@ adji_share_options adji_share_of(const adji_tuning *t) {
 static adj_status make_shared(adj_plan *plan, adji_openings *all) {
   adji_partner partners[ADJI_MOST_DEVICES];
   const adji_tree *left = plan->self_join ? &plan->right_tree : &plan->left_tree;
-  adji_nearest_options options = {.left = left,
-                                  .right = &plan->right_tree,
-                                  .batch = plan->tuning.batch,
-                                  .partners = partners,
-                                  .share = adji_share_of(&plan->tuning)};
+  adji_knn_options options = {.left = left,
+                              .right = &plan->right_tree,
+                              .batch = plan->tuning.batch,
+                              .partners = partners,
+                              .share = adji_share_of(&plan->tuning)};
   adj_status status = adji_build_trees(plan);
   if (!status) status = adji_openings_take(all, plan->ctx, left->ids, partners, &options.partner_count);
-  if (!status) status = adji_nearest_create(&plan->join, &options, &plan->engine);
+  if (!status) status = adji_knn_create(&plan->join, &options, &plan->engine);
   if (status) return status;
   adji_openings_gave(all, partners, options.partner_count);
   if (!options.partner_count) { /* a warning says why */
@@ -110,7 +110,7 @@ static adj_status make_shared(adj_plan *plan, adji_openings *all) {
 /* Whether the GPU does a join alone that is not shared: where cores would compare every pair too, which it is quicker
  * at. */
 static bool device_takes_all(adj_plan *plan, const char *algorithm) {
-  if (algorithm || !adji_surely_brute(plan) || adji_plan_nearest_on_gpu(plan, NULL)) return false;
+  if (algorithm || !adji_surely_brute(plan) || adji_plan_knn_on_gpu(plan, NULL)) return false;
   plan->choice.backend = "hybrid";
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "the GPU alone: brute force is not shared");
   return true;
@@ -121,22 +121,22 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
   char why[256];
   snprintf(why, sizeof why, "%s", adj_last_error());
   adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
-  return adji_plan_nearest(plan, algorithm);
+  return adji_plan_knn(plan, algorithm);
 }
 
-adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_knn_hybrid(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
-  adji_nearest_wish wish = adji_nearest_wish_of(plan);
-  adji_openings all = {.open = open_partner, .follow = adji_gpu_partner_follow, .wish = &wish};
-  wish.grid.use = algorithm && !strcmp(algorithm, "grid"); /* the papers' way, which is shared in any case */
-  adj_status status = adji_gpu_partner_can(&wish);
-  if (status && wish.grid.use) return status;
+  adji_knn_request request = adji_knn_request_of(plan);
+  adji_openings all = {.open = open_partner, .follow = adji_gpu_partner_follow, .request = &request};
+  request.grid.use = algorithm && !strcmp(algorithm, "grid"); /* the papers' way, which is shared in any case */
+  adj_status status = adji_gpu_partner_can(&request);
+  if (status && request.grid.use) return status;
   if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
   plan->choice.backend = "hybrid";
-  plan->choice.algorithm = wish.grid.use ? "grid" : "kdtree";
+  plan->choice.algorithm = request.grid.use ? "grid" : "kdtree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_partner_count(plan->ctx);
-  bool beside = plan->tuning.share || all.count > 1 || wish.grid.use;
+  bool beside = plan->tuning.share || all.count > 1 || request.grid.use;
   adji_openings_begin(&all, beside);
   if (!beside) status = choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.state) status = make_shared(plan, &all);

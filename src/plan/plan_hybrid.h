@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 
 /* algorithm: what was asked for, NULL to choose. */
-adj_status adji_plan_nearest_hybrid(adj_plan *plan, const char *algorithm);
+adj_status adji_plan_knn_hybrid(adj_plan *plan, const char *algorithm);
 adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm);
 /* The same for a plan of the cores: it stays one where a GPU cannot help. */
 adj_status adji_plan_range_helped(adj_plan *plan, const char *algorithm);

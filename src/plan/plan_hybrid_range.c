@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "cpu/range.h"
-#include "gpu/nearest_partner.h"
-#include "gpu/range_partner.h"
-#include "plan/choose_once.h"
+#include "gpu/hybrid/knn_partner.h"
+#include "gpu/hybrid/range_partner.h"
 #include "plan/choose_share.h"
+#include "plan/choose_single.h"
 #include "plan/openings.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_range.h"
@@ -52,14 +52,14 @@ double adji_least_range_seconds(const adj_plan *plan) {
 
 /* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
  * points in a cell: cores gain more by it than the device loses. */
-static bool device_shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
+static bool device_shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
   return plan->self_join && plan->tuning.once != ADJI_OFF && plan->tuning.mirror != ADJI_OFF && options->range.once &&
          !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
-static bool shares_once(const adj_plan *plan, const adji_gpu_engine_options *options) {
-  if (!device_shares_once(plan, options) || !adji_can_once(plan) || strcmp(plan->choice.algorithm, "grid"))
+static bool shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
+  if (!device_shares_single(plan, options) || !adji_can_single(plan) || strcmp(plan->choice.algorithm, "grid"))
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.once ||
@@ -100,7 +100,7 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_opt
                                  const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
   adji_share_times t = times_counted(plan, options, trial), once = t;
-  if (indexed ? !shares_once(plan, options) : !device_shares_once(plan, options)) return t;
+  if (indexed ? !shares_single(plan, options) : !device_shares_single(plan, options)) return t;
   once.cores = indexed ? adji_sent_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
                        : adji_sent_seconds(plan, trial->pairs, trial->candidates);
   once.device = kept_seconds(trial, true);
@@ -113,7 +113,7 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *opt
   adji_share_times t = times_of(plan, options, trial);
   double shared = adji_shared_seconds(&t);
   t.alone = plan->estimated_seconds;
-  if (shares_once(plan, options) ? adji_sharing_pays(&t) : shared < plan->estimated_seconds) return false;
+  if (shares_single(plan, options) ? adji_sharing_pays(&t) : shared < plan->estimated_seconds) return false;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the cores alone: they evaluate every pair once in about %.2g s, and with the GPU's help need %.2g s",
            plan->estimated_seconds, shared);
@@ -177,7 +177,7 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   adji_openings_gave(all, partners, count);
   plan->choice.backend = "hybrid";
   plan->choice.once = once;
-  adji_range_set_once(&plan->engine, once);
+  adji_range_set_single(&plan->engine, once);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",
            once ? "the same order, in which the first of two points finds the other" : "an index each",
@@ -185,8 +185,8 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   return ADJ_OK;
 }
 
-static adj_status open_partner(const void *wish, uint32_t number, adji_partner *out) {
-  return adji_gpu_range_partner_create(wish, number, out);
+static adj_status open_partner(const void *request, uint32_t number, adji_partner *out) {
+  return adji_gpu_range_partner_create(request, number, out);
 }
 
 /* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
@@ -196,16 +196,16 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
 }
 
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
-static adj_status share_once(adj_plan *plan, adji_openings *all, const adji_gpu_engine_options *options) {
+static adj_status share_single(adj_plan *plan, adji_openings *all, const adji_gpu_engine_options *options) {
   adji_gpu_engine_options mine = *options;
   mine.range.grid = &plan->grid;
   mine.range.order = plan->right_index.view.ids;
   mine.range.mirrored = true;
-  if (!mine.range.once_pairs) mine.range.once_pairs = room_for_pairs(plan);
-  adji_openings again = {.open = open_partner, .follow = all->follow, .wish = &mine, .count = all->count};
+  if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
+  adji_openings again = {.open = open_partner, .follow = all->follow, .request = &mine, .count = all->count};
   for (uint32_t i = 0; i < all->count; i++)
     if (adji_opening_end(&all->each[i]) ||
-        !adji_gpu_range_partner_has_room(&all->each[i].partner, mine.range.once_pairs))
+        !adji_gpu_range_partner_has_room(&all->each[i].partner, mine.range.single_pairs))
       return share(plan, all, false); /* a device that is missing is seen to there */
   adji_openings_drop(all);
   all->count = 0;
@@ -249,7 +249,7 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
 static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_engine_options *options) {
   uint64_t begin = adji_now_ns();
   double before = plan->index_s + plan->plan_s;
-  adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .wish = options};
+  adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .request = options};
   all.count = adji_gpu_partner_count(plan->ctx);
   bool chosen = plan->tuning.share || all.count > 1;
   adji_range_trial trial = {0};
@@ -259,7 +259,7 @@ static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji
   if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
   if (!status && strcmp(plan->choice.backend, "gpu") && !cores_are_quicker(plan, options, &trial))
-    status = shares_once(plan, options) ? share_once(plan, &all, options) : share(plan, &all, false);
+    status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
   adji_openings_drop(&all);
   if (!status && !strcmp(plan->choice.backend, "cpu")) adji_grid_clear(plan->ctx, &plan->device_grid);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
-#include "plan/run_nearest.h"
+#include "plan/run_knn.h"
 #include "result/offsets.h"
 #include "result/result.h"
 
@@ -28,7 +28,7 @@ static double seconds_since(uint64_t begin_ns) {
 /* ---- Figures ----------------------------------------------------------------------------------------- */
 
 static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *stats) {
-  const adji_device_work *device = &run->device;
+  const adji_device_stats *device = &run->device;
   double threads = plan->ctx->threads;
   stats->kernel_s = device->kernel_s;
   stats->upload_s = device->up_s / threads;
@@ -37,10 +37,10 @@ static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *st
   stats->bytes_up = device->bytes_up;
   stats->bytes_down = device->bytes_down;
   stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
-  stats->sift_queries = device->sift.queries;
-  stats->sift_sums = device->sift.sums;
-  stats->sift_again = device->sift.again;
-  stats->sift_failed = device->sift.failed;
+  stats->prefilter_queries = device->sift.queries;
+  stats->prefilter_sums = device->sift.sums;
+  stats->prefilter_again = device->sift.again;
+  stats->prefilter_failed = device->sift.failed;
   stats->grid_queries = device->grid.queries;
   stats->grid_failed = device->grid.failed;
   stats->grid_reindexed = device->grid.reindexed;
@@ -54,7 +54,7 @@ static void tell_workers(const adji_run *run, adj_stats *stats) {
   stats->worker_count = run->worker_count;
   stats->worker_imbalance = run->shared_s > 0 ? run->apart_s / run->shared_s : 0;
   for (uint32_t w = 0; w < run->worker_count; w++) {
-    const adji_worker_work *from = &run->workers[w];
+    const adji_worker_stats *from = &run->workers[w];
     stats->workers[w] = (adj_worker){.name = from->name,
                                      .queries = from->queries,
                                      .batches = from->batches,
@@ -98,7 +98,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
 adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
                      adj_stats *stats) {
   if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: must not be NULL");
-  if (plan->spec.kind == ADJ_KNN) return adji_nearest_count(plan, degrees, total, control, stats);
+  if (plan->spec.kind == ADJ_KNN) return adji_knn_count(plan, degrees, total, control, stats);
   adji_run run;
   uint64_t begin = adji_now_ns(), pairs = 0, left = plan->left->count;
   uint32_t *mine = NULL;
@@ -254,16 +254,16 @@ static adj_status refuse_early(adj_plan *plan) {
 
 /* Evaluating once holds half of the pairs a second time, and those of a device all; without room for that, they are
  * counted. */
-static double once_factor(const adj_plan *plan) {
+static double single_factor(const adj_plan *plan) {
   return strcmp(plan->choice.backend, "hybrid") ? 1.6 : 2.1;
 }
 static bool collect_at_once(const adj_plan *plan) {
-  return plan->choice.once && plan->engine.collect && estimate_fits(plan, once_factor(plan));
+  return plan->choice.once && plan->engine.collect && estimate_fits(plan, single_factor(plan));
 }
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
-  if (plan->spec.kind == ADJ_KNN) return adji_nearest_collect(plan, out, control, stats);
+  if (plan->spec.kind == ADJ_KNN) return adji_knn_collect(plan, out, control, stats);
   adji_run run;
   uint64_t begin = adji_now_ns();
   rows_ahead rows = {0};
@@ -407,9 +407,9 @@ static void end_sink(stream *s, adj_status status) {
 static bool small_enough(const adj_plan *plan) {
   const adji_memory *memory = &plan->ctx->memory;
   uint64_t buffer = plan->tuning.buffer, left = memory->limit - atomic_load(&memory->used);
-  if (!buffer) buffer = ADJI_ONCE_BUFFER < left / 2 ? ADJI_ONCE_BUFFER : left / 2;
+  if (!buffer) buffer = ADJI_SINGLE_BUFFER < left / 2 ? ADJI_SINGLE_BUFFER : left / 2;
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
-  return collect_at_once(plan) && once_factor(plan) * bytes < (double)buffer;
+  return collect_at_once(plan) && single_factor(plan) * bytes < (double)buffer;
 }
 
 static adj_status stream_collected(stream *s, adj_result *result) {
@@ -452,7 +452,7 @@ adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_contro
   uint64_t begin = adji_now_ns();
   adj_status status = adji_take_struct(&mine, sizeof mine, sink, "adj_sink");
   if (!status && !mine.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
-  if (!status && plan->spec.kind == ADJ_KNN) return adji_nearest_stream(plan, &mine, control, stats);
+  if (!status && plan->spec.kind == ADJ_KNN) return adji_knn_stream(plan, &mine, control, stats);
   if (!status) status = adji_run_init(&run, plan->ctx, control);
   if (status) return status;
   stream s = {.plan = plan, .run = &run, .sink = &mine};

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/access.h"
+#include "gpu/papers/access.h"
 
 typedef enum kind { NUMBER, FACTOR, NAME } kind;
 

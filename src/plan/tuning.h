@@ -45,7 +45,7 @@ typedef struct adji_tuning {
   uint64_t stages;        /* adji_switch: a GPU's count keeps which candidates belong to whom */
   uint64_t marks;         /* adji_switch: the same where each query has candidates of its own */
   uint64_t streams;       /* such batches in flight                                   */
-  uint64_t access;        /* adji_access: how a GPU visits cells (gpu/access.h)       */
+  uint64_t access;        /* adji_access: how a GPU visits cells (gpu/papers/access.h)       */
   uint64_t order;         /* adji_work: in which order its queries are compared       */
   uint64_t point_threads; /* 1 + the binary logarithm of the threads of a query      */
   uint64_t reorder;       /* adji_switch: indexed are the dimensions of most variance, or the first */
@@ -55,7 +55,7 @@ typedef struct adji_tuning {
   uint64_t share;         /* adji_share_by: hybrid joins                              */
   /* Its fixed sizes (queue/share.h), as parts of all queries. */
   double n_large, n_cwin, n_small, n_cpu;
-  /* kNN through a grid on a GPU: see adji_nearest_grid_options, in gpu/nearest_grid.h. */
+  /* kNN through a grid on a GPU: see adji_knn_grid_options, in gpu/papers/knn_grid.h. */
   uint64_t bins;
   double mean_part, epsilon, widen, failures, tail, stall;
 } adji_tuning;

@@ -58,7 +58,7 @@ typedef struct hybrid {
   uint64_t back_count, back_done, back_room;
   adj_status failed; /* why the pass is given up, and what it says */
   char message[512];
-  adji_worker_work workers[1 + ADJI_MOST_DEVICES];
+  adji_worker_stats workers[1 + ADJI_MOST_DEVICES];
   double last_end[1 + ADJI_MOST_DEVICES]; /* when each was last busy with batches, from the beginning */
   double work[1 + ADJI_MOST_DEVICES];     /* that each has done */
   double lanes_s;                         /* seconds of lanes for theirs */
@@ -172,7 +172,7 @@ static adj_status process_here(hybrid *h, adji_batch_run stretch, uint32_t lane,
     if (!status) status = pass->process(pass->user, batch, lane, &tally);
     adji_trace(d->run->ctx, pass->name, lane, begin, batch->end - batch->begin);
     *queries += batch->end - batch->begin;
-    if (!status) status = adji_settle(d, batch->work, 1, &tally);
+    if (!status) status = adji_account_batch(d, batch->work, 1, &tally);
   }
   return status;
 }
@@ -229,7 +229,7 @@ static bool redo_once(hybrid *h, uint32_t lane) {
     queries += mine[i].end - mine[i].begin;
   }
   adji_trace(h->drain->run->ctx, "again", lane, begin, queries);
-  if (!status) status = adji_settle(h->drain, 0, 0, &tally);
+  if (!status) status = adji_account_batch(h->drain, 0, 0, &tally);
   double took = (double)(adji_now_ns() - begin) * 1e-9;
   pthread_mutex_lock(&h->lock);
   adji_share_lane_spent(&h->share, took);
@@ -329,9 +329,9 @@ adj_status adji_help_done(adji_help *help, const adji_tally *tally) {
   adji_batch_run stretch = help->taken[0];
   uint64_t queries = queries_of(drain->queue, stretch), now = adji_now_ns();
   trace_oldest(help);
-  adj_status status = adji_settle(drain, work_of(drain->queue, stretch), 1, tally);
+  adj_status status = adji_account_batch(drain, work_of(drain->queue, stretch), 1, tally);
   pthread_mutex_lock(&h->lock);
-  adji_worker_work *figures = &h->workers[1 + help->device];
+  adji_worker_stats *figures = &h->workers[1 + help->device];
   h->work[1 + help->device] += work_of(drain->queue, stretch);
   figures->queries += queries;
   figures->batches++;
@@ -361,7 +361,7 @@ static adj_status make_room_for_back(hybrid *h, uint64_t count) {
 
 adj_status adji_help_give_back(adji_help *help, const adji_batch *batches, uint64_t count) {
   hybrid *h = help->hybrid;
-  adji_worker_work *figures = &h->workers[1 + help->device];
+  adji_worker_stats *figures = &h->workers[1 + help->device];
   pthread_mutex_lock(&h->lock);
   adj_status status = make_room_for_back(h, count);
   for (uint64_t i = 0; i < count && !status; i++) {
@@ -378,7 +378,7 @@ adj_status adji_help_give_back(adji_help *help, const adji_batch *batches, uint6
 /* Others do what it could not; unless the caller wants an end of it all. The lock is held. */
 static void device_failed(hybrid *h, adji_help *help, adj_status status) {
   adji_drain *drain = h->drain;
-  adji_worker_work *figures = &h->workers[1 + help->device];
+  adji_worker_stats *figures = &h->workers[1 + help->device];
   uint64_t queries = 0;
   for (uint32_t i = help->taken_count; i--;) {
     queries += queries_of(drain->queue, help->taken[i]);
@@ -403,7 +403,7 @@ static void *device_main(void *argument) {
   if (mine->taken_count) trace_oldest(mine);
   pthread_mutex_lock(&h->lock);
   if (status) device_failed(h, mine, status);
-  adji_share_left(&h->share, mine->device);
+  adji_share_gone(&h->share, mine->device);
   h->active--;
   pthread_cond_broadcast(&h->changed);
   pthread_mutex_unlock(&h->lock);
@@ -418,7 +418,7 @@ static void start_device(hybrid *h, uint32_t d) {
   h->started[d] = some && !pthread_create(&h->threads[d], NULL, device_main, help);
   h->active += h->started[d];
   if (h->started[d]) return;
-  adji_share_left(&h->share, d);
+  adji_share_gone(&h->share, d);
   if (!some) return;
   adji_queue_give_back(h->drain->queue, help->taken[0]);
   adji_log(h->drain->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
@@ -434,7 +434,7 @@ uint32_t adji_run_worker(const adji_run *run, const void *who) {
 }
 
 /* Where the figures of a worker of this pass go: passes need not have the same devices. */
-static uint32_t place_of(adji_run *run, const adji_worker_work *worker) {
+static uint32_t place_of(adji_run *run, const adji_worker_stats *worker) {
   uint32_t at = worker->who ? adji_run_worker(run, worker->who) : 0;
   if (!run->worker_count) run->worker_count = 1; /* the cores are the first */
   if (worker->who && !at) at = run->worker_count++;
@@ -446,9 +446,9 @@ static uint32_t place_of(adji_run *run, const adji_worker_work *worker) {
 static void tell_run(const hybrid *h, adji_run *run) {
   double first = h->last_end[0], last = first;
   for (uint32_t w = 0; w <= h->share.devices; w++) {
-    const adji_worker_work *more = &h->workers[w];
+    const adji_worker_stats *more = &h->workers[w];
     uint32_t at = place_of(run, more);
-    adji_worker_work *to = &run->workers[at];
+    adji_worker_stats *to = &run->workers[at];
     double seconds = w ? more->busy_s : h->lanes_s;
     to->queries += more->queries;
     to->batches += more->batches;

@@ -62,7 +62,7 @@ typedef struct adji_partner {
   /* As in adji_device_worker. */
   adj_status (*drain)(void *state, adji_help *help);
   /* A pass that was begun is over; adds what the device did. */
-  void (*end)(void *state, adji_device_work *work);
+  void (*end)(void *state, adji_device_stats *work);
   void (*destroy)(void *state);
   /* After a pass of work that is done once, and before its end. How many entries of each row the device has found; and
    * if it kept them, these rows, each in the order that is wanted, with sums in the place of distances. They fail when

@@ -26,7 +26,7 @@ void adji_run_clear(adji_run *run) {
   pthread_mutex_destroy(&run->report_lock);
 }
 
-void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
+void adji_device_stats_add(adji_device_stats *to, const adji_device_stats *more) {
   to->kernel_s += more->kernel_s;
   to->up_s += more->up_s;
   to->down_s += more->down_s;
@@ -46,8 +46,8 @@ void adji_device_work_add(adji_device_work *to, const adji_device_work *more) {
   if (more->grid.epsilon > 0) to->grid.epsilon = more->grid.epsilon;
 }
 
-void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, adji_device_work *to) {
-  adji_device_work more = *now;
+void adji_device_stats_report(const adji_device_stats *now, adji_device_stats *told, adji_device_stats *to) {
+  adji_device_stats more = *now;
   more.kernel_s -= told->kernel_s;
   more.up_s -= told->up_s;
   more.down_s -= told->down_s;
@@ -65,7 +65,7 @@ void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, 
   more.grid.epsilon_s -= told->grid.epsilon_s;
   more.grid.reindex_s -= told->grid.reindex_s;
   *told = *now;
-  adji_device_work_add(to, &more);
+  adji_device_stats_add(to, &more);
 }
 
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {
@@ -87,7 +87,7 @@ adj_status adji_run_report(adji_run *run, const char *phase, double fraction, ui
   return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;
 }
 
-adj_status adji_settle(adji_drain *d, double work, uint64_t batches, const adji_tally *tally) {
+adj_status adji_account_batch(adji_drain *d, double work, uint64_t batches, const adji_tally *tally) {
   pthread_mutex_lock(&d->lock);
   d->work_done += work;
   d->batches += batches;
@@ -116,7 +116,7 @@ static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
     uint64_t batch_begin = d->run->ctx->trace ? adji_now_ns() : 0;
     status = d->pass->process(d->pass->user, &batch, lane, &tally);
     adji_trace(d->run->ctx, d->pass->name, lane, batch_begin, batch.end - batch.begin);
-    if (!status) status = adji_settle(d, batch.work, 1, &tally);
+    if (!status) status = adji_account_batch(d, batch.work, 1, &tally);
   }
   double busy = (double)(adji_now_ns() - begin) * 1e-9;
   pthread_mutex_lock(&d->lock);

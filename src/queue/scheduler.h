@@ -64,44 +64,45 @@ typedef struct adji_crew {
 } adji_crew;
 
 /* What the cores together, or a device, did in the passes that devices took part in. */
-typedef struct adji_worker_work {
+typedef struct adji_worker_stats {
   const char *name;
   const void *who; /* user of the device; NULL: cores    */
   uint64_t queries, batches;
   uint64_t failed; /* queries that it gave back          */
   double busy_s;   /* of cores: the mean                 */
-} adji_worker_work;
+} adji_worker_stats;
 
-/* What became of the queries of a kNN join through a grid (gpu/nearest_grid.h); all 0 for others. */
-typedef struct adji_grid_work {
+/* What became of the queries of a kNN join through a grid (gpu/papers/knn_grid.h); all 0 for others. */
+typedef struct adji_knn_grid_stats {
   uint64_t queries; /* that were searched for, those that failed again */
   uint64_t failed;
   uint64_t reindexed;
   double epsilon; /* the first one */
   double epsilon_s, reindex_s;
-} adji_grid_work;
+} adji_knn_grid_stats;
 
-/* What became of the queries of a kNN join with a filter of products (gpu/sift.cuh, gpu/gemm.cuh); all 0 for others. */
-typedef struct adji_sift_work {
+/* What became of the queries of a kNN join with a filter of products (gpu/brute/prefilter_tensor.cuh,
+ * gpu/brute/prefilter_gemm.cuh); all 0 for others. */
+typedef struct adji_prefilter_stats {
   uint64_t queries;
   uint64_t sums;          /* canonical ones, of what passed                                  */
   uint64_t again, failed; /* queries with longer lists; those that were left to another way */
-} adji_sift_work;
+} adji_prefilter_stats;
 
 /* What a device did for a run; all 0 where none took part. Waiting and placing are added up over the lanes. */
-typedef struct adji_device_work {
+typedef struct adji_device_stats {
   double kernel_s;               /* the device's time for kernels              */
   double up_s, down_s;           /* waiting for copies to the device, and back */
   double place_s;                /* putting what arrived into place            */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
   uint64_t slots;                /* comparisons that there were lanes for      */
-  adji_grid_work grid;
-  adji_sift_work sift;
-} adji_device_work;
+  adji_knn_grid_stats grid;
+  adji_prefilter_stats sift;
+} adji_device_stats;
 
-void adji_device_work_add(adji_device_work *to, const adji_device_work *more);
+void adji_device_stats_add(adji_device_stats *to, const adji_device_stats *more);
 /* Adds what was done until now beyond what was told, which is then all of it. */
-void adji_device_work_tell(const adji_device_work *now, adji_device_work *told, adji_device_work *to);
+void adji_device_stats_report(const adji_device_stats *now, adji_device_stats *told, adji_device_stats *to);
 
 /* Where the rows of a run will be, or the most of them: who waits for a device that counts them touches it. */
 typedef struct adji_ahead {
@@ -123,9 +124,9 @@ typedef struct adji_run {
   bool fills;                /* what is counted will be filled */
   double busy_max, busy_sum; /* seconds of the slowest lane and of all, over the passes */
   uint64_t lanes_counted;
-  adji_device_work device;
+  adji_device_stats device;
   /* Hybrid: cores first, then devices; seconds between the first and the last of them to be done, and of the passes. */
-  adji_worker_work workers[1 + ADJI_MOST_DEVICES];
+  adji_worker_stats workers[1 + ADJI_MOST_DEVICES];
   uint32_t worker_count;
   double apart_s, shared_s;
   double rates[1 + ADJI_MOST_DEVICES]; /* of the last pass of each: work a second of a lane, and of the devices */

@@ -21,7 +21,7 @@ typedef struct adji_drain {
 } adji_drain;
 
 /* After batches of so much work: add up, look at the limit, tell how far we are. */
-adj_status adji_settle(adji_drain *d, double work, uint64_t batches, const adji_tally *tally);
+adj_status adji_account_batch(adji_drain *d, double work, uint64_t batches, const adji_tally *tally);
 
 /* The whole queue, by cores and devices (hybrid.c). */
 adj_status adji_drain_with_devices(adji_drain *d);

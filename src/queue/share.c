@@ -161,7 +161,7 @@ void adji_share_did(adji_share *share, uint32_t d, double now, double work) {
   device->holds = --device->taken ? device->holds - work : 0;
 }
 
-void adji_share_left(adji_share *share, uint32_t d) {
+void adji_share_gone(adji_share *share, uint32_t d) {
   share->device[d].gone = true;
   share->device[d].holds = 0;
   share->device[d].taken = 0;

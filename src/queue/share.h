@@ -64,7 +64,7 @@ double adji_share_for_lane(const adji_share *share, double now, double left, dou
 /* A device has taken so much more; it is done with so much of it; it has failed or takes no more. */
 void adji_share_took(adji_share *share, uint32_t d, double now, double work);
 void adji_share_did(adji_share *share, uint32_t d, double now, double work);
-void adji_share_left(adji_share *share, uint32_t d);
+void adji_share_gone(adji_share *share, uint32_t d);
 /* A lane was busy for so long with what is in no batch of the queue; and with so much work for so long. */
 void adji_share_lane_spent(adji_share *share, double seconds);
 void adji_share_lane_did(adji_share *share, double work, double seconds);

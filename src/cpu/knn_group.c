@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The k nearest of a group of queries.
+ *
+ * 1. The leaves around the queries' own come first, or in a join of two sets around one that is near: they give
+ *    a good idea of how far the k-th neighbour is.
+ * 2. The tree is searched from the top, nearest nodes first, for leaves that come nearer to the box of the
+ *    group than the worst k-th neighbour of its queries.
+ * 3. Whenever enough leaves have come together, each query looks at those that come near enough to it, and
+ *    the reach of the group shrinks.
+ *
+ * Ties go to the lower id, so a node as far as the k-th neighbour counts only when it holds a lower id: this
+ * is what keeps a million equal points from being looked at a million times.
+ */
+#include "cpu/knn_group.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Queries ------------------------------------------------------------------------------------------ */
+
+/* The coordinates of those points of a leaf, and the box of the leaf. */
+#define COPY(T)                                                                                 \
+  static void copy_##T(adji_knn_group *g, uint64_t leaf) {                                      \
+    const adji_tree *tree = g->left;                                                            \
+    const T *from = (const T *)tree->coords + leaf * tree->dim * tree->leaf;                    \
+    const T *box = (const T *)tree->level[0].bounds;                                            \
+    box += leaf / ADJI_FAN * tree->dim * 2 * ADJI_FAN + leaf % ADJI_FAN;                        \
+    for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf, box += (size_t)2 * ADJI_FAN) { \
+      T *to = (T *)g->coords + j;                                                               \
+      for (uint32_t q = 0; q < g->many; q++)                                                    \
+        to[(uint64_t)q * tree->dim] = from[g->places[q]];                                       \
+      ((T *)g->low)[j] = box[0];                                                                \
+      ((T *)g->high)[j] = box[ADJI_FAN];                                                        \
+    }                                                                                           \
+  }
+COPY(float)
+COPY(double)
+
+static void start_list(adji_knn_group *g, uint32_t q) {
+  if (!g->ordered) {
+    adji_kbest_reset(&g->best[q], g->join->limit);
+    return;
+  }
+  void *list = (char *)g->lists + q * g->list_stride;
+  uint32_t room = (g->k + 7) / 8 * 8;
+  if (g->right->type == ADJ_F64) {
+    for (uint32_t i = 0; i < room; i++)
+      ((adji_near_f64 *)list)[i] = (adji_near_f64){g->join->limit, ADJ_NO_ID};
+  } else {
+    uint64_t none = adji_near_make_f32((float)g->join->limit, ADJ_NO_ID);
+    for (uint32_t i = 0; i < room; i++)
+      ((uint64_t *)list)[i] = none;
+  }
+}
+
+/* Takes up the queries that were noted, points of a leaf. */
+static void take_up(adji_knn_group *g, uint64_t leaf) {
+  if (g->left->type == ADJ_F64)
+    copy_double(g, leaf);
+  else
+    copy_float(g, leaf);
+  for (uint32_t q = 0; q < g->many; q++)
+    start_list(g, q);
+}
+
+/* Notes the point at place i of a leaf as a query. */
+static void note(adji_knn_group *g, uint32_t i, uint32_t row) {
+  uint32_t q = g->many++;
+  g->places[q] = i;
+  g->rows[q] = row;
+  g->own[q] = g->join->style.drop_self ? row : ADJ_NO_ID;
+}
+
+/* ---- How far neighbours can be ------------------------------------------------------------------------ */
+
+static void measure_reach(adji_knn_group *g) {
+  g->reach = -1;
+  g->reach_id = 0;
+  for (uint32_t q = 0; q < g->many; q++) {
+    double sum;
+    uint32_t id = ADJ_NO_ID;
+    const char *list = (const char *)g->lists + q * g->list_stride;
+    if (!g->ordered) {
+      sum = g->best[q].limit;
+    } else if (g->right->type == ADJ_F64) {
+      const adji_near_f64 *last = (const adji_near_f64 *)(const void *)list + (g->k - 1);
+      sum = last->sum;
+      id = (uint32_t)last->id;
+    } else {
+      uint64_t last = ((const uint64_t *)(const void *)list)[g->k - 1];
+      sum = (double)adji_near_sum_f32(last);
+      id = (uint32_t)last;
+    }
+    if (sum > g->reach) g->reach_id = 0;
+    if (sum >= g->reach) {
+      g->reach = sum;
+      g->reach_id = id > g->reach_id ? id : g->reach_id;
+    }
+  }
+}
+
+static inline bool in_reach(const adji_knn_group *g, double bound, uint32_t least_id) {
+  return bound < g->reach || (bound == g->reach && least_id <= g->reach_id);
+}
+
+/* ---- Looking at leaves --------------------------------------------------------------------------------- */
+
+static void look_with_buffers(adji_knn_group *g, adji_knn_task *task) {
+  const adji_row_style *style = &g->join->style;
+  adji_list_leaves_fn list = g->kernels->list_leaves;
+  const char *coords = g->coords;
+  for (uint32_t q = 0; q < g->many; q++) {
+    task->queries = coords + (uint64_t)q * task->dim * adji_type_size(style->type);
+    uint32_t found = list(task, g->best[q].limit, g->ids, g->sums);
+    for (uint32_t i = 0; g->own[q] != ADJ_NO_ID && i < found; i++) {
+      if (g->ids[i] != g->own[q]) continue;
+      found--;
+      g->ids[i] = g->ids[found];
+      if (style->type == ADJ_F64)
+        ((double *)g->sums)[i] = ((double *)g->sums)[found];
+      else
+        ((float *)g->sums)[i] = ((float *)g->sums)[found];
+      break;
+    }
+    adji_kbest_add(&g->best[q], g->ids, g->sums, found);
+  }
+}
+
+/* Every query looks at the leaves that came together. */
+static void look(adji_knn_group *g, adji_tally *tally) {
+  if (!g->leaves.count) return;
+  adji_knn_task task = {.coords = g->right->coords,
+                        .ids = g->right->ids,
+                        .dim = g->right->dim,
+                        .leaf = g->right->leaf,
+                        .queries = g->coords,
+                        .own = g->own,
+                        .query_count = g->many,
+                        .leaves = &g->leaves,
+                        .measure = g->join->style.measure,
+                        .k = g->k,
+                        .best = g->lists,
+                        .best_stride = g->list_stride};
+  if (g->ordered)
+    g->kernels->nearest(&task);
+  else
+    look_with_buffers(g, &task);
+  tally->candidates += task.candidates;
+  g->leaves.count = 0;
+  measure_reach(g);
+}
+
+static void add_leaf(adji_knn_group *g, uint64_t leaf) {
+  const adji_tree_level *level = &g->right->level[0];
+  uint32_t at = g->leaves.count++, dim = g->right->dim;
+  uint64_t from = leaf / ADJI_FAN * dim * 2 * ADJI_FAN + leaf % ADJI_FAN;
+  g->leaves.number[at] = (uint32_t)leaf;
+  g->leaves.least_ids[at] = level->least_ids[leaf];
+  for (uint32_t j = 0; j < 2 * dim; j++) {
+    uint64_t to = (uint64_t)j * ADJI_LEAVES + at;
+    if (g->right->type == ADJ_F64)
+      ((double *)g->leaves.bounds)[to] = ((const double *)level->bounds)[from + (uint64_t)j * ADJI_FAN];
+    else
+      ((float *)g->leaves.bounds)[to] = ((const float *)level->bounds)[from + (uint64_t)j * ADJI_FAN];
+  }
+}
+
+/* ---- The search ------------------------------------------------------------------------------------------ */
+
+/* The lower bounds of the nodes of a chunk. */
+typedef struct chunk_bounds {
+  double wide[ADJI_FAN]; /* of f64 */
+  float narrow[ADJI_FAN];
+  uint32_t near; /* the nodes within the reach, a bit each */
+} chunk_bounds;
+
+/* low, high: the box to measure from, dim each. */
+static void bound_chunk(const adji_knn_group *g, const void *low, const void *high, double reach, uint32_t level_number,
+                        uint64_t chunk, chunk_bounds *out) {
+  const adji_tree_level *level = &g->right->level[level_number];
+  bool wide = g->right->type == ADJ_F64;
+  const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
+  out->near = g->kernels->box_bounds(g->join->style.measure, low, high, g->right->dim, boxes, reach,
+                                     wide ? (void *)out->wide : (void *)out->narrow);
+  uint64_t left = level->count - chunk * ADJI_FAN;
+  if (left < ADJI_FAN) out->near &= (UINT32_C(1) << left) - 1;
+}
+
+static inline double bound_at(const adji_knn_group *g, const chunk_bounds *bounds, uint32_t i) {
+  return g->right->type == ADJ_F64 ? bounds->wide[i] : (double)bounds->narrow[i];
+}
+
+/* The node of a chunk that is nearest to the first query. */
+static uint32_t knn_node(const adji_knn_group *g, uint32_t level, uint64_t chunk) {
+  chunk_bounds bounds;
+  bound_chunk(g, g->coords, g->coords, 0, level, chunk, &bounds);
+  if (bounds.near) return (uint32_t)__builtin_ctz(bounds.near);
+  bound_chunk(g, g->coords, g->coords, INFINITY, level, chunk, &bounds);
+  uint32_t nearest = 0;
+  for (uint32_t left = bounds.near & ~UINT32_C(1); left; left &= left - 1) {
+    uint32_t i = (uint32_t)__builtin_ctz(left);
+    nearest = bound_at(g, &bounds, i) < bound_at(g, &bounds, nearest) ? i : nearest;
+  }
+  return nearest;
+}
+
+/* A leaf near the queries, where they have none of their own: from the top, the nearest node of each level. */
+static uint64_t near_leaf(const adji_knn_group *g) {
+  uint64_t node = 0;
+  for (uint32_t level = g->right->levels; level-- > 0;)
+    node = node * ADJI_FAN + knn_node(g, level, node);
+  return node;
+}
+
+/* The leaves around one, enough for k neighbours. */
+static void look_around(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
+  uint64_t many = g->k == 1 ? ADJI_FAN : 1, count = g->right->level[0].count;
+  while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
+    many *= 2;
+  g->first_seen = leaf / many * many;
+  g->end_seen = g->first_seen + many < count ? g->first_seen + many : count;
+  add_leaf(g, leaf);
+  for (uint64_t l = g->first_seen; l < g->end_seen; l++)
+    if (l != leaf) add_leaf(g, l);
+  look(g, tally);
+}
+
+/* Puts a node among those that are still to be looked at: the nearest of its siblings, which begin at
+ * `from`, on top. */
+static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
+  uint32_t i = g->depth++;
+  for (; i > from; i--) {
+    const adji_tree_visit *below = &g->stack[i - 1];
+    if (below->bound > visit.bound || (below->bound == visit.bound && below->least_id > visit.least_id)) break;
+    g->stack[i] = *below;
+  }
+  g->stack[i] = visit;
+}
+
+/* Looks at the children of a node, `chunk` of the level: leaves are added, nodes are pushed. */
+static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) {
+  const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
+  chunk_bounds bounds;
+  bound_chunk(g, g->low, g->high, g->reach, level_number, chunk, &bounds);
+  for (uint32_t from = g->depth; bounds.near; bounds.near &= bounds.near - 1) {
+    uint32_t i = (uint32_t)__builtin_ctz(bounds.near);
+    uint64_t node = chunk * ADJI_FAN + i;
+    double bound = bound_at(g, &bounds, i);
+    if (!in_reach(g, bound, least_ids[i])) continue;
+    if (level_number)
+      push(g, from, (adji_tree_visit){bound, least_ids[i], level_number, node});
+    else if (node < g->first_seen || node >= g->end_seen)
+      add_leaf(g, node);
+  }
+}
+
+static void search(adji_knn_group *g, adji_tally *tally) {
+  g->depth = 0;
+  open_node(g, g->right->levels - 1, 0);
+  while (g->depth) {
+    adji_tree_visit top = g->stack[--g->depth];
+    if (!in_reach(g, top.bound, top.least_id)) continue;
+    open_node(g, top.level - 1, top.node);
+    if (g->leaves.count > ADJI_LEAVES - ADJI_FAN) look(g, tally);
+  }
+  look(g, tally);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------- */
+
+/* Neighbours in the list of a query, to ids and sums. */
+static uint32_t read_list(adji_knn_group *g, uint32_t q) {
+  if (!g->ordered) return (uint32_t)adji_kbest_finish(&g->best[q], true, g->ids, g->sums);
+  const void *list = (const char *)g->lists + q * g->list_stride;
+  uint32_t found = g->k;
+  if (g->right->type == ADJ_F64) {
+    const adji_near_f64 *keys = list;
+    while (found && keys[found - 1].id == ADJ_NO_ID)
+      found--;
+    for (uint32_t i = 0; i < found; i++) {
+      g->ids[i] = (uint32_t)keys[i].id;
+      ((double *)g->sums)[i] = keys[i].sum;
+    }
+    return found;
+  }
+  const uint64_t *keys = list;
+  uint32_t *bits = g->sums;
+  while (found && (uint32_t)keys[found - 1] == ADJ_NO_ID)
+    found--;
+  for (uint32_t i = 0; i < found; i++) {
+    g->ids[i] = (uint32_t)keys[i];
+    bits[i] = (uint32_t)(keys[i] >> 32);
+  }
+  return found;
+}
+
+static void place_rows(adji_knn_group *g, const adji_table *table, adji_tally *tally) {
+  for (uint32_t q = 0; q < g->many; q++) {
+    uint32_t found = g->k ? read_list(g, q) : 0;
+    adji_table_place(table, &g->join->style, g->rows[q], g->ids, g->sums, found);
+    tally->pairs += found;
+  }
+}
+
+/* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
+static void fetch_row(const adji_table *table, uint32_t row) {
+  uint64_t at = (row - table->first_row) * table->k;
+  for (uint32_t i = 0; i < table->k && i < 64; i += 16) {
+    __builtin_prefetch(table->ids + at + i, 1);
+    if (table->distances) __builtin_prefetch((const float *)table->distances + at + i, 1);
+  }
+}
+
+static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
+  g->first_seen = g->end_seen = 0;
+  if (!g->k) return;
+  take_up(g, leaf);
+  look_around(g, g->left == g->right ? leaf : near_leaf(g), tally);
+  search(g, tally);
+}
+
+adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
+  uint32_t count = adji_tree_leaf_count(g->left, leaf);
+  const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
+  for (uint32_t i = 0; i < count;) {
+    for (g->many = 0; i < count && g->many < g->at_once; i++) {
+      if (rows[i] < table->first_row || rows[i] >= table->end_row) continue;
+      note(g, i, rows[i]);
+      fetch_row(table, rows[i]);
+    }
+    if (!g->many) continue;
+    find_neighbours(g, leaf, tally);
+    place_rows(g, table, tally);
+  }
+  return ADJ_OK;
+}
+
+void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
+  uint32_t count = adji_tree_leaf_count(g->left, leaf);
+  for (uint32_t i = 0; i < count;) {
+    for (g->many = 0; i < count && g->many < g->at_once; i++)
+      note(g, i, g->left->ids[leaf * g->left->leaf + i]);
+    find_neighbours(g, leaf, tally);
+  }
+}
+
+/* ---- Making and clearing ------------------------------------------------------------------------------------ */
+
+enum { KEYS_AT_ONCE = 1 << 16 };
+
+static adj_status make_lists(adji_knn_group *g) {
+  adji_memory *memory = &g->join->ctx->memory;
+  size_t key = g->right->type == ADJ_F64 ? sizeof(adji_near_f64) : sizeof(uint64_t);
+  if (g->ordered) {
+    g->list_stride = ((uint64_t)g->k + 7) / 8 * 8 * key;
+    g->lists = adji_alloc(memory, g->list_stride, g->at_once, "lists of neighbours");
+    return g->lists ? ADJ_OK : ADJ_E_MEMORY;
+  }
+  g->best = adji_alloc_zero(memory, g->at_once, sizeof *g->best, "lists of neighbours");
+  if (!g->best) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t q = 0; q < g->at_once && !status; q++)
+    status = adji_kbest_init(&g->best[q], g->join->ctx, g->right->type, g->k);
+  return status;
+}
+
+adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left,
+                               const adji_tree *right) {
+  adji_memory *memory = &join->ctx->memory;
+  size_t size = adji_type_size(left->type);
+  *g = (adji_knn_group){.join = join, .left = left, .right = right, .k = adji_join_reach(join)};
+  g->kernels = &join->style.kernels->tree[left->type == ADJ_F64][join->style.measure->step];
+  g->ordered = g->k <= ADJI_KNN_MOST_K;
+  g->at_once = left->leaf;
+  if (!g->ordered && g->k > KEYS_AT_ONCE / g->at_once) g->at_once = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
+  uint64_t row = (uint64_t)ADJI_LEAVES * right->leaf + ADJI_BOX_LANES;
+  if (row < g->k) row = g->k;
+  g->coords = adji_alloc(memory, (uint64_t)left->leaf * left->dim, size, "queries");
+  g->low = adji_alloc(memory, left->dim, size, "queries");
+  g->high = adji_alloc(memory, left->dim, size, "queries");
+  g->leaves.bounds = adji_alloc_zero(memory, (uint64_t)2 * left->dim * ADJI_LEAVES + ADJI_BOX_LANES, size, "queries");
+  g->ids = adji_alloc(memory, row, sizeof *g->ids, "row of neighbours");
+  g->sums = adji_alloc(memory, row, size, "row of neighbours");
+  if (!g->coords || !g->low || !g->high || !g->leaves.bounds || !g->ids || !g->sums) return ADJ_E_MEMORY;
+  return g->k ? make_lists(g) : ADJ_OK;
+}
+
+void adji_knn_group_clear(adji_knn_group *g) {
+  if (!g->join) return;
+  adji_memory *memory = &g->join->ctx->memory;
+  for (uint32_t q = 0; g->best && q < g->at_once; q++)
+    adji_kbest_clear(&g->best[q]);
+  adji_free(memory, g->best);
+  adji_free(memory, g->lists);
+  adji_free(memory, g->coords);
+  adji_free(memory, g->low);
+  adji_free(memory, g->high);
+  adji_free(memory, g->leaves.bounds);
+  adji_free(memory, g->ids);
+  adji_free(memory, g->sums);
+}

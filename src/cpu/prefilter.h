@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Neighbours through the filter of codes: in many dimensions, candidates are first compared by their
+ * codes, a tile at a time, and only what passes by the canonical distance.
+ */
+#ifndef ADJI_SIEVE_H
+#define ADJI_SIEVE_H
+
+#include "distance/code_filter.h"
+#include "index/codes.h"
+#include "result/rows.h"
+
+/* What the lanes share. */
+typedef struct adji_prefilter_plan {
+  const adji_code_filter *filter;
+  const adji_codes *left, *right;
+  int64_t reach_sq;
+} adji_prefilter_plan;
+
+/* What one lane needs. */
+typedef struct adji_prefilter {
+  const adji_prefilter_plan *plan;
+  adji_memory *memory;
+  uint32_t *words[ADJI_LIST_MAX]; /* codes of the queries                  */
+  uint32_t *kept[ADJI_LIST_MAX];  /* candidates of a tile that passed      */
+} adji_prefilter;
+
+adj_status adji_prefilter_init(adji_prefilter *prefilter, const adji_prefilter_plan *plan, adji_memory *memory);
+void adji_prefilter_clear(adji_prefilter *prefilter);
+
+/* Like adji_list_fn, for at most ADJI_LIST_MAX queries; ids NULL: only counts, in found. */
+void adji_prefilter_list(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t *const *ids,
+                         void *const *sums, uint32_t *found);
+
+#endif

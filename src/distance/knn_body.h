@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernels for the k nearest, for one instruction set, type and step; included like kernels_body.h.
+ * The instruction set's type section defines, besides the vectors:
+ *
+ *   LIST_HEADER               the file of its lists, see knn_list.h
+ *
+ * and where lanes can be chosen by masks, for the nearest one alone:
+ *
+ *   IDS                       a vector of LANES ids; IDS_LOAD(p) IDS_STORE(p, v) IDS_SET1(x)
+ *   IDS_BEFORE(s, ids, best, kept)      whether some (s, id) is not behind its (best, kept)
+ *   IDS_MERGE(s, ids, best, kept)       puts (s, id) where (best, kept) is behind it; nowhere where s is NaN
+ *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; not where id is the
+ *                                       own one, if own is not NULL
+ *
+ * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows: the sum of
+ * the gaps between a query and a box, rounded, is a lower bound of the sum of every pair, and no slack
+ * is needed. A leaf is passed over iff its bound, with the least of its ids, comes behind the last of
+ * the list: then so do all its points.
+ */
+
+#if GROWS
+
+/* Lower bounds for LANES boxes whose lows and highs of dimension j begin at bounds + 2 * j * step, of the sums
+ * with points of the box from low to high.
+ *
+ * Round a box of length L, points that are t apart count as min(t, L - t), both rounded: at least the lesser
+ * of the gap and L minus the largest t. Where powers are monotone only up to a slack, the sum of the
+ * gaps is at most 1 + slack times that of the points, and 32 dim tiny (index/boxes.c): it is made that
+ * much less. */
+ADJI_INLINE VEC FN(box_bound)(const adji_measure *measure, const T *low, const T *high, const uint32_t dim,
+                              const T *bounds, uint64_t step) {
+  VEC s = V_ZERO();
+  for (uint32_t j = 0; j < dim; j++) {
+    const T *at = bounds + (uint64_t)2 * j * step;
+    VEC from = V_LOAD(at), to = V_LOAD(at + step);
+    VEC gap = V_MAX(V_MAX(V_SUB(from, V_SET1(high[j])), V_SUB(V_SET1(low[j]), to)), V_ZERO());
+    if (PERIODIC) {
+      VEC far = V_MAX(V_SUB(to, V_SET1(low[j])), V_SUB(V_SET1(high[j]), from));
+      gap = V_MAX(TYPED(lesser)(V_SUB(V_SET1(((const T *)measure->box)[j]), far), gap), V_ZERO());
+    }
+    s = STEP(s, gap, V_ZERO(), measure, j);
+  }
+  if (MONOTONE) return s;
+  const double u = sizeof(T) == 8 ? 0x1p-53 : 0x1p-24, tiny = sizeof(T) == 8 ? 0x1p-1074 : 0x1p-149;
+  VEC less = V_MUL(s, V_SET1((T)(1 - 8 * (ADJI_POWER_SLACK(u) + dim * u))));
+  return V_MAX(V_SUB(less, V_SET1((T)(64 * dim * tiny))), V_ZERO());
+}
+
+ADJI_INLINE uint32_t FN(box_bounds_dim)(const adji_measure *measure, const T *low, const T *high, const uint32_t dim,
+                                        const T *chunk, T reach, T *bounds) {
+  uint32_t near = 0;
+  for (uint32_t i = 0; i < ADJI_BOX_LANES; i += LANES) {
+    VEC bound = FN(box_bound)(measure, low, high, dim, chunk + i, ADJI_BOX_LANES);
+    V_STORE(bounds + i, bound);
+    near |= V_LE(bound, V_SET1(reach)) << i;
+  }
+  return near;
+}
+
+static uint32_t FN(box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
+                               const void *chunk, double reach, void *bounds) {
+  switch (dim) {
+#define CASE(dim) \
+  case dim:       \
+    return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds);
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds);
+  }
+}
+
+/* One leaf for one query. Returns whether the list has changed; candidates may also wait. */
+ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t own, uint64_t leaf, TYPED(list) * list,
+                                const uint32_t dim, const uint32_t wide) {
+  const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
+  const uint32_t *ids = task->ids + leaf * task->leaf;
+  bool changed = false;
+  for (uint32_t i = 0; i < task->leaf; i += LANES) {
+    VEC s = V_ZERO();
+    for (uint32_t j = 0; j < dim; j++) {
+      VEC c = V_LOAD(coords + (uint64_t)j * task->leaf + i);
+      s = STEP(s, V_SET1(x[j]), c, task->measure, j);
+    }
+    TYPED(list_add)(list, wide, s, ids + i, V_LE(s, TYPED(list_last)(list, wide)), own);
+    if (!TYPED(list_due)(list)) continue;
+    TYPED(list_take)(list, wide);
+    changed = true;
+  }
+  return changed;
+}
+
+/* The leaves, of those with these bounds, that can hold one of the k nearest: nearer than the last of the list, or
+ * as far with an id that comes before it. */
+ADJI_INLINE uint32_t FN(near_leaves)(const adji_leaves *leaves, uint32_t first, VEC bound, const TYPED(list) * list,
+                                     const uint32_t wide) {
+  VEC last = TYPED(list_last)(list, wide);
+  uint32_t near = V_LE(bound, last), tied = near & V_LE(last, bound);
+  for (; tied; tied &= tied - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(tied);
+    if (leaves->least_ids[first + lane] > TYPED(list_last_id)(list, wide)) near &= ~(UINT32_C(1) << lane);
+  }
+  return near;
+}
+
+ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t dim, const uint32_t wide) {
+  const T *x = (const T *)task->queries + (uint64_t)q * dim, *bounds = task->leaves->bounds;
+  const adji_leaves *leaves = task->leaves;
+  TYPED(list) list;
+  TYPED(list_open)(&list, task, q, wide);
+  for (uint32_t i = 0; i < leaves->count; i += LANES) {
+    VEC bound = FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAVES);
+    uint32_t left = leaves->count - i < LANES ? (UINT32_C(1) << (leaves->count - i)) - 1 : ~UINT32_C(0);
+    for (uint32_t near = left & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
+      uint32_t lane = (uint32_t)__builtin_ctz(near);
+      near &= near - 1;
+      task->candidates += task->leaf;
+      if (FN(visit_leaf)(task, x, task->own[q], leaves->number[i + lane], &list, dim, wide))
+        near &= FN(near_leaves)(leaves, i, bound, &list, wide);
+    }
+    TYPED(list_take)(&list, wide);
+  }
+  TYPED(list_close)(&list, wide);
+}
+
+/* The nearest one alone: queries side by side in the lanes, points one after the other. No branch depends on what
+ * is found, and a leaf is passed over only when no query needs it. */
+#ifdef IDS
+/* The nearest of a leaf's points to each of LANES queries; NaN where there is none but itself. Ids of a leaf ascend,
+ * so that the first of equals is kept. Leaves are of ADJI_LEAF points: offsets are constants then. */
+ADJI_INLINE void FN(nearest_in_leaf)(const adji_knn_task *task, uint64_t leaf, const T *x, const IDS *own,
+                                     const uint32_t dim, VEC *sums, IDS *ids) {
+  const T *coords = (const T *)task->coords + leaf * ADJI_LEAF * dim;
+  const uint32_t *numbers = task->ids + leaf * ADJI_LEAF;
+  uint32_t count = ADJI_LEAF;
+  while (numbers[count - 1] == ADJ_NO_ID)
+    count--;
+  VEC best = V_SET1((T)NAN);
+  IDS kept = IDS_SET1(ADJ_NO_ID);
+  for (uint32_t p = 0; p < count; p++) {
+    VEC s = V_ZERO();
+    for (uint32_t j = 0; j < dim; j++)
+      s = STEP(s, V_LOAD(x + (size_t)2 * j * LANES), V_SET1(coords[j * ADJI_LEAF + p]), task->measure, j);
+    IDS_KEEP(s, IDS_SET1(numbers[p]), own, best, kept);
+  }
+  *sums = best;
+  *ids = kept;
+}
+
+ADJI_INLINE void FN(knn_single)(adji_knn_task *task, uint32_t first, const uint32_t dim) {
+  const adji_leaves *leaves = task->leaves;
+  T x[2 * MOST_FIXED * LANES], sums[LANES], low[MOST_FIXED], high[MOST_FIXED]; /* x: as boxes of no size */
+  uint32_t ids[LANES], own_ids[LANES];
+  uint32_t many = task->query_count - first < LANES ? task->query_count - first : LANES;
+  for (uint32_t q = 0; q < LANES; q++) {
+    uint32_t from = first + (q < many ? q : 0);
+    const TYPED(adji_near) *so_far = (const void *)((const char *)task->best + from * task->best_stride);
+    sums[q] = q < many ? TYPED(adji_near_sum)(*so_far) : -1; /* nothing comes before that */
+    ids[q] = TYPED(adji_near_id)(*so_far);
+    own_ids[q] = task->own[from];
+    for (uint32_t j = 0; j < dim; j++)
+      x[2 * j * LANES + q] = x[(2 * j + 1) * LANES + q] = ((const T *)task->queries)[(uint64_t)from * dim + j];
+  }
+  VEC best = V_LOAD(sums), s;
+  IDS kept = IDS_LOAD(ids), own = IDS_LOAD(own_ids), found;
+  for (uint32_t i = 0; i < leaves->count; i++) {
+    for (uint32_t j = 0; j < dim; j++) {
+      low[j] = ((const T *)leaves->bounds)[2 * j * ADJI_LEAVES + i];
+      high[j] = ((const T *)leaves->bounds)[(2 * j + 1) * ADJI_LEAVES + i];
+    }
+    VEC bound = FN(box_bound)(task->measure, low, high, dim, x, LANES);
+    if (!IDS_BEFORE(bound, IDS_SET1(leaves->least_ids[i]), best, kept)) continue;
+    task->candidates += (uint64_t)many * ADJI_LEAF;
+    if (own_ids[0] == ADJ_NO_ID)
+      FN(nearest_in_leaf)(task, leaves->number[i], x, NULL, dim, &s, &found);
+    else
+      FN(nearest_in_leaf)(task, leaves->number[i], x, &own, dim, &s, &found);
+    IDS_MERGE(s, found, best, kept);
+  }
+  V_STORE(sums, best);
+  IDS_STORE(ids, kept);
+  for (uint32_t q = 0; q < many; q++) {
+    TYPED(adji_near) *to = (void *)((char *)task->best + (first + q) * task->best_stride);
+    *to = TYPED(adji_near_make)(sums[q], ids[q]);
+  }
+}
+#endif
+
+ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim) {
+#ifdef IDS
+  if (task->k == 1 && task->leaf == ADJI_LEAF && dim <= MOST_FIXED) {
+    for (uint32_t q = 0; q < task->query_count; q += LANES)
+      FN(knn_single)(task, q, dim);
+    return;
+  }
+#endif
+#define CASE(wide)                                      \
+  if (task->k <= 8 * (wide) || (wide) == LIST_WIDEST) { \
+    for (uint32_t q = 0; q < task->query_count; q++)    \
+      FN(knn_query)(task, q, dim, wide);                \
+    return;                                             \
+  }
+  LIST_WIDTHS(CASE)
+#undef CASE
+}
+
+/* For lists too long to be kept in order: the points of the leaves that are within the limit. */
+ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t dim, uint32_t *ids, T *sums) {
+  const T *x = task->queries, *bounds = task->leaves->bounds;
+  const adji_leaves *leaves = task->leaves;
+  VEC most = V_SET1(limit);
+  uint32_t found = 0;
+  for (uint32_t l = 0; l < leaves->count; l += LANES) {
+    uint32_t near = V_LE(FN(box_bound)(task->measure, x, x, dim, bounds + l, ADJI_LEAVES), most);
+    if (leaves->count - l < LANES) near &= (UINT32_C(1) << (leaves->count - l)) - 1;
+    for (; near; near &= near - 1) {
+      uint64_t leaf = leaves->number[l + (uint32_t)__builtin_ctz(near)];
+      const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
+      task->candidates += task->leaf;
+      for (uint32_t i = 0; i < task->leaf; i += LANES) {
+        VEC s = V_ZERO();
+        for (uint32_t j = 0; j < dim; j++) {
+          VEC c = V_LOAD(coords + (uint64_t)j * task->leaf + i);
+          s = STEP(s, V_SET1(x[j]), c, task->measure, j);
+        }
+        uint32_t mask = V_LE(s, most);
+        V_PACK_IDS(ids + found, task->ids + leaf * task->leaf + i, mask);
+        V_PACK(sums + found, s, mask);
+        found += (uint32_t)__builtin_popcount(mask);
+      }
+    }
+  }
+  return found;
+}
+
+static uint32_t FN(list_leaves)(adji_knn_task *task, double limit, uint32_t *ids, void *sums) {
+  switch (task->dim) {
+#define CASE(dim) \
+  case dim:       \
+    return FN(list_query)(task, (T)limit, dim, ids, sums);
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      return FN(list_query)(task, (T)limit, task->dim, ids, sums);
+  }
+}
+
+static void FN(knn)(adji_knn_task *task) {
+  switch (task->dim) {
+#define CASE(dim)           \
+  case dim:                 \
+    FN(knn_dim)(task, dim); \
+    break;
+    FIXED_DIMENSIONS(CASE)
+#undef CASE
+    default:
+      FN(knn_dim)(task, task->dim);
+  }
+}
+#endif

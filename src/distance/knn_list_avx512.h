@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lists of the nearest so far in registers, for AVX-512 and f32: see knn_list.h. A list is `wide` vectors
+ * of 8 keys in ascending order; keys behind the k-th, which fill up its vector, are kept in order too.
+ */
+#define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
+#define LIST_WIDEST 8
+typedef struct list_f32 {
+  __m512i keys[8];
+  __m512i last; /* lane of the sum of the k-th key among those of the last vector, in all lanes */
+  uint64_t *home;
+  uint32_t unused;
+  uint32_t due;               /* so many are worth taking in: a short list is soon better than it was */
+  uint32_t waiting;           /* candidates that are not in the list yet, fewer than 16 between calls */
+  uint32_t sums[32], ids[32]; /* theirs                                                               */
+} list_f32;
+
+/* Vectors that k does not need are in front, full of zeros, which stay where they are. */
+ADJI_INLINE void list_open_f32(list_f32 *list, const adji_knn_task *task, uint32_t q, const uint32_t wide) {
+  list->home = (uint64_t *)(void *)((char *)task->best + q * task->best_stride);
+  list->unused = wide - (task->k + 7) / 8;
+  list->waiting = 0;
+  list->due = task->k < 6 ? 1 : 16;
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < wide; i++)
+    list->keys[i] =
+        i < list->unused ? _mm512_setzero_si512() : _mm512_load_si512(list->home + (uint64_t)8 * (i - list->unused));
+  list->last = _mm512_set1_epi32((int)(2 * ((task->k - 1) % 8) + 1));
+}
+
+ADJI_INLINE void list_close_f32(list_f32 *list, const uint32_t wide) {
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < wide; i++)
+    if (i >= list->unused) _mm512_store_si512(list->home + (uint64_t)8 * (i - list->unused), list->keys[i]);
+}
+
+ADJI_INLINE __m512 list_last_f32(const list_f32 *list, const uint32_t wide) {
+  return _mm512_permutexvar_ps(list->last, _mm512_castsi512_ps(list->keys[wide - 1]));
+}
+
+ADJI_INLINE uint64_t list_last_id_f32(const list_f32 *list, const uint32_t wide) {
+  __m512i place = _mm512_sub_epi32(list->last, _mm512_set1_epi32(1));
+  return (uint32_t)_mm512_cvtsi512_si32(_mm512_permutexvar_epi32(place, list->keys[wide - 1]));
+}
+
+/* new[i] = min(old[i], max(old[i - 1], key)) for all i at once keeps a list in order. */
+ADJI_INLINE void list_insert(list_f32 *list, const uint32_t wide, uint64_t key) {
+  __m512i x = _mm512_set1_epi64((long long)key);
+#pragma GCC unroll 8
+  for (uint32_t i = wide; i-- > 0;) {
+    __m512i before = i ? list->keys[i - 1] : _mm512_setzero_si512();
+    __m512i shifted = _mm512_alignr_epi64(list->keys[i], before, 7);
+    list->keys[i] = _mm512_min_epu64(list->keys[i], _mm512_max_epu64(shifted, x));
+  }
+}
+
+/* One layer of a sorting network: partner is x with its lanes exchanged, larger the lanes that keep the larger. */
+ADJI_INLINE __m512i exchange(__m512i x, __m512i partner, __mmask8 larger) {
+  return _mm512_mask_max_epu64(_mm512_min_epu64(x, partner), larger, x, partner);
+}
+
+ADJI_INLINE __m512i swap_1(__m512i x) {
+  return _mm512_shuffle_epi32(x, _MM_PERM_BADC);
+}
+ADJI_INLINE __m512i swap_2(__m512i x) {
+  return _mm512_permutex_epi64(x, 0x4e);
+}
+ADJI_INLINE __m512i swap_4(__m512i x) {
+  return _mm512_shuffle_i64x2(x, x, 0x4e);
+}
+ADJI_INLINE __m512i reversed(__m512i x) {
+  return swap_4(swap_2(swap_1(x)));
+}
+
+/* Sorts 8 keys that ascend and then descend, or the other way round. */
+ADJI_INLINE __m512i sort_bitonic(__m512i x) {
+  x = exchange(x, swap_4(x), 0xf0);
+  x = exchange(x, swap_2(x), 0xcc);
+  return exchange(x, swap_1(x), 0xaa);
+}
+
+ADJI_INLINE __m512i sort_8(__m512i x) {
+  x = exchange(x, swap_1(x), 0x66);
+  x = exchange(x, swap_2(x), 0x3c);
+  x = exchange(x, swap_1(x), 0x5a);
+  return sort_bitonic(x);
+}
+
+/* Merges 16 keys, unsorted, into the list. The lesser half of two sorted sequences, one of them turned round, is
+ * bitonic: halves of halves are exchanged until vectors can be sorted alone. */
+ADJI_INLINE void list_merge(list_f32 *list, const uint32_t wide, __m512i a, __m512i b) {
+  __m512i turned = reversed(sort_8(b));
+  a = sort_8(a);
+  __m512i low = sort_bitonic(_mm512_min_epu64(a, turned)), high = sort_bitonic(_mm512_max_epu64(a, turned));
+  __m512i *keys = list->keys;
+  if (wide == 1) {
+    keys[0] = sort_bitonic(_mm512_min_epu64(keys[0], reversed(low)));
+    return;
+  }
+  keys[wide - 1] = _mm512_min_epu64(keys[wide - 1], reversed(low));
+  keys[wide - 2] = _mm512_min_epu64(keys[wide - 2], reversed(high));
+#pragma GCC unroll 4
+  for (uint32_t half = wide / 2; half; half /= 2) {
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < wide; i++) {
+      if (i & half) continue;
+      __m512i one = keys[i], other = keys[i + half];
+      keys[i] = _mm512_min_epu64(one, other);
+      keys[i + half] = _mm512_max_epu64(one, other);
+    }
+  }
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < wide; i++)
+    keys[i] = sort_bitonic(keys[i]);
+}
+
+/* Keys of 8 lanes, those outside the mask behind all others. */
+ADJI_INLINE __m512i make_keys(__m256i sums, __m256i ids, uint32_t mask) {
+  __m512i keys = _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(sums), 32), _mm512_cvtepu32_epi64(ids));
+  return _mm512_mask_mov_epi64(_mm512_set1_epi64(-1), (__mmask8)mask, keys);
+}
+
+/* Candidates wait until there are 16 of them: packing them needs no branch, and sorting 16 costs no more than
+ * inserting six. */
+ADJI_INLINE void list_add_f32(list_f32 *list, const uint32_t wide, __m512 s, const uint32_t *ids, uint32_t mask,
+                              uint32_t own) {
+  (void)wide;
+  __m512i numbers = _mm512_loadu_si512(ids);
+  __mmask16 wanted = _mm512_mask_cmpneq_epi32_mask((__mmask16)mask, numbers, _mm512_set1_epi32((int)own));
+  _mm512_storeu_si512(list->sums + list->waiting, _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s)));
+  _mm512_storeu_si512(list->ids + list->waiting, _mm512_maskz_compress_epi32(wanted, numbers));
+  list->waiting += (uint32_t)__builtin_popcount(wanted);
+}
+
+ADJI_INLINE bool list_due_f32(const list_f32 *list) {
+  return list->waiting >= list->due;
+}
+
+/* Takes in the first 16 that wait. */
+ADJI_INLINE void list_take_f32(list_f32 *list, const uint32_t wide) {
+  if (!list->waiting) return;
+  uint32_t many = list->waiting < 16 ? list->waiting : 16, mask = (UINT32_C(1) << many) - 1;
+  __m512i sums = _mm512_loadu_si512(list->sums), ids = _mm512_loadu_si512(list->ids);
+  if (many <= 4) {
+    for (uint32_t i = 0; i < many; i++)
+      list_insert(list, wide, (uint64_t)list->sums[i] << 32 | list->ids[i]);
+  } else {
+    __m512i a = make_keys(_mm512_castsi512_si256(sums), _mm512_castsi512_si256(ids), mask);
+    __m512i b = make_keys(_mm512_extracti64x4_epi64(sums, 1), _mm512_extracti64x4_epi64(ids, 1), mask >> 8);
+    list_merge(list, wide, a, b);
+  }
+  list->waiting -= many;
+  if (!list->waiting) return;
+  _mm512_storeu_si512(list->sums, _mm512_loadu_si512(list->sums + 16));
+  _mm512_storeu_si512(list->ids, _mm512_loadu_si512(list->ids + 16));
+}

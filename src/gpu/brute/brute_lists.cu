@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lists of the nearest so far: finished, and merged. Bound by memory; small beside what finds them.
+ */
+#include "gpu/brute/brute_lists.cuh"
+
+#include <cmath>
+
+#include "gpu/shared/steps.cuh"
+
+namespace {
+
+enum { THREADS = 256, MOST_BLOCKS = 1 << 20 };
+
+template <class T>
+struct lists {
+  uint32_t *ids;
+  T *sums;
+};
+
+template <class T>
+lists<T> typed(const adji_brute_lists &l) {
+  return lists<T>{l.ids, static_cast<T *>(l.sums)};
+}
+
+__device__ __forceinline__ float root_of(float s) {
+  return __fsqrt_rn(s);
+}
+__device__ __forceinline__ double root_of(double s) {
+  return __dsqrt_rn(s);
+}
+
+/* A thread an entry. */
+template <class T>
+__global__ void finish(adji_brute_finish job, lists<T> from, lists<T> to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, entries = job.rows * job.k;
+  for (; i < entries; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
+    T s = from.sums[i];
+    uint32_t id = from.ids[i];
+    bool none = s != s || id == ADJ_NO_ID;
+    uint64_t at = job.numbers ? (job.numbers[i / job.k] - job.first_row) * job.k + i % job.k : i;
+    to.ids[at] = none ? ADJ_NO_ID : id + job.first;
+    to.sums[at] = none ? T(INFINITY) : job.root ? root_of(s) : s;
+  }
+}
+
+/* How many of k entries come before (s, id); equal ones count where `equal`. Only the ends of rows are equal. */
+template <class T>
+__device__ uint32_t rank_in(const uint32_t *ids, const T *sums, uint32_t k, T s, uint32_t id, bool equal) {
+  uint32_t low = 0, high = k;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2, other = __ldg(ids + middle);
+    T sum = __ldg(sums + middle);
+    bool before = sum != s ? sum < s : equal ? other <= id : other < id;
+    low = before ? middle + 1 : low;
+    high = before ? high : middle;
+  }
+  return low;
+}
+
+/* A thread an entry of either list: its place is its own number and that of the entries of the other list before it. */
+template <class T>
+__global__ void merge(uint64_t rows, uint32_t k, lists<T> a, lists<T> b, lists<T> to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, entries = rows * k;
+  for (; i < 2 * entries; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
+    bool second = i >= entries;
+    uint64_t at = second ? i - entries : i, row = at / k * k;
+    uint32_t id = (second ? b : a).ids[at];
+    T s = (second ? b : a).sums[at];
+    const lists<T> &other = second ? a : b;
+    uint64_t place = at - row + rank_in(other.ids + row, other.sums + row, k, s, id, second);
+    if (place >= k) continue;
+    to.ids[row + place] = id;
+    to.sums[row + place] = s;
+  }
+}
+
+uint32_t blocks_for(uint64_t items) {
+  uint64_t blocks = (items + THREADS - 1) / THREADS;
+  return static_cast<uint32_t>(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+}
+
+template <class T>
+void launch_finish(adji_gpu *gpu, const adji_brute_finish *job) {
+  finish<T><<<blocks_for(job->rows * job->k), THREADS, 0, gpu->compute>>>(*job, typed<T>(job->from), typed<T>(job->to));
+}
+
+}  // namespace
+
+adj_status adji_brute_lists_get(adji_gpu *gpu, adj_type type, uint64_t entries, adji_brute_list_room *out) {
+  uint64_t size = type == ADJ_F64 ? 8 : 4;
+  adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "lists of neighbours", &out->ids);
+  if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "lists of neighbours", &out->sums);
+  if (status) adji_brute_lists_free(gpu, out);
+  return status;
+}
+
+void adji_brute_lists_free(adji_gpu *gpu, adji_brute_list_room *room) {
+  adji_block_free(gpu, gpu->compute, &room->ids);
+  adji_block_free(gpu, gpu->compute, &room->sums);
+}
+
+adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job) {
+  if (!job->rows) return ADJ_OK;
+  if (job->type == ADJ_F64)
+    launch_finish<double>(gpu, job);
+  else
+    launch_finish<float>(gpu, job);
+  ADJI_LAUNCHED(gpu, "finish");
+  return ADJ_OK;
+}
+
+adj_status adji_brute_merge_lists(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, const adji_brute_lists &a,
+                                  const adji_brute_lists &b, const adji_brute_lists &to) {
+  if (!rows) return ADJ_OK;
+  uint32_t blocks = blocks_for(2 * rows * k);
+  if (type == ADJ_F64)
+    merge<double><<<blocks, THREADS, 0, gpu->compute>>>(rows, k, typed<double>(a), typed<double>(b), typed<double>(to));
+  else
+    merge<float><<<blocks, THREADS, 0, gpu->compute>>>(rows, k, typed<float>(a), typed<float>(b), typed<float>(to));
+  ADJI_LAUNCHED(gpu, "merge");
+  return ADJ_OK;
+}
+
+adj_status adji_brute_stretches_get(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, bool several,
+                                    adji_brute_stretches *out) {
+  *out = adji_brute_stretches{};
+  out->type = type;
+  out->rows = rows;
+  out->k = k;
+  for (int i = 0; i < (several ? 3 : 1); i++) {
+    adj_status status = adji_brute_lists_get(gpu, type, adji_mul(rows, k), &out->rooms[i]);
+    if (status) return status;
+  }
+  out->best = adji_brute_lists_in(out->rooms[0]);
+  out->more = adji_brute_lists_in(out->rooms[1]);
+  out->both = adji_brute_lists_in(out->rooms[2]);
+  return ADJ_OK;
+}
+
+void adji_brute_stretches_free(adji_gpu *gpu, adji_brute_stretches *s) {
+  for (adji_brute_list_room &room : s->rooms)
+    adji_brute_lists_free(gpu, &room);
+}
+
+adj_status adji_brute_stretches_add(adji_gpu *gpu, adji_brute_stretches *s, uint64_t first) {
+  adji_brute_finish f = {};
+  f.type = s->type;
+  f.rows = s->rows;
+  f.k = s->k;
+  f.first = static_cast<uint32_t>(first);
+  f.from = f.to = adji_brute_stretches_next(s);
+  adj_status status = adji_brute_finish_lists(gpu, &f);
+  if (!status && s->begun) {
+    status = adji_brute_merge_lists(gpu, s->type, s->rows, s->k, s->best, s->more, s->both);
+    adji_brute_lists spare = s->best;
+    s->best = s->both;
+    s->both = spare;
+  }
+  s->begun = true;
+  return status;
+}

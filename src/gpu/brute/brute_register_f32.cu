@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sums in registers: f32.
+ */
+#include "gpu/brute/brute_register.cuh"
+
+adj_status adji_distance_register_f32(adji_gpu *gpu, const adji_distance_job *job) {
+  return launch_register_step<float>(gpu, job);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Half-precision copies for brute force: where their centre is, how they are scaled, and how far they are off. Bound by
+ * memory: each coordinate is read once and written once, in half of its size.
+ */
+#include <cuda_fp16.h>
+
+#include "gpu/brute/prefilter_tensor.cuh"
+
+namespace {
+
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+enum { THREADS = 256, AT_ONCE = 8, SAMPLE = 256, BINS = 1024, MOST_STRAYS = 64 };
+
+/* Where the largest coordinate of the sample goes: far larger ones can be told, and much smaller ones. */
+#define AIM 0x1p10
+
+/* ---- The frame --------------------------------------------------------------------------------------------------- */
+
+/* Centre: in each dimension the median of a sample, which a few points far away do not move. A block has a dimension:
+ * 256 values are sorted by a bitonic network, a thread each. */
+template <class T>
+__global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *centre, adji_tensor_frame *frame) {
+  __shared__ double values[SAMPLE];
+  uint32_t i = threadIdx.x, j = blockIdx.x;
+  values[i] = static_cast<double>(rows[count * i / SAMPLE * dim + j]);
+  for (uint32_t size = 2; size <= SAMPLE; size *= 2)
+    for (uint32_t step = size / 2; step; step /= 2) {
+      __syncthreads();
+      uint32_t other = i ^ step;
+      if (other < i) continue;
+      double a = values[i], b = values[other];
+      if ((a > b) == ((i & size) == 0)) values[i] = b, values[other] = a;
+    }
+  __syncthreads();
+  if (i) return;
+  double middle = values[SAMPLE / 2], below = middle - values[0], above = values[SAMPLE - 1] - middle;
+  centre[j] = static_cast<T>(middle);
+  atomicMax(&frame->spread, static_cast<unsigned long long>(__double_as_longlong(below > above ? below : above)));
+}
+
+__global__ void choose_scale(adji_tensor_frame *frame) {
+  double largest = __longlong_as_double(static_cast<long long>(frame->spread));
+  int exponent = largest > 0 && largest < INFINITY ? ilogb(largest) : 0;
+  frame->scale = ldexp(AIM, exponent > -1000 ? -exponent : 1000);
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------------------------ */
+
+/* What is copied: entry i is row numbers[i], or first + i * stride modulo of; nothing behind the last. */
+template <class T>
+struct copying {
+  const T *rows;
+  const uint32_t *numbers;
+  uint64_t first, stride, of;
+  uint64_t base; /* the row that rows begins with */
+  uint64_t count, room;
+  uint32_t dim, width, lanes; /* lanes: of a row, a power of two             */
+  bool fours;                 /* four coordinates can be read at once         */
+  const T *centre;
+  const adji_tensor_frame *frame;
+  uint4 *values;
+};
+
+template <class T>
+__device__ __forceinline__ uint64_t row_of(const copying<T> &c, uint64_t i) {
+  if (c.numbers) return c.numbers[i];
+  return (c.first + i * c.stride) % c.of;
+}
+
+/* Eight values, of which those behind the last dimension are 0. */
+__device__ __forceinline__ void load_eight(const float *from, float (&to)[AT_ONCE]) {
+  float4 low = __ldg(reinterpret_cast<const float4 *>(from)), high = __ldg(reinterpret_cast<const float4 *>(from) + 1);
+  to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
+  to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
+}
+__device__ __forceinline__ void load_eight(const double *from, double (&to)[AT_ONCE]) {
+#pragma unroll
+  for (uint32_t k = 0; k < AT_ONCE; k += 2) {
+    double2 two = __ldg(reinterpret_cast<const double2 *>(from + k));
+    to[k] = two.x, to[k + 1] = two.y;
+  }
+}
+template <class T>
+__device__ __forceinline__ void load_values(const T *from, bool fours, uint32_t first, uint32_t dim, T (&to)[AT_ONCE]) {
+  if (fours && first + AT_ONCE <= dim) return load_eight(from + first, to);
+#pragma unroll
+  for (uint32_t k = 0; k < AT_ONCE; k++)
+    to[k] = first + k < dim ? from[first + k] : 0;
+}
+
+/* Eight halves of a row, and what they add to the sums of squares. In the type of the points: z is off by half an ulp,
+ * z - x^ is exact, the squares of halves are exact, and eight of them are added up before their sum becomes f64. */
+template <class T>
+__device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first,
+                                            adji_tensor_scaling<T> scale, T *rest_sq, double *norm_sq) {
+  __half eight[AT_ONCE];
+  T x[AT_ONCE], centre[AT_ONCE], sum = 0;
+  load_values(c.rows + (row - c.base) * c.dim, c.fours, first, c.dim, x);
+  load_values(c.centre, c.fours, first, c.dim, centre);
+#pragma unroll
+  for (uint32_t k = 0; k < AT_ONCE; k++) {
+    T z = (x[k] - centre[k]) * scale.first * scale.second;
+    T most = static_cast<T>(ADJI_HALVES_LARGEST);
+    eight[k] = __half(z > most ? most : z < -most ? -most : z);
+    T rounded = static_cast<T>(__half2float(eight[k])), rest = z - rounded;
+    *rest_sq += rest * rest;
+    sum += rounded * rounded;
+  }
+  *norm_sq += static_cast<double>(sum);
+  uint4 packed;
+  memcpy(&packed, eight, sizeof packed);
+  return packed;
+}
+
+/* A row is the work of `lanes` lanes, each of which has eight halves at a time. Every lane returns the row's sums. */
+template <class T>
+__device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32_t lane, T *rest_sq, double *norm_sq) {
+  uint64_t row = i < c.count ? row_of(c, i) : 0;
+  adji_tensor_scaling<T> scale = adji_tensor_scale_for(c.frame->scale, T());
+  *rest_sq = 0;
+  *norm_sq = 0;
+  for (uint32_t first = lane * AT_ONCE; first < c.width && i < c.room; first += c.lanes * AT_ONCE) {
+    uint4 packed = {0, 0, 0, 0};
+    if (i < c.count) packed = copy_eight(c, row, first, scale, rest_sq, norm_sq);
+    c.values[(i * c.width + first) / AT_ONCE] = packed;
+  }
+  for (uint32_t step = c.lanes / 2; step; step /= 2) {
+    *rest_sq += __shfl_xor_sync(ALL_LANES, *rest_sq, step);
+    *norm_sq += __shfl_xor_sync(ALL_LANES, *norm_sq, step);
+  }
+}
+
+/* A bin for each eighth of a binade, rising. */
+__device__ __forceinline__ uint32_t bin_of(float error) {
+  uint32_t eighths = __float_as_uint(error) >> 20;
+  uint32_t low = (127 - 80) << 3;
+  return eighths < low ? 0 : eighths - low < BINS ? eighths - low : BINS - 1;
+}
+__device__ __forceinline__ float end_of_bin(uint32_t bin) {
+  return bin + 1 >= BINS ? INFINITY : __uint_as_float((bin + 1 + ((127 - 80) << 3)) << 20);
+}
+
+/* Copies of the candidates; starts: -v or, behind the last one, what never passes; bins: how many have such errors.
+ */
+template <class T>
+__global__ void copy_points(const copying<T> c, float *starts, float *errors, uint32_t *bins) {
+  __shared__ uint32_t mine[BINS];
+  for (uint32_t b = threadIdx.x; b < BINS; b += THREADS)
+    mine[b] = 0;
+  __syncthreads();
+  uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
+  T rest_sq;
+  double norm_sq;
+  copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
+  if (thread % c.lanes == 0 && i < c.room) {
+    float error = i < c.count ? adji_tensor_error(static_cast<double>(rest_sq), norm_sq) : 0;
+    starts[i] = i < c.count ? static_cast<float>(-norm_sq / 2) : -ADJI_HALVES_ABSENT;
+    errors[i] = error;
+    if (i < c.count) atomicAdd(&mine[bin_of(error)], 1);
+  }
+  __syncthreads();
+  for (uint32_t b = threadIdx.x; b < BINS; b += THREADS)
+    if (mine[b]) atomicAdd(bins + b, mine[b]);
+}
+
+/* most: such that few errors are larger. One warp; its lanes add up what lies above their part of the bins. */
+__global__ void choose_most(const uint32_t *bins, adji_tensor_frame *frame) {
+  uint32_t lane = threadIdx.x, each = BINS / ADJI_WARP, above = 0;
+  uint64_t sum = 0;
+  for (uint32_t b = lane * each; b < (lane + 1) * each; b++)
+    sum += bins[b];
+  for (uint32_t l = ADJI_WARP; l-- > 0;) { /* from the top */
+    uint64_t part = __shfl_sync(ALL_LANES, sum, l);
+    if (above + part > MOST_STRAYS || l == 0) {
+      uint32_t b = (l + 1) * each;
+      while (b > l * each && above + bins[b - 1] <= MOST_STRAYS)
+        above += bins[--b];
+      if (lane == 0) frame->most = b ? end_of_bin(b - 1) : 0;
+      return;
+    }
+    above += static_cast<uint32_t>(part);
+  }
+}
+
+/* Those above always pass. */
+__global__ void mark_strays(const adji_tensor_frame *frame, const float *errors, uint64_t count, float *starts) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count && !(errors[i] <= frame->most)) starts[i] = ADJI_HALVES_PASS;
+}
+
+template <class T>
+__global__ void copy_queries(const copying<T> c, adji_tensor_query *about) {
+  uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
+  T rest_sq;
+  double norm_sq;
+  copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
+  if (thread % c.lanes || i >= c.count) return;
+  about[i] = adji_tensor_query{norm_sq, adji_tensor_error(static_cast<double>(rest_sq), norm_sq),
+                               static_cast<uint32_t>(row_of(c, i))};
+}
+
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+
+uint32_t lanes_of(uint32_t width) {
+  uint32_t lanes = 1;
+  while (lanes < ADJI_WARP && lanes * AT_ONCE < width)
+    lanes *= 2;
+  return lanes;
+}
+
+template <class T>
+adj_status find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to) {
+  adji_tensor_frame *frame = adji_at<adji_tensor_frame>(to->frame);
+  ADJI_CUDA(gpu, cudaMemsetAsync(frame, 0, sizeof *frame, gpu->compute));
+  find_centre<T><<<job->dim, SAMPLE, 0, gpu->compute>>>(static_cast<const T *>(job->right), job->right_count, job->dim,
+                                                        adji_at<T>(to->centre), frame);
+  ADJI_LAUNCHED(gpu, "find_centre");
+  choose_scale<<<1, 1, 0, gpu->compute>>>(frame);
+  ADJI_LAUNCHED(gpu, "choose_scale");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to, uint32_t *bins) {
+  adj_status status = find_frame<T>(gpu, job, to);
+  if (status) return status;
+  adji_tensor_frame *frame = adji_at<adji_tensor_frame>(to->frame);
+  copying<T> c = {};
+  c.rows = static_cast<const T *>(job->right);
+  c.stride = to->stride;
+  c.of = c.count = to->count;
+  c.room = to->room;
+  c.dim = job->dim;
+  c.width = to->rules.width;
+  c.lanes = lanes_of(c.width);
+  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(c.rows) % 16 == 0;
+  c.centre = adji_at<T>(to->centre);
+  c.frame = frame;
+  c.values = adji_at<uint4>(to->values);
+  float *starts = adji_at<float>(to->starts), *errors = adji_at<float>(to->errors);
+  copy_points<T><<<adji_blocks_for(c.room * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(c, starts, errors, bins);
+  ADJI_LAUNCHED(gpu, "copy_points");
+  choose_most<<<1, ADJI_WARP, 0, gpu->compute>>>(bins, frame);
+  ADJI_LAUNCHED(gpu, "choose_most");
+  mark_strays<<<adji_blocks_for(to->count, THREADS), THREADS, 0, gpu->compute>>>(frame, errors, to->count, starts);
+  ADJI_LAUNCHED(gpu, "mark_strays");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status copy_batch(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
+                      const adji_tensor_batch *to) {
+  copying<T> c = {};
+  c.rows = static_cast<const T *>(job->left);
+  c.numbers = job->numbers;
+  c.first = job->first_row;
+  c.stride = 1;
+  c.of = UINT64_MAX;
+  c.base = job->left_first;
+  c.count = job->queries;
+  c.room = to->row_room;
+  c.dim = job->dim;
+  c.width = points->rules.width;
+  c.lanes = lanes_of(c.width);
+  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(c.rows) % 16 == 0;
+  c.centre = adji_at<T>(points->centre);
+  c.frame = adji_at<adji_tensor_frame>(points->frame);
+  c.values = adji_at<uint4>(to->values);
+  copy_queries<T><<<adji_blocks_for(c.room * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(
+      c, adji_at<adji_tensor_query>(to->about));
+  ADJI_LAUNCHED(gpu, "copy_queries");
+  return ADJ_OK;
+}
+
+uint64_t divisor_of(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* A step through all points that lands on far parts of them one after the other: the golden section of their number,
+ * and from there on the first that shares no divisor with it. */
+uint64_t stride_of(uint64_t count) {
+  uint64_t stride = static_cast<uint64_t>(static_cast<double>(count) * 0.6180339887498949);
+  while (stride < 2 || divisor_of(count, stride) != 1)
+    stride++;
+  return stride;
+}
+
+adj_status get_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to) {
+  const char *what = "half-precision points";
+  adj_status status = adji_block_get(gpu, gpu->compute, job->dim * sizeof(double), what, &to->centre);
+  if (!status) status = adji_block_get(gpu, gpu->compute, sizeof(adji_tensor_frame), what, &to->frame);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * to->row_bytes, what, &to->values);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * sizeof(float), what, &to->starts);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * sizeof(float), what, &to->errors);
+  return status;
+}
+
+adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to, adji_block *bins) {
+  adj_status status = get_points(gpu, job, to);
+  if (!status) status = adji_block_get(gpu, gpu->compute, BINS * sizeof(uint32_t), "errors", bins);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaMemsetAsync(bins->at, 0, bins->bytes, gpu->compute));
+  uint32_t *at = adji_at<uint32_t>(*bins);
+  return job->type == ADJ_F64 ? copy_all<double>(gpu, job, to, at) : copy_all<float>(gpu, job, to, at);
+}
+
+}  // namespace
+
+adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to) {
+  return job->type == ADJ_F64 ? find_frame<double>(gpu, job, to) : find_frame<float>(gpu, job, to);
+}
+
+adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to) {
+  *to = adji_tensor_points{};
+  to->rules = adji_tensor_rules_of(job->dim, job->type == ADJ_F64);
+  to->row_bytes = to->rules.width * 2;
+  to->count = job->right_count;
+  to->room = (job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
+  to->stride = stride_of(to->count);
+  adji_block bins = {};
+  adj_status status = make_points(gpu, job, to, &bins);
+  adji_block_free(gpu, gpu->compute, &bins);
+  adji_block_free(gpu, gpu->compute, &to->errors); /* said by the frame and by the starts */
+  if (status) adji_tensor_points_clear(gpu, to);
+  return status;
+}
+
+void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points) {
+  adji_block *blocks[] = {&points->centre, &points->frame, &points->values, &points->starts, &points->errors};
+  for (adji_block *block : blocks)
+    adji_block_free(gpu, gpu->compute, block);
+}
+
+adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
+                                    const adji_tensor_batch *to) {
+  return job->type == ADJ_F64 ? copy_batch<double>(gpu, points, job, to) : copy_batch<float>(gpu, points, job, to);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scan of brute force where rows have up to 64 halves: a warp keeps the copies of 32 queries in registers. See
+ * prefilter_tensor_scan.cuh.
+ *
+ * A block has four warps, which have the same candidates at a time and queries of their own. Limits, on an H200: for
+ * 1,024 pairs 64 cycles of a scheduler to compare them, and 53 for the products of every 16 dimensions.
+ */
+#include "gpu/brute/prefilter_tensor_scan.cuh"
+
+namespace {
+
+enum { MT = 2, WARPS = ADJI_TENSOR_ROWS / (MT * 16), THREADS = WARPS * ADJI_WARP, RESIDENT = 4 };
+
+/* STEPS: instructions along a copy. */
+template <int STEPS_>
+struct shape {
+  static constexpr int STEPS = STEPS_, CHUNKS = STEPS * 2, PITCH = STEPS * 32 + 16;
+  static constexpr int POINTS = STEPS == 4 ? 64 : 128;
+  static constexpr int STAGE = POINTS * (PITCH + 4);
+};
+
+/* Candidates number stage of the block's stretch, whose first is at position first: a thread copies 16 bytes of every
+ * THREADS / CHUNKS-th of them. */
+template <class S>
+__device__ __forceinline__ void load_stage(const adji_tensor_scan_job &job, uint32_t to, uint64_t first, bool there) {
+  if (there) {
+    constexpr uint32_t ROWS = THREADS / S::CHUNKS;
+    uint32_t row = threadIdx.x / S::CHUNKS, chunk = threadIdx.x % S::CHUNKS;
+    const uint4 *from = job.right + first * S::CHUNKS + threadIdx.x;
+    uint32_t at = to + row * S::PITCH + chunk * 16;
+#pragma unroll
+    for (uint32_t i = 0; i < S::POINTS / ROWS; i++)
+      copy_async(at + i * ROWS * S::PITCH, from + i * THREADS);
+    if (threadIdx.x < S::POINTS / 4)
+      copy_async(to + S::POINTS * S::PITCH + threadIdx.x * 16, job.starts + first + threadIdx.x * 4);
+  }
+  asm volatile("cp.async.commit_group;");
+}
+
+/* The lane's part of the copies of the warp's queries: of 16 of them rows l / 4 and l / 4 + 8. */
+template <class S>
+__device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, uint32_t row,
+                                             uint32_t (&a)[S::STEPS][MT][4], uint32_t lane) {
+  const uint32_t *from = reinterpret_cast<const uint32_t *>(job.left);
+#pragma unroll
+  for (int k = 0; k < S::STEPS; k++)
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        uint64_t query = blockIdx.x * static_cast<uint64_t>(ADJI_TENSOR_ROWS) + row + m * 16 + i % 2 * 8;
+        a[k][m][i] = from[query * S::STEPS * 8 + k * 8 + lane % 4 + i / 2 * 4];
+      }
+}
+
+/* Values with 64 candidates; b and v: where the lane's rows and starts of them begin. */
+template <class S>
+__device__ __forceinline__ void multiply_all(const uint32_t (&a)[S::STEPS][MT][4], uint32_t b, uint32_t v,
+                                             float (&d)[MT][8][4]) {
+#pragma unroll
+  for (int n = 0; n < 4; n++) {
+    float start[2][4];
+    load_start(v + n * 64, start[0]);
+    load_start(v + n * 64 + 32, start[1]);
+#pragma unroll
+    for (int k = 0; k < S::STEPS; k++) {
+      uint32_t right[4];
+      load_matrices(b + n * 16 * S::PITCH + k * 32, right);
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+          if (k == 0)
+            multiply_from(d[m][n * 2 + half], a[k][m], right[half * 2], right[half * 2 + 1], start[half]);
+          else
+            multiply(d[m][n * 2 + half], a[k][m], right[half * 2], right[half * 2 + 1]);
+    }
+  }
+}
+
+template <class S>
+__global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_constant__ adji_tensor_scan_job job) {
+  __shared__ waiting_pairs lists[WARPS];
+  extern __shared__ __align__(128) unsigned char memory[];
+  const uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, stages = shared_at(memory);
+  const uint32_t begin = blockIdx.y * job.stretch;
+  const uint32_t end = begin + job.stretch < job.stages ? begin + job.stretch : job.stages;
+#pragma unroll
+  for (uint32_t i = 0; i + 1 < DEPTH; i++)
+    load_stage<S>(job, stages + i * S::STAGE, job.first + (begin + i) * static_cast<uint64_t>(S::POINTS),
+                  begin + i < end);
+  prefilter<MT> mine;
+  open_prefilter(job, lists + warp, warp * MT * 16, lane, &mine);
+  uint32_t a[S::STEPS][MT][4];
+  load_queries<S>(job, mine.row, a, lane);
+  /* Of 16 candidates rows l % 8, of the second eight for l >= 16; the second half for odd l / 8. */
+  const uint32_t b_row = (lane % 8 + lane / 16 * 8) * S::PITCH + lane / 8 % 2 * 16;
+  uint32_t now = 0, next = DEPTH - 1;
+#pragma unroll 1
+  for (uint32_t stage = begin; stage < end; stage++) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
+    __syncthreads(); /* it is there, and the one before is read by nobody any more */
+    load_stage<S>(job, stages + next * S::STAGE, job.first + (stage + DEPTH - 1) * static_cast<uint64_t>(S::POINTS),
+                  stage + DEPTH - 1 < end);
+    const uint32_t at = stages + now * S::STAGE;
+    now = now + 1 == DEPTH ? 0 : now + 1;
+    next = next + 1 == DEPTH ? 0 : next + 1;
+    uint64_t position = job.first + stage * static_cast<uint64_t>(S::POINTS) + lane % 4 * 2;
+#pragma unroll 1
+    for (uint32_t n = 0; n < S::POINTS; n += 64) {
+      float d[MT][8][4];
+      multiply_all<S>(a, at + n * S::PITCH + b_row, at + S::POINTS * S::PITCH + n * 4 + lane % 4 * 8, d);
+      if (job.all)
+        keep_all(job, mine, d, position + n);
+      else
+        sift(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
+    }
+  }
+  asm volatile("cp.async.wait_group 0;");
+  list_waiting(job, mine.list, mine.waiting, lane);
+}
+
+template <class S>
+adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
+  dim3 grid = stretch_out(gpu, &job, S::POINTS, RESIDENT);
+  constexpr int bytes = DEPTH * S::STAGE;
+  ADJI_CUDA(gpu, cudaFuncSetAttribute(scan_narrow<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  scan_narrow<S><<<grid, THREADS, bytes, gpu->compute>>>(job);
+  ADJI_LAUNCHED(gpu, "scan_narrow");
+  return ADJ_OK;
+}
+
+}  // namespace
+
+adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job) {
+  return job.width == 16   ? launch<shape<1>>(gpu, job)
+         : job.width == 32 ? launch<shape<2>>(gpu, job)
+                           : launch<shape<4>>(gpu, job);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Brute force through tensor cores, after a scan: bounds from what passed, and in the end canonical sums and rows.
+ */
+#include "gpu/brute/prefilter_tensor.cuh"
+
+namespace {
+
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+enum { DIGITS = 256 };
+
+/* ---- Bounds ------------------------------------------------------------------------------------------------------ */
+
+struct tightening {
+  adji_tensor_rules rules;
+  const adji_tensor_frame *frame;
+  const adji_tensor_query *about;
+  uint64_t point_count, point_stride, right_first;
+  bool drop_self;
+  double limit; /* of sums; infinite: none */
+  uint32_t k, room, dense;
+  float *bounds;
+  uint32_t *counts;
+  uint2 *passed;
+  uint32_t *failed;
+};
+
+/* The larger a value, the smaller its key. */
+__device__ __forceinline__ uint32_t key_of(float w) {
+  uint32_t bits = __float_as_uint(w);
+  return bits >> 31 ? bits : ~bits & 0x7fffffffu;
+}
+__device__ __forceinline__ float value_of(uint32_t key) {
+  return __uint_as_float(key >> 31 ? key : ~key & 0x7fffffffu);
+}
+
+/* What no value of a candidate has for its key: strays, and what is no candidate. */
+enum : uint32_t { STRAY = 0, NONE = 0xffffffffu };
+
+struct block_digits {
+  uint32_t counts[DIGITS];
+  uint32_t prefix, rank, many, kept;
+};
+
+/* Pairs to shared memory, with keys instead of values; returns how many are no strays. */
+__device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t query, uint32_t count, uint2 *pairs,
+                                               block_digits *at) {
+  const uint2 *from = job.passed + query * job.room;
+  uint32_t mine = 0, self = job.about[query].row;
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    uint2 pair = from[i];
+    float w = __uint_as_float(pair.x);
+    uint32_t key = w >= ADJI_TENSOR_STRAY ? STRAY : w > ADJI_TENSOR_LEAST ? key_of(w) : NONE;
+    if (job.dense && job.drop_self && job.right_first + pair.y * job.point_stride % job.point_count == self) key = NONE;
+    pairs[i] = uint2{key, pair.y};
+    mine += key != STRAY && key != NONE;
+  }
+  mine = __reduce_add_sync(ALL_LANES, mine);
+  if (threadIdx.x == 0) at->many = at->kept = 0;
+  __syncthreads();
+  if (threadIdx.x % ADJI_WARP == 0) atomicAdd(&at->many, mine);
+  __syncthreads();
+  return at->many;
+}
+
+/* The digit that the rank-th smallest of those with the prefix has, by the first warp. */
+__device__ __forceinline__ void choose_digit(block_digits *at, uint32_t shift) {
+  if (threadIdx.x >= ADJI_WARP) return;
+  uint32_t each = DIGITS / ADJI_WARP, lane = threadIdx.x, sum = 0;
+  for (uint32_t i = 0; i < each; i++)
+    sum += at->counts[lane * each + i];
+  uint32_t before = sum;
+  for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
+    uint32_t other = __shfl_up_sync(ALL_LANES, before, step);
+    if (lane >= step) before += other;
+  }
+  before -= sum;
+  uint32_t rank = at->rank;
+  __syncwarp();
+  if (rank < before || rank >= before + sum) return;
+  uint32_t digit = lane * each;
+  for (; rank >= before + at->counts[digit]; digit++)
+    before += at->counts[digit];
+  at->prefix |= digit << shift;
+  at->rank = rank - before;
+}
+
+/* The rank-th smallest key, counted from 0, of those that are no strays; there are more. */
+__device__ __forceinline__ uint32_t find_key(const uint2 *pairs, uint32_t count, uint32_t rank, block_digits *at) {
+  if (threadIdx.x == 0) at->prefix = 0, at->rank = rank;
+  for (uint32_t shift = 32; shift > 0;) {
+    shift -= 8;
+    for (uint32_t i = threadIdx.x; i < DIGITS; i += blockDim.x)
+      at->counts[i] = 0;
+    __syncthreads();
+    uint32_t prefix = at->prefix;
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+      uint32_t key = pairs[i].x;
+      if (key == STRAY || (shift < 24 && (key ^ prefix) >> (shift + 8))) continue;
+      atomicAdd(&at->counts[key >> shift & (DIGITS - 1)], 1);
+    }
+    __syncthreads();
+    choose_digit(at, shift);
+    __syncthreads();
+  }
+  return at->prefix;
+}
+
+/* A block has a query. Of the pairs of its list the k-th largest value gives the bound, and those not below it stay, in
+ * any order. A list that was too short for what passed fails its query. Limited by latency: some 8 us a block. */
+__global__ void tighten_bounds(const __grid_constant__ tightening job) {
+  extern __shared__ uint2 pairs[];
+  __shared__ block_digits at;
+  uint64_t query = blockIdx.x;
+  uint32_t count = job.dense ? job.dense : job.counts[query];
+  float bound = job.dense ? ADJI_TENSOR_LEAST : job.bounds[query];
+  if (bound == INFINITY) return;
+  if (count > job.room) {
+    if (threadIdx.x == 0) {
+      job.bounds[query] = INFINITY;
+      job.failed[2 + atomicAdd(job.failed, 1)] = job.about[query].row;
+    }
+    return;
+  }
+  uint32_t many = load_pairs(job, query, count, pairs, &at);
+  const adji_tensor_query about = job.about[query];
+  const adji_tensor_frame frame = *job.frame;
+  double error = static_cast<double>(about.error) + static_cast<double>(frame.most), reach = INFINITY;
+  if (job.limit < INFINITY) reach = adji_tensor_reach_of(&job.rules, frame.scale, job.limit);
+  if (many >= job.k) {
+    float w = value_of(find_key(pairs, count, job.k - 1, &at));
+    double r = adji_tensor_farthest(&job.rules, about.norm_sq, static_cast<double>(w));
+    double nearer = adji_tensor_reach(&job.rules, frame.scale, r, error);
+    if (nearer < reach) reach = nearer;
+  }
+  if (reach < INFINITY) bound = adji_tensor_bound(&job.rules, about.norm_sq, reach, error);
+  uint32_t last = key_of(bound);
+  uint2 *to = job.passed + query * job.room;
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    uint2 pair = pairs[i];
+    if (pair.x == NONE || pair.x > last) continue;
+    float w = pair.x == STRAY ? ADJI_HALVES_PASS : value_of(pair.x);
+    to[atomicAdd(&at.kept, 1)] = uint2{__float_as_uint(w), pair.y};
+  }
+  __syncthreads();
+  if (threadIdx.x) return;
+  job.bounds[query] = bound;
+  job.counts[query] = at.kept;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+template <class T>
+struct settling {
+  const T *left, *right;
+  uint32_t dim, k, room, most; /* most: pairs that there is shared memory for */
+  const adji_tensor_query *about;
+  uint64_t point_count, point_stride;
+  uint64_t first_row, left_first, right_first;
+  T limit;
+  bool root, fours;
+  const float *bounds;
+  const uint32_t *counts;
+  const uint2 *passed;
+  uint32_t *failed;
+  uint32_t *ids;
+  T *distances;
+};
+
+template <class T>
+__device__ __forceinline__ T add_step(T s, T x, T y) {
+  return adji_gpu_add_square(s, adji_gpu_difference(x, y));
+}
+
+template <class T>
+__device__ __forceinline__ T canonical_sum(const settling<T> &job, const T *x, const T *y) {
+  T s = 0;
+  uint32_t j = 0;
+  if (job.fours) {
+#pragma unroll 8
+    for (; j < job.dim; j += 4) {
+      T c[4];
+      if (sizeof(T) == 4) {
+        float4 four = __ldg(reinterpret_cast<const float4 *>(y + j));
+        c[0] = four.x, c[1] = four.y, c[2] = four.z, c[3] = four.w;
+      } else {
+        double2 low = __ldg(reinterpret_cast<const double2 *>(y + j));
+        double2 high = __ldg(reinterpret_cast<const double2 *>(y + j + 2));
+        c[0] = low.x, c[1] = low.y, c[2] = high.x, c[3] = high.y;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        s = add_step(s, x[j + i], c[i]);
+    }
+    return adji_gpu_finish<ADJI_STEP_L2>(s);
+  }
+#pragma unroll 8
+  for (; j < job.dim; j++)
+    s = add_step(s, x[j], __ldg(y + j));
+  return adji_gpu_finish<ADJI_STEP_L2>(s);
+}
+
+/* Ascending by (sum, id), by a bitonic network; size is a power of two. */
+template <class T>
+__device__ __forceinline__ void sort_pairs(T *sums, uint32_t *ids, uint32_t size) {
+  for (uint32_t run = 2; run <= size; run *= 2)
+    for (uint32_t step = run / 2; step; step /= 2) {
+      for (uint32_t t = threadIdx.x; t < size / 2; t += blockDim.x) {
+        uint32_t i = t / step * step * 2 + t % step, o = i + step;
+        T a = sums[i], b = sums[o];
+        uint32_t p = ids[i], q = ids[o];
+        bool after = a > b || (a == b && p > q);
+        if (after != ((i & run) == 0)) continue;
+        sums[i] = b, sums[o] = a;
+        ids[i] = q, ids[o] = p;
+      }
+      __syncthreads();
+    }
+}
+
+/* A block has a query: a thread computes the canonical sum of one pair of its list after the other, all are sorted, and
+ * the first k are the row. Where one of these sums overflowed, nothing is proved, and the query fails. Limited by
+ * reading the points of the pairs: each thread reads its own, 16 bytes at a time, of lines that stay in the cache. */
+template <class T>
+__global__ void settle_rows(const __grid_constant__ settling<T> job) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  uint64_t query = blockIdx.x;
+  if (job.bounds[query] == INFINITY) return;
+  uint32_t row = job.about[query].row, count = job.counts[query], size = 2;
+  if (count > job.most) {
+    if (threadIdx.x == 0) job.failed[2 + atomicAdd(job.failed, 1)] = row;
+    return;
+  }
+  while (size < count || size < job.k)
+    size *= 2;
+  T *sums = reinterpret_cast<T *>(memory), *x = sums + size;
+  uint32_t *ids = reinterpret_cast<uint32_t *>(x + (job.dim + 3) / 4 * 4);
+  for (uint32_t j = threadIdx.x; j < job.dim; j += blockDim.x)
+    x[j] = job.left[(row - job.left_first) * job.dim + j];
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+    T s = INFINITY;
+    uint32_t id = ADJ_NO_ID;
+    if (i < count) {
+      uint64_t point = job.passed[query * job.room + i].y * job.point_stride % job.point_count;
+      id = static_cast<uint32_t>(job.right_first + point);
+      s = canonical_sum(job, x, job.right + point * job.dim);
+      if (s > job.limit) s = INFINITY, id = ADJ_NO_ID;
+    }
+    sums[i] = s;
+    ids[i] = id;
+  }
+  __syncthreads();
+  sort_pairs(sums, ids, size);
+  uint64_t to = (row - job.first_row) * job.k;
+  bool broken = false;
+  for (uint32_t i = threadIdx.x; i < job.k; i += blockDim.x) {
+    T s = sums[i];
+    broken |= ids[i] != ADJ_NO_ID && s == INFINITY;
+    job.ids[to + i] = ids[i];
+    job.distances[to + i] = job.root ? sqrt(s) : s;
+  }
+  broken = __syncthreads_or(broken);
+  if (threadIdx.x) return;
+  if (broken) job.failed[2 + atomicAdd(job.failed, 1)] = row;
+  atomicAdd(job.failed + 1, count);
+}
+
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+
+template <class T>
+adj_status settle(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
+                  const adji_brute_job *job) {
+  settling<T> s = {};
+  s.left = static_cast<const T *>(job->left);
+  s.right = static_cast<const T *>(job->right);
+  s.dim = job->dim;
+  s.k = job->k;
+  s.room = batch->rounds.room;
+  s.most = batch->rounds.most;
+  s.about = adji_at<adji_tensor_query>(batch->about);
+  s.point_count = points->count;
+  s.point_stride = points->stride;
+  s.first_row = job->first_row;
+  s.left_first = job->left_first;
+  s.right_first = job->right_first;
+  s.limit = static_cast<T>(job->limit);
+  s.root = job->root;
+  s.fours = job->dim % 4 == 0 && reinterpret_cast<uintptr_t>(job->right) % 16 == 0;
+  s.bounds = adji_at<float>(batch->bounds);
+  s.counts = adji_at<uint32_t>(batch->counts);
+  s.passed = adji_at<uint2>(batch->passed);
+  s.failed = adji_at<uint32_t>(batch->failed);
+  s.ids = job->ids;
+  s.distances = static_cast<T *>(job->distances);
+  uint64_t bytes = s.most * (sizeof(T) + 4) + (job->dim + 3) / 4 * 4 * sizeof(T);
+  ADJI_CUDA(gpu,
+            cudaFuncSetAttribute(settle_rows<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  settle_rows<T><<<static_cast<uint32_t>(job->queries), 128, bytes, gpu->compute>>>(s);
+  ADJI_LAUNCHED(gpu, "settle_rows");
+  return ADJ_OK;
+}
+
+}  // namespace
+
+adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
+                               const adji_brute_job *job, uint32_t dense) {
+  tightening t = {};
+  t.rules = points->rules;
+  t.frame = adji_at<adji_tensor_frame>(points->frame);
+  t.about = adji_at<adji_tensor_query>(batch->about);
+  t.point_count = points->count;
+  t.point_stride = points->stride;
+  t.right_first = job->right_first;
+  t.drop_self = job->drop_self;
+  t.limit = job->limit;
+  t.k = job->k;
+  t.room = batch->rounds.room;
+  t.dense = dense;
+  t.bounds = adji_at<float>(batch->bounds);
+  t.counts = adji_at<uint32_t>(batch->counts);
+  t.passed = adji_at<uint2>(batch->passed);
+  t.failed = adji_at<uint32_t>(batch->failed);
+  uint32_t bytes = batch->rounds.room * sizeof(uint2), threads = batch->rounds.room > 4096 ? 512 : 128;
+  ADJI_CUDA(gpu,
+            cudaFuncSetAttribute(tighten_bounds, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  tighten_bounds<<<static_cast<uint32_t>(job->queries), threads, bytes, gpu->compute>>>(t);
+  ADJI_LAUNCHED(gpu, "tighten_bounds");
+  return ADJ_OK;
+}
+
+adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
+                              const adji_brute_job *job) {
+  return job->type == ADJ_F64 ? settle<double>(gpu, points, batch, job) : settle<float>(gpu, points, batch, job);
+}

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT
- *
- * Sums in registers: f64.
- */
-#include "gpu/brute_register.cuh"
-
-adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job) {
-  return launch_register_step<double>(gpu, job);
-}

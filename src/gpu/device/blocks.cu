@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of a device, with a limit. It comes from a pool of CUDA's, in the order of a stream; blocks that are given
+ * back are kept for the next of the same size, because a join of a few million points asks for some forty of them, and
+ * the pool takes microseconds for each.
+ */
+#include "gpu/device/cuda.cuh"
+
+uint64_t adji_gpu_used(const adji_gpu *gpu) {
+  return gpu->used;
+}
+uint64_t adji_gpu_peak(const adji_gpu *gpu) {
+  return gpu->peak;
+}
+void adji_gpu_reset_peak(adji_gpu *gpu) {
+  gpu->peak = gpu->used;
+}
+uint64_t adji_gpu_available(adji_gpu *gpu) {
+  return gpu->used < gpu->limit ? gpu->limit - gpu->used : 0;
+}
+
+/* Larger ones are few, and better off in the pool, where others can have their memory. */
+static const uint64_t MOST_KEPT = UINT64_C(64) << 20;
+
+void adji_blocks_forget(adji_gpu *gpu) {
+  for (uint32_t i = 0; i < gpu->kept_count; i++)
+    cudaFreeAsync(gpu->kept[i].at, gpu->compute);
+  gpu->kept_count = 0;
+  gpu->kept_bytes = 0;
+}
+
+static void remove_kept(adji_gpu *gpu, uint32_t i) {
+  gpu->kept_bytes -= gpu->kept[i].bytes;
+  gpu->kept_count--;
+  memmove(gpu->kept + i, gpu->kept + i + 1, (gpu->kept_count - i) * sizeof *gpu->kept);
+}
+
+static void *find_kept(adji_gpu *gpu, uint64_t bytes) {
+  for (uint32_t i = gpu->kept_count; i--;) {
+    if (gpu->kept[i].bytes != bytes) continue;
+    void *at = gpu->kept[i].at;
+    remove_kept(gpu, i);
+    return at;
+  }
+  return NULL;
+}
+
+static adj_status find_memory(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, void **out) {
+  cudaError_t error = adji_cuda_turn(gpu);
+  if (error == cudaSuccess) {
+    *out = stream == gpu->compute ? find_kept(gpu, bytes) : NULL;
+    if (*out) return ADJ_OK;
+    if (gpu->used + gpu->kept_bytes > gpu->limit - bytes) adji_blocks_forget(gpu);
+    error = cudaMallocFromPoolAsync(out, bytes, gpu->pool, stream);
+    if (error == cudaErrorMemoryAllocation && gpu->kept_count) {
+      cudaGetLastError();
+      adji_blocks_forget(gpu);
+      error = cudaMallocFromPoolAsync(out, bytes, gpu->pool, stream);
+    }
+  }
+  return error == cudaSuccess ? ADJ_OK : adji_cuda_fail(gpu, error, "cudaMallocFromPoolAsync");
+}
+
+adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out) {
+  *out = adji_block{};
+  if (!bytes) bytes = 16; /* so that an empty set has addresses too */
+  char need[32], held[32], limit[32];
+  if (bytes > gpu->limit || gpu->used > gpu->limit - bytes)
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: needs %s more, but %s of the limit of %s are in use",
+                     gpu->device, what, adji_bytes_text(static_cast<double>(bytes), need),
+                     adji_bytes_text(static_cast<double>(gpu->used), held),
+                     adji_bytes_text(static_cast<double>(gpu->limit), limit));
+  adj_status status = find_memory(gpu, stream, bytes, &out->at);
+  if (status) {
+    *out = adji_block{};
+    return status;
+  }
+  out->bytes = bytes;
+  gpu->used += bytes;
+  if (gpu->used > gpu->peak) gpu->peak = gpu->used;
+  return ADJ_OK;
+}
+
+void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block) {
+  if (!block->at) return;
+  gpu->used -= block->bytes;
+  if (stream == gpu->compute && block->bytes <= MOST_KEPT) {
+    if (gpu->kept_count == ADJI_KEPT_BLOCKS) { /* the oldest one goes */
+      cudaFreeAsync(gpu->kept[0].at, stream);
+      remove_kept(gpu, 0);
+    }
+    gpu->kept[gpu->kept_count++] = *block;
+    gpu->kept_bytes += block->bytes;
+  } else {
+    cudaFreeAsync(block->at, stream);
+  }
+  *block = adji_block{};
+}
+
+adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block) {
+  if (block->bytes >= bytes) return ADJ_OK;
+  adji_block_free(gpu, stream, block);
+  return adji_block_get(gpu, stream, bytes, "room to work in", block);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cuBLAS at run time: the library, its functions, a handle for a device.
+ */
+#include "gpu/device/cublas.cuh"
+
+#include <cstdlib>
+
+#if __has_include(<cublas_v2.h>)
+#include <cublas_v2.h>
+#include <dlfcn.h>
+
+/* What is called of it. The library itself stays once it is loaded: its handles and the driver know each other. */
+struct adji_cublas {
+  cublasHandle_t handle;
+  decltype(&cublasCreate_v2) create;
+  decltype(&cublasDestroy_v2) destroy;
+  decltype(&cublasSetStream_v2) set_stream;
+  decltype(&cublasSetWorkspace_v2) set_workspace;
+  decltype(&cublasSetMathMode) set_math_mode;
+  decltype(&cublasSgemm_v2) sgemm;
+  decltype(&cublasDgemm_v2) dgemm;
+  decltype(&cublasGetStatusString) status_string;
+};
+
+namespace {
+
+/* The newest first; the functions above are the same in both. */
+const char *const LIBRARIES[] = {"libcublas.so.13", "libcublas.so.12"};
+
+void *load_library() {
+  for (const char *name : LIBRARIES)
+    if (void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  return NULL;
+}
+
+adj_status find_functions(void *library, adji_cublas *to) {
+  struct {
+    const char *name;
+    void *at; /* a pointer to a function, as are all of them */
+  } const wanted[] = {{"cublasCreate_v2", &to->create},
+                      {"cublasDestroy_v2", &to->destroy},
+                      {"cublasSetStream_v2", &to->set_stream},
+                      {"cublasSetWorkspace_v2", &to->set_workspace},
+                      {"cublasSetMathMode", &to->set_math_mode},
+                      {"cublasSgemm_v2", &to->sgemm},
+                      {"cublasDgemm_v2", &to->dgemm},
+                      {"cublasGetStatusString", &to->status_string}};
+  for (const auto &w : wanted) {
+    void *found = dlsym(library, w.name);
+    if (!found) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: way=gemm: libcublas has no %s", w.name);
+    memcpy(w.at, &found, sizeof found);
+  }
+  return ADJ_OK;
+}
+
+adj_status fail(adji_gpu *gpu, cublasStatus_t error, const char *name) {
+  adj_status status = error == CUBLAS_STATUS_ALLOC_FAILED ? ADJ_E_DEVICE_MEMORY : ADJ_E_DEVICE;
+  return adji_fail(status, "device %d: %s: %s", gpu->device, name, gpu->cublas->status_string(error));
+}
+
+/* Makes a call of cuBLAS, or returns from the function with its failure. */
+#define ADJI_CUBLAS(gpu, name, call)                                               \
+  do {                                                                             \
+    cudaError_t adji_turn_ = adji_cuda_turn(gpu);                                  \
+    if (adji_turn_ != cudaSuccess) return adji_cuda_fail(gpu, adji_turn_, name);   \
+    cublasStatus_t adji_error_ = (call);                                           \
+    if (adji_error_ != CUBLAS_STATUS_SUCCESS) return fail(gpu, adji_error_, name); \
+  } while (0)
+
+/* Pedantic: neither tf32 nor any other arithmetic than that of the type. */
+adj_status make_handle(adji_gpu *gpu) {
+  adji_cublas *c = gpu->cublas;
+  ADJI_CUBLAS(gpu, "cublasCreate", c->create(&c->handle));
+  ADJI_CUBLAS(gpu, "cublasSetMathMode", c->set_math_mode(c->handle, CUBLAS_PEDANTIC_MATH));
+  return ADJ_OK;
+}
+
+adj_status open_cublas(adji_gpu *gpu) {
+  void *library = load_library();
+  if (!library)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: way=gemm needs cuBLAS: %s and %s are not found (%s)", LIBRARIES[0],
+                     LIBRARIES[1], dlerror());
+  gpu->cublas = static_cast<adji_cublas *>(calloc(1, sizeof *gpu->cublas));
+  if (!gpu->cublas) return adji_fail(ADJ_E_MEMORY, "no memory for a handle of cuBLAS");
+  adj_status status = find_functions(library, gpu->cublas);
+  if (!status) status = make_handle(gpu);
+  if (status) adji_cublas_close(gpu);
+  return status;
+}
+
+}  // namespace
+
+/* Setting the stream takes the room away, so it comes first. */
+adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
+  adj_status status = gpu->cublas ? ADJ_OK : open_cublas(gpu);
+  if (status) return status;
+  adji_cublas *c = gpu->cublas;
+  ADJI_CUBLAS(gpu, "cublasSetStream", c->set_stream(c->handle, gpu->compute));
+  ADJI_CUBLAS(gpu, "cublasSetWorkspace", c->set_workspace(c->handle, room->at, room->bytes));
+  return ADJ_OK;
+}
+
+/* cuBLAS has columns where we have rows: our matrix of rows by columns is its matrix of columns by rows, and our packed
+ * points are its columns. The factor -1 and the 0 before what was there round nothing. */
+adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
+  adji_cublas *c = gpu->cublas;
+  int m = static_cast<int>(job->columns), n = static_cast<int>(job->rows), k = static_cast<int>(job->width);
+  int stride = static_cast<int>(job->stride);
+  if (job->type == ADJ_F64) {
+    double minus = -1, none = 0;
+    ADJI_CUBLAS(gpu, "cublasDgemm",
+                c->dgemm(c->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &minus, static_cast<const double *>(job->y), k,
+                         static_cast<const double *>(job->x), k, &none, static_cast<double *>(job->values), stride));
+  } else {
+    float minus = -1, none = 0;
+    ADJI_CUBLAS(gpu, "cublasSgemm",
+                c->sgemm(c->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &minus, static_cast<const float *>(job->y), k,
+                         static_cast<const float *>(job->x), k, &none, static_cast<float *>(job->values), stride));
+  }
+  return ADJ_OK;
+}
+
+void adji_cublas_close(adji_gpu *gpu) {
+  if (!gpu->cublas) return;
+  if (gpu->cublas->handle) gpu->cublas->destroy(gpu->cublas->handle);
+  free(gpu->cublas);
+  gpu->cublas = NULL;
+}
+
+#else
+
+static adj_status refuse() {
+  return adji_fail(ADJ_E_UNSUPPORTED,
+                   "tuning: way=gemm needs cuBLAS, whose header was not there when this library was built");
+}
+
+adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
+  (void)gpu;
+  (void)room;
+  return refuse();
+}
+
+adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
+  (void)gpu;
+  (void)job;
+  return refuse();
+}
+
+void adji_cublas_close(adji_gpu *gpu) {
+  (void)gpu;
+}
+
+#endif

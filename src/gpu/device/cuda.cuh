@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every .cu file of this folder starts from: the open device, calls that are checked, memory with a
+ * limit.
+ */
+#ifndef ADJI_GPU_DEVICE_CUDA_CUH
+#define ADJI_GPU_DEVICE_CUDA_CUH
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "core/atomic.h" /* its templates must not be in what follows */
+
+extern "C" {
+#include "gpu/device/device.h"
+}
+
+enum { ADJI_WARP = 32 };
+
+/* A block of device memory, in the order of a stream. */
+typedef struct adji_block {
+  void *at;
+  uint64_t bytes;
+} adji_block;
+
+/* Blocks that were given back: see blocks.cu. */
+enum { ADJI_KEPT_BLOCKS = 48 };
+
+struct adji_gpu {
+  adj_ctx *ctx;
+  int device;
+  int multiprocessors;
+  cudaStream_t compute, copy, side;
+  cudaMemPool_t pool;
+  uint64_t used, peak, limit;
+  adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
+  uint32_t kept_count;
+  uint64_t kept_bytes;
+  std::atomic<int64_t> fail_at, calls; /* see adji_gpu_fail_at */
+  /* Small results of kernels: counted in d_answers, fetched to answers, which is pinned. */
+  uint64_t *answers, *d_answers;
+  cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; between streams */
+  bool marked[ADJI_MARKS];
+  pthread_mutex_t turn;
+  /* Pinned buffers, one a lane, made when they are first needed. */
+  void **staging;
+  cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */
+  uint32_t staging_count;
+  struct adji_cublas *cublas; /* see cublas.cuh; NULL until it is asked for */
+};
+
+/* The places of answers. */
+enum adji_answer {
+  ADJI_ANSWER_CELLS,  /* non-empty cells of an index          */
+  ADJI_ANSWER_ITEMS,  /* points and images                    */
+  ADJI_ANSWER_PIECES, /* of rows, asked for                   */
+  ADJI_ANSWER_LONG,   /* rows beyond what a block sorts       */
+  ADJI_ANSWER_HEAD,   /* of the queue of queries              */
+  /* Of points as they came: see derive.cu. */
+  ADJI_ANSWER_NOT_FINITE,
+  ADJI_ANSWER_FAULT,
+  /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
+   * long as counted; the longest row; and slots: lanes of all warp-wide comparisons, busy or not. */
+  ADJI_ANSWER_SPREAD = 16,
+  ADJI_SPREAD = 64,
+  ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 5 * ADJI_SPREAD,
+  ADJI_KEPT_ANSWERS = 4
+};
+
+typedef struct adji_totals {
+  uint64_t pairs, candidates, broken, longest, slots;
+} adji_totals;
+
+/* Whether this call is the one that a test wants to fail. */
+static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
+  gpu->calls++;
+  return gpu->fail_at >= 0 && gpu->fail_at.fetch_sub(1) == 0 ? cudaErrorUnknown : cudaSuccess;
+}
+
+/* The status and message of a failed call; call is its text, of which the function's name is told. */
+adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
+
+/* Makes a call of CUDA, or returns from the function with its failure. */
+#define ADJI_CUDA(gpu, call)                                                        \
+  do {                                                                              \
+    cudaError_t adji_error_ = adji_cuda_turn(gpu);                                  \
+    if (adji_error_ == cudaSuccess) adji_error_ = (call);                           \
+    if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, #call); \
+  } while (0)
+
+/* After a kernel was launched; name is the kernel's. */
+#define ADJI_LAUNCHED(gpu, name)                                                             \
+  do {                                                                                       \
+    cudaError_t adji_error_ = adji_cuda_turn(gpu);                                           \
+    if (adji_error_ == cudaSuccess) adji_error_ = cudaGetLastError();                        \
+    if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
+  } while (0)
+
+/* The side stream, for work beside that of `stream`: begins behind it, and is waited for by what comes next. status is
+ * that of what was asked in between, and what rejoin returns unless it fails itself; it waits in any case. */
+adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream);
+adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status);
+
+/* Sets an answer to 0, and fetches all of them: waits for the stream. */
+adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
+adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
+
+/* Of what was fetched. */
+adji_totals adji_answer_totals(const adji_gpu *gpu);
+
+/* The same without waiting: what the totals are at this point of the stream, once that is reached. There is room for
+ * ADJI_KEPT_ANSWERS of them. */
+adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which);
+adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which);
+uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer);
+
+static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
+  return reinterpret_cast<unsigned long long *>(gpu->d_answers + which);
+}
+
+#ifdef __CUDACC__
+/* Adds up a number over the warp, and to an answer of which there are several: one alone would be what all wait for. */
+static __device__ __forceinline__ void adji_answer_add(unsigned long long *answer, unsigned long long mine,
+                                                       uint32_t lane) {
+#pragma unroll
+  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
+    mine += __shfl_xor_sync(0xffffffffu, mine, step);
+  if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
+}
+#endif
+
+/* ADJ_E_DEVICE_MEMORY beyond the limit, or where the device has no more. what names it in the message. */
+adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
+void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
+
+/* Gives what is kept back to the pool. */
+void adji_blocks_forget(adji_gpu *gpu);
+
+/* Room to work in, at least bytes: a larger block where *block is too small. */
+adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block);
+
+/* Calls a function of CUB on the compute stream, twice: for the bytes it needs, and to do it in room. Returns from the
+ * function with a failure. */
+#define ADJI_CUB(gpu, room, function, ...)                                                \
+  do {                                                                                    \
+    size_t adji_bytes_ = 0;                                                               \
+    ADJI_CUDA(gpu, function(NULL, adji_bytes_, __VA_ARGS__, (gpu)->compute));             \
+    adj_status adji_status_ = adji_block_reserve(gpu, (gpu)->compute, adji_bytes_, room); \
+    if (adji_status_) return adji_status_;                                                \
+    ADJI_CUDA(gpu, function((room)->at, adji_bytes_, __VA_ARGS__, (gpu)->compute));       \
+  } while (0)
+
+template <class T>
+static inline T *adji_at(const adji_block &block) {
+  return static_cast<T *>(block.at);
+}
+
+static inline uint32_t adji_blocks_for(uint64_t items, uint32_t each) {
+  return static_cast<uint32_t>((items + each - 1) / each);
+}
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a device, and what belongs to it: streams, events, answers. Its memory is in blocks.cu.
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "gpu/device/cublas.cuh"
+
+/* ---- Failures ---------------------------------------------------------------------------------------- */
+
+adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call) {
+  int length = static_cast<int>(strcspn(call, "("));
+  cudaGetLastError(); /* what is not sticky is forgotten: it was told */
+  adj_status status = error == cudaErrorMemoryAllocation ? ADJ_E_DEVICE_MEMORY : ADJ_E_DEVICE;
+  return adji_fail(status, "device %d: %.*s: %s (%s)", gpu ? gpu->device : 0, length, call, cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+/* ---- What there is ------------------------------------------------------------------------------------- */
+
+static adj_status count_devices(int *count) {
+  cudaError_t error = cudaGetDeviceCount(count);
+  if (error == cudaSuccess && *count > 0) return ADJ_OK;
+  cudaGetLastError();
+  if (error == cudaSuccess || error == cudaErrorNoDevice)
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: this machine has no GPU that CUDA can use");
+  if (error == cudaErrorInsufficientDriver)
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "backend: this machine has no NVIDIA driver, or one that is too old for CUDA %d.%d",
+                     CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  return adji_fail(ADJ_E_UNSUPPORTED, "backend: CUDA does not start: %s (%s)", cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
+  int count = 0;
+  adj_status status = count_devices(&count);
+  if (status) return status;
+  if (i >= static_cast<uint32_t>(count)) return adji_fail(ADJ_E_UNSUPPORTED, "device %u: there are %d", i, count);
+  cudaDeviceProp properties;
+  adji_gpu nobody = {};
+  nobody.device = static_cast<int>(i);
+  nobody.fail_at = -1;
+  ADJI_CUDA(&nobody, cudaGetDeviceProperties(&properties, static_cast<int>(i)));
+  adj_device mine = {};
+  mine.number = i;
+  snprintf(mine.name, sizeof mine.name, "%s", properties.name);
+  mine.major = static_cast<uint32_t>(properties.major);
+  mine.minor = static_cast<uint32_t>(properties.minor);
+  mine.multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
+  mine.memory = properties.totalGlobalMem;
+  int before = 0, driver = 0;
+  ADJI_CUDA(&nobody, cudaGetDevice(&before));
+  ADJI_CUDA(&nobody, cudaSetDevice(static_cast<int>(i)));
+  size_t available = 0, total = 0;
+  cudaError_t error = cudaMemGetInfo(&available, &total);
+  cudaSetDevice(before);
+  if (error != cudaSuccess) return adji_cuda_fail(&nobody, error, "cudaMemGetInfo");
+  mine.memory_free = available;
+  ADJI_CUDA(&nobody, cudaDriverGetVersion(&driver));
+  mine.driver = static_cast<uint32_t>(driver);
+  mine.runtime = CUDART_VERSION;
+  return adji_give_struct(out, &mine, sizeof mine, "adj_device");
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------------------- */
+
+static void close_gpu(void *opened) {
+  adji_gpu *gpu = static_cast<adji_gpu *>(opened);
+  if (!gpu) return;
+  cudaSetDevice(gpu->device);
+  if (gpu->compute) cudaStreamSynchronize(gpu->compute);
+  if (gpu->copy) cudaStreamSynchronize(gpu->copy);
+  if (gpu->side) cudaStreamSynchronize(gpu->side);
+  adji_cublas_close(gpu);
+  for (uint32_t i = 0; i < gpu->staging_count; i++) {
+    if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
+    if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
+    if (gpu->staged_second[i]) cudaEventDestroy(gpu->staged_second[i]);
+  }
+  free(gpu->staging);
+  free(gpu->staged);
+  free(gpu->staged_second);
+  for (cudaEvent_t mark : gpu->marks)
+    if (mark) cudaEventDestroy(mark);
+  if (gpu->joint) cudaEventDestroy(gpu->joint);
+  if (gpu->forked) cudaEventDestroy(gpu->forked);
+  if (gpu->answers) cudaFreeHost(gpu->answers);
+  if (gpu->d_answers) cudaFree(gpu->d_answers);
+  adji_blocks_forget(gpu);
+  if (gpu->compute) cudaStreamSynchronize(gpu->compute);
+  if (gpu->pool) cudaMemPoolDestroy(gpu->pool);
+  if (gpu->side) cudaStreamDestroy(gpu->side);
+  if (gpu->copy) cudaStreamDestroy(gpu->copy);
+  if (gpu->compute) cudaStreamDestroy(gpu->compute);
+  cudaGetLastError();
+  pthread_mutex_destroy(&gpu->turn);
+  free(gpu);
+}
+
+static adj_status make_pool(adji_gpu *gpu) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = gpu->device;
+  ADJI_CUDA(gpu, cudaMemPoolCreate(&gpu->pool, &properties));
+  uint64_t keep = UINT64_MAX;
+  ADJI_CUDA(gpu, cudaMemPoolSetAttribute(gpu->pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  return ADJ_OK;
+}
+
+static adj_status open_device(adji_gpu *gpu) {
+  ADJI_CUDA(gpu, cudaSetDevice(gpu->device));
+  int major = 0;
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu->device));
+  if (major < 8)
+    return adji_fail(ADJ_E_UNSUPPORTED, "device %d: compute capability %d.x; the kernels need 8.0 or later",
+                     gpu->device, major);
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&gpu->multiprocessors, cudaDevAttrMultiProcessorCount, gpu->device));
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->compute, cudaStreamNonBlocking));
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->copy, cudaStreamNonBlocking));
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->side, cudaStreamNonBlocking));
+  for (cudaEvent_t &mark : gpu->marks)
+    ADJI_CUDA(gpu, cudaEventCreate(&mark));
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->joint, cudaEventDisableTiming));
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->forked, cudaEventDisableTiming));
+  adj_status status = make_pool(gpu);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaHostAlloc(&gpu->answers, (1 + ADJI_KEPT_ANSWERS) * ADJI_ANSWERS * sizeof *gpu->answers,
+                               cudaHostAllocDefault));
+  ADJI_CUDA(gpu, cudaMalloc(&gpu->d_answers, ADJI_ANSWERS * sizeof *gpu->answers));
+  size_t available = 0, total = 0;
+  ADJI_CUDA(gpu, cudaMemGetInfo(&available, &total));
+  gpu->limit = gpu->ctx->device_memory_limit;
+  if (!gpu->limit || gpu->limit > available) gpu->limit = available / 20 * 19;
+  return ADJ_OK;
+}
+
+/* The i-th of the devices that the context names, or of all. */
+static adj_status open_number(adj_ctx *ctx, uint32_t i, adji_gpu *gpu) {
+  int count = 0;
+  adj_status status = count_devices(&count);
+  if (status) return status;
+  int named = ctx->device_count;
+  gpu->device = named > 0 && ctx->devices ? ctx->devices[i] : static_cast<int>(i);
+  if (gpu->device < 0 || gpu->device >= count)
+    return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %d", gpu->device, count);
+  return open_device(gpu);
+}
+
+adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count) {
+  int there = 0, most = ADJI_MOST_GPUS;
+  adj_status status = count_devices(&there);
+  if (ctx->device_count >= 0) there = ctx->device_count;
+  if (!status) *count = static_cast<uint32_t>(there < most ? there : most);
+  return status;
+}
+
+adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
+  return adji_gpu_at(ctx, 0, out);
+}
+
+adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
+  if (!ctx->device_count)
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
+  pthread_mutex_lock(&ctx->device_lock);
+  adj_status status = ADJ_OK;
+  if (!ctx->gpus[i]) {
+    uint64_t begin = adji_now_ns();
+    adji_gpu *gpu = static_cast<adji_gpu *>(calloc(1, sizeof *gpu));
+    if (gpu) {
+      gpu->ctx = ctx;
+      gpu->fail_at = -1;
+      pthread_mutex_init(&gpu->turn, NULL);
+      status = open_number(ctx, i, gpu);
+      if (status) {
+        close_gpu(gpu);
+      } else {
+        ctx->gpus[i] = gpu;
+        ctx->close_gpu = close_gpu;
+      }
+    } else {
+      status = adji_fail(ADJ_E_MEMORY, "no memory for a device");
+    }
+    adji_trace(ctx, "open device", 0, begin, 0);
+  }
+  adji_gpu *gpu = static_cast<adji_gpu *>(ctx->gpus[i]);
+  pthread_mutex_unlock(&ctx->device_lock);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaSetDevice(gpu->device));
+  *out = gpu;
+  return ADJ_OK;
+}
+
+adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
+  return gpu->ctx;
+}
+
+uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
+  return static_cast<uint32_t>(gpu->multiprocessors);
+}
+
+adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many) {
+  ADJI_CUDA(gpu, cudaMemsetAsync(gpu->d_answers + which, 0, many * sizeof(uint64_t), stream));
+  return ADJ_OK;
+}
+
+adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream) {
+  ADJI_CUDA(gpu, cudaMemcpyAsync(gpu->answers, gpu->d_answers, ADJI_ANSWERS * sizeof(uint64_t), cudaMemcpyDeviceToHost,
+                                 stream));
+  ADJI_CUDA(gpu, cudaStreamSynchronize(stream));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark) {
+  if (mark == ADJI_MARK_BEGIN) memset(gpu->marked, 0, sizeof gpu->marked);
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->marks[mark], gpu->compute));
+  gpu->marked[mark] = true;
+  return ADJ_OK;
+}
+
+double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
+  float ms = 0;
+  if (!gpu->marked[from] || !gpu->marked[to]) return 0;
+  if (cudaEventElapsedTime(&ms, gpu->marks[from], gpu->marks[to]) != cudaSuccess) cudaGetLastError();
+  return ms * 1e-3;
+}
+
+uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
+  return adji_answer_totals(gpu).candidates;
+}
+
+uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
+  return adji_answer_totals(gpu).slots;
+}
+
+adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, static_cast<cudaStream_t>(stream)));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, gpu->joint, 0));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_before(adji_gpu *gpu, void *stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, gpu->compute));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), gpu->joint, 0));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->forked, stream));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->side, gpu->forked, 0));
+  return ADJ_OK;
+}
+
+static adj_status wait_for_side(adji_gpu *gpu, cudaStream_t stream) {
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->forked, gpu->side));
+  ADJI_CUDA(gpu, cudaStreamWaitEvent(stream, gpu->forked, 0));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status) {
+  if (!status) status = wait_for_side(gpu, stream);
+  if (status) cudaStreamSynchronize(gpu->side); /* which still uses what others will now free */
+  return status;
+}
+
+void adji_gpu_use(adji_gpu *gpu) {
+  cudaSetDevice(gpu->device);
+}
+void adji_gpu_lock(adji_gpu *gpu) {
+  pthread_mutex_lock(&gpu->turn);
+  adji_gpu_use(gpu);
+}
+void adji_gpu_unlock(adji_gpu *gpu) {
+  pthread_mutex_unlock(&gpu->turn);
+}
+
+adj_status adji_gpu_wait(adji_gpu *gpu) {
+  ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
+  return ADJ_OK;
+}
+
+bool adji_gpu_busy(adji_gpu *gpu) {
+  bool busy = cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
+  if (busy) cudaGetLastError(); /* which is no failure */
+  return busy;
+}
+
+void adji_gpu_quiesce(adji_gpu *gpu) {
+  cudaStreamSynchronize(gpu->compute);
+  cudaStreamSynchronize(gpu->copy);
+  cudaStreamSynchronize(gpu->side);
+  cudaGetLastError();
+}
+
+static adji_totals totals_of(const uint64_t *answers) {
+  adji_totals t = {};
+  const uint64_t *spread = answers + ADJI_ANSWER_SPREAD;
+  for (int i = 0; i < ADJI_SPREAD; i++) {
+    t.pairs += spread[i];
+    t.candidates += spread[ADJI_SPREAD + i];
+    t.broken += spread[2 * ADJI_SPREAD + i];
+    if (spread[3 * ADJI_SPREAD + i] > t.longest) t.longest = spread[3 * ADJI_SPREAD + i];
+    t.slots += spread[4 * ADJI_SPREAD + i];
+  }
+  return t;
+}
+
+adji_totals adji_answer_totals(const adji_gpu *gpu) {
+  return totals_of(gpu->answers);
+}
+
+static uint64_t *kept_answers(const adji_gpu *gpu, uint32_t which) {
+  return gpu->answers + (1 + which) * ADJI_ANSWERS;
+}
+
+adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which) {
+  ADJI_CUDA(gpu, cudaMemcpyAsync(kept_answers(gpu, which), gpu->d_answers, ADJI_ANSWERS * sizeof(uint64_t),
+                                 cudaMemcpyDeviceToHost, stream));
+  return ADJ_OK;
+}
+
+adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {
+  return totals_of(kept_answers(gpu, which));
+}
+
+uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer) {
+  return kept_answers(gpu, which)[answer];
+}
+
+int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
+  int64_t calls = gpu->calls;
+  gpu->fail_at = n;
+  gpu->calls = 0;
+  return calls;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Points to a device and arrays back, through the lanes' pinned buffers.
+ */
+#ifdef ADJI_HAVE_CUDA
+
+#include <string.h>
+
+#include "gpu/device/conveyor.h"
+#include "gpu/device/staging.h"
+
+enum {
+  LEAST_PIECE = 64 << 10, /* bytes */
+  HALF = ADJI_STAGE_BYTES / 2
+};
+
+/* Pieces of half a buffer at most go through halves of buffers: then one of each lane can be on its way while the lane
+ * is at another. 640 MB come back in 12.6 ms of an H200, and in 16.5 through as many buffers as there are lanes. */
+static adj_status convey(adji_gpu *gpu, adji_conveyor *conveyor, uint64_t piece_bytes, adji_conveyor_times *times) {
+  conveyor->ctx = adji_gpu_ctx(gpu);
+  uint32_t threads = conveyor->ctx->threads;
+  conveyor->buffers = piece_bytes <= HALF ? 2 * threads : threads;
+  adj_status status = adji_staging_open(gpu, threads);
+  if (!status) status = adji_convey(conveyor, times);
+  if (status) adji_gpu_quiesce(gpu); /* copies under way still use buffers */
+  return status;
+}
+
+/* First halves come first: a lane that works alone has its own buffer. */
+static uint32_t stage_of(adji_gpu *gpu, uint32_t buffer) {
+  uint32_t threads = adji_gpu_ctx(gpu)->threads;
+  return buffer < threads ? buffer : buffer - threads + ADJI_STAGE_SECOND;
+}
+
+/* ---- Up ---------------------------------------------------------------------------------------------- */
+
+typedef struct upload {
+  adji_gpu *gpu;
+  const adj_dataset *set; /* NULL: bytes of the host, and a row is one */
+  const char *host;
+  char *device;
+  uint64_t count, row, each; /* rows, bytes of one, rows a piece */
+} upload;
+
+/* Copies rows with any strides into packed ones. */
+static void pack_rows(const adj_dataset *set, uint64_t first, uint64_t count, char *to) {
+  size_t size = adji_type_size(set->type), row = set->dim * size;
+  if (set->column_stride == size && set->row_stride == row) {
+    memcpy(to, set->data + first * set->row_stride, count * row);
+    return;
+  }
+  for (uint64_t i = 0; i < count; i++)
+    for (uint32_t j = 0; j < set->dim; j++)
+      memcpy(to + i * row + j * size, set->data + (first + i) * set->row_stride + j * set->column_stride, size);
+}
+
+static uint64_t rows_of(const upload *u, uint64_t number) {
+  uint64_t first = number * u->each;
+  return u->count - first < u->each ? u->count - first : u->each;
+}
+
+static void pack_piece(void *user, uint64_t number, uint32_t buffer) {
+  upload *u = user;
+  char *to = adji_staging_at(u->gpu, stage_of(u->gpu, buffer));
+  uint64_t first = number * u->each;
+  if (u->set)
+    pack_rows(u->set, first, rows_of(u, number), to);
+  else
+    memcpy(to, u->host + first, rows_of(u, number));
+}
+
+static adj_status send_piece(void *user, uint64_t number, uint32_t buffer) {
+  upload *u = user;
+  uint64_t at = number * u->each * u->row;
+  return adji_staging_send(u->gpu, stage_of(u->gpu, buffer), u->device + at, rows_of(u, number) * u->row);
+}
+
+static adj_status was_sent(void *user, uint32_t buffer, bool *here) {
+  upload *u = user;
+  return adji_staging_here(u->gpu, stage_of(u->gpu, buffer), here);
+}
+
+static adj_status send_all(upload *u, adji_device_stats *work) {
+  uint64_t share = u->count / (2 * (uint64_t)adji_gpu_ctx(u->gpu)->threads) + 1; /* small sets are shared out too */
+  u->each = u->row <= HALF ? HALF / u->row : 1;
+  if (share < u->each && share * u->row >= LEAST_PIECE) u->each = share;
+  adji_conveyor conveyor = {.user = u, .up = true, .copy = send_piece, .here = was_sent, .handle = pack_piece};
+  conveyor.pieces = (u->count + u->each - 1) / u->each;
+  adji_conveyor_times times = {0};
+  adj_status status = convey(u->gpu, &conveyor, u->each * u->row, &times);
+  work->up_s += (double)times.wait_ns * 1e-9;
+  work->bytes_up += u->count * u->row;
+  return status;
+}
+
+adj_status adji_upload(adji_gpu *gpu, const adj_dataset *set, void *to_device, adji_device_stats *work) {
+  uint64_t begin = adji_now_ns();
+  upload u = {.gpu = gpu, .set = set, .device = to_device, .count = set->count};
+  u.row = set->dim * adji_type_size(set->type);
+  if (u.row > ADJI_STAGE_BYTES)
+    return adji_fail(ADJ_E_UNSUPPORTED, "points of %u dimensions are too large for the buffers of a GPU", set->dim);
+  adj_status status = send_all(&u, work);
+  adji_trace(set->ctx, "upload", 0, begin, set->count);
+  return status;
+}
+
+adj_status adji_upload_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, void *to_device,
+                             adji_device_stats *work) {
+  upload u = {.gpu = gpu, .host = from, .device = to_device, .count = bytes, .row = 1};
+  return send_all(&u, work);
+}
+
+/* ---- Down -------------------------------------------------------------------------------------------- */
+
+/* Arrays in pieces of the same number of bytes, in turn: one for as many entries of the array with the shortest ones,
+ * so many of the others as these entries fill. */
+typedef struct download {
+  adji_gpu *gpu;
+  const adji_array *arrays;
+  uint64_t entries, bytes; /* bytes: of a piece            */
+  uint64_t shortest, turn; /* bytes; pieces of one turn    */
+  uint64_t pieces, step;   /* step: see prefault_some         */
+} download;
+
+typedef struct piece {
+  const char *from;
+  char *to;
+  uint64_t bytes; /* none at the end of an array */
+} piece;
+
+static piece piece_of(const download *d, uint64_t number) {
+  uint64_t in_turn = number % d->turn;
+  const adji_array *array = d->arrays;
+  while (in_turn >= array->size / d->shortest)
+    in_turn -= array++->size / d->shortest;
+  uint64_t first = (number / d->turn * (array->size / d->shortest) + in_turn) * d->bytes;
+  uint64_t all = d->entries * array->size, left = first < all ? all - first : 0;
+  return (piece){(const char *)array->from + first, (char *)array->to + first, left < d->bytes ? left : d->bytes};
+}
+
+/* A piece is a huge page, which then is a single lane's; or less, where there would be too few for all lanes. */
+static download open_download(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries) {
+  download d = {.gpu = gpu, .arrays = arrays, .entries = entries, .shortest = arrays[0].size};
+  uint64_t row = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (arrays[i].size < d.shortest) d.shortest = arrays[i].size;
+    row += arrays[i].size;
+  }
+  d.turn = row / d.shortest;
+  d.bytes = HALF;
+  uint64_t share = entries * row / (2 * (uint64_t)adji_gpu_ctx(gpu)->threads) / 64 * 64 + 64;
+  if (share < d.bytes && share >= LEAST_PIECE) d.bytes = share;
+  d.pieces = (entries * d.shortest + d.bytes - 1) / d.bytes * d.turn;
+  return d;
+}
+
+static adj_status receive_piece(void *user, uint64_t number, uint32_t buffer) {
+  download *d = user;
+  piece mine = piece_of(d, number);
+  return adji_staging_receive(d->gpu, stage_of(d->gpu, buffer), mine.from, mine.bytes);
+}
+
+static adj_status was_received(void *user, uint32_t buffer, bool *here) {
+  download *d = user;
+  return adji_staging_here(d->gpu, stage_of(d->gpu, buffer), here);
+}
+
+/* While it is on its way. */
+static void prefault_piece(void *user, uint64_t number) {
+  piece mine = piece_of(user, number);
+  adji_prefault(mine.to, mine.bytes);
+}
+
+static void place_piece(void *user, uint64_t number, uint32_t buffer) {
+  download *d = user;
+  piece mine = piece_of(d, number);
+  memcpy(mine.to, adji_staging_at(d->gpu, stage_of(d->gpu, buffer)), mine.bytes);
+}
+
+adj_status adji_download_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries,
+                                adji_device_stats *work) {
+  download d = open_download(gpu, arrays, count, entries);
+  adji_conveyor conveyor = {.user = &d, .pieces = d.pieces, .copy = receive_piece, .here = was_received};
+  conveyor.prepare = prefault_piece;
+  conveyor.handle = place_piece;
+  adji_conveyor_times times = {0};
+  adj_status status = convey(gpu, &conveyor, d.bytes, &times);
+  work->down_s += (double)times.wait_ns * 1e-9;
+  work->place_s += (double)times.work_ns * 1e-9;
+  for (uint32_t i = 0; i < count; i++)
+    work->bytes_down += entries * arrays[i].size;
+  return status;
+}
+
+adj_status adji_download(adji_gpu *gpu, const void *from_device, uint64_t bytes, void *to, adji_device_stats *work) {
+  adji_array array = {from_device, to, 1};
+  return adji_download_arrays(gpu, &array, 1, bytes, work);
+}
+
+/* In steps through all pieces, so that those that were touched lie evenly among the others whenever the device is done:
+ * then there is work for cores and for copies all the time. */
+static adj_status prefault_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  download *d = user;
+  if (adji_gpu_busy(d->gpu)) prefault_piece(d, task * d->step % d->pieces);
+  return ADJ_OK;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+  return b ? common_divisor(b, a % b) : a;
+}
+
+adj_status adji_prefault_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries) {
+  download d = open_download(gpu, arrays, count, entries);
+  d.step = d.pieces / 8 * 5 + 1;
+  while (common_divisor(d.step, d.pieces) > 1)
+    d.step++;
+  return adji_loop(adji_gpu_ctx(gpu), d.pieces, prefault_some, &d);
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The grid's index on a device: the same cells in the same order as index/grid.h builds on the host.
+ */
+#ifndef ADJI_GPU_INDEX_INDEX_CUH
+#define ADJI_GPU_INDEX_INDEX_CUH
+
+#include "gpu/device/cuda.cuh"
+
+extern "C" {
+#include "gpu/range/range.h"
+#include "index/grid.h"
+}
+
+/* An axis of the grid, as kernels see it: adji_axis with its breaks on the device. */
+typedef struct adji_gpu_axis {
+  uint32_t dim;
+  uint64_t slabs, stride;
+  double low, inverse;
+  const double *breaks; /* device, or NULL */
+  double period, margin;
+} adji_gpu_axis;
+
+/* The same operations as adji_axis_slab. */
+static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_gpu_axis &axis, double x) {
+  if (axis.breaks) {
+    uint64_t low = 0, high = axis.slabs;
+    while (high - low > 1) {
+      uint64_t middle = low + (high - low) / 2;
+      if (axis.breaks[middle] <= x)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+  double q = (x - axis.low) * axis.inverse;
+  if (!(q > 0)) return 0;
+  return q < static_cast<double>(axis.slabs) ? static_cast<uint64_t>(q) : axis.slabs - 1;
+}
+
+/* The combination of slabs of a row of cells, among those of the first axes and of the rest. */
+typedef struct adji_gpu_parts {
+  uint16_t first, rest;
+} adji_gpu_parts;
+
+/* Most axes but the last that are looked at, the first ones half of them: so many combinations of slabs they have. */
+enum { ADJI_NEAR_AXES = 7, ADJI_NEAR_FIRST = 81, ADJI_NEAR_REST = 27 };
+
+/* For leaving out rows of cells that are too far away from a query, by all axes but the last, and the ends of the
+ * others, by the last one. */
+typedef struct adji_gpu_near {
+  uint32_t axes; /* but the last; 0: none is left out */
+  uint32_t dim[ADJI_MAX_AXES];
+  double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES]; /* of the last too */
+  float width[ADJI_MAX_AXES - 1];                    /* of a cell, a little less */
+  float limit;                                       /* of a sum of squares      */
+  float scale;                                       /* cells of the last axis a unit of length, a little more */
+  float last_slab;                                   /* of it                                                   */
+  uint32_t first_axes;                               /* of two parts          */
+  const adji_gpu_parts *parts;                       /* device, a row each    */
+} adji_gpu_near;
+
+/* A row that is too far away. */
+#define ADJI_NO_REACH UINT32_MAX
+
+typedef struct adji_gpu_grid {
+  adji_gpu_axis axes[ADJI_MAX_AXES];
+  uint32_t axis_count;
+  uint32_t key_bits;
+  uint64_t keys;       /* numbers of cells: 0 .. keys - 1                                         */
+  uint32_t reach;      /* of the last axis                                                        */
+  uint64_t row_stride; /* numbers of cells in a row along the last axis                           */
+  uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more of narrower ones  */
+  adji_gpu_near near;
+  const int64_t *row_steps;  /* device: row_count of them, in rows of cells, ascending                */
+  const uint32_t *row_reach; /* device: cells of each to either side, or ADJI_NO_REACH; NULL: reach of all */
+  adji_block memory;         /* of all tables on the device                                             */
+} adji_gpu_grid;
+
+/* limit: of sums of squares in L2, 0 for other metrics. */
+adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, double limit, adji_gpu_grid *out);
+void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
+
+/* Where there are many axes most rows of cells are empty, and a table by hash says where the others are. */
+typedef struct adji_gpu_row {
+  uint64_t number;
+  uint32_t begin, count; /* positions */
+} adji_gpu_row;
+
+#define ADJI_NO_ROW UINT64_MAX
+
+static __device__ __forceinline__ uint64_t adji_row_hash(uint64_t row) {
+  row *= UINT64_C(0x9e3779b97f4a7c15);
+  return row ^ row >> 32;
+}
+
+/* How kernels find the positions of a range of cells: directory[b] is the first position of a cell whose number,
+ * shifted, is b or more, for b = 0 .. (keys >> shift) + 1. Where numbers are shifted, those of the positions in a
+ * bucket are searched. With rows there is no directory. */
+typedef struct adji_gpu_cells {
+  const uint32_t *directory;
+  uint64_t keys;
+  uint32_t shift;
+  const adji_gpu_row *rows;
+  uint64_t row_mask;            /* entries of the table - 1        */
+  const void *position_numbers; /* as adji_gpu_index has them      */
+} adji_gpu_cells;
+
+__host__ __device__ constexpr uint32_t adji_gpu_width(uint32_t dim) {
+  return ADJI_GPU_WIDTH(dim);
+}
+__host__ __device__ constexpr bool adji_gpu_width_has_id(uint32_t dim) {
+  return adji_gpu_width(dim) > dim;
+}
+
+/* Positions behind the last that may be read, though nothing is there. */
+enum { ADJI_GPU_BEHIND = 8 };
+
+typedef struct adji_gpu_index {
+  uint64_t count; /* positions: points, and images of them  */
+  void *coords;   /* coordinate j of position p is at p * point_step + j * dim_step, in elements */
+  uint64_t point_step, dim_step;
+  uint32_t *ids;
+  void *numbers; /* of the cell of each position: uint32_t up to 32 key bits, or uint64_t */
+  bool wide_numbers;
+  bool images;
+  uint64_t cell_count;
+  adji_gpu_cells cells;
+  adji_block coords_block, ids_block, numbers_block, directory_block, rows_block;
+} adji_gpu_index;
+
+/* Hilbert's curve through a cube: coordinates become whole numbers of so many bits. */
+enum { ADJI_CURVE_DIMS = 6 };
+typedef struct adji_gpu_curve {
+  uint32_t bits; /* of each dimension */
+  double low[ADJI_CURVE_DIMS], scale;
+} adji_gpu_curve;
+
+typedef struct adji_gpu_index_options {
+  const adji_gpu_curve *curve; /* along which points are sorted, not by cells; NULL: by cells */
+  bool cut;                    /* and long runs of it are cut in two: see tree_cut_long.cu */
+  bool images;                 /* points near the faces of a periodic box are there twice */
+  bool cells;                  /* candidates are looked up in it                          */
+  bool sorted;                 /* points of a cell ascend along dimension sort_dim, not by row; without images */
+  uint32_t sort_dim;
+  const uint32_t *order; /* device: rows as they come within a cell; NULL: ascending. Without images */
+} adji_gpu_index_options;
+
+/* Copies the points of a set to a block of the device, packed by rows. */
+adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_block *points, adji_gpu_rows *rows,
+                                adji_device_stats *work);
+
+/* Sorts rows into the order of the grid. Memory: see the header of index.cu. */
+adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,
+                                const adji_gpu_index_options *options, adji_gpu_index *out);
+void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index);
+
+#endif

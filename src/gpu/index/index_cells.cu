@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From numbers of cells to positions, the third step of building an index (index.cu): a directory, or a table of the
+ * rows of cells that are not empty.
+ */
+#include <cub/device/device_scan.cuh>
+
+#include "gpu/index/index_private.cuh"
+
+enum { THREADS = 256 };
+
+/* The last position of each bucket writes how many positions there are up to it behind the bucket; the running maximum
+ * of that is the directory. Also counts the cells. */
+template <class KEY>
+static __global__ void mark_ends(const KEY *numbers, uint64_t count, uint32_t shift, uint32_t *directory,
+                                 unsigned long long *cells) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool last = false;
+  if (i < count) {
+    KEY number = numbers[i], next = i + 1 < count ? numbers[i + 1] : number;
+    last = i + 1 == count || number != next;
+    if (i + 1 == count || number >> shift != next >> shift)
+      directory[(static_cast<uint64_t>(number) >> shift) + 1] = static_cast<uint32_t>(i + 1);
+  }
+  int many = __syncthreads_count(last);
+  if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
+}
+
+static adj_status get_directory(adji_building *b, uint64_t entries) {
+  adj_status status =
+      adji_block_get(b->gpu, b->gpu->compute, entries * 4, "directory of cells", &b->index->directory_block);
+  if (status) return status;
+  ADJI_CUDA(b->gpu, cudaMemsetAsync(b->index->directory_block.at, 0, entries * 4, b->gpu->compute));
+  b->index->cells.directory = adji_at<uint32_t>(b->index->directory_block);
+  return ADJ_OK;
+}
+
+static adj_status run_maximum(adji_building *b, uint64_t entries) {
+  uint32_t *directory = adji_at<uint32_t>(b->index->directory_block);
+  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
+  return ADJ_OK;
+}
+
+/* The directory: a bucket for every number of a cell, or for so many of them that there are no more buckets than that.
+ */
+template <class KEY>
+static adj_status find_buckets(adji_building *b) {
+  adji_gpu_index *index = b->index;
+  adji_gpu_cells *cells = &index->cells;
+  cells->keys = b->grid->keys;
+  cells->position_numbers = index->numbers;
+  while (cells->keys >> cells->shift > ADJI_GPU_BUCKETS(index->count))
+    cells->shift++;
+  uint64_t entries = (cells->keys >> cells->shift) + 2;
+  adj_status status = get_directory(b, entries);
+  if (status) return status;
+  status = adji_answer_clear(b->gpu, b->gpu->compute, ADJI_ANSWER_CELLS, 1);
+  if (status) return status;
+  if (index->count) {
+    mark_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
+        static_cast<const KEY *>(index->numbers), index->count, cells->shift, adji_at<uint32_t>(index->directory_block),
+        adji_answer_at(b->gpu, ADJI_ANSWER_CELLS));
+    ADJI_LAUNCHED(b->gpu, "mark_ends");
+  }
+  return run_maximum(b, entries);
+}
+
+/* Where a row of cells begins and ends in the order of the index, and a cell begins. */
+template <class KEY>
+struct row_marks {
+  uint64_t row;
+  bool first, last, first_of_cell;
+
+  __device__ row_marks(const KEY *numbers, uint64_t count, uint64_t i, uint64_t row_stride) {
+    row = numbers[i] / row_stride;
+    first = i == 0 || numbers[i - 1] / row_stride != row;
+    last = i + 1 == count || numbers[i + 1] / row_stride != row;
+    first_of_cell = i == 0 || numbers[i - 1] != numbers[i];
+  }
+};
+
+template <class KEY>
+static __global__ void count_rows_of_cells(const KEY *numbers, uint64_t count, uint64_t row_stride,
+                                           unsigned long long *rows, unsigned long long *cells) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool first = false, first_of_cell = false;
+  if (i < count) {
+    row_marks<KEY> marks(numbers, count, i, row_stride);
+    first = marks.first;
+    first_of_cell = marks.first_of_cell;
+  }
+  int many_rows = __syncthreads_count(first), many_cells = __syncthreads_count(first_of_cell);
+  if (threadIdx.x) return;
+  atomicAdd(rows, static_cast<unsigned long long>(many_rows));
+  atomicAdd(cells, static_cast<unsigned long long>(many_cells));
+}
+
+/* The first position of each row takes a place in the table; with ends set, afterwards, the last one looks for it and
+ * says how many there are. */
+template <class KEY, bool ENDS>
+static __global__ void enter_rows(const KEY *numbers, uint64_t count, uint64_t row_stride, adji_gpu_row *table,
+                                  uint64_t mask) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  row_marks<KEY> marks(numbers, count, i, row_stride);
+  if (!(ENDS ? marks.last : marks.first)) return;
+  for (uint64_t at = adji_row_hash(marks.row) & mask;; at = (at + 1) & mask) {
+    unsigned long long *key = reinterpret_cast<unsigned long long *>(&table[at].number);
+    if (ENDS) {
+      if (*key != marks.row) continue;
+      table[at].count = static_cast<uint32_t>(i) + 1 - table[at].begin;
+      return;
+    }
+    if (atomicCAS(key, static_cast<unsigned long long>(ADJI_NO_ROW), static_cast<unsigned long long>(marks.row)) !=
+        ADJI_NO_ROW)
+      continue;
+    table[at].begin = static_cast<uint32_t>(i);
+    return;
+  }
+}
+
+/* The table of the rows that are not empty. */
+template <class KEY>
+static adj_status find_rows(adji_building *b) {
+  adji_gpu *gpu = b->gpu;
+  adji_gpu_index *index = b->index;
+  const KEY *numbers = static_cast<const KEY *>(index->numbers);
+  uint64_t stride = b->grid->row_stride, size = 64;
+  uint32_t blocks = adji_blocks_for(index->count, THREADS);
+  adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_CELLS, 2);
+  if (status) return status;
+  count_rows_of_cells<<<blocks, THREADS, 0, gpu->compute>>>(
+      numbers, index->count, stride, adji_answer_at(gpu, ADJI_ANSWER_ITEMS), adji_answer_at(gpu, ADJI_ANSWER_CELLS));
+  ADJI_LAUNCHED(gpu, "count_rows_of_cells");
+  status = adji_answers_fetch(gpu, gpu->compute);
+  if (status) return status;
+  while (size < 2 * gpu->answers[ADJI_ANSWER_ITEMS])
+    size *= 2;
+  status = adji_block_get(gpu, gpu->compute, size * sizeof(adji_gpu_row), "rows of cells", &index->rows_block);
+  if (status) return status;
+  adji_gpu_row *table = adji_at<adji_gpu_row>(index->rows_block);
+  ADJI_CUDA(gpu, cudaMemsetAsync(table, 0xff, size * sizeof *table, gpu->compute));
+  enter_rows<KEY, false><<<blocks, THREADS, 0, gpu->compute>>>(numbers, index->count, stride, table, size - 1);
+  ADJI_LAUNCHED(gpu, "enter_rows");
+  enter_rows<KEY, true><<<blocks, THREADS, 0, gpu->compute>>>(numbers, index->count, stride, table, size - 1);
+  ADJI_LAUNCHED(gpu, "enter_rows");
+  index->cells.keys = b->grid->keys;
+  index->cells.rows = table;
+  index->cells.row_mask = size - 1;
+  index->cells.position_numbers = numbers;
+  index->cell_count = gpu->answers[ADJI_ANSWER_CELLS];
+  return ADJ_OK;
+}
+
+/* Where there are many axes most rows of cells are empty, and the others are spread over many buckets. */
+template <class KEY>
+static adj_status find_cells(adji_building *b) {
+  bool dense = b->grid->keys <= ADJI_GPU_BUCKETS(b->index->count);
+  if (!dense && b->grid->axis_count > 3 && b->index->count) return find_rows<KEY>(b);
+  return find_buckets<KEY>(b);
+}
+
+adj_status adji_index_find_cells(adji_building *b) {
+  return b->index->wide_numbers ? find_cells<uint64_t>(b) : find_cells<uint32_t>(b);
+}

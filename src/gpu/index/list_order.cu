@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queries of a host's order on a device.
+ */
+#include "gpu/index/list_order.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
+
+extern "C" {
+#include "gpu/device/staging.h"
+}
+
+enum { THREADS = 256 };
+
+/* Where each row is in the device's order. A thread a position. */
+static __global__ void find_positions(const uint32_t *ids, uint64_t count, uint32_t *positions) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) positions[ids[i]] = static_cast<uint32_t>(i);
+}
+
+/* Replaces rows by their positions. A thread a row. */
+static __global__ void replace_rows(const uint32_t *positions, uint64_t count, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) rows[i] = positions[rows[i]];
+}
+
+static adj_status follow(adji_gpu *gpu, const uint32_t *ids, const uint32_t *rows, uint64_t count, adji_block *order,
+                         adji_block *positions, adji_device_stats *work) {
+  adj_status status = adji_block_get(gpu, gpu->compute, count * 4, "queries", order);
+  if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
+  /* The block may have been another's, in the order of the compute stream: copies come after that. */
+  if (!status) status = adji_gpu_wait(gpu);
+  if (!status) status = adji_upload_bytes(gpu, rows, count * 4, order->at, work);
+  if (status) return status;
+  uint32_t blocks = adji_blocks_for(count, THREADS);
+  find_positions<<<blocks, THREADS, 0, gpu->compute>>>(ids, count, adji_at<uint32_t>(*positions));
+  ADJI_LAUNCHED(gpu, "find_positions");
+  replace_rows<<<blocks, THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(*positions), count, adji_at<uint32_t>(*order));
+  ADJI_LAUNCHED(gpu, "replace_rows");
+  return ADJ_OK;
+}
+
+adj_status adji_order_make(adji_gpu *gpu, const uint32_t *ids, const uint32_t *rows, uint64_t count, adji_block *order,
+                           adji_device_stats *work) {
+  adji_block positions = {};
+  adj_status status = follow(gpu, ids, rows, count, order, &positions, work);
+  adji_block_free(gpu, gpu->compute, &positions);
+  if (status) adji_block_free(gpu, gpu->compute, order);
+  return status;
+}
+
+adj_status adji_order_make_ranges(adji_gpu *gpu, adji_block *out) {
+  return adji_block_get(gpu, gpu->compute, ADJI_MOST_RANGES * sizeof(adji_list_range), "list of queries", out);
+}
+
+adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t count, const adji_block *to,
+                           uint32_t buffer, uint64_t *queries) {
+  static_assert(ADJI_MOST_RANGES * sizeof(adji_list_range) <= ADJI_STAGE_BYTES, "ranges fit a buffer");
+  adji_list_range *staged = static_cast<adji_list_range *>(adji_staging_at(gpu, buffer));
+  *queries = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    staged[i] = adji_list_range{ranges[i].begin, ranges[i].end - ranges[i].begin, *queries};
+    *queries += staged[i].count;
+  }
+  adj_status status = adji_staging_send(gpu, buffer, to->at, count * sizeof *staged);
+  return status ? status : adji_staging_wait(gpu, buffer);
+}
+
+/* order NULL: the positions are the device's. A block a range. */
+static __global__ void gather_queries(const adji_list_range *ranges, const uint32_t *order, uint32_t *queries) {
+  adji_list_range range = ranges[blockIdx.x];
+  for (uint32_t i = threadIdx.x; i < range.count; i += THREADS)
+    queries[range.to + i] = order ? order[range.begin + i] : range.begin + i;
+}
+
+static adj_status gather(adji_gpu *gpu, const adji_order_list *list, uint32_t *queries) {
+  if (!list->range_count) return ADJ_OK;
+  gather_queries<<<static_cast<uint32_t>(list->range_count), THREADS, 0, gpu->compute>>>(
+      adji_at<adji_list_range>(*list->ranges), adji_at<uint32_t>(*list->order), queries);
+  ADJI_LAUNCHED(gpu, "gather_queries");
+  return ADJ_OK;
+}
+
+struct in_rows {
+  const uint32_t *ids;
+  uint64_t first, end;
+  __device__ bool operator()(uint32_t position) const {
+    return ids[position] >= first && ids[position] < end;
+  }
+};
+
+/* Leaves out those whose rows are not wanted, and finds out how many are left. */
+static adj_status select_wanted(adji_gpu *gpu, const adji_order_list *list, const uint32_t *from, uint32_t *to,
+                                uint64_t *count) {
+  in_rows wanted = {list->ids, list->first_row, list->end_row};
+  ADJI_CUB(gpu, list->temporary, cub::DeviceSelect::If, from, to, adji_answer_at(gpu, ADJI_ANSWER_ITEMS), *count,
+           wanted);
+  adj_status status = adji_answers_fetch(gpu, gpu->compute);
+  *count = gpu->answers[ADJI_ANSWER_ITEMS];
+  return status;
+}
+
+static int bits_of(uint64_t count) {
+  int bits = 1;
+  while (bits < 32 && count >> bits)
+    bits++;
+  return bits;
+}
+
+/* The row of each position. A thread a position. */
+static __global__ void find_rows(const uint32_t *positions, uint64_t count, const uint32_t *ids, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) rows[i] = ids[positions[i]];
+}
+
+adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
+                              uint32_t *rows) {
+  uint32_t *from = adji_at<uint32_t>(list->queries[0]), *to = adji_at<uint32_t>(list->queries[1]);
+  adj_status status = gather(gpu, list, from);
+  if (!status && list->end_row - list->first_row < list->rows) {
+    status = select_wanted(gpu, list, from, to, count);
+    uint32_t *other = from;
+    from = to;
+    to = other;
+  }
+  *out = to;
+  if (status || !*count) return status;
+  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
+  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->ids, rows);
+  ADJI_LAUNCHED(gpu, "find_rows");
+  return ADJ_OK;
+}

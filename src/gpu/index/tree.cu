@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building the tree: points along the curve as an index has them, or as the tree of a host does, then boxes level by
+ * level.
+ *
+ * Memory, per point: what an index takes (index.cu), and about a quarter of the point's size for the boxes; the point
+ * and its id again while it is brought into another order.
+ */
+#include "gpu/index/tree.cuh"
+
+#include <cmath>
+#include <utility>
+
+enum { THREADS = 256 };
+
+/* ---- Order ------------------------------------------------------------------------------------------ */
+
+/* Bits of each dimension beyond those that tell all points apart where these lie evenly: some lie closer together than
+ * others, in every dimension. */
+enum { SPARE_BITS = 5, LEAST_SPARE_BITS = 10 };
+
+/* All dimensions have the same scale, so that leaves are about as long as they are wide. */
+static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low, const double *high) {
+  adji_gpu_curve curve = {};
+  double widest = 0, apart = 0; /* bits that tell points apart if all dimensions have as many as the widest */
+  for (uint32_t j = 0; j < rows->dim; j++)
+    widest = fmax(widest, high[j] - low[j]);
+  if (!(widest > 0) || !std::isfinite(widest)) widest = 0;
+  uint32_t useful = 0;
+  for (uint32_t j = 0; j < rows->dim && widest > 0; j++)
+    if (high[j] > low[j]) {
+      apart += log2((high[j] - low[j]) / widest); /* not positive */
+      useful++;
+    }
+  uint32_t spare = SPARE_BITS * useful > LEAST_SPARE_BITS ? SPARE_BITS * useful : LEAST_SPARE_BITS;
+  double wanted = log2(static_cast<double>(rows->count) + 1) + spare;
+  uint32_t most = 63 / rows->dim < 31 ? 63 / rows->dim : 31;
+  double each = useful ? ceil((wanted - apart) / useful) : 1;
+  curve.bits = each < most ? static_cast<uint32_t>(each) : most;
+  double scale = widest > 0 ? ldexp(1, static_cast<int>(curve.bits)) / widest : 0;
+  curve.scale = std::isfinite(scale) ? scale : 0;
+  for (uint32_t j = 0; j < rows->dim; j++)
+    curve.low[j] = low[j];
+  return curve;
+}
+
+/* ---- Boxes ------------------------------------------------------------------------------------------ */
+
+/* As many lanes as a box has points, or boxes of the level below, find it together. below NULL: of points. */
+template <class T>
+static __global__ void find_boxes(const T *coords, uint64_t point_step, uint64_t count, const T *below, uint32_t each,
+                                  uint32_t dim, uint32_t boxes, T *bounds) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, number = i / each;
+  uint32_t width = adji_box_width<T>(dim);
+  for (uint32_t j = 0; j < dim; j++) {
+    T low = static_cast<T>(INFINITY), high = static_cast<T>(-INFINITY);
+    if (i < count && !below) low = high = coords[i * point_step + j];
+    if (i < count && below) {
+      low = below[i * width + j];
+      high = below[i * width + dim + j];
+    }
+    for (uint32_t step = each / 2; step; step /= 2) {
+      T l = __shfl_xor_sync(0xffffffffu, low, step), h = __shfl_xor_sync(0xffffffffu, high, step);
+      low = l < low ? l : low;
+      high = h > high ? h : high;
+    }
+    if (i % each || number >= boxes) continue;
+    bounds[number * width + j] = low;
+    bounds[number * width + dim + j] = high;
+  }
+}
+
+/* How many boxes each level has; returns all of them. */
+static uint64_t plan_levels(adji_gpu_tree *tree) {
+  uint64_t all = 0, below = tree->points.count;
+  do {
+    uint32_t each = tree->level_count ? ADJI_GPU_FAN : ADJI_TREE_LEAF;
+    uint64_t boxes = (below + each - 1) / each;
+    tree->levels[tree->level_count++] = adji_gpu_level{NULL, static_cast<uint32_t>(boxes)};
+    all += boxes;
+    below = boxes;
+  } while (below > ADJI_GPU_FAN);
+  return all;
+}
+
+/* Behind the last point, up to the end of its leaf, nothing is near anything. */
+static adj_status end_points(adji_gpu *gpu, adj_type type, adji_gpu_index *points) {
+  uint64_t point = points->point_step * adji_type_size(type);
+  char *end = static_cast<char *>(points->coords) + points->count * point;
+  ADJI_CUDA(gpu, cudaMemsetAsync(end, 0xff, ADJI_GPU_BEHIND * point, gpu->compute)); /* NaN */
+  return ADJ_OK;
+}
+
+template <class T>
+static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
+  uint64_t width = adji_box_width<T>(dim);
+  T *bounds = adji_at<T>(tree->bounds);
+  const T *below = NULL, *coords = static_cast<const T *>(tree->points.coords);
+  uint64_t count = tree->points.count;
+  for (uint32_t l = 0; l < tree->level_count; l++) {
+    adji_gpu_level *level = &tree->levels[l];
+    level->bounds = bounds;
+    uint32_t each = l ? ADJI_GPU_FAN : ADJI_TREE_LEAF;
+    find_boxes<T><<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
+        coords, tree->points.point_step, count, below, each, dim, level->count, bounds);
+    ADJI_LAUNCHED(gpu, "find_boxes");
+    below = bounds;
+    count = level->count;
+    bounds += width * level->count;
+  }
+  return ADJ_OK;
+}
+
+template <class T>
+static adj_status make_boxes_of(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
+  uint64_t bytes = plan_levels(tree) * adji_box_width<T>(dim) * sizeof(T);
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "boxes of the tree", &tree->bounds);
+  return status ? status : fill_boxes<T>(gpu, dim, tree);
+}
+
+static adj_status make_boxes(adji_gpu *gpu, adj_type type, uint32_t dim, adji_gpu_tree *tree) {
+  adj_status status = end_points(gpu, type, &tree->points);
+  if (status) return status;
+  return type == ADJ_F64 ? make_boxes_of<double>(gpu, dim, tree) : make_boxes_of<float>(gpu, dim, tree);
+}
+
+/* ---- The order of a host ------------------------------------------------------------------------------ */
+
+/* Points of a leaf of the host, at least (ADJI_LEAF), which are in no order within it. */
+enum { HOST_LEAF = 16 };
+
+/* Points to where order says, those of each HOST_LEAF that follow each other along the dimension in which they are
+ * spread widest, so that both leaves that they become are small; and order to where they are then. A thread a point.
+ *
+ *   1. widest   the extent of the points of the leaf in each dimension, by all its threads
+ *   2. rank     how many of them come before this one
+ *   3. move     the record with all it has, and the id */
+template <class T>
+static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_t width, uint32_t dim, uint64_t count,
+                                   uint32_t *order, T *new_coords, uint32_t *new_ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  uint32_t lane = threadIdx.x % HOST_LEAF, rank = 0;
+  bool there = i < count;
+  uint64_t from = there ? order[i] : 0;
+  T widest = -1, mine = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    T x = coords[from * width + j], low = there ? x : static_cast<T>(INFINITY), high = there ? x : -low;
+    for (uint32_t step = HOST_LEAF / 2; step; step /= 2) {
+      T l = __shfl_xor_sync(0xffffffffu, low, step), h = __shfl_xor_sync(0xffffffffu, high, step);
+      low = l < low ? l : low;
+      high = h > high ? h : high;
+    }
+    if (high - low > widest) {
+      widest = high - low;
+      mine = x;
+    }
+  }
+  for (uint32_t other = 0; other < HOST_LEAF; other++) {
+    T x = __shfl_sync(0xffffffffu, mine, other, HOST_LEAF);
+    rank += i - lane + other < count && (x < mine || (x == mine && other < lane));
+  }
+  if (!there) return;
+  uint64_t to = i - lane + rank;
+  for (uint64_t j = 0; j < width; j++)
+    new_coords[to * width + j] = coords[from * width + j];
+  new_ids[to] = ids[from];
+  order[i] = static_cast<uint32_t>(to);
+}
+
+template <class T>
+static adj_status follow(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_block *coords, adji_block *ids,
+                         adji_gpu_tree *tree) {
+  adji_gpu_index *points = &tree->points;
+  follow_host<T><<<adji_blocks_for(points->count, THREADS), THREADS, 0, gpu->compute>>>(
+      static_cast<const T *>(points->coords), points->ids, points->point_step, dim, points->count, order,
+      adji_at<T>(*coords), adji_at<uint32_t>(*ids));
+  ADJI_LAUNCHED(gpu, "follow_host");
+  std::swap(points->coords_block, *coords);
+  std::swap(points->ids_block, *ids);
+  points->coords = points->coords_block.at;
+  points->ids = adji_at<uint32_t>(points->ids_block);
+  if (!tree->level_count) return ADJ_OK;
+  adj_status status = end_points(gpu, sizeof(T) == 8 ? ADJ_F64 : ADJ_F32, points);
+  return status ? status : fill_boxes<T>(gpu, dim, tree);
+}
+
+adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint32_t *order, adji_gpu_tree *tree) {
+  adji_block coords = {}, ids = {};
+  adj_status status =
+      adji_block_get(gpu, gpu->compute, tree->points.coords_block.bytes, "points of the index", &coords);
+  if (!status) status = adji_block_get(gpu, gpu->compute, tree->points.ids_block.bytes, "ids of the index", &ids);
+  if (!status)
+    status = type == ADJ_F64 ? follow<double>(gpu, dim, order, &coords, &ids, tree)
+                             : follow<float>(gpu, dim, order, &coords, &ids, tree);
+  adji_block_free(gpu, gpu->compute, &coords);
+  adji_block_free(gpu, gpu->compute, &ids);
+  return status;
+}
+
+/* ---- Cuts -------------------------------------------------------------------------------------------- */
+
+adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has) {
+  int most = 0;
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
+  *has = bytes <= static_cast<size_t>(most);
+  return ADJ_OK;
+}
+
+/* ---- All of it --------------------------------------------------------------------------------------- */
+
+adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const adji_gpu_tree_options *options,
+                               adji_gpu_tree *out) {
+  *out = adji_gpu_tree{};
+  adji_gpu_curve curve = choose_curve(rows, options->low, options->high);
+  adji_gpu_index_options along = {};
+  along.curve = &curve;
+  along.cut = options->cut;
+  adji_gpu_grid none = {};
+  adj_status status = adji_gpu_index_build(gpu, &none, rows, &along, &out->points);
+  if (status || !rows->count) return status;
+  if (options->cut) status = adji_gpu_tree_cut(gpu, rows->type, rows->dim, &out->points);
+  if (!status && options->boxes) status = make_boxes(gpu, rows->type, rows->dim, out);
+  if (status) adji_gpu_tree_clear(gpu, out);
+  return status;
+}
+
+void adji_gpu_tree_clear(adji_gpu *gpu, adji_gpu_tree *tree) {
+  adji_gpu_index_clear(gpu, &tree->points);
+  adji_block_free(gpu, gpu->compute, &tree->bounds);
+  *tree = adji_gpu_tree{};
+}

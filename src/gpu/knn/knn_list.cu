@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins on a device for lists of queries: those that a host hands over, by their positions in an order of its own.
+ * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
+ *
+ * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of four lists k ids and
+ * distances and 4 bytes; through a grid 4 more for each left point, and for each query of a list twice. Left points
+ * are there twice while they are brought into the order of the host.
+ */
+#include "gpu/knn/knn_private.cuh"
+
+#include "gpu/index/list_order.cuh"
+
+enum { THREADS = 256, LEAST_QUERIES = 1024 };
+
+/* ---- The order -------------------------------------------------------------------------------------- */
+
+adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
+  adji_block_free(n->gpu, n->gpu->compute, &n->order);
+  adji_knn_grid_keep(n);
+  if (!rows || !n->join.left->count) return ADJ_OK;
+  adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
+  if (status) return status;
+  adji_gpu_tree *left = n->join.self_join ? &n->right : &n->left_tree;
+  status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
+  if (status && status != ADJ_E_DEVICE_MEMORY) return status; /* the order says where points are in any case */
+  return adji_knn_grid_hand_back(n, adji_at<uint32_t>(n->order));
+}
+
+/* ---- Room ------------------------------------------------------------------------------------------- */
+
+static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *slot) {
+  adji_gpu *gpu = n->gpu;
+  uint64_t entries = adji_mul(queries, n->join.k), size = adji_type_size(n->join.left->type);
+  adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
+  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->rows);
+  if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "table of neighbours", &slot->ids);
+  if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "table of neighbours", &slot->sums);
+  if (!status && n->grid.positions.at)
+    status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->failed);
+  if (status) return status;
+  /* Who waits for it sleeps: the cores have other things to do. */
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
+  return ADJ_OK;
+}
+
+static adj_status make_lists(adji_gpu_knn *n, uint64_t queries) {
+  adji_gpu *gpu = n->gpu;
+  adj_status status = adji_block_get(gpu, gpu->compute, n->join.left->count * 4, "queries", &n->places);
+  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->hard);
+  for (int i = 0; i < 2 && !status; i++)
+    status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->listed[i]);
+  for (uint32_t i = 0; i < ADJI_LISTS && !status; i++)
+    status = make_slot(n, queries, &n->slots[i]);
+  if (status) adji_gpu_knn_end_lists(n);
+  return status;
+}
+
+adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
+  uint64_t many = *queries < n->join.left->count ? *queries : n->join.left->count;
+  n->list_first = first_row;
+  n->list_end = end_row;
+  if (!many) many = 1;
+  adj_status status = make_lists(n, many);
+  while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {
+    many = many / 2 > LEAST_QUERIES ? many / 2 : LEAST_QUERIES;
+    status = make_lists(n, many);
+  }
+  *queries = many;
+  if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = adji_gpu_wait(n->gpu); /* so that copies may go to the blocks at once */
+  if (status) adji_gpu_knn_end_lists(n);
+  return status;
+}
+
+void adji_gpu_knn_end_lists(adji_gpu_knn *n) {
+  adji_gpu *gpu = n->gpu;
+  adji_block_free(gpu, gpu->compute, &n->places);
+  adji_block_free(gpu, gpu->compute, &n->hard);
+  for (adji_block &listed : n->listed)
+    adji_block_free(gpu, gpu->compute, &listed);
+  adji_block_free(gpu, gpu->compute, &n->temporary);
+  for (adji_knn_slot &slot : n->slots) {
+    adji_block_free(gpu, gpu->compute, &slot.ranges);
+    adji_block_free(gpu, gpu->compute, &slot.rows);
+    adji_block_free(gpu, gpu->compute, &slot.ids);
+    adji_block_free(gpu, gpu->compute, &slot.sums);
+    adji_block_free(gpu, gpu->compute, &slot.failed);
+    if (slot.found) cudaEventDestroy(slot.found);
+    slot = adji_knn_slot{};
+  }
+}
+
+/* ---- A list ----------------------------------------------------------------------------------------- */
+
+/* Of each row its number in the list. A thread a row. */
+static __global__ void number_rows(const uint32_t *rows, uint64_t count, uint32_t *places) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) places[rows[i]] = static_cast<uint32_t>(i);
+}
+
+static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slot) {
+  adji_gpu *gpu = n->gpu;
+  uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places), *rows = adji_at<uint32_t>(slot->rows);
+  slot->handed = false;
+  adji_order_list list = {&slot->ranges, &n->order,   ranges,    n->left->points.ids, n->join.left->count,
+                          n->list_first, n->list_end, n->listed, &n->temporary};
+  adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries, rows);
+  if (status || !slot->count) return status;
+  number_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(rows, slot->count, places);
+  ADJI_LAUNCHED(gpu, "number_rows");
+  adji_knn_target target = {queries, slot->count, 0, places, adji_at<uint32_t>(slot->ids), slot->sums.at};
+  status = adji_knn_search(n, &target);
+  if (status || !n->grid.handed) return status;
+  slot->handed = true;
+  slot->indexed = n->grid.work.reindexed;
+  return adji_knn_grid_tell(n, slot->count, &slot->failed);
+}
+
+adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
+                             uint32_t buffer, uint64_t *rows) {
+  adji_gpu *gpu = n->gpu;
+  adji_knn_slot *slot = &n->slots[slot_number];
+  adj_status status = adji_order_send(gpu, ranges, count, &slot->ranges, buffer, &slot->count);
+  if (!status) status = adji_stopwatch_start(gpu, gpu->compute, &n->watch);
+  if (!status) status = find_list(n, count, slot);
+  if (!status) status = adji_stopwatch_stop(gpu, gpu->compute, &n->watch);
+  if (!status) status = adji_answers_keep(gpu, gpu->compute, slot_number);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaEventRecord(slot->found, gpu->compute));
+  *rows = slot->count;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candidates) {
+  ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
+  *candidates = adji_totals_kept(n->gpu, slot).candidates;
+  const adji_knn_slot *of = &n->slots[slot];
+  if (!of->handed) return ADJ_OK;
+  return adji_knn_grid_listed(n, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
+}
+
+adj_status adji_gpu_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
+  const adji_knn_slot *slot = &n->slots[slot_number];
+  *count = slot->handed ? adji_answer_kept(n->gpu, slot_number, ADJI_ANSWER_HEAD) : 0;
+  if (!*count) return ADJ_OK;
+  ADJI_CUDA(n->gpu, cudaMemcpyAsync(to, slot->failed.at, *count * 4, cudaMemcpyDeviceToHost, n->gpu->copy));
+  ADJI_CUDA(n->gpu, cudaStreamSynchronize(n->gpu->copy));
+  return ADJ_OK;
+}
+
+/* ---- To the host ------------------------------------------------------------------------------------ */
+
+static adj_status copy_part(adji_gpu_knn *n, const adji_block *from, uint64_t first, uint64_t bytes, uint32_t buffer,
+                            uint64_t to) {
+  char *host = static_cast<char *>(adji_staging_at(n->gpu, buffer)) + to;
+  ADJI_CUDA(n->gpu, cudaMemcpyAsync(host, adji_at<char>(*from) + first, bytes, cudaMemcpyDeviceToHost, n->gpu->copy));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t first, uint64_t rows, bool distances,
+                              uint32_t buffer) {
+  const adji_knn_slot *slot = &n->slots[slot_number];
+  uint64_t k = n->join.k, size = distances ? adji_type_size(n->join.left->type) : 0;
+  adji_list_piece piece = adji_list_piece_of(rows, n->join.k, size);
+  adj_status status = copy_part(n, &slot->rows, first * 4, rows * 4, buffer, 0);
+  if (!status && distances)
+    status = copy_part(n, &slot->sums, first * k * size, rows * k * size, buffer, piece.distances);
+  if (!status) status = copy_part(n, &slot->ids, first * k * 4, rows * k * 4, buffer, piece.ids);
+  if (status) return status;
+  ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staged[buffer], n->gpu->copy));
+  return ADJ_OK;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the kernels of kNN joins share: their job, and the tests of boxes.
+ *
+ * A box is left out only when its sum is larger than a bound. For x in the box the canonical difference to a query is
+ * at least that to the nearest face, since rounding is monotone, and so is every step of the sum. Equal sums go by id,
+ * and are looked at.
+ */
+#ifndef ADJI_GPU_KNN_KNN_SEARCH_CUH
+#define ADJI_GPU_KNN_KNN_SEARCH_CUH
+
+#include "gpu/knn/knn.cuh"
+#include "gpu/shared/steps.cuh"
+
+namespace {
+
+constexpr uint32_t NEAREST_LANES = 0xffffffffu;
+
+/* adji_knn_job with its types. */
+template <class T>
+struct knn_job {
+  const T *left_coords, *right_coords; /* of trees: points together */
+  const uint32_t *left_ids, *right_ids;
+  uint64_t right_count;
+  adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
+  uint32_t level_count, dim;
+  bool same_sets; /* a query is in the leaf that is its own place */
+  bool drop_self, root;
+  const uint32_t *queries; /* positions in left; NULL: all */
+  uint64_t first_query, query_count;
+  const unsigned long long *counted_queries; /* so many instead, or NULL */
+  T limit;                                   /* nothing farther belongs; may be infinite */
+  uint32_t k, row_length;
+  adji_gpu_measure<T> measure;
+  uint32_t *ids; /* row_length entries a row, by the query's id, from first_row on; ADJ_NO_ID behind the last */
+  T *sums;       /* the same */
+  uint64_t first_row;
+  const uint32_t *places; /* where each row goes instead, or NULL */
+  uint32_t place;         /* of the k entries in the row: those before it are there, and nearer */
+  uint32_t budget, *hard;
+  unsigned long long *hard_count, *candidates;
+};
+
+/* DIM 0: a run-time dimension, six at most. */
+template <class TYPE, int STEP_, int DIM_>
+struct knn_what {
+  typedef TYPE T;
+  static constexpr int STEP = STEP_, DIM = DIM_, ROOM = DIM_ ? DIM_ : ADJI_TREE_DIMS;
+};
+
+/* ---- Points --------------------------------------------------------------------------------------------------- */
+
+__device__ __forceinline__ uint32_t id_bits(float x) {
+  return __float_as_uint(x);
+}
+__device__ __forceinline__ uint32_t id_bits(double x) {
+  return static_cast<uint32_t>(__double_as_longlong(x));
+}
+
+/* A point and its id, in as few loads as can be. */
+template <class W, class T>
+__device__ __forceinline__ uint32_t load_record(const knn_job<T> &job, const T *coords, const uint32_t *ids,
+                                                uint64_t position, T (&x)[W::ROOM]) {
+  if constexpr (W::DIM == 0) {
+    uint32_t width = adji_gpu_width(job.dim);
+#pragma unroll
+    for (uint32_t j = 0; j < W::ROOM; j++)
+      x[j] = j < job.dim ? __ldg(coords + position * width + j) : T(0);
+    return __ldg(ids + position);
+  } else {
+    constexpr uint32_t WIDTH = adji_gpu_width(W::DIM), BYTES = WIDTH * sizeof(T);
+    T record[WIDTH];
+    const T *at = coords + position * WIDTH;
+    if constexpr (BYTES == 4) record[0] = __ldg(at);
+    if constexpr (BYTES == 8) {
+      uint2 two = __ldg(reinterpret_cast<const uint2 *>(at));
+      memcpy(record, &two, sizeof two);
+    }
+#pragma unroll
+    for (uint32_t i = 0; 16 * i + 16 <= BYTES; i++) {
+      uint4 four = __ldg(reinterpret_cast<const uint4 *>(at) + i);
+      memcpy(reinterpret_cast<char *>(record) + 16 * i, &four, sizeof four);
+    }
+#pragma unroll
+    for (int j = 0; j < W::DIM; j++)
+      x[j] = record[j];
+    return adji_gpu_width_has_id(W::DIM) ? id_bits(record[WIDTH - 1]) : __ldg(ids + position);
+  }
+}
+
+template <class W, class T>
+__device__ __forceinline__ T sum_of(const knn_job<T> &job, const T (&x)[W::ROOM], const T (&c)[W::ROOM]) {
+  T s = 0;
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++) /* beyond the dimension both are 0, and add nothing */
+    s = adji_gpu_step<W::STEP>(s, x[j], c[j], job.measure, j);
+  return s;
+}
+
+/* ---- Boxes ---------------------------------------------------------------------------------------------------- */
+
+template <class W>
+struct box {
+  typename W::T low[W::ROOM], high[W::ROOM];
+};
+
+template <class W, class T>
+__device__ __forceinline__ box<W> load_box(const knn_job<T> &job, const adji_gpu_level &level, uint32_t i) {
+  box<W> b;
+  const T *from = static_cast<const T *>(level.bounds);
+  if constexpr (W::DIM == 0) {
+    from += static_cast<uint64_t>(i) * adji_box_width<T>(job.dim);
+#pragma unroll
+    for (uint32_t j = 0; j < W::ROOM; j++) {
+      b.low[j] = j < job.dim ? __ldg(from + j) : T(0);
+      b.high[j] = j < job.dim ? __ldg(from + job.dim + j) : T(0);
+    }
+  } else {
+    constexpr uint32_t WIDTH = adji_box_width<T>(W::DIM);
+    T values[WIDTH];
+    from += static_cast<uint64_t>(i) * WIDTH;
+#pragma unroll
+    for (uint32_t q = 0; q < WIDTH * sizeof(T) / 16; q++) {
+      uint4 four = __ldg(reinterpret_cast<const uint4 *>(from) + q);
+      memcpy(reinterpret_cast<char *>(values) + 16 * q, &four, sizeof four);
+    }
+#pragma unroll
+    for (int j = 0; j < W::DIM; j++) {
+      b.low[j] = values[j];
+      b.high[j] = values[W::DIM + j];
+    }
+  }
+  return b;
+}
+
+__device__ __forceinline__ float larger(float a, float b) { /* of a number and NaN: the number */
+  return fmaxf(a, b);
+}
+__device__ __forceinline__ double larger(double a, double b) {
+  return fmax(a, b);
+}
+
+/* The sum s and the term of a difference that is not negative. */
+template <class W, class T>
+__device__ __forceinline__ T add_gap(const knn_job<T> &job, T s, T gap, uint32_t j) {
+  return W::STEP == ADJI_STEP_L2 ? adji_gpu_add_square(s, gap) : adji_gpu_step<W::STEP>(s, gap, T(0), job.measure, j);
+}
+
+/* The canonical sum from anything between low and high to anything in the box, or less. */
+template <class W, class T>
+__device__ __forceinline__ T near_sum(const knn_job<T> &job, const box<W> &b, const T (&low)[W::ROOM],
+                                      const T (&high)[W::ROOM]) {
+  T s = 0;
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++) {
+    T gap = larger(larger(adji_minus(b.low[j], high[j]), adji_minus(low[j], b.high[j])), T(0));
+    s = add_gap<W>(job, s, gap, j);
+  }
+  return s;
+}
+
+/* The canonical sum from x to anything in the box, or more. */
+template <class W, class T>
+__device__ __forceinline__ T far_sum(const knn_job<T> &job, const box<W> &b, const T (&x)[W::ROOM]) {
+  T s = 0;
+#pragma unroll
+  for (int j = 0; j < W::ROOM; j++) {
+    T gap = larger(adji_minus(x[j], b.low[j]), adji_minus(b.high[j], x[j]));
+    s = add_gap<W>(job, s, gap, j);
+  }
+  return s;
+}
+
+/* Which of the lanes whose bit is set has the least sum; sums are not negative. */
+__device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, float s, uint32_t lane) {
+  uint32_t mine = mask >> lane & 1 ? __float_as_uint(s) : UINT32_MAX;
+  uint32_t least = __reduce_min_sync(NEAREST_LANES, mine);
+  return __ffs(__ballot_sync(NEAREST_LANES, (mask >> lane & 1) && mine == least)) - 1;
+}
+__device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, double s, uint32_t lane) {
+  return lane_of_least(mask, __double2float_rd(s), lane); /* nearly */
+}
+
+__device__ __forceinline__ float warp_max(float x) { /* of what is not negative, or -1 */
+  return __int_as_float(__reduce_max_sync(NEAREST_LANES, __float_as_int(x)));
+}
+__device__ __forceinline__ double warp_max(double x) {
+#pragma unroll
+  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
+    x = larger(x, __shfl_xor_sync(NEAREST_LANES, x, step));
+  return x;
+}
+
+/* The largest of any numbers. */
+template <class T>
+__device__ __forceinline__ T warp_largest(T x) {
+#pragma unroll
+  for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
+    x = larger(x, __shfl_xor_sync(NEAREST_LANES, x, step));
+  return x;
+}
+
+/* The first leaf of the group that is nearest to x, level by level. */
+template <class W, class T>
+__device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&x)[W::ROOM], uint32_t lane) {
+  uint32_t base = 0;
+  for (uint32_t level = job.level_count; level > 1;) {
+    level--;
+    uint32_t i = base + lane;
+    bool there = i < job.levels[level].count;
+    T s = there ? near_sum<W>(job, load_box<W>(job, job.levels[level], i), x, x) : T(0);
+    base = (base + lane_of_least(__ballot_sync(NEAREST_LANES, there), s, lane)) * ADJI_GPU_FAN;
+  }
+  return base;
+}
+
+template <class T>
+__device__ __forceinline__ bool comes_before(T s, uint32_t id, T other, uint32_t other_id) {
+  return s < other || (s == other && id < other_id);
+}
+
+__device__ __forceinline__ float root_of_sum(float s) {
+  return __fsqrt_rn(s);
+}
+__device__ __forceinline__ double root_of_sum(double s) {
+  return __dsqrt_rn(s);
+}
+
+/* Where the entries of a row begin. */
+template <class T>
+__device__ __forceinline__ uint64_t entries_of(const knn_job<T> &job, uint32_t row) {
+  return (job.places ? job.places[row] : row - job.first_row) * job.row_length;
+}
+
+template <class T>
+knn_job<T> with_types(const adji_knn_job *job) {
+  knn_job<T> typed = {};
+  typed.left_coords = static_cast<const T *>(job->left->points.coords);
+  typed.right_coords = static_cast<const T *>(job->right->points.coords);
+  typed.left_ids = job->left->points.ids;
+  typed.right_ids = job->right->points.ids;
+  typed.right_count = job->right->points.count;
+  for (uint32_t l = 0; l < job->right->level_count; l++)
+    typed.levels[l] = job->right->levels[l];
+  typed.level_count = job->right->level_count;
+  typed.dim = job->dim;
+  typed.same_sets = job->left == job->right;
+  typed.drop_self = job->drop_self;
+  typed.root = job->root;
+  typed.queries = job->queries;
+  typed.query_count = job->query_count;
+  typed.counted_queries = job->counted_queries;
+  typed.limit = static_cast<T>(job->limit);
+  typed.k = job->k;
+  typed.row_length = job->row_length;
+  typed.measure.power = job->measure->power;
+  typed.ids = job->ids;
+  typed.sums = static_cast<T *>(job->sums);
+  typed.first_row = job->first_row;
+  typed.places = job->places;
+  typed.place = job->place;
+  typed.budget = job->budget;
+  typed.hard = job->hard;
+  typed.hard_count = job->hard_count;
+  typed.candidates = job->candidates;
+  return typed;
+}
+
+}  // namespace
+
+#endif

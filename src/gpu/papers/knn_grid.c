@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The decisions of kNN joins through a grid: plain functions, for a device is not needed to make them.
+ */
+#include "gpu/papers/knn_grid.h"
+
+#include <math.h>
+
+/* ---- Epsilon ------------------------------------------------------------------------------------------ */
+
+/* The mean of so few distances tells little, and those between more points than MOST_MEAN take long. */
+enum { LEAST_MEAN = 128, MOST_MEAN = 1 << 14, COARSE_BINS = 8 };
+
+static double real_or(double value, double otherwise) {
+  return value > 0 ? value : otherwise;
+}
+
+adji_knn_grid_options adji_knn_grid_defaults(const adji_knn_grid_options *asked) {
+  adji_knn_grid_options o = *asked;
+  if (!o.threads) o.threads = 8;
+  if (!o.sample) o.sample = 500;
+  if (!o.bins) o.bins = 10000;
+  o.mean_part = real_or(o.mean_part, 0.001);
+  o.epsilon = real_or(o.epsilon, 1);
+  o.widen = real_or(o.widen, 0.5);
+  o.failures = real_or(o.failures, 0.25);
+  o.tail = real_or(o.tail, 0.01);
+  o.stall = real_or(o.stall, 0.9);
+  return o;
+}
+
+uint64_t adji_knn_grid_mean_sample(const adji_knn_grid_options *options, uint64_t count) {
+  double wanted = ceil(options->mean_part * (double)count);
+  uint64_t sample = wanted < MOST_MEAN ? (uint64_t)wanted : MOST_MEAN;
+  if (sample < LEAST_MEAN) sample = LEAST_MEAN;
+  return sample < count ? sample : count;
+}
+
+double adji_knn_grid_epsilon(const uint64_t *bins, uint64_t count, double width, double wanted, uint64_t *bin) {
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    sum += bins[i];
+    if ((double)sum < wanted) continue;
+    *bin = i;
+    return ((double)i + 0.5) * width;
+  }
+  *bin = count;
+  return -1;
+}
+
+bool adji_knn_grid_is_coarse(uint64_t bin) {
+  return bin < COARSE_BINS;
+}
+
+double adji_knn_grid_limit(adji_step step, adj_type type, double epsilon) {
+  double limit = step == ADJI_STEP_L2 ? epsilon * epsilon : epsilon;
+  return type == ADJ_F32 ? (double)(float)limit : limit;
+}
+
+/* ---- Failures ----------------------------------------------------------------------------------------- */
+
+/* Whatever was asked for: one point far away from all others would take forever. */
+enum { MOST_WIDENED = 256 };
+
+adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint64_t attempted, uint64_t failed,
+                                      uint64_t all, uint32_t widened) {
+  double many = (double)failed;
+  if (!failed) return ADJI_GRID_DONE;
+  if (many < options->failures * (double)attempted) return ADJI_GRID_TAIL;
+  if (many < options->tail * (double)all) return ADJI_GRID_TAIL;
+  if (widened && many > options->stall * (double)attempted) return ADJI_GRID_TAIL;
+  return widened < MOST_WIDENED ? ADJI_GRID_WIDEN : ADJI_GRID_TAIL;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------------------- */
+
+/* What a block may have without asking for more, less what its kernel has besides the lists. */
+enum { SHARED_BYTES = 46 << 10, WARP = 32 };
+
+adji_knn_grid_shape adji_knn_grid_shape_of(uint32_t k, uint64_t entry_bytes, uint32_t threads) {
+  adji_knn_grid_shape shape = {0};
+  if (!k || k > ADJI_MOST_GRID) return shape;
+  uint64_t list = ADJI_GRID_STRIDE(k) * entry_bytes;
+  while (threads < WARP && WARP / threads * list > SHARED_BYTES)
+    threads *= 2;
+  uint32_t block = ADJI_GRID_BLOCK;
+  while (block > WARP && block / threads * list > SHARED_BYTES)
+    block /= 2;
+  return (adji_knn_grid_shape){threads, block, block / threads * list};
+}
+
+/* ---- Cells -------------------------------------------------------------------------------------------- */
+
+/* Dimensions in which all points lie within three slabs tell nothing; bits of a cell's number are shared out evenly
+ * among the others, and one is for the numbers that stay empty behind each axis. */
+adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adji_measure *measure, double limit,
+                               const adji_knn_values *sample, adji_grid *out) {
+  uint32_t dims[ADJI_MAX_AXES], axes = 0;
+  double widths[ADJI_MAX_AXES];
+  *out = (adji_grid){0};
+  for (uint32_t j = 0; j < right->dim && axes < ADJI_MAX_AXES; j++) {
+    double width = adji_grid_width(right->type, measure, limit, j);
+    if (!((right->high[j] - right->low[j]) / width > 2)) continue;
+    dims[axes] = j;
+    widths[axes++] = width;
+  }
+  uint64_t most = UINT64_C(1) << (axes && 60 / axes < 20 ? 60 / axes : 20);
+  for (uint32_t a = 0; a < axes; a++) {
+    adji_axis wanted = {.dim = dims[a], .reach = 1, .low = right->low[dims[a]]};
+    adj_status status = adji_axis_init(ctx, &out->axes[a], &wanted, right->high[dims[a]], widths[a], most,
+                                       sample->values + dims[a] * sample->count, sample->count);
+    if (status) {
+      adji_grid_clear(ctx, out);
+      return status;
+    }
+    out->axis_count = a + 1;
+  }
+  adji_grid_finish(out);
+  return ADJ_OK;
+}
+
+bool adji_knn_grid_is_worth(const adji_grid *grid, uint64_t right) {
+  return grid->axis_count || right <= 1 << 14;
+}

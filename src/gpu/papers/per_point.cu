@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A launch of the kernels that give a query threads of its own, with what comes before and after it: the order of the
+ * queries by their work, the counters of rows, the longest row, rows that are not as long as they were counted.
+ */
+#include "gpu/papers/per_point.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include "gpu/papers/per_point_kernel.cuh"
+
+enum { THREADS = 256 };
+
+/* ---- The order of the queries -------------------------------------------------------------------------------------
+ */
+
+/* The candidates of the points of a cell, which are those of its first one: to work, at the position of that. A thread
+ * a position. They are no more than there are points, since no cell is visited twice. */
+template <class T>
+static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t *work) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const tiles<T> &t = job.common;
+  uint64_t number = number_at(t.left_numbers, t.wide_numbers, i);
+  if (i && number_at(t.left_numbers, t.wide_numbers, i - 1) == number) return;
+  uint64_t row = number / t.row_stride;
+  uint32_t odd = job.access == ADJI_ACCESS_UNICOMP ? adji_odd_slabs(&job.strides, number) : 0, candidates = 0;
+  for (uint32_t visit = job.first_visit; visit < job.visits; visit++) {
+    bool both;
+    candidates += range_of_visit(job, static_cast<int64_t>(row), number - row * t.row_stride, odd, visit, &both).count;
+  }
+  work[i] = candidates;
+}
+
+/* What weigh_cells found, to each position of a cell. */
+static __global__ void weigh_points(const void *numbers, bool wide, uint64_t count, const uint32_t *work,
+                                    uint32_t *weights, uint32_t *positions) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  uint64_t number = number_at(numbers, wide, i), low = 0, high = i; /* the first of the cell is in [low, high] */
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (number_at(numbers, wide, middle) < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  weights[i] = work[low];
+  positions[i] = static_cast<uint32_t>(i);
+}
+
+template <class T>
+static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job, uint32_t *work) {
+  points<T> typed = make_points<T>(gpu, state, job);
+  weigh_cells<T>
+      <<<adji_blocks_for(job->left->count, THREADS), THREADS, 0, gpu->compute>>>(typed, job->left->count, work);
+  ADJI_LAUNCHED(gpu, "weigh_cells");
+  return ADJ_OK;
+}
+
+/* room: for four numbers a position. */
+static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *room) {
+  uint64_t count = job->left->count;
+  uint32_t *work = room, *weights = work + count, *positions = weights + count, *sorted = positions + count;
+  adj_status status = job->type == ADJ_F64 ? weigh<double>(gpu, state, job, work) : weigh<float>(gpu, state, job, work);
+  if (status) return status;
+  weigh_points<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
+      job->left->numbers, job->left->wide_numbers, count, work, weights, positions);
+  ADJI_LAUNCHED(gpu, "weigh_points");
+  ADJI_CUB(gpu, &state->temporary, cub::DeviceRadixSort::SortPairsDescending, weights, sorted, positions,
+           adji_at<uint32_t>(state->order), count, 0, 32);
+  return ADJ_OK;
+}
+
+/* Memory: 4 bytes a query, and 16 more while sorting. */
+static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
+  adji_block room = {};
+  adj_status status = adji_block_get(gpu, gpu->compute, job->left->count * 4, "order of the queries", &state->order);
+  if (!status) status = adji_block_get(gpu, gpu->compute, job->left->count * 16, "order of the queries", &room);
+  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(room));
+  adji_block_free(gpu, gpu->compute, &room);
+  if (status) adji_block_free(gpu, gpu->compute, &state->order);
+  return status;
+}
+
+/* ---- After the launch ----------------------------------------------------------------------------------------------
+ */
+
+static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  uint32_t most = __reduce_max_sync(ALL_LANES, i < rows ? degrees[i] : 0);
+  if (threadIdx.x % ADJI_WARP == 0 && most)
+    atomicMax(longest + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(most));
+}
+
+static __global__ void check_cursors(const uint64_t *offsets, uint64_t first_row, uint64_t rows,
+                                     const uint32_t *cursors, unsigned long long *broken) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool wrong = i < rows && cursors[i] != offsets[first_row + i + 1] - offsets[first_row + i];
+  int many = __syncthreads_count(wrong);
+  if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
+}
+
+static adj_status settle_rows(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
+  unsigned long long *spread = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
+  if (job->ids) {
+    uint64_t rows = job->end_row - job->first_row;
+    check_cursors<<<adji_blocks_for(rows, THREADS), THREADS, 0, gpu->compute>>>(
+        job->offsets, job->first_row, rows, adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
+    ADJI_LAUNCHED(gpu, "check_cursors");
+  } else if (job->degrees) {
+    uint64_t rows = job->left->count;
+    find_longest<<<adji_blocks_for(rows, THREADS), THREADS, 0, gpu->compute>>>(job->degrees, rows,
+                                                                               spread + 3 * ADJI_SPREAD);
+    ADJI_LAUNCHED(gpu, "find_longest");
+  }
+  return ADJ_OK;
+}
+
+/* ---- All of it ----------------------------------------------------------------------------------------------------
+ */
+
+static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
+  uint64_t bytes = (job->end_row - job->first_row) * 4;
+  adj_status status = adji_block_reserve(gpu, gpu->compute, bytes, &state->cursors);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaMemsetAsync(state->cursors.at, 0, bytes, gpu->compute));
+  return ADJ_OK;
+}
+
+adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
+  if (!job->query_count || !job->right->count || (job->ids && job->first_row == job->end_row)) return ADJ_OK;
+  adj_status status = ADJ_OK;
+  bool ordered = state->options.order > ADJI_WORK_AS_IT_IS;
+  if (ordered && job->degrees && !state->order.at) status = find_order(gpu, state, job);
+  if (!status && job->ids) status = clear_cursors(gpu, state, job);
+  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  if (status) return status;
+  adji_tiles_job mine = *job;
+  if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: as they are */
+  status = mine.measure->step == ADJI_STEP_L2 ? adji_per_point_l2(gpu, state, &mine)
+                                              : adji_per_point_metrics(gpu, state, &mine);
+  return status ? status : settle_rows(gpu, state, &mine);
+}
+
+void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state) {
+  adji_block *blocks[] = {&state->order, &state->cursors, &state->temporary};
+  for (adji_block *block : blocks)
+    adji_block_free(gpu, gpu->compute, block);
+}

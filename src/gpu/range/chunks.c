@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine of chunks: stretches, their joins, counts and estimates.
+ *
+ * Of a self-join, a stretch with itself is a self-join too, which leaves out what the whole leaves out. A stretch with
+ * another is a join of two sets that leaves nothing out: no id is that of the row, and where only ids above the row's
+ * are wanted, all ids of a later stretch are, and none of an earlier one.
+ */
+#include "gpu/range/chunks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/range/chunks_private.h"
+
+/* Smaller stretches are not tried: a device that has no room for them has none for anything. */
+enum { LEAST_SIZE = 256 };
+/* Right stretches that an estimate looks at, about. */
+enum { MOST_SAMPLED = 16 };
+
+/* ---- Stretches --------------------------------------------------------------------------------------------- */
+
+uint64_t adji_stretch_count(const adji_chunks *c, const adj_dataset *set) {
+  return (set->count + c->size - 1) / c->size;
+}
+
+adji_stretch adji_stretch_of(const adji_chunks *c, const adj_dataset *set, uint64_t i) {
+  uint64_t first = i * c->size;
+  return (adji_stretch){first, set->count - first < c->size ? set->count : first + c->size};
+}
+
+bool adji_chunk_own(const adji_chunks *c, adji_stretch rows, adji_stretch ids) {
+  return c->join.self_join && rows.first >= ids.first && rows.end <= ids.end;
+}
+
+bool adji_chunk_skipped(const adji_chunks *c, adji_stretch rows, adji_stretch ids) {
+  return c->join.style.one_way && ids.end <= rows.first;
+}
+
+bool adji_chunks_shrink(adji_chunks *c, adj_status status) {
+  if (status != ADJ_E_DEVICE_MEMORY || c->size / 2 < LEAST_SIZE) return false;
+  c->size = (c->size + 1) / 2;
+  return true;
+}
+
+/* ---- Joins of two stretches ---------------------------------------------------------------------------------- */
+
+/* Rows of a set as a set; what it owns stays the set's. */
+static adj_dataset view_of(const adj_dataset *set, adji_stretch rows) {
+  adj_dataset view = *set;
+  view.data = set->count ? set->data + rows.first * set->row_stride : set->data;
+  view.count = rows.end - rows.first;
+  view.label_text = NULL;
+  view.label_ends = NULL;
+  view.release = NULL;
+  return view;
+}
+
+adj_status adji_chunk_open(adji_chunks *c, adji_stretch rows, adji_stretch ids, adji_chunk_pair *p) {
+  adj_status status = adji_check_cancel(c->join.ctx);
+  if (status) return status;
+  bool own = adji_chunk_own(c, rows, ids);
+  *p = (adji_chunk_pair){.rows = own ? ids : rows, .ids = ids};
+  p->left = view_of(c->join.left, p->rows);
+  p->right = view_of(c->join.right, p->ids);
+  adji_join join = c->join;
+  join.self_join = own;
+  join.left = &p->left;
+  join.right = own ? &p->left : &p->right;
+  join.style = c->style;
+  join.style.drop_self = own && c->join.style.drop_self;
+  join.style.one_way = own && c->join.style.one_way;
+  return c->source.open(c->source.state, &join, &p->engine);
+}
+
+void adji_chunk_close(adji_chunk_pair *p) {
+  if (p->engine.destroy) p->engine.destroy(p->engine.state);
+  p->engine = (adji_engine){0};
+}
+
+/* ---- Runs of them ---------------------------------------------------------------------------------------------- */
+
+static int hand_on(void *user, const adj_progress *where) {
+  adji_chunk_run *r = user;
+  double fraction = r->all > 0 ? (r->done + r->share * where->fraction) / r->all : 1;
+  uint64_t pairs = r->share > 0 ? r->pairs + where->pairs : r->pairs;
+  return adji_run_report(r->whole, r->phase, fraction, pairs, false) != ADJ_OK;
+}
+
+void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase) {
+  *r = (adji_chunk_run){.whole = whole, .phase = phase};
+  r->run = (adji_run){.ctx = whole->ctx, .progress_to = 1};
+  adj_run_control_init(&r->run.control, sizeof r->run.control);
+  r->run.control.interval_ms = 0; /* the whole run's interval counts */
+  if (whole->control.progress) r->run.control.progress = hand_on;
+  r->run.control.user = r;
+  pthread_mutex_init(&r->run.report_lock, NULL);
+}
+
+void adji_chunk_run_end(adji_chunk_run *r) {
+  adji_run *whole = r->whole;
+  whole->tally.candidates += r->run.tally.candidates;
+  whole->batches += r->run.batches;
+  whole->redone += r->run.redone;
+  whole->busy_max += r->run.busy_max;
+  whole->busy_sum += r->run.busy_sum;
+  adji_device_stats_add(&whole->device, &r->run.device);
+  adji_run_clear(&r->run);
+}
+
+void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t pairs) {
+  r->done = done;
+  r->share = share;
+  r->pairs = pairs;
+  r->run.last_fraction = 0;
+}
+
+/* ---- Count ---------------------------------------------------------------------------------------------------- */
+
+typedef struct counting {
+  adji_chunks *c;
+  adji_chunk_run run;
+  uint32_t *degrees; /* of all rows; may be NULL    */
+  uint32_t *some;    /* of a stretch; NULL if that is */
+  uint64_t pairs;
+} counting;
+
+static adj_status check_limit(const counting *k) {
+  uint64_t most = k->run.whole->control.max_pairs;
+  if (!most || k->pairs <= most) return ADJ_OK;
+  return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed", (unsigned long long)most);
+}
+
+typedef struct addition {
+  uint32_t *to;
+  const uint32_t *more;
+  uint64_t count, tasks;
+} addition;
+
+static adj_status add_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const addition *a = user;
+  uint64_t begin, end;
+  adji_slice(a->count, a->tasks, task, &begin, &end);
+  for (uint64_t i = begin; i < end; i++)
+    a->to[i] += a->more[i];
+  return ADJ_OK;
+}
+
+static adj_status count_pair(counting *k, adji_stretch rows, adji_stretch ids) {
+  adji_chunk_pair pair;
+  uint64_t pairs = 0;
+  adj_status status = adji_chunk_open(k->c, rows, ids, &pair);
+  if (status) return status;
+  status = pair.engine.count(pair.engine.state, &k->run.run, k->some, &pairs);
+  adji_chunk_close(&pair);
+  k->pairs += pairs;
+  if (!status) status = check_limit(k);
+  if (status || !k->degrees) return status;
+  adj_ctx *ctx = k->c->join.ctx;
+  addition a = {k->degrees + rows.first, k->some, rows.end - rows.first, 4 * (uint64_t)ctx->threads};
+  return adji_loop(ctx, a.tasks, add_some, &a);
+}
+
+static adj_status count_all(counting *k) {
+  adji_chunks *c = k->c;
+  uint64_t lefts = adji_stretch_count(c, c->join.left), rights = adji_stretch_count(c, c->join.right), done = 0;
+  adj_status status = ADJ_OK;
+  if (k->degrees && c->join.left->count) memset(k->degrees, 0, c->join.left->count * sizeof *k->degrees);
+  k->pairs = 0;
+  k->run.all = (double)lefts * (double)rights;
+  for (uint64_t i = 0; i < lefts && !status; i++) {
+    adji_stretch rows = adji_stretch_of(c, c->join.left, i);
+    for (uint64_t j = 0; j < rights && !status; j++, done++) {
+      adji_stretch ids = adji_stretch_of(c, c->join.right, j);
+      adji_chunk_run_next(&k->run, (double)done, 1, k->pairs);
+      if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(k, rows, ids);
+    }
+  }
+  return status;
+}
+
+static adj_status chunks_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  adji_chunks *c = state;
+  adji_memory *memory = &c->join.ctx->memory;
+  uint64_t rows = c->join.left->count < c->size ? c->join.left->count : c->size;
+  counting k = {.c = c, .degrees = degrees};
+  if (degrees) {
+    k.some = adji_alloc(memory, rows, sizeof *k.some, "counts of a chunk");
+    if (!k.some) return ADJ_E_MEMORY;
+  }
+  adji_chunk_run_begin(&k.run, run, "count");
+  adj_status status = count_all(&k);
+  while (adji_chunks_shrink(c, status)) {
+    run->redone++;
+    status = count_all(&k);
+  }
+  adji_chunk_run_end(&k.run);
+  adji_free(memory, k.some);
+  if (status) return status;
+  run->tally.pairs += k.pairs;
+  *total = k.pairs;
+  return adji_run_report(run, "count", 1, k.pairs, false);
+}
+
+/* ---- Estimate --------------------------------------------------------------------------------------------------- */
+
+static adj_status estimate_pair(adji_chunks *c, adji_stretch rows, adji_stretch ids, uint64_t sample, double *pairs,
+                                double *candidates) {
+  adji_chunk_pair pair;
+  adj_status status = adji_chunk_open(c, rows, ids, &pair);
+  if (status) return status;
+  status = c->source.estimate(&pair.engine, sample, pairs, candidates);
+  uint64_t cells = status ? 0 : c->source.cells(&pair.engine);
+  if (cells > c->cells) c->cells = cells;
+  adji_chunk_close(&pair);
+  return status;
+}
+
+/* A stretch with itself counts once, since neighbours may be near in the order of the rows; of many others some stand
+ * for all. */
+static adj_status estimate_all(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
+  uint64_t lefts = adji_stretch_count(c, c->join.left), rights = adji_stretch_count(c, c->join.right);
+  uint64_t every = rights / MOST_SAMPLED + 1;
+  *pairs = *candidates = 0;
+  c->cells = 0;
+  if (!lefts) return ADJ_OK;
+  adji_stretch rows = adji_stretch_of(c, c->join.left, lefts / 2);
+  double scale = (double)c->join.left->count / (double)(rows.end - rows.first);
+  adj_status status = ADJ_OK;
+  for (uint64_t j = 0; j < rights && !status; j++) {
+    adji_stretch ids = adji_stretch_of(c, c->join.right, j);
+    bool own = adji_chunk_own(c, rows, ids);
+    if (adji_chunk_skipped(c, rows, ids) || (!own && j % every != every / 2)) continue;
+    double found = 0, compared = 0, weight = own ? scale : scale * (double)every;
+    status = estimate_pair(c, rows, ids, sample, &found, &compared);
+    *pairs += found * weight;
+    *candidates += compared * weight;
+  }
+  return status;
+}
+
+adj_status adji_chunks_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  adji_chunks *c = engine->state;
+  adj_status status = estimate_all(c, sample, pairs, candidates);
+  while (adji_chunks_shrink(c, status))
+    status = estimate_all(c, sample, pairs, candidates);
+  return status;
+}
+
+uint64_t adji_chunks_cells(const adji_engine *engine) {
+  return ((const adji_chunks *)engine->state)->cells;
+}
+
+uint64_t adji_chunks_size(const adji_engine *engine) {
+  return ((const adji_chunks *)engine->state)->size;
+}
+
+/* ---- Making it --------------------------------------------------------------------------------------------------- */
+
+static void chunks_destroy(void *state) {
+  adji_chunks *c = state;
+  c->source.destroy(c->source.state);
+  free(c);
+}
+
+bool adji_is_chunks(const adji_engine *engine) {
+  return engine->destroy == chunks_destroy;
+}
+
+adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *source, uint64_t size, adji_engine *out) {
+  adji_chunks *c = calloc(1, sizeof *c);
+  if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  c->join = *join;
+  c->source = *source;
+  c->size = size;
+  c->style = join->style;
+  if (join->style.order == ADJ_ORDER_DISTANCE) {
+    c->sums = *join->style.measure;
+    c->sums.report = ADJI_REPORT_SUM;
+    c->style.measure = &c->sums;
+    c->style.order = ADJ_ORDER_ANY;
+    c->style.distances = true;
+  }
+  *out = (adji_engine){
+      .state = c, .count = chunks_count, .fill = adji_chunks_fill, .destroy = chunks_destroy, .large_windows = true};
+  return ADJ_OK;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a count keeps, and how it gets to its rows.
+ */
+#include "gpu/range/count_cache.cuh"
+
+/* ---- Room ------------------------------------------------------------------------------------------- */
+
+/* Bytes of an item, with its entries. */
+static double item_bytes(const adji_count_cache_request *request) {
+  if (request->form == ADJI_CACHE_TILE_HITS) return ADJI_TILE_HIT_WORDS * sizeof(uint32_t);
+  if (request->form == ADJI_CACHE_QUERY_HITS) return sizeof(adji_query_hits);
+  double size = request->sums ? static_cast<double>(adji_type_size(request->type)) : 0;
+  if (request->form == ADJI_CACHE_PAIRS) return sizeof(adji_gpu_pair) + size;
+  return sizeof(adji_row_chunk) + ADJI_WARP * (4 + size);
+}
+
+static adj_status get_blocks(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
+  static_assert(sizeof(adji_gpu_pair) == sizeof(adji_row_chunk), "one array is for either");
+  bool pairs = request->form == ADJI_CACHE_PAIRS;
+  uint64_t entries = pairs ? out->room : out->room * ADJI_WARP;
+  const char *what = pairs ? "pairs of neighbours" : "pieces of rows";
+  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_row_chunk), what, &out->items);
+  if (!status && !pairs) status = adji_block_get(gpu, gpu->compute, entries * 4, what, &out->ids);
+  if (!status && pairs) status = adji_block_get(gpu, gpu->compute, request->rows * 4, what, &out->cursors);
+  if (!status && request->sums)
+    status = adji_block_get(gpu, gpu->compute, entries * adji_type_size(request->type), what, &out->sums);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* of no row */
+  return ADJ_OK;
+}
+
+static adj_status get_tile_hits(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
+  const char *what = "stages of candidates";
+  uint64_t bytes = out->room * ADJI_TILE_HIT_WORDS * sizeof(uint32_t);
+  adj_status status = adji_block_get(gpu, gpu->compute, request->rows * sizeof(adji_tile_hits), what, &out->items);
+  return status ? status : adji_block_get(gpu, gpu->compute, bytes, what, &out->ids);
+}
+
+static adj_status get_query_hits(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
+  const char *what = "marks of candidates";
+  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_query_hits), what, &out->items);
+  return status ? status : adji_block_get(gpu, gpu->compute, request->rows * 4, what, &out->ids);
+}
+
+static adj_status get_form(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
+  if (request->form == ADJI_CACHE_TILE_HITS) return get_tile_hits(gpu, request, out);
+  if (request->form == ADJI_CACHE_QUERY_HITS) return get_query_hits(gpu, request, out);
+  return get_blocks(gpu, request, out);
+}
+
+adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
+  uint64_t row = request->form == ADJI_CACHE_TILE_HITS    ? sizeof(adji_tile_hits)
+                 : request->form == ADJI_CACHE_QUERY_HITS ? 4
+                                                          : 0;
+  if (request->room * item_bytes(request) + static_cast<double>(request->rows * row) >
+      static_cast<double>(adji_gpu_available(gpu) / 2))
+    return ADJ_OK;
+  out->type = request->type;
+  out->room = static_cast<uint64_t>(request->room);
+  adj_status status = get_form(gpu, request, out);
+  if (!status)
+    out->form = request->form;
+  else
+    adji_count_cache_free(gpu, out);
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* it can do without */
+}
+
+void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *kept) {
+  kept->form = ADJI_CACHE_NONE;
+  adji_block *blocks[] = {&kept->items, &kept->ids, &kept->sums, &kept->cursors};
+  for (adji_block *block : blocks)
+    adji_block_free(gpu, gpu->compute, block);
+}
+
+/* ---- Placing ---------------------------------------------------------------------------------------- */
+
+/* Copies the piece of lane l = lane / WIDTH, and that of every 32 / WIDTH lanes behind it, WIDTH lanes each, EACH
+ * entries a lane. What is copied is loaded before any of it is stored: memory is what this waits for. */
+template <int WIDTH, int EACH, class V>
+static __device__ __forceinline__ void copy_pieces(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
+                                                   uint32_t lane) {
+  constexpr int PIECES = 8;
+#pragma unroll 1
+  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += PIECES * (ADJI_WARP / WIDTH)) {
+    V v[PIECES][EACH];
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+      uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
+#pragma unroll
+      for (int e = 0; e < EACH; e++)
+        if (lane % WIDTH + e * WIDTH < end) v[i][e] = __ldg(from + l * ADJI_WARP + lane % WIDTH + e * WIDTH);
+    }
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+      uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
+      uint64_t at = __shfl_sync(0xffffffffu, place, l);
+#pragma unroll
+      for (int e = 0; e < EACH; e++)
+        if (lane % WIDTH + e * WIDTH < end) to[at + lane % WIDTH + e * WIDTH] = v[i][e];
+    }
+  }
+}
+
+/* A warp has 32 pieces. Every lane finds out where one of them goes, if its row is in the window; then they are copied,
+ * four at a time with eight lanes each where all are short, else one at a time. */
+template <class V>
+static __global__ void place_pieces(const adji_row_chunk *pieces, uint64_t count, const V *from,
+                                    const uint64_t *offsets, adji_gpu_window window, V *to) {
+  uint64_t mine = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, place = 0;
+  uint32_t lane = threadIdx.x % ADJI_WARP, many = 0;
+  if (mine < count) {
+    adji_row_chunk piece = pieces[mine];
+    if (piece.row >= window.first_row && piece.row < window.end_row) {
+      uint64_t begin = offsets[piece.row] + piece.first, end = offsets[piece.row + UINT64_C(1)];
+      place = begin - window.base;
+      many = end - begin < ADJI_WARP ? static_cast<uint32_t>(end - begin) : ADJI_WARP;
+    }
+  }
+  from += (mine - lane) * ADJI_WARP;
+  if (__any_sync(0xffffffffu, many > 16))
+    copy_pieces<ADJI_WARP, 1>(from, place, many, to, lane);
+  else
+    copy_pieces<8, 2>(from, place, many, to, lane);
+}
+
+template <class V>
+static adj_status put_pieces(adji_gpu *gpu, const adji_count_cache *kept, const V *from,
+                             const adji_count_cache_place *place, V *to) {
+  place_pieces<<<adji_blocks_for(kept->count, 256), 256, 0, gpu->compute>>>(
+      adji_at<adji_row_chunk>(kept->items), kept->count, from, place->offsets, place->window, to);
+  ADJI_LAUNCHED(gpu, "place_pieces");
+  return ADJ_OK;
+}
+
+/* An entry of a row, behind those that are there, if its row is in the window. Rows were counted pair by pair, so there
+ * is room for it. */
+template <class T>
+static __device__ __forceinline__ void place_entry(const adji_count_cache_place &place, uint32_t *cursors, uint32_t row,
+                                                   uint32_t id, T s) {
+  if (row < place.window.first_row || row >= place.window.end_row) return;
+  uint64_t at = place.offsets[row] - place.window.base + atomicAdd(cursors + row, 1u);
+  place.ids[at] = id;
+  if (place.sums) static_cast<T *>(place.sums)[at] = s;
+}
+
+/* A thread a pair: to the rows of both. Pairs that a warp asked for and left are of no row. Bound by memory: a sector
+ * is written for each entry. */
+template <class T>
+static __global__ void place_pairs(const adji_gpu_pair *pairs, uint64_t count, const T *sums,
+                                   adji_count_cache_place place, uint32_t *cursors) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  adji_gpu_pair pair = pairs[i];
+  if (pair.row == UINT32_MAX) return;
+  T s = place.sums ? sums[i] : T(0);
+  place_entry<T>(place, cursors, pair.row, pair.id, s);
+  if (!place.one_way && pair.row != pair.id) place_entry<T>(place, cursors, pair.id, pair.row, s);
+}
+
+template <class T>
+static adj_status put_pairs(adji_gpu *gpu, const adji_count_cache *kept, const adji_count_cache_place *place) {
+  uint32_t *cursors = adji_at<uint32_t>(kept->cursors);
+  uint64_t rows = place->window.end_row - place->window.first_row;
+  ADJI_CUDA(gpu, cudaMemsetAsync(cursors + place->window.first_row, 0, rows * 4, gpu->compute));
+  place_pairs<T><<<adji_blocks_for(kept->count, 256), 256, 0, gpu->compute>>>(
+      adji_at<adji_gpu_pair>(kept->items), kept->count, adji_at<T>(kept->sums), *place, cursors);
+  ADJI_LAUNCHED(gpu, "place_pairs");
+  return ADJ_OK;
+}
+
+/* Pieces that a warp asked for and left are of no row. */
+adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *kept, const adji_count_cache_place *place) {
+  if (!kept->count) return ADJ_OK;
+  if (kept->form == ADJI_CACHE_PAIRS)
+    return kept->type == ADJ_F64 ? put_pairs<double>(gpu, kept, place) : put_pairs<float>(gpu, kept, place);
+  adj_status status = put_pieces(gpu, kept, adji_at<const uint32_t>(kept->ids), place, place->ids);
+  if (status || !place->sums) return status;
+  if (kept->type == ADJ_F64)
+    return put_pieces(gpu, kept, adji_at<const double>(kept->sums), place, static_cast<double *>(place->sums));
+  return put_pieces(gpu, kept, adji_at<const float>(kept->sums), place, static_cast<float *>(place->sums));
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join on a device: points, indices and counts, and the launches that belong together. Everything runs in
+ * order on one stream, but for copies of what was found (range_fill.cu).
+ */
+#include <thrust/iterator/transform_iterator.h>
+#include <cstdlib>
+#include <cub/device/device_scan.cuh>
+
+#include "gpu/range/range_private.cuh"
+
+extern "C" {
+#include "gpu/device/staging.h"
+#include "index/images.h"
+}
+
+/* ---- Opening -------------------------------------------------------------------------------------------------- */
+
+static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
+                                  adji_gpu_index *out) {
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
+  return status ? status : adji_range_stop_watch(r);
+}
+
+/* Where what belongs to one set goes. */
+typedef struct side {
+  adji_gpu_index *index;
+  adji_gpu_rows *rows;
+  adji_block *points;
+} side;
+
+static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
+                                  side *out) {
+  adji_block points = {};
+  adj_status status = adji_gpu_fetch_bytes(r->gpu, set, &points, out->rows, &r->work);
+  if (!status) status = build_on_device(r, out->rows, options, out->index);
+  if (!status && r->product)
+    *out->points = points;
+  else
+    adji_block_free(r->gpu, r->gpu->compute, &points);
+  return status;
+}
+
+static adj_status build_index(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_rows *rows,
+                              const adji_gpu_index_options *options, side out) {
+  if (!rows) return build_from_host(r, set, options, &out);
+  *out.rows = *rows;
+  return build_on_device(r, rows, options, out.index);
+}
+
+static adj_status copy_box(adji_gpu_range *r) {
+  if (!r->measure.box) return ADJ_OK;
+  uint64_t bytes = r->join.left->dim * adji_type_size(r->join.left->type);
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, bytes, "box", &r->box);
+  if (status) return status;
+  ADJI_CUDA(r->gpu, cudaMemcpyAsync(r->box.at, r->measure.box, bytes, cudaMemcpyHostToDevice, r->gpu->compute));
+  return ADJ_OK;
+}
+
+/* Rows that are not where they should be. A thread a position. */
+static __global__ void count_moved(const uint32_t *ids, const uint32_t *order, uint64_t count,
+                                   unsigned long long *moved) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count && ids[i] != order[i]) atomicAdd(moved, 1ull);
+}
+
+/* What shares pairs with another index by their order must have the same one. */
+static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
+  if (!r->rows) return ADJ_OK;
+  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
+  if (status) return status;
+  count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right.ids, order, r->rows,
+                                                                          adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
+  ADJI_LAUNCHED(r->gpu, "count_moved");
+  status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status || !r->gpu->answers[ADJI_ANSWER_ITEMS]) return status;
+  return adji_fail(ADJ_E_DEVICE, "device %d: %llu points are not where the cores have them", r->gpu->device,
+                   (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
+}
+
+/* The index of a self-join, in the order that was asked for. */
+static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
+                                 adji_gpu_index_options candidates, side right) {
+  adji_block order = {};
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries", &order);
+  if (!status) status = adji_gpu_wait(r->gpu); /* the block may have been another's */
+  if (!status) status = adji_upload_bytes(r->gpu, options->order, r->rows * 4, order.at, &r->work);
+  candidates.order = adji_at<uint32_t>(order);
+  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
+  if (!status) status = check_order(r, candidates.order);
+  adji_block_free(r->gpu, r->gpu->compute, &order);
+  return status;
+}
+
+static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  const adji_grid *grid = options->grid;
+  adji_gpu_index_options candidates = {}, queries = {};
+  candidates.images = adji_grid_is_periodic(grid);
+  candidates.cells = true;
+  candidates.sorted = options->points.sortidu;
+  candidates.sort_dim = options->points.sort_dim;
+  adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
+  if (!status) status = copy_box(r);
+  side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
+  if (!status)
+    status = options->order ? build_in_order(r, options, candidates, right)
+                            : build_index(r, r->join.right, options->right_rows, &candidates, right);
+  r->left = &r->right;
+  r->given.left = r->given.right;
+  if (status || (r->join.self_join && !candidates.images)) return status;
+  r->left = &r->left_index;
+  return build_index(r, r->join.left, options->left_rows, &queries, left);
+}
+
+/* The copies for the filter. Where there is no room for them, pairs do without. */
+static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
+  if (!r->product) return ADJ_OK;
+  adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
+  if (status != ADJ_E_DEVICE_MEMORY) return status;
+  r->product = false;
+  adji_block_free(r->gpu, r->gpu->compute, &r->left_points);
+  adji_block_free(r->gpu, r->gpu->compute, &r->right_points);
+  return ADJ_OK;
+}
+
+static adj_status make_counts(adji_gpu_range *r) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, (r->rows + 1) * 4, "neighbour counts", &r->degrees);
+  if (!status) status = adji_block_get(r->gpu, r->gpu->compute, (r->rows + 1) * 8, "row offsets", &r->offsets);
+  return status;
+}
+
+adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+  adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
+  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  r->gpu = gpu;
+  r->join = *options->join;
+  r->measure = *options->measure;
+  r->rows = r->join.left->count;
+  r->points.options = options->points;
+  r->blocks = options->blocks;
+  r->timed = options->timed;
+  r->once = options->once && !adji_access_by_point(options->points.access);
+  r->single_pairs = options->single_pairs;
+  r->tile_hit_candidates = options->tile_hit_candidates;
+  r->marks = options->marks;
+  adj_status status = ADJ_OK;
+  if (options->product && options->product->use && !adji_access_by_point(options->points.access))
+    status = adji_tensor_tiles_fit(gpu, options->product->scale.width, &r->product);
+  if (!status) status = build_indices(r, options);
+  if (!status) status = make_halves(r, options->product);
+  r->mirrored = options->mirrored && r->left == &r->right && !r->product &&
+                !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
+  if (!status) status = make_counts(r);
+  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
+  if (status)
+    adji_gpu_range_close(r);
+  else
+    *out = r;
+  return status;
+}
+
+void adji_gpu_range_close(adji_gpu_range *r) {
+  if (!r) return;
+  cudaSetDevice(r->gpu->device);
+  cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
+  adji_range_free_slots(r);
+  adji_count_cache_free(r->gpu, &r->kept);
+  adji_per_point_clear(r->gpu, &r->points);
+  adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
+                          &r->temporary, &r->left_points, &r->right_points};
+  for (adji_block *block : blocks)
+    adji_block_free(r->gpu, r->gpu->compute, block);
+  adji_gpu_halves_clear(r->gpu, &r->halves);
+  adji_gpu_index_clear(r->gpu, &r->right);
+  adji_gpu_index_clear(r->gpu, &r->left_index);
+  adji_gpu_grid_clear(r->gpu, &r->grid);
+  cudaStreamSynchronize(r->gpu->compute);
+  adji_stopwatch_clear(&r->watch);
+  cudaGetLastError();
+  free(r);
+}
+
+uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
+  return r->right.cell_count;
+}
+adji_device_stats adji_gpu_range_work(adji_gpu_range *r) {
+  r->work.kernel_s = adji_stopwatch_read(&r->watch);
+  return r->work;
+}
+const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
+  return adji_at<uint32_t>(r->degrees);
+}
+const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
+  return adji_at<uint64_t>(r->offsets);
+}
+
+/* ---- Counting ------------------------------------------------------------------------------------------------- */
+
+/* What the index counted on its way, once that was fetched. */
+static void note_cells(adji_gpu_range *r) {
+  if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
+}
+
+adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
+  adji_tiles_job job = {};
+  const adji_row_style *style = &r->join.style;
+  job.type = r->join.left->type;
+  job.measure = &r->measure;
+  job.box = r->box.at;
+  job.limit = r->join.limit;
+  job.dim = r->join.left->dim;
+  job.grid = &r->grid;
+  job.left = r->left;
+  job.right = &r->right;
+  job.keep = style->one_way ? ADJI_KEEP_ABOVE : style->drop_self ? ADJI_KEEP_OTHERS : ADJI_KEEP_ALL;
+  job.query_count = r->left->count;
+  return job;
+}
+
+static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
+  if (r->product) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
+  return adji_tiles_run(r->gpu, r->gpu->compute, job);
+}
+
+/* Queries of a block of threads. */
+enum { TILES_BLOCK = 4 * ADJI_WARP, PRODUCT_BLOCK = 256 };
+
+/* In one launch, or in as many as let no more blocks run at a time than were asked for. */
+adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
+  if (!r->blocks) return run_kernels(r, job);
+  uint64_t each = static_cast<uint64_t>(r->blocks) * (r->product ? PRODUCT_BLOCK : TILES_BLOCK);
+  adj_status status = ADJ_OK;
+  for (uint64_t first = 0; first < job->query_count && !status; first += each) {
+    adji_tiles_job some = *job;
+    if (some.queries) some.queries += first;
+    some.first_query += first;
+    some.query_count = job->query_count - first < each ? job->query_count - first : each;
+    status = run_kernels(r, &some);
+  }
+  return status;
+}
+
+/* From the pieces on, what is between them and the totals too: nobody needs that now, and one call is enough. */
+static adj_status clear_totals(adji_gpu_range *r) {
+  return adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, ADJI_ANSWERS - ADJI_ANSWER_PIECES);
+}
+
+struct widen {
+  __host__ __device__ uint64_t operator()(uint32_t x) const {
+    return x;
+  }
+};
+
+static adj_status add_up(adji_gpu_range *r) {
+  uint32_t *degrees = adji_at<uint32_t>(r->degrees);
+  auto wide = thrust::make_transform_iterator(static_cast<const uint32_t *>(degrees), widen());
+  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceScan::ExclusiveSum, wide, adji_at<uint64_t>(r->offsets), r->rows + 1);
+  return ADJ_OK;
+}
+
+/* Items for what a count finds. Pieces: one for each row, and others that become full. In few dimensions they are kept
+ * where most rows fit one, and an estimate would take longer than it saves; otherwise a fifth more than is estimated.
+ * Pairs: each stands for two entries. Each warp may leave some of either. */
+static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *request) {
+  double rows = static_cast<double>(r->rows), pairs = static_cast<double>(r->single_pairs), candidates;
+  bool in_pairs = request->form == ADJI_CACHE_PAIRS;
+  request->room = (in_pairs ? pairs : pairs / ADJI_WARP) + 1;
+  if (r->single_pairs) return ADJ_OK;
+  request->room = 1.3 * rows + 1024;
+  if (r->join.left->dim <= 3) return ADJ_OK;
+  adj_status status = adji_gpu_range_sample(r, 4096, &pairs, &candidates);
+  if (!status) request->room += pairs * 1.2 / (!in_pairs ? ADJI_WARP : r->join.style.one_way ? 1 : 2);
+  return status;
+}
+
+/* Every warp's last stage is not full, nor is that of each of its stretches of queries. */
+static adj_status make_tile_hits(adji_gpu_range *r) {
+  if (!(r->tile_hit_candidates > 0) || r->product || adji_range_wants_sums(r) ||
+      adji_access_by_point(r->points.options.access) ||
+      !adji_tiles_can_keep_tile_hits(&r->measure, r->join.left->type, r->join.left->dim, &r->grid))
+    return ADJ_OK;
+  double warps = static_cast<double>(r->rows) / ADJI_WARP + 1;
+  double room = r->single_pairs ? static_cast<double>(r->single_pairs) / ADJI_WARP + 1
+                                : warps * (r->tile_hit_candidates / ADJI_WARP + 3);
+  adji_count_cache_request request = {ADJI_CACHE_TILE_HITS, room, r->rows, r->join.left->type, false};
+  return adji_count_cache_make(r->gpu, &request, &r->kept);
+}
+
+static adj_status make_query_hits(adji_gpu_range *r) {
+  adji_tiles_job job = adji_gpu_range_job(r);
+  if (!r->marks || r->product || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
+      !adji_tiles_can_keep_query_hits(&job))
+    return ADJ_OK;
+  double room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
+  adji_count_cache_request request = {ADJI_CACHE_QUERY_HITS, room, r->rows, r->join.left->type, false};
+  return adji_count_cache_make(r->gpu, &request, &r->kept);
+}
+
+static adj_status make_count_cache(adji_gpu_range *r) {
+  adji_count_cache_free(r->gpu, &r->kept);
+  adj_status status = make_query_hits(r);
+  if (status || r->kept.form != ADJI_CACHE_NONE) return status;
+  if (!r->once) return make_tile_hits(r);
+  adji_count_cache_request request = {r->mirrored ? ADJI_CACHE_PAIRS : ADJI_CACHE_ROW_CHUNKS, 0, r->rows,
+                                      r->join.left->type, adji_range_wants_sums(r)};
+  status = choose_room(r, &request);
+  return status ? status : adji_count_cache_make(r->gpu, &request, &r->kept);
+}
+
+void adji_range_use_tile_hits(const adji_gpu_range *r, adji_tiles_job *job) {
+  job->starts = adji_at<adji_tile_hits>(r->kept.items);
+  job->stages = adji_at<uint32_t>(r->kept.ids);
+  job->tile_hit_room = r->kept.room;
+}
+
+void adji_range_use_query_hits(const adji_gpu_range *r, adji_tiles_job *job) {
+  job->marks = adji_at<adji_query_hits>(r->kept.items);
+  job->without_hits = adji_at<uint32_t>(r->kept.ids);
+}
+
+void adji_range_keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
+  const adji_count_cache *kept = &r->kept;
+  job->mirrored = r->mirrored;
+  if (kept->form == ADJI_CACHE_NONE) return;
+  if (kept->form == ADJI_CACHE_TILE_HITS) return adji_range_use_tile_hits(r, job);
+  if (kept->form == ADJI_CACHE_QUERY_HITS) return adji_range_use_query_hits(r, job);
+  job->sums = kept->sums.at;
+  if (kept->form == ADJI_CACHE_PAIRS) {
+    job->pairs = adji_at<adji_gpu_pair>(kept->items);
+    job->pair_room = kept->room;
+    return;
+  }
+  job->pieces = adji_at<adji_row_chunk>(kept->items);
+  job->own_pieces = r->left->count;
+  job->piece_room = kept->room;
+  job->ids = adji_at<uint32_t>(kept->ids);
+}
+
+/* A block's longest row: what kernels that count row by row tell by themselves. */
+static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
+  uint32_t most = 0;
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows;
+       i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+    most = degrees[i] > most ? degrees[i] : most;
+  most = __reduce_max_sync(0xffffffffu, most);
+  if (threadIdx.x % ADJI_WARP == 0) atomicMax(longest, static_cast<unsigned long long>(most));
+}
+
+static adj_status measure_rows(adji_gpu_range *r) {
+  if (!r->mirrored || !r->rows) return ADJ_OK;
+  uint32_t blocks = adji_blocks_for(r->rows, 256), most = 8 * static_cast<uint32_t>(r->gpu->multiprocessors);
+  if (blocks > most) blocks = most;
+  find_longest<<<blocks, 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(r->degrees), r->rows,
+                                                    adji_answer_at(r->gpu, ADJI_ANSWER_SPREAD + 3 * ADJI_SPREAD));
+  ADJI_LAUNCHED(r->gpu, "find_longest");
+  return ADJ_OK;
+}
+
+/* Counts begin at 0 where kernels add to them; others write that of every row, if there is anything to compare. The
+ * one behind the last row is read, but added to no offset. */
+static adj_status clear_degrees(adji_gpu_range *r) {
+  if (r->right.count && !r->mirrored && !r->product && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
+  return ADJ_OK;
+}
+
+/* A thread a pair. */
+static __global__ void count_pairs(const adji_gpu_pair *pairs, uint64_t count, bool one_way, uint32_t *degrees) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  adji_gpu_pair pair = pairs[i];
+  atomicAdd(degrees + pair.row, 1u);
+  if (!one_way) atomicAdd(degrees + pair.id, 1u);
+}
+
+static adj_status count_added(adji_gpu_range *r) {
+  if (!r->added) return ADJ_OK;
+  count_pairs<<<adji_blocks_for(r->added, 256), 256, 0, r->gpu->compute>>>(
+      adji_at<adji_gpu_pair>(r->kept.items) + r->added_at, r->added, r->join.style.one_way,
+      adji_at<uint32_t>(r->degrees));
+  ADJI_LAUNCHED(r->gpu, "count_pairs");
+  return ADJ_OK;
+}
+
+/* Room for what is kept, and counts of 0; the watch runs from then on. */
+static adj_status begin_count(adji_gpu_range *r, bool keep) {
+  adj_status status = ADJ_OK;
+  r->added = 0;
+  if (keep)
+    status = make_count_cache(r);
+  else
+    adji_count_cache_free(r->gpu, &r->kept);
+  if (!status) status = adji_range_start_watch(r);
+  if (!status) status = clear_degrees(r);
+  return status ? status : clear_totals(r);
+}
+
+/* Once all is compared. */
+static adj_status end_count(adji_gpu_range *r, bool fills) {
+  adj_status status = count_added(r);
+  if (!status) status = measure_rows(r);
+  if (!status) status = add_up(r);
+  if (!status) status = adji_range_stop_watch(r);
+  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
+  if (!status && fills) status = adji_range_make_events(r, &r->slots[0]); /* while the device counts */
+  return status;
+}
+
+adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status) return status;
+  adji_totals totals = adji_answer_totals(r->gpu);
+  note_cells(r);
+  r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
+  r->counted.pairs += r->added * (r->join.style.one_way ? 1 : 2);
+  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_CACHE_ROW_CHUNKS ? r->rows : r->added);
+  r->counted.redone = r->kept.form != ADJI_CACHE_NONE && r->kept.count > r->kept.room;
+  if (r->counted.redone) adji_count_cache_free(r->gpu, &r->kept);
+  *out = r->counted;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills) {
+  adji_tiles_job job = adji_gpu_range_job(r);
+  job.degrees = adji_at<uint32_t>(r->degrees);
+  adj_status status = begin_count(r, fills);
+  if (status) return status;
+  adji_range_keep_items(r, &job);
+  status = adji_range_compare(r, &job);
+  return status ? status : end_count(r, fills);
+}
+
+static adj_status no_room_for_pairs(const adji_gpu_range *r) {
+  return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: no room for all pairs of neighbours", r->gpu->device);
+}
+
+adj_status adji_gpu_range_begin_count(adji_gpu_range *r, bool keep) {
+  if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "device %d: no kernel finds pairs once", r->gpu->device);
+  adj_status status = begin_count(r, keep);
+  if (!status) status = adji_range_stop_watch(r);
+  if (!status && keep && r->kept.form != ADJI_CACHE_PAIRS) status = no_room_for_pairs(r);
+  return status;
+}
+
+adj_status adji_gpu_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more *out) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status) return status;
+  uint64_t at = r->gpu->answers[ADJI_ANSWER_PIECES];
+  if (r->kept.form != ADJI_CACHE_PAIRS || at > r->kept.room || pairs > r->kept.room - at) return no_room_for_pairs(r);
+  r->added_at = at;
+  r->added = pairs;
+  out->pairs = adji_at<adji_gpu_pair>(r->kept.items) + at;
+  out->sums = r->kept.sums.at ? adji_at<char>(r->kept.sums) + at * adji_type_size(r->kept.type) : NULL;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
+  bool keep = r->kept.form == ADJI_CACHE_PAIRS;
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = end_count(r, keep);
+  if (!status) status = adji_gpu_range_counted(r, out);
+  return !status && keep && out->redone ? no_room_for_pairs(r) : status;
+}
+
+adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
+  ADJI_CUDA(r->gpu, cudaMemcpyAsync(to, r->degrees.at, r->rows * 4, cudaMemcpyDeviceToDevice, r->gpu->compute));
+  return ADJ_OK;
+}
+
+void adji_gpu_range_forget_degrees(adji_gpu_range *r) {
+  adji_block_free(r->gpu, r->gpu->compute, &r->degrees);
+}
+
+/* Positions in groups that may share their cells, spread evenly; a group a warp. */
+enum { GROUP = 2, PRODUCT_GROUP = 64 };
+
+static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t each, uint64_t count) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= groups * each) return;
+  double step = static_cast<double>(count - each) / static_cast<double>(groups);
+  uint64_t begin = static_cast<uint64_t>((static_cast<double>(i / each) + 0.5) * step);
+  queries[i] = static_cast<uint32_t>(begin + i % each);
+}
+
+static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each, uint64_t all, adji_block *queries) {
+  adj_status status = adji_block_get(r->gpu, r->gpu->compute, groups * each * 4, "sample", queries);
+  if (status) return status;
+  spread<<<adji_blocks_for(groups * each, 256), 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(*queries), groups, each,
+                                                                           all);
+  ADJI_LAUNCHED(r->gpu, "spread");
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
+  adji_tiles_job job = adji_gpu_range_job(r);
+  uint64_t each = r->product ? PRODUCT_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
+  adji_block queries = {};
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = clear_totals(r);
+  if (!status && groups * each < all) {
+    status = draw_queries(r, groups, each, all, &queries);
+    job.queries = adji_at<uint32_t>(queries);
+    job.query_count = groups * each;
+    job.lanes = GROUP;
+  }
+  if (!status) status = adji_range_compare(r, &job);
+  if (!status) status = adji_range_stop_watch(r);
+  if (!status) status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  adji_block_free(r->gpu, r->gpu->compute, &queries);
+  if (status) return status;
+  note_cells(r);
+  double scale = job.query_count ? static_cast<double>(all) / static_cast<double>(job.query_count) : 0;
+  adji_totals totals = adji_answer_totals(r->gpu);
+  *pairs = static_cast<double>(totals.pairs) * scale;
+  *candidates = static_cast<double>(totals.candidates) * scale;
+  return ADJ_OK;
+}
+
+/* ---- For lists of queries ------------------------------------------------------------------------------------- */
+
+adji_range_parts adji_gpu_range_parts(adji_gpu_range *r) {
+  return adji_range_parts{r->gpu,
+                          &r->join,
+                          r->left,
+                          r->rows,
+                          adji_at<uint32_t>(r->degrees),
+                          adji_at<uint64_t>(r->offsets),
+                          adji_range_wants_sums(r),
+                          &r->work};
+}
+
+adj_status adji_gpu_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = adji_range_compare(r, job);
+  return status ? status : adji_range_stop_watch(r);
+}

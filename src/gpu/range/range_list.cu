@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Range joins on a device for lists of queries. A list is brought into the order of the device, for the kernels take
+ * queries that are neighbours there; its rows are counted in place, or found one behind the other in a slot, with the
+ * numbers of the rows and where each begins beside them.
+ *
+ * Memory: 4 bytes for each left point, while there is a host's order; 16 more while rows are filled. For each query of
+ * a list 8 bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
+ */
+#include <cstdlib>
+#include <cub/device/device_scan.cuh>
+
+#include "gpu/index/list_order.cuh"
+#include "gpu/range/range_private.cuh"
+#include "gpu/shared/row_sort.cuh"
+
+extern "C" {
+#include "gpu/device/staging.h"
+#include "gpu/range/range_list.h"
+}
+
+enum { THREADS = 256, LEAST_QUERIES = 1024 };
+
+typedef struct list_slot {
+  adji_block ranges;    /* of the host's order, and where each begins in the list   */
+  adji_block rows;      /* numbers of the rows                                      */
+  adji_block counts;    /* counting: of each                                        */
+  adji_block offsets;   /* filling: where each begins, and one more                 */
+  adji_block ids, sums; /* its entries                                              */
+  uint64_t count, pairs;
+  cudaEvent_t done;
+} list_slot;
+
+struct adji_gpu_lists {
+  adji_gpu *gpu;
+  adji_gpu_range *range;
+  adji_range_parts parts;
+  adji_block order;      /* the device's position of the host's i-th query, or nothing */
+  adji_block queries[2]; /* of a list: unsorted, sorted                                */
+  adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
+  adji_block temporary;  /* of CUB                                                     */
+  bool fills, once;      /* the pass at work                                           */
+  uint64_t first_row, end_row, longest;
+  list_slot slots[ADJI_LISTS];
+};
+
+adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
+  adji_gpu_lists *l = static_cast<adji_gpu_lists *>(calloc(1, sizeof *l));
+  if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  l->range = range;
+  l->parts = adji_gpu_range_parts(range);
+  l->gpu = l->parts.gpu;
+  *out = l;
+  return ADJ_OK;
+}
+
+void adji_gpu_lists_close(adji_gpu_lists *l) {
+  if (!l) return;
+  adji_gpu_lists_end(l);
+  adji_block_free(l->gpu, l->gpu->compute, &l->order);
+  free(l);
+}
+
+adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
+  adji_block_free(l->gpu, l->gpu->compute, &l->order);
+  if (!rows || !l->parts.rows) return ADJ_OK;
+  return adji_order_make(l->gpu, l->parts.left->ids, rows, l->parts.rows, &l->order, l->parts.work);
+}
+
+/* ---- Room ------------------------------------------------------------------------------------------- */
+
+static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request, list_slot *slot) {
+  adji_gpu *gpu = l->gpu;
+  const char *rows = "list of queries", *entries = "batch of the result";
+  uint64_t size = adji_type_size(l->parts.join->left->type);
+  adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
+  if (!status) status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->rows);
+  if (!status && !l->fills && !l->once)
+    status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->counts);
+  if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, (request->queries + 1) * 8, rows, &slot->offsets);
+  if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, request->pairs * 4, entries, &slot->ids);
+  if (!status && l->fills && l->parts.sums)
+    status = adji_block_get(gpu, gpu->compute, adji_mul(request->pairs, size), entries, &slot->sums);
+  if (status) return status;
+  /* Who waits for it sleeps: the cores have other things to do. */
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming | cudaEventBlockingSync));
+  return ADJ_OK;
+}
+
+static adj_status make_lists(adji_gpu_lists *l, const adji_lists_request *request) {
+  adji_gpu *gpu = l->gpu;
+  adj_status status = ADJ_OK;
+  if (l->fills) status = adji_block_get(gpu, gpu->compute, l->parts.rows * 16, "row offsets", &l->bounds);
+  for (int i = 0; i < 2 && !status; i++)
+    status = adji_block_get(gpu, gpu->compute, request->queries * 4, "queries", &l->queries[i]);
+  for (int i = 0; i < ADJI_LISTS && !status; i++)
+    status = make_slot(l, request, &l->slots[i]);
+  if (status) adji_gpu_lists_end(l);
+  return status;
+}
+
+static uint64_t half_of(uint64_t what, uint64_t least) {
+  return what / 2 > least ? what / 2 : least < what ? least : what;
+}
+
+/* Lengths of the rows come from the host, which has counted some of them itself. */
+static adj_status fetch_offsets(adji_gpu_lists *l, const adji_window *window) {
+  ADJI_CUDA(l->gpu, cudaStreamSynchronize(l->gpu->compute)); /* the block may have been another's */
+  uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
+  return adji_upload_bytes(l->gpu, window->offsets + window->first_row, bytes, l->parts.offsets + window->first_row,
+                           l->parts.work);
+}
+
+static adj_status clear_counts(adji_gpu_lists *l) {
+  if (l->once) return ADJ_OK; /* they were */
+  ADJI_CUDA(l->gpu, cudaMemsetAsync(l->parts.degrees, 0, l->parts.rows * 4, l->gpu->compute));
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) {
+  const adji_window *window = request->window;
+  l->fills = window;
+  l->once = request->once;
+  l->first_row = window ? window->first_row : 0;
+  l->end_row = window ? window->end_row : l->parts.rows;
+  l->longest = request->longest;
+  if (request->queries > l->parts.rows) request->queries = l->parts.rows;
+  if (!request->queries) request->queries = 1;
+  if (request->pairs < request->longest) request->pairs = request->longest;
+  adj_status status = make_lists(l, request);
+  while (status == ADJ_E_DEVICE_MEMORY && (request->queries > LEAST_QUERIES || request->pairs > request->longest)) {
+    request->queries = half_of(request->queries, LEAST_QUERIES);
+    request->pairs = half_of(request->pairs, request->longest);
+    status = make_lists(l, request);
+  }
+  if (!status) status = adji_answer_clear(l->gpu, l->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  if (!status) status = l->fills ? fetch_offsets(l, window) : clear_counts(l);
+  if (!status) status = adji_gpu_wait(l->gpu); /* so that copies may go to the blocks at once */
+  if (status) adji_gpu_lists_end(l);
+  return status;
+}
+
+void adji_gpu_lists_end(adji_gpu_lists *l) {
+  adji_gpu *gpu = l->gpu;
+  adji_block *shared[] = {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary};
+  for (adji_block *block : shared)
+    adji_block_free(gpu, gpu->compute, block);
+  for (list_slot &slot : l->slots) {
+    adji_block *blocks[] = {&slot.ranges, &slot.rows, &slot.counts, &slot.offsets, &slot.ids, &slot.sums};
+    for (adji_block *block : blocks)
+      adji_block_free(gpu, gpu->compute, block);
+    if (slot.done) cudaEventDestroy(slot.done);
+    slot = list_slot{};
+  }
+}
+
+/* ---- The queries of a list --------------------------------------------------------------------------- */
+
+/* The lengths of rows. offsets: of all of them. A thread a row, and one more. */
+static __global__ void find_lengths(const uint32_t *rows, uint64_t count, const uint64_t *offsets, uint64_t *lengths) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i == count) lengths[i] = 0;
+  if (i < count) lengths[i] = offsets[rows[i] + UINT64_C(1)] - offsets[rows[i]];
+}
+
+/* Where each row begins and ends. A thread a row. */
+static __global__ void place_rows(const uint32_t *rows, const uint64_t *offsets, uint64_t count, ulonglong2 *bounds) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) bounds[rows[i]] = make_ulonglong2(offsets[i], offsets[i + 1]);
+}
+
+/* What was counted for each row. A thread a row. */
+static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const uint32_t *degrees, uint32_t *counts) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) counts[i] = degrees[rows[i]];
+}
+
+/* ---- A list ----------------------------------------------------------------------------------------- */
+
+static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
+  job->degrees = l->parts.degrees;
+  adj_status status = adji_gpu_range_compare(l->range, job);
+  if (status) return status;
+  gather_counts<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
+      adji_at<uint32_t>(slot->rows), slot->count, l->parts.degrees, adji_at<uint32_t>(slot->counts));
+  ADJI_LAUNCHED(l->gpu, "gather_counts");
+  return ADJ_OK;
+}
+
+/* A query that is its own neighbour is no pair. */
+static adj_status pair_list(adji_gpu_lists *l, adji_tiles_job *job) {
+  if (job->keep == ADJI_KEEP_ALL) job->keep = ADJI_KEEP_OTHERS;
+  job->degrees = l->parts.degrees;
+  adji_range_keep_items(l->range, job);
+  return adji_gpu_range_compare(l->range, job);
+}
+
+static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
+  uint64_t *offsets = adji_at<uint64_t>(slot->offsets);
+  find_lengths<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
+      adji_at<uint32_t>(slot->rows), slot->count, l->parts.offsets, offsets);
+  ADJI_LAUNCHED(l->gpu, "find_lengths");
+  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceScan::ExclusiveSum, offsets, offsets, slot->count + 1);
+  place_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
+      adji_at<uint32_t>(slot->rows), offsets, slot->count, adji_at<ulonglong2>(l->bounds));
+  ADJI_LAUNCHED(l->gpu, "place_rows");
+  return ADJ_OK;
+}
+
+static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
+  const adji_join *join = l->parts.join;
+  if (join->style.order == ADJ_ORDER_ANY) return ADJ_OK;
+  adji_row_sort_job job = {};
+  job.type = join->left->type;
+  job.order = join->style.order;
+  job.offsets = adji_at<uint64_t>(slot->offsets);
+  job.end_row = slot->count;
+  job.pairs = slot->pairs;
+  job.longest = l->longest;
+  job.ids = adji_at<uint32_t>(slot->ids);
+  job.sums = slot->sums.at;
+  return adji_row_sort(l->gpu, l->gpu->compute, &job);
+}
+
+static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
+  adj_status status = add_up(l, slot);
+  if (status || !slot->pairs) return status;
+  job->offsets = adji_at<uint64_t>(l->bounds);
+  job->apart = 1;
+  job->short_rows = slot->pairs <= slot->count * 16;
+  job->long_rows = slot->pairs >= slot->count * 64;
+  job->ids = adji_at<uint32_t>(slot->ids);
+  job->sums = slot->sums.at;
+  status = adji_gpu_range_compare(l->range, job);
+  return status ? status : sort_list(l, slot);
+}
+
+static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
+  uint32_t *queries = NULL;
+  adji_order_list list = {&slot->ranges, &l->order,  ranges,     l->parts.left->ids, l->parts.rows,
+                          l->first_row,  l->end_row, l->queries, &l->temporary};
+  adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries, adji_at<uint32_t>(slot->rows));
+  if (status || !slot->count) return status;
+  adji_tiles_job job = adji_gpu_range_job(l->range);
+  job.queries = queries;
+  job.query_count = slot->count;
+  if (l->once) return pair_list(l, &job);
+  return l->fills ? fill_list(l, slot, &job) : count_list(l, slot, &job);
+}
+
+adj_status adji_gpu_lists_list(adji_gpu_lists *l, const adji_list_ranges *list, uint32_t number, uint32_t buffer,
+                               uint64_t *rows) {
+  list_slot *slot = &l->slots[number];
+  adj_status status = adji_order_send(l->gpu, list->ranges, list->count, &slot->ranges, buffer, &slot->count);
+  slot->pairs = list->pairs;
+  if (!status) status = do_list(l, list->count, slot);
+  if (!status) status = adji_answers_keep(l->gpu, l->gpu->compute, number);
+  if (status) return status;
+  ADJI_CUDA(l->gpu, cudaEventRecord(slot->done, l->gpu->compute));
+  *rows = slot->count;
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *found) {
+  ADJI_CUDA(l->gpu, cudaEventSynchronize(l->slots[slot].done));
+  adji_totals totals = adji_totals_kept(l->gpu, slot);
+  if (totals.broken)
+    return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
+                     static_cast<unsigned long long>(totals.broken));
+  *found = adji_tally{totals.pairs, totals.candidates};
+  return ADJ_OK;
+}
+
+/* ---- To the host ------------------------------------------------------------------------------------ */
+
+adj_status adji_gpu_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_list_stretch *stretch, uint32_t buffer) {
+  adji_gpu *gpu = l->gpu;
+  const list_slot *slot = &l->slots[number];
+  const adji_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
+  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->parts.join->left->type)}, size = sizes[stretch->part];
+  char *to = static_cast<char *>(adji_staging_at(gpu, buffer)) + stretch->to;
+  const char *from = adji_at<char>(*parts[stretch->part]) + stretch->first * size;
+  ADJI_CUDA(gpu, cudaMemcpyAsync(to, from, stretch->entries * size, cudaMemcpyDeviceToHost, gpu->copy));
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->staged[buffer], gpu->copy));
+  return ADJ_OK;
+}

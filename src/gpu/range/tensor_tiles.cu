@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which kernel a product needs, and its launch.
+ */
+#include "gpu/range/tensor_tiles.cuh"
+
+#include "gpu/range/tensor_tiles_kernel.cuh"
+
+/* Bytes from one copy to the next in shared memory: a multiple of 16, odd, so that eight of them are in all banks. */
+static uint32_t pitch_of(uint32_t width) {
+  return width * 2 + 16;
+}
+
+static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_gpu_halves *halves,
+                           const adji_tensor_tiles_rows *rows) {
+  products p = {};
+  p.left = static_cast<const uint32_t *>(halves->left);
+  p.right = static_cast<const uint32_t *>(halves->right);
+  p.u = halves->u;
+  p.v = halves->v;
+  p.steps = halves->scale.width / ADJI_HALVES_STEP;
+  p.pitch = pitch_of(halves->scale.width);
+  p.tiles = halves->tiles;
+  p.boxes = halves->boxes;
+  p.left_coords = static_cast<const float *>(job->left->coords);
+  p.left_point_step = job->left->point_step;
+  p.left_dim_step = job->left->dim_step;
+  p.left_rows = static_cast<const float *>(rows->left.data);
+  p.right_rows = static_cast<const float *>(rows->right.data);
+  p.left_row = rows->left.row_stride;
+  p.left_column = rows->left.column_stride;
+  p.right_row = rows->right.row_stride;
+  p.right_column = rows->right.column_stride;
+  p.fours = job->dim % 4 == 0 && p.left_column == 1 && p.right_column == 1 && p.left_row % 4 == 0 &&
+            p.right_row % 4 == 0 && reinterpret_cast<uintptr_t>(p.left_rows) % 16 == 0 &&
+            reinterpret_cast<uintptr_t>(p.right_rows) % 16 == 0;
+  p.left_ids = job->left->ids;
+  p.right_ids = job->right->ids;
+  p.right_count = job->right->count;
+  p.dim = job->dim;
+  p.limit = static_cast<float>(job->limit);
+  p.keep = job->keep;
+  p.queries = job->queries;
+  p.first_query = job->first_query;
+  p.query_count = job->query_count;
+  p.degrees = job->degrees;
+  p.answers = adji_answer_at(gpu, 0);
+  p.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
+  p.offsets = job->offsets;
+  p.apart = job->apart;
+  p.base = job->base;
+  p.ids = job->ids;
+  p.sums = static_cast<float *>(job->sums);
+  p.pieces = job->pieces;
+  p.own_pieces = job->own_pieces;
+  p.piece_room = job->piece_room;
+  return p;
+}
+
+/* Bytes of shared memory that a block may have at most. */
+static adj_status most_shared(adji_gpu *gpu, uint64_t *out) {
+  int bytes = 0;
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
+  *out = static_cast<uint64_t>(bytes);
+  return ADJ_OK;
+}
+
+template <class S>
+static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job) {
+  uint64_t bytes = shared_bytes<S>(job.pitch), blocks = (job.query_count + S::ROWS - 1) / S::ROWS, parts = 1;
+  if (!job.degrees && !job.ids) { /* as many as the device holds at a time */
+    uint64_t held = static_cast<uint64_t>(gpu->multiprocessors) * S::BLOCKS;
+    parts = held / blocks ? held / blocks : 1;
+    if (parts > job.tiles) parts = job.tiles;
+  }
+  ADJI_CUDA(gpu, cudaFuncSetAttribute(join_products<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(bytes)));
+  dim3 grid(static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts));
+  join_products<S><<<grid, S::THREADS, bytes, stream>>>(job);
+  ADJI_LAUNCHED(gpu, "join_products");
+  return ADJ_OK;
+}
+
+typedef shape<0, 2, 4, 64, 2, 8, 1> many_steps; /* of up to 12 */
+typedef shape<0, 2, 4, 64, 2, 4, 1> more_steps;
+
+adj_status adji_tensor_tiles_fit(adji_gpu *gpu, uint32_t width, bool *out) {
+  uint64_t most = 0, needed = 0;
+  adj_status status = most_shared(gpu, &most);
+  uint32_t steps = width / ADJI_HALVES_STEP, pitch = pitch_of(width);
+  if (steps > 12)
+    needed = shared_bytes<more_steps>(pitch);
+  else if (steps > 8)
+    needed = shared_bytes<many_steps>(pitch);
+  *out = needed <= most;
+  return status;
+}
+
+adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
+                                 const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows) {
+  if (!job->query_count || !job->right->count) return ADJ_OK;
+  products p = with_types(gpu, job, halves, rows);
+  switch (p.steps) {
+    case 1:
+      return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p);
+    case 2:
+      return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p);
+    case 3:
+      return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
+    case 4:
+      return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
+    case 6:
+      return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
+    case 8:
+      return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
+    default:
+      if (p.steps <= 12) return launch<many_steps>(gpu, stream, p);
+      return launch<more_steps>(gpu, stream, p); /* of up to ADJI_HALVES_MOST_DIM */
+  }
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the kernel of the range join gets, and how it looks up the candidates around a cell: tiles_kernel.cuh.
+ */
+#ifndef ADJI_GPU_RANGE_TILES_CELLS_CUH
+#define ADJI_GPU_RANGE_TILES_CELLS_CUH
+
+#include "gpu/range/tiles.cuh"
+
+namespace {
+
+enum { DENSE_QUERIES = 8, MOST_WARPS = 4, TILED_CANDIDATES = 4, TILED_CANDIDATES_ANY = 8, CHECK_EVERY = 8 };
+/* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again, or half as
+ * many where rows are short, which leaves more of the memory to the cache; or, where candidates are shared out, of a
+ * few queries, of which each can find 64 at once. */
+enum { QUEUE = 40, SHORT_QUEUE = 24, BETWEEN = 8, HIGH_DIM_QUERIES = 6, HIGH_DIM_QUEUE = 96 };
+static_assert(SHORT_QUEUE >= ADJI_WARP / 2 - 1 + BETWEEN && QUEUE >= ADJI_WARP - 1 + BETWEEN &&
+                  HIGH_DIM_QUEUE >= 3 * ADJI_WARP - 1,
+              "a queue must not run over");
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+
+/* The points of an index. */
+template <class T>
+struct coordinates {
+  const T *coords;
+  uint64_t point_step, dim_step;
+  __device__ __forceinline__ const T &at(uint64_t position, uint32_t j) const {
+    return coords[position * point_step + j * dim_step];
+  }
+};
+
+/* What the kernel gets: adji_tiles_job with its types. */
+template <class T>
+struct tiles {
+  coordinates<T> left, right;
+  const uint32_t *left_ids, *right_ids;
+  const void *left_numbers;
+  bool wide_numbers;
+  adji_gpu_cells cells;
+  const int64_t *row_steps;
+  const uint32_t *row_reach;
+  uint32_t row_count, reach;
+  int64_t cell_rows;   /* rows of cells                                                           */
+  uint64_t row_stride; /* numbers of cells in a row of them                                       */
+  uint64_t spread;     /* over how many cells queries may be spread to be compared together       */
+  uint32_t group;      /* so many cells of a row share their look-ups, where cells hold few points */
+  uint32_t dim;
+  adji_gpu_near near; /* which rows of cells are near enough to a query */
+  bool staged;        /* queries and candidates of many dimensions fit into shared memory            */
+  bool exact;         /* candidates are looked up in the cells asked for, and in no others           */
+  bool same_sets;     /* positions on both sides are of one index: a query is its own candidate there */
+  T limit;
+  adji_gpu_measure<T> measure;
+  adji_gpu_keep keep;
+  const uint32_t *queries;
+  uint64_t first_query, query_count;
+  uint32_t lanes;       /* queries a warp */
+  uint32_t line, queue; /* entries that a lane's queue writes at once, and that it has room for */
+  uint32_t *degrees;
+  unsigned long long *answers, *spread_answers;
+  const uint64_t *offsets;
+  uint64_t base;
+  uint32_t apart;
+  bool short_rows, long_rows;
+  uint32_t *ids;
+  T *sums;
+  adji_row_chunk *pieces;
+  uint64_t own_pieces; /* of the queries, by their positions, before those that are taken as needed */
+  uint64_t piece_room;
+  bool mirrored;
+  adji_gpu_pair *pairs;
+  uint64_t pair_room;
+  uint32_t *stages;
+  adji_tile_hits *starts;
+  uint64_t tile_hit_room;
+  adji_query_hits *marks;
+  uint32_t *without_hits;
+};
+
+/* Where a row of the result begins and ends. */
+template <class T>
+__device__ __forceinline__ const uint64_t *bounds_of(const tiles<T> &job, uint32_t row) {
+  return job.offsets + (static_cast<uint64_t>(row) << job.apart);
+}
+
+struct range {
+  uint32_t begin, count;
+};
+
+/* What makes a row of cells too far away for queries at known places in their cell: see find_gaps(). Of the sum of the
+ * squares over the axes, two parts for all combinations of slabs. */
+struct gaps {
+  float squares[ADJI_MAX_AXES - 1][3];
+  float first[ADJI_NEAR_FIRST], rest[ADJI_NEAR_REST];
+  float least, most; /* where queries are on the last axis, in cells from the first of them on */
+};
+
+/* Ranges that are not empty, one behind the other: entry i holds the candidates numbered first[i] and on, at positions
+ * shift[i] later. In shared memory. */
+struct range_list {
+  uint32_t first[2 * ADJI_WARP], shift[2 * ADJI_WARP];
+};
+
+/* How far the list is filled, and read: the same in all lanes. */
+struct progress {
+  uint32_t count, total; /* ranges, and candidates in them      */
+  uint32_t range;        /* the one that the next candidate is in, or just behind */
+};
+
+__device__ __forceinline__ uint64_t number_at(const void *numbers, bool wide, uint64_t position) {
+  return wide ? static_cast<const uint64_t *>(numbers)[position] : static_cast<const uint32_t *>(numbers)[position];
+}
+
+/* The first of positions low .. high - 1 whose cell is numbered `number` or more. */
+__device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells, bool wide, uint32_t low,
+                                                     uint32_t high, uint64_t number) {
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (number_at(cells.position_numbers, wide, middle) < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Rows of cells with no more points than this are taken whole: comparing all of them takes less time than a search. */
+enum { SHORT_ROW = 4 };
+
+/* The cells numbered from .. to - 1 of a row, and perhaps others of it. */
+template <class T>
+__device__ __forceinline__ range range_in_row(const tiles<T> &job, uint64_t row, uint64_t from, uint64_t to) {
+  const adji_gpu_cells &cells = job.cells;
+  for (uint64_t at = adji_row_hash(row) & cells.row_mask;; at = (at + 1) & cells.row_mask) {
+    uint4 found = __ldg(reinterpret_cast<const uint4 *>(cells.rows + at));
+    uint64_t key = static_cast<uint64_t>(found.y) << 32 | found.x;
+    if (key == ADJI_NO_ROW) return range{0, 0};
+    if (key != row) continue;
+    uint32_t begin = found.z, end = found.z + found.w;
+    if (found.w > (job.exact ? 0 : SHORT_ROW)) {
+      begin = search_positions(cells, job.wide_numbers, begin, end, from);
+      end = search_positions(cells, job.wide_numbers, begin, end, to);
+    }
+    return range{begin, end - begin};
+  }
+}
+
+/* The positions of the cells first .. last of a row of cells. */
+template <class T>
+__device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
+  if (row < 0 || row >= job.cell_rows) return range{0, 0};
+  uint64_t base = static_cast<uint64_t>(row) * job.row_stride, from = base + first, to = base + last + 1;
+  if (to > job.cells.keys) to = job.cells.keys;
+  const adji_gpu_cells &cells = job.cells;
+  if (cells.rows) return range_in_row(job, static_cast<uint64_t>(row), from, to);
+  uint64_t low = from >> cells.shift, high = to >> cells.shift;
+  uint32_t begin = cells.directory[low], end = cells.directory[high];
+  if (cells.shift) {
+    begin = search_positions(cells, job.wide_numbers, begin, cells.directory[low + 1], from);
+    end = search_positions(cells, job.wide_numbers, begin > end ? begin : end, cells.directory[high + 1], to);
+  }
+  return range{begin, end - begin};
+}
+
+/* The positions of the cells first .. last, and of those within reach to either side, of row number `number` of those
+ * around a row. */
+template <class T>
+__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t around, uint32_t number, uint64_t first,
+                                              uint64_t last) {
+  uint32_t reach = job.row_reach ? job.row_reach[number] : job.reach;
+  if (reach == ADJI_NO_REACH) return range{0, 0};
+  return range_of_cells(job, around + job.row_steps[number], first > reach ? first - reach : 0, last + reach);
+}
+
+/* Cells of one row: those of some queries. */
+struct cell_stretch {
+  int64_t row;
+  uint32_t first, last; /* in the row */
+};
+
+/* Step 1: puts each lane's range behind those in the list, unless it is empty. There must be room for 32. */
+__device__ __forceinline__ void add_ranges(range_list *list, progress *p, range mine, uint32_t lane) {
+  uint32_t some = __ballot_sync(ALL_LANES, mine.count > 0);
+  uint32_t sum = mine.count;
+#pragma unroll
+  for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
+    uint32_t before = __shfl_up_sync(ALL_LANES, sum, step);
+    if (lane >= step) sum += before;
+  }
+  if (mine.count) {
+    uint32_t at = p->count + __popc(some & ((1u << lane) - 1)), first = p->total + sum - mine.count;
+    list->first[at] = first;
+    list->shift[at] = mine.begin - first;
+  }
+  p->count += __popc(some);
+  p->total += __shfl_sync(ALL_LANES, sum, ADJI_WARP - 1);
+  __syncwarp();
+}
+
+/* The position of candidate number done + lane; those up to done are behind p->range. Ranges that begin among these 32
+ * are marked in a word, in which each lane counts. */
+__device__ __forceinline__ uint32_t next_position(const range_list *list, progress *p, uint32_t done, uint32_t lane) {
+  uint32_t next = p->range + 1 + lane;
+  uint32_t ahead = next < p->count ? list->first[next] - done : ADJI_WARP;
+  uint32_t heads = __reduce_or_sync(ALL_LANES, ahead < ADJI_WARP ? 1u << ahead : 0);
+  uint32_t range = p->range + __popc(heads & ((2u << lane) - 1));
+  p->range += __popc(heads);
+  return done + lane + list->shift[range];
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows of queries that a count has marked (tiles_query_hits.cuh): what belongs is known, so that nothing is compared.
+ *
+ * Computes: for each row of a marked query, the ids of the candidates whose bits are set.
+ *
+ * A warp has 32 rows that follow each other in the result, lane i the i-th of them. Lanes put the positions of their
+ * entries into shared memory, in the order of the result, which takes no memory access beyond the marks; then all of
+ * them look up the ids and write whole lines. In the order of the grid each row would be written by itself, at a place
+ * far from the last one: at 10 entries a row the memory is busy for 0.28 ms with two million of them so.
+ *
+ * Grid: one warp for 32 rows. No block waits for another.
+ *
+ * Limits: instruction issue, and the latency of the marks and the ids: 32 bytes read a row in two dimensions, 96 in
+ * three, 4 read and written an entry.
+ */
+#include "gpu/range/tiles.cuh"
+
+namespace {
+
+enum { WARPS = 4, ROOM = 640 }; /* entries of a warp at a time */
+constexpr uint32_t NOBODY = UINT32_MAX, ALL = 0xffffffffu;
+
+struct query_hits_job {
+  const adji_query_hits *marks;
+  const uint32_t *right_ids;
+  uint64_t first_row, end_row;
+  const uint64_t *offsets;
+  uint64_t base;
+  uint32_t *ids;
+  unsigned long long *spread_answers;
+};
+
+/* A lane's row. */
+template <int GROUPS>
+struct query_hits_row {
+  adji_query_hits marks[GROUPS];
+  uint64_t next, end; /* its entries in the result that are not written yet */
+  bool marked;
+};
+
+/* Lanes behind the last row have an empty one there. */
+template <int GROUPS>
+__device__ __forceinline__ query_hits_row<GROUPS> open_row(const query_hits_job &job, uint64_t row, uint32_t lane) {
+  query_hits_row<GROUPS> r = {};
+  bool active = row < job.end_row;
+  r.next = r.end = job.offsets[active ? row : job.end_row] - job.base;
+  uint32_t bits = 0;
+  if (active) {
+    r.end = job.offsets[row + 1] - job.base;
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+      r.marks[g] = job.marks[row * GROUPS + g];
+      for (int k = 0; k < ADJI_QUERY_HIT_GROUP; k++)
+        bits += __popc(r.marks[g].bits[k]);
+    }
+    r.marked = r.marks[0].begin[0] != ADJI_NO_QUERY_HITS;
+  }
+  bool broken = r.marked && bits != r.end - r.next;
+  adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, broken, lane);
+  r.marked = r.marked && !broken;
+  return r;
+}
+
+/* Puts the positions of the lane's next entries into the buffer, which begins with entry number start of the result;
+ * nobody's for a row that is not marked. */
+template <int GROUPS>
+__device__ __forceinline__ void put_positions(query_hits_row<GROUPS> *r, uint64_t start, uint32_t *buffer) {
+  uint64_t stop = r->end < start + ROOM ? r->end : start + ROOM;
+  if (!r->marked) {
+    for (uint64_t i = r->next > start ? r->next : start; i < stop; i++)
+      buffer[i - start] = NOBODY;
+    return;
+  }
+  uint32_t at = static_cast<uint32_t>(r->next - start), end = static_cast<uint32_t>(stop - start);
+  if (r->next >= stop) return;
+#pragma unroll
+  for (int i = 0; i < GROUPS * ADJI_QUERY_HIT_GROUP; i++) {
+    uint32_t *bits = &r->marks[i / ADJI_QUERY_HIT_GROUP].bits[i % ADJI_QUERY_HIT_GROUP];
+    uint32_t begin = r->marks[i / ADJI_QUERY_HIT_GROUP].begin[i % ADJI_QUERY_HIT_GROUP];
+    while (*bits && at < end) {
+      buffer[at++] = begin + __ffs(*bits) - 1;
+      *bits &= *bits - 1;
+    }
+  }
+  r->next = start + at;
+}
+
+template <int GROUPS>
+__global__ void __launch_bounds__(WARPS *ADJI_WARP) fill_query_hits(const query_hits_job job) {
+  __shared__ uint32_t buffers[WARPS][ROOM];
+  uint32_t lane = threadIdx.x % ADJI_WARP, *buffer = buffers[threadIdx.x / ADJI_WARP];
+  uint64_t row = job.first_row + static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  query_hits_row<GROUPS> r = open_row<GROUPS>(job, row, lane);
+  uint64_t last = __shfl_sync(ALL, r.end, ADJI_WARP - 1);
+  for (;;) {
+    uint32_t left = __ballot_sync(ALL, r.marked && r.next < r.end);
+    if (!left) return;
+    uint64_t start = __shfl_sync(ALL, r.next, __ffs(left) - 1);
+    uint32_t many = last - start < ROOM ? static_cast<uint32_t>(last - start) : ROOM;
+    put_positions(&r, start, buffer);
+    __syncwarp();
+#pragma unroll 4
+    for (uint32_t i = lane; i < many; i += ADJI_WARP) {
+      uint32_t position = buffer[i];
+      if (position != NOBODY) job.ids[start + i] = __ldg(job.right_ids + position);
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace
+
+bool adji_tiles_can_keep_query_hits(const adji_tiles_job *job) {
+  bool by_position = job->keep == ADJI_KEEP_ALL || (job->keep == ADJI_KEEP_OTHERS && job->left == job->right);
+  uint32_t ranges = job->grid->row_count;
+  return job->measure->step == ADJI_STEP_L2 && (job->dim == 2 || job->dim == 3) && by_position &&
+         (ranges == ADJI_QUERY_HIT_GROUP || ranges == 3 * ADJI_QUERY_HIT_GROUP) && !job->right->images;
+}
+
+adj_status adji_tiles_fill_query_hits(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
+  if (job->first_row == job->end_row) return ADJ_OK;
+  query_hits_job marked = {job->marks,   job->right->ids, job->first_row, job->end_row,
+                           job->offsets, job->base,       job->ids,       adji_answer_at(gpu, ADJI_ANSWER_SPREAD)};
+  uint32_t threads = WARPS * ADJI_WARP, blocks = adji_blocks_for(job->end_row - job->first_row, threads);
+  if (job->grid->row_count == ADJI_QUERY_HIT_GROUP)
+    fill_query_hits<1><<<blocks, threads, 0, stream>>>(marked);
+  else
+    fill_query_hits<3><<<blocks, threads, 0, stream>>>(marked);
+  ADJI_LAUNCHED(gpu, "fill_query_hits");
+  return ADJ_OK;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernel of the range join.
+ *
+ * Computes: for each query q, the candidates c in cells within reach of q's whose canonical sum s(q, c) is at most
+ * the limit: how many (counting), or their ids in q's row of the result (filling).
+ *
+ * A warp owns 32 queries that follow each other in the order of the grid, lane i the i-th of them: its coordinates, its
+ * count, its row. A stretch of them that lies in one row of cells, not spread wider than a few cells, is compared
+ * together with the candidates of all of them:
+ *
+ *   1. ranges     lanes look up rows of cells, 32 at a time: each is one range of positions. Non-empty ones go to a
+ *                 list in shared memory, with their lengths added up, as if they were one long range.
+ *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory: in two
+ *                 and three dimensions only if it is near enough to the box around the queries.
+ *   3. compare    every lane its own query with the 32 candidates, which all lanes read at once; or, in two and three
+ *                 dimensions, a tile of 4 queries and 8 candidates, after which every query gets its hits as a word.
+ *
+ * Where cells hold few points, in up to three dimensions, queries are compared each with its own candidates only: every
+ * lane looks up its own ranges and reads from them what it needs; what neighbours read is near. In more dimensions
+ * there are too many rows of cells for that: the warp takes the queries of a few cells of a row at a time, lanes look
+ * up the rows that are not provably too far away, and share out their candidates. There dense and sparse places have
+ * kernels of their own, which run side by side and leave each other's queries alone.
+ *
+ * Counting adds up in registers. Where rows are short it may mark what belongs to queries that are compared with their
+ * own candidates, and then their rows are filled by another kernel (tiles_fill_hits.cu). Otherwise ids wait in a queue
+ * in shared memory, and when there are enough for a line the warp writes them: to the row, of which place and length
+ * are known (filling), or to a piece of 32 entries that remembers its row (pieces, when the lengths are being counted).
+ * Every query has a piece of its own, for its last entries; of the others the number is counted in memory, by 16 of
+ * them. Long rows are filled by words, in dense places of two and three dimensions: ids wait in a ring for each query,
+ * to which lane i adds candidate i where its bit is set, as far behind the last entry as there are lower bits. Rows are
+ * written front to back, and never get more entries than were counted.
+ *
+ * Grid: one warp for 32 queries. No block waits for another.
+ *
+ * Limits: instruction issue for dense cells (2-D: about 7 instructions for 32 comparisons when counting); latency
+ * of the look-ups where a cell has few points.
+ */
+#ifndef ADJI_GPU_RANGE_TILES_KERNEL_CUH
+#define ADJI_GPU_RANGE_TILES_KERNEL_CUH
+
+#include "gpu/range/tiles_dense.cuh"
+#include "gpu/range/tiles_high_dim.cuh"
+#include "gpu/range/tiles_per_query.cuh"
+#include "gpu/range/tiles_query_hits.cuh"
+
+namespace {
+
+/* ---- The kernel ---------------------------------------------------------------------------------- */
+
+/* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
+template <int STEP, class T>
+__device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t position) {
+  if (STEP != ADJI_STEP_DOT) return true;
+  T s = 0;
+  for (uint32_t j = 0; j < job.dim; j++) {
+    T x = job.left.at(position, j);
+    s = adji_gpu_step<STEP>(s, x, x, job.measure, j);
+  }
+  return adji_gpu_finish<STEP>(s) <= job.limit;
+}
+
+/* Puts what was counted where it belongs, and adds up the totals. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
+                                       uint32_t lane) {
+  if (!counts<W>(job)) {
+    const uint64_t *bounds = bounds_of(job, mine->row);
+    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != bounds[1] - bounds[0], lane);
+    return;
+  }
+  if (!W::DROPS_SELF && !W::MIRRORED && active && job.keep == ADJI_KEEP_OTHERS &&
+      belongs_to_itself<W::STEP>(job, mine->position))
+    mine->found--;
+  if (active && job.degrees && !W::MIRRORED) job.degrees[mine->row] = mine->found;
+  uint32_t longest = __reduce_max_sync(ALL_LANES, active && !W::MIRRORED ? mine->found : 0);
+  if (lane == 0) {
+    atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
+              static_cast<unsigned long long>(longest));
+    atomicAdd(job.spread_answers + 4 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
+              static_cast<unsigned long long>(took.steps * ADJI_WARP));
+  }
+  adji_answer_add(job.spread_answers, active || W::MIRRORED ? mine->found : 0, lane);
+  adji_answer_add(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
+}
+
+template <class W, class T>
+__device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64_t query, bool active) {
+  own<T, W::DIM> mine = {};
+  if (!active) return mine;
+  mine.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
+  if (W::DIM) load_point<W>(job.left, mine.position, mine.x);
+  mine.row = W::HAS_ID ? id_in(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
+  uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
+  if (job.wide_numbers)
+    mine.cell_row = static_cast<int64_t>(number / job.row_stride);
+  else /* which is many times quicker */
+    mine.cell_row = static_cast<uint32_t>(number) / static_cast<uint32_t>(job.row_stride);
+  mine.cell = static_cast<uint32_t>(number - static_cast<uint64_t>(mine.cell_row) * job.row_stride);
+  return mine;
+}
+
+/* Entries of the queue in shared memory. */
+template <class W, class T>
+__host__ __device__ __forceinline__ uint32_t queue_entries(const tiles<T> &job) {
+  return W::PLACES == SPARSE && job.staged ? HIGH_DIM_QUEUE * (HIGH_DIM_QUERIES + 1) : job.queue * (ADJI_WARP + 1);
+}
+
+/* Values of a warp's candidates in shared memory, and of its queries. */
+template <class W>
+__host__ __device__ constexpr uint64_t stage_values(uint32_t dim, bool staged) {
+  return W::PLACES == SPARSE || W::REPLAYS || !staged ? 0 : (W::DIM ? W::DIM : dim) * ADJI_WARP;
+}
+template <class W>
+__host__ __device__ constexpr uint64_t query_values(uint32_t dim, bool staged) {
+  return W::DIM ? (W::PLACES == SPARSE ? 8 * ADJI_WARP : 0) : staged ? dim * ADJI_WARP : 0;
+}
+
+/* Bytes of shared memory of a warp, and where things are in it. */
+template <class W, class T>
+__host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
+  uint64_t size = sizeof(T), entries = queue_entries<W>(job);
+  uint64_t values = stage_values<W>(job.dim, job.staged) + query_values<W>(job.dim, job.staged);
+  uint64_t bytes = values * size + sizeof(range_list), align = W::RINGS ? RING * sizeof(uint32_t) : 16;
+  if (W::RINGS)
+    bytes += RING_BYTES;
+  else if (W::FILL)
+    bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
+  if (W::MIRRORED) bytes += PAIR_QUEUE * (sizeof(adji_gpu_pair) + (W::SUMS ? size : 0)) + 16;
+  bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
+  return (bytes + align - 1) / align * align;
+}
+
+template <class W, class T>
+__device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *memory) {
+  shared<T> at = {};
+  uint32_t entries = W::FILL ? queue_entries<W>(job) : W::MIRRORED ? PAIR_QUEUE : 0;
+  uint32_t *rings = reinterpret_cast<uint32_t *>(memory);
+  if (W::RINGS) memory += RING_BYTES;
+  at.candidates = reinterpret_cast<T *>(memory);
+  at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
+  at.sums = at.queries + query_values<W>(job.dim, job.staged);
+  at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS ? entries : 0));
+  at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
+  at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
+  uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
+  if (W::RINGS) { /* the queue is used after them, with its targets behind it */
+    rest = reinterpret_cast<uint32_t *>(at.targets);
+    at.queue = at.rings = rings;
+    at.targets = reinterpret_cast<target *>(rings + QUEUE * (ADJI_WARP + 1));
+    at.marks = reinterpret_cast<uint2 *>(rings + ADJI_WARP * RING);
+  }
+  if (W::MIRRORED) {
+    at.pair_count = rest;
+    rest += 4;
+  }
+  if (W::PLACES == SPARSE) {
+    at.found = rest;
+    at.rows = at.found + ADJI_WARP;
+    at.gap = reinterpret_cast<gaps *>(at.rows + ADJI_WARP);
+    at.wanted = reinterpret_cast<wanted_rows *>(at.gap + 1);
+    at.list = reinterpret_cast<range_list *>(at.wanted + 1);
+  } else {
+    at.ids = rest;
+    at.list = reinterpret_cast<range_list *>(rest + ADJI_WARP);
+  }
+  return at;
+}
+
+template <class W, class T>
+__device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<T> &at, uint64_t position, bool active,
+                                              uint32_t lane) {
+  for (uint32_t j = 0; j < job.dim; j++)
+    at.queries[j * ADJI_WARP + lane] = active ? job.left.at(position, j) : 0;
+  __syncwarp();
+}
+
+/* The lanes whose queries are compared each with their own candidates, not together. heads are the lanes at which a
+ * stretch of queries in one row of cells begins, in ascending order. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T, DIM> &mine, uint32_t heads,
+                                                uint32_t actives) {
+  if (W::MIRRORED || (!W::DIM && !job.staged)) return ALL_LANES;
+  uint32_t sparse = 0;
+  while (heads) {
+    uint32_t begin = __ffs(heads) - 1;
+    heads &= heads - 1;
+    uint32_t end = heads ? __ffs(heads) - 1 : actives;
+    uint32_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
+    bool dense = spread <= job.spread && end - begin >= DENSE_QUERIES;
+    if (W::PLACES != EVERYWHERE) dense = dense && spread * 8 <= end - begin;
+    if (W::MARKS) dense = dense && (spread + 1) * DENSE_QUERY_HITS <= end - begin;
+    if (!dense) sparse |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
+  }
+  return sparse;
+}
+
+template <class W>
+__global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(const tiles<typename W::T> job) {
+  typedef typename W::T T;
+  extern __shared__ __align__(256) unsigned char memory[];
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
+  uint64_t query = (static_cast<uint64_t>(blockIdx.x) * blockDim.x / ADJI_WARP + warp) * job.lanes + lane;
+  bool active = lane < job.lanes && query < job.query_count;
+  if (!__any_sync(ALL_LANES, active)) return;
+  own<T, W::DIM> mine = open_query<W>(job, query, active);
+  int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
+  bool head = lane == 0 || mine.cell_row != before;
+  if (W::PLACES == EVERYWHERE && job.queries) /* which may come in any order */
+    head = __shfl_up_sync(ALL_LANES, mine.position, 1) > mine.position || head;
+  uint32_t heads = __ballot_sync(ALL_LANES, active && head);
+  uint32_t members = __ballot_sync(ALL_LANES, active);
+  uint32_t sparse = find_sparse<W>(job, mine, heads, __popc(members)) & members;
+  if (W::PLACES == DENSE) members &= ~sparse;
+  if (W::PLACES == SPARSE) members = sparse;
+  if (!members) return;
+  active = members >> lane & 1;
+
+  shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job));
+  mine.tail = lane;
+  if (!W::DIM && job.staged) stage_queries<W>(job, at, mine.position, active, lane);
+  if (W::FILL && active) ask_for_target(job, mine.row);
+#pragma unroll
+  for (int j = 0; j < W::DIM && W::PLACES == SPARSE; j++)
+    at.points[lane * 8 + j] = mine.x[j];
+  __syncwarp();
+  supply pieces = {0, 0};
+  effort took = {0, 0};
+  if (W::MIRRORED) {
+    if (lane == 0) *at.pair_count = 0;
+    __syncwarp();
+    add_selves<W>(job, at, &mine, active, lane);
+  }
+  for (uint32_t left = heads & ~sparse; left && W::PLACES != SPARSE; left &= left - 1) {
+    uint32_t begin = __ffs(left) - 1, others = heads & ~((2u << begin) - 1);
+    uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
+    if constexpr (W::REPLAYS)
+      replay(job, at, &mine, begin, end, lane);
+    else
+      join_dense<W>(job, at, &mine, begin, end, &pieces, &took, lane);
+  }
+  if (W::RINGS) empty_rings(job, at, &mine, lane);
+  if constexpr (W::MARKS) {
+    bool marked = sparse && mark_per_query<W>(job, &mine, sparse >> lane & 1, &took);
+    note_without_hits(job, mine, active && !marked, lane);
+  } else if (W::PLACES == SPARSE && (W::DIM || job.staged))
+    join_cells<W>(job, at, &mine, sparse, &pieces, &took, lane);
+  else if (W::PLACES != DENSE && sparse)
+    join_per_query<W>(job, at, &mine, sparse >> lane & 1, &pieces, &took, lane);
+  if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged))) empty_queues<W, BY_LANE>(job, at, &mine, 0, lane);
+  if (W::MIRRORED) flush_pairs<W>(job, at, &mine, true, lane);
+  settle<W>(job, active, &mine, took, lane);
+}
+
+/* ---- Launching ----------------------------------------------------------------------------------------------- */
+
+/* Bytes of shared memory that a block may have on every device. */
+enum { MOST_SHARED = 96 << 10 };
+
+/* Whether queries and candidates of many dimensions fit into shared memory: the same for dense and sparse places. */
+template <class W>
+bool fits_stage(uint32_t dim) {
+  return 2 * dim * ADJI_WARP * sizeof(typename W::T) + QUEUE * (ADJI_WARP + 1) * 12 + 4096 <= MOST_SHARED;
+}
+
+template <class W>
+adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) {
+  job.staged = W::DIM || fits_stage<W>(job.dim);
+  bool half = W::PLACES == EVERYWHERE && !W::RINGS && job.short_rows && !job.pieces;
+  job.line = half ? ADJI_WARP / 2 : ADJI_WARP;
+  job.queue = half ? SHORT_QUEUE : QUEUE;
+  uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
+  if (warps > MOST_WARPS) warps = MOST_WARPS;
+  if (warps * each > 48 << 10)
+    ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(warps * each)));
+  uint64_t threads = warps * ADJI_WARP, queries = warps * job.lanes;
+  uint64_t blocks = (job.query_count + queries - 1) / queries;
+  join_tiles<W><<<static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads), warps * each, stream>>>(job);
+  ADJI_LAUNCHED(gpu, "join_tiles");
+  return ADJ_OK;
+}
+
+template <class T, int STEP, int DIM, work WORK>
+adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if constexpr (DIM == 1 || DIM == 2 || DIM == 3) return launch<what<T, STEP, DIM, WORK, EVERYWHERE>>(gpu, stream, job);
+  if constexpr (DIM == 0 || DIM > 3) { /* side by side: each alone would leave the device idle at its end */
+    adj_status status = adji_gpu_fork(gpu, stream);
+    if (status) return status;
+    status = launch<what<T, STEP, DIM, WORK, DENSE>>(gpu, gpu->side, job);
+    if (!status) status = launch<what<T, STEP, DIM, WORK, SPARSE>>(gpu, stream, job);
+    return adji_gpu_rejoin(gpu, stream, status);
+  }
+}
+
+template <class T, int STEP, int DIM>
+adj_status launch_mirrored(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if constexpr (STEP == ADJI_STEP_L2 && (DIM == 0 || DIM > 3))
+    return job.sums ? launch<what<T, STEP, DIM, PAIRS_AND_SUMS, SPARSE>>(gpu, stream, job)
+                    : launch<what<T, STEP, DIM, PAIRS, SPARSE>>(gpu, stream, job);
+  return adji_fail(ADJ_E_INTERNAL, "a kernel that compares every two points once is missing");
+}
+
+template <class T, int STEP, int DIM>
+adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
+  if (job.mirrored) return launch_mirrored<T, STEP, DIM>(gpu, stream, job);
+  if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
+    if (job.stages)
+      return job.ids ? launch_places<T, STEP, DIM, FROM_STAGES>(gpu, stream, job)
+                     : launch_places<T, STEP, DIM, COUNT_AND_STAGES>(gpu, stream, job);
+  if constexpr (STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
+    if (job.marks && !job.ids) return launch_places<T, STEP, DIM, COUNT_AND_MARKS>(gpu, stream, job);
+  if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
+  if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
+    if (job.long_rows && !job.sums && !job.pieces) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
+  if (!job.sums) return launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
+  return launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job);
+}
+
+template <class T>
+tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
+  tiles<T> typed = {};
+  typed.left = coordinates<T>{static_cast<const T *>(job->left->coords), job->left->point_step, job->left->dim_step};
+  typed.right =
+      coordinates<T>{static_cast<const T *>(job->right->coords), job->right->point_step, job->right->dim_step};
+  typed.left_ids = job->left->ids;
+  typed.right_ids = job->right->ids;
+  typed.left_numbers = job->left->numbers;
+  typed.wide_numbers = job->left->wide_numbers;
+  typed.cells = job->right->cells;
+  typed.row_steps = job->grid->row_steps;
+  typed.row_reach = job->grid->row_reach;
+  typed.cell_rows = static_cast<int64_t>((job->grid->keys + job->grid->row_stride - 1) / job->grid->row_stride);
+  typed.row_count = job->grid->row_count;
+  typed.reach = job->grid->reach;
+  typed.row_stride = job->grid->row_stride;
+  /* A point and its image must not both be candidates of a query: then only cells within reach are. */
+  typed.spread = job->right->images ? 0 : job->grid->reach * 3 + 2;
+  typed.group = job->right->images || !job->grid->reach ? 1 : 2 * job->grid->reach;
+  typed.near = job->grid->near;
+  typed.near.limit = static_cast<float>(job->limit) * 1.001f;
+  if (!(job->limit > 1e-30)) typed.near.axes = 0;
+  typed.exact = job->right->images;
+  typed.same_sets = job->left == job->right;
+  typed.dim = job->dim;
+  typed.limit = static_cast<T>(job->limit);
+  typed.measure.power = job->measure->power;
+  typed.measure.box = static_cast<const T *>(job->box);
+  typed.keep = job->keep;
+  typed.queries = job->queries;
+  typed.first_query = job->first_query;
+  typed.query_count = job->query_count;
+  typed.lanes = job->lanes ? job->lanes : ADJI_WARP;
+  typed.degrees = job->degrees;
+  typed.answers = adji_answer_at(gpu, 0);
+  typed.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
+  typed.offsets = job->offsets;
+  typed.apart = job->apart;
+  typed.base = job->base;
+  typed.short_rows = job->short_rows;
+  typed.long_rows = job->long_rows;
+  typed.ids = job->ids;
+  typed.sums = static_cast<T *>(job->sums);
+  typed.pieces = job->pieces;
+  typed.own_pieces = job->own_pieces;
+  typed.piece_room = job->piece_room;
+  typed.mirrored = job->mirrored;
+  typed.pairs = job->pairs;
+  typed.pair_room = job->pair_room;
+  typed.stages = job->stages;
+  typed.starts = job->starts;
+  typed.tile_hit_room = job->tile_hit_room;
+  typed.marks = job->marks;
+  typed.without_hits = job->without_hits;
+  return typed;
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sparse places in few dimensions: each lane compares its query with candidates of its own. tiles_kernel.cuh.
+ */
+#ifndef ADJI_GPU_RANGE_TILES_PER_QUERY_CUH
+#define ADJI_GPU_RANGE_TILES_PER_QUERY_CUH
+
+#include "gpu/range/tiles_queue.cuh"
+
+namespace {
+
+/* Candidates of the lane's own that are loaded before the first of them is looked at. */
+constexpr uint32_t AT_ONCE = 4;
+static_assert(uint32_t(BETWEEN) % AT_ONCE == 0 && AT_ONCE <= uint32_t(ADJI_GPU_BEHIND), "what is read must be there");
+
+template <class W, int WIDTH, class T>
+__device__ __forceinline__ void load_some(const tiles<T> &job, uint32_t position, T (&c)[AT_ONCE][WIDTH]) {
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++)
+    load_point<W>(job.right, position + u, c[u]);
+}
+
+/* Of the lane's query and a candidate. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine, const T *c) {
+  T s = 0;
+#pragma unroll
+  for (int j = 0; j < DIM; j++)
+    s = adji_gpu_step<W::STEP>(s, mine.x[j], c[j], job.measure, j);
+  return adji_gpu_finish<W::STEP>(s);
+}
+
+/* Candidates position .. stop - 1 of the lane's own, of which there are AT_ONCE at most. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                          uint32_t position, uint32_t stop, uint32_t lane) {
+  T c[AT_ONCE][W::WIDTH ? W::WIDTH : 1];
+  uint32_t ids[AT_ONCE];
+  load_some<W>(job, position, c);
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++) {
+    if (W::HAS_ID)
+      ids[u] = id_in(c[u][W::WIDTH ? W::WIDTH - 1 : 0]);
+    else
+      ids[u] = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? __ldg(job.right_ids + position + u) : 0;
+  }
+#pragma unroll
+  for (int u = 0; u < AT_ONCE; u++) {
+    T s = sum_of<W>(job, *mine, c[u]);
+    keep<W>(at, mine, u < stop - position && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
+  }
+}
+
+/* One candidate of the lane's own, of any number of dimensions. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position,
+                                     uint32_t lane) {
+  uint32_t id = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
+  T s = 0;
+  for (uint32_t j = 0; j < job.dim; j++) {
+    s = adji_gpu_step<W::STEP>(s, job.left.at(mine->position, j), job.right.at(position, j), job.measure, j);
+    if (W::STEP != ADJI_STEP_DOT && !(s <= job.limit)) break;
+  }
+  s = adji_gpu_finish<W::STEP>(s);
+  keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
+}
+
+/* Rows of cells number row .. row + 2, of which there may be fewer. Three at a time, so that it takes one wait. */
+template <class T, int DIM>
+__device__ __forceinline__ void look_up_three(const tiles<T> &job, const own<T, DIM> &mine, bool takes_part,
+                                              uint32_t row, range (&to)[3]) {
+#pragma unroll
+  for (int k = 0; k < 3; k++) {
+    to[k] = range{0, 0};
+    if (takes_part && row + k < job.row_count) to[k] = row_of_cells(job, mine.cell_row, row + k, mine.cell, mine.cell);
+  }
+}
+
+/* The queries of the lanes that take part. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                               bool takes_part, supply *pieces, effort *took, uint32_t lane) {
+  for (uint32_t row = 0; row < job.row_count; row += 3) {
+    range r[3];
+    look_up_three(job, *mine, takes_part, row, r);
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+      took->candidates += r[k].count;
+      constexpr uint32_t EACH = DIM ? AT_ONCE : 1;
+      if (counts<W>(job)) took->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + EACH - 1) / EACH * EACH;
+      uint32_t position = r[k].begin, end = position + r[k].count;
+      while (W::FILL ? __any_sync(ALL_LANES, position < end) : position < end) {
+        uint32_t stop = end; /* or as much as the queue has room for */
+        if (W::FILL && position < end && end - position > BETWEEN) stop = position + BETWEEN;
+        for (; position < stop; position += DIM ? AT_ONCE : 1)
+          if (DIM)
+            meet_some<W>(job, at, mine, position, stop, lane);
+          else
+            meet<W>(job, at, mine, position, lane);
+        if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, 0, lane);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernels of tiles.cuh by type and metric: one file each, so that they compile side by side.
+ */
+#ifndef ADJI_GPU_RANGE_TILES_PRIVATE_CUH
+#define ADJI_GPU_RANGE_TILES_PRIVATE_CUH
+
+#include "gpu/range/tiles.cuh"
+
+adj_status adji_tiles_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+adj_status adji_tiles_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+adj_status adji_tiles_metrics(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection by partial bitonic sort: a row is read in chunks; each is sorted in registers, its smaller half together
+ * with the smallest so far is taken, and that, a bitonic sequence, is merged into order. Up to WARP_CHUNK a warp does
+ * this alone, and the lists of a block's warps meet in the end; up to ADJI_SELECT_MOST a block does it together.
+ *
+ * A chunk that has nothing below the k-th smallest so far is dropped before it is sorted.
+ */
+#ifndef ADJI_GPU_SELECT_SELECT_BITONIC_CUH
+#define ADJI_GPU_SELECT_SELECT_BITONIC_CUH
+
+#include "gpu/select/select_finish.cuh"
+
+namespace {
+
+enum {
+  CHUNK_EACH = 8, /* keys a thread */
+  WARP_CHUNK = CHUNK_EACH * ADJI_WARP,
+  BLOCK_CHUNK = CHUNK_EACH * FINISH_THREADS
+};
+
+__device__ __forceinline__ uint64_t of_lane(uint64_t key, uint32_t lane) {
+  return __shfl_sync(ALL_LANES, key, static_cast<int>(lane));
+}
+__device__ __forceinline__ wide_key of_lane(const wide_key &key, uint32_t lane) {
+  return wide_key{of_lane(key.high, lane), of_lane(key.low, lane)};
+}
+
+/* Key `at` of a sorted list of EACH * 32 keys, to all lanes. */
+template <int EACH, class KEY>
+__device__ __forceinline__ KEY key_at(const KEY (&v)[EACH], uint32_t at) {
+  KEY key = v[0];
+#pragma unroll
+  for (int i = 1; i < EACH; i++)
+    if (at % EACH == i) key = v[i];
+  return of_lane(key, at / EACH);
+}
+
+/* Of two sorted lists of EACH * 32 keys the smaller half, sorted, to the first one. */
+template <int EACH, class KEY>
+__device__ __forceinline__ void keep_smaller_of_warp(KEY (&best)[EACH], const KEY (&v)[EACH], uint32_t lane) {
+#pragma unroll
+  for (int i = 0; i < EACH; i++) { /* ends with ends */
+    KEY other = from_lane(v[EACH - 1 - i], ADJI_WARP - 1);
+    best[i] = less(other, best[i]) ? other : best[i];
+  }
+#pragma unroll 1
+  for (uint32_t mask = ADJI_WARP / 2; mask; mask /= 2)
+    merge_lanes(best, mask, lane & mask);
+  merge_inside<EACH, EACH / 2>(best);
+}
+
+/* The same for lists of a block, thread t of which has keys t * EACH .. of both. shared: as for sort_row_together.
+ *
+ * 1. The new list goes to shared memory, and each key that is kept is the smaller one of two, ends with ends.
+ * 2. Every thread takes each FINISH_THREADS-th key: levels of strides of at least that many are inside of a thread.
+ * 3. Each takes the keys it had, for the narrower levels, as in merge_runs. */
+template <int EACH, class KEY>
+__device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const KEY (&v)[EACH], KEY *shared) {
+  static_assert(FINISH_THREADS <= EACH * ADJI_WARP, "lanes that exchange keys are in one warp");
+  const uint32_t step = gapped<EACH>(FINISH_THREADS);
+  KEY *own = shared + gapped<EACH>(threadIdx.x * EACH), *apart = shared + gapped<EACH>(threadIdx.x);
+  const KEY *mirrored = shared + gapped<EACH>((FINISH_THREADS - 1 - threadIdx.x) * EACH);
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    own[i] = v[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    KEY other = mirrored[EACH - 1 - i];
+    best[i] = less(other, best[i]) ? other : best[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    own[i] = best[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    best[i] = apart[i * step];
+  merge_inside<EACH, EACH / 2>(best);
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    apart[i * step] = best[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    best[i] = own[i];
+#pragma unroll
+  for (uint32_t mask = FINISH_THREADS / EACH / 2; mask; mask /= 2)
+    merge_lanes(best, mask, threadIdx.x & mask);
+  merge_inside<EACH, EACH / 2>(best);
+}
+
+/* A chunk of CHUNK_EACH keys a thread, `threads` of them; false: the thread has nothing below the bound. Behind the end
+ * there is what is behind all keys. */
+template <class T, class SOURCE>
+__device__ __forceinline__ bool read_chunk(const SOURCE &source, uint64_t begin, uint32_t length, uint32_t threads,
+                                           const key_of<T> &bound, key_of<T> (&v)[CHUNK_EACH]) {
+  bool some = false;
+#pragma unroll
+  for (int i = 0; i < CHUNK_EACH; i++) {
+    uint64_t at = begin + i * threads + threadIdx.x % threads;
+    v[i] = at < length ? source(static_cast<uint32_t>(at)) : last_key<T>();
+    some |= less(v[i], bound);
+  }
+  return some;
+}
+
+/* The k smallest of each warp's chunks, k <= WARP_CHUNK; the warps take turns. best: a thread's part of a sorted list.
+ */
+template <class T, class SOURCE>
+__device__ void chunks_of_warps(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> (&best)[CHUNK_EACH]) {
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
+  key_of<T> bound = last_key<T>();
+  for (uint64_t begin = warp * WARP_CHUNK; begin < length; begin += BLOCK_CHUNK) {
+    key_of<T> v[CHUNK_EACH];
+    bool some = read_chunk<T>(source, begin, length, ADJI_WARP, bound, v);
+    if (!__any_sync(ALL_LANES, some)) continue;
+    sort_warp<CHUNK_EACH>(v, lane);
+    keep_smaller_of_warp(best, v, lane);
+    bound = key_at(best, k - 1);
+  }
+}
+
+/* The k smallest of a block's chunks, k <= BLOCK_CHUNK. kth is in shared memory. */
+template <class T, class SOURCE>
+__device__ void chunks_of_block(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> (&best)[CHUNK_EACH],
+                                key_of<T> *shared, key_of<T> *kth) {
+  key_of<T> bound = last_key<T>();
+  for (uint64_t begin = 0; begin < length; begin += BLOCK_CHUNK) {
+    key_of<T> v[CHUNK_EACH];
+    bool some = read_chunk<T>(source, begin, length, FINISH_THREADS, bound, v);
+    if (!__syncthreads_or(some)) continue;
+    sort_warp<CHUNK_EACH>(v, threadIdx.x % ADJI_WARP);
+#pragma unroll
+    for (uint32_t threads = 2 * ADJI_WARP; threads <= FINISH_THREADS; threads *= 2)
+      merge_runs<CHUNK_EACH>(v, shared, threads, BLOCK_CHUNK);
+    keep_smaller_of_block(best, v, shared);
+#pragma unroll
+    for (int i = 0; i < CHUNK_EACH; i++)
+      if (threadIdx.x * CHUNK_EACH + i == k - 1) *kth = best[i];
+    __syncthreads();
+    bound = *kth;
+  }
+}
+
+/* For select_by_blocks. The pool gets all lists, padded with what is behind all keys. */
+struct bitonic_gathering {
+  template <class T, class SOURCE>
+  static __device__ void gather(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
+                                unsigned char *memory, uint32_t *held) {
+    static_assert(BLOCK_CHUNK >= ADJI_SELECT_MOST && BLOCK_CHUNK <= BLOCK_KEYS<T>, "a chunk has room for k");
+    __shared__ __align__(16) unsigned char kth[sizeof(key_of<T>)];
+    key_of<T> best[CHUNK_EACH];
+#pragma unroll
+    for (int i = 0; i < CHUNK_EACH; i++)
+      best[i] = last_key<T>();
+    if (k <= WARP_CHUNK)
+      chunks_of_warps<T>(source, length, k, best);
+    else
+      chunks_of_block<T>(source, length, k, best, reinterpret_cast<key_of<T> *>(memory),
+                         reinterpret_cast<key_of<T> *>(kth));
+#pragma unroll
+    for (int i = 0; i < CHUNK_EACH; i++)
+      pool[threadIdx.x * CHUNK_EACH + i] = best[i];
+    if (threadIdx.x == 0) *held = BLOCK_CHUNK;
+    __syncthreads();
+  }
+};
+
+}  // namespace
+
+#endif

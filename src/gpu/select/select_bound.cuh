@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection: a bound of each row, below which there should be its k smallest and not many more.
+ *
+ * A sample of the row, spread over it, is dealt out to GROUPS groups; the bound is the `rank`-th smallest of the
+ * groups' least keys. It is a guess: whoever uses it counts what is below it, and does without it where it was wrong.
+ * As keys have columns, rows of equal values get bounds as good as others.
+ *
+ * The row is cut into equal pieces, and each gives one run of values that follow each other, where a hash says: a run
+ * costs one access to memory, but tells less than values from all over where neighbours are alike. Where the values of
+ * a run go to several groups, fewer than k keys may then be below the bound; where all go to one, it is too many that
+ * may be, up to as many times more as a run has values.
+ */
+#ifndef ADJI_GPU_SELECT_SELECT_BOUND_CUH
+#define ADJI_GPU_SELECT_SELECT_BOUND_CUH
+
+#include "gpu/select/select_keys.cuh"
+
+namespace {
+
+enum {
+  GROUPS = 256,
+  LOG_GROUPS = 8,
+  MOST_ROWS_TOGETHER = GROUPS / ADJI_WARP,
+  PART_READERS = 4, /* threads that share a group of a part, or of all parts   */
+  PART_THREADS = GROUPS * PART_READERS,
+  PART_ACCESSES = 4, /* that a thread has on their way                          */
+  RUN_LANES = 2      /* that share a run of a part, each with a vector           */
+};
+
+struct sampling {
+  uint32_t log_size; /* 2^log_size values of a row, at least GROUPS and at most its length; log_size <= 31 */
+  uint32_t log_run;  /* in runs of 2^log_run                                                              */
+  uint32_t rank;     /* 1 .. GROUPS                                                                       */
+  uint32_t parts;    /* blocks that share a row: a power of two                                            */
+};
+
+/* Column of value i of the sample. */
+__device__ __forceinline__ uint32_t sample_column(const sampling &how, uint32_t columns, uint32_t i) {
+  uint32_t run = i >> how.log_run, log_runs = how.log_size - how.log_run, places = columns >> how.log_run;
+  uint32_t begin = static_cast<uint32_t>((static_cast<uint64_t>(run) * places) >> log_runs), width = places >> log_runs;
+  uint32_t hash = (run + 1) * 0x9e3779b9u;
+  hash = (hash ^ hash >> 15) * 0x85ebca6bu;
+  hash ^= hash >> 13;
+  return ((begin + __umulhi(hash, width)) << how.log_run) + (i & ((1u << how.log_run) - 1));
+}
+
+/* The least key of what read(0) .. read(many - 1) give, many a power of two, in steps of READS without a branch: so
+ * that these reads are on their way together, where a loop that asks after each of them waits for each. */
+template <class T, int READS, class READ, class KEY>
+__device__ __forceinline__ key_of<T> least_of(uint32_t many, const READ &read, const KEY &key) {
+  if constexpr (READS > 1)
+    if (many < READS) return least_of<T, READS / 2>(many, read, key);
+  key_of<T> least = last_key<T>();
+  for (uint32_t first = 0; first < many; first += READS) {
+    decltype(read(0u)) got[READS];
+#pragma unroll
+    for (int i = 0; i < READS; i++)
+      got[i] = read(first + i);
+#pragma unroll
+    for (int i = 0; i < READS; i++) {
+      key_of<T> mine = key(got[i]);
+      if (less(mine, least)) least = mine;
+    }
+  }
+  return least;
+}
+
+/* Values of a row that follow each other, read at once. */
+template <class T, int MANY>
+struct access {
+  T values[MANY];
+  uint32_t column;
+
+  access() = default;
+  __device__ __forceinline__ access(const T *row, uint32_t first) : column(first) {
+    if constexpr (MANY == 1)
+      values[0] = __ldg(row + column);
+    else
+      unpack(__ldg(reinterpret_cast<const typename key_traits<T>::vector *>(row + column)), values);
+  }
+  __device__ __forceinline__ key_of<T> least(bool turn) const {
+    key_of<T> least = last_key<T>();
+#pragma unroll
+    for (int i = 0; i < MANY; i++) {
+      key_of<T> key = make_key(order_of_value(turned(values[i], turn)), column + i);
+      if (less(key, least)) least = key;
+    }
+    return least;
+  }
+};
+
+/* The least key of what a group has of a row. Threads of a block are groups, so that they read runs together. */
+template <class T>
+__device__ __forceinline__ key_of<T> least_of_group(const selection<T> &s, const sampling &how, uint32_t row,
+                                                    uint32_t group) {
+  const T *values = s.row(row);
+  return least_of<T, 8>(
+      (1u << how.log_size) / GROUPS,
+      [&](uint32_t j) { return access<T, 1>(values, sample_column(how, s.columns, j * GROUPS + group)); },
+      [&](const access<T, 1> &x) { return x.least(s.turn); });
+}
+
+/* A warp sorts the groups' least keys and writes the one of the rank. */
+template <class T>
+__device__ __forceinline__ void write_bound(const key_of<T> *least, uint32_t rank, key_of<T> *bound, uint32_t lane) {
+  constexpr int EACH = GROUPS / ADJI_WARP;
+  key_of<T> v[EACH];
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    v[i] = least[i * ADJI_WARP + lane];
+  sort_warp<EACH>(v, lane);
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    if (lane * EACH + i == rank - 1) *bound = v[i];
+}
+
+/* Bounds of the listed rows, and their counts set to 0. A block of GROUPS threads takes `together` rows at a time, up
+ * to 8: each thread is a group of all of them, then each warp chooses for one. how.parts is 1. Limits: latency, 2
+ * accesses in a row and some 2,000 cycles for the sort. */
+template <class T>
+__global__ void __launch_bounds__(GROUPS) find_row_bounds(selection<T> s, sampling how, row_list list,
+                                                          uint32_t together, key_of<T> *bounds, uint32_t *counts) {
+  __shared__ __align__(16) unsigned char memory[MOST_ROWS_TOGETHER * GROUPS * sizeof(key_of<T>)];
+  key_of<T> *least = reinterpret_cast<key_of<T> *>(memory);
+  uint32_t warp = threadIdx.x / ADJI_WARP, lane = threadIdx.x % ADJI_WARP, many = list.count();
+  for (uint32_t first = blockIdx.x * together; first < many; first += gridDim.x * together) {
+    uint32_t here = min(together, many - first);
+    for (uint32_t i = 0; i < here; i++)
+      least[i * GROUPS + threadIdx.x] = least_of_group(s, how, list.row(first + i), threadIdx.x);
+    __syncthreads();
+    if (warp < here) {
+      uint32_t row = list.row(first + warp);
+      write_bound<T>(least + warp * GROUPS, how.rank, bounds + row, lane);
+      if (lane == 0) counts[row] = 0;
+    }
+    __syncthreads();
+  }
+}
+
+/* ---- Parts ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Runs of a part: RUN_LANES vectors, 32 bytes, of which each is the access of a lane; or, of rows that are too short
+ * for that, single values. */
+template <class T>
+constexpr uint32_t LOG_PART_RUN = sizeof(T) == 8 ? 2 : 3;
+
+/* The least of what is in shared memory for a group, one from each of its readers, in the first GROUPS threads. */
+template <class T>
+__device__ __forceinline__ key_of<T> least_of_readers(key_of<T> mine, const key_of<T> *least, uint32_t readers) {
+#pragma unroll
+  for (uint32_t r = 1; r < PART_READERS; r++)
+    if (r < readers && less(least[r * GROUPS + threadIdx.x], mine)) mine = least[r * GROUPS + threadIdx.x];
+  return mine;
+}
+
+/* Where rows are few, several blocks share one: block (part, row) writes the least keys of its groups.
+ *
+ * 1. A thread makes some accesses that do not depend on each other, all of the same group.
+ * 2. Lanes that share runs, then readers that share a group, put together what they have.
+ *
+ * RUNS: how.log_run is LOG_PART_RUN, and all of a run goes to one group; otherwise it is 0. Limits: latency, of one or
+ * two accesses to memory that all other blocks make at the same time. */
+template <class T, bool RUNS>
+__global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, sampling how, key_of<T> *parts) {
+  constexpr uint32_t WIDTH = RUNS ? key_traits<T>::VECTOR : 1, LANES = RUNS ? RUN_LANES : 1;
+  __shared__ __align__(16) unsigned char memory[PART_THREADS / LANES * sizeof(key_of<T>)];
+  key_of<T> *least = reinterpret_cast<key_of<T> *>(memory), mine = last_key<T>();
+  let_next_begin();
+  const T *values = s.row(blockIdx.y);
+  uint32_t head = RUNS ? static_cast<uint32_t>((32 - reinterpret_cast<uintptr_t>(values) % 32) % 32 / sizeof(T)) : 0;
+  uint32_t each = (1u << how.log_size) / WIDTH / how.parts, first = blockIdx.x * each + threadIdx.x;
+  auto read = [&](uint32_t j) {
+    uint32_t column = sample_column(how, s.columns - head, (first + j * PART_THREADS) * WIDTH);
+    return access<T, WIDTH>(values, head + column);
+  };
+  auto least_key = [&](const access<T, WIDTH> &x) { return x.least(s.turn); };
+  if (threadIdx.x < each) mine = least_of<T, PART_ACCESSES>(max(each / PART_THREADS, 1u), read, least_key);
+  if (RUNS) {
+    key_of<T> other = from_lane(mine, 1);
+    if (less(other, mine)) mine = other;
+  }
+  if (threadIdx.x % LANES == 0) least[threadIdx.x / LANES] = mine;
+  __syncthreads();
+  if (threadIdx.x >= GROUPS) return;
+  uint64_t to = (static_cast<uint64_t>(blockIdx.y) * how.parts + blockIdx.x) * GROUPS;
+  parts[to + threadIdx.x] = least_of_readers<T>(least[threadIdx.x], least, PART_READERS / LANES);
+}
+
+/* From the parts to bounds, and counts set to 0: a block a row, PART_READERS threads a group, so that many reads are on
+ * their way. Limits: latency, of those, and some 2,000 cycles for the sort. */
+template <class T>
+__global__ void __launch_bounds__(PART_THREADS)
+    find_bounds_of_parts(sampling how, const key_of<T> *parts, key_of<T> *bounds, uint32_t *counts) {
+  constexpr int BOUND_READS = 128 / sizeof(key_of<T>);
+  __shared__ __align__(16) unsigned char memory[PART_THREADS * sizeof(key_of<T>)];
+  key_of<T> *least = reinterpret_cast<key_of<T> *>(memory), mine = last_key<T>();
+  let_next_begin();
+  wait_for_previous();
+  uint32_t group = threadIdx.x % GROUPS, reader = threadIdx.x / GROUPS;
+  const key_of<T> *from = parts + static_cast<uint64_t>(blockIdx.x) * how.parts * GROUPS + group;
+  auto read = [&](uint32_t j) { return from[(reader + j * PART_READERS) * GROUPS]; };
+  auto same = [](const key_of<T> &key) { return key; };
+  if (reader < how.parts) mine = least_of<T, BOUND_READS>(max(how.parts / PART_READERS, 1u), read, same);
+  least[threadIdx.x] = mine;
+  __syncthreads();
+  if (threadIdx.x < GROUPS) least[threadIdx.x] = least_of_readers<T>(mine, least, PART_READERS);
+  __syncthreads();
+  if (threadIdx.x >= ADJI_WARP) return;
+  write_bound<T>(least, how.rank, bounds + blockIdx.x, threadIdx.x);
+  if (threadIdx.x == 0) counts[blockIdx.x] = 0;
+}
+
+}  // namespace
+
+#endif

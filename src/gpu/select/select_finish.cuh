@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection: from what was found of a row to its k smallest, in order.
+ *
+ * By buckets (select_buckets.cuh), if the values are spread evenly enough. Otherwise up to BLOCK_KEYS keys are sorted
+ * at once, in the registers of a block (row_sort_kernels.cuh). Longer lists, and rows of which nothing is known, pass
+ * through a buffer of that size: what is not above the k-th smallest so far is added to it, and when it is full it is
+ * sorted, and the k smallest stay ("bits": buffered bitonic selection).
+ */
+#ifndef ADJI_GPU_SELECT_SELECT_FINISH_CUH
+#define ADJI_GPU_SELECT_SELECT_FINISH_CUH
+
+#include "gpu/select/select_buckets.cuh"
+#include "gpu/select/select_scan.cuh"
+
+namespace {
+
+enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
+
+template <class T>
+constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
+
+/* ---- Keys in and out ------------------------------------------------------------------------------------------- */
+
+/* From a list of keys to the answer of a row. */
+template <class T>
+struct list_to_answer {
+  typedef key_of<T> key;
+  const key *from;
+  const selection<T> &s;
+  uint32_t row;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return from[at];
+  }
+  __device__ void store(uint64_t at, const key &k) const {
+    if (at < s.k) s.put(row, static_cast<uint32_t>(at), k);
+  }
+};
+
+/* The k smallest of a list to its front, or to the front of another. */
+template <class T>
+struct list_to_list {
+  typedef key_of<T> key;
+  const key *from;
+  key *to;
+  uint32_t k;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return from[at];
+  }
+  __device__ void store(uint64_t at, const key &value) const {
+    if (at < k) to[at] = value;
+  }
+};
+
+/* ---- A block's selection ------------------------------------------------------------------------------------------
+ */
+
+/* Sorts up to BLOCK_KEYS keys by as many warps as there are. The last barrier inside is before the stores. */
+template <class T, class ENTRIES>
+__device__ __noinline__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
+  key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
+  constexpr int EACH = key_traits<T>::EACH;
+  if (length <= 8 * FINISH_THREADS)
+    sort_row_together<8, FINISH_WARPS>(entries, shared, 0, length);
+  else if (EACH == 16 || length <= 16 * FINISH_THREADS)
+    sort_row_together<16, FINISH_WARPS>(entries, shared, 0, length);
+  else
+    sort_row_together<EACH, FINISH_WARPS>(entries, shared, 0, length);
+}
+
+/* The keys of a row, and those of a list. */
+template <class T>
+struct row_source {
+  const selection<T> &s;
+  const T *row;
+  uint32_t first;
+  __device__ key_of<T> operator()(uint32_t at) const {
+    return s.key(row, first + at);
+  }
+};
+template <class T>
+struct list_source {
+  const key_of<T> *list;
+  __device__ key_of<T> operator()(uint32_t at) const {
+    return list[at];
+  }
+};
+
+/* The k smallest of `length` keys, k <= length, are among the *held that the pool has at the end. The pool is the
+ * block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All threads come here,
+ * and all have passed a barrier before they leave.
+ *
+ * 1. Each thread reads EACH keys, and adds to the pool those that are not above the bound.
+ * 2. When the pool might not take as many once more, it is sorted, and the k-th smallest is the new bound. At least a
+ *    third of its keys are thrown away. */
+template <class T, class SOURCE>
+__device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
+                                unsigned char *memory, uint32_t *held) {
+  constexpr int EACH = key_traits<T>::EACH / 4;
+  constexpr uint32_t TILE = EACH * FINISH_THREADS;
+  static_assert(BLOCK_KEYS<T> - TILE > ADJI_SELECT_MOST, "a sort makes room");
+  key_of<T> bound = last_key<T>();
+  if (threadIdx.x == 0) *held = 0;
+  __syncthreads();
+  for (uint64_t begin = 0; begin < length; begin += TILE) {
+    key_of<T> mine[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      uint64_t at = begin + i * FINISH_THREADS + threadIdx.x;
+      mine[i] = at < length ? source(static_cast<uint32_t>(at)) : last_key<T>();
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      if (!less(bound, mine[i]) && less(mine[i], last_key<T>())) pool[atomicAdd(held, 1u)] = mine[i];
+    __syncthreads();
+    uint32_t now = *held;
+    if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
+      list_to_list<T> entries = {pool, pool, k};
+      sort_block<T>(entries, memory, now);
+      __syncthreads();
+      bound = pool[k - 1];
+      if (threadIdx.x == 0) *held = k;
+    }
+    __syncthreads();
+  }
+}
+
+/* ---- Buckets ------------------------------------------------------------------------------------------------------
+ */
+
+enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8, HELD_KEYS = 16 };
+
+/* A list that a block goes through; each thread has LIST_READS keys on their way. */
+template <class T, int THREADS>
+struct list_keys {
+  const key_of<T> *from;
+  uint32_t length;
+
+  template <class VISIT>
+  __device__ __forceinline__ void visit(const VISIT &visit) const {
+    for (uint32_t first = threadIdx.x; first < length; first += LIST_READS * THREADS) {
+      key_of<T> mine[LIST_READS];
+#pragma unroll
+      for (int u = 0; u < LIST_READS; u++)
+        if (first + u * THREADS < length) mine[u] = from[first + u * THREADS];
+#pragma unroll
+      for (int u = 0; u < LIST_READS; u++)
+        if (first + u * THREADS < length) visit(mine[u]);
+    }
+  }
+};
+
+/* A list of up to HELD_KEYS * THREADS keys, read once. */
+template <class T, int THREADS>
+struct held_keys {
+  key_of<T> mine[HELD_KEYS];
+  uint32_t length;
+
+  __device__ __forceinline__ held_keys(const key_of<T> *from, uint32_t many) : length(many) {
+#pragma unroll
+    for (int i = 0; i < HELD_KEYS; i++)
+      if (threadIdx.x + i * THREADS < length) mine[i] = from[threadIdx.x + i * THREADS];
+  }
+  template <class VISIT>
+  __device__ __forceinline__ void visit(const VISIT &visit) const {
+#pragma unroll
+    for (int i = 0; i < HELD_KEYS; i++)
+      if (threadIdx.x + i * THREADS < length) visit(mine[i]);
+  }
+};
+
+/* The largest number of all threads. sums: shared memory, one for each warp. */
+template <class T, int THREADS>
+__device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
+#pragma unroll
+  for (uint32_t mask = ADJI_WARP / 2; mask; mask /= 2) {
+    order_of<T> other = from_lane(most, mask);
+    most = other > most ? other : most;
+  }
+  if (threadIdx.x % ADJI_WARP == 0) sums[threadIdx.x / ADJI_WARP] = most;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < THREADS / ADJI_WARP; w++)
+    most = sums[w] > most ? sums[w] : most;
+  __syncthreads();
+  return most;
+}
+
+/* How finish_in_buckets uses its memory: SCAN_SUMS numbers, the counts, the places. */
+struct bucket_layout {
+  uint32_t most;     /* buckets: a power of two, from four a thread of the block to MOST_BUCKETS */
+  uint32_t capacity; /* at least k + BUCKET_MOST                                                */
+
+  template <class T>
+  __host__ __device__ constexpr uint32_t bytes() const {
+    return (SCAN_SUMS + most) * 4 + capacity * static_cast<uint32_t>(sizeof(key_of<T>));
+  }
+};
+
+/* Tells the k smallest of a row's findings, of any length, or returns false. */
+template <class T, int THREADS, class KEYS>
+__device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_layout &layout,
+                                  unsigned char *memory) {
+  uint32_t *sums = reinterpret_cast<uint32_t *>(memory), *counts = sums + SCAN_SUMS, buckets = 4 * THREADS;
+  bucket_room<T> room = {counts, sums, reinterpret_cast<key_of<T> *>(counts + layout.most), layout.capacity};
+  while (buckets < layout.most && buckets < keys.length)
+    buckets *= 2;
+  order_of<T> least = NOT_A_NUMBER<T>, most = 0, *ends = reinterpret_cast<order_of<T> *>(sums);
+  keys.visit([&](const key_of<T> &key) {
+    order_of<T> order = key_order(key);
+    least = order < least ? order : least;
+    most = order > most ? order : most;
+  });
+  order_of<T> low = low_end<T, THREADS>(least, ends);
+  bucket_map<T> map(low, high_end<T, THREADS>(most, ends), buckets);
+  return tell_by_buckets<T, THREADS>(s, row, keys, map, room);
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------
+ */
+
+/* Rows that are not done yet: those found well, but not for buckets, from the front of `rows`, and those whose bound
+ * was wrong from its end. */
+struct leftovers {
+  uint32_t *rows;
+  uint32_t *many, *wrong;
+  uint32_t all;
+
+  __device__ void add_many(uint32_t row) const {
+    rows[atomicAdd(many, 1u)] = row;
+  }
+  __device__ void add_wrong(uint32_t row) const {
+    rows[all - 1 - atomicAdd(wrong, 1u)] = row;
+  }
+};
+
+/* All rows, a block each, as far as buckets do. Limits: latency, of some ten barriers and three passes over a list that
+ * is in the caches; with four blocks on a multiprocessor. */
+template <class T>
+__global__ void __launch_bounds__(FINISH_THREADS, 4)
+    finish_by_buckets(selection<T> s, findings<T> found, bucket_layout layout, leftovers left) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  uint32_t row = blockIdx.x, length = found.counts[row];
+  bool wrong = length < s.k || length > found.capacity;
+  if (!wrong) {
+    list_keys<T, FINISH_THREADS> keys = {found.row(row), length};
+    if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, layout, memory)) return;
+  }
+  if (threadIdx.x == 0 && wrong) left.add_wrong(row);
+  if (threadIdx.x == 0 && !wrong) left.add_many(row);
+}
+
+template <class T>
+__host__ __device__ constexpr uint32_t finish_bytes() {
+  return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
+}
+
+/* What the blocks that finish have to work with. */
+template <class T>
+struct finishing {
+  findings<T> found;
+  row_list list;
+  key_of<T> *pools; /* BLOCK_KEYS for each block */
+};
+
+/* Buckets in the memory that a sort takes. */
+__host__ __device__ constexpr bucket_layout all_buckets() {
+  return bucket_layout{MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
+}
+static_assert(all_buckets().bytes<float>() <= finish_bytes<float>(), "room for buckets");
+static_assert(all_buckets().bytes<double>() <= finish_bytes<double>(), "room for buckets");
+
+/* A row that buckets are not for, or, if the bound was wrong, all of it, by FINISH_THREADS threads. */
+template <class T>
+__device__ void finish_by_sorting(const selection<T> &s, const finishing<T> &f, uint32_t row, bool wrong,
+                                  unsigned char *memory, uint32_t *held) {
+  key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  const key_of<T> *from = f.found.row(row);
+  uint32_t length = f.found.counts[row];
+  if (wrong || length > BLOCK_KEYS<T>) {
+    if (wrong)
+      gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, held);
+    else
+      gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, held);
+    from = pool;
+    length = *held;
+  }
+  list_to_answer<T> entries = {from, s, row};
+  sort_block<T>(entries, memory, length);
+  __syncthreads();
+}
+
+/* A block a row, one after the other: when all else has failed, or after a selection without a bound. */
+template <class T>
+__global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<T> s, finishing<T> f) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held;
+  uint32_t many = f.list.count();
+  for (uint32_t i = blockIdx.x; i < many; i += gridDim.x) {
+    uint32_t row = f.list.row(i), length = f.found.counts[row];
+    bool wrong = length < s.k || length > f.found.capacity;
+    if (!wrong) {
+      list_keys<T, FINISH_THREADS> keys = {f.found.row(row), length};
+      if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory)) continue;
+    }
+    finish_by_sorting(s, f, row, wrong, memory, &held);
+  }
+}
+
+/* Few rows, a block each: all of them at once, so that a row may have as many threads as there are registers for. Those
+ * beyond FINISH_THREADS are for the buckets only. Limits: latency, of some ten barriers and one reading of the list. */
+enum { FEW_THREADS = 512 };
+static_assert(4 * static_cast<int>(FEW_THREADS) <= static_cast<int>(MOST_BUCKETS), "four buckets a thread, or more");
+
+template <class T>
+__global__ void __launch_bounds__(FEW_THREADS, 1) finish_few(selection<T> s, finishing<T> f) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held;
+  wait_for_previous();
+  uint32_t row = blockIdx.x, length = f.found.counts[row];
+  bool wrong = length < s.k || length > f.found.capacity, done = false;
+  if (!wrong && length <= HELD_KEYS * FEW_THREADS) {
+    held_keys<T, FEW_THREADS> keys(f.found.row(row), length);
+    done = finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
+  } else if (!wrong) {
+    list_keys<T, FEW_THREADS> keys = {f.found.row(row), length};
+    done = finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
+  }
+  if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
+  finish_by_sorting(s, f, row, wrong, memory, &held);
+}
+
+/* For select_by_blocks: buffered bitonic selection. */
+struct buffered_gathering {
+  template <class T, class SOURCE>
+  static __device__ void gather(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
+                                unsigned char *memory, uint32_t *held) {
+    gather_smallest<T>(source, length, k, pool, memory, held);
+  }
+};
+
+/* Selection by GATHERING alone, which leaves the k smallest of what it is given in a pool of up to BLOCK_KEYS: a block
+ * for each of `parts` parts of each row, `columns` long but for the last one. With one part its k smallest are the
+ * answer; with several, k keys of each part go to the findings, of which there are `parts * k` in the end, or fewer
+ * where a part is shorter than k. */
+template <class T, class GATHERING>
+__global__ void __launch_bounds__(FINISH_THREADS, 2)
+    select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held, place;
+  key_of<T> *pool = pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  uint64_t tasks = static_cast<uint64_t>(s.rows) * parts;
+  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
+    uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
+    GATHERING::template gather<T>(row_source<T>{s, s.row(row), first}, here, k, pool, memory, &held);
+    uint32_t length = held;
+    if (parts == 1) {
+      list_to_answer<T> entries = {pool, s, row};
+      sort_block<T>(entries, memory, length);
+    } else {
+      if (threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
+      __syncthreads();
+      list_to_list<T> entries = {pool, to.row(row) + place, k};
+      sort_block<T>(entries, memory, length);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection: what rows are, and values as keys. A key is a value and its column in one number, so that no two keys of a
+ * row are equal and all ways to select give the same answer: by value, ties by the lower column, a NaN behind every
+ * number. -0 equals 0. The k largest are the k smallest of the values with their signs turned.
+ */
+#ifndef ADJI_GPU_SELECT_SELECT_KEYS_CUH
+#define ADJI_GPU_SELECT_SELECT_KEYS_CUH
+
+#include "gpu/select/select.h"
+#include "gpu/shared/row_sort_kernels.cuh"
+
+namespace {
+
+template <class T>
+struct key_traits;
+
+template <>
+struct key_traits<float> {
+  typedef uint64_t key;
+  typedef uint32_t order; /* a value as an unsigned number */
+  typedef float4 vector;
+  static constexpr order SIGN = 0x80000000u;
+  enum {
+    VECTOR = 4, /* values of 16 bytes                                     */
+    EACH = 32   /* keys a thread can have in registers while it sorts      */
+  };
+};
+
+template <>
+struct key_traits<double> {
+  typedef wide_key key;
+  typedef uint64_t order;
+  typedef double2 vector;
+  static constexpr order SIGN = UINT64_C(0x8000000000000000);
+  enum { VECTOR = 2, EACH = 16 };
+};
+
+template <class T>
+using key_of = typename key_traits<T>::key;
+template <class T>
+using order_of = typename key_traits<T>::order;
+
+/* Of zeros, which have no sign as keys. */
+template <class T>
+constexpr order_of<T> ZERO = key_traits<T>::SIGN;
+/* Of NaNs. */
+template <class T>
+constexpr order_of<T> NOT_A_NUMBER = ~order_of<T>(0);
+
+template <class T>
+__device__ __forceinline__ order_of<T> order_of_value(T x) {
+  return x != x ? NOT_A_NUMBER<T> : in_order(x + T(0)); /* -0 + 0 is 0 */
+}
+
+__device__ __forceinline__ float turned(float x, bool turn) {
+  return __uint_as_float(__float_as_uint(x) ^ (turn ? 0x80000000u : 0u));
+}
+__device__ __forceinline__ double turned(double x, bool turn) {
+  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x)) ^ (turn ? UINT64_C(0x8000000000000000) : 0);
+  return __longlong_as_double(static_cast<long long>(bits));
+}
+
+__device__ __forceinline__ uint64_t make_key(uint32_t order, uint32_t column) {
+  return static_cast<uint64_t>(order) << 32 | column;
+}
+__device__ __forceinline__ wide_key make_key(uint64_t order, uint32_t column) {
+  return wide_key{order, column};
+}
+__device__ __forceinline__ uint32_t key_order(uint64_t key) {
+  return static_cast<uint32_t>(key >> 32);
+}
+__device__ __forceinline__ uint64_t key_order(const wide_key &key) {
+  return key.high;
+}
+__device__ __forceinline__ uint32_t key_column(uint64_t key) {
+  return static_cast<uint32_t>(key);
+}
+__device__ __forceinline__ uint32_t key_column(const wide_key &key) {
+  return static_cast<uint32_t>(key.low);
+}
+
+/* Behind every key: no column has this number. */
+template <class T>
+__device__ __forceinline__ key_of<T> last_key() {
+  return make_key(NOT_A_NUMBER<T>, 0xffffffffu);
+}
+
+/* ---- Vectors -------------------------------------------------------------------------------------------------------
+ */
+
+__device__ __forceinline__ void unpack(const float4 &v, float *to) {
+  to[0] = v.x;
+  to[1] = v.y;
+  to[2] = v.z;
+  to[3] = v.w;
+}
+__device__ __forceinline__ void unpack(const double2 &v, double *to) {
+  to[0] = v.x;
+  to[1] = v.y;
+}
+
+/* ---- Kernels one after the other -----------------------------------------------------------------------------------
+ *
+ * A kernel that is launched to follow another one closely (select.cu) may begin when all blocks of that have said so or
+ * ended; what it does before it waits must not depend on what that one does. All threads wait, and all but the first
+ * kernel of such a row do: thus what has ended when one goes on are all kernels in front of it. Before 9.0 kernels are
+ * not launched like that.
+ */
+
+__device__ __forceinline__ void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ __forceinline__ void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/* The values, and where the answer goes. */
+template <class T>
+struct selection {
+  const T *values;
+  uint64_t stride; /* from row to row, in values                */
+  uint32_t rows, columns;
+  uint32_t k, out_k; /* wanted, at most columns; entries of a row of the answer */
+  bool turn;         /* the largest: signs are turned                           */
+  const uint32_t *ids;
+  uint32_t *columns_out;
+  T *values_out;
+
+  __device__ const T *row(uint32_t number) const {
+    return values + number * stride;
+  }
+  __device__ key_of<T> key(const T *row, uint32_t column) const {
+    return make_key(order_of_value(turned(__ldg(row + column), turn)), column);
+  }
+  /* Entry `at` of a row of the answer. Zeros and NaNs are the matrix's own, with their signs. */
+  __device__ void put(uint32_t number, uint32_t at, const key_of<T> &key) const {
+    uint64_t to = static_cast<uint64_t>(number) * out_k + at;
+    uint32_t column = key_column(key);
+    columns_out[to] = ids ? __ldg(ids + column) : column;
+    if (!values_out) return;
+    order_of<T> order = key_order(key);
+    values_out[to] =
+        order == ZERO<T> || order == NOT_A_NUMBER<T> ? __ldg(row(number) + column) : turned(from_order(order), turn);
+  }
+};
+
+/* Rows first .. first + rows - 1 of a job. */
+template <class T>
+selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t first, uint64_t rows) {
+  selection<T> s = {};
+  s.values = static_cast<const T *>(job->values) + first * job->row_stride;
+  s.stride = job->row_stride;
+  s.rows = static_cast<uint32_t>(rows);
+  s.columns = static_cast<uint32_t>(job->columns);
+  s.k = job->k;
+  s.out_k = static_cast<uint32_t>(out_k);
+  s.turn = job->largest;
+  s.ids = job->ids;
+  s.columns_out = job->columns_out + first * out_k;
+  s.values_out = job->values_out ? static_cast<T *>(job->values_out) + first * out_k : NULL;
+  return s;
+}
+
+/* Rows that are to be done: all, or those listed from the front of an array, from its end, or both. */
+struct row_list {
+  const uint32_t *rows;         /* NULL: all                                                    */
+  const uint32_t *front, *back; /* how many from where; NULL: none                              */
+  uint32_t all;                 /* rows there are, and places of the array                      */
+
+  __device__ uint32_t count() const {
+    return rows ? (front ? *front : 0) + (back ? *back : 0) : all;
+  }
+  __device__ uint32_t row(uint32_t i) const {
+    if (!rows) return i;
+    uint32_t ahead = front ? *front : 0;
+    return i < ahead ? rows[i] : rows[all - 1 - (i - ahead)];
+  }
+};
+
+}  // namespace
+
+#endif

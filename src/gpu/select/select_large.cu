@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection for any k: radix selection (select_radix.cuh) or sample selection (select_sample.cuh) and a sort of what
+ * they leave, or a sort of everything. CUB sorts; entries come to it by column, and its sorts are stable, so that equal
+ * values end by column.
+ */
+#include <cmath>
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_segmented_radix_sort.cuh>
+
+#include "gpu/select/select.cuh"
+#include "gpu/select/select_radix.cuh"
+#include "gpu/select/select_sample.cuh"
+
+namespace {
+
+/* Rows longer than this are sorted one by one where they are few, by all of the device. */
+enum { LONG_ROW = 1 << 17, FEW_ROWS = 64, SPREAD_BLOCKS = 4096 };
+
+template <class T>
+struct work {
+  adji_gpu *gpu;
+  selection<T> s;
+  adji_block orders, sorted_orders, columns, sorted_columns, temporary; /* of what is sorted */
+  adji_block state, histograms, places;
+  adji_block lists[2]; /* of sample selection */
+};
+
+template <class T>
+void free_work(work<T> *w) {
+  adji_block *blocks[] = {&w->orders, &w->sorted_orders, &w->columns, &w->sorted_columns, &w->temporary,
+                          &w->state,  &w->histograms,    &w->places,  &w->lists[0],       &w->lists[1]};
+  for (adji_block *block : blocks)
+    adji_block_free(w->gpu, w->gpu->compute, block);
+}
+
+/* ---- Sorting -------------------------------------------------------------------------------------------------------
+ */
+
+struct times {
+  int64_t each;
+  __host__ __device__ int64_t operator()(int64_t i) const {
+    return i * each;
+  }
+};
+
+template <class T>
+adj_status get_entries(work<T> *w, uint64_t count) {
+  cudaStream_t stream = w->gpu->compute;
+  adj_status status = adji_block_get(w->gpu, stream, count * sizeof(T), "selection", &w->orders);
+  if (!status) status = adji_block_get(w->gpu, stream, count * sizeof(T), "selection", &w->sorted_orders);
+  if (!status) status = adji_block_get(w->gpu, stream, count * 4, "selection", &w->columns);
+  if (!status) status = adji_block_get(w->gpu, stream, count * 4, "selection", &w->sorted_columns);
+  return status;
+}
+
+template <class T>
+adj_status sort_one_by_one(work<T> *w, uint32_t each) {
+  for (uint64_t row = 0; row < w->s.rows; row++) {
+    uint64_t at = row * each;
+    const order_of<T> *orders = adji_at<order_of<T>>(w->orders) + at;
+    const uint32_t *columns = adji_at<uint32_t>(w->columns) + at;
+    order_of<T> *to_orders = adji_at<order_of<T>>(w->sorted_orders) + at;
+    uint32_t *to_columns = adji_at<uint32_t>(w->sorted_columns) + at;
+    ADJI_CUB(w->gpu, &w->temporary, cub::DeviceRadixSort::SortPairs, orders, to_orders, columns, to_columns,
+             static_cast<int64_t>(each), 0, static_cast<int>(sizeof(T) * 8));
+  }
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status sort_segments(work<T> *w, uint32_t each) {
+  auto begins = thrust::make_transform_iterator(thrust::make_counting_iterator<int64_t>(0), times{each});
+  auto ends = begins + 1;
+  const order_of<T> *orders = adji_at<order_of<T>>(w->orders);
+  const uint32_t *columns = adji_at<uint32_t>(w->columns);
+  ADJI_CUB(w->gpu, &w->temporary, cub::DeviceSegmentedRadixSort::SortPairs, orders,
+           adji_at<order_of<T>>(w->sorted_orders), columns, adji_at<uint32_t>(w->sorted_columns),
+           static_cast<int64_t>(w->s.rows) * each, static_cast<int64_t>(w->s.rows), begins, ends, 0,
+           static_cast<int>(sizeof(T) * 8));
+  return ADJ_OK;
+}
+
+/* Sorts `each` entries of every row, and tells the first k. */
+template <class T>
+adj_status sort_and_tell(work<T> *w, uint32_t each) {
+  adj_status status = w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each) : sort_segments(w, each);
+  if (status) return status;
+  tell_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->sorted_orders),
+                                                             adji_at<uint32_t>(w->sorted_columns), each);
+  ADJI_LAUNCHED(w->gpu, "tell_sorted");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status select_by_sort(work<T> *w) {
+  adj_status status = get_entries(w, static_cast<uint64_t>(w->s.rows) * w->s.columns);
+  if (status) return status;
+  list_values<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->orders),
+                                                             adji_at<uint32_t>(w->columns));
+  ADJI_LAUNCHED(w->gpu, "list_values");
+  return sort_and_tell(w, w->s.columns);
+}
+
+/* ---- Radix selection ----------------------------------------------------------------------------------------------
+ */
+
+template <class T>
+adj_status find_kth(work<T> *w) {
+  cudaStream_t stream = w->gpu->compute;
+  uint32_t rows = w->s.rows;
+  kth<T> *state = adji_at<kth<T>>(w->state);
+  uint32_t *histograms = adji_at<uint32_t>(w->histograms);
+  uint64_t length = static_cast<uint64_t>(w->s.columns) * rows / (static_cast<uint64_t>(w->gpu->multiprocessors) * 64);
+  length = length < 16384 ? 16384 : length > 131072 ? 131072 : length;
+  uint32_t pieces = adji_blocks_for(w->s.columns, static_cast<uint32_t>(length));
+  ADJI_CUDA(w->gpu, cudaMemsetAsync(histograms, 0, static_cast<uint64_t>(rows) * DIGITS * sizeof *histograms, stream));
+  begin_rows<T><<<adji_blocks_for(rows, 256), 256, 0, stream>>>(rows, w->s.k, state);
+  ADJI_LAUNCHED(w->gpu, "begin_rows");
+  constexpr int BITS = sizeof(T) * 8;
+  for (int end = BITS; end > 0; end -= DIGIT_BITS) {
+    uint32_t shift = end > DIGIT_BITS ? static_cast<uint32_t>(end - DIGIT_BITS) : 0;
+    order_of<T> above = end == BITS ? 0 : ~order_of<T>(0) << end;
+    count_digits<T><<<rows * pieces, RADIX_THREADS, 0, stream>>>(w->s, state, histograms, shift, above, pieces,
+                                                                 static_cast<uint32_t>(length));
+    ADJI_LAUNCHED(w->gpu, "count_digits");
+    choose_digit<T><<<rows, RADIX_THREADS, 0, stream>>>(histograms, state, shift);
+    ADJI_LAUNCHED(w->gpu, "choose_digit");
+  }
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status write_up_to_kth(work<T> *w, const selected<T> &to) {
+  cudaStream_t stream = w->gpu->compute;
+  uint32_t each = warp_pieces(w->s.columns);
+  uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
+  uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
+  const kth<T> *state = adji_at<kth<T>>(w->state);
+  two_counts *places = adji_at<two_counts>(w->places);
+  count_pieces<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, state, places, pieces);
+  ADJI_LAUNCHED(w->gpu, "count_pieces");
+  add_up_pieces<<<w->s.rows, RADIX_THREADS, 0, stream>>>(places, each);
+  ADJI_LAUNCHED(w->gpu, "add_up_pieces");
+  write_selected<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, state, places, pieces, to);
+  ADJI_LAUNCHED(w->gpu, "write_selected");
+  return ADJ_OK;
+}
+
+template <class T>
+adj_status select_by_digits(work<T> *w, bool sorted) {
+  cudaStream_t stream = w->gpu->compute;
+  uint64_t rows = w->s.rows, pieces = rows * warp_pieces(w->s.columns);
+  adj_status status = adji_block_get(w->gpu, stream, rows * sizeof(kth<T>), "selection", &w->state);
+  if (!status) status = adji_block_get(w->gpu, stream, rows * DIGITS * 4, "selection", &w->histograms);
+  if (!status) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
+  if (!status && sorted) status = get_entries(w, rows * w->s.k);
+  if (!status) status = find_kth(w);
+  if (status) return status;
+  selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
+  status = write_up_to_kth(w, to);
+  return status || !sorted ? status : sort_and_tell(w, w->s.k);
+}
+
+/* ---- Sample selection ----------------------------------------------------------------------------------------------
+ */
+
+/* Samples in a row, and the keys a row that lists of two passes after each other have room for. */
+struct sample_plan {
+  uint32_t levels;
+  uint32_t capacity[2];
+};
+
+enum { EACH_SHORT = 8, EACH_LONG = 16, LONG_SAMPLED = 1 << 17 };
+
+uint32_t sample_keys_of(uint32_t columns) {
+  return columns < LONG_SAMPLED ? SAMPLE_KEYS<EACH_SHORT> : SAMPLE_KEYS<EACH_LONG>;
+}
+
+/* As many samples as make what is left so short that a block can do it. Between splitters that are `ranks` apart there
+ * are as many times length / size keys, of a gamma distribution: 6 deviations, and 10 for its tail. From the second
+ * sample on the k-th smallest may be anywhere, which is at most as many as for the middle. */
+sample_plan plan_samples(uint32_t columns, uint32_t k) {
+  sample_plan plan = {};
+  float size = static_cast<float>(sample_keys_of(columns)), share = static_cast<float>(k) / static_cast<float>(columns);
+  for (double length = columns; length > LAST_KEYS; plan.levels++, share = 0.5f) {
+    splitter_ranks ranks = ranks_of_splitters(size, share);
+    float apart = (ranks.high < size ? ranks.high : size) - (ranks.low > 0 ? ranks.low : 0);
+    length = std::floor(length * static_cast<double>(apart + 6 * sqrtf(apart) + 10) / static_cast<double>(size)) + 64;
+    uint32_t *capacity = &plan.capacity[plan.levels % 2];
+    if (length > *capacity) *capacity = static_cast<uint32_t>(length);
+  }
+  return plan;
+}
+
+template <class T>
+key_lists<T> lists_of(const work<T> *w, const sample_plan &plan, uint32_t level) {
+  return key_lists<T>{adji_at<key_of<T>>(w->lists[level % 2]), plan.capacity[level % 2]};
+}
+
+template <class T, int EACH>
+adj_status launch_splitters(work<T> *w, const key_lists<T> &from) {
+  constexpr uint32_t BYTES = sample_bytes<T, EACH>();
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(choose_splitters<T, EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(BYTES)));
+  row_search<T> *searches = adji_at<row_search<T>>(w->state);
+  choose_splitters<T, EACH><<<w->s.rows, FINISH_THREADS, BYTES, w->gpu->compute>>>(w->s, from, searches);
+  ADJI_LAUNCHED(w->gpu, "choose_splitters");
+  return ADJ_OK;
+}
+
+/* A pass over the matrix, or over what the one before it has collected. */
+template <class T, bool TELL>
+adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T> &to) {
+  uint32_t each = from.keys ? (from.capacity - 1) / LIST_COLUMNS + 1 : warp_pieces(w->s.columns);
+  uint32_t blocks = adji_blocks_for(static_cast<uint64_t>(w->s.rows) * each, SPLIT_WARPS);
+  splitting<T> p = {adji_at<row_search<T>>(w->state), adji_at<two_counts>(w->places), to, each};
+  list_pieces<T> lists = {from};
+  row_pieces<T> matrix;
+  if (from.keys)
+    split_rows<T, list_pieces<T>, TELL><<<blocks, SPLIT_THREADS, 0, w->gpu->compute>>>(w->s, lists, p);
+  else
+    split_rows<T, row_pieces<T>, TELL><<<blocks, SPLIT_THREADS, 0, w->gpu->compute>>>(w->s, matrix, p);
+  ADJI_LAUNCHED(w->gpu, "split_rows");
+  return ADJ_OK;
+}
+
+/* The k-th smallest key of each row, and all that is up to it: told, or counted in pieces. */
+template <class T, bool TELL>
+adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
+  key_lists<T> from = {NULL, 0};
+  for (uint32_t level = 0; level < plan.levels; level++) {
+    key_lists<T> to = lists_of(w, plan, level);
+    adj_status status = sample_keys_of(w->s.columns) == SAMPLE_KEYS<EACH_SHORT>
+                            ? launch_splitters<T, EACH_SHORT>(w, from)
+                            : launch_splitters<T, EACH_LONG>(w, from);
+    if (!status) status = launch_split<T, TELL>(w, from, to);
+    if (status) return status;
+    from = to;
+  }
+  row_search<T> *searches = adji_at<row_search<T>>(w->state);
+  find_kth_keys<T, TELL>
+      <<<w->s.rows, KTH_THREADS, 0, w->gpu->compute>>>(w->s, from, searches, adji_at<two_counts>(w->places));
+  ADJI_LAUNCHED(w->gpu, "find_kth_keys");
+  return ADJ_OK;
+}
+
+/* By column, for a sort. */
+template <class T>
+adj_status write_up_to_keys(work<T> *w) {
+  cudaStream_t stream = w->gpu->compute;
+  uint32_t each = warp_pieces(w->s.columns);
+  uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
+  two_counts *places = adji_at<two_counts>(w->places);
+  add_up_pieces<<<w->s.rows, RADIX_THREADS, 0, stream>>>(places, each);
+  ADJI_LAUNCHED(w->gpu, "add_up_pieces");
+  selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
+  uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
+  write_up_to<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, adji_at<row_search<T>>(w->state), places, pieces, to);
+  ADJI_LAUNCHED(w->gpu, "write_up_to");
+  return ADJ_OK;
+}
+
+/* In one stage where the answer may be in any order, in two where it is sorted. */
+template <class T>
+adj_status select_by_samples(work<T> *w, bool sorted) {
+  cudaStream_t stream = w->gpu->compute;
+  sample_plan plan = plan_samples(w->s.columns, w->s.k);
+  uint64_t rows = w->s.rows, pieces = sorted ? rows * warp_pieces(w->s.columns) : 0;
+  adj_status status = adji_block_get(w->gpu, stream, rows * sizeof(row_search<T>), "selection", &w->state);
+  for (int i = 0; i < 2 && !status; i++) {
+    uint64_t bytes = rows * plan.capacity[i] * sizeof(key_of<T>);
+    if (bytes) status = adji_block_get(w->gpu, stream, bytes, "selection", &w->lists[i]);
+  }
+  if (!status && sorted) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
+  if (!status && sorted) status = get_entries(w, rows * w->s.k);
+  if (status) return status;
+  if (!sorted) return find_kth_by_samples<T, true>(w, plan);
+  status = find_kth_by_samples<T, false>(w, plan);
+  if (!status) status = write_up_to_keys(w);
+  return status ? status : sort_and_tell(w, w->s.k);
+}
+
+/* ---- All rows -----------------------------------------------------------------------------------------------------
+ */
+
+/* Bytes that a row takes beside what is sorted of it. */
+uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
+  uint32_t columns = static_cast<uint32_t>(job->columns);
+  uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
+  if (job->algorithm == ADJI_SELECT_RADIX) return 64 + pieces + DIGITS * 4;
+  if (job->algorithm == ADJI_SELECT_SORT) return 64;
+  sample_plan plan = plan_samples(columns, job->k);
+  return 64 + pieces + (static_cast<uint64_t>(plan.capacity[0]) + plan.capacity[1]) * 2 * size;
+}
+
+/* Rows done at a time, in a third of the memory there is; CUB takes some of the rest. */
+uint64_t rows_at_once(adji_gpu *gpu, const adji_gpu_select *job, size_t size) {
+  uint64_t entries = job->algorithm == ADJI_SELECT_SORT ? job->columns : job->sorted ? job->k : 0;
+  uint64_t bytes = entries * (2 * size + 8) + bytes_of_row(job, size);
+  uint64_t rows = adji_gpu_available(gpu) / 3 / bytes, most = 1 << 16; /* so that blocks can be counted */
+  uint64_t blocks = UINT64_C(0x7fffffff) / (job->columns / 4096 + 1);
+  if (blocks < most) most = blocks;
+  return rows < 1 ? 1 : rows > most ? most : rows;
+}
+
+template <class T>
+adj_status select_all(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k) {
+  uint64_t at_once = rows_at_once(gpu, job, sizeof(T));
+  for (uint64_t first = 0; first < job->rows; first += at_once) {
+    uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
+    work<T> w = {};
+    w.gpu = gpu;
+    w.s = selection_of<T>(job, out_k, first, here);
+    adj_status status = job->algorithm == ADJI_SELECT_SAMPLE  ? select_by_samples(&w, job->sorted)
+                        : job->algorithm == ADJI_SELECT_RADIX ? select_by_digits(&w, job->sorted)
+                                                              : select_by_sort(&w);
+    free_work(&w);
+    if (status) return status;
+  }
+  return ADJ_OK;
+}
+
+}  // namespace
+
+adj_status adji_select_large(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k) {
+  return job->type == ADJ_F64 ? select_all<double>(gpu, job, out_k) : select_all<float>(gpu, job, out_k);
+}

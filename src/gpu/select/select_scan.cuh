@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection: one pass over the values that collects those which are not above their row's bound.
+ */
+#ifndef ADJI_GPU_SELECT_SELECT_SCAN_CUH
+#define ADJI_GPU_SELECT_SELECT_SCAN_CUH
+
+#include "gpu/select/select_keys.cuh"
+
+namespace {
+
+/* What was found: row r has counts[r] keys up to its bound, and keys[r * capacity] .. hold all of them, in any order,
+ * if they are not more than the capacity. */
+template <class T>
+struct findings {
+  const key_of<T> *bounds;
+  key_of<T> *keys;
+  uint32_t *counts;
+  uint32_t capacity;
+
+  __device__ key_of<T> *row(uint32_t number) const {
+    return keys + static_cast<uint64_t>(number) * capacity;
+  }
+};
+
+enum {
+  SCAN_WARPS = 8,
+  SCAN_VECTORS = 4, /* a thread has at once */
+  SCAN_TILE = SCAN_VECTORS * ADJI_WARP
+};
+
+template <class T>
+constexpr int SCAN_VALUES = SCAN_VECTORS *key_traits<T>::VECTOR;
+
+/* Keys on their way to a row's findings: those of one warp, in shared memory. There is room for all values that a warp
+ * reads at once. */
+template <class T>
+struct collector {
+  static constexpr uint32_t ROOM = ADJI_WARP * SCAN_VALUES<T>;
+  key_of<T> *buffer;
+  uint32_t held; /* the same in all lanes, as is full */
+  bool full;     /* the row has more than its capacity, whatever comes */
+
+  __device__ void flush(const findings<T> &to, uint32_t row, uint32_t lane) {
+    if (!held) return;
+    __syncwarp();
+    uint32_t at = 0;
+    if (lane == 0) at = atomicAdd(to.counts + row, held);
+    at = __shfl_sync(ALL_LANES, at, 0);
+    for (uint32_t i = lane; i < held; i += ADJI_WARP)
+      if (at + i < to.capacity) to.row(row)[at + i] = buffer[i];
+    full = at + held > to.capacity; /* cannot wrap: a row has fewer than 2^32 values */
+    held = 0;
+    __syncwarp();
+  }
+
+  /* A place for each lane's `mine` keys. */
+  __device__ uint32_t reserve(const findings<T> &to, uint32_t row, uint32_t lane, uint32_t mine) {
+    uint32_t sum = mine;
+#pragma unroll
+    for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
+      uint32_t other = __shfl_up_sync(ALL_LANES, sum, step);
+      if (lane >= step) sum += other;
+    }
+    uint32_t total = __shfl_sync(ALL_LANES, sum, ADJI_WARP - 1);
+    if (held + total > ROOM) flush(to, row, lane);
+    uint32_t at = held + sum - mine;
+    held += total;
+    return at;
+  }
+};
+
+/* A stretch of a row: vectors begin .. end - 1, counted from the first one that is aligned, which is at column head. */
+template <class T>
+struct stretch {
+  const T *row;
+  uint32_t head, begin, end;
+  bool turn;
+
+  /* The vectors first + lane, first + 32 + lane, ...; NaNs, which are above every bound, where there are none. */
+  __device__ void load(uint32_t first, uint32_t lane, T (&x)[SCAN_VALUES<T>]) const {
+    constexpr int VECTOR = key_traits<T>::VECTOR;
+    const typename key_traits<T>::vector *from =
+        reinterpret_cast<const typename key_traits<T>::vector *>(row + head) + first + lane;
+    if (first + SCAN_TILE <= end) {
+#pragma unroll
+      for (int u = 0; u < SCAN_VECTORS; u++)
+        unpack(__ldcs(from + u * ADJI_WARP), x + u * VECTOR);
+      return;
+    }
+#pragma unroll
+    for (int u = 0; u < SCAN_VECTORS; u++) {
+#pragma unroll
+      for (int e = 0; e < VECTOR; e++)
+        x[u * VECTOR + e] = from_order(NOT_A_NUMBER<T>);
+      if (first + u * ADJI_WARP + lane < end) unpack(__ldcs(from + u * ADJI_WARP), x + u * VECTOR);
+    }
+  }
+
+  __device__ uint32_t column(uint32_t first, uint32_t lane, int i) const {
+    constexpr int VECTOR = key_traits<T>::VECTOR;
+    return head + (first + i / VECTOR * ADJI_WARP + lane) * VECTOR + i % VECTOR;
+  }
+};
+
+/* A bound as the scan of a stretch of columns uses it: a value belongs if it is at most `value`, except that where the
+ * bound's column is inside the stretch (`mixed`), one equal to it must not be behind `column`. */
+template <class T>
+struct scan_bound {
+  key_of<T> key;
+  T value;
+  uint32_t column;
+  bool mixed;
+
+  /* A bound that is a NaN is as good as one behind all numbers: where there are k of them, no NaN is wanted; where
+   * there are not, too few are found. */
+  __device__ explicit scan_bound(const key_of<T> &bound) : key(bound) {
+    if (key_order(key) == NOT_A_NUMBER<T>) key = make_key(in_order(T(INFINITY)), 0xffffffffu);
+  }
+
+  __device__ void apply(uint32_t first_column, uint32_t end_column) {
+    order_of<T> order = key_order(key);
+    column = key_column(key);
+    if (column < first_column) order -= order == ZERO<T> ? 2 : 1; /* 1 below zero is -0; below -infinity is a NaN */
+    mixed = column >= first_column && column < end_column;
+    value = from_order(order);
+  }
+};
+
+/* Adds to the collector what belongs of a lane's values. All lanes of the warp are here. */
+template <class T>
+__device__ void collect(collector<T> &c, const findings<T> &to, uint32_t row, const stretch<T> &part,
+                        const scan_bound<T> &bound, const T (&x)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
+  uint32_t belongs = 0;
+#pragma unroll
+  for (int i = 0; i < SCAN_VALUES<T>; i++)
+    belongs |= (x[i] <= bound.value ? 1u : 0u) << i;
+  if (bound.mixed) {
+#pragma unroll
+    for (int i = 0; i < SCAN_VALUES<T>; i++)
+      if (x[i] == bound.value && part.column(first, lane, i) > bound.column) belongs &= ~(1u << i);
+  }
+  uint32_t at = c.reserve(to, row, lane, __popc(belongs));
+#pragma unroll
+  for (int i = 0; i < SCAN_VALUES<T>; i++)
+    if (belongs >> i & 1) c.buffer[at++] = make_key(order_of_value(x[i]), part.column(first, lane, i));
+}
+
+/* The few values in front of and behind the vectors, by one warp. */
+template <class T>
+__device__ void collect_ends(collector<T> &c, const findings<T> &to, const selection<T> &s, uint32_t row,
+                             const key_of<T> &bound, uint32_t head, uint32_t tail, uint32_t lane) {
+  uint32_t column = lane < head ? lane : tail + lane - head;
+  bool there = column < s.columns;
+  key_of<T> key = there ? s.key(s.row(row), column) : last_key<T>();
+  there = there && !less(bound, key);
+  uint32_t at = c.reserve(to, row, lane, there);
+  if (there) c.buffer[at] = key;
+}
+
+/* Scans a stretch by all warps of a block; each has its own collector, and none waits for another. The next values are
+ * asked for before those that came are looked at. now: the first ones, from vector `first` on. */
+template <class T>
+__device__ void scan_stretch(collector<T> &c, const findings<T> &to, uint32_t row, const stretch<T> &part,
+                             const scan_bound<T> &bound, T (&now)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
+  T next[SCAN_VALUES<T>];
+  for (; first < part.end && !c.full; first += SCAN_WARPS * SCAN_TILE) {
+    if (first + SCAN_WARPS * SCAN_TILE < part.end) part.load(first + SCAN_WARPS * SCAN_TILE, lane, next);
+    bool some = false;
+#pragma unroll
+    for (int i = 0; i < SCAN_VALUES<T>; i++) {
+      now[i] = turned(now[i], part.turn);
+      some |= now[i] <= bound.value;
+    }
+    if (__any_sync(ALL_LANES, some)) collect(c, to, row, part, bound, now, first, lane);
+#pragma unroll
+    for (int i = 0; i < SCAN_VALUES<T>; i++)
+      now[i] = next[i];
+  }
+}
+
+/* All listed rows, in stretches of `length` vectors, `stretches` of them a row; a block takes one after the other.
+ *
+ * 1. A thread reads 4 x 16 bytes, whose lifetime in the caches is short, and compares. The first of them are on their
+ *    way before the bound is known.
+ * 2. A warp that has found something adds it to its buffer in shared memory; a full buffer goes to the row's findings,
+ *    at a place that one addition to the row's count gives.
+ * 3. At the end of a stretch the buffers are emptied. A warp that learns that the row is beyond its capacity stops.
+ *
+ * Launched to follow another kernel closely, it is for all rows, as a list is read before what that one does is waited
+ * for. Values per thread and the reading ahead keep 128 bytes a thread on their way. Limits: memory; about 3
+ * instructions a value where little is found, of the 30 there are time for. */
+template <class T>
+__global__ void __launch_bounds__(SCAN_WARPS *ADJI_WARP, 4)
+    scan_rows(selection<T> s, row_list list, findings<T> to, uint32_t length, uint32_t stretches) {
+  constexpr uint32_t VECTOR = key_traits<T>::VECTOR;
+  __shared__ __align__(16) unsigned char memory[SCAN_WARPS * collector<T>::ROOM * sizeof(key_of<T>)];
+  uint32_t warp = threadIdx.x / ADJI_WARP, lane = threadIdx.x % ADJI_WARP;
+  let_next_begin();
+  uint64_t tasks = static_cast<uint64_t>(list.count()) * stretches;
+  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    uint32_t row = list.row(static_cast<uint32_t>(task / stretches)), number = static_cast<uint32_t>(task % stretches);
+    const T *values = s.row(row);
+    uint32_t head = static_cast<uint32_t>((16 - reinterpret_cast<uintptr_t>(values) % 16) % 16 / sizeof(T));
+    head = min(head, s.columns);
+    uint32_t vectors = (s.columns - head) / VECTOR;
+    stretch<T> part = {values, head, number * length, min(number * length + length, vectors), s.turn};
+    uint32_t first = part.begin + warp * SCAN_TILE;
+    T now[SCAN_VALUES<T>];
+    if (first < part.end) part.load(first, lane, now);
+    wait_for_previous();
+    scan_bound<T> bound(to.bounds[row]);
+    collector<T> c = {reinterpret_cast<key_of<T> *>(memory) + warp * collector<T>::ROOM, 0, false};
+    if (number == 0 && warp == 0) collect_ends(c, to, s, row, bound.key, head, head + vectors * VECTOR, lane);
+    bound.apply(head + part.begin * VECTOR, head + part.end * VECTOR);
+    scan_stretch(c, to, row, part, bound, now, first, lane);
+    c.flush(to, row, lane);
+  }
+}
+
+}  // namespace
+
+#endif

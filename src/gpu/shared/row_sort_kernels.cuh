@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernels that bring rows into order in registers. A key is an id, or an id and a sum in one number, so that one
+ * network serves all orders.
+ *
+ * A warp sorts EACH * 32 keys by a bitonic network. Lane l holds keys l * EACH .. l * EACH + EACH - 1 of the sorted
+ * row. Merges of up to EACH keys stay inside a lane; wider ones exchange whole registers between lanes. What comes in
+ * may be in any order, so it is read as it lies, coalesced; what goes out passes through shared memory for that.
+ *
+ * For longer rows each warp of a block sorts a run like that, and runs are merged in twos. In the wider half of a
+ * merge's levels a thread holds every T-th key of T threads' keys, in the narrower half EACH that follow each other, so
+ * that nearly all levels stay inside of a lane; keys change places through shared memory.
+ *
+ * Limits: instruction issue, about 1.1 instructions a key for each level inside a lane and 3 for each between lanes:
+ * 85 for rows of 1,024 ids. Each merge of runs should add about 20: four accesses, ten levels inside, up to three
+ * between.
+ */
+#ifndef ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
+#define ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
+
+#include "gpu/shared/row_sort.cuh"
+
+namespace {
+
+enum { WARPS = 4 };
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------ */
+
+/* Floats as unsigned numbers in the same order, and back. */
+__device__ __forceinline__ uint32_t in_order(float x) {
+  uint32_t bits = __float_as_uint(x);
+  return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float from_order(uint32_t bits) {
+  return __uint_as_float(bits >> 31 ? bits & 0x7fffffffu : ~bits);
+}
+__device__ __forceinline__ uint64_t in_order(double x) {
+  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x));
+  return bits >> 63 ? ~bits : bits | UINT64_C(0x8000000000000000);
+}
+__device__ __forceinline__ double from_order(uint64_t bits) {
+  return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & UINT64_C(0x7fffffffffffffff) : ~bits));
+}
+
+/* Two numbers, the first of which decides. */
+struct wide_key {
+  uint64_t high, low;
+};
+
+__device__ __forceinline__ bool less(uint32_t a, uint32_t b) {
+  return a < b;
+}
+__device__ __forceinline__ bool less(uint64_t a, uint64_t b) {
+  return a < b;
+}
+__device__ __forceinline__ bool less(const wide_key &a, const wide_key &b) {
+  return a.high < b.high || (a.high == b.high && a.low < b.low);
+}
+
+__device__ __forceinline__ uint32_t from_lane(uint32_t key, uint32_t mask) {
+  return __shfl_xor_sync(ALL_LANES, key, mask);
+}
+__device__ __forceinline__ uint64_t from_lane(uint64_t key, uint32_t mask) {
+  return __shfl_xor_sync(ALL_LANES, key, mask);
+}
+__device__ __forceinline__ wide_key from_lane(const wide_key &key, uint32_t mask) {
+  return wide_key{__shfl_xor_sync(ALL_LANES, key.high, mask), __shfl_xor_sync(ALL_LANES, key.low, mask)};
+}
+
+/* How rows become keys: ids alone, ids with sums of T by id, or by sum. */
+struct ids_alone {
+  typedef uint32_t key;
+  uint32_t *ids;
+  __device__ key last() const {
+    return UINT32_MAX;
+  }
+  __device__ key load(uint64_t at) const {
+    return ids[at];
+  }
+  __device__ void store(uint64_t at, key k) const {
+    ids[at] = k;
+  }
+};
+
+template <bool BY_SUM>
+struct with_floats {
+  typedef uint64_t key;
+  uint32_t *ids;
+  float *sums;
+  __device__ key last() const {
+    return UINT64_MAX;
+  }
+  __device__ key load(uint64_t at) const {
+    uint64_t id = ids[at], sum = in_order(sums[at]);
+    return BY_SUM ? sum << 32 | id : id << 32 | sum;
+  }
+  __device__ void store(uint64_t at, key k) const {
+    ids[at] = static_cast<uint32_t>(BY_SUM ? k : k >> 32);
+    sums[at] = from_order(static_cast<uint32_t>(BY_SUM ? k >> 32 : k));
+  }
+};
+
+template <bool BY_SUM>
+struct with_doubles {
+  typedef wide_key key;
+  uint32_t *ids;
+  double *sums;
+  __device__ key last() const {
+    return wide_key{UINT64_MAX, UINT64_MAX};
+  }
+  __device__ key load(uint64_t at) const {
+    uint64_t id = ids[at], sum = in_order(sums[at]);
+    return BY_SUM ? wide_key{sum, id} : wide_key{id, sum};
+  }
+  __device__ void store(uint64_t at, key k) const {
+    ids[at] = static_cast<uint32_t>(BY_SUM ? k.low : k.high);
+    sums[at] = from_order(BY_SUM ? k.high : k.low);
+  }
+};
+
+/* ---- The network --------------------------------------------------------------------------------------------------
+ */
+
+template <class KEY>
+__device__ __forceinline__ void exchange(KEY &a, KEY &b) {
+  KEY low = less(b, a) ? b : a, high = less(b, a) ? a : b;
+  a = low;
+  b = high;
+}
+
+/* Merges inside of a lane: strides STRIDE, STRIDE / 2, ... 1. */
+template <int EACH, int STRIDE, class KEY>
+__device__ __forceinline__ void merge_inside(KEY (&v)[EACH]) {
+#pragma unroll
+  for (int stride = STRIDE; stride > 0; stride /= 2)
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      if (!(i & stride)) exchange(v[i], v[i + stride]);
+}
+
+/* Sorts each lane's keys. The first level of a merge pairs ends with ends, so that all go the same way. */
+template <int EACH, class KEY>
+__device__ __forceinline__ void sort_inside(KEY (&v)[EACH]) {
+#pragma unroll
+  for (int size = 2; size <= EACH; size *= 2) {
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      if (!(i & (size / 2))) exchange(v[i], v[i ^ (size - 1)]);
+#pragma unroll
+    for (int stride = size / 4; stride > 0; stride /= 2)
+#pragma unroll
+      for (int i = 0; i < EACH; i++)
+        if (!(i & stride)) exchange(v[i], v[i + stride]);
+  }
+}
+
+/* One level between lanes: the one that is `high` keeps the larger keys. */
+template <int EACH, class KEY>
+__device__ __forceinline__ void merge_lanes(KEY (&v)[EACH], uint32_t mask, bool high) {
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    KEY other = from_lane(v[i], mask);
+    v[i] = less(other, v[i]) != high ? other : v[i];
+  }
+}
+
+/* Sorts EACH * 32 keys. */
+template <int EACH, class KEY>
+__device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
+  sort_inside<EACH>(v);
+#pragma unroll 1
+  for (uint32_t lanes = 2; lanes <= ADJI_WARP; lanes *= 2) {
+    bool upper = lane & (lanes / 2);
+#pragma unroll
+    for (int i = 0; i < (EACH + 1) / 2; i++) { /* ends with ends: lane and register mirrored */
+      int j = EACH - 1 - i;
+      KEY other_i = from_lane(v[j], lanes - 1), other_j = from_lane(v[i], lanes - 1);
+      v[i] = less(other_i, v[i]) != upper ? other_i : v[i];
+      if (i != j) v[j] = less(other_j, v[j]) != upper ? other_j : v[j];
+    }
+#pragma unroll 1
+    for (uint32_t mask = lanes / 4; mask; mask /= 2)
+      merge_lanes(v, mask, lane & mask);
+    merge_inside<EACH, EACH / 2>(v);
+  }
+}
+
+/* ---- Rows -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Entry i of a row is kept in shared memory with a gap behind every 32, so that lanes that are EACH apart do not meet
+ * in one bank. */
+template <int EACH>
+__device__ __forceinline__ uint32_t padded(uint32_t i) {
+  return EACH > 1 ? i + i / 32 : i;
+}
+
+template <int EACH, class ENTRIES>
+__device__ void sort_row(const ENTRIES &entries, typename ENTRIES::key *shared, uint64_t begin, uint32_t length,
+                         uint32_t lane) {
+  typename ENTRIES::key v[EACH];
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    uint32_t at = i * ADJI_WARP + lane;
+    v[i] = at < length ? entries.load(begin + at) : entries.last();
+  }
+  sort_warp<EACH>(v, lane);
+  if (EACH == 1) {
+    if (lane < length) entries.store(begin + lane, v[0]);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    shared[padded<EACH>(lane * EACH + i)] = v[i];
+  __syncwarp();
+  for (uint32_t at = lane; at < length; at += ADJI_WARP)
+    entries.store(begin + at, shared[padded<EACH>(at)]);
+}
+
+/* Rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0: from 2
+ * entries on); a warp each. */
+template <int LEAST, int MOST, class ENTRIES>
+__global__ void __launch_bounds__(WARPS *ADJI_WARP)
+    sort_rows(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base) {
+  __shared__ typename ENTRIES::key room[WARPS][MOST * ADJI_WARP + MOST];
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
+  uint64_t row = first_row + static_cast<uint64_t>(blockIdx.x) * WARPS + warp;
+  if (row >= end_row) return;
+  uint64_t begin = offsets[row] - base, length = offsets[row + 1] - offsets[row];
+  if (length <= LEAST * ADJI_WARP || length > MOST * ADJI_WARP || length < 2) return;
+  if (MOST / 8 > LEAST && length <= MOST / 8 * ADJI_WARP)
+    sort_row<MOST / 8 ? MOST / 8 : 1>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
+  else if (MOST / 4 > LEAST && length <= MOST / 4 * ADJI_WARP)
+    sort_row<MOST / 4 ? MOST / 4 : 1>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
+  else if (MOST / 2 > LEAST && length <= MOST / 2 * ADJI_WARP)
+    sort_row<MOST / 2 ? MOST / 2 : 1>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
+  else
+    sort_row<MOST>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
+}
+
+/* ---- Rows of several warps ------------------------------------------------------------------------------------------
+ */
+
+/* Key i of a row that a block sorts is kept in shared memory with a gap behind every EACH: lanes that read keys EACH
+ * apart do not meet in one bank, nor do lanes that read neighbours. Linear in i by steps of EACH. */
+template <int EACH>
+__host__ __device__ constexpr uint32_t gapped(uint32_t i) {
+  return i + i / EACH;
+}
+
+/* Every group of `threads` threads holds two sorted runs, each half of it one, and merges them. There is nothing to do
+ * where the second run is all padding, as row length tells.
+ *
+ * 1. The keys go to shared memory in their order.
+ * 2. Thread t of a group takes the keys t, t + threads, ... of it, those of the second run counted from its end: the
+ *    two runs then are one bitonic sequence, and all levels of strides of at least `threads` are inside of a thread.
+ * 3. Back in memory, each thread takes EACH keys that follow each other, as it had before, for the narrower levels;
+ *    those of strides of EACH and more are between lanes of a warp, since threads <= EACH * 32.
+ *
+ * Step 1 needs no barrier before it: before and after all this a key's place is read and written by its own warp alone.
+ */
+template <int EACH, class KEY>
+__device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const uint32_t threads, uint32_t length) {
+  uint32_t t = threadIdx.x % threads, first = (threadIdx.x - t) * EACH;
+  bool needed = length > first + threads / 2 * EACH; /* the same for the whole group */
+  const uint32_t step = gapped<EACH>(threads);
+  KEY *own = shared + gapped<EACH>(threadIdx.x * EACH), *up = shared + gapped<EACH>(first) + gapped<EACH>(t),
+      *down = shared + gapped<EACH>(first) + gapped<EACH>(threads - 1 - t);
+  if (needed) {
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      own[i] = v[i];
+  }
+  __syncthreads();
+  if (needed) {
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      v[i] = i < EACH / 2 ? up[i * step] : down[(EACH / 2 + EACH - 1 - i) * step];
+    merge_inside<EACH, EACH / 2>(v);
+  }
+  __syncthreads();
+  if (needed) {
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      up[i * step] = v[i];
+  }
+  __syncthreads();
+  if (!needed) return;
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    v[i] = own[i];
+#pragma unroll
+  for (uint32_t mask = threads / EACH / 2; mask; mask /= 2)
+    merge_lanes(v, mask, threadIdx.x & mask);
+  merge_inside<EACH, EACH / 2>(v);
+}
+
+/* A row of up to EACH * 32 * DENSE entries, by all threads of a block. Warps whose run is all padding have nothing
+ * to sort. */
+template <int EACH, int DENSE, class ENTRIES>
+__device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key *shared, uint64_t begin,
+                                  uint32_t length) {
+  uint32_t lane = threadIdx.x % ADJI_WARP, first = (threadIdx.x - lane) * EACH;
+  typename ENTRIES::key v[EACH];
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    uint32_t at = first + i * ADJI_WARP + lane;
+    v[i] = at < length ? entries.load(begin + at) : entries.last();
+  }
+  if (first < length) sort_warp<EACH>(v, lane);
+#pragma unroll
+  for (uint32_t threads = 2 * ADJI_WARP; threads <= DENSE * ADJI_WARP; threads *= 2)
+    merge_runs<EACH>(v, shared, threads, length);
+  uint32_t end = min(length, first + EACH * ADJI_WARP); /* of what the warp holds and writes, through its own places */
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    shared[gapped<EACH>(threadIdx.x * EACH) + i] = v[i];
+  __syncwarp();
+  for (uint32_t at = first + lane; at < end; at += ADJI_WARP)
+    entries.store(begin + at, shared[gapped<EACH>(at)]);
+  __syncwarp();
+}
+
+/* The bytes of a block's keys in shared memory. */
+template <int EACH, int DENSE, class ENTRIES>
+constexpr uint32_t dense_bytes() {
+  return gapped<EACH>(EACH * DENSE * ADJI_WARP) * sizeof(typename ENTRIES::key);
+}
+
+/* Blocks on a multiprocessor at once: this leaves a thread 64 registers for ids alone, 128 for other keys. */
+template <int DENSE, class ENTRIES>
+constexpr uint32_t dense_blocks() {
+  return (sizeof(typename ENTRIES::key) == 4 ? 32 : 16) / DENSE;
+}
+
+/* Rows of the window with at most EACH * 32 * DENSE entries, and more than half of that. A block of DENSE warps
+ * looks at `many` rows, up to 32, and sorts those, one after the other: where there are many rows most are shorter, and
+ * a block for each would take longer to start than to see that. */
+template <int EACH, int DENSE, class ENTRIES>
+__global__ void __launch_bounds__(DENSE *ADJI_WARP, (dense_blocks<DENSE, ENTRIES>()))
+    sort_rows_together(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base,
+                       uint32_t many) {
+  static_assert(DENSE <= EACH, "lanes that exchange keys are in one warp");
+  constexpr uint32_t MOST = EACH * ADJI_WARP * DENSE;
+  extern __shared__ __align__(16) unsigned char memory[];
+  uint32_t lane = threadIdx.x % ADJI_WARP;
+  uint64_t first = first_row + static_cast<uint64_t>(blockIdx.x) * many, row = first + lane;
+  uint64_t length = lane < many && row < end_row ? offsets[row + 1] - offsets[row] : 0;
+  uint32_t left = __ballot_sync(ALL_LANES, length > MOST / 2 && length <= MOST); /* the same in all warps */
+  for (; left; left &= left - 1) {
+    row = first + __ffs(static_cast<int>(left)) - 1;
+    uint64_t begin = offsets[row];
+    sort_row_together<EACH, DENSE>(entries, reinterpret_cast<typename ENTRIES::key *>(memory), begin - base,
+                                   static_cast<uint32_t>(offsets[row + 1] - begin));
+  }
+}
+
+}  // namespace
+
+#endif

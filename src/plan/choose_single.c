@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Counting first evaluates every candidate twice and moves a pair once; evaluating once (a quarter of
+ * the evaluations in a self-join) moves a pair three times, at random places. So few dimensions and
+ * many neighbours ask for the former, many dimensions or few neighbours for the latter.
+ */
+#include "plan/choose_single.h"
+
+#include <math.h>
+
+/* Nanoseconds on one AVX-512 core at about 3 GHz, measured; only their ratio decides. */
+static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0.012;
+static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30, SENT_PAIR_NS = 14;
+
+static double candidate_ns(const adj_plan *plan) {
+  double dims = plan->join.left->dim;
+  if (plan->prefilter.filter) return CANDIDATE_NS + CODE_DIM_NS * dims;
+  return CANDIDATE_NS + CANDIDATE_DIM_NS * (dims < 12 ? dims : 12); /* sums are abandoned early */
+}
+
+/* Points of a cell from which on rows are long enough; and candidates of a query that there is room for when it was
+ * asked for. */
+static const double LEAST_POPULATION = 20, LEAST_STAGES = 1024, MOST_QUERY_HIT_POPULATION = 6;
+
+double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates) {
+  double rows = (double)plan->left->count;
+  double ns = 2 * candidates * candidate_ns(plan) + rows * (COUNTED_ROW_NS + ROW_NS) + pairs * PAIR_NS;
+  return ns * 1e-9 / plan->ctx->threads;
+}
+
+static double single_seconds(const adj_plan *plan, double pairs, double candidates, double pair_ns) {
+  double evaluation = candidates * candidate_ns(plan) * (plan->self_join ? 0.5 : 1.0);
+  double ns = evaluation + (double)plan->left->count * ROW_NS + pairs * pair_ns;
+  return ns * 1e-9 / plan->ctx->threads;
+}
+
+double adji_single_seconds(const adj_plan *plan, double pairs, double candidates) {
+  return single_seconds(plan, pairs, candidates, MOVED_PAIR_NS);
+}
+
+double adji_sent_seconds(const adj_plan *plan, double pairs, double candidates) {
+  return single_seconds(plan, pairs, candidates, SENT_PAIR_NS);
+}
+
+bool adji_can_single(const adj_plan *plan) {
+  return !plan->self_join || (plan->one_index && adji_measure_grows(&plan->measure));
+}
+
+void adji_choose_single(adj_plan *plan) {
+  double direct = adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
+  double once = adji_single_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
+  plan->choice.once = plan->tuning.once == ADJI_AUTO ? once < direct : plan->tuning.once == ADJI_ON;
+  if (!adji_can_single(plan)) plan->choice.once = false;
+  plan->estimated_seconds = plan->choice.once ? once : direct;
+}
+
+/* In d dimensions a ball fills so much of the cube of 3^d cells around it. */
+static double ball_in_cells(uint32_t dim) {
+  return pow(M_PI, dim / 2.0) / tgamma(dim / 2.0 + 1) / pow(3, dim);
+}
+
+double adji_sampled_seconds(const adj_plan *plan) {
+  double candidates = plan->choice.candidates * (double)plan->left->count;
+  double pairs = candidates * ball_in_cells(plan->join.left->dim);
+  return fmin(adji_counted_seconds(plan, pairs, candidates), adji_single_seconds(plan, pairs, candidates));
+}
+
+/* A GPU that keeps what it finds moves every pair once more. From four dimensions on so many candidates are compared
+ * for each pair that this is always less than to compare them again; in three it is where most rows have no more than
+ * the 32 entries of a piece, which cells of up to six points stand for (1.58 ms instead of 1.78 for 2 M points with 10
+ * neighbours on an H200; in two 1.04 instead of 0.97). */
+bool adji_choose_device_single(const adj_plan *plan) {
+  if (plan->tuning.once != ADJI_AUTO) return plan->tuning.once == ADJI_ON;
+  return plan->join.left->dim > 3 ||
+         (plan->join.left->dim == 3 && plan->grid.axis_count && plan->choice.cell_population < 5);
+}
+
+/* Comparing every two points once halves the comparisons, and gives up those of many queries with one candidate at a
+ * time; what is found goes to both rows one by one. Dense cells are better off without. */
+bool adji_choose_device_mirrored(const adj_plan *plan) {
+  if (!plan->self_join || plan->tuning.mirror == ADJI_OFF) return false;
+  return plan->tuning.mirror == ADJI_ON || (plan->grid.axis_count && plan->choice.cell_population < 64);
+}
+
+/* Where rows are long, and are all filled at once: what was compared together must be filled together. In two
+ * dimensions comparing again takes no longer than the writing of the rows that it goes along with (on an H200 with 2 M
+ * points and 1,000 neighbours 5.1 ms either way; in three 7.0 instead of 8.5, and with 100 1.9 instead of 2.3). The
+ * estimate is of all cells that are looked at, and is the larger the fewer collisions in the sample it comes from. */
+double adji_choose_device_tile_hits(const adj_plan *plan, bool whole, uint64_t sample) {
+  bool on = plan->tuning.stages == ADJI_ON;
+  if (plan->tuning.stages == ADJI_OFF || !plan->grid.axis_count) return 0;
+  if (!on && (!whole || plan->join.left->dim != 3 || plan->choice.cell_population < LEAST_POPULATION)) return 0;
+  double m = (double)sample, candidates = 3 * plan->choice.cell_population;
+  for (uint32_t a = 0; a + 1 < plan->grid.axis_count; a++)
+    candidates *= 2 + 1.0 / plan->grid.axes[a].reach;
+  if (sample) candidates *= 1 + 2 / sqrt(1 + plan->choice.cell_population * m * m / 2 / (double)plan->population);
+  return on && candidates < LEAST_STAGES ? LEAST_STAGES : candidates;
+}
+
+/* Where rows are short, so that queries have few candidates of their own: filled from marks, rows are written one
+ * behind the other, and not each at a place far from the last. 2 M points with 10 neighbours on an H200 took 0.56
+ * instead of 0.70 ms in two dimensions, 0.78 instead of 1.04 in three. */
+bool adji_choose_device_query_hits(const adj_plan *plan, bool whole) {
+  if (plan->tuning.marks != ADJI_AUTO || !plan->grid.axis_count) return plan->tuning.marks == ADJI_ON;
+  return whole && plan->tuning.stages != ADJI_ON && plan->tuning.once != ADJI_ON && plan->join.left->dim <= 3 &&
+         plan->choice.cell_population < MOST_QUERY_HIT_POPULATION;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The filter of products: where it can be had, with which centre and scale, and whether it would drop anything.
+ *
+ * Half precision has 11 bits down to 2^-14, so that any scale will do at which the farthest point is below 65504. Where
+ * a stray point is so far away that the radius would be among the smallest numbers, the scale makes the radius 1/16,
+ * and points beyond the range are strays: they pass the filter.
+ */
+#include "plan/choose_tensor.h"
+
+#include <math.h>
+
+#include "gpu/papers/access.h"
+
+enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256 };
+
+bool adji_may_choose_tensor(const adj_plan *plan) {
+  const adj_dataset *right = plan->join.right;
+  if (adji_access_by_point((adji_access)plan->tuning.access)) return false; /* which compares in its own way */
+  return plan->tuning.product != ADJI_OFF && right->type == ADJ_F32 && plan->measure.step == ADJI_STEP_L2 &&
+         right->dim <= ADJI_HALVES_MOST_DIM && plan->join.limit > 0 && isfinite(plan->join.limit);
+}
+
+/* How far points are from the centre in any dimension. */
+static double farthest(const adj_dataset *set, const float *centre) {
+  double most = 0;
+  for (uint32_t j = 0; j < set->dim && set->count; j++)
+    most = fmax(most, fmax(set->high[j] - (double)centre[j], (double)centre[j] - set->low[j]));
+  return most;
+}
+
+static void find_scale(const adj_plan *plan, const float *centre, adji_halves_scale *out) {
+  uint32_t dim = plan->join.right->dim;
+  double far = fmax(farthest(plan->join.right, centre), farthest(plan->join.left, centre));
+  double radius = adji_halves_reach(plan->join.limit, dim, 1);
+  int by_radius = -4 - ilogb(radius), by_range = far > 0 ? 13 - ilogb(far) : by_radius;
+  double scale = ldexp(1, by_range > by_radius ? by_range : by_radius);
+  uint32_t width = adji_halves_width(dim);
+  *out = (adji_halves_scale){.dim = dim, .width = width, .scale = scale, .gamma = adji_halves_gamma(width)};
+  out->reach = adji_halves_reach(plan->join.limit, dim, scale);
+  out->stray = 0.125 * out->reach;
+}
+
+/* Whether the radius of the filter is hardly wider than that of the join, for nearly all of the sample. */
+static bool is_useful(const adji_halves_plan *product, const double *values, uint64_t sample) {
+  const adji_halves_scale *scale = &product->scale;
+  uint64_t step = sample / SAMPLED_ROWS + 1, rows = 0, strays = 0;
+  double most = 0, norms = 0;
+  for (uint64_t i = 0; i < sample; i += step, rows++) {
+    double rest_sq = 0, norm_sq = 0;
+    for (uint32_t j = 0; j < scale->dim; j++) {
+      double z = (values[j * sample + i] - (double)product->centre[j]) * scale->scale, half = adji_halves_round(z);
+      rest_sq += (z - half) * (z - half);
+      norm_sq += half * half;
+    }
+    float error = adji_halves_error(rest_sq, norm_sq);
+    norms += norm_sq;
+    if (adji_halves_is_stray(scale, error))
+      strays++;
+    else
+      most = fmax(most, (double)error);
+  }
+  double p = scale->reach + 2 * most, slack = 10 * scale->gamma * norms / (double)rows;
+  return strays <= rows / 64 && p * p + slack <= 1.3 * scale->reach * scale->reach;
+}
+
+adj_status adji_choose_tensor(adj_plan *plan, const double *values, uint64_t sample) {
+  adji_halves_plan *product = &plan->product;
+  uint32_t dim = plan->join.right->dim;
+  uint64_t points = plan->population ? plan->population : plan->join.right->count;
+  bool wanted = plan->tuning.product == ADJI_ON;
+  if (!adji_may_choose_tensor(plan) || (!wanted && (dim < LEAST_DIM || points < LEAST_POINTS))) return ADJ_OK;
+  product->centre = adji_alloc(&plan->ctx->memory, dim, sizeof *product->centre, "centre of the points");
+  if (!product->centre) return ADJ_E_MEMORY;
+  for (uint32_t j = 0; j < dim; j++) {
+    double sum = 0;
+    for (uint64_t i = 0; i < sample; i++)
+      sum += values[j * sample + i] / (double)sample;
+    product->centre[j] = (float)sum;
+  }
+  find_scale(plan, product->centre, &product->scale);
+  product->use = wanted || is_useful(product, values, sample);
+  return ADJ_OK;
+}
+
+void adji_drop_tensor(adj_plan *plan) {
+  adji_free(&plan->ctx->memory, plan->product.centre);
+  plan->product = (adji_halves_plan){0};
+}
+
+double adji_product_cost(const adj_plan *plan) {
+  return 0.02 + 0.048 * plan->product.scale.width / ADJI_HALVES_STEP;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making a plan for a kNN join: tree or brute force.
+ */
+#ifndef ADJI_PLAN_KNN_H
+#define ADJI_PLAN_KNN_H
+
+#include "gpu/knn/knn_engine.h"
+#include "plan/plan.h"
+
+/* algorithm: what was asked for, NULL to choose. */
+adj_status adji_plan_knn(adj_plan *plan, const char *algorithm);
+adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm);
+
+/* What other plans with trees have in common with it: what is wanted of a device; the trees of the cores, how long they
+ * take; and what queries of plan->engine, which searches them, will take. */
+adji_knn_request adji_knn_request_of(const adj_plan *plan);
+adj_status adji_build_trees(adj_plan *plan);
+double adji_tree_seconds(const adj_plan *plan);
+/* What cores take for the whole join, about; few: in few dimensions, through trees. */
+double adji_knn_seconds(const adj_plan *plan, bool few);
+bool adji_surely_brute(const adj_plan *plan); /* whatever the points, cores take brute force */
+adj_status adji_estimate_tree(adj_plan *plan);
+
+#endif
