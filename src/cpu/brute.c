@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cpu/brute_private.h"
+#include "queue/lanes.h"
 
 /* Queries of a group: enough of them that a tile of right points, once loaded, serves many. */
 enum { MOST_QUERIES = 512, FEWEST_QUERIES = 32, FEWEST_POINTS = 8192 };
@@ -37,10 +38,10 @@ static void finish_piece(brute *b, brute_lane *lane, const brute_piece *piece, a
     adji_kbest *best = &lane->best[q - piece->begin];
     if (b->segments == 1) {
       uint64_t many = adji_kbest_finish(best, true, lane->ids, lane->row_sums);
-      adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
+      adji_row_place_padded(b->window, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
       tally->pairs += many;
     } else {
-      uint64_t part = (q - b->table->first_row) * b->segments + piece->segment, at = part * b->k;
+      uint64_t part = (q - b->window->first_row) * b->segments + piece->segment, at = part * b->k;
       b->part_counts[part] =
           (uint32_t)adji_kbest_finish(best, false, b->part_ids + at, (char *)b->part_sums + at * size);
     }
@@ -63,14 +64,14 @@ static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_n
 static void merge_segments(brute *b, adji_run *run) {
   size_t size = adji_type_size(b->join.style.type);
   brute_lane *lane = &b->lanes[0];
-  for (uint64_t q = b->table->first_row; q < b->table->end_row; q++) {
+  for (uint64_t q = b->window->first_row; q < b->window->end_row; q++) {
     adji_kbest_reset(lane->best, b->join.limit);
     for (uint32_t s = 0; s < b->segments; s++) {
-      uint64_t part = (q - b->table->first_row) * b->segments + s, at = part * b->k;
+      uint64_t part = (q - b->window->first_row) * b->segments + s, at = part * b->k;
       adji_kbest_add(lane->best, b->part_ids + at, (char *)b->part_sums + at * size, b->part_counts[part]);
     }
     uint64_t many = adji_kbest_finish(lane->best, true, lane->ids, lane->row_sums);
-    adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
+    adji_row_place_padded(b->window, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
     run->tally.pairs += many;
   }
 }
@@ -157,40 +158,40 @@ static uint64_t cut_work(brute *b, uint64_t rows) {
 }
 
 static adj_status add_piece(brute *b, uint64_t begin, uint64_t end, uint32_t segment) {
-  brute_piece *piece = &b->pieces[b->queue.count];
+  brute_piece *piece = &b->pieces[b->queue->count];
   uint64_t count = b->right.count, tiles = (count + ADJI_TILE_MULTIPLE - 1) / ADJI_TILE_MULTIPLE, first, last;
   adji_slice(tiles, b->segments, segment, &first, &last);
   last *= ADJI_TILE_MULTIPLE;
   *piece = (brute_piece){begin, end, first * ADJI_TILE_MULTIPLE, last < count ? last : count, segment};
   double work = (double)(end - begin) * (double)(piece->last - piece->first);
-  uint32_t number = (uint32_t)b->queue.count;
-  return adji_queue_add(&b->queue, (adji_batch){number, number + 1, work});
+  uint32_t number = (uint32_t)b->queue->count;
+  return adji_queue_add(b->queue, (adji_batch){number, number + 1, work});
 }
 
 /* The last twentieth of the queries in smaller pieces, so that the lanes finish together. */
 static adj_status make_pieces(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
-  uint64_t rows = b->table->end_row - b->table->first_row, group = cut_work(b, rows);
+  uint64_t rows = b->window->end_row - b->window->first_row, group = cut_work(b, rows);
   uint64_t most = (rows / (group < FEWEST_QUERIES ? group : FEWEST_QUERIES) + 2) * b->segments;
-  adj_status status = adji_queue_init(&b->queue, b->join.ctx, most);
+  adj_status status = adji_queue_init(b->queue, b->join.ctx, most);
   if (status) return status;
   b->pieces = adji_alloc(memory, most, sizeof *b->pieces, "pieces of work");
   if (!b->pieces) return ADJ_E_MEMORY;
-  uint64_t tail = b->table->end_row - rows / 20, small = round_up(group / 4 + 1, FEWEST_QUERIES);
-  for (uint64_t begin = b->table->first_row, end; begin < b->table->end_row && !status; begin = end) {
+  uint64_t tail = b->window->end_row - rows / 20, small = round_up(group / 4 + 1, FEWEST_QUERIES);
+  for (uint64_t begin = b->window->first_row, end; begin < b->window->end_row && !status; begin = end) {
     end = begin + (begin < tail || small > group ? group : small);
-    if (end > b->table->end_row) end = b->table->end_row;
+    if (end > b->window->end_row) end = b->window->end_row;
     for (uint32_t s = 0; s < b->segments && !status; s++)
       status = add_piece(b, begin, end, s);
   }
-  adji_queue_sort(&b->queue);
+  adji_queue_sort(b->queue);
   return status;
 }
 
 static adj_status make_parts(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
   if (b->segments == 1) return ADJ_OK;
-  uint64_t parts = (b->table->end_row - b->table->first_row) * b->segments, entries = adji_mul(parts, b->k);
+  uint64_t parts = (b->window->end_row - b->window->first_row) * b->segments, entries = adji_mul(parts, b->k);
   b->part_counts = adji_alloc_zero(memory, parts, sizeof *b->part_counts, "best of segments");
   b->part_ids = adji_alloc(memory, entries, sizeof *b->part_ids, "best of segments");
   b->part_sums = adji_alloc(memory, entries, adji_type_size(b->join.style.type), "best of segments");
@@ -199,7 +200,7 @@ static adj_status make_parts(brute *b) {
 
 static void drop_pieces(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
-  adji_queue_clear(&b->queue);
+  adji_queue_clear(b->queue);
   adji_free(memory, b->pieces);
   adji_free(memory, b->part_counts);
   adji_free(memory, b->part_ids);
@@ -212,27 +213,42 @@ static void drop_pieces(brute *b) {
 
 /* Without right points, or without any but the query itself, rows are padding. */
 static void place_nothing(const brute *b) {
-  for (uint64_t row = b->table->first_row; row < b->table->end_row; row++)
-    adji_table_place(b->table, &b->join.style, row, b->table->ids, b->table->distances, 0);
+  for (uint64_t row = b->window->first_row; row < b->window->end_row; row++)
+    adji_row_place_padded(b->window, &b->join.style, row, b->window->ids, b->window->distances, 0);
 }
 
-static adj_status brute_nearest(void *state, adji_run *run, const adji_table *table) {
+static void end(void *state, adji_run *run) {
+  (void)run;
   brute *b = state;
-  b->table = table;
-  if (table->end_row == table->first_row) return ADJ_OK;
-  if (!b->k) {
-    place_nothing(b);
-    return ADJ_OK;
-  }
+  close_lanes(b);
+  drop_pieces(b);
+}
+
+/* The pieces depend on the window, so every pass has a queue of its own. */
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  brute *b = state;
+  b->window = pass->window;
+  b->queue = pass->queue;
+  b->segments = 1;
+  if (!b->k || b->window->end_row == b->window->first_row) return adji_queue_init(b->queue, b->join.ctx, 1);
   choose_group(b);
   adj_status status = make_pieces(b);
   if (!status) status = make_parts(b);
   if (!status) status = open_lanes(b);
-  if (!status) status = adji_run_pass(run, &b->queue, &(adji_pass){"join", b, run_piece}, NULL);
-  if (!status && b->segments > 1) merge_segments(b, run);
-  close_lanes(b);
-  drop_pieces(b);
+  if (status) end(b, run);
   return status;
+}
+
+static adj_status drain(void *state, adji_feed *feed) {
+  return adji_lanes_drain(feed, run_piece, state);
+}
+
+static adj_status gather(void *state, adji_run *run, const adji_active *active) {
+  (void)active;
+  brute *b = state;
+  if (!b->k) place_nothing(b);
+  if (b->segments > 1) merge_segments(b, run);
+  return ADJ_OK;
 }
 
 /* ---- The choice of a filter -------------------------------------------------------------------------- */
@@ -339,13 +355,13 @@ static void brute_destroy(void *state) {
 }
 
 double adji_brute_query_ns(const adji_engine *engine) {
-  const brute *b = engine->state;
+  const brute *b = engine->workers[0].state;
   if (b->cost > 0) return b->cost;
   return pair_cost(b) * (double)b->right.count + (b->filtered ? 1.5 * b->k * candidate_cost(b) : 0);
 }
 
 const char *adji_brute_filter_name(const adji_engine *engine) {
-  const brute *b = engine->state;
+  const brute *b = engine->workers[0].state;
   return b->filtered ? b->sketch.product->name : "none";
 }
 
@@ -366,6 +382,13 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
   }
   b->batch = options->batch;
   choose_sizes(b);
-  *out = (adji_engine){.state = b, .nearest = brute_nearest, .destroy = brute_destroy};
+  adji_engine_init(out, join);
+  adji_engine_add(out, &(adji_worker){.state = b,
+                                      .name = "cpu",
+                                      .begin = begin,
+                                      .drain = drain,
+                                      .gather = gather,
+                                      .end = end,
+                                      .destroy = brute_destroy});
   return ADJ_OK;
 }

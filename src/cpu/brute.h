@@ -8,7 +8,7 @@
 #ifndef ADJI_BRUTE_H
 #define ADJI_BRUTE_H
 
-#include "queue/join.h"
+#include "queue/engine.h"
 
 typedef enum adji_brute_filter {
   ADJI_FILTER_AUTO = 0, /* the quickest that this machine has and that tells something */

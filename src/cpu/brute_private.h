@@ -71,8 +71,8 @@ typedef struct brute {
   uint64_t tile;      /* right points that queries pass by at once         */
   uint64_t keys_room; /* sift: entries of a query's keys                   */
   /* Of the run at work. */
-  const adji_table *table;
-  adji_queue queue;
+  const adji_window *window;
+  adji_queue *queue; /* the engine's: its batches are pieces */
   brute_piece *pieces;
   uint32_t segments;
   uint32_t *part_ids; /* several segments: the best of each, rows of k      */

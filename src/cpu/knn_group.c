@@ -295,20 +295,20 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   return found;
 }
 
-static void place_rows(adji_knn_group *g, const adji_table *table, adji_tally *tally) {
+static void place_rows(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
   for (uint32_t q = 0; q < g->many; q++) {
     uint32_t found = g->k ? read_list(g, q) : 0;
-    adji_table_place(table, &g->join->style, g->rows[q], g->ids, g->sums, found);
+    adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
     tally->pairs += found;
   }
 }
 
 /* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
-static void fetch_row(const adji_table *table, uint32_t row) {
-  uint64_t at = (row - table->first_row) * table->k;
-  for (uint32_t i = 0; i < table->k && i < 64; i += 16) {
-    __builtin_prefetch(table->ids + at + i, 1);
-    if (table->distances) __builtin_prefetch((const float *)table->distances + at + i, 1);
+static void fetch_row(const adji_window *window, uint32_t row) {
+  uint64_t at = (row - window->first_row) * window->k;
+  for (uint32_t i = 0; i < window->k && i < 64; i += 16) {
+    __builtin_prefetch(window->ids + at + i, 1);
+    if (window->distances) __builtin_prefetch((const float *)window->distances + at + i, 1);
   }
 }
 
@@ -320,18 +320,18 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   search(g, tally);
 }
 
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
+adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
   for (uint32_t i = 0; i < count;) {
     for (g->many = 0; i < count && g->many < g->at_once; i++) {
-      if (rows[i] < table->first_row || rows[i] >= table->end_row) continue;
+      if (rows[i] < window->first_row || rows[i] >= window->end_row) continue;
       note(g, i, rows[i]);
-      fetch_row(table, rows[i]);
+      fetch_row(window, rows[i]);
     }
     if (!g->many) continue;
     find_neighbours(g, leaf, tally);
-    place_rows(g, table, tally);
+    place_rows(g, window, tally);
   }
   return ADJ_OK;
 }

@@ -6,7 +6,7 @@
 #define ADJI_KNN_GROUP_H
 
 #include "index/tree.h"
-#include "queue/join.h"
+#include "queue/engine.h"
 #include "result/kbest.h"
 
 /* A node that is still to be looked at. */
@@ -45,8 +45,8 @@ typedef struct adji_knn_group {
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left, const adji_tree *right);
 void adji_knn_group_clear(adji_knn_group *g);
 
-/* Fills the rows of a leaf's points, as far as they are in the table. */
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally);
+/* Fills the rows of a leaf's points, as far as they are in the window. */
+adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
 
 /* Finds the neighbours of a leaf's points and forgets them: for estimates. */
 void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally);
