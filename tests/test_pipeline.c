@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "gpu/range/pipeline.h"
+#include "gpu/worker/pipeline.h"
 
 enum { MOST_SLOTS = 4, MOST_LANES = 8 };
 
@@ -157,9 +157,9 @@ static adj_status run_pipe(simulated *s, adj_ctx *ctx, const rows *r, const sett
                            float *distances) {
   adji_measure measure = {.step = ADJI_STEP_L1, .report = ADJI_REPORT_SUM};
   adji_row_style style = {.type = ADJ_F32, .measure = &measure, .distances = as->distances};
-  adji_window to = {as->first_row, as->end_row, r->offsets, ids, as->distances ? distances : NULL};
+  adji_window to = {as->first_row, as->end_row, r->offsets, ids, as->distances ? distances : NULL, 0};
   adji_pipe_device device = {s, sim_fill, sim_fetch, sim_release, sim_wait, sim_buffer};
-  adji_pipe_job job = {&device, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes};
+  adji_pipe_job job = {&device, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes, 0};
   adji_run run;
   adj_status status = adji_run_init(&run, ctx, NULL);
   s->with_sums = as->distances;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "gpu/knn/knn.h"
-#include "gpu/knn/knn_engine.h"
+#include "gpu/worker/knn.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"

@@ -143,7 +143,7 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
   return status ? status : adji_prepare_cores(plan);
 }
 
-adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
+adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_worker_options *out) {
   plan->choice.backend = "gpu";
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
@@ -152,7 +152,7 @@ adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gp
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
   if (status) return status;
-  *out = (adji_gpu_engine_options){.range = {.join = &plan->join,
+  *out = (adji_gpu_worker_options){.range = {.join = &plan->join,
                                              .measure = &plan->measure,
                                              .grid = &plan->grid,
                                              .timed = true,
@@ -178,19 +178,19 @@ uint64_t adji_device_sample(const adj_plan *plan) {
 static adj_status estimate_on_device(adj_plan *plan) {
   plan->sampled = adji_device_sample(plan);
   adj_status status =
-      adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
-  plan->cells = adji_gpu_engine_cells(&plan->engine); /* known now */
-  plan->device_chunk = adji_gpu_engine_chunk(&plan->engine);
+      adji_gpu_range_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
+  plan->cells = adji_gpu_range_engine_cells(&plan->engine); /* known now */
+  plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
   return status;
 }
 
 /* The device builds the index; the grid is chosen here. */
 static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
-  adji_gpu_engine_options options;
+  adji_gpu_worker_options options;
   adj_status status = adji_choose_for_device(plan, algorithm, &options);
   uint64_t planned = adji_now_ns();
-  if (!status) status = adji_gpu_engine_create(&options, &plan->engine);
+  if (!status) status = adji_gpu_range_create(&options, &plan->engine);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
   status = estimate_on_device(plan);
@@ -240,6 +240,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
              : mine.backend == ADJ_BACKEND_HYBRID                         ? adji_plan_range_hybrid(plan, algorithm)
              : mine.backend == ADJ_BACKEND_AUTO                           ? adji_plan_range_anywhere(plan, algorithm)
                                                                           : adji_plan_range_on_cores(plan, algorithm);
+  if (!status) status = adji_engine_prepare(&plan->engine);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);
@@ -249,8 +250,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
 }
 
 void adji_forget_cores(adj_plan *plan) {
-  if (plan->engine.destroy) plan->engine.destroy(plan->engine.state);
-  plan->engine = (adji_engine){0};
+  adji_engine_clear(&plan->engine);
   adji_boxes_clear(&plan->boxes);
   adji_codes_clear(&plan->left_codes);
   adji_codes_clear(&plan->right_codes);

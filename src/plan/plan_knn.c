@@ -93,8 +93,7 @@ static adj_status make_tree(adj_plan *plan, adji_engine *out) {
 }
 
 static void drop_tree(adj_plan *plan, adji_engine *engine) {
-  if (engine->destroy) engine->destroy(engine->state);
-  *engine = (adji_engine){0};
+  adji_engine_clear(engine);
   adji_tree_clear(&plan->left_tree);
   adji_tree_clear(&plan->right_tree);
 }
@@ -122,7 +121,7 @@ static adj_status choose_by_trial(adj_plan *plan) {
   plan->choice.algorithm = keep_tree ? "kdtree" : "brute";
   plan->engine = keep_tree ? tree : brute;
   if (keep_tree)
-    brute.destroy(brute.state);
+    adji_engine_clear(&brute);
   else
     drop_tree(plan, &tree);
   because(plan, "a query takes a tree %.3g us (%.0f candidates), brute force %.3g us", tree_ns / 1000, candidates,
@@ -205,8 +204,13 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm) {
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   if (request.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
-  status = adji_gpu_knn_create(&request, &plan->engine);
-  if (!status) plan->device_chunk = adji_gpu_knn_engine_chunk(&plan->engine);
+  adji_worker worker;
+  status = adji_gpu_knn_worker_create(&request, 0, &worker);
+  if (!status) {
+    adji_engine_init(&plan->engine, &plan->join);
+    adji_engine_add(&plan->engine, &worker);
+    plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
+  }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

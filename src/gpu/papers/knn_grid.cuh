@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "gpu/papers/knn_grid.h"
-#include "queue/scheduler.h"
+#include "queue/stats.h"
 }
 
 /* What such a join has besides its trees. Queries are positions of the left tree, in whose order they are searched. */

@@ -11,6 +11,8 @@
 #include "gpu/shared/halves.h"
 #include "index/grid.h"
 #include "queue/join.h"
+#include "queue/queue.h"
+#include "queue/stats.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cores and devices that share a queue, with devices that are C functions: the queue as a model says, and passes with
- * devices that are slow, quick, fail or are cancelled, in which every query is done exactly once.
+ * The scheduler, with devices that are C functions: the queue against a model, and passes with devices that are slow,
+ * quick, fail or are cancelled, in which every query is done exactly once.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "queue/feed.h"
+#include "queue/lanes.h"
 #include "queue/scheduler.h"
 #include "running.h"
 
@@ -39,23 +42,23 @@ static void a_queue_hands_out_each_batch_once(void **state) {
     adji_queue queue;
     fill_queue(ctx, &queue, 1 + round * 5, 3);
     int *out = calloc(queue.count, sizeof *out);
-    double left = queue.left, next;
+    double remaining = queue.remaining, next;
     uint32_t returned = 0;
     adji_batch_run s;
-    while (adji_queue_look(&queue, seed & 64, &left, &next)) {
+    while (adji_queue_look(&queue, seed & 64, &remaining, &next)) {
       seed = seed * 1664525u + 1013904223u;
       bool heavy = seed & 64;
       double work = seed >> 16 & 31;
-      assert_true(adji_queue_look(&queue, heavy, &left, &next));
+      assert_true(adji_queue_look(&queue, heavy, &remaining, &next));
       assert_true(adji_queue_take_some(&queue, heavy, work, &s));
       assert_true(s.begin < s.end);
       assert_true(work_between(&queue, s) <= work || s.end == s.begin + 1);
       assert_true(queue.batches[heavy ? s.begin : s.end - 1].work == next);
       double now = 0;
       adji_queue_look(&queue, heavy, &now, &next);
-      assert_true(fabs(left - work_between(&queue, s) - now) < 1e-9);
+      assert_true(fabs(remaining - work_between(&queue, s) - now) < 1e-9);
       if (seed >> 24 < 60 && returned < 8) {
-        adji_queue_give_back(&queue, s);
+        adji_queue_return(&queue, s);
         returned++;
         continue;
       }
@@ -152,15 +155,15 @@ static uint64_t two_are_enough(const void *user) {
   return 2;
 }
 
-static adj_status do_there(device *d, const adji_batch *batches, uint64_t count, adji_help *help) {
+static adj_status do_there(device *d, const adji_batch *batches, uint64_t count, adji_feed *feed) {
   atomic_store(&d->pieces, 0);
-  adji_help_sleep(help, true);
+  adji_feed_sleep(feed, true);
   pause_us(d->batch_us * (uint32_t)count);
-  adji_help_sleep(help, false);
-  adji_help_found(help);
+  adji_feed_sleep(feed, false);
+  adji_feed_found(feed);
   if (d->calls == d->cancels_at) adj_cancel(d->work->ctx);
   adj_status status = adji_check_cancel(d->work->ctx);
-  if (!status) status = adji_help_loop(help, count, do_piece, two_are_enough, d);
+  if (!status) status = adji_feed_parallel(feed, count, do_piece, two_are_enough, d);
   if (status) return status;
   assert_int_equal(atomic_load(&d->pieces), count);
   if (d->calls == d->fails_at) return adji_fail(ADJ_E_DEVICE, "device 0: fails");
@@ -170,24 +173,60 @@ static adj_status do_there(device *d, const adji_batch *batches, uint64_t count,
     d->queries += batches[i].end - batches[i].begin;
     tally.pairs += batches[i].end - batches[i].begin;
   }
-  return adji_help_done(help, &tally);
+  return adji_feed_done(feed, &tally);
 }
 
 /* One after the other; those that take more have the next ones before they are done with the first. */
-static adj_status drain_there(void *user, adji_help *help) {
+static adj_status drain_there(void *user, adji_feed *feed) {
   device *d = user;
   const adji_batch *batches[2];
   uint64_t counts[2], taken = 0, done = 0;
   adj_status status = ADJ_OK;
   for (;;) {
-    while (taken - done < (d->ahead ? 2 : 1) && adji_help_take(help, &batches[taken % 2], &counts[taken % 2]))
+    while (taken - done < (d->ahead ? 2 : 1) && adji_feed_take(feed, &batches[taken % 2], &counts[taken % 2]))
       taken++;
     if (taken == done) return ADJ_OK;
     d->calls++;
-    status = do_there(d, batches[done % 2], counts[done % 2], help);
+    status = do_there(d, batches[done % 2], counts[done % 2], feed);
     if (status) return status;
     done++;
   }
+}
+
+static adj_status drain_here(void *user, adji_feed *feed) {
+  return adji_lanes_drain(feed, process_here, user);
+}
+
+static adj_status begin_pass(void *user, adji_run *run, const adji_pass *pass) {
+  (void)user;
+  (void)run;
+  (void)pass;
+  return ADJ_OK;
+}
+
+static void end_pass(void *user, adji_run *run) {
+  (void)user;
+  (void)run;
+}
+
+static adji_worker worker_of(const char *name, bool is_device, void *user) {
+  return (adji_worker){.state = user,
+                       .name = name,
+                       .is_device = is_device,
+                       .begin = begin_pass,
+                       .drain = is_device ? drain_there : drain_here,
+                       .end = end_pass};
+}
+
+static adj_status run_pass(adji_run *run, adji_queue *queue, const adji_worker *workers, uint32_t count,
+                           const adji_share_options *share, adji_tally *tally) {
+  adji_pass pass = {.kind = ADJI_PASS_FILL, .name = "join", .queue = queue};
+  adji_active active;
+  must(adji_pass_begin(run, workers, count, &pass, &active));
+  assert_int_equal(active.count, count);
+  adj_status status = adji_pass_run(run, &pass, &active, share, tally);
+  adji_pass_end(run, &active);
+  return status;
 }
 
 typedef struct trial {
@@ -261,23 +300,21 @@ static void run_trial(trial *t) {
   adji_queue queue;
   adji_run run;
   adji_tally tally = {0};
-  adji_device_worker workers[2];
+  adji_worker workers[3] = {worker_of("cpu", false, &t->work)};
   fill_queue(ctx, &queue, t->queries, t->each);
   t->work.ctx = ctx;
   t->work.done = calloc(t->queries + 1, sizeof *t->work.done);
   for (uint32_t d = 0; d < t->devices; d++) {
     t->device[d].work = &t->work;
     t->device[d].most_lane = t->threads + d;
-    workers[d] = (adji_device_worker){d ? "device 1" : "device 0", &t->device[d], drain_there};
+    workers[1 + d] = worker_of(d ? "device 1" : "device 0", true, &t->device[d]);
   }
   atomic_store(&warned, 0);
   atomic_store(&device_events, 0);
   adj_run_control control = control_of();
   control.max_pairs = t->max_pairs;
   must(adji_run_init(&run, ctx, &control));
-  adji_pass pass = {"join", &t->work, process_here};
-  adji_crew crew = {workers, t->devices, t->share, NULL};
-  adj_status status = adji_run_shared_pass(&run, &queue, &pass, &crew, &tally);
+  adj_status status = run_pass(&run, &queue, workers, 1 + t->devices, t->share, &tally);
   if (status != t->wanted) fail_msg("%s: %s", adj_status_name(status), adj_last_error());
   int calls = 0;
   for (uint32_t d = 0; d < t->devices; d++)
@@ -299,14 +336,16 @@ static void figures_are_of_the_device_that_did_it(void **state) {
   adj_ctx *ctx = watched_context(&threads);
   work w = {.ctx = ctx, .done = calloc(queries, sizeof *w.done), .lane_us = 200};
   device devices[2] = {{.work = &w, .most_lane = threads + 1}, {.work = &w, .most_lane = threads + 1}};
-  adji_device_worker workers[2] = {{"device 0", &devices[0], drain_there}, {"device 1", &devices[1], drain_there}};
+  adji_worker cores = worker_of("cpu", false, &w);
+  adji_worker workers[2] = {worker_of("device 0", true, &devices[0]), worker_of("device 1", true, &devices[1])};
   adji_queue queue;
   adji_run run;
   fill_queue(ctx, &queue, queries, 5);
   must(adji_run_init(&run, ctx, NULL));
   for (int p = 0; p < 4; p++) {
-    adji_crew crew = {workers + firsts[p], counts[p], NULL, NULL};
-    must(adji_run_shared_pass(&run, &queue, &(adji_pass){"join", &w, process_here}, &crew, NULL));
+    adji_worker some[3] = {cores};
+    memcpy(some + 1, workers + firsts[p], counts[p] * sizeof *some);
+    must(run_pass(&run, &queue, some, 1 + counts[p], NULL, NULL));
     assert_int_equal(run.worker_count, 3);
   }
   assert_int_equal(run.workers[0].queries, atomic_load(&w.lane_queries));
@@ -319,6 +358,34 @@ static void figures_are_of_the_device_that_did_it(void **state) {
   adji_queue_clear(&queue);
   free(w.done);
   adj_ctx_destroy(ctx);
+}
+
+/* A device that is alone gets everything at once, in the caller's thread; two without cores share it. */
+static void devices_need_no_cores(void **state) {
+  (void)state;
+  uint32_t threads = 2, queries = 1000;
+  for (uint32_t count = 1; count <= 2; count++) {
+    adj_ctx *ctx = watched_context(&threads);
+    work w = {.ctx = ctx, .done = calloc(queries, sizeof *w.done)};
+    device devices[2] = {{.work = &w, .most_lane = threads + 1, .batch_us = 10},
+                         {.work = &w, .most_lane = threads + 1, .batch_us = 10}};
+    adji_worker workers[2] = {worker_of("device 0", true, &devices[0]), worker_of("device 1", true, &devices[1])};
+    adji_queue queue;
+    adji_run run;
+    adji_tally tally;
+    fill_queue(ctx, &queue, queries, 5);
+    must(adji_run_init(&run, ctx, NULL));
+    must(run_pass(&run, &queue, workers, count, NULL, &tally));
+    assert_int_equal(tally.pairs, queries);
+    for (uint32_t q = 0; q < queries; q++)
+      assert_int_equal(atomic_load(&w.done[q]), 1);
+    if (count == 1) assert_int_equal(devices[0].calls, 1);
+    assert_int_equal(atomic_load(&w.lane_queries), 0);
+    adji_run_clear(&run);
+    adji_queue_clear(&queue);
+    free(w.done);
+    adj_ctx_destroy(ctx);
+  }
 }
 
 static const adji_share_options PAPERS = {.fixed = true};
@@ -422,6 +489,7 @@ int main(void) {
       cmocka_unit_test(a_queue_hands_out_each_batch_once),
       cmocka_unit_test(no_work_is_handed_out_too),
       cmocka_unit_test(each_query_is_done_once),
+      cmocka_unit_test(devices_need_no_cores),
       cmocka_unit_test(figures_are_of_the_device_that_did_it),
       cmocka_unit_test(a_slow_worker_does_not_keep_the_others_waiting),
       cmocka_unit_test(what_a_device_fails_at_is_done_by_others),

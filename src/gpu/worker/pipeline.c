@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pipeline. The rows wanted are cut into windows that fit a slot, and the entries of a window into pieces that fit
- * a buffer. Lanes take the pieces in order: ask for the copy, touch the memory it goes to, wait for it, put it into
- * place. Whoever comes along starts the windows ahead, as soon as the copies out of their slots have been asked for;
- * the device keeps the order.
+ * The pipeline. The wanted rows are cut into windows that fit a slot, and the entries of a window into pieces that fit
+ * a buffer. Lanes take the pieces in order. For each a lane begins the copy, prefaults the memory it goes to, waits for
+ * the copy and puts it into place. Any lane begins the windows ahead once all copies out of their slots were begun; the
+ * device keeps the order.
  *
- * Lanes wait for what others ask for, so whoever gives up leaves word of it: it is not the loop that looks whether the
- * call is cancelled, since it would leave out a piece without a word.
+ * Lanes wait for copies that others begin, so a lane that gives up must say so. That is why cancelling is checked here
+ * and not by the parallel loop, which would silently leave out a piece.
  */
-#include "gpu/range/pipeline.h"
+#include "gpu/worker/pipeline.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -173,8 +173,7 @@ static void place(const pipe *p, const piece *arrived, const void *from) {
     adji_report_distances(style->measure, style->type, from, arrived->entries, to);
 }
 
-/* A lane that failed must not leave others waiting for what it would have done, or going on without it; the lock is
- * held. */
+/* A lane that failed must not leave others waiting for its work. The lock is held. */
 static adj_status give_up(pipe *p, adj_status status) {
   if (!p->failed) {
     snprintf(p->message, sizeof p->message, "%s", adj_last_error());
@@ -226,19 +225,37 @@ static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
 
 /* ---- All of them ------------------------------------------------------------------------------------------ */
 
+static adj_status open_pipe(pipe *p, adji_run *run, const adji_pipe_job *job) {
+  *p = (pipe){.run = run, .job = job, .ids_each = job->buffer_bytes / 4, .filled = job->filled};
+  p->sums_each = job->buffer_bytes / adji_type_size(job->style->type);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->moved, NULL);
+  return cut_windows(p);
+}
+
+static void close_pipe(pipe *p) {
+  pthread_cond_destroy(&p->moved);
+  pthread_mutex_destroy(&p->lock);
+  adji_free(&p->run->ctx->memory, p->windows);
+}
+
+adj_status adji_pipe_begin(adji_run *run, adji_pipe_job *job) {
+  pipe p;
+  adj_status status = open_pipe(&p, run, job);
+  if (!status) status = fill_ahead(&p);
+  if (!status) job->filled = p.filled;
+  close_pipe(&p);
+  return status;
+}
+
 adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
-  pipe p = {.run = run, .job = job, .ids_each = job->buffer_bytes / 4};
-  p.sums_each = job->buffer_bytes / adji_type_size(job->style->type);
-  pthread_mutex_init(&p.lock, NULL);
-  pthread_cond_init(&p.moved, NULL);
-  adj_status status = cut_windows(&p);
+  pipe p;
+  adj_status status = open_pipe(&p, run, job);
   if (!status) status = adji_parallel(run->ctx->team, p.pieces, fetch_piece, &p, NULL);
   run->batches += p.filled;
   run->device.down_s += (double)p.wait_ns * 1e-9;
   run->device.place_s += (double)p.place_ns * 1e-9;
   run->device.bytes_down += p.bytes;
-  pthread_cond_destroy(&p.moved);
-  pthread_mutex_destroy(&p.lock);
-  adji_free(&run->ctx->memory, p.windows);
+  close_pipe(&p);
   return status;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of chunks: filling rows.
+ * Joins in chunks: filling rows.
  *
- * The rows of a window are taken a left stretch at a time, and joined with one right stretch after the other. What such
+ * The rows of a window are taken a left chunk at a time, and joined with one right chunk after the other. What such
  * a join finds goes to a buffer, some rows at a time, and from there to the end of what the rows hold already.
- * Stretches ascend, so rows in the order of their ids stay so. Rows in the order of their distances are collected with
+ * Chunks ascend, so rows in the order of their ids stay so. Rows in the order of their distances are collected with
  * the canonical sums, and sorted when they are complete; where no distances are wanted, the sums are in a buffer of
  * their own, and as many rows are taken at a time as fit that.
  */
-#include <string.h>
+#include "gpu/worker/chunks_fill.h"
 
-#include "gpu/range/chunks_private.h"
+#include <string.h>
 
 /* Bytes of entries on their way, at most, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
@@ -25,10 +25,10 @@ typedef struct filling {
   uint32_t *ids;
   void *values;        /* sums when ordered by distance, else distances   */
   void *sums;          /* of complete rows, where the window has no place */
-  uint32_t *degrees;   /* of the rows of a join of stretches              */
+  uint32_t *degrees;   /* of the rows of a join of chunks              */
   uint64_t *offsets;   /* that they add up to                             */
   uint32_t *taken;     /* entries of the rows at work that are there      */
-  adji_stretch rows;   /* at work                                         */
+  adji_chunk rows;     /* at work                                         */
   uint64_t placed;     /* entries of the window                           */
   adji_row_style done; /* of complete rows */
   adji_row_room *rooms;
@@ -94,7 +94,7 @@ static void free_buffers(filling *f) {
 typedef struct delivery {
   filling *f;
   const adji_chunk_pair *pair;
-  adji_stretch rows;
+  adji_chunk rows;
   uint64_t tasks;
 } delivery;
 
@@ -135,10 +135,10 @@ static adj_status append_some(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* ---- A join of two stretches ----------------------------------------------------------------------------------------
+/* ---- A join of two chunks ----------------------------------------------------------------------------------------
  */
 
-/* The end of the longest stretch of rows from first on whose entries fit the buffers. */
+/* The end of the longest chunk of rows from first on whose entries fit the buffers. */
 static uint64_t fitting(const uint64_t *offsets, uint64_t first, uint64_t end, uint64_t room) {
   uint64_t last = first;
   while (last < end && offsets[last + 1] - offsets[first] <= room)
@@ -150,7 +150,7 @@ static adj_status count_pair(filling *f, adji_chunk_pair *pair) {
   uint64_t pairs = 0, rows = pair->rows.end - pair->rows.first;
   f->run.run.fills = true;
   adji_chunk_run_next(&f->run, (double)f->placed, 0, f->placed);
-  adj_status status = pair->engine.count(pair->engine.state, &f->run.run, f->degrees, &pairs);
+  adj_status status = adji_engine_count(&pair->engine, &f->run.run, f->degrees, &pairs);
   if (status) return status;
   f->offsets[0] = 0;
   for (uint64_t i = 0; i < rows; i++)
@@ -166,10 +166,10 @@ static adj_status fill_pair(filling *f, adji_chunk_pair *pair) {
     if (last == first)
       return adji_fail(ADJ_E_INTERNAL, "row %llu has more neighbours than were counted",
                        (unsigned long long)(base + first));
-    adji_window window = {first, last, f->offsets, f->ids, f->values};
+    adji_window window = {first, last, f->offsets, f->ids, f->values, 0};
     delivery d = {f, pair, {base + first, base + last}, tasks};
     adji_chunk_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
-    if (pairs) status = pair->engine.fill(pair->engine.state, &f->run.run, &window);
+    if (pairs) status = adji_engine_fill(&pair->engine, &f->run.run, &window);
     if (!status && pairs) status = adji_loop(f->c->join.ctx, tasks, append_some, &d);
     f->placed += pairs;
     first = last;
@@ -210,8 +210,8 @@ static adj_status fill_rows(filling *f) {
   adj_status status = ADJ_OK;
   memset(f->taken, 0, (f->rows.end - f->rows.first) * sizeof *f->taken);
   f->placed = place_of(f, f->rows.first);
-  for (uint64_t j = 0, rights = adji_stretch_count(c, c->join.right); j < rights && !status; j++) {
-    adji_stretch ids = adji_stretch_of(c, c->join.right, j);
+  for (uint64_t j = 0, rights = adji_chunk_count(c, c->join.right); j < rights && !status; j++) {
+    adji_chunk ids = adji_chunk_at(c, c->join.right, j);
     if (adji_chunk_skipped(c, f->rows, ids)) continue;
     adji_chunk_pair pair;
     status = adji_chunk_open(c, f->rows, ids, &pair);
@@ -224,16 +224,16 @@ static adj_status fill_rows(filling *f) {
   return adji_loop(c->join.ctx, d.tasks, complete_some, &d);
 }
 
-/* A stretch's part of the window at a time, or as much of it as the buffer of the sums holds; again from where it was
- * with smaller stretches when the device has no room. */
+/* A chunk's part of the window at a time, or as much of it as the buffer of the sums holds; again from where it was
+ * with smaller chunks when the device has no room. */
 static adj_status fill_all(filling *f) {
   const adji_window *w = f->window;
   adji_chunks *c = f->c;
   adj_status status = ADJ_OK;
   for (uint64_t row = w->first_row; row < w->end_row && !status;) {
-    adji_stretch whole = adji_stretch_of(c, c->join.left, row / c->size);
+    adji_chunk whole = adji_chunk_at(c, c->join.left, row / c->size);
     uint64_t end = whole.end < w->end_row ? whole.end : w->end_row;
-    f->rows = (adji_stretch){row, f->sums ? fitting(w->offsets, row, end, f->room) : end};
+    f->rows = (adji_chunk){row, f->sums ? fitting(w->offsets, row, end, f->room) : end};
     status = w->offsets[f->rows.end] > w->offsets[row] ? fill_rows(f) : ADJ_OK;
     if (!status) {
       row = f->rows.end;
@@ -245,8 +245,7 @@ static adj_status fill_all(filling *f) {
   return status;
 }
 
-adj_status adji_chunks_fill(void *state, adji_run *run, const adji_window *window) {
-  adji_chunks *c = state;
+adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
   filling f = {.c = c, .window = window, .by_distance = c->join.style.order == ADJ_ORDER_DISTANCE};
   f.size = c->style.distances ? adji_type_size(c->style.type) : 0;
   f.done = c->join.style;
@@ -256,6 +255,6 @@ adj_status adji_chunks_fill(void *state, adji_run *run, const adji_window *windo
   adj_status status = f.run.all > 0 ? make_buffers(&f) : ADJ_OK;
   if (!status && f.run.all > 0) status = fill_all(&f);
   free_buffers(&f);
-  adji_chunk_run_end(&f.run);
+  adji_chunk_run_end(&f.run, tally);
   return status;
 }
