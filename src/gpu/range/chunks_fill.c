@@ -59,7 +59,7 @@ static adj_status make_buffers(filling *f) {
   uint64_t rows = w->end_row - w->first_row < f->c->size ? w->end_row - w->first_row : f->c->size;
   uint64_t whole = f->c->join.left->count < f->c->size ? f->c->join.left->count : f->c->size;
   bool own_sums = f->by_distance && !w->distances;
-  uint64_t left = memory->limit - atomic_load(&memory->used), bytes = BUFFER < left / 4 ? BUFFER : left / 4;
+  uint64_t left = adji_memory_available(memory), bytes = BUFFER < left / 4 ? BUFFER : left / 4;
   f->room = bytes / (4 + f->size + (own_sums ? f->size : 0));
   if (f->room > pairs) f->room = pairs;
   if (f->room < longest) f->room = longest;
