@@ -315,7 +315,7 @@ static adj_status make_buffer(stream *s) {
   uint64_t entry = adji_plan_entry_bytes(s->plan), count = s->plan->left->count, longest = 1;
   for (uint64_t i = 0; i < count; i++)
     if (s->rows.degrees[i] > longest) longest = s->rows.degrees[i];
-  uint64_t left = memory->limit - atomic_load(&memory->used);
+  uint64_t left = adji_memory_available(memory);
   uint64_t bytes = s->plan->tuning.buffer ? s->plan->tuning.buffer : ADJI_DEFAULT_BUFFER;
   if (!s->plan->tuning.buffer && (bytes > left / 2 || s->plan->engine.large_windows)) bytes = left / 2;
   s->room = bytes / entry > longest ? bytes / entry : longest;
@@ -406,7 +406,7 @@ static void end_sink(stream *s, adj_status status) {
  * in a fraction of the evaluations, which is worth a larger buffer than the usual one. */
 static bool small_enough(const adj_plan *plan) {
   const adji_memory *memory = &plan->ctx->memory;
-  uint64_t buffer = plan->tuning.buffer, left = memory->limit - atomic_load(&memory->used);
+  uint64_t buffer = plan->tuning.buffer, left = adji_memory_available(memory);
   if (!buffer) buffer = ADJI_SINGLE_BUFFER < left / 2 ? ADJI_SINGLE_BUFFER : left / 2;
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
   return collect_at_once(plan) && single_factor(plan) * bytes < (double)buffer;

@@ -66,7 +66,7 @@ static uint64_t buffer_rows(const knn_run *r) {
   const adj_plan *plan = r->plan;
   const adji_memory *memory = &plan->ctx->memory;
   uint64_t row = adji_mul(r->table.k, adji_plan_entry_bytes(plan)) + sizeof *r->offsets;
-  uint64_t left = memory->limit - atomic_load(&memory->used);
+  uint64_t left = adji_memory_available(memory);
   uint64_t bytes = plan->tuning.buffer ? plan->tuning.buffer : ADJI_DEFAULT_BUFFER;
   if (!plan->tuning.buffer && bytes > left / 2) bytes = left / 2;
   uint64_t rows = bytes / row ? bytes / row : 1;
