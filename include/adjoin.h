@@ -80,7 +80,6 @@ extern "C" {
   X(ADJ_CANCELLED, 1, "stopped by the caller")                         \
   X(ADJ_E_ARGUMENT, -10, "invalid argument")                           \
   X(ADJ_E_STRUCT, -11, "struct_size is not a size this library knows") \
-  X(ADJ_E_STATE, -12, "call not allowed in this state")                \
   X(ADJ_E_DATA, -20, "points hold a value that cannot be joined")      \
   X(ADJ_E_FORMAT, -21, "file is not in the named format")              \
   X(ADJ_E_IO, -22, "read or write failed")                             \
@@ -89,7 +88,6 @@ extern "C" {
   X(ADJ_E_LIMIT, -32, "result would pass the caller's limit")          \
   X(ADJ_E_UNSUPPORTED, -40, "not supported by this build or machine")  \
   X(ADJ_E_DEVICE, -41, "the device reported a fault")                  \
-  X(ADJ_E_COMM, -42, "communication between machines failed")          \
   X(ADJ_E_SINK, -50, "the result sink refused a batch")                \
   X(ADJ_E_INTERNAL, -99, "broken invariant, please report")
 
