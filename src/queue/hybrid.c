@@ -415,7 +415,7 @@ static void start_device(hybrid *h, uint32_t d) {
   adji_help *help = &h->help[d];
   *help = (adji_help){.hybrid = h, .device = d};
   bool some = take_for_device(h, help);
-  h->started[d] = some && !pthread_create(&h->threads[d], NULL, device_main, help);
+  h->started[d] = some && !adji_thread_start(&h->threads[d], device_main, help);
   h->active += h->started[d];
   if (h->started[d]) return;
   adji_share_gone(&h->share, d);

@@ -114,6 +114,7 @@ typedef struct adji_ahead {
 /* A run: one or more passes with common progress, limits and figures. */
 typedef struct adji_run {
   adj_ctx *ctx;
+  adji_call outer; /* what the thread worked for before, until the run is cleared */
   adj_run_control control;
   double progress_from, progress_to; /* what part of the whole the next pass is */
   uint64_t last_report_ns;
