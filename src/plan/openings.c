@@ -24,7 +24,7 @@ void adji_openings_begin(adji_openings *all, bool beside) {
   for (uint32_t i = 0; i < all->count; i++) {
     adji_opening *o = &all->each[i];
     *o = (adji_opening){.all = all, .number = i};
-    o->threaded = beside && !adji_inside_task() && !pthread_create(&o->thread, NULL, open_partner, o);
+    o->threaded = beside && !adji_inside_task() && !adji_thread_start(&o->thread, open_partner, o);
     if (!o->threaded) open_partner(o);
   }
 }

@@ -220,11 +220,11 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!status) status = adji_check_spec(&mine, left, right, &algorithm);
   if (!status) status = adji_tuning_parse(mine.tuning, &tuning);
   if (!status) status = adji_tuning_fits(&tuning, mine.kind, algorithm);
-  if (!status) status = adji_check_cancel(ctx);
   if (status) return status;
 
   adj_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return adji_fail(ADJ_E_MEMORY, "no memory for a plan");
+  adji_call outer = adji_call_begin(&ctx->cancels);
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   adji_memory_reset_peak(&ctx->memory);
@@ -241,6 +241,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
              : mine.backend == ADJ_BACKEND_AUTO                           ? adji_plan_range_anywhere(plan, algorithm)
                                                                           : adji_plan_range_on_cores(plan, algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
+  adji_call_set(outer);
   if (status)
     adj_plan_destroy(plan);
   else
