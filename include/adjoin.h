@@ -196,11 +196,10 @@ ADJ_API uint64_t adj_ctx_memory_used(const adj_ctx *ctx);
 ADJ_API uint64_t adj_ctx_memory_peak(const adj_ctx *ctx); /* since the last run began, or creation */
 ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
 
-/* Asks every call that works on ctx to stop: it returns ADJ_CANCELLED within a batch, and leaves
- * no partial file. Stays in force, also for calls that begin later, until adj_ctx_uncancel.
- * Async-signal-safe. */
+/* Ends every call that is under way in ctx, from any thread: each returns ADJ_CANCELLED within a batch and leaves no
+ * partial file. A call that begins later runs normally. A call made from a callback is a part of the call that runs the
+ * callback. Async-signal-safe. */
 ADJ_API void adj_cancel(adj_ctx *ctx);
-ADJ_API void adj_ctx_uncancel(adj_ctx *ctx);
 
 /* The instruction sets this build holds and this CPU runs, best first: name number i, or NULL. */
 ADJ_API const char *adj_isa_name(uint32_t i);

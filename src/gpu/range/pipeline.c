@@ -232,7 +232,7 @@ adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
   pthread_mutex_init(&p.lock, NULL);
   pthread_cond_init(&p.moved, NULL);
   adj_status status = cut_windows(&p);
-  if (!status) status = adji_parallel(run->ctx->team, p.pieces, fetch_piece, &p, NULL);
+  if (!status) status = adji_parallel(run->ctx->team, p.pieces, fetch_piece, &p, false);
   run->batches += p.filled;
   run->device.down_s += (double)p.wait_ns * 1e-9;
   run->device.place_s += (double)p.place_ns * 1e-9;
