@@ -145,7 +145,7 @@ static adj_status collect_rows(knn_run *r, adj_result *result) {
   if (!result->offsets) return ADJ_E_MEMORY;
   result->each = r->table.k;
   if (count) status = fill_rows(r, 0);
-  result->pairs = count * r->table.k;
+  result->pairs = r->run.tally.pairs; /* padding is not counted */
   result->ids = r->table.ids;
   result->distances = r->table.distances;
   r->table.ids = NULL;
