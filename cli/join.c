@@ -248,6 +248,7 @@ static int report_all(join_job *job, const subcommand *command) {
   report->command = command->name;
   report->request = request;
   report->left = job->left;
+  report->plan = job->plan;
   report->right = job->right ? job->right : job->left;
   report->wall_s = seconds_now() - report->began;
   if (request->explain) print_what_happened(job);

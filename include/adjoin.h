@@ -427,19 +427,6 @@ typedef struct adj_run_control {
 
 ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
 
-/* What the cores together, or a GPU, did of a hybrid run. */
-typedef struct adj_worker {
-  const char *name; /* "cpu", "gpu 0"                                           */
-  uint64_t queries; /* that it has done, in every pass: a range join counts and */
-                    /* then fills                                               */
-  uint64_t batches; /* in which it took them                                    */
-  uint64_t failed;  /* queries that it took and gave back, which others did     */
-  double busy_s;    /* seconds at its batches; of cores, the mean               */
-  double rate;      /* queries a second of these                                */
-} adj_worker;
-
-#define ADJ_MOST_WORKERS 9
-
 typedef struct adj_stats {
   uint32_t struct_size;
   uint32_t threads;
@@ -464,10 +451,10 @@ typedef struct adj_stats {
   double place_s;                /* threads put what had arrived into place                      */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                                     */
   double warp_efficiency;        /* counting: comparisons made / those that warps had lanes for  */
-  /* Where cores and devices share the queries (ADJ_BACKEND_HYBRID): cores first. worker_count is 0 elsewhere. */
+  /* Where cores and GPUs share the queries (ADJ_BACKEND_HYBRID); 0 elsewhere. See adj_plan_worker. */
   double worker_imbalance; /* time between the first and the last worker to be done / time of all */
-  uint64_t worker_count;
-  adj_worker workers[ADJ_MOST_WORKERS];
+  uint32_t worker_count;
+  uint32_t reserved;
   /* Of kNN joins with the algorithm "grid"; 0 elsewhere. */
   uint64_t grid_queries;   /* searched for in the grid, those that failed again each time     */
   uint64_t grid_failed;    /* of these, that found fewer than k within epsilon                */
@@ -483,6 +470,23 @@ typedef struct adj_stats {
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
+
+/* What one worker did of a run that cores and GPUs share: all cores together, or one GPU. */
+typedef struct adj_worker {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* "cpu", "gpu 0"; valid until the plan runs again or is destroyed */
+  uint64_t queries; /* done, in every pass: a range join counts and then fills         */
+  uint64_t batches; /* taken from the queue                                            */
+  uint64_t failed;  /* queries that it took and returned; others did them              */
+  double busy_s;    /* seconds at its batches; cores: the mean of all threads          */
+  double rate;      /* queries a second of these                                       */
+} adj_worker;
+
+ADJ_API void adj_worker_init(adj_worker *worker, size_t struct_size);
+/* Worker number i of the plan's last run, from 0 (the cores) to stats.worker_count - 1. ADJ_E_ARGUMENT when there is no
+ * such worker. */
+ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out);
 
 /* control and stats may be NULL in all of these. On failure outputs are untouched. A plan may be run
  * any number of times, in any of these ways.

@@ -213,11 +213,12 @@ static adj_plan *plan_for(adj_ctx *ctx, const adj_dataset *left, const adj_datas
 }
 
 static void check_same(const adj_result *a, const adj_result *b, uint64_t size) {
-  uint64_t pairs = adj_result_pairs(a);
-  assert_int_equal(pairs, adj_result_pairs(b));
-  if (pairs) assert_memory_equal(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t));
-  if (pairs && adj_result_distances(a))
-    assert_memory_equal(adj_result_distances(a), adj_result_distances(b), pairs * size);
+  uint64_t entries = adj_result_offsets(a)[adj_result_rows(a)];
+  assert_int_equal(adj_result_pairs(a), adj_result_pairs(b));
+  assert_int_equal(adj_result_rows(a), adj_result_rows(b));
+  if (entries) assert_memory_equal(adj_result_ids(a), adj_result_ids(b), entries * sizeof(uint32_t));
+  if (entries && adj_result_distances(a))
+    assert_memory_equal(adj_result_distances(a), adj_result_distances(b), entries * size);
 }
 
 /* Rows of a stream, compared with a table. */
@@ -266,8 +267,24 @@ static void check_shared(adj_ctx *ctx, const adj_dataset *left, const adj_datase
   check_same(result, answer, size);
   assert_int_equal(stats.pairs, alone.pairs);
   assert_int_equal(stats.worker_count, !o.begins || o.begins == how->refuses_at ? 0 : 2);
-  for (uint64_t w = 0; w < stats.worker_count; w++)
-    queries += stats.workers[w].queries;
+  for (uint32_t w = 0; w < stats.worker_count; w++) {
+    adj_worker worker;
+    adj_worker_init(&worker, sizeof worker);
+    must(adj_plan_worker(plan, w, &worker));
+    assert_true(w || !strcmp(worker.name, "cpu"));
+    queries += worker.queries;
+  }
+  adj_worker other;
+  adj_worker_init(&other, sizeof other);
+  must_fail(ADJ_E_ARGUMENT, "worker", adj_plan_worker(plan, stats.worker_count, &other));
+  memset(&other, 0xee, sizeof other);
+  adj_worker_init(&other, offsetof(adj_worker, batches)); /* of an older caller */
+  uint64_t beyond = other.batches;
+  if (stats.worker_count) must(adj_plan_worker(plan, 0, &other));
+  assert_int_equal(other.struct_size, offsetof(adj_worker, batches));
+  assert_int_equal(other.batches, beyond);
+  other.struct_size = 0;
+  if (stats.worker_count) must_fail(ADJ_E_STRUCT, "adj_worker", adj_plan_worker(plan, 0, &other));
   assert_int_equal(queries, stats.worker_count ? adj_dataset_count(left) : 0);
   assert_true(!how->fails_at || how->refuses_at || o.settled == (o.calls >= how->fails_at));
   must(adj_count(plan, NULL, &shared, NULL, NULL));

@@ -440,8 +440,16 @@ static void check_shared(adj_ctx *ctx, const adj_dataset *left, const adj_datase
   must(adj_collect(plan, &result, NULL, &stats));
   check_same(result, answer, rows);
   assert_int_equal(stats.pairs, adj_result_pairs(answer));
-  for (uint64_t w = 0; w < stats.worker_count; w++)
-    queries += stats.workers[w].queries;
+  for (uint32_t w = 0; w < stats.worker_count; w++) {
+    adj_worker worker;
+    adj_worker_init(&worker, sizeof worker);
+    must(adj_plan_worker(plan, w, &worker));
+    assert_true(w || !strcmp(worker.name, "cpu"));
+    queries += worker.queries;
+  }
+  adj_worker none;
+  adj_worker_init(&none, sizeof none);
+  must_fail(ADJ_E_ARGUMENT, "worker", adj_plan_worker(plan, stats.worker_count, &none));
   if (!how->refuses_at) assert_int_equal(stats.worker_count, 1 + devices);
   if (!how->refuses_at) assert_int_equal(queries % (rows ? rows : 1), 0);
   check_counts(plan, answer, rows);

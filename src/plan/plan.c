@@ -273,6 +273,18 @@ void adj_plan_destroy(adj_plan *plan) {
   free(plan);
 }
 
+void adj_worker_init(adj_worker *worker, size_t struct_size) {
+  adj_worker defaults = {0};
+  adji_init_struct(worker, struct_size, &defaults, sizeof defaults);
+}
+
+adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
+  if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  if (i >= plan->last.worker_count)
+    return adji_fail(ADJ_E_ARGUMENT, "i: worker %u, but the last run had %u", i, plan->last.worker_count);
+  return adji_give_struct(out, &plan->last_workers[i], sizeof *out, "adj_worker");
+}
+
 adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adj_estimate mine = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};

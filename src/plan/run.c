@@ -49,18 +49,17 @@ static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *st
   stats->grid_reindex_s = device->grid.reindex_s;
 }
 
-static void tell_workers(const adji_run *run, adj_stats *stats) {
-  _Static_assert(ADJ_MOST_WORKERS == 1 + ADJI_MOST_DEVICES, "a place for each worker");
+static void tell_workers(const adji_run *run, adj_stats *stats, adj_worker *workers) {
   stats->worker_count = run->worker_count;
   stats->worker_imbalance = run->shared_s > 0 ? run->apart_s / run->shared_s : 0;
   for (uint32_t w = 0; w < run->worker_count; w++) {
     const adji_worker_stats *from = &run->workers[w];
-    stats->workers[w] = (adj_worker){.name = from->name,
-                                     .queries = from->queries,
-                                     .batches = from->batches,
-                                     .failed = from->failed,
-                                     .busy_s = from->busy_s,
-                                     .rate = from->busy_s > 0 ? (double)from->queries / from->busy_s : 0};
+    workers[w] = (adj_worker){.name = from->name,
+                              .queries = from->queries,
+                              .batches = from->batches,
+                              .failed = from->failed,
+                              .busy_s = from->busy_s,
+                              .rate = from->busy_s > 0 ? (double)from->queries / from->busy_s : 0};
   }
 }
 
@@ -87,7 +86,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.estimated_pairs = plan->estimated_pairs;
   mine.estimated_candidates = plan->estimated_candidates;
   tell_device(plan, run, &mine);
-  tell_workers(run, &mine);
+  tell_workers(run, &mine, plan->last_workers);
   plan->last = mine;
   plan->ran = true;
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
