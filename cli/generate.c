@@ -54,7 +54,7 @@ static adj_status generate(adj_ctx *ctx, const char *kind, const generate_reques
   generator.lambda = request->lambda;
   generator.clusters = (uint32_t)request->clusters;
   if (request->type) generator.type = (adj_type)request->type;
-  adj_status status = adj_dataset_generate(ctx, &generator, points);
+  adj_status status = signals_status(adj_dataset_generate(ctx, &generator, points));
   return status ? status : adj_dataset_save(*points, request->output, request->format);
 }
 

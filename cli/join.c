@@ -97,8 +97,9 @@ static adj_status open_points(join_job *job) {
   const join_request *request = job->request;
   adj_open_options options = join_open_options(request);
   double began = seconds_now();
-  adj_status status = adj_dataset_open(job->ctx, request->left, &options, &job->left);
-  if (!status && request->right) status = adj_dataset_open(job->ctx, request->right, &options, &job->right);
+  adj_status status = signals_status(adj_dataset_open(job->ctx, request->left, &options, &job->left));
+  if (!status && request->right)
+    status = signals_status(adj_dataset_open(job->ctx, request->right, &options, &job->right));
   job->report.read_s = seconds_now() - began;
   trace_phase(job->trace, "read", began);
   return status;
@@ -135,7 +136,7 @@ static adj_status create_plan(join_job *job) {
     if (box) join_box_lengths(request->box, box);
   }
   double began = seconds_now();
-  adj_status status = adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan);
+  adj_status status = signals_status(adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan));
   trace_phase(job->trace, "plan and index", began);
   free(box);
   return status;
@@ -247,6 +248,7 @@ static int report_all(join_job *job, const subcommand *command) {
   report->command = command->name;
   report->request = request;
   report->left = job->left;
+  report->plan = job->plan;
   report->right = job->right ? job->right : job->left;
   report->wall_s = seconds_now() - report->began;
   if (request->explain) print_what_happened(job);

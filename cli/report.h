@@ -12,6 +12,7 @@ typedef struct run_report {
   const char *command;
   const join_request *request;
   const adj_dataset *left, *right;
+  const adj_plan *plan;
   double began, read_s, wall_s;
   adj_stats stats;
 } run_report;

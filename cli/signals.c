@@ -2,6 +2,10 @@
  *
  * Signals. A handler can be told what to cancel only through globals, hence the two in this file;
  * both are of kinds that may be used there.
+ *
+ * A cancel ends the call that is under way, and none that begins later. The program therefore asks
+ * signals_status() between two calls. A signal may also arrive after that and before the next call
+ * has begun: an alarm repeats the cancel every second.
  */
 #include "signals.h"
 
@@ -21,10 +25,22 @@ static void on_signal(int number) {
   if (received || !ctx) _exit(128 + number);
   received = number;
   adj_cancel(ctx);
+  alarm(1);
+}
+
+static void on_alarm(int number) {
+  (void)number;
+  adj_ctx *ctx = atomic_load(&watched);
+  if (!ctx) return;
+  adj_cancel(ctx);
+  alarm(1);
 }
 
 void signals_watch(adj_ctx *ctx) {
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction repeat = {.sa_handler = on_alarm};
+  sigemptyset(&repeat.sa_mask);
+  sigaction(SIGALRM, &repeat, NULL);
   atomic_store(&watched, ctx);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -37,4 +53,8 @@ void signals_watch(adj_ctx *ctx) {
 
 int signals_received(void) {
   return received;
+}
+
+adj_status signals_status(adj_status status) {
+  return status == ADJ_OK && received ? ADJ_CANCELLED : status;
 }

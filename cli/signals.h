@@ -13,4 +13,7 @@ void signals_watch(adj_ctx *ctx);
 /* The signal that arrived, or 0. */
 int signals_received(void);
 
+/* After each call: its status, or ADJ_CANCELLED when it succeeded and a signal has arrived. */
+adj_status signals_status(adj_status status);
+
 #endif

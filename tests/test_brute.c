@@ -103,14 +103,16 @@ static reference_rows answer_of(const sets *s) {
 
 /* Whether the result has the first k entries of each row of the answer, bit by bit. */
 static bool same_rows(const adj_result *result, const reference_rows *answer, uint32_t k, size_t size) {
-  uint64_t all = answer->rows ? answer->offsets[1] : 0;
+  uint64_t all = answer->rows ? answer->offsets[1] : 0, pairs = 0;
   for (uint64_t row = 0; row < answer->rows; row++) {
     if (memcmp(adj_result_ids(result) + row * k, answer->ids + row * all, k * sizeof(uint32_t))) return false;
     if (memcmp((const char *)adj_result_distances(result) + row * k * size,
                (const char *)answer->distances + row * all * size, k * size))
       return false;
+    for (uint32_t i = 0; i < k; i++)
+      pairs += answer->ids[row * all + i] != ADJ_NO_ID;
   }
-  return adj_result_rows(result) == answer->rows && adj_result_pairs(result) == answer->rows * k;
+  return adj_result_rows(result) == answer->rows && adj_result_pairs(result) == pairs;
 }
 
 static void check_join(adj_ctx *ctx, const sets *s, const reference_rows *answer, uint32_t k, const char *tuning,

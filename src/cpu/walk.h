@@ -46,7 +46,7 @@ static inline bool adji_group_is_long(const adji_group *group) {
   return group->near_total > ADJI_LONG_GROUP;
 }
 static inline bool adji_group_cancelled(const adji_walker *w, const adji_group *group) {
-  return adji_group_is_long(group) && atomic_load_explicit(&w->join->ctx->cancelled, memory_order_relaxed);
+  return adji_group_is_long(group) && adji_cancelled(w->join->ctx);
 }
 
 typedef adj_status (*adji_visit_fn)(void *user, const adji_group *group, adji_tally *tally);

@@ -209,13 +209,12 @@ adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_datase
   if (parts.row_stride % size || parts.column_stride % size)
     return adji_fail(ADJ_E_ARGUMENT, "row_stride, column_stride: %llu and %llu are not multiples of %zu",
                      (unsigned long long)parts.row_stride, (unsigned long long)parts.column_stride, size);
-  if (mine.ownership == ADJ_COPY) {
-    status = copy_points(ctx, &mine, &parts);
-    if (status) return status;
-  } else if (mine.ownership != ADJ_BORROW) {
+  if (mine.ownership != ADJ_COPY && mine.ownership != ADJ_BORROW)
     return adji_fail(ADJ_E_ARGUMENT, "ownership: %d is neither ADJ_COPY nor ADJ_BORROW", (int)mine.ownership);
-  }
-  status = adji_dataset_adopt(ctx, &parts, out);
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  if (mine.ownership == ADJ_COPY) status = copy_points(ctx, &mine, &parts);
+  if (!status) status = adji_dataset_adopt(ctx, &parts, out);
+  adji_call_set(outer);
   if (status) adji_free(&ctx->memory, parts.owner);
   return status;
 }

@@ -122,5 +122,8 @@ adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *option
                               .key = adji_mix(mine.seed),
                               .lambda = mine.lambda,
                               .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
-  return make_dataset(ctx, kind, &generator, out);
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  status = make_dataset(ctx, kind, &generator, out);
+  adji_call_set(outer);
+  return status;
 }

@@ -181,9 +181,12 @@ adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_optio
   if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
   adji_source source;
+  adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = adji_source_open(ctx, path, &source);
-  if (status) return status;
-  status = adji_read_source(&source, &mine, out);
-  adji_source_close(&source);
+  if (!status) {
+    status = adji_read_source(&source, &mine, out);
+    adji_source_close(&source);
+  }
+  adji_call_set(outer);
   return status;
 }

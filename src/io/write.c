@@ -201,6 +201,7 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   adj_stats_init(&run, sizeof run);
 
   write_job job = {.plan = plan};
+  adji_call outer = adji_call_begin(&plan->ctx->cancels);
   status = choose_formats(&job, path, &mine);
   if (!status) status = open_file(&job, MAIN, path);
   if (!status) status = open_file(&job, DISTANCES, mine.distances);
@@ -210,6 +211,7 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   status = adji_output_close(job.file[DISTANCES].writer.output, status);
   status = adji_output_close(job.file[MAIN].writer.output, status);
   run.write_s += (double)(adji_now_ns() - close_ns) * 1e-9;
+  adji_call_set(outer);
   if (!status && stats) status = adji_give_struct(stats, &run, sizeof run, "adj_stats");
   return status;
 }

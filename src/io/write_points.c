@@ -146,8 +146,11 @@ adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const 
   char ending[16];
   if (!format) format = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
   adj_status status = check_format(dataset, path, format);
-  adji_output *output = NULL;
-  if (!status) status = adji_output_open(dataset->ctx, path, &output);
   if (status) return status;
-  return adji_output_close(output, write_as(output, dataset, format));
+  adji_output *output = NULL;
+  adji_call outer = adji_call_begin(&dataset->ctx->cancels);
+  status = adji_output_open(dataset->ctx, path, &output);
+  if (!status) status = adji_output_close(output, write_as(output, dataset, format));
+  adji_call_set(outer);
+  return status;
 }

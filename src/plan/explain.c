@@ -131,9 +131,10 @@ static void say_prefilter(text *t, const adj_stats *s) {
       (unsigned long long)s->prefilter_queries, (unsigned long long)s->prefilter_failed);
 }
 
-static void say_workers(text *t, const adj_stats *s) {
-  for (uint64_t w = 0; w < s->worker_count; w++) {
-    const adj_worker *it = &s->workers[w];
+static void say_workers(text *t, const adj_plan *plan) {
+  const adj_stats *s = &plan->last;
+  for (uint32_t w = 0; w < s->worker_count; w++) {
+    const adj_worker *it = &plan->last_workers[w];
     say(t, "  %s: %llu queries in %llu batches, busy %.4f s, %.4g queries/s", it->name, (unsigned long long)it->queries,
         (unsigned long long)it->batches, it->busy_s, it->rate);
     if (it->failed) say(t, "; failed at %llu, which others did", (unsigned long long)it->failed);
@@ -155,7 +156,7 @@ static void say_happened(text *t, const adj_plan *plan) {
   say_device(t, s);
   say_grid(t, s);
   say_prefilter(t, s);
-  say_workers(t, s);
+  say_workers(t, plan);
 }
 
 adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed) {

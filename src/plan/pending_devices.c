@@ -27,7 +27,7 @@ void adji_pending_open(adji_pending_devices *all, bool beside) {
   for (uint32_t i = 0; i < all->count; i++) {
     adji_pending_device *d = &all->each[i];
     *d = (adji_pending_device){.all = all, .number = i};
-    d->threaded = beside && !adji_inside_task() && !pthread_create(&d->thread, NULL, open_device, d);
+    d->threaded = beside && !adji_inside_task() && !adji_thread_start(&d->thread, open_device, d);
     if (!d->threaded) open_device(d);
   }
 }

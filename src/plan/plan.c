@@ -220,11 +220,11 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!status) status = adji_check_spec(&mine, left, right, &algorithm);
   if (!status) status = adji_tuning_parse(mine.tuning, &tuning);
   if (!status) status = adji_tuning_fits(&tuning, mine.kind, algorithm);
-  if (!status) status = adji_check_cancel(ctx);
   if (status) return status;
 
   adj_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return adji_fail(ADJ_E_MEMORY, "no memory for a plan");
+  adji_call outer = adji_call_begin(&ctx->cancels);
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   adji_memory_reset_peak(&ctx->memory);
@@ -242,6 +242,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
                                                                           : adji_plan_range_on_cores(plan, algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
+  adji_call_set(outer);
   if (status)
     adj_plan_destroy(plan);
   else
@@ -270,6 +271,18 @@ void adj_plan_destroy(adj_plan *plan) {
   adji_grid_clear(plan->ctx, &plan->device_grid);
   adji_forget_join(plan);
   free(plan);
+}
+
+void adj_worker_init(adj_worker *worker, size_t struct_size) {
+  adj_worker defaults = {0};
+  adji_init_struct(worker, struct_size, &defaults, sizeof defaults);
+}
+
+adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
+  if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  if (i >= plan->last.worker_count)
+    return adji_fail(ADJ_E_ARGUMENT, "i: worker %u, but the last run had %u", i, plan->last.worker_count);
+  return adji_give_struct(out, &plan->last_workers[i], sizeof *out, "adj_worker");
 }
 
 adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {

@@ -53,7 +53,8 @@ struct adj_plan {
   double plan_s, index_s;
   uint64_t plan_peak; /* bytes held at most while the plan was made */
   bool ran;
-  adj_stats last; /* of the last run, for explain */
+  adj_stats last; /* of the last run */
+  adj_worker last_workers[1 + ADJI_MOST_DEVICES];
 };
 
 /* Bytes of one entry of the result. */

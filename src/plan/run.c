@@ -43,18 +43,17 @@ static void report_device(const adj_plan *plan, const adji_run *run, adj_stats *
   stats->grid_reindex_s = device->grid.reindex_s;
 }
 
-static void report_workers(const adji_run *run, adj_stats *stats) {
-  _Static_assert(ADJ_MOST_WORKERS == 1 + ADJI_MOST_DEVICES, "a place for each worker");
+static void report_workers(const adji_run *run, adj_stats *stats, adj_worker *workers) {
   stats->worker_count = run->worker_count;
   stats->worker_imbalance = run->shared_s > 0 ? run->apart_s / run->shared_s : 0;
   for (uint32_t w = 0; w < run->worker_count; w++) {
     const adji_worker_stats *from = &run->workers[w];
-    stats->workers[w] = (adj_worker){.name = from->name,
-                                     .queries = from->queries,
-                                     .batches = from->batches,
-                                     .failed = from->failed,
-                                     .busy_s = from->busy_s,
-                                     .rate = from->busy_s > 0 ? (double)from->queries / from->busy_s : 0};
+    workers[w] = (adj_worker){.name = from->name,
+                              .queries = from->queries,
+                              .batches = from->batches,
+                              .failed = from->failed,
+                              .busy_s = from->busy_s,
+                              .rate = from->busy_s > 0 ? (double)from->queries / from->busy_s : 0};
   }
 }
 
@@ -81,7 +80,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.estimated_pairs = plan->estimated_pairs;
   mine.estimated_candidates = plan->estimated_candidates;
   report_device(plan, run, &mine);
-  report_workers(run, &mine);
+  report_workers(run, &mine, plan->last_workers);
   plan->last = mine;
   plan->ran = true;
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
@@ -363,7 +362,7 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   adji_free(&plan->ctx->memory, layout.degrees);
   if (!status) status = fill_result(plan, run, &layout, result);
   result->offsets = layout.offsets;
-  result->pairs = layout.entries;
+  result->pairs = layout.k ? run->tally.pairs : layout.entries; /* padding is not counted */
   if (status || !layout.k) return status;
   /* Hardly anybody asks where the rows of a kNN result begin: that is filled in when it is asked for. */
   result->each = layout.k;
@@ -390,8 +389,7 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
   if (!status)
     status = adji_collects_single(plan) ? adji_engine_collect(&plan->engine, &run, result)
                                         : collect_laid_out(plan, &run, result);
-  uint64_t pairs = status ? 0 : plan->join.k ? run.tally.pairs : result->pairs;
-  if (!status) status = adji_finish_run(plan, &run, begin, 0, pairs, stats);
+  if (!status) status = adji_finish_run(plan, &run, begin, 0, result->pairs, stats);
   if (status)
     adj_result_destroy(result);
   else

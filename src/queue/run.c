@@ -18,11 +18,13 @@ adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *con
   }
   pthread_mutex_init(&run->report_lock, NULL);
   adji_memory_reset_peak(&ctx->memory);
-  return adji_check_cancel(ctx);
+  run->outer = adji_call_begin(&ctx->cancels);
+  return ADJ_OK;
 }
 
 void adji_run_clear(adji_run *run) {
   pthread_mutex_destroy(&run->report_lock);
+  adji_call_set(run->outer);
 }
 
 uint32_t adji_run_worker(const adji_run *run, const void *who) {

@@ -119,7 +119,7 @@ static void *device_main(void *argument) {
 static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   adji_feed *feed = &d->feeds[number];
   bool some = adji_feed_open(feed, d, number);
-  if (some && !pthread_create(thread, NULL, device_main, feed)) {
+  if (some && !adji_thread_start(thread, device_main, feed)) {
     d->running++;
     return true;
   }

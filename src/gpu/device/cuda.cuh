@@ -59,6 +59,7 @@ enum adji_answer {
   ADJI_ANSWER_PIECES, /* of rows, asked for                   */
   ADJI_ANSWER_LONG,   /* rows beyond what a block sorts       */
   ADJI_ANSWER_HEAD,   /* of the queue of queries              */
+  ADJI_ANSWER_PAIRS,  /* entries of a kNN result, no padding  */
   /* Of points as they came: see derive.cu. */
   ADJI_ANSWER_NOT_FINITE,
   ADJI_ANSWER_FAULT,

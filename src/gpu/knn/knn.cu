@@ -296,6 +296,39 @@ adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
   return ADJ_OK;
 }
 
+/* ---- Pairs ------------------------------------------------------------------------------------------ */
+
+enum { COUNT_THREADS = 256, COUNT_BLOCKS = 1024 };
+
+/* *pairs += the number of ids that are not ADJ_NO_ID.
+ * ids: device memory, `entries` of them. pairs: device memory.
+ * A thread takes every (threads of the grid)-th entry; a warp adds its sum with one atomic. Limited by bandwidth. */
+__global__ void count_entries(const uint32_t *ids, uint64_t entries, unsigned long long *pairs) {
+  uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+  unsigned long long mine = 0;
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < entries; i += step)
+    mine += ids[i] != ADJ_NO_ID;
+  for (int d = ADJI_WARP / 2; d; d /= 2)
+    mine += __shfl_down_sync(0xffffffffu, mine, d);
+  if (threadIdx.x % ADJI_WARP == 0 && mine) atomicAdd(pairs, mine);
+}
+
+/* The neighbours of all rows. Without a radius every row is as long as it can be. */
+static adj_status count_pairs(adji_gpu_knn *n, uint64_t *pairs) {
+  adji_gpu *gpu = n->gpu;
+  *pairs = n->join.left->count * adji_join_reach(&n->join);
+  if (!(n->join.limit < static_cast<double>(INFINITY)) || !*pairs) return ADJ_OK;
+  adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_PAIRS, 1);
+  if (status) return status;
+  uint64_t entries = n->join.left->count * n->join.k, blocks = (entries + COUNT_THREADS - 1) / COUNT_THREADS;
+  count_entries<<<static_cast<uint32_t>(blocks < COUNT_BLOCKS ? blocks : COUNT_BLOCKS), COUNT_THREADS, 0,
+                  gpu->compute>>>(adji_at<uint32_t>(n->ids), entries, adji_answer_at(gpu, ADJI_ANSWER_PAIRS));
+  ADJI_LAUNCHED(gpu, "count_entries");
+  status = adji_answers_fetch(gpu, gpu->compute);
+  *pairs = gpu->answers[ADJI_ANSWER_PAIRS];
+  return status;
+}
+
 adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   *out = adji_gpu_csr{n->gpu, n->join.left->count, 0, NULL, NULL, NULL, {0, 0, 0}};
   if (!n->join.left->count) return ADJ_OK;
@@ -306,8 +339,9 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   if (table.end_row < n->join.left->count)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: the neighbours of %llu points, of all %llu, have room",
                      n->gpu->device, (unsigned long long)table.end_row, (unsigned long long)n->join.left->count);
+  status = count_pairs(n, &out->pairs);
+  if (status) return status;
   if (!n->join.style.distances) adji_block_free(n->gpu, n->gpu->compute, &n->sums);
-  out->pairs = n->join.left->count * n->join.k;
   out->ids = adji_at<uint32_t>(n->ids);
   out->distances = n->sums.at;
   out->bytes[1] = n->ids.bytes;

@@ -86,7 +86,7 @@ static int hand_on(void *user, const adj_progress *where) {
 
 void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase) {
   *r = (adji_chunk_run){.whole = whole, .phase = phase};
-  r->run = (adji_run){.ctx = whole->ctx, .progress_to = 1};
+  r->run = (adji_run){.ctx = whole->ctx, .outer = adji_call_current(), .progress_to = 1};
   adj_run_control_init(&r->run.control, sizeof r->run.control);
   r->run.control.interval_ms = 0; /* the whole run's interval counts */
   if (whole->control.progress) r->run.control.progress = hand_on;

@@ -251,7 +251,7 @@ adj_status adji_pipe_begin(adji_run *run, adji_pipe_job *job) {
 adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
   pipe p;
   adj_status status = open_pipe(&p, run, job);
-  if (!status) status = adji_parallel(run->ctx->team, p.pieces, fetch_piece, &p, NULL);
+  if (!status) status = adji_parallel(run->ctx->team, p.pieces, fetch_piece, &p, false);
   run->batches += p.filled;
   run->device.down_s += (double)p.wait_ns * 1e-9;
   run->device.place_s += (double)p.place_ns * 1e-9;
