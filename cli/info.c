@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "join.h"
+#include "message.h"
 #include "signals.h"
 #include "text.h"
 
@@ -147,8 +148,10 @@ static void print_points(const char *path, const join_request *request, const ad
 /* ---- The command ------------------------------------------------------------------------------ */
 
 static void print_log(void *user, adj_log_level level, const char *line) {
+  char text[MESSAGE_ROOM];
   (void)user;
-  if (level != ADJ_LOG_DEBUG) fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
+  if (level == ADJ_LOG_DEBUG) return;
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", message_with_options(line, text));
 }
 
 static int run(const subcommand *command, int argc, char **argv) {

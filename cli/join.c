@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "message.h"
 #include "progress.h"
 #include "report.h"
 #include "signals.h"
@@ -29,8 +30,9 @@ typedef struct join_job {
 
 static void print_log(void *user, adj_log_level level, const char *line) {
   const join_request *request = user;
+  char text[MESSAGE_ROOM];
   if (request->quiet || level == ADJ_LOG_DEBUG) return;
-  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", message_with_options(line, text));
 }
 
 static adj_status create_context(join_job *job) {
@@ -223,7 +225,8 @@ int join_failed(adj_status status) {
     fprintf(stderr, "adjoin: stopped\n");
     return 128 + number;
   }
-  fprintf(stderr, "adjoin: %s\n", adj_last_error());
+  char text[MESSAGE_ROOM];
+  fprintf(stderr, "adjoin: %s\n", message_of_failure(status, text));
   return status == ADJ_E_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 

@@ -119,8 +119,8 @@ static void note_unused(const adji_source *source, const reader *r, const adj_op
              {"dataset", options->dataset && !r->has_parts, ADJ_LOG_INFO}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i].unused)
-      adji_log(source->ctx, all[i].level, "%s: %s means nothing for %s and is ignored%s", source->name, all[i].name,
-               r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
+      adji_log(source->ctx, all[i].level, "%s: %s: has no meaning for %s files and is ignored%s", source->name,
+               all[i].name, r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
 }
 
 static adj_status choose_reader(adji_source *source, const adj_open_options *options, const reader **out) {

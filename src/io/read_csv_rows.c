@@ -199,7 +199,8 @@ static adj_status wrong_length(const table *t, const char *row, unsigned long lo
 }
 
 /* A word in the first row of a table whose columns are all taken as coordinates is likely no misprint. */
-static const char choose_columns[] = " (columns says which are coordinates, id_column which has names)";
+static const char choose_columns[] =
+    " (if this column holds names, make it the id column or choose the columns of coordinates)";
 
 static adj_status report(const table *t, const chunk *c, const char *row, const row_place *place,
                          adji_csv_fault fault) {

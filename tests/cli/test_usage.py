@@ -46,8 +46,9 @@ class Usage(ProgramTest):
                 ("-k K is missing", ["knn", "p.npy"]),
                 (("no option --rad", "--radius?"), ["range", "--rad", "1", "p.npy"]),
                 ("no option --foo\n", ["range", "--foo", "p.npy"]),
-                (("count: 0", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
-                (("dim: 0", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
+                (("--count: ", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
+                (("--dim: ", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
+                ('--tuning: "colour=red": is not one of', ["range", "-r", "1", "p.npy", "--tuning", "colour=red"]),
                 ("is no whole number from 1 to 10", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
         ]:
             with self.subTest(arguments=arguments):
@@ -68,8 +69,8 @@ class Usage(ProgramTest):
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--stats", "nowhere/x.json"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--trace", "nowhere/x.json"]),
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "--stats", "folder.csv"]),
-                ("isa", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
-                ("more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
+                ("--isa: ", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
+                ("--max-pairs: the result has more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments, code=1)
@@ -90,8 +91,8 @@ class Usage(ProgramTest):
     def test_options_without_a_meaning(self):
         self.generate("unif", 10, 2, "p.npy")
         done = self.adjoin("range", "-r", "1", "p.npy", "--columns", "1", "--id", "2")
-        self.assertIn("warning: p.npy: columns means nothing for npy", done.stderr)
-        self.assertIn("note: p.npy: id_column means nothing for npy", done.stderr)
+        self.assertIn("warning: p.npy: --columns: has no meaning for npy files", done.stderr)
+        self.assertIn("note: p.npy: --id: has no meaning for npy files", done.stderr)
 
     def test_selftest(self):
         self.adjoin("selftest", "--backend", "reference", "--case", "two points, apart")
@@ -108,7 +109,7 @@ class Usage(ProgramTest):
             for backend in (["gpu"], ["hybrid", "--tuning", "share=rates"]):
                 asked = join + ["p.npy", "-o", "gpu.npz", "--backend"] + backend
                 if "devices         none" in told:
-                    self.refuses("backend", *asked, code=1)
+                    self.refuses("--backend: ", *asked, code=1)
                     self.assertFalse(os.path.exists("gpu.npz"))
                 else:
                     self.adjoin(*asked)

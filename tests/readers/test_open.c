@@ -51,9 +51,9 @@ static void choosing(void **state) {
   float rows[2] = {1, 2};
   must(open_bytes(ctx, "a.raw", rows, 8, &options, &set));
   check_and_destroy(set, ADJ_F32, 1, 2, (double[]){1, 2});
-  assert_non_null(strstr(heard.text, "a.raw: dataset means nothing for raw and is ignored"));
+  assert_non_null(strstr(heard.text, "a.raw: dataset: has no meaning for raw files and is ignored"));
   assert_non_null(
-      strstr(heard.text, "a.raw: columns means nothing for raw and is ignored: every column is a coordinate"));
+      strstr(heard.text, "a.raw: columns: has no meaning for raw files and is ignored: every column is a coordinate"));
   /* By content: the ending of a .npy file is not needed. */
   char path[512];
   snprintf(path, sizeof path, "%s/f32.npy", READERS_DATA);

@@ -17,8 +17,8 @@ typedef struct error_case {
 static const error_case cases[] = {
     {"a.csv", "x,y\n1,2\n\n# c\n3,abc\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 5, column 2: \"abc\" is not a number"},
     {"a.csv", "name,x\nlamp,2\n", NULL, NULL, ADJ_E_FORMAT,
-     "a.csv: line 2, column 1: \"lamp\" is not a number (columns says which are coordinates, id_column which has "
-     "names)"},
+     "a.csv: line 2, column 1: \"lamp\" is not a number (if this column holds names, make it the id column "
+     "or choose the columns of coordinates)"},
     {"a.csv", "1,2\n3,4x\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 2, column 2: \"4x\" is not a number"},
     {"a.csv", "1,2\n3 4,5\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 2, column 1: \"3 4\" is not a number"},
     {"a.csv", "1,2\n3,0x10\n", NULL, NULL, ADJ_E_FORMAT, "line 2, column 2: \"0x10\" is not a number"},
