@@ -19,7 +19,7 @@
 static const option input[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Input (\"-\" is standard input)"},
                                {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
-                              {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
+                              {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option *const tables[] = {input, join_input_options + 1, help, NULL};
 
@@ -123,7 +123,7 @@ static void print_next(const char *path, const join_request *r, double radius) {
   if (r->type) printf(" --type %s", r->type == ADJ_F64 ? "f64" : "f32");
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i][1]) printf(" --%s %s", options[i][0], options[i][1]);
-  printf("\n(spread evenly, each point would have about ten neighbours at that radius)\n");
+  printf("\n(if the points were spread evenly, each would have about ten neighbours within that radius)\n");
 }
 
 static void print_points(const char *path, const join_request *request, const adj_dataset *points, double seconds) {
@@ -184,10 +184,10 @@ static int run(const subcommand *command, int argc, char **argv) {
 
 const subcommand command_info = {
     "info",
-    "the machine as adjoin sees it, or what a file of points holds",
+    "describe this machine, or the points in a file",
     "[FILE] [options]",
-    "  adjoin info                                      cores, instructions, memory, devices\n"
-    "  adjoin info points.csv --columns x,y,z           how many points, of what, between what\n",
+    "  adjoin info                                      cores, instruction sets, memory, GPUs\n"
+    "  adjoin info points.csv --columns x,y,z           number of points, type, range of each column\n",
     tables,
     run,
 };

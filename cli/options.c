@@ -51,7 +51,7 @@ static int unknown_option(const subcommand *command, const char *typed) {
   snprintf(word, sizeof word, "%s", typed + strspn(typed, "-"));
   word[strcspn(word, "=")] = 0;
   const char *nearest = strncmp(typed, "--", 2) ? NULL : nearest_name(word, names);
-  if (nearest) return usage_error(command, "there is no option %s; --%s?", typed, nearest);
+  if (nearest) return usage_error(command, "there is no option %s; did you mean --%s?", typed, nearest);
   return usage_error(command, "there is no option %s", typed);
 }
 
@@ -181,7 +181,7 @@ int options_parse(const subcommand *command, void *request, int argc, char **arg
     } else if (!only_plain && typed[0] == '-' && typed[1]) {
       if (take_option(&a)) return PARSE_WRONG;
     } else if (many == most) {
-      usage_error(command, "\"%s\" is one argument too many; usage: adjoin %s %s", typed, command->name,
+      usage_error(command, "\"%s\" is one argument too many. Usage: adjoin %s %s", typed, command->name,
                   command->usage);
       return PARSE_WRONG;
     } else {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong, is said on standard error, and ends with the right code: 1 failed, 2 wrong usage."""
 import os
+import re
 
 from program import ProgramTest, main, read_bytes
 
@@ -28,15 +29,15 @@ class Usage(ProgramTest):
                 ("takes no value", ["range", "-r", "1", "p.npy", "--distance=3"]),
                 ("is none of l2, l1, linf", ["range", "-r", "1", "p.npy", "--metric", "euclid"]),
                 ("not a size", ["range", "-r", "1", "p.npy", "--memory", "4X"]),
-                ('"0,x" is no list of GPUs', ["range", "-r", "1", "p.npy", "--devices", "0,x"]),
-                ('"1," is no list of GPUs', ["count", "-r", "1", "p.npy", "--devices", "1,"]),
-                ('"-1" is no list of GPUs', ["knn", "-k", "1", "p.npy", "--devices", "-1"]),
+                ('"0,x" is not a list of GPUs', ["range", "-r", "1", "p.npy", "--devices", "0,x"]),
+                ('"1," is not a list of GPUs', ["count", "-r", "1", "p.npy", "--devices", "1,"]),
+                ('"-1" is not a list of GPUs', ["knn", "-k", "1", "p.npy", "--devices", "-1"]),
                 ("not a count", ["range", "-r", "1", "p.npy", "--max-pairs", "-3"]),
                 ("only one of", ["range", "-r", "1", "p.npy", "-o", "-", "--stats", "-"]),
                 ("only one of the two", ["range", "-r", "1", "-", "-"]),
-                ("--one-way is for one set", ["range", "-r", "1", "p.npy", "p.npy", "--one-way"]),
-                ("exclude each other", ["range", "-r", "1", "p.npy", "--self", "--one-way"]),
-                ("-o FILE is missing", ["range", "-r", "1", "p.npy", "--format", "csv"]),
+                ("--one-way is for one file", ["range", "-r", "1", "p.npy", "p.npy", "--one-way"]),
+                ("cannot be combined", ["range", "-r", "1", "p.npy", "--self", "--one-way"]),
+                ("--format needs -o FILE", ["range", "-r", "1", "p.npy", "--format", "csv"]),
                 ("not a format pairs", ["range", "-r", "1", "p.npy", "-o", "x.docx"]),
                 ("names no format", ["range", "-r", "1", "p.npy", "-o", "pairs"]),
                 ("not a format counts", ["count", "-r", "1", "p.npy", "-o", "x.npz"]),
@@ -148,6 +149,23 @@ class Usage(ProgramTest):
             self.assertEqual(page.stderr, "")
             for line in page.stdout.splitlines():
                 self.assertLessEqual(len(line), 100, line)
+
+    def test_examples_of_every_command(self):
+        """What --help shows can be typed as it stands, given files of these names."""
+        self.generate("unif", 500, 3, "points.npy")
+        self.generate("unif", 50, 8, "query.fvecs")
+        self.generate("unif", 200, 8, "base.fvecs")
+        for name in "stars", "radio", "shops", "homes", "fixes", "stations", "points":
+            with open(f"{name}.csv", "w", encoding="utf-8") as file:
+                file.write("x,y,z\n0,0,0\n1,2,2\n" if name in ("shops", "homes", "fixes", "stations", "points")
+                           else "name,x,y,z\na,0,0,0\nb,1,2,2\n")
+        for command in [], ["range"], ["knn"], ["count"], ["generate"], ["info"]:
+            page = self.adjoin(*command, "--help").stdout.split("Usage:")[0].split("Commands")[0]
+            lines = [line for line in page.splitlines() if line.startswith("  adjoin ")]
+            self.assertGreaterEqual(len(lines), 2)
+            for line in lines:
+                example = re.split("   +", line.strip())[0].split("  ")[0]
+                self.adjoin(*example.split()[1:])
 
 
 main()
