@@ -90,11 +90,11 @@ static adj_status choose_formats(write_job *job, const char *path, const adj_wri
   adj_status status = find_format(from, options->format, path, &job->file[MAIN].format);
   if (status || !options->distances) return status;
   if (!nearest || counts)
-    return adji_fail(ADJ_E_ARGUMENT, "distances: a file of their own is for the neighbours of kNN joins");
+    return adji_fail(ADJ_E_ARGUMENT, "distances: only the results of kNN joins have a second file for them");
   if (!(job->plan->spec.flags & ADJ_WITH_DISTANCE))
     return adji_fail(ADJ_E_ARGUMENT, "distances: the join was planned without ADJ_WITH_DISTANCE");
   if (!strcmp(options->distances, "-") || !strcmp(options->distances, path))
-    return adji_fail(ADJ_E_ARGUMENT, "distances: \"%s\" is not a file of their own", options->distances);
+    return adji_fail(ADJ_E_ARGUMENT, "distances: need a file of their own, not \"%s\"", options->distances);
   return find_format(&distances_family, NULL, options->distances, &job->file[DISTANCES].format);
 }
 

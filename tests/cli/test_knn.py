@@ -200,13 +200,13 @@ class Reports(ProgramTest):
         self.generate("unif", 10, 2, "wide.npy", "--type", "f64")
         for words, *arguments in [
                 ("-k K is missing", "p.npy"),
-                ("-k: 0 is too few", "-k", "0", "p.npy"),
+                ("-k: must be at least 1", "-k", "0", "p.npy"),
                 ("-k: 4294967296 is too large", "-k", "4294967296", "p.npy"),
-                ("--distances is beside the neighbours", "-k", "3", "p.npy", "--distances", "d.npy"),
+                ("--distances needs -o FILE", "-k", "3", "p.npy", "--distances", "d.npy"),
                 ("not a format neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),
                 ("not a format distances", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.csv"),
-                ("not a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
-                ("not a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "-"),
+                ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
+                ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "-"),
                 ("fvecs holds f32", "-k", "3", "wide.npy", "-o", "x.ivecs", "--distances", "x.fvecs"),
                 ("npz needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "npz"),
                 ("csr needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "csr"),

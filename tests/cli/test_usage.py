@@ -2,8 +2,11 @@
 """What goes wrong, is said on standard error, and ends with the right code: 1 failed, 2 wrong usage."""
 import os
 import re
+import subprocess
 
-from program import ProgramTest, main, read_bytes
+from program import ADJOIN, ProgramTest, main, read_bytes
+
+MANUAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "man", "adjoin.1")
 
 
 class Usage(ProgramTest):
@@ -166,6 +169,19 @@ class Usage(ProgramTest):
             for line in lines:
                 example = re.split("   +", line.strip())[0].split("  ")[0]
                 self.adjoin(*example.split()[1:])
+
+    def test_examples_of_the_manual(self):
+        """The same of the manual page, from an empty folder. Python's examples need SciPy and are checked elsewhere."""
+        with open(MANUAL, encoding="utf-8") as file:
+            examples = file.read().split(".Sh EXAMPLES")[1].split("\n.Sh ")[0]
+        lines = "\n".join(re.findall(r"\.Bd -literal[^\n]*\n(.*?)\.Ed", examples, re.DOTALL)).replace("\\e", "\\")
+        script = "\n".join(line for line in lines.splitlines() if not line.startswith("python3 "))
+        path = os.path.dirname(ADJOIN) + os.pathsep + os.environ["PATH"]
+        done = subprocess.run(["sh", "-eu", "-c", script], env={**os.environ, "PATH": path}, capture_output=True,
+                              text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in "Oslo,1,Hamburg,", "Rome,Naples\n":
+            self.assertIn(line, done.stdout)
 
 
 main()
