@@ -185,7 +185,7 @@ class Reports(ProgramTest):
         self.assertIn("adjoin: the 8 nearest of 2,000 points, in ", done.stderr)
         self.assertIn("adjoin: wrote near.npz\n", done.stderr)
         self.assertIn("kNN join, k 8", done.stderr)
-        self.assertIn("happened: 16000 pairs", done.stderr)
+        self.assertIn("run: 16000 pairs", done.stderr)
         self.assertEqual(done.stdout, "")
         with open("s.json", encoding="utf-8") as file:
             stats = json.load(file)
