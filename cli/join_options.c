@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options that range, knn and count share, and what must hold between them.
+ * The options that range, knn and count share, and checks of their combinations.
  */
 #include <math.h>
 #include <stdlib.h>

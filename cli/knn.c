@@ -31,7 +31,7 @@ static const option what[] = {
 static const option *const tables[] = {
     what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
 
-/* Distances are asked for unless the output holds ids alone: they cost memory and time. */
+/* Distances cost memory and time, so they are left out if the output holds only ids. */
 static bool holds_distances(const join_request *request) {
   if (!request->output) return false;
   if (request->distances) return true;

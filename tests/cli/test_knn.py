@@ -116,7 +116,7 @@ class Formats(ProgramTest):
                             for i, row in enumerate(ids)))
         self.assertTrue(all(row[4:] == [math.inf] * 3 for row in distances))
         done = self.adjoin("knn", "-k", 7, "p.npy", "-o", "x.npz")
-        self.assertIn("note: -k 7 is more than the 4 points there are: rows are padded", done.stderr)
+        self.assertIn("note: -k 7 is more than the 4 points available: rows are padded", done.stderr)
         self.assertNotIn("note", self.adjoin("knn", "-k", 5, "p.npy", "--self", "-o", "x.npz").stderr)
 
     def test_within_a_radius(self):
@@ -203,8 +203,8 @@ class Reports(ProgramTest):
                 ("-k: must be at least 1", "-k", "0", "p.npy"),
                 ("-k: 4294967296 is too large", "-k", "4294967296", "p.npy"),
                 ("--distances needs -o FILE", "-k", "3", "p.npy", "--distances", "d.npy"),
-                ("not a format neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),
-                ("not a format distances", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.csv"),
+                ("not a format for neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),
+                ("not a format for distances", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.csv"),
                 ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
                 ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "-"),
                 ("fvecs holds f32", "-k", "3", "wide.npy", "-o", "x.ivecs", "--distances", "x.fvecs"),
