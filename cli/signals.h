@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ctrl-C and friends: the first asks the library to stop, the second ends the program.
+ * SIGINT, SIGTERM and SIGHUP: the first cancels the run, the second ends the program.
  */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H

@@ -291,7 +291,7 @@ static void figures_add_up(void **state) {
     char text[2000];
     must(adj_plan_explain(plan, text, sizeof text, NULL));
     assert_non_null(strstr(text, "k 9"));
-    assert_non_null(strstr(text, "happened: 18000 pairs"));
+    assert_non_null(strstr(text, "run: 18000 pairs"));
     adj_result_destroy(result);
     adj_plan_destroy(plan);
   }

@@ -105,7 +105,7 @@ static adj_status check_and_bound(adj_dataset *set) {
 static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
   if (type != ADJ_F32 && type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)type);
-  if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", dim);
+  if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u dimensions are not between 1 and 2^24", dim);
   if (count > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
                      (unsigned long long)count, (unsigned long long)ADJ_MAX_COUNT);

@@ -164,7 +164,7 @@ adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
 
 adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   if (!ctx->device_count)
-    return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
+    return adji_fail(ADJ_E_UNSUPPORTED, "backend: the list of devices is empty, so no GPU may be used");
   pthread_mutex_lock(&ctx->device_lock);
   adj_status status = ADJ_OK;
   if (!ctx->gpus[i]) {
