@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which filter of codes this CPU can run.
+ * Chooses the prefilter of codes that this CPU can run.
  */
 #include "distance/code_filter.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which products of sketches this CPU can run, and the one in plain C.
+ * Chooses the prefilter of sketches that this CPU can run; and the one in plain C.
  */
 #include "distance/product.h"
 
@@ -32,7 +32,7 @@ const adji_product *adji_product_for(const char *isa, const char *name) {
   return strcmp(name, "gemm") ? NULL : &gemm_plain;
 }
 
-/* Tiles of AMX take up to 16 words, the same number each time. */
+/* An AMX tile takes up to 16 words, the same number each time. */
 uint32_t adji_product_groups(bool codes, uint32_t dim) {
   if (!codes) return dim;
   uint32_t groups = (dim + 3) / 4, times = (groups + 15) / 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What passes a product with AVX-512 becomes keys.
+ * Turning what passes a prefilter of sketches into keys, with AVX-512.
  */
 #ifndef ADJI_PRODUCT_APPEND_H
 #define ADJI_PRODUCT_APPEND_H
@@ -11,13 +11,13 @@
 
 #define PRODUCT_INLINE static inline __attribute__((always_inline))
 
-/* The lanes of the block at candidate number `at` of the tile that hold candidates. */
+/* The lanes that hold candidates, of the block at candidate number `at` of the tile. */
 PRODUCT_INLINE __mmask16 valid_lanes(const adji_product_task *task, uint32_t at) {
-  uint32_t left = at < task->count ? task->count - at : 0;
-  return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
+  uint32_t remaining = at < task->count ? task->count - at : 0;
+  return remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1);
 }
 
-/* Appends the lanes of mask, whose values are given, to the keys of query q. */
+/* Appends the lanes of mask, with the given values, to the keys of query q. */
 PRODUCT_INLINE void append(const adji_product_task *task, uint32_t q, uint32_t at, __mmask16 mask, __m512i value) {
   const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
   __m512i low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(value));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of f32 sketches with AVX2.
+ * The prefilter of f32 sketches, compiled for AVX2.
  */
 #include "distance/product_plain.h"
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of sketches with AVX-512: four queries with four blocks of candidates at a time, 16 sums in
- * registers. Codes need VNNI, 64 products of bytes an instruction; f32 needs nothing more.
+ * The prefilter of sketches with AVX-512: four queries with four blocks of candidates at a time, 16 sums in registers.
+ * Codes need VNNI, with 64 byte products per instruction; f32 needs nothing more.
  */
 #if defined(__x86_64__)
 #include "distance/product_append.h"
 
 enum { QUERIES = 4, BLOCKS = 4 };
 
-/* sum + the four products of bytes in each lane. Written out, so that this file needs no VNNI until the
- * function that uses it is called. */
+/* sum + the four byte products of each lane. Written in assembly so that this file can be compiled without VNNI. */
 PRODUCT_INLINE __m512i add_codes(__m512i sum, __m512i candidates, __m512i query) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(candidates), "v"(query));
   return sum;
@@ -24,7 +23,7 @@ typedef struct sums {
   _Alignas(64) int32_t row[QUERIES * BLOCKS][ADJI_BLOCK];
 } sums;
 
-/* Queries q .. q + 3 with the candidates of four blocks from number `at` of the tile on. */
+/* Multiplies queries q .. q + 3 with the candidates of four blocks, from number `at` of the tile on. */
 PRODUCT_INLINE void multiply(const adji_product_task *task, uint32_t q, uint32_t at, const bool codes, sums *to) {
   uint64_t groups = task->groups;
   const char *block = task->blocks + at / ADJI_BLOCK * groups * 64, *query = task->queries + q * task->query_stride;
@@ -47,7 +46,8 @@ PRODUCT_INLINE void multiply(const adji_product_task *task, uint32_t q, uint32_t
       _mm512_store_si512(to->row[k * BLOCKS + b], sum[k][b]);
 }
 
-/* What passes. From memory: one short loop, where sums in registers would take a copy of it for each. */
+/* Appends what passes. The sums come from memory, in one short loop; sums in registers would need a copy of the loop
+ * body for each. */
 PRODUCT_INLINE void keep(const adji_product_task *task, uint32_t q, uint32_t at, const bool codes, const sums *from) {
   for (uint32_t i = 0; i < QUERIES * BLOCKS; i++) {
     uint32_t query = q + i / BLOCKS, first = at + i % BLOCKS * ADJI_BLOCK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of f32 sketches in plain C, for the compiler to make vectors of: compiled for the baseline
- * and for AVX2. Four queries share the loads of a block.
+ * The prefilter of f32 sketches in plain C that compilers vectorise; compiled for the baseline and for AVX2. Four
+ * queries share the loads of a block.
  */
 #include <string.h>
 
