@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Neighbours through the filter of codes.
+ * Neighbours through the prefilter of codes.
  */
 #include "cpu/prefilter.h"
 
-/* Candidates of a tile: their codes stay in the first cache while the queries pass. */
+/* Candidates per tile: their codes stay in the first-level cache for all queries. */
 enum { TILE = 1024 };
 
 adj_status adji_prefilter_init(adji_prefilter *prefilter, const adji_prefilter_plan *plan, adji_memory *memory) {
@@ -29,13 +29,13 @@ void adji_prefilter_clear(adji_prefilter *prefilter) {
 
 /* Where the neighbours of each query go. */
 typedef struct listing {
-  uint32_t *const *ids; /* may be NULL, as sums */
+  uint32_t *const *ids; /* NULL: count only; so may be sums */
   void *const *sums;
   uint32_t *found;
 } listing;
 
-/* The canonical test of what passed for query k. With forward, what is not behind the query is left
- * out; positions ascend, so that is a beginning of the list. */
+/* The canonical test of what passed for query k. If `forward`, candidates up to the query's own position are skipped;
+ * positions ascend, so these are the first ones of the list. */
 static void refine(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t k,
                    const adji_code_filter_task *tile, uint32_t passed, const listing *to) {
   uint32_t position = task->queries[k], skip = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference engine: every left point against every right point, one pair at a time. A batch of it takes long, so
- * that adj_cancel is looked for after every row.
+ * The reference engine: every left point with every right point, one pair at a time. A batch takes long, so it checks
+ * for adj_cancel after every row.
  */
 #include "cpu/reference.h"
 
@@ -10,7 +10,7 @@
 typedef struct reference {
   adji_join join;
   adji_queue queue;
-  /* Of the pass at work. */
+  /* Of the current pass. */
   uint32_t *degrees;
   const adji_window *window;
   const adji_table *table;
@@ -27,7 +27,7 @@ static double sum_of(const adji_join *join, uint64_t i, uint64_t j) {
   return (double)adji_sum_f32(join->style.measure, (const float *)a, a_stride, (const float *)b, b_stride, l->dim);
 }
 
-/* Whether right point j is a neighbour of left point i in the join's result. */
+/* Whether right point j is a neighbour of left point i in the result. */
 static bool belongs(const adji_join *join, uint64_t i, uint64_t j, double *sum) {
   if (join->style.drop_self && i == j) return false;
   if (join->style.one_way && j < i) return false;
@@ -52,7 +52,7 @@ static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane
   return status;
 }
 
-/* Lists the neighbours of left point i in the room's first slot; returns how many. */
+/* Lists the neighbours of left point i in the first slot of the buffers; returns how many. */
 static uint32_t list_row(reference *r, uint32_t i, adji_row_room *room) {
   uint32_t many = 0;
   double sum;
@@ -144,7 +144,7 @@ static adj_status knn_batch(void *user, const adji_batch *batch, uint32_t lane, 
   return status;
 }
 
-static adj_status reference_nearest(void *state, adji_run *run, const adji_table *table) {
+static adj_status reference_knn(void *state, adji_run *run, const adji_table *table) {
   reference *r = state;
   r->table = table;
   return run_with_rooms(r, run, knn_batch);
@@ -175,7 +175,7 @@ adj_status adji_reference_create(const adji_join *join, adji_engine *out) {
   *out = (adji_engine){.state = r,
                        .count = reference_count,
                        .fill = reference_fill,
-                       .nearest = reference_nearest,
+                       .nearest = reference_knn,
                        .destroy = reference_destroy};
   return ADJ_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference engine: plain nested loops over the canonical distance. Slow, and the definition of
- * right.
+ * The reference engine: plain nested loops over the canonical distance. Slow, and the definition of a correct result.
  */
 #ifndef ADJI_REFERENCE_H
 #define ADJI_REFERENCE_H
