@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through products as a way of brute.cu, on tensor cores or by cuBLAS: which joins take it, queries in
- * batches, and those that it cannot certify to the general way.
+ * Brute force with a prefilter, on tensor cores or by cuBLAS: which joins use it, the batches of queries, and the
+ * matrix method for queries that it cannot certify.
  */
 #include "gpu/brute/brute_prefilter.cuh"
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Fewer queries, or points, are sooner compared than copied. */
+/* With fewer queries or points, comparing is faster than copying. */
 enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048 };
 
 /* Bytes of the queries of a batch. */
@@ -34,7 +34,7 @@ void drop_points(adji_gpu *gpu, adji_brute_prefilter_state *s) {
   s->copied = false;
 }
 
-/* One batch, and what it leaves to the general way. */
+/* Searches one batch; queries it fails go to the matrix method. */
 adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
                         adji_brute_prefilter_state *s) {
   adji_tensor_outcome found;
@@ -88,7 +88,7 @@ adj_status adji_brute_prefilter(adji_gpu *gpu, const adji_brute_job *job, const 
   if (!status) status = search_batches(gpu, job, choice, s);
   adji_tensor_batch_clear(gpu, &s->batch);
   if (status || !keep) drop_points(gpu, s);
-  /* Where there is no memory for it, all of it goes the general way. */
+  /* Without memory for it, everything goes to the matrix method. */
   if (status == ADJ_E_DEVICE_MEMORY && choice->way == ADJI_WAY_AUTO) status = adji_brute_matrix(gpu, job, choice);
   return status;
 }
