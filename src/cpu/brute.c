@@ -245,7 +245,7 @@ static void choose_sizes(brute *b) {
   uint64_t tile = ((uint64_t)256 << 10) / row / ADJI_TILE_MULTIPLE * ADJI_TILE_MULTIPLE;
   b->tile = tile < ADJI_TILE_MULTIPLE ? ADJI_TILE_MULTIPLE : tile > 512 ? 512 : tile;
   uint64_t keys = 8 * ((uint64_t)b->k + 1) + 2048;
-  b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_PRODUCT_PAD;
+  b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
 }
 
 /* Nanoseconds per pair in a prefilter, and per candidate that passes: measured on a core with AVX-512, rounded. Only
@@ -253,7 +253,7 @@ static void choose_sizes(brute *b) {
 static double pair_cost(const brute *b) {
   double dim = b->right.dim;
   if (!b->prefiltered) return 0.15 + 0.045 * dim;
-  const char *name = b->sketch.product->name;
+  const char *name = b->sketch.prefilter->name;
   return !strcmp(name, "amx") ? 0.1 + 0.0006 * dim : !strcmp(name, "vnni") ? 0.12 + 0.0027 * dim : 0.05 + 0.0125 * dim;
 }
 
@@ -287,8 +287,8 @@ static adj_status try_prefilter(brute *b, double *cost) {
 }
 
 /* The least that another prefilter, or none, would cost. */
-static double next_cost(brute *b, bool prefiltered, const adji_product *product) {
-  brute other = {.right = b->right, .prefiltered = prefiltered, .sketch = {.product = product}};
+static double next_cost(brute *b, bool prefiltered, const adji_prefilter_sketch *prefilter) {
+  brute other = {.right = b->right, .prefiltered = prefiltered, .sketch = {.prefilter = prefilter}};
   double evaluated = prefiltered ? 1.5 * b->k * candidate_cost(b) : 0;
   return pair_cost(&other) * (double)b->right.count + evaluated;
 }
@@ -300,7 +300,7 @@ static const char *const prefilter_names[] = {"auto", "none", "gemm", "vnni", "a
 static adj_status judge_prefilter(brute *b, adji_brute_filter filter) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
-  const adji_product *gemm = adji_product_for(b->join.ctx->isa, "gemm");
+  const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
   double cost = 0, best = next_cost(b, false, NULL);
   if (filter > ADJI_FILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
   adj_status status = try_prefilter(b, &cost);
@@ -319,9 +319,9 @@ static adj_status choose_prefilter(brute *b, adji_brute_filter wanted) {
   int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
   adj_status status = ADJ_OK;
   for (int f = first; f > ADJI_FILTER_NONE && !b->prefiltered && !status; f--) {
-    const adji_product *product = adji_product_for(b->join.ctx->isa, prefilter_names[f]);
-    if (!product) continue;
-    status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->prefiltered);
+    const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
+    if (!prefilter) continue;
+    status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
     if (!status && wanted == ADJI_FILTER_AUTO) status = judge_prefilter(b, (adji_brute_filter)f);
     if (!b->prefiltered && f == ADJI_FILTER_AMX) f--; /* VNNI uses the same codes */
   }
@@ -347,7 +347,7 @@ double adji_brute_query_ns(const adji_engine *engine) {
 
 const char *adji_brute_filter_name(const adji_engine *engine) {
   const brute *b = engine->state;
-  return b->prefiltered ? b->sketch.product->name : "none";
+  return b->prefiltered ? b->sketch.prefilter->name : "none";
 }
 
 adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out) {

@@ -87,7 +87,7 @@ static void tighten(const brute *b, brute_lane *lane, const brute_piece *piece, 
     evaluate(b, lane, piece, at, 0, found);
     found = 0;
   }
-  uint64_t most = b->keys_capacity - b->tile - ADJI_PRODUCT_PAD, next = 2 * found + 64;
+  uint64_t most = b->keys_capacity - b->tile - ADJI_SKETCH_PAD, next = 2 * found + 64;
   prefilter->found[at] = (uint32_t)found;
   prefilter->next[at] = (uint32_t)(next < many ? many : next < most ? next : most);
   prefilter->least[at] = adji_sketch_least(&b->sketch, &prefilter->queries[at], prefilter->bound[at]);
@@ -143,7 +143,7 @@ static void begin_piece(const brute *b, brute_lane *lane, const brute_piece *pie
   for (uint64_t at = count; at < padded; at++) {
     memset(prefilter->words + at * b->sketch.groups * 4, 0, (size_t)b->sketch.groups * 4);
     prefilter->least[at] =
-        b->sketch.product->codes ? (adji_value){.code = ADJI_LEAST_NONE} : (adji_value){.f32 = INFINITY};
+        b->sketch.prefilter->codes ? (adji_value){.code = ADJI_LEAST_NONE} : (adji_value){.f32 = INFINITY};
   }
 }
 
@@ -158,7 +158,8 @@ static uint64_t tile_size(const brute *b, uint64_t done, uint64_t remaining) {
 adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece) {
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t count = piece->end - piece->begin, size;
-  adji_product_task task = {.queries = prefilter->words, .query_count = (uint32_t)count, .groups = b->sketch.groups};
+  adji_prefilter_sketch_task task = {
+      .queries = prefilter->words, .query_count = (uint32_t)count, .groups = b->sketch.groups};
   task.query_stride = (uint64_t)b->sketch.groups * 4;
   task.least = prefilter->least;
   task.base = prefilter->base;
@@ -174,7 +175,7 @@ adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_pi
     task.count = (uint32_t)size;
     task.blocks = b->sketch.blocks + first * b->sketch.groups * 4;
     task.minus = b->sketch.minus + first;
-    b->sketch.product->run(&task);
+    b->sketch.prefilter->run(&task);
     for (uint64_t at = 0; at < count; at++)
       if (prefilter->found[at] >= prefilter->next[at]) tighten(b, lane, piece, at);
   }

@@ -37,7 +37,7 @@ typedef struct listing {
 /* The canonical test of what passed for query k. If `forward`, candidates up to the query's own position are skipped;
  * positions ascend, so these are the first ones of the list. */
 static void refine(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t k,
-                   const adji_code_filter_task *tile, uint32_t passed, const listing *to) {
+                   const adji_prefilter_codes_task *tile, uint32_t passed, const listing *to) {
   uint32_t position = task->queries[k], skip = 0;
   while (task->forward && skip < passed && (uint64_t)tile->range.begin + prefilter->kept[k][skip] <= position)
     skip++;
@@ -58,10 +58,10 @@ void adji_prefilter_list(const adji_prefilter *prefilter, adj_type type, const a
                          void *const *sums, uint32_t *found) {
   const adji_prefilter_plan *plan = prefilter->plan;
   const listing to = {ids, sums, found};
-  adji_code_filter_task tile = {.bytes = plan->right->bytes,
-                                .offset = plan->right->offset,
-                                .groups = plan->right->groups,
-                                .query_count = task->query_count};
+  adji_prefilter_codes_task tile = {.bytes = plan->right->bytes,
+                                    .offset = plan->right->offset,
+                                    .groups = plan->right->groups,
+                                    .query_count = task->query_count};
   for (uint32_t k = 0; k < task->query_count; k++) {
     int64_t norm = adji_codes_query(plan->left, task->queries[k], prefilter->words[k]);
     tile.words[k] = prefilter->words[k];

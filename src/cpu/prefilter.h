@@ -6,13 +6,13 @@
 #ifndef ADJI_PREFILTER_H
 #define ADJI_PREFILTER_H
 
-#include "distance/code_filter.h"
+#include "distance/prefilter_codes.h"
 #include "index/codes.h"
 #include "result/rows.h"
 
 /* Shared by the lanes. */
 typedef struct adji_prefilter_plan {
-  const adji_code_filter *filter;
+  const adji_prefilter_codes *filter;
   const adji_codes *left, *right;
   int64_t reach_sq;
 } adji_prefilter_plan;

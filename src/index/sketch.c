@@ -109,8 +109,8 @@ static shape round_row(const double *z, uint32_t dim, float *to) {
  * its rounding error or the rounding is exact, but the subtraction before it is not exact: its error is added for the
  * whole row. Sums of squares have an error below 2^-30 of themselves. */
 static double error_bound(const adji_sketch *sketch, shape s) {
-  double noise = sketch->product->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
-                                        : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);
+  double noise = sketch->prefilter->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
+                                          : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);
   return sqrt(s.error_sq) * (1 + 0x1p-20) + noise;
 }
 
@@ -182,7 +182,7 @@ static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, dou
     find_centre(sketch, points, rows, sample);
     for (uint64_t i = 0; i < rows; i++)
       centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim, sample + i * sketch->dim);
-    *most_error = sketch->product->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
+    *most_error = sketch->prefilter->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
   }
   adji_free(memory, sample);
   adji_free(memory, codes);
@@ -208,9 +208,10 @@ typedef struct build {
 
 /* Writes the words of a sketch to its lane of its block. */
 static void place_words(adji_sketch *sketch, uint64_t position, const uint32_t *words) {
-  char *to = sketch->blocks + (position / ADJI_BLOCK * sketch->groups * ADJI_BLOCK + position % ADJI_BLOCK) * 4;
+  char *to = sketch->blocks +
+             (position / ADJI_SKETCH_BLOCK * sketch->groups * ADJI_SKETCH_BLOCK + position % ADJI_SKETCH_BLOCK) * 4;
   for (uint64_t g = 0; g < sketch->groups; g++)
-    memcpy(to + g * 4 * ADJI_BLOCK, &words[g], 4);
+    memcpy(to + g * 4 * ADJI_SKETCH_BLOCK, &words[g], 4);
 }
 
 static bool is_stray(const build *b, double error, double norm_sq) {
@@ -219,7 +220,7 @@ static bool is_stray(const build *b, double error, double norm_sq) {
 
 static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
   adji_sketch *sketch = b->sketch;
-  bool codes = sketch->product->codes;
+  bool codes = sketch->prefilter->codes;
   uint32_t *words = (uint32_t *)(void *)(z + sketch->dim);
   memset(words, 0, (uint64_t)sketch->groups * 4); /* pads the last group */
   centre_row(sketch->type, adji_packed_row(b->points, i), sketch->centre, sketch->dim, z);
@@ -266,7 +267,7 @@ static adj_status list_strays(adji_sketch *sketch) {
   uint32_t listed = 0;
   for (uint64_t i = 0; i < sketch->count && listed < sketch->stray_count; i++) {
     adji_value minus = sketch->minus[i];
-    bool stray = sketch->product->codes ? minus.code == ADJI_ABSENT : isinf(minus.f32);
+    bool stray = sketch->prefilter->codes ? minus.code == ADJI_ABSENT : isinf(minus.f32);
     if (stray) sketch->strays[listed++] = (uint32_t)i;
   }
   return ADJ_OK;
@@ -300,20 +301,20 @@ static adj_status sketch_all(build *b) {
   return status;
 }
 
-adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_product *product, adji_sketch *out,
-                            bool *useful) {
+adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_prefilter_sketch *prefilter,
+                            adji_sketch *out, bool *useful) {
   *useful = false;
-  uint32_t most_dim = product->codes ? ADJI_CODES_MAX_DIM : ADJI_SKETCH_MAX_DIM;
-  *out = (adji_sketch){.ctx = ctx, .product = product, .type = points->type, .dim = points->dim};
+  uint32_t most_dim = prefilter->codes ? ADJI_CODES_MAX_DIM : ADJI_SKETCH_MAX_DIM;
+  *out = (adji_sketch){.ctx = ctx, .prefilter = prefilter, .type = points->type, .dim = points->dim};
   if (!points->count || points->dim > most_dim) return ADJ_OK;
   uint64_t begin_ns = adji_now_ns();
   out->count = points->count;
-  out->groups = adji_product_groups(product->codes, points->dim);
+  out->groups = adji_sketch_groups(prefilter->codes, points->dim);
   out->step = 1;
   out->centre = adji_alloc(&ctx->memory, points->dim, sizeof *out->centre, "sketches of points");
   build b = {.sketch = out, .points = points};
   adj_status status = out->centre ? find_scale(out, points, &b.most_error) : ADJ_E_MEMORY;
-  bool scaled = !status && (b.most_error < INFINITY || !product->codes);
+  bool scaled = !status && (b.most_error < INFINITY || !prefilter->codes);
   if (scaled) status = sketch_all(&b);
   *useful = !status && scaled && out->stray_count <= out->count / 8;
   if (!*useful) adji_sketch_clear(out);
@@ -337,7 +338,7 @@ void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *
                             adji_sketch_query *out) {
   memset(words, 0, (uint64_t)sketch->groups * 4);
   centre_row(sketch->type, row, sketch->centre, sketch->dim, scratch);
-  bool codes = sketch->product->codes;
+  bool codes = sketch->prefilter->codes;
   shape s = codes ? code_row(scratch, sketch->dim, sketch->step, words) : round_row(scratch, sketch->dim, words);
   *out = (adji_sketch_query){.error = (error_bound(sketch, s) + sketch->error) * (1 + 0x1p-40)};
   if (codes) {
@@ -377,14 +378,14 @@ static double most_value(const adji_sketch *sketch, const adji_sketch_query *que
 
 uint32_t adji_sketch_most(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
   double value = most_value(sketch, query, sum);
-  if (sketch->product->codes) return value < 0x1p30 ? (uint32_t)value + 1 : UINT32_C(1) << 30;
+  if (sketch->prefilter->codes) return value < 0x1p30 ? (uint32_t)value + 1 : UINT32_C(1) << 30;
   adji_value f32 = {.f32 = value < FLT_MAX ? nextafterf((float)value, INFINITY) : INFINITY};
   return (uint32_t)f32.code;
 }
 
 adji_value adji_sketch_least(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
   double value = most_value(sketch, query, sum);
-  if (sketch->product->codes) {
+  if (sketch->prefilter->codes) {
     /* base - 2C <= value iff C >= (base - value) / 2. */
     if (!(value < 0x1p29)) return (adji_value){.code = ADJI_LEAST_ALL};
     return (adji_value){.code = (query->base.code - (int32_t)value) >> 1};
@@ -396,7 +397,7 @@ adji_value adji_sketch_least(const adji_sketch *sketch, const adji_sketch_query 
 
 double adji_sketch_sum(const adji_sketch *sketch, const adji_sketch_query *query, uint32_t value) {
   double squared;
-  if (sketch->product->codes) {
+  if (sketch->prefilter->codes) {
     squared = (double)value + 1; /* half of a norm was rounded down */
   } else {
     adji_value f32 = {.code = (int32_t)value};

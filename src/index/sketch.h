@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sketches: small copies of points whose dot products are cheap (distance/product.h), and bounds on how far a sketch is
- * from its point. They are the prefilter of the brute force on cores (L2).
+ * Sketches: small copies of points whose dot products are cheap (distance/prefilter_sketch.h), and bounds on how far a
+ * sketch is from its point. They are the prefilter of the brute force on cores (L2).
  *
  * Coordinates are centred first: z = x - centre_j. A sketch z^ is step * (8-bit integers), or z rounded to f32 (step
  * 1). With e(x) = |z - z^|, for any two points by the triangle inequality
@@ -17,7 +17,7 @@
 #define ADJI_SKETCH_H
 
 #include "data/dataset.h"
-#include "distance/product.h"
+#include "distance/prefilter_sketch.h"
 
 /* Coordinates row by row: the dataset's own, or a packed copy if the dataset has another layout. */
 typedef struct adji_packed {
@@ -39,7 +39,7 @@ static inline const void *adji_packed_row(const adji_packed *packed, uint64_t ro
 
 typedef struct adji_sketch {
   adj_ctx *ctx;
-  const adji_product *product;
+  const adji_prefilter_sketch *prefilter;
   adj_type type;
   uint32_t dim, groups;
   uint64_t count;
@@ -47,7 +47,7 @@ typedef struct adji_sketch {
   double step;
   double error;      /* no sketch is farther from its point, strays excepted */
   double norm;       /* f32: no sketch is longer */
-  char *blocks;      /* see distance/product.h */
+  char *blocks;      /* see distance/prefilter_sketch.h */
   adji_value *minus; /* minus half the squared norm; for strays a value that never passes */
   uint32_t *strays;
   uint32_t stray_count;
@@ -57,8 +57,8 @@ enum { ADJI_CODES_MAX_DIM = 8192, ADJI_SKETCH_MAX_DIM = 1 << 20 };
 
 /* `useful` is false, and out is cleared, where sketches of this kind prove nothing: too many strays, or values without
  * a scale. Time: one parallel pass. Memory: about dim + 4 bytes per point with codes, 4 * dim + 4 with f32. */
-adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_product *product, adji_sketch *out,
-                            bool *useful);
+adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_prefilter_sketch *prefilter,
+                            adji_sketch *out, bool *useful);
 void adji_sketch_clear(adji_sketch *sketch);
 
 /* What is known about one query. */

@@ -9,12 +9,12 @@
  *
  * which is at most reach_sq iff 2 * sum(c * b) - offset >= |c'|^2 - reach_sq, all in exact integers.
  */
-#ifndef ADJI_FILTER_H
-#define ADJI_FILTER_H
+#ifndef ADJI_PREFILTER_CODES_H
+#define ADJI_PREFILTER_CODES_H
 
 #include "distance/kernels.h"
 
-typedef struct adji_code_filter_task {
+typedef struct adji_prefilter_codes_task {
   const uint8_t *bytes;  /* of the candidates, from block 0 on */
   const int32_t *offset; /* of the candidates, from position 0 on */
   uint32_t groups;       /* words of a query */
@@ -22,11 +22,11 @@ typedef struct adji_code_filter_task {
   const uint32_t *words[ADJI_LIST_MAX];
   int32_t least[ADJI_LIST_MAX]; /* |c'|^2 - reach_sq */
   adji_range range;             /* of candidates */
-} adji_code_filter_task;
+} adji_prefilter_codes_task;
 
 /* Finds, for each query, the candidates of the range that may belong. Writes their positions minus range.begin to
  * kept[k], which has room for the range and ADJI_PAD more, and their number to count[k]. */
-typedef void (*adji_code_filter_fn)(const adji_code_filter_task *task, uint32_t *const *kept, uint32_t *count);
+typedef void (*adji_prefilter_codes_fn)(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count);
 
 /* The canonical test of listed candidates for one query. */
 typedef struct adji_refine_task {
@@ -43,16 +43,16 @@ typedef struct adji_refine_task {
  * counts. Returns how many belong. */
 typedef uint32_t (*adji_refine_fn)(const adji_refine_task *task, uint32_t *ids, void *sums);
 
-typedef struct adji_code_filter {
-  adji_code_filter_fn keep;
+typedef struct adji_prefilter_codes {
+  adji_prefilter_codes_fn keep;
   adji_refine_fn refine[2]; /* L2: f32, f64 */
-} adji_code_filter;
+} adji_prefilter_codes;
 
 #if defined(__x86_64__)
-extern const adji_code_filter adji_code_filter_vnni;
+extern const adji_prefilter_codes adji_prefilter_codes_vnni;
 #endif
 
 /* NULL when the instruction set or this CPU has none. */
-const adji_code_filter *adji_code_filter_for(const char *isa);
+const adji_prefilter_codes *adji_prefilter_codes_for(const char *isa);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The prefilter of codes with AVX-512 VNNI: 64 byte products per instruction.
  */
-#include "distance/code_filter.h"
+#include "distance/prefilter_codes.h"
 
 #include <string.h>
 
@@ -29,7 +29,7 @@ VNNI_INLINE __m512i add_products(__m512i sum, __m512i c, const uint32_t *word) {
 }
 
 /* Compares one block of 16 candidates at a time with `wide` queries, each with its own sum. */
-VNNI_INLINE void keep_wide(const adji_code_filter_task *task, uint32_t *const *kept, uint32_t *count,
+VNNI_INLINE void keep_wide(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count,
                            const uint32_t wide) {
   const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   uint64_t groups = task->groups;
@@ -58,7 +58,7 @@ VNNI_INLINE void keep_wide(const adji_code_filter_task *task, uint32_t *const *k
   memcpy(count, at, wide * sizeof *count);
 }
 
-VNNI static void keep_vnni(const adji_code_filter_task *task, uint32_t *const *kept, uint32_t *count) {
+VNNI static void keep_vnni(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count) {
   if (task->query_count == 4)
     keep_wide(task, kept, count, 4);
   else if (task->query_count == 3)
@@ -123,5 +123,5 @@ VNNI static uint32_t refine_f64(const adji_refine_task *task, uint32_t *ids, voi
   return found;
 }
 
-const adji_code_filter adji_code_filter_vnni = {keep_vnni, {refine_f32, refine_f64}};
+const adji_prefilter_codes adji_prefilter_codes_vnni = {keep_vnni, {refine_f32, refine_f64}};
 #endif

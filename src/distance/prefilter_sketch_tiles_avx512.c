@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "distance/product_append.h"
+#include "distance/prefilter_sketch_append.h"
 
 #define AMX __attribute__((target("amx-tile,amx-int8")))
 #define AMX_INLINE static inline __attribute__((always_inline)) AMX
@@ -63,10 +63,11 @@ typedef struct sums {
   int32_t apart[32 * 16]; /* padding: a load waits for a store whose address has the same low twelve bits */
 } sums;
 
-AMX_INLINE void multiply(const adji_product_task *task, uint32_t query, uint32_t candidate, uint32_t words, sums *to) {
+AMX_INLINE void multiply(const adji_prefilter_sketch_task *task, uint32_t query, uint32_t candidate, uint32_t words,
+                         sums *to) {
   uint64_t groups = task->groups, stride = task->query_stride;
   const char *first = task->queries + query * stride, *second = first + 16 * stride;
-  const char *low = task->blocks + candidate / ADJI_BLOCK * groups * 64, *high = low + groups * 64;
+  const char *low = task->blocks + candidate / ADJI_SKETCH_BLOCK * groups * 64, *high = low + groups * 64;
   const adji_value *minus = task->minus + candidate;
   _tile_loadd(0, minus, 0);
   _tile_loadd(1, minus + 16, 0);
@@ -89,9 +90,9 @@ AMX_INLINE void multiply(const adji_product_task *task, uint32_t query, uint32_t
 }
 
 /* Appends what passes of the sums of 32 queries and 32 candidates. */
-AMX_INLINE void keep(const adji_product_task *task, uint32_t query, uint32_t candidate, const sums *from) {
+AMX_INLINE void keep(const adji_prefilter_sketch_task *task, uint32_t query, uint32_t candidate, const sums *from) {
   for (uint32_t t = 0; t < 4; t++) {
-    uint32_t first = query + t / 2 * 16, at = candidate + t % 2 * ADJI_BLOCK;
+    uint32_t first = query + t / 2 * 16, at = candidate + t % 2 * ADJI_SKETCH_BLOCK;
     __mmask16 valid = valid_lanes(task, at);
     for (uint32_t i = 0; i < 16; i++)
       keep_codes(task, first + i, at, valid, _mm512_load_si512(from->tile[t][i]));
@@ -99,7 +100,7 @@ AMX_INLINE void keep(const adji_product_task *task, uint32_t query, uint32_t can
 }
 
 /* The tiles multiply one block while the sums of the previous one are filtered. */
-AMX void adji_product_amx(const adji_product_task *task) {
+AMX void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task) {
   uint32_t words = words_at_once(task->groups), candidate;
   set_layout(words);
   sums buffer[2];

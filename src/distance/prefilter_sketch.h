@@ -14,17 +14,17 @@
  *   codes   queries are signed, candidates unsigned (the code + 128); all arithmetic is in exact integers
  *   f32     value holds the bits of a float; the function that sets least bounds the rounding (index/sketch.c)
  */
-#ifndef ADJI_PRODUCT_H
-#define ADJI_PRODUCT_H
+#ifndef ADJI_PREFILTER_SKETCH_H
+#define ADJI_PREFILTER_SKETCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-  ADJI_BLOCK = 16,          /* candidates per block */
+  ADJI_SKETCH_BLOCK = 16,   /* candidates per block */
   ADJI_TILE_MULTIPLE = 64,  /* tiles begin at multiples of it, and memory ends at one */
   ADJI_QUERY_MULTIPLE = 32, /* query rows, least and base are readable up to a multiple of it */
-  ADJI_PRODUCT_PAD = 16     /* entries of keys that may be written past the last */
+  ADJI_SKETCH_PAD = 16      /* entries of keys that may be written past the last */
 };
 
 typedef union adji_value {
@@ -35,7 +35,7 @@ typedef union adji_value {
 /* Values of `least` that no candidate reaches, and that every candidate reaches except those marked absent. */
 enum { ADJI_LEAST_NONE = INT32_MAX, ADJI_LEAST_ALL = -(1 << 29), ADJI_ABSENT = -(1 << 30) };
 
-typedef struct adji_product_task {
+typedef struct adji_prefilter_sketch_task {
   const char *queries;
   uint64_t query_stride; /* bytes */
   uint32_t query_count;
@@ -47,29 +47,29 @@ typedef struct adji_product_task {
   const adji_value *base;
   uint64_t *const *keys; /* per query; found[q] is the next free entry */
   uint32_t *found;
-} adji_product_task;
+} adji_prefilter_sketch_task;
 
-typedef void (*adji_product_fn)(const adji_product_task *task);
+typedef void (*adji_prefilter_sketch_fn)(const adji_prefilter_sketch_task *task);
 
-typedef struct adji_product {
+typedef struct adji_prefilter_sketch {
   const char *name;
   bool codes;
-  adji_product_fn run;
-} adji_product;
+  adji_prefilter_sketch_fn run;
+} adji_prefilter_sketch;
 
 /* The prefilter by name: "amx" and "vnni" use codes, "gemm" uses f32. NULL when this CPU or the given instruction set
  * has none. */
-const adji_product *adji_product_for(const char *isa, const char *name);
+const adji_prefilter_sketch *adji_prefilter_sketch_for(const char *isa, const char *name);
 
 /* Words of a sketch of dim coordinates, padded so that every kernel can take them. */
-uint32_t adji_product_groups(bool codes, uint32_t dim);
+uint32_t adji_sketch_groups(bool codes, uint32_t dim);
 
-void adji_product_plain(const adji_product_task *task);
+void adji_prefilter_sketch_plain(const adji_prefilter_sketch_task *task);
 #if defined(__x86_64__)
-void adji_product_avx2(const adji_product_task *task);
-void adji_product_avx512(const adji_product_task *task);
-void adji_product_vnni(const adji_product_task *task);
-void adji_product_amx(const adji_product_task *task);
+void adji_prefilter_sketch_avx2(const adji_prefilter_sketch_task *task);
+void adji_prefilter_sketch_avx512(const adji_prefilter_sketch_task *task);
+void adji_prefilter_sketch_vnni(const adji_prefilter_sketch_task *task);
+void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task);
 bool adji_amx_usable(void); /* asks the system for permission to use the tiles */
 #endif
 
