@@ -297,12 +297,12 @@ static const char *const prefilter_names[] = {"auto", "none", "gemm", "vnni", "a
 
 /* Drops a prefilter that passes so much that a more exact one, or none, is cheaper. With few queries the trial is not
  * worth it. */
-static adj_status judge_prefilter(brute *b, adji_brute_filter filter) {
+static adj_status judge_prefilter(brute *b, adji_brute_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
   const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
   double cost = 0, best = next_cost(b, false, NULL);
-  if (filter > ADJI_FILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
+  if (kind > ADJI_PREFILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
   adj_status status = try_prefilter(b, &cost);
   b->cost = cost;
   if (status || cost <= best) return status;
@@ -314,16 +314,16 @@ static adj_status judge_prefilter(brute *b, adji_brute_filter filter) {
 
 /* Chooses the fastest prefilter that is available and useful. A requested one that is not available is replaced by the
  * next slower one. */
-static adj_status choose_prefilter(brute *b, adji_brute_filter wanted) {
-  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
-  int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
+static adj_status choose_prefilter(brute *b, adji_brute_prefilter_kind wanted) {
+  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_PREFILTER_NONE) return ADJ_OK;
+  int first = wanted == ADJI_PREFILTER_AUTO ? ADJI_PREFILTER_AMX : (int)wanted;
   adj_status status = ADJ_OK;
-  for (int f = first; f > ADJI_FILTER_NONE && !b->prefiltered && !status; f--) {
+  for (int f = first; f > ADJI_PREFILTER_NONE && !b->prefiltered && !status; f--) {
     const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
     if (!prefilter) continue;
     status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
-    if (!status && wanted == ADJI_FILTER_AUTO) status = judge_prefilter(b, (adji_brute_filter)f);
-    if (!b->prefiltered && f == ADJI_FILTER_AMX) f--; /* VNNI uses the same codes */
+    if (!status && wanted == ADJI_PREFILTER_AUTO) status = judge_prefilter(b, (adji_brute_prefilter_kind)f);
+    if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
   }
   return status;
 }
@@ -345,7 +345,7 @@ double adji_brute_query_ns(const adji_engine *engine) {
   return pair_cost(b) * (double)b->right.count + (b->prefiltered ? 1.5 * b->k * candidate_cost(b) : 0);
 }
 
-const char *adji_brute_filter_name(const adji_engine *engine) {
+const char *adji_brute_prefilter_name(const adji_engine *engine) {
   const brute *b = engine->state;
   return b->prefiltered ? b->sketch.prefilter->name : "none";
 }
@@ -360,7 +360,7 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
   adj_status status = adji_packed_init(join->ctx, join->right, &b->right);
   if (!status && !join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);
   b->queries = join->self_join ? &b->right : &b->left;
-  if (!status) status = choose_prefilter(b, options->filter);
+  if (!status) status = choose_prefilter(b, options->prefilter);
   if (status) {
     brute_destroy(b);
     return status;

@@ -10,17 +10,17 @@
 
 #include "queue/join.h"
 
-typedef enum adji_brute_filter {
-  ADJI_FILTER_AUTO = 0, /* the fastest that is available and useful */
-  ADJI_FILTER_NONE,
-  ADJI_FILTER_GEMM, /* dot products of f32 */
-  ADJI_FILTER_VNNI, /* dot products of 8-bit codes */
-  ADJI_FILTER_AMX   /* the same, in tiles */
-} adji_brute_filter;
+typedef enum adji_brute_prefilter_kind {
+  ADJI_PREFILTER_AUTO = 0, /* the fastest that is available and useful */
+  ADJI_PREFILTER_NONE,
+  ADJI_PREFILTER_GEMM, /* dot products of f32 */
+  ADJI_PREFILTER_VNNI, /* dot products of 8-bit codes */
+  ADJI_PREFILTER_AMX   /* the same, in tiles */
+} adji_brute_prefilter_kind;
 
 typedef struct adji_brute_options {
-  adji_brute_filter filter; /* if not available: the next slower one */
-  uint64_t batch;           /* queries per batch; 0: automatic */
+  adji_brute_prefilter_kind prefilter; /* if not available: the next slower one */
+  uint64_t batch;                      /* queries per batch; 0: automatic */
 } adji_brute_options;
 
 /* Time of a run: O(n m dim). Memory: a sketch of dim + 4 bytes (codes) or 4 dim + 4 bytes (f32) per right point, and a
@@ -32,6 +32,6 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
 double adji_brute_query_ns(const adji_engine *engine);
 
 /* The prefilter in use: "amx", "vnni", "gemm" or "none". */
-const char *adji_brute_filter_name(const adji_engine *engine);
+const char *adji_brute_prefilter_name(const adji_engine *engine);
 
 #endif

@@ -100,7 +100,7 @@ static void drop_tree(adj_plan *plan, adji_engine *engine) {
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
-  adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
+  adji_brute_options options = {(adji_brute_prefilter_kind)plan->tuning.filter, plan->tuning.batch};
   return adji_brute_create(&plan->join, &options, out);
 }
 
@@ -221,7 +221,7 @@ adj_status adji_plan_knn(adj_plan *plan, const char *algorithm) {
   if (!status && !strcmp(plan->choice.algorithm, "brute")) {
     size_t used = strlen(plan->choice.reason);
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used, "; filter: %s",
-             adji_brute_filter_name(&plan->engine));
+             adji_brute_prefilter_name(&plan->engine));
   }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
