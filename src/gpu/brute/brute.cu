@@ -248,8 +248,8 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
 
 /* Chooses the method; the matrix method takes every job. */
 static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (!adji_brute_prefilters(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
-  return adji_brute_prefilter(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
+  if (!adji_brute_prefilter_applies(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
+  return adji_brute_prefilter_search(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
 }
 
 /* Finds or copies the points of the queries. */

@@ -75,14 +75,14 @@ adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_b
 
 }  // namespace
 
-bool adji_brute_prefilters(const adji_brute_job *job, const adji_brute_choice *choice) {
+bool adji_brute_prefilter_applies(const adji_brute_job *job, const adji_brute_choice *choice) {
   if (choice->way == ADJI_WAY_MATRIX || job->numbers) return false;
   if (choice->way == ADJI_WAY_GEMM) return adji_gemm_can(job);
   if (choice->distance || choice->select || !adji_tensor_can(job)) return false;
   return choice->way == ADJI_WAY_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
-adj_status adji_brute_prefilter(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
+adj_status adji_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
                                 adji_brute_prefilter_state *s) {
   adj_status status = copy_points(gpu, job, choice->way == ADJI_WAY_GEMM, s);
   if (!status) status = search_batches(gpu, job, choice, s);
