@@ -160,8 +160,8 @@ static adj_status open_device(partner *p, const adji_knn_request *request, uint3
                                   .rows_at_once = request->rows_at_once,
                                   .budget = request->budget,
                                   .blocks = request->blocks,
-                                  .alone = request->alone,
-                                  .together = request->together,
+                                  .per_query = request->per_query,
+                                  .dense = request->dense,
                                   .cut = request->cut,
                                   .grid = request->grid};
   adji_gpu_lock(p->gpu);

@@ -73,8 +73,8 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->blocks = options->blocks;
-  n->alone = options->alone;
-  n->together = options->together;
+  n->per_query = options->per_query;
+  n->dense = options->dense;
   n->cut = options->cut;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
   if (!status && !n->brute) status = adji_knn_grid_open(n, &options->grid);
@@ -225,9 +225,9 @@ adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target) {
   adj_status status = adji_knn_grid_search(n, &job);
   if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  bool together = !n->alone && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
-                  (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;
-  if (job.query_count) status = together ? search_dense(n, &job) : search_per_query(n, &job);
+  bool dense = !n->per_query && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
+               (n->dense || job.query_count >= FEW_QUERIES) && n->right.points.count;
+  if (job.query_count) status = dense ? search_dense(n, &job) : search_per_query(n, &job);
   if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, target->sums);
   return status;
 }

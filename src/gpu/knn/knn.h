@@ -27,7 +27,7 @@ typedef struct adji_gpu_knn_options {
   const adji_gpu_rows *left_rows, *right_rows;
   uint64_t rows_at_once;          /* of the result, at most, on the device; 0: as many as there is memory for */
   uint32_t budget;                /* leaves a warp may search for 32 queries; 0: default */
-  bool alone, together;           /* one query per warp, or 32; neither: by their number */
+  bool per_query, dense;          /* one query per warp, or 32; neither: by their number */
   bool cut;                       /* cut trees within runs of the curve (tree_cut.cu) */
   uint32_t blocks;                /* thread blocks that search at a time; 0: as many as fit */
   const adji_brute_choice *brute; /* use brute force, and how; NULL: use trees */

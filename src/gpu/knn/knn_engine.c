@@ -177,8 +177,8 @@ adj_status adji_gpu_knn_create(const adji_knn_request *request, adji_engine *out
                                   .rows_at_once = request->rows_at_once,
                                   .budget = request->budget,
                                   .blocks = request->blocks,
-                                  .alone = request->alone,
-                                  .together = request->together,
+                                  .per_query = request->per_query,
+                                  .dense = request->dense,
                                   .cut = request->cut,
                                   .brute = request->brute ? &request->choice : NULL,
                                   .grid = request->grid};

@@ -35,7 +35,7 @@ struct adji_gpu_knn {
   const adji_gpu_tree *left;
   uint64_t rows_at_once;
   uint32_t budget, blocks;
-  bool alone, together, cut;
+  bool per_query, dense, cut;
   adji_knn_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
