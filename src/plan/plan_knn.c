@@ -189,7 +189,7 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                             .per_query = plan->tuning.alone == ADJI_ON,
                             .dense = plan->tuning.alone == ADJI_OFF,
                             .cut = choose_cut(plan),
-                            .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                            .choice = {(adji_brute_method)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
                             .grid = grid_of(&plan->tuning)};
 }

@@ -38,7 +38,7 @@ typedef struct adji_tuning {
   uint64_t alone;         /* adji_switch: a warp of a GPU for every query of a kNN join */
   uint64_t cut;           /* adji_switch: its tree by cuts within runs of the curve    */
   uint64_t budget;        /* leaves that a warp searches for 32 queries                */
-  uint64_t way;           /* adji_brute_way: of brute force on a GPU                   */
+  uint64_t way;           /* adji_brute_method: of brute force on a GPU                   */
   uint64_t distance;      /* adji_brute_distance: its kernel for distances             */
   uint64_t select;        /* adji_select_algorithm: and for selection                  */
   uint64_t mirror;        /* adji_switch: a GPU compares every two points once        */

@@ -15,12 +15,12 @@
 extern "C" {
 #endif
 
-typedef enum adji_brute_way {
-  ADJI_WAY_AUTO,
-  ADJI_WAY_MATRIX, /* sums to a matrix in memory, the k smallest of its rows: any metric, type, dimension and k */
-  ADJI_WAY_TENSOR, /* prefilter: products in half precision on tensor cores */
-  ADJI_WAY_GEMM    /* prefilter: products by cuBLAS, selection from a matrix of them */
-} adji_brute_way;
+typedef enum adji_brute_method {
+  ADJI_METHOD_AUTO,
+  ADJI_METHOD_MATRIX, /* sums to a matrix in memory, the k smallest of its rows: any metric, type, dimension and k */
+  ADJI_METHOD_TENSOR, /* prefilter: products in half precision on tensor cores */
+  ADJI_METHOD_GEMM    /* prefilter: products by cuBLAS, selection from a matrix of them */
+} adji_brute_method;
 
 /* The kernel that fills the matrix. */
 typedef enum adji_brute_distance {
@@ -31,7 +31,7 @@ typedef enum adji_brute_distance {
 } adji_brute_distance;
 
 typedef struct adji_brute_choice {
-  adji_brute_way way;
+  adji_brute_method method;
   adji_brute_distance distance;
   adji_select_algorithm select;
   uint64_t chunk; /* right points on the device at a time; 0: all, if there is memory */
@@ -54,9 +54,9 @@ static inline uint64_t adji_rounded_up(uint64_t count, uint64_t to) {
 
 /* The size of chunks that cut `count` into parts of up to `most`: as few as possible, about equal, multiples of `unit`
  * as far as that fits. */
-static inline uint64_t adji_equal_pieces(uint64_t count, uint64_t most, uint64_t unit) {
+static inline uint64_t adji_equal_chunks(uint64_t count, uint64_t most, uint64_t unit) {
   if (count <= most) return count;
-  uint64_t pieces = (count + most - 1) / most, each = adji_rounded_up((count + pieces - 1) / pieces, unit);
+  uint64_t chunks = (count + most - 1) / most, each = adji_rounded_up((count + chunks - 1) / chunks, unit);
   return each <= most ? each : most;
 }
 
@@ -70,14 +70,14 @@ static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t righ
   if (!queries || !right) return tile;
   uint64_t fit = values / tile.stride;
   if (fit >= least || (fit && k > right / ADJI_LARGE_PART)) {
-    tile.rows = adji_equal_pieces(queries, fit, ADJI_TILE_ROWS);
+    tile.rows = adji_equal_chunks(queries, fit, ADJI_TILE_ROWS);
     return tile;
   }
   uint64_t lists = values / k ? values / k : 1;
   tile.rows = values / ADJI_TILE_COLUMNS < least ? values / ADJI_TILE_COLUMNS : least;
   tile.rows = lists < tile.rows ? lists : tile.rows;
   uint64_t most = values / tile.rows / ADJI_TILE_COLUMNS * ADJI_TILE_COLUMNS;
-  tile.columns = adji_equal_pieces(right, most, ADJI_TILE_COLUMNS);
+  tile.columns = adji_equal_chunks(right, most, ADJI_TILE_COLUMNS);
   tile.stride = adji_rounded_up(tile.columns, ADJI_TILE_COLUMNS);
   return tile;
 }
