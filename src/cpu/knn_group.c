@@ -143,7 +143,7 @@ static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
                         .best = g->lists,
                         .best_stride = g->list_stride};
   if (g->ordered)
-    g->kernels->nearest(&task);
+    g->kernels->knn(&task);
   else
     visit_leaves_buffered(g, &task);
   tally->candidates += task.candidates;

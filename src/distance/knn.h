@@ -68,7 +68,7 @@ typedef uint32_t (*adji_box_bounds_fn)(const adji_measure *measure, const void *
 typedef uint32_t (*adji_list_leaves_fn)(adji_knn_task *task, double limit, uint32_t *ids, void *sums);
 
 typedef struct adji_tree_kernels {
-  adji_knn_fn nearest;
+  adji_knn_fn knn;
   adji_list_leaves_fn list_leaves;
   adji_box_bounds_fn box_bounds;
 } adji_tree_kernels;

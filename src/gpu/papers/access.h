@@ -35,9 +35,9 @@ typedef enum adji_access {
 } adji_access;
 
 typedef enum adji_work {
-  ADJI_WORK_AS_IT_IS = 1, /* in the order of the index */
-  ADJI_WORK_SORTED,       /* those with the most candidates first */
-  ADJI_WORK_QUEUE         /* the same, and a free warp takes the next ones from a queue on the device */
+  ADJI_WORK_INDEX_ORDER = 1, /* in the order of the index */
+  ADJI_WORK_SORTED,          /* those with the most candidates first */
+  ADJI_WORK_QUEUE            /* the same, and a free warp takes the next ones from a queue on the device */
 } adji_work;
 
 typedef struct adji_point_options {

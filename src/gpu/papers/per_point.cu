@@ -131,7 +131,7 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count || (job->ids && job->first_row == job->end_row)) return ADJ_OK;
   adj_status status = ADJ_OK;
-  bool ordered = state->options.order > ADJI_WORK_AS_IT_IS;
+  bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER;
   if (ordered && job->degrees && !state->order.at) status = find_order(gpu, state, job);
   if (!status && job->ids) status = clear_cursors(gpu, state, job);
   if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
