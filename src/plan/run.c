@@ -37,10 +37,10 @@ static void tell_device(const adj_plan *plan, const adji_run *run, adj_stats *st
   stats->bytes_up = device->bytes_up;
   stats->bytes_down = device->bytes_down;
   stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
-  stats->prefilter_queries = device->sift.queries;
-  stats->prefilter_sums = device->sift.sums;
-  stats->prefilter_again = device->sift.again;
-  stats->prefilter_failed = device->sift.failed;
+  stats->prefilter_queries = device->prefilter.queries;
+  stats->prefilter_sums = device->prefilter.sums;
+  stats->prefilter_again = device->prefilter.again;
+  stats->prefilter_failed = device->prefilter.failed;
   stats->grid_queries = device->grid.queries;
   stats->grid_failed = device->grid.failed;
   stats->grid_reindexed = device->grid.reindexed;

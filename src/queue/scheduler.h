@@ -97,7 +97,7 @@ typedef struct adji_device_stats {
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
   uint64_t slots;                /* comparisons that there were lanes for      */
   adji_knn_grid_stats grid;
-  adji_prefilter_stats sift;
+  adji_prefilter_stats prefilter;
 } adji_device_stats;
 
 void adji_device_stats_add(adji_device_stats *to, const adji_device_stats *more);

@@ -201,7 +201,7 @@ adj_status adji_gpu_brute_open(adji_gpu *gpu, const adji_gpu_brute_options *opti
   b->measure = *options->measure;
   b->choice = options->choice;
   b->work = options->work;
-  b->prefilter.work = &options->work->sift;
+  b->prefilter.work = &options->work->prefilter;
   set_side(&b->left, b->join.left, options->left_rows);
   set_side(&b->right, b->join.right, options->right_rows);
   adj_status status = make_events(b);
