@@ -200,8 +200,8 @@ static adj_status find_nearest(cuda_join *j, const call_spec *call, adji_gpu_csr
                                   .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
                                   .budget = request.budget,
                                   .blocks = request.blocks,
-                                  .alone = request.alone,
-                                  .together = request.together,
+                                  .per_query = request.per_query,
+                                  .dense = request.dense,
                                   .cut = request.cut,
                                   .brute = request.brute ? &request.choice : NULL,
                                   .grid = request.grid};

@@ -37,7 +37,7 @@ void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
 
 /* Whether the filter of codes can be used, and is likely to drop most candidates. */
 static adj_status choose_codes(adj_plan *plan) {
-  const adji_code_filter *filter = adji_code_filter_for(plan->ctx->isa);
+  const adji_prefilter_codes *filter = adji_prefilter_codes_for(plan->ctx->isa);
   uint32_t dim = plan->join.left->dim, least = plan->tuning.codes == ADJI_ON ? 1 : ADJI_CODE_MIN_DIM;
   if (!filter || plan->tuning.codes == ADJI_OFF || plan->measure.step != ADJI_STEP_L2 || dim < least ||
       dim > ADJI_CODE_MAX_DIM || !strcmp(plan->choice.algorithm, "brute"))

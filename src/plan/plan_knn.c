@@ -99,7 +99,7 @@ static void drop_tree(adj_plan *plan, adji_engine *engine) {
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
-  adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
+  adji_brute_options options = {(adji_brute_prefilter_kind)plan->tuning.filter, plan->tuning.batch};
   return adji_brute_create(&plan->join, &options, out);
 }
 
@@ -185,10 +185,10 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                             .rows_at_once = plan->tuning.device_rows,
                             .budget = (uint32_t)plan->tuning.budget,
                             .blocks = (uint32_t)plan->tuning.device_blocks,
-                            .alone = plan->tuning.alone == ADJI_ON,
-                            .together = plan->tuning.alone == ADJI_OFF,
+                            .per_query = plan->tuning.alone == ADJI_ON,
+                            .dense = plan->tuning.alone == ADJI_OFF,
                             .cut = choose_cut(plan),
-                            .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                            .choice = {(adji_brute_method)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
                             .grid = grid_of(&plan->tuning)};
 }
@@ -225,7 +225,7 @@ adj_status adji_plan_knn(adj_plan *plan, const char *algorithm) {
   if (!status && !strcmp(plan->choice.algorithm, "brute")) {
     size_t used = strlen(plan->choice.reason);
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used, "; filter: %s",
-             adji_brute_filter_name(&plan->engine));
+             adji_brute_prefilter_name(&plan->engine));
   }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;

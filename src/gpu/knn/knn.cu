@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device: points, trees, and the launches that a join needs; or brute force (brute.cu) in their place.
+ * kNN joins on a device: points, trees, and the launches of a join; or brute force (brute.cu) instead of trees. The
+ * engine (knn_engine.c) and the hybrid worker (hybrid/knn_worker.c) call it.
  *
- * Memory: the trees (tree.cu), or the points; for each row of the result that is on the device k ids and distances, and
- * 8 bytes.
+ * Memory: the trees (tree.cu), or the points; and for each row of the result on the device k ids, k distances and 8
+ * bytes.
  */
 #include "gpu/knn/knn_private.cuh"
 
@@ -14,9 +15,9 @@
 
 #include "gpu/shared/report.cuh"
 
-/* Leaves that a warp searches for 32 queries before it gives up, several times what it takes on the average; and
- * queries that are too few to keep the device busy by 32. Roots of longer rows have a kernel of their own: there would
- * be more code than the instruction cache holds. */
+/* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
+ * cannot keep the device busy with 32 per warp. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
+ * longer ones there is a separate kernel, since the code would exceed the instruction cache. */
 enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 
 bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
@@ -29,11 +30,11 @@ bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
 static adj_status build_tree(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows, bool boxes,
                              adji_gpu_tree *out) {
   adji_block points = {};
-  adji_gpu_rows brought;
+  adji_gpu_rows fetched;
   adj_status status = ADJ_OK;
   if (!rows) {
-    status = adji_gpu_fetch_bytes(n->gpu, set, &points, &brought, &n->work);
-    rows = &brought;
+    status = adji_gpu_fetch_bytes(n->gpu, set, &points, &fetched, &n->work);
+    rows = &fetched;
   }
   if (!status) status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
   adji_gpu_tree_options options = {set->low, set->high, boxes, n->cut};
@@ -72,8 +73,8 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->blocks = options->blocks;
-  n->alone = options->alone;
-  n->together = options->together;
+  n->per_query = options->per_query;
+  n->dense = options->dense;
   n->cut = options->cut;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
   if (!status && !n->brute) status = adji_knn_grid_open(n, &options->grid);
@@ -134,14 +135,15 @@ static adj_status make_rows(adji_gpu_knn *n, uint64_t rows) {
   return status;
 }
 
-/* The fewest rows that are worth a try: of brute force even a single one. */
+/* The fewest rows worth a try; for brute force even a single one. */
 static uint64_t least_rows(const adji_gpu_knn *n) {
   return n->brute ? 1 : LEAST_ROWS;
 }
 
-/* As many rows as there is memory for. */
-static adj_status make_room(adji_gpu_knn *n, uint64_t first_row) {
-  uint64_t left = n->join.left->count - first_row, rows = n->rows_at_once < left ? n->rows_at_once : left;
+/* Reserves as many rows as there is memory for. */
+static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
+  uint64_t remaining = n->join.left->count - first_row,
+           rows = n->rows_at_once < remaining ? n->rows_at_once : remaining;
   free_rows(n);
   adj_status status = make_rows(n, rows);
   while (status == ADJ_E_DEVICE_MEMORY && rows > least_rows(n)) {
@@ -149,7 +151,7 @@ static adj_status make_room(adji_gpu_knn *n, uint64_t first_row) {
     status = make_rows(n, rows);
   }
   if (status) return status;
-  n->rows_at_once = rows < left ? rows : n->rows_at_once;
+  n->rows_at_once = rows < remaining ? rows : n->rows_at_once;
   n->first_row = first_row;
   n->end_row = first_row + rows;
   return ADJ_OK;
@@ -163,7 +165,7 @@ struct in_rows {
   }
 };
 
-/* The positions of the queries whose rows are wanted. */
+/* Selects the positions of the queries whose rows are wanted. */
 static adj_status select_queries(adji_gpu_knn *n, adji_knn_target *target) {
   target->query_count = n->end_row - n->first_row;
   if (target->query_count == n->join.left->count) return ADJ_OK;
@@ -174,8 +176,8 @@ static adj_status select_queries(adji_gpu_knn *n, adji_knn_target *target) {
   return ADJ_OK;
 }
 
-/* Queries by 32, and those that this was too much for one by one. */
-static adj_status find_by_32(adji_gpu_knn *n, adji_knn_job *job) {
+/* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */
+static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = adji_knn_dense(n->gpu, n->gpu->compute, job);
   if (status) return status;
   job->queries = job->hard;
@@ -183,13 +185,13 @@ static adj_status find_by_32(adji_gpu_knn *n, adji_knn_job *job) {
   return adji_knn_per_query(n->gpu, n->gpu->compute, job);
 }
 
-/* One by one, up to ADJI_MOST_PER_QUERY neighbours at a time. */
-static adj_status find_one_by_one(adji_gpu_knn *n, adji_knn_job *job) {
+/* One query per warp, up to ADJI_MOST_PER_QUERY neighbours at a time. */
+static adj_status search_per_query(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = ADJ_OK;
   for (uint32_t place = 0; place < n->join.k && !status; place += job->k) {
-    uint32_t left = n->join.k - place;
+    uint32_t remaining = n->join.k - place;
     job->place = place;
-    job->k = left < ADJI_MOST_PER_QUERY ? left : ADJI_MOST_PER_QUERY;
+    job->k = remaining < ADJI_MOST_PER_QUERY ? remaining : ADJI_MOST_PER_QUERY;
     status = adji_knn_per_query(n->gpu, n->gpu->compute, job);
   }
   return status;
@@ -223,14 +225,14 @@ adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target) {
   adj_status status = adji_knn_grid_search(n, &job);
   if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  bool together = !n->alone && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
-                  (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;
-  if (job.query_count) status = together ? find_by_32(n, &job) : find_one_by_one(n, &job);
+  bool dense = !n->per_query && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
+               (n->dense || job.query_count >= FEW_QUERIES) && n->right.points.count;
+  if (job.query_count) status = dense ? search_dense(n, &job) : search_per_query(n, &job);
   if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, target->sums);
   return status;
 }
 
-static adj_status find_rows_by_force(adji_gpu_knn *n) {
+static adj_status find_rows_brute(adji_gpu_knn *n) {
   adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (!status)
     status =
@@ -250,16 +252,16 @@ static adj_status find_rows_in_trees(adji_gpu_knn *n) {
 static adj_status search(adji_gpu_knn *n) {
   adj_status status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
-  if (!status) status = n->brute ? find_rows_by_force(n) : find_rows_in_trees(n);
+  if (!status) status = n->brute ? find_rows_brute(n) : find_rows_in_trees(n);
   if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = adji_gpu_mark(n->gpu, ADJI_MARK_COUNTED);
   return status;
 }
 
-/* Rows from `row` on: as many as there is memory for, and for what finding them takes. */
+/* Finds rows from `row` on: as many as there is memory for, including the memory of the search. */
 static adj_status find_rows(adji_gpu_knn *n, uint64_t row) {
   for (;;) {
-    adj_status status = make_room(n, row);
+    adj_status status = reserve_rows(n, row);
     if (!status) status = search(n);
     if (!status) return ADJ_OK;
     uint64_t rows = n->end_row - n->first_row;
@@ -289,7 +291,7 @@ adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
     free_rows(n);
     return status;
   }
-  if (n->brute) /* which has no need to count them */
+  if (n->brute) /* it does not count candidates itself: all pairs are candidates */
     n->gpu->answers[ADJI_ANSWER_SPREAD + ADJI_SPREAD] = (n->end_row - n->first_row) * n->join.right->count;
   n->effort.candidates += adji_answer_totals(n->gpu).candidates;
   n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
@@ -337,7 +339,7 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   if (!status) status = adji_gpu_knn_end(n);
   if (status) return status;
   if (table.end_row < n->join.left->count)
-    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: the neighbours of %llu points, of all %llu, have room",
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: memory holds the neighbours of %llu of %llu points only",
                      n->gpu->device, (unsigned long long)table.end_row, (unsigned long long)n->join.left->count);
   status = count_pairs(n, &out->pairs);
   if (status) return status;

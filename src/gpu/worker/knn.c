@@ -239,8 +239,8 @@ static adj_status open_device(knn_device *d, const adji_knn_request *request, ui
                                   .rows_at_once = request->rows_at_once,
                                   .budget = request->budget,
                                   .blocks = request->blocks,
-                                  .alone = request->alone,
-                                  .together = request->together,
+                                  .per_query = request->per_query,
+                                  .dense = request->dense,
                                   .cut = request->cut,
                                   .brute = request->brute ? &request->choice : NULL,
                                   .grid = request->grid};

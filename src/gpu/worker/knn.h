@@ -14,7 +14,7 @@ typedef struct adji_knn_request {
   const adji_measure *measure;
   uint64_t rows_at_once;
   uint32_t budget, blocks;
-  bool alone, together, cut;
+  bool per_query, dense, cut;
   bool brute; /* by brute force, as choice says, not through trees */
   adji_brute_choice choice;
   adji_knn_grid_options grid;

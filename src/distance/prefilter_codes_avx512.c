@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The filter of codes with AVX-512 VNNI: 64 products of bytes an instruction.
+ * The prefilter of codes with AVX-512 VNNI: 64 byte products per instruction.
  */
-#include "distance/code_filter.h"
+#include "distance/prefilter_codes.h"
 
 #include <string.h>
 
@@ -20,16 +20,16 @@ static inline uint32_t lanes_in(uint64_t first, adji_range range) {
   return lanes & 0xffff;
 }
 
-/* sum + the four products of bytes in each lane, the query's word broadcast from memory by the same
- * instruction. Written out because compilers copy the sum before and after, and broadcast on its own,
- * which together takes longer than the products. */
+/* sum + the four byte products of each lane; the same instruction broadcasts the query's word from memory. Written in
+ * assembly because compilers copy the sum before and after and broadcast separately, which takes longer than the
+ * products. */
 VNNI_INLINE __m512i add_products(__m512i sum, __m512i c, const uint32_t *word) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(c), "m"(*word));
   return sum;
 }
 
-/* One step of the loop: one block of 16 candidates against `wide` queries, each with its own sum. */
-VNNI_INLINE void keep_wide(const adji_code_filter_task *task, uint32_t *const *kept, uint32_t *count,
+/* Compares one block of 16 candidates at a time with `wide` queries, each with its own sum. */
+VNNI_INLINE void keep_wide(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count,
                            const uint32_t wide) {
   const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   uint64_t groups = task->groups;
@@ -58,7 +58,7 @@ VNNI_INLINE void keep_wide(const adji_code_filter_task *task, uint32_t *const *k
   memcpy(count, at, wide * sizeof *count);
 }
 
-VNNI static void keep_vnni(const adji_code_filter_task *task, uint32_t *const *kept, uint32_t *count) {
+VNNI static void keep_vnni(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count) {
   if (task->query_count == 4)
     keep_wide(task, kept, count, 4);
   else if (task->query_count == 3)
@@ -69,16 +69,16 @@ VNNI static void keep_vnni(const adji_code_filter_task *task, uint32_t *const *k
     keep_wide(task, kept, count, 1);
 }
 
-/* Each lane gathers the coordinates of its own candidate and sums them in order; sums are abandoned
- * once no lane can belong. */
+/* Each lane gathers the coordinates of its own candidate and sums them in order. The sums are abandoned once no lane
+ * can belong. */
 VNNI static uint32_t refine_f32(const adji_refine_task *task, uint32_t *ids, void *sums) {
   const adji_view *right = task->right;
   const float *query = task->query, *coords = (const float *)right->coords + task->base;
   const __m512 limit = _mm512_set1_ps((float)task->limit);
   uint32_t found = 0;
   for (uint32_t i = 0; i < task->count; i += 16) {
-    uint32_t left = task->count - i;
-    __mmask16 mask = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
+    uint32_t remaining = task->count - i;
+    __mmask16 mask = remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1);
     __m512i place = _mm512_maskz_loadu_epi32(mask, task->kept + i);
     __m512 s = _mm512_setzero_ps();
     for (uint32_t j = 0; j < right->dim && mask; j++) {
@@ -103,8 +103,8 @@ VNNI static uint32_t refine_f64(const adji_refine_task *task, uint32_t *ids, voi
   const __m512d limit = _mm512_set1_pd(task->limit);
   uint32_t found = 0;
   for (uint32_t i = 0; i < task->count; i += 8) {
-    uint32_t left = task->count - i;
-    __mmask8 mask = left >= 8 ? 0xff : (__mmask8)((1u << left) - 1);
+    uint32_t remaining = task->count - i;
+    __mmask8 mask = remaining >= 8 ? 0xff : (__mmask8)((1u << remaining) - 1);
     __m256i place = _mm256_maskz_loadu_epi32(mask, task->kept + i);
     __m512d s = _mm512_setzero_pd();
     for (uint32_t j = 0; j < right->dim && mask; j++) {
@@ -123,5 +123,5 @@ VNNI static uint32_t refine_f64(const adji_refine_task *task, uint32_t *ids, voi
   return found;
 }
 
-const adji_code_filter adji_code_filter_vnni = {keep_vnni, {refine_f32, refine_f64}};
+const adji_prefilter_codes adji_prefilter_codes_vnni = {keep_vnni, {refine_f32, refine_f64}};
 #endif

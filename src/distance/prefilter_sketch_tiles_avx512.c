@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of codes in AMX tiles: 32 queries with 32 candidates at a time, 16 x 16 x 64 products an
+ * The prefilter of codes with AMX tiles: 32 queries with 32 candidates at a time, 16 x 16 x 64 products per
  * instruction.
  *
- * Two tiles of queries and two of candidates give four tiles of sums, which is all eight registers:
- * every tile that is loaded serves two products. The sums start at -half of the candidates, one row for
- * all queries (a load of stride 0).
+ * Two tiles of queries and two of candidates give four tiles of sums, which uses all eight tile registers: every tile
+ * that is loaded serves two products. The sums start at minus half the candidates' squared norms, one row for all
+ * queries (a load of stride 0).
  */
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "distance/product_append.h"
+#include "distance/prefilter_sketch_append.h"
 
 #define AMX __attribute__((target("amx-tile,amx-int8")))
 #define AMX_INLINE static inline __attribute__((always_inline)) AMX
@@ -30,20 +30,20 @@ bool adji_amx_usable(void) {
 #endif
 }
 
-/* The layout that the instruction ldtilecfg wants. */
+/* The operand of the instruction ldtilecfg. */
 typedef struct tile_layout {
   uint8_t palette, start_row, zero[14];
   uint16_t row_bytes[16];
   uint8_t rows[16];
 } tile_layout;
 
-/* Words that go through a tile at once: at most 16, and the same number each time. */
+/* Words per tile product: at most 16, and the same number each time. */
 static uint32_t words_at_once(uint32_t groups) {
   uint32_t times = (groups + 15) / 16;
   return groups / times;
 }
 
-/* Registers 0 to 3: sums; 4, 5: queries; 6, 7: candidates. */
+/* Tile registers 0 to 3: sums; 4, 5: queries; 6, 7: candidates. */
 AMX static void set_layout(uint32_t words) {
   tile_layout layout;
   memset(&layout, 0, sizeof layout);
@@ -53,20 +53,21 @@ AMX static void set_layout(uint32_t words) {
     layout.row_bytes[i] = (uint16_t)(queries ? 4 * words : 64);
     layout.rows[i] = (uint8_t)(candidates ? words : 16);
   }
-  /* Some compilers think that the instruction reads the first eight bytes alone. */
+  /* Some compilers assume that the instruction reads only the first eight bytes. */
   __asm__ volatile("" : : "r"(&layout) : "memory");
   _tile_loadconfig(&layout);
 }
 
 typedef struct sums {
   _Alignas(64) int32_t tile[4][16][16]; /* queries 0 .. 15 with two blocks, then 16 .. 31 */
-  int32_t apart[32 * 16];               /* loads that agree with stores in twelve bits of their address wait for them */
+  int32_t apart[32 * 16]; /* padding: a load waits for a store whose address has the same low twelve bits */
 } sums;
 
-AMX_INLINE void multiply(const adji_product_task *task, uint32_t query, uint32_t candidate, uint32_t words, sums *to) {
+AMX_INLINE void multiply(const adji_prefilter_sketch_task *task, uint32_t query, uint32_t candidate, uint32_t words,
+                         sums *to) {
   uint64_t groups = task->groups, stride = task->query_stride;
   const char *first = task->queries + query * stride, *second = first + 16 * stride;
-  const char *low = task->blocks + candidate / ADJI_BLOCK * groups * 64, *high = low + groups * 64;
+  const char *low = task->blocks + candidate / ADJI_SKETCH_BLOCK * groups * 64, *high = low + groups * 64;
   const adji_value *minus = task->minus + candidate;
   _tile_loadd(0, minus, 0);
   _tile_loadd(1, minus + 16, 0);
@@ -88,18 +89,18 @@ AMX_INLINE void multiply(const adji_product_task *task, uint32_t query, uint32_t
   _tile_stored(3, to->tile[3], 64);
 }
 
-/* What passes of the sums of 32 queries and 32 candidates. */
-AMX_INLINE void keep(const adji_product_task *task, uint32_t query, uint32_t candidate, const sums *from) {
+/* Appends what passes of the sums of 32 queries and 32 candidates. */
+AMX_INLINE void keep(const adji_prefilter_sketch_task *task, uint32_t query, uint32_t candidate, const sums *from) {
   for (uint32_t t = 0; t < 4; t++) {
-    uint32_t first = query + t / 2 * 16, at = candidate + t % 2 * ADJI_BLOCK;
+    uint32_t first = query + t / 2 * 16, at = candidate + t % 2 * ADJI_SKETCH_BLOCK;
     __mmask16 valid = valid_lanes(task, at);
     for (uint32_t i = 0; i < 16; i++)
       keep_codes(task, first + i, at, valid, _mm512_load_si512(from->tile[t][i]));
   }
 }
 
-/* The tiles multiply one block while what passes of the one before is looked at. */
-AMX void adji_product_amx(const adji_product_task *task) {
+/* The tiles multiply one block while the sums of the previous one are filtered. */
+AMX void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task) {
   uint32_t words = words_at_once(task->groups), candidate;
   set_layout(words);
   sums buffer[2];
