@@ -7,6 +7,9 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # ON makes warnings errors.
 WERROR ?= OFF
+# Kernels: AUTO for the GPU in this machine, if there is one; ON for every GPU; OFF for none. Empty: as this build had
+# it before, at first AUTO.
+CUDA ?=
 # Which tests: a regular expression over their labels (fast, main, threads).
 LABEL ?= .
 # How long each fuzzer runs.
@@ -15,17 +18,22 @@ FUZZ_SECONDS ?= 60
 # Looked up when a recipe runs, because the set-up may install ninja first.
 ninja = $$(command -v ninja >/dev/null && echo -G Ninja)
 fresh = $$(test -e build/$(1)/CMakeCache.txt || echo "$(ninja)")
+configure = cmake -S . -B build/$(1) $(call fresh,$(1)) -DADJOIN_WERROR=$(WERROR) $(if $(CUDA),-DADJOIN_CUDA=$(CUDA))
 build = cmake --build build/$(1) -j $(JOBS)
 ctest = cd build/$(1) && $(3) ctest -j $(JOBS) --output-on-failure --no-tests=error -L '$(2)'
 # The thread sanitizer of older compilers cannot cope with widely randomised addresses.
 fixed_addresses = $$(setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: all build setup run test install lint clang asan tsan coverage fuzz bench clean help
+.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz bench clean help
 
 all: build
 
 build: ## build library and program (build/release)
-	@cmake -S . -B build/release $(call fresh,release) -DADJOIN_WERROR=$(WERROR)
+	@$(call configure,release)
+	@$(call build,release) --target installed
+
+everything: ## and the tests and benchmark drivers
+	@$(call configure,release)
 	@$(call build,release)
 
 setup: ## install what a build needs
@@ -36,8 +44,11 @@ run: setup build ## build, then join a million points and show the answer
 
 test: ## build and run all tests (LABEL=fast for the quick ones)
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory everything
 	@$(call ctest,release,$(LABEL))
+
+test-gpu: ## build for the GPU in this machine and run all that needs one
+	@scripts/test_gpu.sh build/gpu $(JOBS)
 
 install: build ## install under PREFIX, by default /usr/local
 	@cmake --install build/release --prefix "$(PREFIX)"
@@ -74,11 +85,11 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS
 	@$(call build,fuzz) --target all_fuzzers
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
-bench: build ## time the cases of bench/
+bench: everything ## time the cases of bench/
 	@scripts/bench.sh
 
 clean: ## remove build/
 	@rm -rf build
 
 help: ## this text
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

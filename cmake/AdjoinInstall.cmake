@@ -44,6 +44,12 @@ if(TARGET adjoin_program)
   set_target_properties(adjoin_program PROPERTIES INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
   install(TARGETS adjoin_program)
 endif()
+# All that has to be built for an installation: neither tests nor benchmark drivers.
+add_custom_target(installed DEPENDS adjoin adjoin_static)
+if(TARGET adjoin_program)
+  add_dependencies(installed adjoin_program)
+endif()
+
 file(GLOB adjoin_manual_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${adjoin_manual_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 file(GLOB adjoin_documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)

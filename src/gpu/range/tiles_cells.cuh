@@ -75,7 +75,36 @@ struct tiles {
   uint64_t tile_hit_room;
   adji_query_hits *marks;
   uint32_t *without_hits;
+  adji_step step; /* for kernels of RARE_STEP */
 };
+
+/* Steps too rare for kernels of their own share one that is told which it is. Loops over dimensions are inside of
+ * SWITCH_RARE_STEP, so that asking costs next to nothing. */
+constexpr int RARE_STEP = -1;
+#define SWITCH_RARE_STEP(step, DO) \
+  switch (step) {                  \
+    case ADJI_STEP_L1_BOX:         \
+      DO(ADJI_STEP_L1_BOX);        \
+      break;                       \
+    case ADJI_STEP_LINF_BOX:       \
+      DO(ADJI_STEP_LINF_BOX);      \
+      break;                       \
+    case ADJI_STEP_LP_BOX:         \
+      DO(ADJI_STEP_LP_BOX);        \
+      break;                       \
+    default:                       \
+      DO(ADJI_STEP_LP);            \
+  }
+
+/* The sum s and the term of dimension j. */
+template <class W, class T>
+__device__ __forceinline__ T add_term(const tiles<T> &job, T s, T x, T c, uint32_t j) {
+  if constexpr (W::STEP != RARE_STEP) return adji_gpu_step<W::STEP>(s, x, c, job.measure, j);
+#define ADD(STEP) s = adji_gpu_step<STEP>(s, x, c, job.measure, j)
+  SWITCH_RARE_STEP(job.step, ADD)
+#undef ADD
+  return s;
+}
 
 /* Where a row of the result begins and ends. */
 template <class T>

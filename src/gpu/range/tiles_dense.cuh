@@ -9,6 +9,19 @@
 
 namespace {
 
+/* Adds the terms of dimensions j .. end - 1 to the sums of the lane's query and MANY candidates of the stage. */
+template <int STEP, int MANY, class T>
+__device__ __forceinline__ void add_terms(const tiles<T> &job, const shared<T> &at, T (&s)[MANY], uint32_t first,
+                                          uint32_t &j, uint32_t end, uint32_t lane) {
+  for (; j < end; j++) {
+    T x = at.queries[j * ADJI_WARP + lane], c[MANY];
+    load_all(at.candidates + j * ADJI_WARP + first, c);
+#pragma unroll
+    for (int u = 0; u < MANY; u++)
+      s[u] = adji_gpu_step<STEP>(s[u], x, c[u], job.measure, j);
+  }
+}
+
 /* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for lanes that do not take part. BY_ID: what
  * belongs also depends on the ids. */
 template <class W, int MANY, bool BY_ID, class T, int DIM>
@@ -30,12 +43,12 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
   } else {
     for (uint32_t j = 0; j < job.dim;) {
       uint32_t end = j + CHECK_EVERY < job.dim ? j + CHECK_EVERY : job.dim;
-      for (; j < end; j++) {
-        T x = at.queries[j * ADJI_WARP + lane], c[MANY];
-        load_all(at.candidates + j * ADJI_WARP + first, c);
-#pragma unroll
-        for (int u = 0; u < MANY; u++)
-          s[u] = adji_gpu_step<W::STEP>(s[u], x, c[u], job.measure, j);
+      if constexpr (W::STEP == RARE_STEP) {
+#define ADD(STEP) add_terms<STEP>(job, at, s, first, j, end, lane)
+        SWITCH_RARE_STEP(job.step, ADD)
+#undef ADD
+      } else {
+        add_terms<W::STEP>(job, at, s, first, j, end, lane);
       }
       if (W::STEP == ADJI_STEP_DOT) continue;
       T least = s[0];
@@ -53,7 +66,7 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
     bool belongs = s[u] <= limit;
     if (!W::NAN_STAYS_OUT) belongs = belongs && first + u < valid;
     if (BY_ID) belongs = belongs && (job.keep == ADJI_KEEP_ABOVE ? ids[u] > mine->row : ids[u] != mine->row);
-    keep<W>(at, mine, belongs, ids[u], s[u]);
+    keep<W>(job, at, mine, belongs, ids[u], s[u]);
   }
 }
 

@@ -95,6 +95,16 @@ __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, 
   return range_of_cells(job, row, static_cast<uint64_t>(low), static_cast<uint64_t>(high));
 }
 
+/* Adds the terms of query k and a candidate to s, as far as the limit. */
+template <int STEP, class T>
+__device__ __forceinline__ void add_until_limit(const tiles<T> &job, const shared<T> &at, T &s, uint32_t position,
+                                                uint32_t k) {
+  for (uint32_t j = 0; j < job.dim; j++) {
+    s = adji_gpu_step<STEP>(s, at.queries[j * ADJI_WARP + k], job.right.at(position, j), job.measure, j);
+    if (STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
+  }
+}
+
 /* The sum of query k and a candidate of the lane's, or one that is beyond the limit. */
 template <class W, class T>
 __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &at, const candidate<W> &c,
@@ -107,9 +117,12 @@ __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &
     return adji_gpu_finish<W::STEP>(s);
   }
   if (c.position == UINT32_MAX) return static_cast<T>(NAN);
-  for (uint32_t j = 0; j < job.dim; j++) {
-    s = adji_gpu_step<W::STEP>(s, at.queries[j * ADJI_WARP + k], job.right.at(c.position, j), job.measure, j);
-    if (W::STEP != ADJI_STEP_DOT && j % CHECK_EVERY == CHECK_EVERY - 1 && !(s <= job.limit)) break;
+  if constexpr (W::STEP == RARE_STEP) {
+#define ADD(STEP) add_until_limit<STEP>(job, at, s, c.position, k)
+    SWITCH_RARE_STEP(job.step, ADD)
+#undef ADD
+  } else {
+    add_until_limit<W::STEP>(job, at, s, c.position, k);
   }
   return adji_gpu_finish<W::STEP>(s);
 }
@@ -130,7 +143,7 @@ __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, c
   uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
   if (!W::FILL) return;
   at.queue[slot] = id;
-  if (W::SUMS) at.sums[slot] = s;
+  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[slot] = s;
 }
 
 /* Compares two candidates of each lane with the queries of lanes [begin, end). */

@@ -125,7 +125,7 @@ __host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
   if (W::RINGS)
     bytes += RING_BYTES;
   else if (W::FILL)
-    bytes += entries * (4 + (W::SUMS ? size : 0)) + ADJI_WARP * sizeof(target);
+    bytes += entries * (4 + (W::SUMS || (W::PERHAPS_SUMS && job.sums) ? size : 0)) + ADJI_WARP * sizeof(target);
   if (W::MIRRORED) bytes += PAIR_QUEUE * (sizeof(adji_gpu_pair) + (W::SUMS ? size : 0)) + 16;
   bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
   return (bytes + align - 1) / align * align;
@@ -140,7 +140,7 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
   at.candidates = reinterpret_cast<T *>(memory);
   at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
   at.sums = at.queries + query_values<W>(job.dim, job.staged);
-  at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS ? entries : 0));
+  at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS || (W::PERHAPS_SUMS && job.sums) ? entries : 0));
   at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
   uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
@@ -313,8 +313,11 @@ adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
   if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
     if (job.long_rows && !job.sums && !job.pieces) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
-  if (!job.sums) return launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
-  return launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job);
+  if constexpr (STEP == ADJI_STEP_L2)
+    return job.sums ? launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job)
+                    : launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
+  else
+    return launch_places<T, STEP, DIM, IDS_PERHAPS_SUMS>(gpu, stream, job);
 }
 
 template <class T>
@@ -372,6 +375,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.tile_hit_room = job->tile_hit_room;
   typed.marks = job->marks;
   typed.without_hits = job->without_hits;
+  typed.step = job->measure->step;
   return typed;
 }
 

@@ -47,7 +47,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
 #pragma unroll
   for (int u = 0; u < AT_ONCE; u++) {
     T s = sum_of<W>(job, *mine, c[u]);
-    keep<W>(at, mine, u < stop - position && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
+    keep<W>(job, at, mine, u < stop - position && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
   }
 }
 
@@ -58,11 +58,11 @@ __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, o
   uint32_t id = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
   T s = 0;
   for (uint32_t j = 0; j < job.dim; j++) {
-    s = adji_gpu_step<W::STEP>(s, job.left.at(mine->position, j), job.right.at(position, j), job.measure, j);
+    s = add_term<W>(job, s, job.left.at(mine->position, j), job.right.at(position, j), j);
     if (W::STEP != ADJI_STEP_DOT && !(s <= job.limit)) break;
   }
   s = adji_gpu_finish<W::STEP>(s);
-  keep<W>(at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
+  keep<W>(job, at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
 }
 
 /* Rows of cells number row .. row + 2, of which there may be fewer. Three at a time, so that it takes one wait. */

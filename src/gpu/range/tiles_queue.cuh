@@ -94,7 +94,8 @@ enum work {
   LONG_ROWS,
   FROM_STAGES,
   PAIRS,
-  PAIRS_AND_SUMS
+  PAIRS_AND_SUMS,
+  IDS_PERHAPS_SUMS /* the job says whether it wants sums: one kernel for both, for metrics other than L2 */
 };
 
 /* In many dimensions dense and sparse places have kernels of their own: one for both would have more code than fits
@@ -109,7 +110,9 @@ struct what {
   static constexpr bool MARKS = WORK == COUNT_AND_MARKS;
   /* Dense places are written through rings: tiles_rings.cuh. */
   static constexpr bool RINGS = WORK == LONG_ROWS || REPLAYS;
-  static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS || RINGS; /* ids are wanted, in rows or in pieces */
+  static constexpr bool PERHAPS_SUMS = WORK == IDS_PERHAPS_SUMS; /* sums, if the job has room for them */
+  /* ids are wanted, in rows or in pieces */
+  static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS || PERHAPS_SUMS || RINGS;
   static constexpr bool DROPS_SELF = FILL || KEEPS; /* otherwise one is taken from the count afterwards */
   static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS; /* every two points are compared once */
   static constexpr bool SUMS = WORK == IDS_AND_SUMS || WORK == PAIRS_AND_SUMS;
@@ -192,7 +195,7 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (!job.pieces) {
     if (lane >= many || entry >= to.room) return;
     job.ids[to.place + entry] = at.queue[slot];
-    if (W::SUMS) job.sums[to.place + entry] = at.sums[slot];
+    if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[to.place + entry] = at.sums[slot];
     return;
   }
   uint64_t piece = next_piece(job, pieces, lane);
@@ -200,7 +203,7 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (lane == 0) job.pieces[piece] = adji_row_chunk{static_cast<uint32_t>(to.place), to.written};
   if (lane >= many) return;
   job.ids[piece * ADJI_WARP + lane] = at.queue[slot];
-  if (W::SUMS) job.sums[piece * ADJI_WARP + lane] = at.sums[slot];
+  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[piece * ADJI_WARP + lane] = at.sums[slot];
 }
 
 /* Where a lane's last entries go, and how many of them: the query's own piece, or the rest of its row. */
@@ -239,7 +242,7 @@ __device__ __forceinline__ void empty_queues(const tiles<T> &job, const shared<T
     for (uint32_t e = lane % 8; e < end; e += 8) {
       uint32_t slot = slot_of<LAYOUT>(LAYOUT == BY_LANE ? e : written + e, l, first);
       job.ids[place + e] = at.queue[slot];
-      if (W::SUMS) job.sums[place + e] = at.sums[slot];
+      if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[place + e] = at.sums[slot];
     }
   }
   __syncwarp();
@@ -249,7 +252,8 @@ __device__ __forceinline__ void empty_queues(const tiles<T> &job, const shared<T
 
 /* Takes the oldest `many` entries away, which were written. */
 template <class W, layout LAYOUT, class T, int DIM>
-__device__ __forceinline__ void drop(const shared<T> &at, own<T, DIM> *mine, uint32_t many, uint32_t lane) {
+__device__ __forceinline__ void drop(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t many,
+                                     uint32_t lane) {
   mine->written += many;
   at.targets[lane].written = mine->written;
   if (LAYOUT == SHARED_OUT) return;
@@ -257,7 +261,7 @@ __device__ __forceinline__ void drop(const shared<T> &at, own<T, DIM> *mine, uin
   for (uint32_t to = lane, from = lane + many * (ADJI_WARP + 1); to < mine->tail;
        to += ADJI_WARP + 1, from += ADJI_WARP + 1) {
     at.queue[to] = at.queue[from];
-    if (W::SUMS) at.sums[to] = at.sums[from];
+    if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[to] = at.sums[from];
   }
 }
 
@@ -280,7 +284,7 @@ __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, 
     }
     __syncwarp();
     if (full) {
-      drop<W, LAYOUT>(at, mine, line, lane);
+      drop<W, LAYOUT>(job, at, mine, line, lane);
       mine->past = 0;
     }
     __syncwarp();
@@ -289,14 +293,15 @@ __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, 
 
 /* Counts a candidate that belongs, or puts it into the lane's own queue. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void keep(const shared<T> &at, own<T, DIM> *mine, bool belongs, uint32_t id, T s) {
+__device__ __forceinline__ void keep(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool belongs,
+                                     uint32_t id, T s) {
   if (!W::FILL) {
     mine->found += belongs;
     return;
   }
   if (!belongs) return;
   at.queue[mine->tail] = id;
-  if (W::SUMS) at.sums[mine->tail] = s;
+  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[mine->tail] = s;
   mine->tail += ADJI_WARP + 1;
 }
 

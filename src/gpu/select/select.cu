@@ -323,8 +323,8 @@ uint32_t parts_of_rows(const work<T> *w) {
 }
 
 /* By buffers or in chunks, see select_by_blocks. */
-template <class T, class GATHERING>
-adj_status select_by_gathering(work<T> *w) {
+template <class T>
+adj_status select_by_gathering(work<T> *w, bool in_chunks) {
   uint32_t parts = parts_of_rows(w);
   if (parts < 1) parts = 1;
   uint32_t columns = divided_up(w->s.columns, parts);
@@ -335,11 +335,11 @@ adj_status select_by_gathering(work<T> *w) {
   if (status) return status;
   uint64_t tasks = uint64_t(w->s.rows) * parts;
   if (parts > 1) ADJI_CUDA(w->gpu, cudaMemsetAsync(w->counts.at, 0, w->s.rows * sizeof(uint32_t), w->gpu->compute));
-  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(select_by_blocks<T, GATHERING>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(select_by_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(finish_bytes<T>())));
   uint32_t blocks = tasks < w->finishers ? static_cast<uint32_t>(tasks) : w->finishers;
-  select_by_blocks<T, GATHERING><<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(
-      w->s, w->found(), adji_at<key_of<T>>(w->pools), parts, columns);
+  select_by_blocks<T><<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(
+      w->s, w->found(), adji_at<key_of<T>>(w->pools), parts, columns, in_chunks);
   ADJI_LAUNCHED(w->gpu, "select_by_blocks");
   return parts > 1 ? launch_finish(w, all_rows(w->s.rows)) : ADJ_OK;
 }
@@ -359,8 +359,8 @@ uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, uint64_t rows, size
 
 template <class T>
 adj_status select_batch(work<T> *w, adji_select_algorithm algorithm) {
-  if (algorithm == ADJI_SELECT_BITS) return select_by_gathering<T, buffered_gathering>(w);
-  if (algorithm == ADJI_SELECT_BITONIC) return select_by_gathering<T, bitonic_gathering>(w);
+  if (algorithm == ADJI_SELECT_BITS) return select_by_gathering(w, false);
+  if (algorithm == ADJI_SELECT_BITONIC) return select_by_gathering(w, true);
   return w->plan.few ? select_few(w) : select_many(w);
 }
 

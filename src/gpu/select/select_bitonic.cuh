@@ -5,7 +5,8 @@
  * does this on its own, and the lists of a block's warps are merged at the end; up to ADJI_SELECT_MOST the whole block
  * does it together.
  *
- * A chunk with nothing below the k-th smallest so far is dropped before it is sorted.
+ * A chunk with nothing below the k-th smallest so far is dropped before it is sorted. The kernel that selects without a
+ * bound is here too: it gathers in either way.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BITONIC_CUH
 #define ADJI_GPU_SELECT_SELECT_BITONIC_CUH
@@ -146,29 +147,60 @@ __device__ void chunks_of_block(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
-/* For select_by_blocks. The pool gets all lists, padded with the key after all others. */
-struct bitonic_gathering {
-  template <class T, class SOURCE>
-  static __device__ void gather(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
-                                unsigned char *memory, uint32_t *held) {
-    static_assert(BLOCK_CHUNK >= ADJI_SELECT_MOST && BLOCK_CHUNK <= BLOCK_KEYS<T>, "a chunk has room for k");
-    __shared__ __align__(16) unsigned char kth[sizeof(key_of<T>)];
-    key_of<T> best[CHUNK_EACH];
+/* Gathers in chunks: the pool gets all lists, padded with the key after all others, and the k smallest of `length` keys
+ * are among them. As gather_smallest. */
+template <class T, class SOURCE>
+__device__ void gather_in_chunks(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
+                                 unsigned char *memory, uint32_t *held) {
+  static_assert(BLOCK_CHUNK >= ADJI_SELECT_MOST && BLOCK_CHUNK <= BLOCK_KEYS<T>, "a chunk has room for k");
+  __shared__ __align__(16) unsigned char kth[sizeof(key_of<T>)];
+  key_of<T> best[CHUNK_EACH];
 #pragma unroll
-    for (int i = 0; i < CHUNK_EACH; i++)
-      best[i] = last_key<T>();
-    if (k <= WARP_CHUNK)
-      chunks_of_warps<T>(source, length, k, best);
+  for (int i = 0; i < CHUNK_EACH; i++)
+    best[i] = last_key<T>();
+  if (k <= WARP_CHUNK)
+    chunks_of_warps<T>(source, length, k, best);
+  else
+    chunks_of_block<T>(source, length, k, best, reinterpret_cast<key_of<T> *>(memory),
+                       reinterpret_cast<key_of<T> *>(kth));
+#pragma unroll
+  for (int i = 0; i < CHUNK_EACH; i++)
+    pool[threadIdx.x * CHUNK_EACH + i] = best[i];
+  if (threadIdx.x == 0) *held = BLOCK_CHUNK;
+  __syncthreads();
+}
+
+/* ---- The kernel ----------------------------------------------------------------------------------------------------
+ */
+
+/* Selection without a bound, by a buffer (gather_smallest) or in chunks, which leaves the k smallest of what it is
+ * given in a pool of up to BLOCK_KEYS: a block for each of `parts` parts of each row, `columns` long but for the last
+ * one. With one part its k smallest are the answer; with several, k keys of each part go to the findings, of which
+ * there are `parts * k` in the end, or fewer where a part is shorter than k. */
+template <class T>
+__global__ void __launch_bounds__(FINISH_THREADS, 2)
+    select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns,
+                     bool in_chunks) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held, place;
+  key_of<T> *pool = pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  uint64_t tasks = static_cast<uint64_t>(s.rows) * parts;
+  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
+    uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
+    row_source<T> source = {s, s.row(row), first};
+    if (in_chunks)
+      gather_in_chunks<T>(source, here, k, pool, memory, &held);
     else
-      chunks_of_block<T>(source, length, k, best, reinterpret_cast<key_of<T> *>(memory),
-                         reinterpret_cast<key_of<T> *>(kth));
-#pragma unroll
-    for (int i = 0; i < CHUNK_EACH; i++)
-      pool[threadIdx.x * CHUNK_EACH + i] = best[i];
-    if (threadIdx.x == 0) *held = BLOCK_CHUNK;
+      gather_smallest<T>(s, source, here, k, pool, memory, &held);
+    uint32_t length = held;
+    if (parts > 1 && threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
+    __syncthreads();
+    sorted_list<T> entries = {pool, parts > 1 ? to.row(row) + place : NULL, s, row, k};
+    sort_block(entries, memory, length);
     __syncthreads();
   }
-};
+}
 
 }  // namespace
 

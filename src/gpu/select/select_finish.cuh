@@ -22,31 +22,15 @@ constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a b
 
 /* ---- Keys in and out ------------------------------------------------------------------------------------------- */
 
-/* From a list of keys to the answer of a row. */
+/* The k smallest of a list: to the front of it or of another, or to the answer of a row. One type for both, so that a
+ * kernel holds one copy of the sort, which is most of its code. */
 template <class T>
-struct list_to_answer {
+struct sorted_list {
   typedef key_of<T> key;
   const key *from;
+  key *to; /* NULL: the answer */
   const selection<T> &s;
-  uint32_t row;
-  __device__ key last() const {
-    return last_key<T>();
-  }
-  __device__ key load(uint64_t at) const {
-    return from[at];
-  }
-  __device__ void store(uint64_t at, const key &k) const {
-    if (at < s.k) s.put(row, static_cast<uint32_t>(at), k);
-  }
-};
-
-/* The k smallest of a list to its front, or to the front of another. */
-template <class T>
-struct list_to_list {
-  typedef key_of<T> key;
-  const key *from;
-  key *to;
-  uint32_t k;
+  uint32_t row, k;
   __device__ key last() const {
     return last_key<T>();
   }
@@ -54,7 +38,11 @@ struct list_to_list {
     return from[at];
   }
   __device__ void store(uint64_t at, const key &value) const {
-    if (at < k) to[at] = value;
+    if (at >= k) return;
+    if (to)
+      to[at] = value;
+    else
+      s.put(row, static_cast<uint32_t>(at), value);
   }
 };
 
@@ -62,8 +50,8 @@ struct list_to_list {
  */
 
 /* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
-template <class T, class ENTRIES>
-__device__ __noinline__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
+template <class T>
+__device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned char *memory, uint32_t length) {
   key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
   constexpr int EACH = key_traits<T>::EACH;
   if (length <= 8 * FINISH_THREADS)
@@ -100,8 +88,8 @@ struct list_source {
  * 2. If the pool might not hold as many again, it is sorted, and the k-th smallest is the new bound. At least a third
  *    of its keys are discarded. */
 template <class T, class SOURCE>
-__device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
-                                unsigned char *memory, uint32_t *held) {
+__device__ void gather_smallest(const selection<T> &s, const SOURCE &source, uint32_t length, uint32_t k,
+                                key_of<T> *pool, unsigned char *memory, uint32_t *held) {
   constexpr int EACH = key_traits<T>::EACH / 4;
   constexpr uint32_t TILE = EACH * FINISH_THREADS;
   static_assert(BLOCK_KEYS<T> - TILE > ADJI_SELECT_MOST, "a sort makes room");
@@ -121,8 +109,8 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
     __syncthreads();
     uint32_t now = *held;
     if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
-      list_to_list<T> entries = {pool, pool, k};
-      sort_block<T>(entries, memory, now);
+      sorted_list<T> entries = {pool, pool, s, 0, k};
+      sort_block(entries, memory, now);
       __syncthreads();
       bound = pool[k - 1];
       if (threadIdx.x == 0) *held = k;
@@ -287,14 +275,14 @@ __device__ void finish_by_sorting(const selection<T> &s, const finishing<T> &f, 
   uint32_t length = f.found.counts[row];
   if (wrong || length > BLOCK_KEYS<T>) {
     if (wrong)
-      gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, held);
+      gather_smallest<T>(s, row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, held);
     else
-      gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, held);
+      gather_smallest<T>(s, list_source<T>{from}, length, s.k, pool, memory, held);
     from = pool;
     length = *held;
   }
-  list_to_answer<T> entries = {from, s, row};
-  sort_block<T>(entries, memory, length);
+  sorted_list<T> entries = {from, NULL, s, row, s.k};
+  sort_block(entries, memory, length);
   __syncthreads();
 }
 
@@ -338,44 +326,6 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) finish_few(selection<T> s, fin
   }
   if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
   finish_by_sorting(s, f, row, wrong, memory, &held);
-}
-
-/* For select_by_blocks: buffered bitonic selection. */
-struct buffered_gathering {
-  template <class T, class SOURCE>
-  static __device__ void gather(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
-                                unsigned char *memory, uint32_t *held) {
-    gather_smallest<T>(source, length, k, pool, memory, held);
-  }
-};
-
-/* Selection by GATHERING alone, which leaves the k smallest of its input in a pool of up to BLOCK_KEYS. A block for
- * each of `parts` parts of each row, `columns` long except for the last one. With one part its k smallest are the
- * answer. With several, k keys of each part are added to the row's findings: `parts * k` in the end, or fewer if a
- * part is shorter than k. */
-template <class T, class GATHERING>
-__global__ void __launch_bounds__(FINISH_THREADS, 2)
-    select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ uint32_t held, place;
-  key_of<T> *pool = pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
-  uint64_t tasks = static_cast<uint64_t>(s.rows) * parts;
-  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
-    uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
-    uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
-    GATHERING::template gather<T>(row_source<T>{s, s.row(row), first}, here, k, pool, memory, &held);
-    uint32_t length = held;
-    if (parts == 1) {
-      list_to_answer<T> entries = {pool, s, row};
-      sort_block<T>(entries, memory, length);
-    } else {
-      if (threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
-      __syncthreads();
-      list_to_list<T> entries = {pool, to.row(row) + place, k};
-      sort_block<T>(entries, memory, length);
-    }
-    __syncthreads();
-  }
 }
 
 }  // namespace

@@ -101,21 +101,21 @@ struct with_floats {
   }
 };
 
-template <bool BY_SUM>
 struct with_doubles {
   typedef wide_key key;
   uint32_t *ids;
   double *sums;
+  bool by_sum;
   __device__ key last() const {
     return wide_key{UINT64_MAX, UINT64_MAX};
   }
   __device__ key load(uint64_t at) const {
     uint64_t id = ids[at], sum = in_order(sums[at]);
-    return BY_SUM ? wide_key{sum, id} : wide_key{id, sum};
+    return by_sum ? wide_key{sum, id} : wide_key{id, sum};
   }
   __device__ void store(uint64_t at, key k) const {
-    ids[at] = static_cast<uint32_t>(BY_SUM ? k.low : k.high);
-    sums[at] = from_order(BY_SUM ? k.high : k.low);
+    ids[at] = static_cast<uint32_t>(by_sum ? k.low : k.high);
+    sums[at] = from_order(by_sum ? k.high : k.low);
   }
 };
 
