@@ -36,7 +36,7 @@ bool adji_worth_a_device(double cores_s, adji_readiness ready) {
 
 static bool device_pays(const adj_plan *plan, double cores_s) {
   adji_readiness ready = adji_a_device_is_open(plan->ctx) ? ADJI_OPEN
-                         : adji_cuda_is_up(plan->ctx)     ? ADJI_STARTED
+                         : adji_gpu_is_up(plan->ctx)      ? ADJI_STARTED
                                                           : ADJI_NOT_STARTED;
   return adji_worth_a_device(cores_s, ready) && adji_gpu_worker_is_there(plan->ctx);
 }

@@ -29,22 +29,17 @@ typedef struct adji_block {
 /* Blocks that were given back: see blocks.cu. */
 enum { ADJI_KEPT_BLOCKS = 48 };
 
-struct adji_gpu {
-  adj_ctx *ctx;
-  int device;
+struct adji_gpu : adji_gpu_base {
   int multiprocessors;
   cudaStream_t compute, copy, side;
   cudaMemPool_t pool;
-  uint64_t used, peak, limit;
   adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
   uint32_t kept_count;
   uint64_t kept_bytes;
-  std::atomic<int64_t> fail_at, calls; /* see adji_gpu_fail_at */
   /* Small results of kernels: counted in d_answers, fetched to answers, which is pinned. */
   uint64_t *answers, *d_answers;
   cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; between streams */
   bool marked[ADJI_MARKS];
-  pthread_mutex_t turn;
   /* Pinned buffers, one a lane, made when they are first needed. */
   void **staging;
   cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */

@@ -17,7 +17,11 @@ extern "C" {
 typedef struct adji_gpu_knn adji_gpu_knn;
 
 /* Whether the trees have a kernel for this join. Brute force has one for every join. */
-bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure);
+enum { ADJI_MOST_TREE_DIM = 6 };
+static inline bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
+  bool known = measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;
+  return known && join->left->dim <= ADJI_MOST_TREE_DIM;
+}
 
 typedef struct adji_gpu_knn_options {
   const adji_join *join; /* copied */
