@@ -11,8 +11,6 @@ const char *adji_gpu_partner_name(uint32_t number) {
   return names[number];
 }
 
-#ifdef ADJI_HAVE_CUDA
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -272,55 +270,3 @@ adj_status adji_gpu_partner_alone(adji_partner *made, adji_engine *out) {
   free(p);
   return ADJ_OK;
 }
-
-#else
-
-/* What it cannot do is no matter where there is no device: that is what will be told. */
-adj_status adji_gpu_partner_can(const adji_knn_request *request) {
-  (void)request;
-  return ADJ_OK;
-}
-
-bool adji_gpu_partner_there(adj_ctx *ctx) {
-  (void)ctx;
-  return false;
-}
-
-uint32_t adji_gpu_partner_count(adj_ctx *ctx) {
-  (void)ctx;
-  return 1;
-}
-
-adj_status adji_gpu_partner_create(const adji_knn_request *request, uint32_t number, adji_partner *out) {
-  (void)request;
-  (void)number;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows) {
-  (void)partner;
-  (void)rows;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds) {
-  (void)partner;
-  (void)queries;
-  (void)seconds;
-  return adji_gpu_missing();
-}
-
-double adji_gpu_partner_guess(const adji_partner *partner, double searches) {
-  (void)partner;
-  (void)searches;
-  return 0;
-}
-
-adj_status adji_gpu_partner_alone(adji_partner *partner, adji_engine *out) {
-  (void)partner;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-#endif

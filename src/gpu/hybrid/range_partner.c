@@ -4,8 +4,6 @@
  */
 #include "gpu/hybrid/range_partner.h"
 
-#ifdef ADJI_HAVE_CUDA
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -392,52 +390,3 @@ adj_status adji_gpu_range_partner_alone(adji_partner *made, adji_engine *out) {
   free(p);
   return ADJ_OK;
 }
-
-#else
-
-/* What it cannot do is no matter where there is no device: that is what will be told. */
-adj_status adji_gpu_range_partner_can(const adji_gpu_engine_options *options) {
-  (void)options;
-  return ADJ_OK;
-}
-
-adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options, uint32_t number, adji_partner *out) {
-  (void)options;
-  (void)number;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-bool adji_gpu_range_partner_has_room(adji_partner *partner, uint64_t pairs) {
-  (void)partner;
-  (void)pairs;
-  return false;
-}
-
-adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows) {
-  (void)partner;
-  (void)rows;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_range_partner_guess(adji_partner *partner, uint64_t sample, adji_range_trial *out) {
-  (void)partner;
-  (void)sample;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, adji_range_trial *out) {
-  (void)partner;
-  (void)queries;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_range_partner_alone(adji_partner *partner, adji_engine *out) {
-  (void)partner;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-#endif

@@ -5,8 +5,6 @@
  */
 #include "gpu/knn/knn_engine.h"
 
-#ifdef ADJI_HAVE_CUDA
-
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -198,25 +196,3 @@ adj_status adji_gpu_knn_create(const adji_knn_request *request, adji_engine *out
 uint64_t adji_gpu_knn_engine_chunk(const adji_engine *engine) {
   return adji_gpu_knn_chunk(((const knn_engine *)engine->state)->nearest);
 }
-
-#else
-
-adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason) {
-  (void)request;
-  (void)algorithm;
-  (void)reason;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_knn_create(const adji_knn_request *request, adji_engine *out) {
-  (void)request;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-uint64_t adji_gpu_knn_engine_chunk(const adji_engine *engine) {
-  (void)engine;
-  return 0;
-}
-
-#endif

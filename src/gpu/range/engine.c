@@ -4,8 +4,6 @@
  */
 #include "gpu/range/engine.h"
 
-#ifdef ADJI_HAVE_CUDA
-
 #include <stdlib.h>
 
 #include "gpu/device/staging.h"
@@ -318,31 +316,3 @@ uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
 uint64_t adji_gpu_engine_chunk(const adji_engine *engine) {
   return adji_is_chunks(engine) ? adji_chunks_size(engine) : 0;
 }
-
-#else
-
-adj_status adji_gpu_engine_create(const adji_gpu_engine_options *options, adji_engine *out) {
-  (void)options;
-  (void)out;
-  return adji_gpu_missing();
-}
-
-adj_status adji_gpu_engine_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
-  (void)engine;
-  (void)sample;
-  (void)pairs;
-  (void)candidates;
-  return ADJ_E_UNSUPPORTED;
-}
-
-uint64_t adji_gpu_engine_cells(const adji_engine *engine) {
-  (void)engine;
-  return 0;
-}
-
-uint64_t adji_gpu_engine_chunk(const adji_engine *engine) {
-  (void)engine;
-  return 0;
-}
-
-#endif
