@@ -112,6 +112,11 @@ static inline void machine_start(machine *m) {
     }
 }
 
+/* One of the contexts, by any number. */
+static inline adj_ctx *context_at(const machine *m, uint64_t number) {
+  return m->context_count > 0 ? m->contexts[number % (uint64_t)m->context_count] : NULL;
+}
+
 static inline const char *name_or(const char *name, const char *otherwise) {
   return name ? name : otherwise;
 }

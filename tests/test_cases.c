@@ -6,8 +6,8 @@
  *   test_cases [--quick] [--all] [PART PARTS]
  *
  * A case meets every fifth combination, a large one every ninth. --quick: only the small cases, with every
- * twenty-third, and every third of them on the reference backend. --all: every combination, and orders, distances and tunings no longer rotate but are all tried.
- * PART of PARTS: so that several processes can share the work.
+ * twenty-third, and every third of them on the reference backend. --all: every combination, and orders, distances and
+ * tunings no longer rotate but are all tried. PART of PARTS: so that several processes can share the work.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,10 +54,10 @@ static void run_case(machine *m, const join_case *c, uint32_t number) {
       run_combinations(m, m->contexts[i], c, &answer, algorithms[a], turn);
     }
   join_setup automatic = {.backend = ADJ_BACKEND_AUTO, .order = (adj_order)(number % 3), .distances = true};
-  machine_compare(m, m->contexts[number % (uint32_t)m->context_count], c, &answer, &automatic);
+  machine_compare(m, context_at(m, number), c, &answer, &automatic);
   join_setup reference = {.backend = ADJ_BACKEND_REFERENCE, .order = (adj_order)(number % 3), .distances = number % 2};
   bool with_reference = c->quick && (!asked.quick || number % 3 == 0); /* it takes longest */
-  if (with_reference) machine_compare(m, m->contexts[number % (uint32_t)m->context_count], c, &answer, &reference);
+  if (with_reference) machine_compare(m, context_at(m, number), c, &answer, &reference);
   answer_free(&answer);
 }
 

@@ -150,7 +150,7 @@ static bool one_join(machine *m, uint64_t seed, uint64_t *pairs) {
   bool fine = true;
   for (int again = 0; fine && again < 4; again++) {
     join_setup setup = random_setup(&d, &c);
-    adj_ctx *ctx = m->contexts[below(&d, (uint64_t)m->context_count)];
+    adj_ctx *ctx = context_at(m, case_random(&d.state));
     fine = machine_compare(m, ctx, &c, &answer, &setup);
   }
   if (!fine) print_message("ADJOIN_SEED=%llu repeats it\n", (unsigned long long)seed);
