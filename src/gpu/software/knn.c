@@ -82,7 +82,7 @@ adji_gpu_knn_effort adji_software_knn_effort_of(const adji_gpu_knn *nearest) {
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
 /* The neighbours of a row to row `to` of a table, which begins at 0. entries: room for a row. */
-static void find_row(const knn *n, uint64_t row, const adji_table *table, uint64_t to, adji_software_entry *entries) {
+static void find_row(const knn *n, uint64_t row, const adji_window *table, uint64_t to, adji_software_entry *entries) {
   const adji_software_sets *sets = &n->sets;
   uint64_t size = adji_type_size(sets->left.type), at = to * table->k,
            count = adji_software_nearest(sets, row, entries);
@@ -118,7 +118,7 @@ static adj_status find_table(knn *n, uint64_t row) {
   }
   adji_software_entry *entries = status ? NULL : adji_software_make_row(&n->sets);
   if (!status && !entries) status = ADJ_E_MEMORY;
-  adji_table table = {0, rows, n->sets.join.k, n->ids.at, n->distances.at};
+  adji_window table = {0, rows, NULL, n->ids.at, n->distances.at, n->sets.join.k};
   for (uint64_t i = 0; i < rows && !status; i++)
     find_row(n, row + i, &table, i, entries);
   free(entries);
@@ -237,7 +237,7 @@ static void find_query(knn *n, uint32_t query, list_slot *slot, adji_software_en
   const uint32_t *order = n->order.at;
   uint32_t row = order ? order[query] : (uint32_t)(n->sets.left.count - 1 - query);
   if (row < n->list_first || row >= n->list_end) return;
-  adji_table table = {0, n->queries, n->sets.join.k, slot->ids.at, slot->distances.at};
+  adji_window table = {0, n->queries, NULL, slot->ids.at, slot->distances.at, n->sets.join.k};
   ((uint32_t *)slot->rows.at)[slot->count] = row;
   n->work.grid.queries += n->grid;
   if (n->grid && order && row % ADJI_SOFTWARE_MISSED == 0) {
