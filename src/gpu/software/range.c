@@ -184,6 +184,7 @@ static adj_status begin_count(adji_software_range *r, bool keep, bool both) {
   if (status) return status;
   r->found = (adji_tally){0};
   r->broken = 0;
+  r->added = 0;
   if (keep) return make_kept(r, both);
   free_kept(r);
   return ADJ_OK;

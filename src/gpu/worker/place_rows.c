@@ -196,11 +196,11 @@ static adj_status wait(adji_lists *l, uint32_t slot, adji_tally *found) {
   return adji_gpu_lists_listed(l->range, slot, found);
 }
 
-/* Rows that fill a buffer. Counts that nobody wants stay on the device. */
+/* Rows that fill a buffer. Counts that nobody wants stay on the device, as do those of a single evaluation. */
 static uint64_t rows_at_once(const adji_list *list) {
   const adji_lists *l = list->lists;
   uint64_t bytes = ADJI_STAGE_BYTES, row = 8;
-  if (!l->pass->window && !l->pass->degrees) return 0;
+  if (l->pass->kind == ADJI_PASS_SINGLE || (!l->pass->window && !l->pass->degrees)) return 0;
   if (l->pass->window) {
     row = 12 + list->pairs / list->rows * (4 + sum_bytes(l));
     bytes -= bytes / 4; /* rows are of any length */

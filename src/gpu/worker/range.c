@@ -87,14 +87,15 @@ static adj_status fill_alone(range_device *d, adji_run *run) {
   return status;
 }
 
+/* A count is made even without queries, since offsets are asked for afterwards. */
 static adj_status drain_alone(range_device *d, adji_run *run, adji_feed *feed) {
   const adji_batch *batches;
   uint64_t count;
+  bool counts = d->pass->kind == ADJI_PASS_COUNT, some = adji_feed_take(feed, &batches, &count);
+  adj_status status = counts ? count_alone(d, run) : some ? fill_alone(d, run) : ADJ_OK;
+  if (status || !some) return status;
   adji_tally tally = {0};
-  if (!adji_feed_take(feed, &batches, &count)) return ADJ_OK; /* no queries */
-  adj_status status = d->pass->kind == ADJI_PASS_COUNT ? count_alone(d, run) : fill_alone(d, run);
-  if (status) return status;
-  if (d->pass->kind == ADJI_PASS_COUNT) tally = (adji_tally){d->found.pairs, d->found.candidates};
+  if (counts) tally = (adji_tally){d->found.pairs, d->found.candidates};
   adji_feed_found(feed);
   return adji_feed_done(feed, &tally);
 }
