@@ -79,8 +79,8 @@ void close_points(bench *b) {
 }
 
 bool same_result(const bench *b, const adj_result *x, const adj_result *y) {
-  size_t entries = adj_result_pairs(x);
-  return entries == adj_result_pairs(y) &&
+  size_t entries = adj_result_offsets(x)[b->count];
+  return adj_result_pairs(x) == adj_result_pairs(y) &&
          !memcmp(adj_result_offsets(x), adj_result_offsets(y), (b->count + 1) * sizeof(uint64_t)) &&
          !memcmp(adj_result_ids(x), adj_result_ids(y), entries * sizeof(uint32_t)) &&
          (!adj_result_distances(x) ||
@@ -117,16 +117,29 @@ adj_join_spec spec_of_any(const bench *b, uint32_t k) {
   return spec;
 }
 
-adj_result *collect_timed(const bench *b, const adj_join_spec *spec, double *plan_s, double *join_s, adj_stats *stats) {
+static double device_share(const adj_plan *plan, const adj_stats *stats) {
+  double all = 0, devices = 0;
+  for (uint32_t w = 0; w < stats->worker_count; w++) {
+    adj_worker worker;
+    adj_worker_init(&worker, sizeof worker);
+    stop_on(adj_plan_worker(plan, w, &worker));
+    all += (double)worker.queries;
+    if (w) devices += (double)worker.queries;
+  }
+  return all > 0 ? devices / all : 0;
+}
+
+adj_result *collect_timed(const bench *b, const adj_join_spec *spec, timed *out) {
   adj_plan *plan;
   adj_result *result;
-  adj_stats_init(stats, sizeof *stats);
+  adj_stats_init(&out->stats, sizeof out->stats);
   double begin = now();
   stop_on(adj_plan_create(b->ctx, spec, b->set, NULL, &plan));
   double planned = now();
-  stop_on(adj_collect(plan, &result, NULL, stats));
-  *join_s = now() - planned;
-  *plan_s = planned - begin;
+  stop_on(adj_collect(plan, &result, NULL, &out->stats));
+  out->join_s = now() - planned;
+  out->plan_s = planned - begin;
+  out->device_share = device_share(plan, &out->stats);
   adj_plan_destroy(plan);
   return result;
 }

@@ -51,8 +51,13 @@ adj_cuda_points on_device(const bench *b);
 adj_join_spec spec_of(const bench *b, adj_order order);
 adj_join_spec spec_of_any(const bench *b, uint32_t k); /* the k nearest, with distances; 0: within b->radius, by id */
 
-/* A join from host memory to host memory; seconds of its plan and of what follows. */
-adj_result *collect_timed(const bench *b, const adj_join_spec *spec, double *plan_s, double *join_s, adj_stats *stats);
+/* A join from host memory to host memory. */
+typedef struct timed {
+  double plan_s, join_s; /* of the plan, and of what follows            */
+  double device_share;   /* of the queries, done by devices: 0 .. 1     */
+  adj_stats stats;
+} timed;
+adj_result *collect_timed(const bench *b, const adj_join_spec *spec, timed *out);
 
 bool same_result(const bench *b, const adj_result *x, const adj_result *y);
 

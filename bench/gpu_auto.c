@@ -69,14 +69,13 @@ typedef struct worst {
 static adj_result *collect(const bench *b, const one_case *c, way how, best *to) {
   adj_join_spec spec = spec_of_any(b, c->k);
   spec.backend = BACKENDS[how];
-  adj_stats stats;
-  double plan_s, join_s;
-  adj_result *result = collect_timed(b, &spec, &plan_s, &join_s, &stats);
-  double all = (plan_s + join_s) * 1e3;
+  timed t;
+  adj_result *result = collect_timed(b, &spec, &t);
+  double all = (t.plan_s + t.join_s) * 1e3;
   if (all < to->all_ms) {
     to->all_ms = all;
-    to->plan_ms = plan_s * 1e3;
-    snprintf(to->chose, sizeof to->chose, "%s", stats.backend);
+    to->plan_ms = t.plan_s * 1e3;
+    snprintf(to->chose, sizeof to->chose, "%s", t.stats.backend);
   }
   return result;
 }
@@ -184,8 +183,8 @@ int run_auto_once(bench *b) {
   b->radius = b->options.radius;
   generate_points(b);
   adj_result *result = collect(b, &c, (way)how, &mine);
-  uint64_t digest = adj_result_pairs(result);
-  for (size_t i = 0; i < adj_result_pairs(result); i++)
+  uint64_t entries = adj_result_offsets(result)[adj_result_rows(result)], digest = entries;
+  for (uint64_t i = 0; i < entries; i++)
     digest = (digest ^ adj_result_ids(result)[i]) * UINT64_C(0x9e3779b97f4a7c15);
   printf("%.4f %.4f %s %llx\n", mine.all_ms, mine.plan_ms, mine.chose, (unsigned long long)digest);
   adj_result_destroy(result);

@@ -36,7 +36,7 @@ typedef enum way { CPU, GPU, HYBRID, RATES, FIXED, WAYS } way;
 
 typedef struct best {
   double all_ms, join_ms;
-  adj_stats stats; /* of the one with the quickest join */
+  timed quickest; /* the one with the quickest join */
 } best;
 
 /* k 0: a range join. */
@@ -50,24 +50,21 @@ static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
   adj_join_spec spec = spec_of_any(b, k);
   spec.backend = backends[how];
   spec.tuning = tuning;
-  adj_stats stats;
-  double plan_s, join_s;
-  adj_result *result = collect_timed(b, &spec, &plan_s, &join_s, &stats);
-  to->all_ms = fmin(to->all_ms, (plan_s + join_s) * 1e3);
-  if (join_s * 1e3 < to->join_ms) {
-    to->join_ms = join_s * 1e3;
-    to->stats = stats;
+  timed t;
+  adj_result *result = collect_timed(b, &spec, &t);
+  to->all_ms = fmin(to->all_ms, (t.plan_s + t.join_s) * 1e3);
+  if (t.join_s * 1e3 < to->join_ms) {
+    to->join_ms = t.join_s * 1e3;
+    to->quickest = t;
   }
   return result;
 }
 
 static void print_shared(const best *it, const best *all) {
-  double bound = 1 / all[CPU].join_ms + 1 / all[GPU].join_ms, queries = 0;
-  for (uint64_t w = 0; w < it->stats.worker_count; w++)
-    queries += (double)it->stats.workers[w].queries;
+  double bound = 1 / all[CPU].join_ms + 1 / all[GPU].join_ms;
   printf(" | %8.2f %8.2f %7.2f %6.1f %6.1f %6.1f", it->all_ms, it->join_ms, 1 / it->join_ms / bound,
-         queries > 0 ? 100 * (double)it->stats.workers[1].queries / queries : 0, 100 * it->stats.worker_imbalance,
-         1e5 * it->stats.kernel_s / it->join_ms);
+         100 * it->quickest.device_share, 100 * it->quickest.stats.worker_imbalance,
+         1e5 * it->quickest.stats.kernel_s / it->join_ms);
 }
 
 /* The ways take turns, so that none has the warmer machine. k 0: a range join. */

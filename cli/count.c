@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin count: how many pairs lie within a radius, in all or for each point.
+ * adjoin count: the number of pairs within a radius, in total or for each point.
  */
 #include <math.h>
 
@@ -11,15 +11,15 @@
 
 static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to count"},
-    {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "pairs at most this far apart (needed)"},
-    {OPTION_FLAG, 0, "one-way", NULL, FIELD(one_way), "one set: each pair once, left < right"},
-    {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: also each point with itself"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there are more"},
-    {OPTION_HEADING, 0, NULL, NULL, 0, "Output (the total is printed)"},
+    {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "largest distance of a pair (required)"},
+    {OPTION_FLAG, 0, "one-way", NULL, FIELD(one_way), "one file: count each pair once"},
+    {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one file: also pair each point with itself"},
+    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N pairs"},
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Output (the total is printed unless FILE is \"-\")"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
-     "write one number per point of A; \"-\": standard\noutput, instead of the total"},
+     "write the number of neighbours of each point of A;\n\"-\" is standard output"},
     {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
-     "npy, csv or tsv; default: from the ending of\nFILE, csv for \"-\""},
+     "npy, csv or tsv. Default: by the ending of FILE,\nor csv for \"-\""},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {
@@ -34,11 +34,11 @@ static int run(const subcommand *command, int argc, char **argv) {
 
 const subcommand command_count = {
     "count",
-    "how many pairs lie within a radius: no pair is stored or moved",
+    "count the pairs of points within a radius, without storing them",
     "-r RADIUS A [B] [-o FILE] [options]",
-    "  adjoin count -r 0.01 points.npy                  the total\n"
-    "  adjoin count -r 0.01 points.npy -o density.npy   neighbours of each point\n"
-    "  adjoin count -r 5 shops.csv homes.csv -o -       homes near each shop\n",
+    "  adjoin count -r 0.02 points.npy                  the number of pairs\n"
+    "  adjoin count -r 0.02 points.npy -o density.npy   the number of neighbours of each point\n"
+    "  adjoin count -r 5 shops.csv homes.csv -o -       how many homes are near each shop\n",
     tables,
     run,
 };

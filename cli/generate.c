@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin generate: points from a generator, the same on every machine.
+ * adjoin generate: synthetic points, the same on every machine.
  */
 #include <adjoin.h>
 #include <stdbool.h>
@@ -24,22 +24,22 @@ typedef struct generate_request {
 
 static const option options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0,
-     "Kinds: unif, expo, clusters, normal, sphere, lattice, duplicates; or the name of a published\n"
-     "set, such as Unif2D2M, Expo6D10M or Syn16D2M, which says how many points and dimensions"},
-    {OPTION_COUNT, 'n', "count", "N", FIELD(count), "points, such as 10k or 2M"},
-    {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "dimensions"},
-    {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "another seed, other points; default 1"},
-    {OPTION_REAL, 0, "lambda", "L", FIELD(lambda), "expo: the rate; default 40"},
+     "KIND is unif, expo, clusters, normal, sphere, lattice or duplicates; or the name of a published\n"
+     "set, such as Unif2D2M, Expo6D10M or Syn16D2M, which gives the number of points and dimensions"},
+    {OPTION_COUNT, 'n', "count", "N", FIELD(count), "number of points, such as 10k or 2M"},
+    {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "number of dimensions"},
+    {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "seed of the random numbers. Default: 1"},
+    {OPTION_REAL, 0, "lambda", "L", FIELD(lambda), "expo: the rate. Default: 40"},
     {OPTION_COUNT, 0, "clusters", "N", FIELD(clusters),
-     "clusters, duplicates: how many centres; default:\nabout sqrt(n)"},
-    {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type), "default f32"},
-    {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), "where to (needed); \"-\": standard output"},
+     "clusters, duplicates: number of centres. Default:\nabout sqrt(N)"},
+    {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type), "Default: f32"},
+    {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), "file to write (required); \"-\" is standard output"},
     {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
-     "npy, csv, tsv, fvecs, fbin or raw; default: from\nthe ending of FILE, csv for \"-\""},
-    {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "default: one per usable core"},
-    {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory), "most memory to hold"},
-    {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "nothing but errors on standard error"},
-    {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
+     "npy, csv, tsv, fvecs, fbin or raw. Default: by the\nending of FILE, or csv for \"-\""},
+    {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "Default: one per available core"},
+    {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory), "memory limit, such as 4G. Default: 90 % of what is\nfree"},
+    {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "print only errors on standard error"},
+    {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {options, NULL};
@@ -54,7 +54,7 @@ static adj_status generate(adj_ctx *ctx, const char *kind, const generate_reques
   generator.lambda = request->lambda;
   generator.clusters = (uint32_t)request->clusters;
   if (request->type) generator.type = (adj_type)request->type;
-  adj_status status = adj_dataset_generate(ctx, &generator, points);
+  adj_status status = signals_status(adj_dataset_generate(ctx, &generator, points));
   return status ? status : adj_dataset_save(*points, request->output, request->format);
 }
 
@@ -99,11 +99,12 @@ static int run(const subcommand *command, int argc, char **argv) {
 
 const subcommand command_generate = {
     "generate",
-    "points to try things with, the same on every machine",
+    "make synthetic points, the same on every machine",
     "KIND -n N -d D -o FILE [options]",
     "  adjoin generate clusters -n 1M -d 3 -o points.npy\n"
-    "  adjoin generate unif -n 1000 -d 2 --seed 7 -o -\n"
-    "  adjoin generate Expo6D10M -o expo.npy            the papers' set: 10 M points, 6-D\n",
+    "                                                   a million points in 3-D clusters\n"
+    "  adjoin generate unif -n 1000 -d 2 --seed 7 -o -  evenly spread points, printed as csv\n"
+    "  adjoin generate Expo2D2M -o expo.npy             a set used in papers: 2 million points, 2-D\n",
     tables,
     run,
 };

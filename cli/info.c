@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin info: the machine as the program sees it, or what a file of points holds.
+ * adjoin info: describes this machine, or the points in a file.
  */
 #include <adjoin.h>
 #include <math.h>
@@ -12,19 +12,20 @@
 
 #include "commands.h"
 #include "join.h"
+#include "message.h"
 #include "signals.h"
 #include "text.h"
 
 static const option input[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Input (\"-\" is standard input)"},
                                {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
-                              {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
+                              {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option *const tables[] = {input, join_input_options + 1, help, NULL};
 
 /* ---- The machine ------------------------------------------------------------------------------ */
 
-/* The choice in brackets of "always [madvise] never"; "unknown" where the system does not say. */
+/* The word in brackets of "always [madvise] never"; "unknown" if the system has no such setting. */
 static void huge_pages(char *choice, size_t room) {
   char line[128] = "";
   FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
@@ -69,7 +70,7 @@ static void print_machine(const adj_ctx *ctx) {
   for (uint32_t i = 0; adj_isa_name(i); i++)
     printf("%s%s", i ? " " : "", adj_isa_name(i));
   printf("  (used: %s)\n", adj_ctx_isa(ctx));
-  printf("memory          %s, of which a join may hold %s\n", text_bytes(bytes, total),
+  printf("memory          %s, of which a join may use %s\n", text_bytes(bytes, total),
          text_bytes((double)adj_ctx_memory_limit(ctx), limit));
   printf("huge pages      %s\n", pages);
   printf("built with      %s\n", *features ? features : "no optional parts");
@@ -78,8 +79,8 @@ static void print_machine(const adj_ctx *ctx) {
 
 /* ---- A file ----------------------------------------------------------------------------------- */
 
-/* The radius at which points spread evenly over the bounds would have about ten neighbours, to one
- * digit; 0 when that makes no sense. A flat dimension takes no part. */
+/* The radius at which points spread evenly over the bounds would have about ten neighbours each, rounded to one digit;
+ * 0 if there is none. Dimensions of extent 0 are left out. */
 static double suggest_radius(const adj_dataset *points) {
   double count = (double)adj_dataset_count(points), log_volume = 0, dim = 0;
   for (uint32_t j = 0; j < adj_dataset_dim(points); j++) {
@@ -111,7 +112,7 @@ static void print_bounds(const adj_dataset *points) {
   if (dim > MOST) printf("%-15s %u more dimensions\n", "...", dim - MOST);
 }
 
-/* A join has to read the file in the same way. */
+/* Suggests a command that reads the file with the same options. */
 static void print_next(const char *path, const join_request *r, double radius) {
   const char *const options[][2] = {{"input-format", r->input_format},
                                     {"columns", r->columns},
@@ -122,7 +123,7 @@ static void print_next(const char *path, const join_request *r, double radius) {
   if (r->type) printf(" --type %s", r->type == ADJ_F64 ? "f64" : "f32");
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i][1]) printf(" --%s %s", options[i][0], options[i][1]);
-  printf("\n(spread evenly, each point would have about ten neighbours at that radius)\n");
+  printf("\n(if the points were spread evenly, each would have about ten neighbours within that radius)\n");
 }
 
 static void print_points(const char *path, const join_request *request, const adj_dataset *points, double seconds) {
@@ -147,8 +148,10 @@ static void print_points(const char *path, const join_request *request, const ad
 /* ---- The command ------------------------------------------------------------------------------ */
 
 static void print_log(void *user, adj_log_level level, const char *line) {
+  char text[MESSAGE_ROOM];
   (void)user;
-  if (level != ADJ_LOG_DEBUG) fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
+  if (level == ADJ_LOG_DEBUG) return;
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", message_with_options(line, text));
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
@@ -181,10 +184,10 @@ static int run(const subcommand *command, int argc, char **argv) {
 
 const subcommand command_info = {
     "info",
-    "the machine as adjoin sees it, or what a file of points holds",
+    "describe this machine, or the points in a file",
     "[FILE] [options]",
-    "  adjoin info                                      cores, instructions, memory, devices\n"
-    "  adjoin info points.csv --columns x,y,z           how many points, of what, between what\n",
+    "  adjoin info                                      cores, instruction sets, memory, GPUs\n"
+    "  adjoin info points.csv --columns x,y,z           number of points, type, range of each column\n",
     tables,
     run,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A join from files to answer: open the points, plan, run, report. range, knn and count differ in
- * what they ask for, which the request says.
+ * A join from files to result: open the points, plan, run, report. range, knn and count differ only in their request.
  */
 #include "join.h"
 
@@ -10,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "message.h"
 #include "progress.h"
 #include "report.h"
 #include "signals.h"
 #include "text.h"
 #include "trace.h"
 
-/* Everything a run holds, so that one function can let go of it. */
+/* Everything that a run owns; join_run frees it. */
 typedef struct join_job {
   const join_request *request;
   trace_log *trace;
@@ -29,8 +29,9 @@ typedef struct join_job {
 
 static void print_log(void *user, adj_log_level level, const char *line) {
   const join_request *request = user;
+  char text[MESSAGE_ROOM];
   if (request->quiet || level == ADJ_LOG_DEBUG) return;
-  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", message_with_options(line, text));
 }
 
 static adj_status create_context(join_job *job) {
@@ -63,13 +64,13 @@ static const char *type_name(adj_type type) {
   return type == ADJ_F64 ? "f64" : "f32";
 }
 
-/* Both are caught by the library as well, which does not know the files' names. */
+/* The library checks this too, but does not know the names of the files. */
 static int check_match(const join_job *job) {
   const join_request *request = job->request;
   if (!job->right) return EXIT_DONE;
   adj_type a = adj_dataset_type(job->left), b = adj_dataset_type(job->right);
   if (a != b) {
-    fprintf(stderr, "adjoin: %s holds %s and %s holds %s: say --type f32 or --type f64 to join them in that type\n",
+    fprintf(stderr, "adjoin: %s holds %s and %s holds %s: give --type f32 or --type f64 to join them in that type\n",
             request->left, type_name(a), request->right, type_name(b));
     return EXIT_FAILED;
   }
@@ -97,8 +98,9 @@ static adj_status open_points(join_job *job) {
   const join_request *request = job->request;
   adj_open_options options = join_open_options(request);
   double began = seconds_now();
-  adj_status status = adj_dataset_open(job->ctx, request->left, &options, &job->left);
-  if (!status && request->right) status = adj_dataset_open(job->ctx, request->right, &options, &job->right);
+  adj_status status = signals_status(adj_dataset_open(job->ctx, request->left, &options, &job->left));
+  if (!status && request->right)
+    status = signals_status(adj_dataset_open(job->ctx, request->right, &options, &job->right));
   job->report.read_s = seconds_now() - began;
   trace_phase(job->trace, "read", began);
   return status;
@@ -135,24 +137,24 @@ static adj_status create_plan(join_job *job) {
     if (box) join_box_lengths(request->box, box);
   }
   double began = seconds_now();
-  adj_status status = adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan);
+  adj_status status = signals_status(adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan));
   trace_phase(job->trace, "plan and index", began);
   free(box);
   return status;
 }
 
-/* A row has k entries, whether or not there are as many points. */
+/* Every row has k entries, even if there are fewer points. */
 static void note_padding(const join_job *job) {
   const join_request *request = job->request;
   uint64_t points = adj_dataset_count(job->right ? job->right : job->left);
   uint64_t others = points - (points && !job->right && !request->self);
   char count[32];
   if (request->kind != ADJ_KNN || request->k <= others || request->quiet) return;
-  fprintf(stderr, "adjoin: note: -k %llu is more than the %s point%s there are: rows are padded\n",
+  fprintf(stderr, "adjoin: note: -k %llu is more than the %s point%s available: rows are padded\n",
           (unsigned long long)request->k, text_count(others, count), others == 1 ? "" : "s");
 }
 
-/* The plan's text, to be freed; NULL with the status set. */
+/* The text of the plan, which the caller frees; NULL and *status on failure. */
 static char *explain(const adj_plan *plan, adj_status *status) {
   size_t needed = 0;
   *status = adj_plan_explain(plan, NULL, 0, &needed);
@@ -162,7 +164,7 @@ static char *explain(const adj_plan *plan, adj_status *status) {
   return text;
 }
 
-/* Of the text after the run only what it adds to the text before. */
+/* Prints what the text after the run adds to the text before it. */
 static void print_what_happened(const join_job *job) {
   adj_status status;
   char *text = explain(job->plan, &status);
@@ -180,8 +182,8 @@ static adj_status drop_rows(void *user, const adj_rows *rows) {
   return ADJ_OK;
 }
 
-/* Without an output only the number of pairs is wanted. That of a kNN join is often known beforehand;
- * it is run all the same, for its times and figures. */
+/* Without an output only the number of pairs is wanted. A kNN join, whose number is often known beforehand, is run all
+ * the same, for its times and statistics. */
 static adj_status run_without_output(join_job *job, const adj_run_control *control) {
   if (job->request->kind == ADJ_RANGE) return adj_count(job->plan, NULL, NULL, control, &job->report.stats);
   adj_sink sink;
@@ -215,7 +217,7 @@ static adj_status run_plan(join_job *job) {
   return status;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- The whole run -------------------------------------------------------------------------------- */
 
 int join_failed(adj_status status) {
   int number = signals_received();
@@ -223,11 +225,12 @@ int join_failed(adj_status status) {
     fprintf(stderr, "adjoin: stopped\n");
     return 128 + number;
   }
-  fprintf(stderr, "adjoin: %s\n", adj_last_error());
+  char text[MESSAGE_ROOM];
+  fprintf(stderr, "adjoin: %s\n", message_of_failure(status, text));
   return status == ADJ_E_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 
-/* The library names the row, in a join of two sets behind "left: " or "right: ", and does not know the files' names. */
+/* The library names the row, after "left: " or "right: " in a join of two sets, but not the file. */
 static int plan_failed(const join_job *job, adj_status status) {
   const char *said = adj_last_error(), *file = job->request->left;
   if (status != ADJ_E_DATA) return join_failed(status);
@@ -247,6 +250,7 @@ static int report_all(join_job *job, const subcommand *command) {
   report->command = command->name;
   report->request = request;
   report->left = job->left;
+  report->plan = job->plan;
   report->right = job->right ? job->right : job->left;
   report->wall_s = seconds_now() - report->began;
   if (request->explain) print_what_happened(job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What range, knn and count share: the request, its options, and the run from files to answer.
+ * What range, knn and count share: the request, its options, and the run from files to result.
  */
 #ifndef CLI_JOIN_H
 #define CLI_JOIN_H
@@ -12,7 +12,7 @@
 
 #define JOIN_NO_K UINT64_MAX
 
-/* What the options leave here; text fields are NULL, numbers 0 unless given. */
+/* What the options set. Unless noted, text is NULL and numbers are 0 if not given. */
 typedef struct join_request {
   const char *left, *right; /* right NULL: a self-join */
   /* what */
@@ -25,7 +25,7 @@ typedef struct join_request {
   const char *box;
   bool self, one_way;
   /* result */
-  bool per_point_counts;                   /* of the output: counts, not pairs */
+  bool per_point_counts;                   /* the output holds counts, not pairs */
   const char *output, *format, *distances; /* distances: a second file */
   bool distance;
   int order; /* 1 + adj_order */
@@ -42,12 +42,11 @@ typedef struct join_request {
   const char *stats, *trace;
 } join_request;
 
-/* Tables of options for the commands: what is measured, how the inputs are read, how the join is run, what
- * is reported. */
+/* The tables of options that the commands share. */
 extern const option join_metric_options[], join_input_options[], join_run_options[], join_report_options[];
 
-/* Parses the arguments into the request, which holds the command's defaults; left and right too.
- * Returns EXIT_DONE, or the exit code to end with and *stop true (also for --help). */
+/* Parses the arguments into the request, which has the command's defaults. Sets *stop if the program is to exit with
+ * the returned code, as after --help. */
 int join_parse(const subcommand *command, join_request *request, int argc, char **argv, bool *stop);
 
 /* The lengths of --box to lengths (NULL: not wanted), which has room for one more than the text has
@@ -59,13 +58,13 @@ uint32_t join_box_lengths(const char *text, double *lengths);
 enum { JOIN_MOST_DEVICES = 64 };
 int32_t join_device_numbers(const char *text, int32_t *numbers);
 
-/* Runs it. Returns the program's exit code. */
+/* Runs the join. Returns the exit code of the program. */
 int join_run(const subcommand *command, const join_request *request);
 
 /* The part of the request that says how to read a file. */
 adj_open_options join_open_options(const join_request *request);
 
-/* Prints why a call of the library failed. Returns the exit code, which tells a signal apart. */
+/* Prints why a call of the library failed. Returns the exit code, which depends on a signal. */
 int join_failed(adj_status status);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options that range, knn and count share, and what must hold between them.
+ * The options that range, knn and count share, and checks of their combinations.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,55 +13,58 @@
 const option join_metric_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Distance"},
     {OPTION_CHOICE, 0, "metric", "l2|l1|linf|lp|cosine|dot|haversine", FIELD(metric),
-     "default l2. dot: the inner product, more is nearer, and\nR the least; haversine: the great circle, of columns\n"
-     "longitude, latitude"},
-    {OPTION_REAL, 0, "p", "P", FIELD(p), "lp: the exponent, at least 1"},
+     "Default: l2. cosine: 1 - cos of the angle. dot: the\ninner product; larger is nearer, and R is the least.\n"
+     "haversine: the great circle between places, given\nas longitude, latitude"},
+    {OPTION_REAL, 0, "p", "P", FIELD(p), "lp: the exponent, 1 or more"},
     {OPTION_TEXT, 0, "box", "L[,L...]", FIELD(box),
-     "l2, l1, linf, lp: a periodic box, one length for all\ndimensions or one for each, 0: not periodic"},
-    {OPTION_CHOICE, 0, "angle", "degrees|radians", FIELD(angle), "haversine: of the columns; default degrees"},
+     "l2, l1, linf, lp: a periodic box. One length for all\ndimensions, or one for each; 0: not periodic"},
+    {OPTION_CHOICE, 0, "angle", "degrees|radians", FIELD(angle), "haversine: unit of the columns. Default: degrees"},
     {OPTION_CHOICE, 0, "unit", "metres|degrees|radians", FIELD(unit),
-     "haversine: of R and of distances; default metres"},
-    {OPTION_REAL, 0, "sphere", "R", FIELD(sphere), "haversine: radius in metres; default 6371008.8"},
+     "haversine: unit of R and of distances. Default:\nmetres"},
+    {OPTION_REAL, 0, "sphere", "R", FIELD(sphere),
+     "haversine: radius of the sphere in metres. Default:\n6371008.8, the Earth"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_input_options[] = {
-    {OPTION_HEADING, 0, NULL, NULL, 0, "Input (both files; \"-\" is standard input)"},
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Input (the same for both files; \"-\" is standard input)"},
     {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type),
-     "convert the points; default: as stored, text as f32.\nThe join is exact in this type"},
+     "convert the points to this type, and compute in it.\nDefault: as stored; text as f32"},
     {OPTION_TEXT, 0, "input-format", "NAME", FIELD(input_format),
-     "npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw\nor hdf5; default: from the file"},
-    {OPTION_TEXT, 0, "columns", "LIST", FIELD(columns), "csv, tsv: the coordinates, \"x,y,z\" or \"2-4\""},
-    {OPTION_TEXT, 0, "id", "COLUMN", FIELD(id), "csv, tsv: names of the points, used in text output"},
-    {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape), "raw: type and dimension, \"f32:3\" or \"f64:1000x16\""},
-    {OPTION_TEXT, 0, "dataset", "PATH", FIELD(dataset), "hdf5: which dataset in the file"},
+     "npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw\nor hdf5. Default: by the ending or content of a file"},
+    {OPTION_TEXT, 0, "columns", "LIST", FIELD(columns),
+     "csv, tsv: the columns of coordinates, \"x,y,z\" or\n\"2-4\". Default: all but that of --id"},
+    {OPTION_TEXT, 0, "id", "COLUMN", FIELD(id), "csv, tsv: the column of names; text output uses them"},
+    {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape),
+     "raw: type and dimension, \"f32:3\", perhaps with the\ncount, \"f64:1000x16\""},
+    {OPTION_TEXT, 0, "dataset", "PATH", FIELD(dataset), "hdf5: the dataset to read, such as group/points"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_run_options[] = {
-    {OPTION_HEADING, 0, NULL, NULL, 0, "How to run (none of this changes the answer)"},
-    {OPTION_CHOICE, 0, "backend", "auto|cpu|gpu|hybrid|reference", FIELD(backend), "where to compute; default auto"},
-    {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "default: one per usable core"},
-    {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory),
-     "most memory to hold, such as 4G; default: 90 %\nof what is free"},
+    {OPTION_HEADING, 0, NULL, NULL, 0, "How to run (none of these changes the result)"},
+    {OPTION_CHOICE, 0, "backend", "auto|cpu|gpu|hybrid|reference", FIELD(backend), "where to compute. Default: auto"},
+    {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "Default: one per available core"},
+    {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory), "memory limit, such as 4G. Default: 90 % of what is\nfree"},
     {OPTION_TEXT, 0, "devices", "LIST", FIELD(devices),
-     "GPUs to use, by the numbers of \"adjoin info\": \"0,1\",\nor none; default: all"},
-    {OPTION_SIZE, 0, "device-memory", "SIZE", FIELD(device_memory), "most memory of each GPU; default: what is free"},
-    {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa), "instruction set: scalar, avx2, avx512, neon"},
+     "GPUs to use, numbered as in \"adjoin info\": \"0,1\",\nor none. Default: all"},
+    {OPTION_SIZE, 0, "device-memory", "SIZE", FIELD(device_memory), "memory limit of each GPU. Default: what is free"},
+    {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa),
+     "instruction set: scalar, avx2, avx512 or neon.\nDefault: the best that the CPU has"},
     {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
-     "auto, or grid, ego, brute; of knn kdtree, brute, and\nwith a GPU grid"},
-    {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning),
-     "override the planner: \"indexed=4,batch=1024\"; names in\ntuning.md"},
+     "range, count: auto, grid, ego or brute. knn: auto,\nkdtree or brute, and grid on a GPU"},
+    {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "settings for measurements, NAME=VALUE,...; see\ntuning.md"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_report_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Reports (on standard error, or in files)"},
     {OPTION_FLAG, 0, "explain", NULL, FIELD(explain), "print the plan and its reasons, then what happened"},
-    {OPTION_FLAG, 0, "dry-run", NULL, FIELD(dry_run), "print the plan on standard output and stop"},
-    {OPTION_TEXT, 0, "stats", "FILE", FIELD(stats), "times, counts and memory as JSON; \"-\": standard\noutput"},
-    {OPTION_TEXT, 0, "trace", "FILE", FIELD(trace), "a timeline for ui.perfetto.dev; \"-\": standard output"},
-    {OPTION_FLAG, 0, "progress", NULL, FIELD(progress), "show progress even where there is no terminal"},
+    {OPTION_FLAG, 0, "dry-run", NULL, FIELD(dry_run), "print the plan on standard output, and stop"},
+    {OPTION_TEXT, 0, "stats", "FILE", FIELD(stats),
+     "write times, counts and memory as JSON; \"-\" is\nstandard output"},
+    {OPTION_TEXT, 0, "trace", "FILE", FIELD(trace), "write a timeline for ui.perfetto.dev; \"-\" is\nstandard output"},
+    {OPTION_FLAG, 0, "progress", NULL, FIELD(progress), "show progress even without a terminal"},
     {OPTION_FLAG, 0, "no-progress", NULL, FIELD(no_progress), "never show progress"},
-    {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "nothing but errors on standard error"},
-    {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
+    {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "print only errors on standard error"},
+    {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static bool is_standard(const char *path) {
@@ -101,34 +104,33 @@ static int check_metric(const subcommand *command, const join_request *r) {
   if (r->metric != ADJ_HAVERSINE && (r->angle || r->unit || !isnan(r->sphere)))
     return usage_error(command, "--angle, --unit and --sphere are for --metric haversine");
   if (!isnan(r->sphere) && (!(r->sphere > 0) || r->unit > 1))
-    return usage_error(command, "--sphere is the radius of a sphere, for distances in metres");
+    return usage_error(command, "--sphere must be a positive radius, and is for distances in metres");
   if (r->box && !join_box_lengths(r->box, NULL))
-    return usage_error(command, "--box: \"%s\" is no list of lengths such as 1 or 10,10,0", r->box);
+    return usage_error(command, "--box: \"%s\" is not a list of lengths such as 1 or 10,10,0", r->box);
   return EXIT_DONE;
 }
 
-/* What is wrong usage whatever the files hold. */
+/* Errors that do not depend on what the files hold. */
 static int check_request(const subcommand *command, const join_request *r) {
   if (r->kind == ADJ_RANGE && isnan(r->radius)) return usage_error(command, "-r RADIUS is missing");
   if (!isnan(r->radius) && r->radius < 0 && r->metric != ADJ_DOT)
     return usage_error(command, "--radius: %g is negative", r->radius);
   if (r->kind == ADJ_KNN && r->k == JOIN_NO_K) return usage_error(command, "-k K is missing");
-  if (r->kind == ADJ_KNN && !r->k) return usage_error(command, "-k: 0 is too few, the least is 1");
+  if (r->kind == ADJ_KNN && !r->k) return usage_error(command, "-k: must be at least 1");
   if (r->k > UINT32_MAX) return usage_error(command, "-k: %llu is too large", (unsigned long long)r->k);
   if (r->threads > 4096)
     return usage_error(command, "--threads: %llu is more than 4096", (unsigned long long)r->threads);
   if (r->devices && join_device_numbers(r->devices, NULL) < 0)
-    return usage_error(command, "--devices: \"%s\" is no list of GPUs such as 0 or 0,1, nor none", r->devices);
+    return usage_error(command, "--devices: \"%s\" is not a list of GPUs such as 0 or 0,1, or none", r->devices);
   if (is_standard(r->left) && is_standard(r->right))
-    return usage_error(command, "standard input can be only one of the two inputs");
+    return usage_error(command, "only one of the two inputs can be standard input");
   if (is_standard(r->output) + is_standard(r->stats) + is_standard(r->trace) > 1)
     return usage_error(command, "only one of --output, --stats and --trace can be standard output");
-  if (r->one_way && r->right) return usage_error(command, "--one-way is for one set joined with itself");
-  if (r->self && r->right) return usage_error(command, "--self is for one set joined with itself");
-  if (r->self && r->one_way) return usage_error(command, "--self and --one-way exclude each other");
-  if (r->distances && !r->output)
-    return usage_error(command, "--distances is beside the neighbours: -o FILE is missing");
-  if (r->format && !r->output) return usage_error(command, "--format is about the output: -o FILE is missing");
+  if (r->one_way && r->right) return usage_error(command, "--one-way is for one file joined with itself");
+  if (r->self && r->right) return usage_error(command, "--self is for one file joined with itself");
+  if (r->self && r->one_way) return usage_error(command, "--self and --one-way cannot be combined");
+  if (r->distances && !r->output) return usage_error(command, "--distances needs -o FILE for the neighbours");
+  if (r->format && !r->output) return usage_error(command, "--format needs -o FILE");
   return check_metric(command, r);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON text that grows.
+ * A growing JSON text.
  */
 #include "json.h"
 

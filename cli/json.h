@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON text that grows: for --stats and --trace.
+ * A growing JSON text, for --stats and --trace.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
@@ -12,14 +12,14 @@
 typedef struct json_writer {
   char *text;
   size_t length, room;
-  bool failed; /* memory ran out; everything after is dropped */
+  bool failed; /* memory ran out: all later text is dropped */
 } json_writer;
 
 void json_raw(json_writer *json, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void json_text(json_writer *json, const char *text); /* a string, quoted and escaped; NULL: null */
-void json_real(json_writer *json, double value);     /* reads back as the same value; null when not finite */
+void json_real(json_writer *json, double value);     /* reads back as the same value; null if not finite */
 
-/* Writes it to a file and frees it. False after a message. */
+/* Writes the text to a file and frees it. False after an error message. */
 bool json_save(json_writer *json, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin knn: the k nearest of each point.
+ * adjoin knn: the k nearest neighbours of each point.
  */
 #include <math.h>
 #include <string.h>
@@ -13,24 +13,25 @@
 
 static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
-    {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many of each point (needed)"},
+    {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many neighbours of each point (required)"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
-     "none farther than this (dot: no product below it);\ndefault: no limit"},
-    {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one set: a point may be its own neighbour"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail when there are more"},
-    {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o only the number of neighbours is printed)"},
+     "only neighbours within this distance (dot: products\nof at least this). Default: no limit"},
+    {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one file: a point may be its own neighbour"},
+    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N neighbours in total"},
+    {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o, only the number of neighbours is printed)"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
-     "write the neighbours, nearest first; \"-\": standard\noutput. The file appears when it is complete"},
+     "write the neighbours, nearest first; \"-\" is\nstandard output. The file appears when it is\ncomplete"},
     {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
-     "npz, csv, tsv, npy, ivecs, or csr, a graph for\nscikit-learn; default: from the ending of FILE,\ncsv for \"-\""},
+     "npz, csv, tsv, npy, ivecs, or csr (a graph for\nscikit-learn). Default: by the ending of FILE, or\ncsv for "
+     "\"-\""},
     {OPTION_TEXT, 0, "distances", "FILE", FIELD(distances),
-     "the distances in a file of their own, npy or fvecs.\nnpz, csv, tsv and csr hold them anyway"},
+     "also write the distances alone, as npy or fvecs.\nnpz, csv, tsv and csr include them anyway"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {
     what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
 
-/* Distances are asked for unless the output holds ids alone: they cost memory and time. */
+/* Distances cost memory and time, so they are left out if the output holds only ids. */
 static bool holds_distances(const join_request *request) {
   if (!request->output) return false;
   if (request->distances) return true;
@@ -49,14 +50,14 @@ static int run(const subcommand *command, int argc, char **argv) {
 
 const subcommand command_knn = {
     "knn",
-    "the k nearest neighbours of each point, exactly",
+    "find the k nearest neighbours of each point",
     "-k K A [B] [-o FILE] [options]",
-    "  adjoin knn -k 10 points.npy -o near.npz          of each point among the others\n"
+    "  adjoin knn -k 10 points.npy -o near.npz          the ten nearest of each point\n"
     "  adjoin knn -k 1 fixes.csv stations.csv -o -      the station nearest to each fix\n"
     "  adjoin knn -k 100 query.fvecs base.fvecs -o near.ivecs --distances near.fvecs\n"
-    "                                                   as benchmarks of nearest neighbours have it\n"
+    "                                                   files as nearest-neighbour benchmarks use them\n"
     "  adjoin knn -k 15 --self points.npy -o graph.npz --format csr\n"
-    "                                                   for scikit-learn and scipy.sparse.load_npz\n",
+    "                                                   a graph for scikit-learn and SciPy\n",
     tables,
     run,
 };

@@ -17,7 +17,7 @@ static int run_selftest(const subcommand *command, int argc, char **argv) {
 }
 
 static const subcommand command_selftest = {
-    .name = "selftest", .summary = "every backend against the definition of right", .run = run_selftest};
+    .name = "selftest", .summary = "check every backend of this machine against the reference", .run = run_selftest};
 
 static const subcommand *const commands[] = {
     &command_range, &command_knn, &command_count, &command_generate, &command_info, &command_selftest, NULL};
@@ -30,23 +30,22 @@ static const subcommand *find_command(const char *name) {
 
 static void print_help(FILE *to) {
   fputs(
-      "adjoin: exact similarity joins over point sets\n"
+      "adjoin: find points that lie near each other, exactly\n"
       "\n"
-      "  adjoin range -r 0.01 points.npy -o pairs.npz     all pairs within 0.01 of each other\n"
-      "  adjoin count -r 0.01 points.npy                  how many they are\n"
-      "  adjoin knn -k 10 points.npy -o near.npz          the ten nearest of each point\n"
-      "  adjoin generate clusters -n 1M -d 3 -o points.npy\n"
-      "                                                   a million points to try it with\n"
+      "  adjoin generate unif -n 100k -d 3 -o points.npy  make 100,000 points to try it with\n"
+      "  adjoin count -r 0.02 points.npy                  how many pairs are within 0.02?\n"
+      "  adjoin range -r 0.02 points.npy -o pairs.npz     all of these pairs\n"
+      "  adjoin knn -k 10 points.npy -o near.npz          the ten nearest neighbours of each point\n"
       "\n"
-      "Commands ('adjoin COMMAND --help' for each):\n",
+      "Commands ('adjoin COMMAND --help' has examples and options):\n",
       to);
   for (const subcommand *const *c = commands; *c; c++)
     fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
   fputs(
       "\n"
-      "Reads npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, hdf5 and raw files, also packed by gzip;\n"
-      "writes npz, csv, tsv, npy and ivecs.\n"
-      "Every answer is exact and does not depend on threads, instruction set or backend.\n",
+      "Reads npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, hdf5 and raw files, also gzipped.\n"
+      "Writes npz, csv, tsv, npy and ivecs.\n"
+      "Results are exact: they do not depend on threads, instruction set or backend.\n",
       to);
 }
 
@@ -59,7 +58,7 @@ static int unknown_command(const char *typed) {
   names[many] = NULL;
   const char *nearest = nearest_name(typed, names);
   fprintf(stderr, "adjoin: there is no command \"%s\"", typed);
-  if (nearest) fprintf(stderr, "; %s?", nearest);
+  if (nearest) fprintf(stderr, "; did you mean %s?", nearest);
   fprintf(stderr, "\nTry 'adjoin --help'.\n");
   return EXIT_USAGE;
 }
@@ -87,7 +86,7 @@ static int dispatch(int argc, char **argv) {
   return command->run(command, 2, ask);
 }
 
-/* What was printed is on its way out only now; a full disk must not go unnoticed. */
+/* Standard output is written when it is flushed: only then does a full disk show. */
 int main(int argc, char **argv) {
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;

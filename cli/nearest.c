@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was meant: the one known name that begins with what was typed, or that with the fewest typing errors between the
- * two.
+ * The name that a user probably meant: the only one that begins with the text typed, or the one with the fewest typing
+ * errors.
  */
 #include <stdint.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static unsigned least(unsigned a, unsigned b) {
   return a < b ? a : b;
 }
 
-/* Letters added, dropped, changed or swapped with their neighbour; LONGEST for long words. */
+/* The number of letters added, dropped, changed or swapped with their neighbour; LONGEST for long words. */
 static unsigned typing_errors(const char *a, const char *b) {
   size_t m = strlen(a), n = strlen(b);
   unsigned d[LONGEST][LONGEST];
@@ -33,7 +33,7 @@ static unsigned typing_errors(const char *a, const char *b) {
   return d[m][n];
 }
 
-/* The only name that begins so; NULL when there are none or several. */
+/* The only name that begins with the text; NULL if there is none, or several. */
 static const char *completed(const char *typed, const char *const *names) {
   const char *found = NULL;
   for (; *names; names++) {
@@ -47,7 +47,7 @@ static const char *completed(const char *typed, const char *const *names) {
 const char *nearest_name(const char *typed, const char *const *names) {
   const char *nearest = *typed ? completed(typed, names) : NULL;
   if (nearest) return nearest;
-  unsigned fewest = ((unsigned)strlen(typed) + 1) / 3 + 1; /* so many errors or more are another word */
+  unsigned fewest = ((unsigned)strlen(typed) + 1) / 3 + 1; /* with that many errors it is another word */
   for (; *names; names++) {
     unsigned errors = typing_errors(typed, *names);
     if (errors < fewest) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parsing the arguments of a command by its tables of options.
+ * Parses the arguments of a command by its tables of options, and prints its help.
  */
 #include "options.h"
 
@@ -51,7 +51,7 @@ static int unknown_option(const subcommand *command, const char *typed) {
   snprintf(word, sizeof word, "%s", typed + strspn(typed, "-"));
   word[strcspn(word, "=")] = 0;
   const char *nearest = strncmp(typed, "--", 2) ? NULL : nearest_name(word, names);
-  if (nearest) return usage_error(command, "there is no option %s; --%s?", typed, nearest);
+  if (nearest) return usage_error(command, "there is no option %s; did you mean --%s?", typed, nearest);
   return usage_error(command, "there is no option %s", typed);
 }
 
@@ -65,7 +65,7 @@ static bool parse_real(const char *text, double *value) {
   return true;
 }
 
-/* A number, perhaps with a fraction, and a suffix: k, M, G or T, each 1000 (or 1024) times the one
+/* A number, possibly with a fraction, and an optional suffix k, M, G or T, each thousand (1000 or 1024) times the one
  * before. The result must be whole and below 2^63. */
 static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   if (!isdigit((unsigned char)*text)) return false;
@@ -89,7 +89,7 @@ static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   return true;
 }
 
-/* The number of the choice, from 1; 0 when it is none of them. */
+/* The number of the choice, from 1; 0 if it is none of them. */
 static int find_choice(const char *choices, const char *text) {
   size_t length = strlen(text);
   int number = 1;
@@ -134,7 +134,7 @@ static int set_value(const subcommand *command, const option *o, void *request, 
   return good ? EXIT_DONE : wrong_value(command, o, text);
 }
 
-/* ---- The arguments, one after the other ------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------- */
 
 typedef struct arguments {
   const subcommand *command;
@@ -143,7 +143,7 @@ typedef struct arguments {
   char **argv;
 } arguments;
 
-/* The option at argv[at], with its value: --name=value, --name value, -n value, -nvalue. */
+/* Takes the option at argv[at] and its value: --name=value, --name value, -n value, -nvalue. */
 static int take_option(arguments *a) {
   const char *typed = a->argv[a->at], *attached = NULL;
   const option *o;
@@ -181,7 +181,7 @@ int options_parse(const subcommand *command, void *request, int argc, char **arg
     } else if (!only_plain && typed[0] == '-' && typed[1]) {
       if (take_option(&a)) return PARSE_WRONG;
     } else if (many == most) {
-      usage_error(command, "\"%s\" is one argument too many; usage: adjoin %s %s", typed, command->name,
+      usage_error(command, "\"%s\" is one argument too many. Usage: adjoin %s %s", typed, command->name,
                   command->usage);
       return PARSE_WRONG;
     } else {
@@ -195,18 +195,18 @@ int options_parse(const subcommand *command, void *request, int argc, char **arg
 
 static void print_option(const option *o) {
   enum { COLUMN = 28 };
-  char left[96];
+  char name[96];
   if (o->kind == OPTION_HEADING) {
     printf("\n%s\n", o->help);
     return;
   }
-  int width = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
-                        : snprintf(left, sizeof left, "      --%s", o->name);
-  if (o->value) width += snprintf(left + width, sizeof left - (size_t)width, " %s", o->value);
+  int width = o->letter ? snprintf(name, sizeof name, "  -%c, --%s", o->letter, o->name)
+                        : snprintf(name, sizeof name, "      --%s", o->name);
+  if (o->value) width += snprintf(name + width, sizeof name - (size_t)width, " %s", o->value);
   if (width >= COLUMN)
-    printf("%s\n%*s", left, COLUMN, "");
+    printf("%s\n%*s", name, COLUMN, "");
   else
-    printf("%-*s", COLUMN, left);
+    printf("%-*s", COLUMN, name);
   for (const char *at = o->help; *at; at++) {
     putchar(*at);
     if (*at == '\n') printf("%*s", COLUMN, "");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Command lines, declared: a command lists its options in tables, which parse the arguments and
- * print the help alike.
+ * Command lines. A command lists its options in tables, which serve both to parse the arguments and to print the help.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -27,7 +26,7 @@ typedef struct option {
   const char *name;  /* without the dashes                         */
   const char *value; /* what the help calls it, or the choices     */
   size_t into;       /* offset of the field in the request struct  */
-  const char *help;  /* may hold line ends                         */
+  const char *help;  /* may have several lines                     */
 } option;
 
 /* A subcommand. */
@@ -36,24 +35,24 @@ typedef struct subcommand {
   const char *summary;          /* one line                                    */
   const char *usage;            /* the arguments after "adjoin NAME"           */
   const char *examples;         /* lines, ready to print                       */
-  const option *const *options; /* tables, the last NULL; NULL: parses itself  */
+  const option *const *options; /* tables, the last NULL; NULL: it parses them */
   int (*run)(const struct subcommand *command, int argc, char **argv);
 } subcommand;
 
-/* What options_parse returns instead of a number of arguments. */
+/* Returned by options_parse instead of a number of arguments. */
 enum { PARSE_WRONG = -1, PARSE_HELP = -2 };
 
-/* Parses argv[1] and on (argv[0] is the command's name) into the fields of request, and the
- * arguments that are no options into plain, at most most of them. Returns how many those are;
- * PARSE_WRONG after a message, for which the program exits with EXIT_USAGE; PARSE_HELP after help. */
+/* Parses argv[1] and later (argv[0] is the name of the command). Options go to the fields of request, other arguments
+ * to plain, at most most of them. Returns the number of the latter, PARSE_WRONG after an error message, or PARSE_HELP
+ * after printing the help. */
 int options_parse(const subcommand *command, void *request, int argc, char **argv, const char **plain, int most);
 
 void options_print_help(const subcommand *command);
 
-/* "adjoin range: MESSAGE", and where to find help. Returns EXIT_USAGE. */
+/* Prints "adjoin range: MESSAGE" and where to find help. Returns EXIT_USAGE. */
 int usage_error(const subcommand *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The name nearest to what was typed, or NULL when none is near. names ends with NULL. */
+/* The name that was probably meant, or NULL if none is similar. names ends with NULL. */
 const char *nearest_name(const char *typed, const char *const *names);
 
 #endif

@@ -31,16 +31,16 @@ int progress_show(void *user, const adj_progress *where) {
   progress_line *progress = user;
   double fraction = where->fraction < 0 ? 0 : where->fraction > 1 ? 1 : where->fraction;
   double elapsed = seconds_now() - progress->began;
-  char bar[32], pairs[32], rate[32], left[32] = "";
+  char bar[32], pairs[32], rate[32], remaining[32] = "";
   draw_bar(fraction, bar);
   text_short((double)where->pairs, pairs);
   text_short(elapsed > 0 ? (double)where->pairs / elapsed : 0, rate);
   if (fraction > 0.005) {
     char time[24];
-    snprintf(left, sizeof left, ", %s left", text_duration(elapsed * (1 - fraction) / fraction, time));
+    snprintf(remaining, sizeof remaining, ", %s remaining", text_duration(elapsed * (1 - fraction) / fraction, time));
   }
   fprintf(stderr, "%s%s %s %3.0f %%  %s pairs, %s/s%s%s", progress->terminal ? "\r" : "", bar, where->phase,
-          100 * fraction, pairs, rate, left, progress->terminal ? "\033[K" : "\n");
+          100 * fraction, pairs, rate, remaining, progress->terminal ? "\033[K" : "\n");
   fflush(stderr);
   progress->drawn = true;
   return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How far the join is: a line on the terminal that rewrites itself and is gone at the end.
+ * The progress of a join: one line on the terminal, updated in place and erased at the end.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -14,7 +14,7 @@ typedef struct progress_line {
   double began;
 } progress_line;
 
-/* Shown when standard error is a terminal, or always, or never. */
+/* Progress is shown if standard error is a terminal; or always, or never. */
 void progress_begin(progress_line *progress, bool always, bool never);
 
 /* For adj_run_control: user is the progress. Never cancels. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The total and the summary of a run. The JSON of --stats is in stats.c.
+ * The total and the summary of a run. stats.c writes the JSON of --stats.
  */
 #include "report.h"
 
@@ -14,7 +14,7 @@ static bool is_standard(const char *path) {
   return path && !strcmp(path, "-");
 }
 
-/* Pairs written to a file are the answer themselves; otherwise their number is. */
+/* If the pairs are written to a file, their number is not printed. */
 bool report_total(const run_report *report) {
   const join_request *request = report->request;
   if (is_standard(request->output) || is_standard(request->stats) || is_standard(request->trace)) return true;
@@ -60,7 +60,7 @@ void report_summary(const run_report *report) {
   add_phase(phases, sizeof phases, "index", stats->index_s);
   add_phase(phases, sizeof phases, "join", stats->join_s);
   add_phase(phases, sizeof phases, "write", stats->write_s);
-  add_phase(phases, sizeof phases, "of it kernels", stats->kernel_s);
+  add_phase(phases, sizeof phases, "GPU kernels", stats->kernel_s);
   fprintf(stderr, "adjoin: %s, in %s%s%s%s; %s %s/s, peak memory %s\n", result, text_duration(report->wall_s, wall),
           *phases ? " (" : "", phases, *phases ? ")" : "", text_short(join_s > 0 ? many / join_s : 0, rate),
           nearest ? "points" : "pairs", text_bytes((double)stats->peak_bytes, peak));

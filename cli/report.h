@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a finished run tells: the total on standard output, a line for people on standard error, and
- * the JSON of --stats.
+ * What a finished run prints: the total on standard output, a summary on standard error, and the JSON of --stats.
  */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
@@ -12,11 +11,12 @@ typedef struct run_report {
   const char *command;
   const join_request *request;
   const adj_dataset *left, *right;
+  const adj_plan *plan;
   double began, read_s, wall_s;
   adj_stats stats;
 } run_report;
 
-/* The number of pairs, unless standard output holds something else. False after a message. */
+/* Prints the number of pairs, unless standard output has other data. False after an error message. */
 bool report_total(const run_report *report);
 void report_summary(const run_report *report);
 bool report_stats(const run_report *report); /* false after a message */

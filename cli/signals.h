@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ctrl-C and friends: the first asks the library to stop, the second ends the program.
+ * SIGINT, SIGTERM and SIGHUP: the first cancels the run, the second ends the program.
  */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
@@ -12,5 +12,8 @@ void signals_watch(adj_ctx *ctx);
 
 /* The signal that arrived, or 0. */
 int signals_received(void);
+
+/* After each call: its status, or ADJ_CANCELLED when it succeeded and a signal has arrived. */
+adj_status signals_status(adj_status status);
 
 #endif

@@ -92,19 +92,21 @@ static void put_prefilter(json_writer *json, const adj_stats *stats) {
 }
 
 /* Only where cores and a device shared the queries. */
-static void put_workers(json_writer *json, const adj_stats *stats) {
+static void put_workers(json_writer *json, const run_report *report) {
+  const adj_stats *stats = &report->stats;
   if (!stats->worker_count) return;
   put_real(json, "worker_imbalance", stats->worker_imbalance);
   json_raw(json, ",\n  \"workers\": [");
-  for (uint64_t w = 0; w < stats->worker_count; w++) {
-    const adj_worker *it = &stats->workers[w];
+  for (uint32_t w = 0; w < stats->worker_count; w++) {
+    adj_worker it;
+    adj_worker_init(&it, sizeof it);
+    if (adj_plan_worker(report->plan, w, &it)) break;
     json_raw(json, "%s\n    {\"name\": ", w ? "," : "");
-    json_text(json, it->name);
+    json_text(json, it.name);
     json_raw(json, ", \"queries\": %llu, \"batches\": %llu, \"failed\": %llu, \"busy_seconds\": %.9f",
-             (unsigned long long)it->queries, (unsigned long long)it->batches, (unsigned long long)it->failed,
-             it->busy_s);
+             (unsigned long long)it.queries, (unsigned long long)it.batches, (unsigned long long)it.failed, it.busy_s);
     json_raw(json, ", \"queries_per_second\": ");
-    json_real(json, it->rate);
+    json_real(json, it.rate);
     json_raw(json, "}");
   }
   json_raw(json, "]");
@@ -136,7 +138,7 @@ bool report_stats(const run_report *report) {
   put_device(&json, stats);
   put_grid(&json, stats);
   put_prefilter(&json, stats);
-  put_workers(&json, stats);
+  put_workers(&json, report);
   json_raw(&json, "\n}\n");
   return json_save(&json, report->request->stats);
 }

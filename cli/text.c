@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers for people, the clock, and small files written whole.
+ * Readable numbers, the clock, and small text files.
  */
 #include "text.h"
 
@@ -79,7 +79,7 @@ static bool save_to(FILE *file, const char *text, size_t length) {
   return good;
 }
 
-/* A device or a pipe is written in place: it must not be replaced by a file. */
+/* A device or a pipe is written in place, not replaced by a file. */
 static bool is_special(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && !S_ISREG(info.st_mode);

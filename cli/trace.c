@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Collecting what the library reports, and writing it as trace events: one lane per thread and per device.
+ * Collects the events that the library reports and writes them as a trace, with one lane per thread and per device.
  */
 #include "trace.h"
 
@@ -15,7 +15,7 @@ struct trace_log {
   pthread_mutex_t lock;
   adj_trace_event *events;
   size_t count, room;
-  size_t dropped; /* for want of memory */
+  size_t dropped; /* because memory ran out */
 };
 
 trace_log *trace_create(void) {
@@ -62,10 +62,10 @@ static int by_lane_and_time(const void *a, const void *b) {
   const adj_trace_event *x = a, *y = b;
   if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
   if (x->begin_ns != y->begin_ns) return x->begin_ns < y->begin_ns ? -1 : 1;
-  return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns; /* the enclosing one first */
+  return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns; /* an enclosing event first */
 }
 
-/* Devices come behind the threads. */
+/* Lanes of devices follow those of threads. */
 static void put_lane_name(json_writer *json, uint32_t lane, uint32_t threads) {
   json_raw(json, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"args\":{\"name\":\"%s %u\"}},\n", lane,
            !lane            ? "main and worker"
@@ -96,6 +96,7 @@ bool trace_save(trace_log *trace, const char *path, uint32_t threads) {
     put_event(&json, event, start_ns);
   }
   json_raw(&json, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"adjoin\"}}\n]}\n");
-  if (trace->dropped) fprintf(stderr, "adjoin: %s: %zu events were dropped for want of memory\n", path, trace->dropped);
+  if (trace->dropped)
+    fprintf(stderr, "adjoin: %s: %zu events were dropped because memory ran out\n", path, trace->dropped);
   return json_save(&json, path);
 }

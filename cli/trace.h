@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * --trace: a timeline of the run that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+ * --trace: a timeline of the run for Perfetto (ui.perfetto.dev) and chrome://tracing.
  */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
@@ -13,13 +13,13 @@ typedef struct trace_log trace_log;
 trace_log *trace_create(void); /* NULL when there is no memory */
 void trace_destroy(trace_log *trace);
 
-/* For adj_ctx_options: user is the trace. From any thread. */
+/* For adj_ctx_options; user is the trace. May be called from any thread. */
 void trace_add(void *user, const adj_trace_event *event);
 
-/* A phase of the program itself, from began (seconds_now) until now, on the first lane. */
+/* Adds a phase of the program itself, from began (seconds_now) until now, to the first lane. */
 void trace_phase(trace_log *trace, const char *name, double began); /* trace may be NULL */
 
-/* Lanes from `threads` on are devices. False after a message. */
+/* Lanes from `threads` on are devices. False after an error message. */
 bool trace_save(trace_log *trace, const char *path, uint32_t threads);
 
 #endif

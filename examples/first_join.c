@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The smallest program that joins: which of these eight places lie within 1.5 of each other?
+ * The smallest join: which of these eight places lie within 1.5 of each other?
  *
  *   cc first_join.c $(pkg-config --cflags --libs adjoin) -o first_join
  */

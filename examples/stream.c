@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A result that need not fit in memory: rows come to a callback in ascending order, a block at a time. Here
- * the callback keeps the closest pair and stops nothing; one that returns another status than ADJ_OK would.
+ * A result that need not fit into memory: a callback gets the rows in ascending order, one block at a time. This one
+ * keeps the closest pair. A callback that returns another status than ADJ_OK stops the join.
  *
  *   cc stream.c $(pkg-config --cflags --libs adjoin) -o stream
  */

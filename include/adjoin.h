@@ -80,7 +80,6 @@ extern "C" {
   X(ADJ_CANCELLED, 1, "stopped by the caller")                         \
   X(ADJ_E_ARGUMENT, -10, "invalid argument")                           \
   X(ADJ_E_STRUCT, -11, "struct_size is not a size this library knows") \
-  X(ADJ_E_STATE, -12, "call not allowed in this state")                \
   X(ADJ_E_DATA, -20, "points hold a value that cannot be joined")      \
   X(ADJ_E_FORMAT, -21, "file is not in the named format")              \
   X(ADJ_E_IO, -22, "read or write failed")                             \
@@ -89,7 +88,6 @@ extern "C" {
   X(ADJ_E_LIMIT, -32, "result would pass the caller's limit")          \
   X(ADJ_E_UNSUPPORTED, -40, "not supported by this build or machine")  \
   X(ADJ_E_DEVICE, -41, "the device reported a fault")                  \
-  X(ADJ_E_COMM, -42, "communication between machines failed")          \
   X(ADJ_E_SINK, -50, "the result sink refused a batch")                \
   X(ADJ_E_INTERNAL, -99, "broken invariant, please report")
 
@@ -198,11 +196,10 @@ ADJ_API uint64_t adj_ctx_memory_used(const adj_ctx *ctx);
 ADJ_API uint64_t adj_ctx_memory_peak(const adj_ctx *ctx); /* since the last run began, or creation */
 ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
 
-/* Asks every call that works on ctx to stop: it returns ADJ_CANCELLED within a batch, and leaves
- * no partial file. Stays in force, also for calls that begin later, until adj_ctx_uncancel.
- * Async-signal-safe. */
+/* Ends every call that is under way in ctx, from any thread: each returns ADJ_CANCELLED within a batch and leaves no
+ * partial file. A call that begins later runs normally. A call made from a callback is a part of the call that runs the
+ * callback. Async-signal-safe. */
 ADJ_API void adj_cancel(adj_ctx *ctx);
-ADJ_API void adj_ctx_uncancel(adj_ctx *ctx);
 
 /* The instruction sets this build holds and this CPU runs, best first: name number i, or NULL. */
 ADJ_API const char *adj_isa_name(uint32_t i);
@@ -430,19 +427,6 @@ typedef struct adj_run_control {
 
 ADJ_API void adj_run_control_init(adj_run_control *control, size_t struct_size);
 
-/* What the cores together, or a GPU, did of a hybrid run. */
-typedef struct adj_worker {
-  const char *name; /* "cpu", "gpu 0"                                           */
-  uint64_t queries; /* that it has done, in every pass: a range join counts and */
-                    /* then fills                                               */
-  uint64_t batches; /* in which it took them                                    */
-  uint64_t failed;  /* queries that it took and gave back, which others did     */
-  double busy_s;    /* seconds at its batches; of cores, the mean               */
-  double rate;      /* queries a second of these                                */
-} adj_worker;
-
-#define ADJ_MOST_WORKERS 9
-
 typedef struct adj_stats {
   uint32_t struct_size;
   uint32_t threads;
@@ -467,10 +451,10 @@ typedef struct adj_stats {
   double place_s;                /* threads put what had arrived into place                      */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                                     */
   double warp_efficiency;        /* counting: comparisons made / those that warps had lanes for  */
-  /* Where cores and devices share the queries (ADJ_BACKEND_HYBRID): cores first. worker_count is 0 elsewhere. */
+  /* Where cores and GPUs share the queries (ADJ_BACKEND_HYBRID); 0 elsewhere. See adj_plan_worker. */
   double worker_imbalance; /* time between the first and the last worker to be done / time of all */
-  uint64_t worker_count;
-  adj_worker workers[ADJ_MOST_WORKERS];
+  uint32_t worker_count;
+  uint32_t reserved;
   /* Of kNN joins with the algorithm "grid"; 0 elsewhere. */
   uint64_t grid_queries;   /* searched for in the grid, those that failed again each time     */
   uint64_t grid_failed;    /* of these, that found fewer than k within epsilon                */
@@ -486,6 +470,23 @@ typedef struct adj_stats {
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
+
+/* What one worker did of a run that cores and GPUs share: all cores together, or one GPU. */
+typedef struct adj_worker {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* "cpu", "gpu 0"; valid until the plan runs again or is destroyed */
+  uint64_t queries; /* done, in every pass: a range join counts and then fills         */
+  uint64_t batches; /* taken from the queue                                            */
+  uint64_t failed;  /* queries that it took and returned; others did them              */
+  double busy_s;    /* seconds at its batches; cores: the mean of all threads          */
+  double rate;      /* queries a second of these                                       */
+} adj_worker;
+
+ADJ_API void adj_worker_init(adj_worker *worker, size_t struct_size);
+/* Worker number i of the plan's last run, from 0 (the cores) to stats.worker_count - 1. ADJ_E_ARGUMENT when there is no
+ * such worker. */
+ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out);
 
 /* control and stats may be NULL in all of these. On failure outputs are untouched. A plan may be run
  * any number of times, in any of these ways.

@@ -114,7 +114,7 @@ static bool check_collected(comparison *job) {
   if (status) return call_failed(job, "collect", status);
   bool same = check_stats(job, "collect", &stats);
   if (same && adj_result_rows(result) != job->right->rows) same = differs(job, "collect: wrong number of rows");
-  if (same && adj_result_pairs(result) != entries_of(job->right)) same = differs(job, "collect: wrong number of pairs");
+  if (same && adj_result_pairs(result) != pairs_of(job->right)) same = differs(job, "collect: wrong number of pairs");
   if (same && adj_result_type(result) != job->c->left.type) same = differs(job, "collect: wrong type");
   const void *distances = adj_result_distances(result);
   if (same && job->setup->distances && !distances && entries_of(job->right))

@@ -67,8 +67,8 @@ static adj_result *find_on_cpu(adj_ctx *ctx, const problem *p, const point_set *
 }
 
 static bool same(const adj_cuda_result *gpu, const adj_result *cpu, adj_type type) {
-  uint64_t entries = adj_result_pairs(cpu);
-  if (adj_cuda_result_pairs(gpu) != entries) return false;
+  uint64_t rows = adj_result_rows(cpu), entries = adj_result_offsets(cpu)[rows];
+  if (adj_cuda_result_rows(gpu) != rows || adj_cuda_result_pairs(gpu) != adj_result_pairs(cpu)) return false;
   size_t ids = entries * sizeof(uint32_t), distances = entries * type_size(type);
   char *got = malloc(ids + distances + 1);
   need_cuda(cudaMemcpy(got, adj_cuda_result_ids(gpu), ids, cudaMemcpyDeviceToHost));

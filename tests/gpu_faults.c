@@ -64,8 +64,9 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
 }
 
 static bool same(const adj_result *a, const adj_result *b) {
-  uint64_t pairs = adj_result_pairs(a);
-  return pairs == adj_result_pairs(b) && !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t));
+  uint64_t rows = adj_result_rows(a), entries = adj_result_offsets(a)[rows];
+  return adj_result_pairs(a) == adj_result_pairs(b) && rows == adj_result_rows(b) &&
+         !memcmp(adj_result_ids(a), adj_result_ids(b), entries * sizeof(uint32_t));
 }
 
 /* The n-th call fails, for all n. Returns how many there were. */

@@ -67,7 +67,14 @@ typedef struct problem {
   adj_order order; /* of a range join */
 } problem;
 
-static adj_status join(const problem *p, adj_backend backend, adj_result **out, adj_stats *stats) {
+/* What a run tells of itself. */
+typedef struct figures {
+  adj_stats stats;
+  adj_worker workers[9];
+} figures;
+
+/* figures may be NULL. */
+static adj_status join(const problem *p, adj_backend backend, adj_result **out, figures *f) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.kind = p->k ? ADJ_KNN : ADJ_RANGE;
@@ -79,17 +86,22 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out, 
   if (backend == ADJ_BACKEND_HYBRID) spec.tuning = p->tuning;
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->left, p->right, &plan);
-  if (!status) status = adj_collect(plan, out, NULL, stats);
+  if (f) adj_stats_init(&f->stats, sizeof f->stats);
+  if (!status) status = adj_collect(plan, out, NULL, f ? &f->stats : NULL);
+  for (uint32_t w = 0; f && w < f->stats.worker_count && !status; w++) {
+    adj_worker_init(&f->workers[w], sizeof f->workers[w]);
+    status = adj_plan_worker(plan, w, &f->workers[w]);
+  }
   adj_plan_destroy(plan);
   return status;
 }
 
 static bool same(const adj_result *a, const adj_result *b) {
-  uint64_t pairs = adj_result_pairs(a), rows = adj_result_rows(a);
-  return pairs == adj_result_pairs(b) && rows == adj_result_rows(b) &&
+  uint64_t rows = adj_result_rows(a), entries = adj_result_offsets(a)[rows];
+  return adj_result_pairs(a) == adj_result_pairs(b) && rows == adj_result_rows(b) &&
          !memcmp(adj_result_offsets(a), adj_result_offsets(b), (rows + 1) * sizeof(uint64_t)) &&
-         !memcmp(adj_result_ids(a), adj_result_ids(b), pairs * sizeof(uint32_t)) &&
-         !memcmp(adj_result_distances(a), adj_result_distances(b), pairs * sizeof(float));
+         !memcmp(adj_result_ids(a), adj_result_ids(b), entries * sizeof(uint32_t)) &&
+         !memcmp(adj_result_distances(a), adj_result_distances(b), entries * sizeof(float));
 }
 
 enum { TUNING_COUNT = 9 };
@@ -173,22 +185,21 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
     problem mine = *p;
     mine.tuning = p->k ? TUNINGS[t] : RANGE_TUNINGS[t];
     adj_result *hybrid = NULL;
-    adj_stats stats;
-    adj_stats_init(&stats, sizeof stats);
-    need(!join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &stats), "the join on both");
+    figures f;
+    need(!join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &f), "the join on both");
     if (!same(hybrid, cpu)) {
       fprintf(stderr, "gpu_hybrid: %s, %s: another result\n", what, mine.tuning ? mine.tuning : "no tuning");
       exit(1);
     }
     uint64_t done = 0;
-    for (uint64_t w = 0; w < stats.worker_count; w++)
-      done += stats.workers[w].queries;
-    for (uint64_t w = 1; w < stats.worker_count; w++)
-      *shared += stats.workers[w].queries;
+    for (uint32_t w = 0; w < f.stats.worker_count; w++)
+      done += f.workers[w].queries;
+    for (uint32_t w = 1; w < f.stats.worker_count; w++)
+      *shared += f.workers[w].queries;
     uint64_t all = adj_dataset_count(p->left); /* rows that are counted first take two passes */
-    need(!stats.worker_count || done == all || (!p->k && done == 2 * all), "every query is done once a pass");
-    need(t == 0 || stats.worker_count >= 2, "both take part");
-    need(stats.worker_count < 2 || !stats.workers[1].queries || stats.kernel_s > 0, "kernels take time");
+    need(!f.stats.worker_count || done == all || (!p->k && done == 2 * all), "every query is done once a pass");
+    need(t == 0 || f.stats.worker_count >= 2, "both take part");
+    need(f.stats.worker_count < 2 || !f.workers[1].queries || f.stats.kernel_s > 0, "kernels take time");
     adj_result_destroy(hybrid);
     if (!p->k) check_others(&mine, cpu);
   }
@@ -271,19 +282,17 @@ static void check_no_room(void) {
   adj_dataset *set = points(ctx, "unif", 20000, 5, 1);
   problem p = {ctx, set, set, 0, 0.2, "share=rates,once=on,mirror=on,device_pairs=100", 0, ADJ_ORDER_ID};
   adj_result *cpu = NULL, *hybrid = NULL;
-  adj_stats stats;
-  adj_stats_init(&stats, sizeof stats);
+  figures f;
   atomic_store(&warnings, 0);
   need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
-  need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join without room");
-  need(atomic_load(&warnings) == 1 && stats.worker_count == 2 && !stats.workers[1].queries && stats.workers[1].failed,
+  need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &f) && same(hybrid, cpu), "the join without room");
+  need(atomic_load(&warnings) == 1 && f.stats.worker_count == 2 && !f.workers[1].queries && f.workers[1].failed,
        "what the device did is done again");
   p.tuning = ONCE;
   adj_result_destroy(hybrid);
   hybrid = NULL;
-  need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join with room");
-  need(atomic_load(&warnings) == 1 && stats.workers[1].queries && !stats.workers[1].failed,
-       "the device did some of it");
+  need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &f) && same(hybrid, cpu), "the join with room");
+  need(atomic_load(&warnings) == 1 && f.workers[1].queries && !f.workers[1].failed, "the device did some of it");
   adj_result_destroy(cpu);
   adj_result_destroy(hybrid);
   adj_dataset_destroy(set);
@@ -297,12 +306,11 @@ static void check_limits(uint32_t k, uint32_t dim) {
     adj_dataset *set = points(ctx, "unif", 100000, dim, 1);
     problem p = {ctx, set, set, k, k ? 0 : 0.01 * dim, dim > 3 ? ONCE : "share=rates", 0, ADJ_ORDER_ID};
     adj_result *cpu = NULL, *hybrid = NULL;
-    adj_stats stats;
-    adj_stats_init(&stats, sizeof stats);
+    figures f;
     need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
-    need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &stats) && same(hybrid, cpu), "the join within a limit");
+    need(!join(&p, ADJ_BACKEND_HYBRID, &hybrid, &f) && same(hybrid, cpu), "the join within a limit");
     printf("%s in %u-D, device memory limit %llu KiB: the device did %llu queries\n", k ? "kNN" : "range", dim,
-           (unsigned long long)limit >> 10, (unsigned long long)(stats.worker_count ? stats.workers[1].queries : 0));
+           (unsigned long long)limit >> 10, (unsigned long long)(f.stats.worker_count ? f.workers[1].queries : 0));
     adj_result_destroy(cpu);
     adj_result_destroy(hybrid);
     adj_dataset_destroy(set);

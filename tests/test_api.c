@@ -4,8 +4,12 @@
  * give, structs of older and newer callers, limits, and a context that goes on after a failure.
  */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "adjoin_cuda.h"
 #include "check.h"
@@ -138,6 +142,11 @@ static void results_fit_older_structs(void **state) {
   adj_estimate estimate;
   memset(&estimate, 0, sizeof estimate);
   must_fail(ADJ_E_STRUCT, "adj_estimate", adj_plan_estimate(plan, &estimate));
+  adj_worker worker;
+  adj_worker_init(&worker, sizeof worker);
+  must_fail(ADJ_E_ARGUMENT, "worker 0", adj_plan_worker(plan, 0, &worker)); /* cores alone are no workers */
+  must_fail(ADJ_E_ARGUMENT, "NULL", adj_plan_worker(NULL, 0, &worker));
+  must_fail(ADJ_E_ARGUMENT, "NULL", adj_plan_worker(plan, 0, NULL));
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
@@ -301,8 +310,42 @@ static void simple_knn_join(void **state) {
   assert_int_equal(adj_knn_join(ADJ_F32, points, 2, 1, 2, &result), ADJ_OK);
   const uint32_t padded[] = {1, ADJ_NO_ID, 0, ADJ_NO_ID};
   assert_memory_equal(adj_result_ids(result), padded, sizeof padded);
+  assert_int_equal(adj_result_pairs(result), 2); /* padding is not counted */
+  assert_int_equal(adj_result_offsets(result)[2], 4);
   adj_result_destroy(result);
   must_fail(ADJ_E_ARGUMENT, "k:", adj_knn_join(ADJ_F32, points, 2, 1, 0, &result));
+}
+
+/* Every way to run a join tells the same number of pairs, with and without a radius. */
+static void pairs_are_neighbours(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = uniform(ctx, 500, 2);
+  for (int bounded = 0; bounded < 2; bounded++) {
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.kind = ADJ_KNN;
+    spec.k = bounded ? 10 : 600;
+    if (bounded) spec.radius = 0.05;
+    adj_plan *plan = NULL;
+    adj_result *result = NULL;
+    adj_stats stats;
+    adj_stats_init(&stats, sizeof stats);
+    must(adj_plan_create(ctx, &spec, set, NULL, &plan));
+    must(adj_collect(plan, &result, NULL, &stats));
+    uint64_t entries = adj_result_rows(result) * spec.k, pairs = 0;
+    assert_int_equal(adj_result_offsets(result)[500], entries);
+    for (uint64_t i = 0; i < entries; i++)
+      pairs += adj_result_ids(result)[i] != ADJ_NO_ID;
+    assert_true(pairs > 0 && pairs < entries);
+    assert_int_equal(adj_result_pairs(result), pairs);
+    assert_int_equal(stats.pairs, pairs);
+    assert_int_equal(count_pairs(plan), pairs);
+    adj_result_destroy(result);
+    adj_plan_destroy(plan);
+  }
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
 }
 
 /* ---- Metrics ------------------------------------------------------------------------------------------------ */
@@ -590,6 +633,255 @@ static void device_joins_need_a_device(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* ---- Cancelling ---------------------------------------------------------------------------------------- */
+
+/* Everything that a call may need, made beforehand. */
+typedef struct cancel_setup {
+  adj_ctx *ctx;
+  adj_dataset *set;
+  adj_plan *plan;
+} cancel_setup;
+
+static adj_status call_create(const cancel_setup *s) {
+  static float values[60000];
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.data = values;
+  points.dim = 2;
+  points.count = 30000;
+  adj_dataset *set = NULL;
+  adj_status status = adj_dataset_create(s->ctx, &points, &set);
+  adj_dataset_destroy(set);
+  return status;
+}
+
+static adj_status call_generate(const cancel_setup *s) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = "unif";
+  options.count = 30000;
+  options.dim = 2;
+  adj_dataset *set = NULL;
+  adj_status status = adj_dataset_generate(s->ctx, &options, &set);
+  adj_dataset_destroy(set);
+  return status;
+}
+
+static adj_status call_save(const cancel_setup *s) {
+  return adj_dataset_save(s->set, "cancelled.csv", NULL);
+}
+
+static adj_status call_open(const cancel_setup *s) {
+  adj_dataset *set = NULL;
+  adj_status status = adj_dataset_open(s->ctx, "points.csv", NULL, &set);
+  adj_dataset_destroy(set);
+  return status;
+}
+
+static adj_status call_plan(const cancel_setup *s) {
+  adj_join_spec spec = range_spec(0.01);
+  adj_plan *plan = NULL;
+  adj_status status = adj_plan_create(s->ctx, &spec, s->set, NULL, &plan);
+  adj_plan_destroy(plan);
+  return status;
+}
+
+static adj_status call_count(const cancel_setup *s) {
+  return adj_count(s->plan, NULL, NULL, NULL, NULL);
+}
+
+static adj_status call_collect(const cancel_setup *s) {
+  adj_result *result = NULL;
+  adj_status status = adj_collect(s->plan, &result, NULL, NULL);
+  adj_result_destroy(result);
+  return status;
+}
+
+static adj_status ignore_rows(void *user, const adj_rows *rows) {
+  (void)user, (void)rows;
+  return ADJ_OK;
+}
+
+static adj_status call_stream(const cancel_setup *s) {
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.write = ignore_rows;
+  return adj_stream(s->plan, &sink, NULL, NULL);
+}
+
+static adj_status call_write(const cancel_setup *s) {
+  return adj_write(s->plan, "cancelled.csv", NULL, NULL, NULL);
+}
+
+static adj_status call_select(const cancel_setup *s) {
+  static float values[100][1000];
+  uint32_t columns[100][3];
+  adj_matrix matrix;
+  adj_matrix_init(&matrix, sizeof matrix);
+  matrix.rows = 100;
+  matrix.columns = 1000;
+  matrix.values = values;
+  return adj_select_k(s->ctx, &matrix, 3, ADJ_ORDER_ANY, columns[0], NULL);
+}
+
+typedef adj_status (*cancel_call)(const cancel_setup *s);
+static const cancel_call CANCEL_CALLS[] = {call_create, call_generate, call_save,   call_open,  call_plan,
+                                           call_count,  call_collect,  call_stream, call_write, call_select};
+enum { CANCEL_CALL_COUNT = sizeof CANCEL_CALLS / sizeof *CANCEL_CALLS };
+
+static cancel_setup set_up_cancels(uint32_t threads) {
+  cancel_setup s = {.ctx = context_of(threads, NULL)};
+  s.set = uniform(s.ctx, 10000, 2);
+  s.plan = range_plan(s.ctx, s.set, 0.02);
+  must(adj_dataset_save(s.set, "points.csv", NULL));
+  return s;
+}
+
+static void tear_down_cancels(cancel_setup *s) {
+  remove("points.csv");
+  remove("cancelled.csv");
+  adj_plan_destroy(s->plan);
+  adj_dataset_destroy(s->set);
+  assert_int_equal(adj_ctx_memory_used(s->ctx), 0);
+  adj_ctx_destroy(s->ctx);
+}
+
+static void cancels_are_for_calls_under_way(void **state) {
+  (void)state;
+  cancel_setup s = set_up_cancels(2);
+  for (int i = 0; i < CANCEL_CALL_COUNT; i++) {
+    adj_cancel(s.ctx);
+    must(CANCEL_CALLS[i](&s));
+  }
+  tear_down_cancels(&s);
+}
+
+typedef struct canceller {
+  adj_ctx *ctx;
+  atomic_bool done;
+} canceller;
+
+static void *cancel_always(void *user) {
+  canceller *c = user;
+  while (!atomic_load(&c->done))
+    adj_cancel(c->ctx);
+  return NULL;
+}
+
+/* A call that another thread cancels all the time is cancelled, unless that thread gets no core while it runs. */
+static void every_call_can_be_cancelled(void **state) {
+  (void)state;
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    cancel_setup s = set_up_cancels(threads);
+    canceller c = {.ctx = s.ctx};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_always, &c), 0);
+    for (int i = 0; i < CANCEL_CALL_COUNT; i++) {
+      adj_status status = ADJ_OK;
+      remove("cancelled.csv");
+      for (time_t end = time(NULL) + 60; !status && time(NULL) < end;)
+        status = CANCEL_CALLS[i](&s);
+      if (status != ADJ_CANCELLED) fail_msg("call %d: %s", i, adj_status_name(status));
+      assert_non_null(strstr(adj_last_error(), "stopped by the caller"));
+    }
+    atomic_store(&c.done, true);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < CANCEL_CALL_COUNT; i++)
+      must(CANCEL_CALLS[i](&s));
+    tear_down_cancels(&s);
+  }
+}
+
+/* A stream that waits in its first write until it is told to go on. */
+typedef struct slow_stream {
+  adj_plan *plan;
+  atomic_bool waits, go_on;
+  adj_status status;
+} slow_stream;
+
+static adj_status wait_in_write(void *user, const adj_rows *rows) {
+  slow_stream *s = user;
+  (void)rows;
+  atomic_store(&s->waits, true);
+  while (!atomic_load(&s->go_on))
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  return ADJ_OK;
+}
+
+static void *stream_slowly(void *user) {
+  slow_stream *s = user;
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.user = s;
+  sink.write = wait_in_write;
+  s->status = adj_stream(s->plan, &sink, NULL, NULL);
+  return NULL;
+}
+
+/* A cancel ends all calls under way, also where another call of the context begins before they notice it. */
+static void calls_that_share_a_context_are_cancelled(void **state) {
+  (void)state;
+  enum { STREAMS = 3 };
+  cancel_setup s = set_up_cancels(2);
+  slow_stream streams[STREAMS] = {{0}};
+  pthread_t threads[STREAMS];
+  for (int i = 0; i < STREAMS; i++) {
+    adj_join_spec spec = range_spec(0.02);
+    spec.tuning = "buffer=10000";
+    must(adj_plan_create(s.ctx, &spec, s.set, NULL, &streams[i].plan));
+    assert_int_equal(pthread_create(&threads[i], NULL, stream_slowly, &streams[i]), 0);
+  }
+  for (int i = 0; i < STREAMS; i++)
+    while (!atomic_load(&streams[i].waits))
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  adj_cancel(s.ctx);
+  must(call_count(&s));
+  must(call_generate(&s));
+  for (int i = 0; i < STREAMS; i++)
+    atomic_store(&streams[i].go_on, true);
+  for (int i = 0; i < STREAMS; i++) {
+    pthread_join(threads[i], NULL);
+    assert_int_equal(streams[i].status, ADJ_CANCELLED);
+    adj_plan_destroy(streams[i].plan);
+  }
+  must(call_count(&s));
+  tear_down_cancels(&s);
+}
+
+/* Calls inside a callback belong to the call that runs it; those in another context do not. */
+typedef struct inside {
+  const cancel_setup *same, *other;
+  bool done;
+} inside;
+
+static adj_status call_inside(void *user, const adj_rows *rows) {
+  inside *in = user;
+  (void)rows;
+  if (in->done) return ADJ_OK;
+  in->done = true;
+  adj_cancel(in->same->ctx);
+  must_fail(ADJ_CANCELLED, "stopped", call_generate(in->same));
+  must_fail(ADJ_CANCELLED, "stopped", call_select(in->same));
+  must(call_count(in->other));
+  must_fail(ADJ_CANCELLED, "stopped", call_generate(in->same));
+  return ADJ_OK;
+}
+
+static void callbacks_belong_to_their_call(void **state) {
+  (void)state;
+  cancel_setup s = set_up_cancels(2), other = set_up_cancels(2);
+  inside in = {&s, &other, false};
+  adj_sink sink;
+  adj_sink_init(&sink, sizeof sink);
+  sink.user = &in;
+  sink.write = call_inside;
+  assert_int_equal(adj_stream(s.plan, &sink, NULL, NULL), ADJ_CANCELLED);
+  assert_true(in.done);
+  must(call_generate(&s));
+  tear_down_cancels(&other);
+  tear_down_cancels(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(devices_are_described),
@@ -603,11 +895,16 @@ int main(void) {
       cmocka_unit_test(strides_do_not_matter),
       cmocka_unit_test(simple_call),
       cmocka_unit_test(simple_knn_join),
+      cmocka_unit_test(pairs_are_neighbours),
       cmocka_unit_test(wrong_specs_are_named),
       cmocka_unit_test(two_sets_must_match),
       cmocka_unit_test(nulls_are_named),
       cmocka_unit_test(metrics_mean_what_they_say),
       cmocka_unit_test(wrong_metrics_are_named),
+      cmocka_unit_test(cancels_are_for_calls_under_way),
+      cmocka_unit_test(every_call_can_be_cancelled),
+      cmocka_unit_test(calls_that_share_a_context_are_cancelled),
+      cmocka_unit_test(callbacks_belong_to_their_call),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,14 +103,16 @@ static reference_rows answer_of(const sets *s) {
 
 /* Whether the result has the first k entries of each row of the answer, bit by bit. */
 static bool same_rows(const adj_result *result, const reference_rows *answer, uint32_t k, size_t size) {
-  uint64_t all = answer->rows ? answer->offsets[1] : 0;
+  uint64_t all = answer->rows ? answer->offsets[1] : 0, pairs = 0;
   for (uint64_t row = 0; row < answer->rows; row++) {
     if (memcmp(adj_result_ids(result) + row * k, answer->ids + row * all, k * sizeof(uint32_t))) return false;
     if (memcmp((const char *)adj_result_distances(result) + row * k * size,
                (const char *)answer->distances + row * all * size, k * size))
       return false;
+    for (uint32_t i = 0; i < k; i++)
+      pairs += answer->ids[row * all + i] != ADJ_NO_ID;
   }
-  return adj_result_rows(result) == answer->rows && adj_result_pairs(result) == answer->rows * k;
+  return adj_result_rows(result) == answer->rows && adj_result_pairs(result) == pairs;
 }
 
 static void check_join(adj_ctx *ctx, const sets *s, const reference_rows *answer, uint32_t k, const char *tuning,
@@ -267,7 +269,7 @@ static void odd_sets_are_right(void **state) {
 
 /* All pairs of a set through the products of a sketch: the value of each must bound its canonical sum on
  * both sides, and a pair must pass when the limit is its own sum. */
-static void check_bounds(adj_ctx *ctx, const point_set *set, const adji_product *product) {
+static void check_bounds(adj_ctx *ctx, const point_set *set, const adji_prefilter_sketch *prefilter) {
   adj_dataset *dataset = dataset_of(ctx, set);
   adj_join_spec l2;
   adj_join_spec_init(&l2, sizeof l2);
@@ -275,7 +277,7 @@ static void check_bounds(adj_ctx *ctx, const point_set *set, const adji_product 
   adji_sketch sketch;
   bool useful;
   must(adji_packed_init(ctx, dataset, &packed));
-  must(adji_sketch_init(ctx, &packed, product, &sketch, &useful));
+  must(adji_sketch_init(ctx, &packed, prefilter, &sketch, &useful));
   uint32_t words[ADJI_QUERY_MULTIPLE * 300], found = 0;
   _Alignas(64) adji_value least[ADJI_QUERY_MULTIPLE], base[ADJI_QUERY_MULTIPLE];
   uint64_t *keys = malloc((set->count + 64) * sizeof *keys);
@@ -285,40 +287,40 @@ static void check_bounds(adj_ctx *ctx, const point_set *set, const adji_product 
     memset(words, 0, sizeof words);
     adji_sketch_query_init(&sketch, adji_packed_row(&packed, i), scratch, words, &query);
     for (int q = 0; q < ADJI_QUERY_MULTIPLE; q++)
-      least[q] = product->codes ? (adji_value){.code = ADJI_LEAST_NONE} : (adji_value){.f32 = INFINITY};
+      least[q] = prefilter->codes ? (adji_value){.code = ADJI_LEAST_NONE} : (adji_value){.f32 = INFINITY};
     base[0] = query.base;
     least[0] = adji_sketch_least(&sketch, &query, INFINITY);
-    adji_product_task task = {(const char *)words,
-                              (uint64_t)sketch.groups * 4,
-                              1,
-                              sketch.groups,
-                              sketch.blocks,
-                              sketch.minus,
-                              0,
-                              (uint32_t)set->count,
-                              least,
-                              base,
-                              &keys,
-                              &found};
+    adji_prefilter_sketch_task task = {(const char *)words,
+                                       (uint64_t)sketch.groups * 4,
+                                       1,
+                                       sketch.groups,
+                                       sketch.blocks,
+                                       sketch.minus,
+                                       0,
+                                       (uint32_t)set->count,
+                                       least,
+                                       base,
+                                       &keys,
+                                       &found};
     found = 0;
-    product->run(&task);
+    prefilter->run(&task);
     assert_int_equal(found, set->count - sketch.stray_count);
     for (uint32_t n = 0; n < found; n += 7) {
       uint32_t value = (uint32_t)(keys[n] >> 32), row = (uint32_t)keys[n];
       double sum = reference_value(&l2, set->type, row_of(set, i), row_of(set, row), set->dim);
       assert_true(sum <= adji_sketch_sum(&sketch, &query, value));
       assert_true(value <= adji_sketch_most(&sketch, &query, sum));
-      uint64_t again[64 + ADJI_PRODUCT_PAD], *to = again;
+      uint64_t again[64 + ADJI_SKETCH_PAD], *to = again;
       uint32_t passed = 0, block = row / 64 * 64;
       least[0] = adji_sketch_least(&sketch, &query, sum);
-      adji_product_task one = task;
+      adji_prefilter_sketch_task one = task;
       one.blocks = sketch.blocks + (uint64_t)block * sketch.groups * 4;
       one.minus = sketch.minus + block;
       one.first = block;
       one.count = (uint32_t)(set->count - block < 64 ? set->count - block : 64);
       one.keys = &to;
       one.found = &passed;
-      product->run(&one);
+      prefilter->run(&one);
       bool there = false;
       for (uint32_t p = 0; p < passed; p++)
         there |= (uint32_t)again[p] == row;
@@ -337,12 +339,12 @@ static void bounds_hold_for_every_pair(void **state) {
   for (uint32_t isa = 0; adj_isa_name(isa); isa++) {
     adj_ctx *ctx = context_of(1, adj_isa_name(isa));
     for (int f = 0; f < 3; f++) {
-      const adji_product *product = adji_product_for(adj_isa_name(isa), names[f]);
-      for (int shape = 0; product && shape < SHAPES; shape++)
+      const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(adj_isa_name(isa), names[f]);
+      for (int shape = 0; prefilter && shape < SHAPES; shape++)
         for (adj_type type = ADJ_F32; type <= ADJ_F64; type++) {
           static const uint32_t dims[] = {1, 7, 70, 260};
           point_set set = make_points((kind)shape, type, dims[(shape + f) % 4], 130, 17);
-          check_bounds(ctx, &set, product);
+          check_bounds(ctx, &set, prefilter);
           free(set.data);
         }
     }

@@ -242,7 +242,7 @@ static void test_filter_is_the_devices(void **state) {
   adj_plan device = *plan, cores = *plan;
   device.grid = cores.grid = (adji_grid){0};
   device.choice = cores.choice = (adji_choice){0};
-  adji_gpu_engine_options options;
+  adji_gpu_worker_options options;
   must(adji_choose_for_device(&device, NULL, &options));
   assert_true(device.product.use);
   cores.product = device.product;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins in chunks, with a device that is simulated: the joins of two stretches are nested loops (the reference engine),
+ * Joins in chunks, with a device that is simulated: the joins of two chunks are nested loops (the reference),
  * which fail when they are told to and have no room for more points than a device would. Whole results are compared
  * with those of the join in one piece.
  */
@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "cpu/reference.h"
-#include "gpu/range/chunks.h"
+#include "gpu/worker/chunks.h"
 #include "plan/plan.h"
 
 /* ---- A device -------------------------------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ typedef struct simulated {
   int64_t calls, fills, opened, open;
 } simulated;
 
-/* A join of two stretches. */
+/* A join of two chunks. */
 typedef struct part {
   simulated *device;
   adj_ctx *ctx;
@@ -31,28 +31,39 @@ static adj_status turn(simulated *s) {
   return s->calls++ == s->fail_at ? adji_fail(ADJ_E_DEVICE, "call %lld", (long long)s->fail_at) : ADJ_OK;
 }
 
-static adj_status sim_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
-  part *p = state;
-  adj_status status = turn(p->device);
-  return status ? status : p->inner.count(p->inner.state, run, degrees, total);
+static adji_worker *inner_of(void *state) {
+  return &((part *)state)->inner.workers[0];
 }
 
-static adj_status sim_fill(void *state, adji_run *run, const adji_window *window) {
+static adj_status sim_fill_queue(void *state, bool shared, adji_queue *queue) {
+  return inner_of(state)->fill_queue(inner_of(state)->state, shared, queue);
+}
+
+static adj_status sim_begin(void *state, adji_run *run, const adji_pass *pass) {
   part *p = state;
   adj_status status = turn(p->device);
   if (status) return status;
-  if (p->device->fills++ == p->device->crowded) return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for a batch");
-  return p->inner.fill(p->inner.state, run, window);
+  if (pass->kind == ADJI_PASS_FILL && p->device->fills++ == p->device->crowded)
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for a batch");
+  return inner_of(state)->begin(inner_of(state)->state, run, pass);
+}
+
+static adj_status sim_drain(void *state, adji_feed *feed) {
+  return inner_of(state)->drain(inner_of(state)->state, feed);
+}
+
+static void sim_end(void *state, adji_run *run) {
+  inner_of(state)->end(inner_of(state)->state, run);
 }
 
 static void sim_close(void *state) {
   part *p = state;
-  p->inner.destroy(p->inner.state);
+  adji_engine_clear(&p->inner);
   p->device->open--;
   free(p);
 }
 
-static adj_status sim_open(void *state, const adji_join *join, adji_engine *out) {
+static adj_status sim_open(void *state, const adji_join *join, adji_worker *out) {
   simulated *s = state;
   adj_status status = turn(s);
   if (status) return status;
@@ -68,27 +79,33 @@ static adj_status sim_open(void *state, const adji_join *join, adji_engine *out)
   }
   s->opened++;
   s->open++;
-  *out = (adji_engine){.state = p, .count = sim_count, .fill = sim_fill, .destroy = sim_close};
+  *out = (adji_worker){.state = p,
+                       .name = "simulated",
+                       .fill_queue = sim_fill_queue,
+                       .begin = sim_begin,
+                       .drain = sim_drain,
+                       .end = sim_end,
+                       .destroy = sim_close};
   return ADJ_OK;
 }
 
-static adj_status sim_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
-  part *p = engine->state;
+static adj_status sim_estimate(adji_worker *worker, uint64_t sample, double *pairs, double *candidates) {
+  part *p = worker->state;
   adji_run run;
   uint64_t total = 0;
   adj_status status = turn(p->device);
   if (status) return status;
   assert_int_equal(sample, 10);
   must(adji_run_init(&run, p->ctx, NULL));
-  status = p->inner.count(p->inner.state, &run, NULL, &total);
+  status = adji_engine_count(&p->inner, &run, NULL, &total);
   *pairs = (double)total;
   *candidates = (double)run.tally.candidates;
   adji_run_clear(&run);
   return status;
 }
 
-static uint64_t sim_cells(const adji_engine *engine) {
-  (void)engine;
+static uint64_t sim_cells(const adji_worker *worker) {
+  (void)worker;
   return 5;
 }
 
@@ -180,7 +197,7 @@ static adj_status solve(const problem *p, adji_engine *engine, const adj_run_con
   a.offsets = calloc(a.rows + 1, sizeof *a.offsets);
   memset(a.degrees, 0xee, a.rows * sizeof *a.degrees);
   adj_status status = adji_run_init(&run, p->ctx, control);
-  if (!status) status = engine->count(engine->state, &run, a.degrees, &a.pairs);
+  if (!status) status = adji_engine_count(engine, &run, a.degrees, &a.pairs);
   for (uint64_t i = 0; i < a.rows; i++)
     a.offsets[i + 1] = a.offsets[i] + (status ? 0 : a.degrees[i]);
   if (!status) assert_int_equal(a.offsets[a.rows], a.pairs);
@@ -189,9 +206,9 @@ static adj_status solve(const problem *p, adji_engine *engine, const adj_run_con
   a.distances = a.size ? malloc((a.pairs + 1) * a.size) : NULL;
   for (uint64_t first = 0; first < a.rows && !status; first += each) {
     uint64_t end = a.rows - first < each ? a.rows : first + each;
-    adji_window window = {first, end, a.offsets, a.ids + a.offsets[first], NULL};
+    adji_window window = {first, end, a.offsets, a.ids + a.offsets[first], NULL, 0};
     if (a.size) window.distances = a.distances + a.offsets[first] * a.size;
-    status = engine->fill(engine->state, &run, &window);
+    status = adji_engine_fill(engine, &run, &window);
   }
   adji_run_clear(&run);
   if (status)
@@ -206,15 +223,18 @@ static answer right_answer(const problem *p) {
   answer a;
   must(adji_reference_create(&p->plan->join, &engine));
   must(solve(p, &engine, NULL, UINT64_MAX / 2, &a));
-  engine.destroy(engine.state);
+  adji_engine_clear(&engine);
   return a;
 }
 
 static adji_engine in_chunks(const problem *p, simulated *device, uint64_t size) {
   adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy};
+  adji_worker worker;
+  must(adji_chunks_create(&p->plan->join, &source, size, &worker));
+  assert_true(adji_is_chunks(&worker));
   adji_engine engine;
-  must(adji_chunks_create(&p->plan->join, &source, size, &engine));
-  assert_true(adji_is_chunks(&engine));
+  adji_engine_init(&engine, &p->plan->join);
+  adji_engine_add(&engine, &worker);
   return engine;
 }
 
@@ -251,10 +271,10 @@ static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
     }
     adji_run run;
     must(adji_run_init(&run, ctx, NULL));
-    must(engine.count(engine.state, &run, NULL, &total));
+    must(adji_engine_count(&engine, &run, NULL, &total));
     assert_int_equal(total, right.pairs);
     adji_run_clear(&run);
-    engine.destroy(engine.state);
+    adji_engine_clear(&engine);
   }
   forget(&right);
   settle(&p);
@@ -297,9 +317,9 @@ static void empty_sets(void **state) {
   must(solve(&p, &engine, NULL, 5, &mine));
   must_be_same(&mine, &right);
   double pairs = 1, candidates = 1;
-  must(adji_chunks_estimate(&engine, 10, &pairs, &candidates));
+  must(adji_chunks_estimate(&engine.workers[0], 10, &pairs, &candidates));
   assert_true(pairs == 0 && candidates == 0);
-  engine.destroy(engine.state);
+  adji_engine_clear(&engine);
   forget(&mine);
   forget(&right);
   settle(&p);
@@ -320,7 +340,7 @@ static void small_buffers(void **state) {
       must(solve(&p, &engine, NULL, 1000, &mine));
       assert_true(device.fills > 4);
       must_be_same(&mine, &right);
-      engine.destroy(engine.state);
+      adji_engine_clear(&engine);
       forget(&mine);
       forget(&right);
       settle(&p);
@@ -328,7 +348,7 @@ static void small_buffers(void **state) {
     }
 }
 
-/* A device that has no room: smaller stretches, and the error when there is no end to it. */
+/* A device that has no room: smaller chunks, and the error when there is no end to it. */
 static void no_room(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -337,23 +357,23 @@ static void no_room(void **state) {
   simulated device = {.most = 600, .fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 1100);
   must(solve(&p, &engine, NULL, 400, &mine));
-  assert_int_equal(adji_chunks_size(&engine), 275);
+  assert_int_equal(adji_chunks_size(&engine.workers[0]), 275);
   must_be_same(&mine, &right);
   forget(&mine);
-  engine.destroy(engine.state);
+  adji_engine_clear(&engine);
   for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill finds out */
     device = (simulated){.fail_at = -1, .crowded = crowded};
     engine = in_chunks(&p, &device, 800);
     must(solve(&p, &engine, NULL, 500, &mine));
-    assert_int_equal(adji_chunks_size(&engine), 400);
+    assert_int_equal(adji_chunks_size(&engine.workers[0]), 400);
     must_be_same(&mine, &right);
     forget(&mine);
-    engine.destroy(engine.state);
+    adji_engine_clear(&engine);
   }
   device = (simulated){.most = 100, .fail_at = -1, .crowded = -1};
   engine = in_chunks(&p, &device, 1100);
   must_fail(ADJ_E_DEVICE_MEMORY, "no room", solve(&p, &engine, NULL, 400, &mine));
-  engine.destroy(engine.state);
+  adji_engine_clear(&engine);
   forget(&right);
   settle(&p);
   adj_ctx_destroy(ctx);
@@ -370,12 +390,12 @@ static void estimates(void **state) {
       simulated device = {.fail_at = -1, .crowded = -1};
       adji_engine engine = in_chunks(&p, &device, sizes[s]);
       double pairs = 0, candidates = 0;
-      must(adji_chunks_estimate(&engine, 10, &pairs, &candidates));
+      must(adji_chunks_estimate(&engine.workers[0], 10, &pairs, &candidates));
       assert_true(pairs > 0.5 * (double)right.pairs && pairs < 2 * (double)right.pairs);
       assert_true(candidates >= pairs);
       assert_true(device.opened <= 18);
-      assert_int_equal(adji_chunks_cells(&engine), 5);
-      engine.destroy(engine.state);
+      assert_int_equal(adji_chunks_cells(&engine.workers[0]), 5);
+      adji_engine_clear(&engine);
     }
     forget(&right);
     settle(&p);
@@ -395,7 +415,7 @@ static void failures(void **state) {
     simulated device = {.fail_at = n, .crowded = -1};
     adji_engine engine = in_chunks(&p, &device, 5);
     status = solve(&p, &engine, NULL, 7, &mine);
-    engine.destroy(engine.state);
+    adji_engine_clear(&engine);
     assert_int_equal(adj_ctx_memory_used(ctx), held);
     if (status) assert_int_equal(status, ADJ_E_DEVICE);
     if (!status) assert_true(n > 30);
@@ -409,7 +429,7 @@ static void failures(void **state) {
     atomic_store(&ctx->memory.fail_at, n);
     status = solve(&p, &engine, NULL, 7, &mine);
     atomic_store(&ctx->memory.fail_at, -1);
-    engine.destroy(engine.state);
+    adji_engine_clear(&engine);
     assert_int_equal(adj_ctx_memory_used(ctx), held);
     if (status) assert_int_equal(status, ADJ_E_MEMORY);
   }
@@ -448,7 +468,7 @@ static void progress_and_limits(void **state) {
   adji_run run;
   uint64_t total = 0;
   must(adji_run_init(&run, ctx, &control));
-  must(engine.count(engine.state, &run, NULL, &total));
+  must(adji_engine_count(&engine, &run, NULL, &total));
   adji_run_clear(&run);
   assert_true(w.last == 1 && w.calls >= 9);
   for (int stop = 1; stop < 9; stop++) {
@@ -461,11 +481,14 @@ static void progress_and_limits(void **state) {
   control.max_pairs = total;
   must(solve(&p, &engine, &control, 1000, &mine));
   forget(&mine);
+  must(adji_run_init(&run, ctx, NULL));
   adj_cancel(ctx);
-  must(adji_run_init(&run, ctx, NULL) == ADJ_CANCELLED ? ADJ_OK : ADJ_E_INTERNAL);
-  assert_int_equal(engine.count(engine.state, &run, NULL, &total), ADJ_CANCELLED);
+  assert_int_equal(adji_engine_count(&engine, &run, NULL, &total), ADJ_CANCELLED);
   adji_run_clear(&run);
-  engine.destroy(engine.state);
+  must(adji_run_init(&run, ctx, NULL)); /* the cancel was for that run */
+  must(adji_engine_count(&engine, &run, NULL, &total));
+  adji_run_clear(&run);
+  adji_engine_clear(&engine);
   settle(&p);
   adj_ctx_destroy(ctx);
 }

@@ -22,8 +22,8 @@ typedef struct simulated {
   _Atomic uint64_t handled[MOST_PIECES];
   uint64_t next;                /* piece to be copied, in order */
   int64_t fail_copy, fail_here; /* the piece whose call fails; negative: none */
-  uint64_t cancel_at;           /* the piece that is the last; UINT64_MAX: none */
-  bool uncancels; /* some time later; the lane that asks does not see it, for it is the one that does it */
+  uint64_t cancel_at;           /* the piece at which the call is cancelled; UINT64_MAX: none */
+  bool cancel_here;             /* by the lane that asks for copies, not by one that handles a piece */
   bool wrong;
 } simulated;
 
@@ -43,10 +43,9 @@ static adj_status sim_copy(void *user, uint64_t piece, uint32_t buffer) {
 static adj_status sim_here(void *user, uint32_t buffer, bool *here) {
   simulated *s = user;
   uint64_t piece = s->piece_of[buffer];
-  if (s->uncancels && piece == s->cancel_at) {
+  if (s->cancel_here && piece == s->cancel_at) {
     adj_cancel(s->ctx);
-    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
-    adj_ctx_uncancel(s->ctx);
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL); /* the other lanes see it first */
   }
   if ((int64_t)piece == s->fail_here) return adji_fail(ADJ_E_DEVICE, "look %llu", (unsigned long long)piece);
   *here = ++s->looked[buffer] == 2;
@@ -62,7 +61,7 @@ static void sim_handle(void *user, uint64_t piece, uint32_t buffer) {
   else
     s->host[piece] = s->buffers[buffer];
   atomic_fetch_add(&s->handled[piece], 1);
-  if (piece == s->cancel_at && !s->uncancels) adj_cancel(s->ctx);
+  if (piece == s->cancel_at && !s->cancel_here) adj_cancel(s->ctx);
 }
 
 static adj_status convey(simulated *s, uint64_t pieces, uint32_t buffers) {
@@ -71,7 +70,10 @@ static adj_status convey(simulated *s, uint64_t pieces, uint32_t buffers) {
   conveyor.here = sim_here;
   conveyor.handle = sim_handle;
   adji_conveyor_times times = {0};
-  return adji_convey(&conveyor, &times);
+  adji_call outer = adji_call_begin(&s->ctx->cancels);
+  adj_status status = adji_convey(&conveyor, &times);
+  adji_call_set(outer);
+  return status;
 }
 
 static simulated *simulate(adj_ctx *ctx, bool up) {
@@ -136,17 +138,15 @@ static void failures_are_told(void **state) {
   }
 }
 
-/* Cancelled at a piece, and allowed to go on after a while, or not. Then all of it. */
-static void stop_calls(bool uncancels) {
+/* A call is cancelled at a piece. The next one is complete. */
+static void cancel_calls(bool cancel_here) {
   for (uint32_t threads = 1; threads <= 4; threads++)
     for (int up = 0; up < 2; up++) {
       adj_ctx *ctx = context(threads);
       simulated *s = simulate(ctx, up);
       s->cancel_at = 40;
-      s->uncancels = uncancels;
-      adj_status status = convey(s, MOST_PIECES, 3);
-      assert_true(status == ADJ_CANCELLED || (uncancels && status == ADJ_OK));
-      adj_ctx_uncancel(ctx);
+      s->cancel_here = cancel_here;
+      assert_int_equal(convey(s, MOST_PIECES, 3), ADJ_CANCELLED);
       free(s);
       s = simulate(ctx, up);
       check_all(s, MOST_PIECES, 3);
@@ -155,23 +155,23 @@ static void stop_calls(bool uncancels) {
     }
 }
 
-static void a_call_can_be_stopped(void **state) {
+static void a_call_can_be_cancelled(void **state) {
   (void)state;
-  stop_calls(false);
+  cancel_calls(false);
 }
 
-/* Whether the call is over or not, it ends. */
-static void a_call_ends_though_it_is_allowed_to_go_on(void **state) {
+/* The lane that asks for copies is the last to see it. */
+static void a_call_can_be_cancelled_by_the_lane_that_asks(void **state) {
   (void)state;
-  stop_calls(true);
+  cancel_calls(true);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_pieces_cross),
       cmocka_unit_test(failures_are_told),
-      cmocka_unit_test(a_call_can_be_stopped),
-      cmocka_unit_test(a_call_ends_though_it_is_allowed_to_go_on),
+      cmocka_unit_test(a_call_can_be_cancelled),
+      cmocka_unit_test(a_call_can_be_cancelled_by_the_lane_that_asks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

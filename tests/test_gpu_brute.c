@@ -82,7 +82,7 @@ static void pieces_are_about_equal(void **user) {
   (void)user;
   for (int i = 0; i < 100000; i++) {
     uint64_t count = random_up_to(UINT32_MAX), unit = (uint64_t)1 << random_up_to(8);
-    uint64_t most = unit + random_up_to(UINT32_MAX), each = adji_equal_pieces(count, most, unit);
+    uint64_t most = unit + random_up_to(UINT32_MAX), each = adji_equal_chunks(count, most, unit);
     assert_true(each <= most && each <= count);
     uint64_t pieces = each ? (count + each - 1) / each : 0;
     assert_int_equal(pieces, (count + most - 1) / most); /* no more of them than there must be */
@@ -93,15 +93,15 @@ static void settings_have_names(void **user) {
   (void)user;
   adji_tuning t;
   must(adji_tuning_parse("way=matrix,distance=tiled,select=radix", &t));
-  assert_int_equal(t.way, ADJI_WAY_MATRIX);
+  assert_int_equal(t.way, ADJI_METHOD_MATRIX);
   assert_int_equal(t.distance, ADJI_DISTANCE_TILED);
   assert_int_equal(t.select, ADJI_SELECT_RADIX);
   must(adji_tuning_parse("way=sift,distance=register,select=short", &t));
-  assert_int_equal(t.way, ADJI_WAY_TENSOR);
+  assert_int_equal(t.way, ADJI_METHOD_TENSOR);
   assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
   assert_int_equal(t.select, ADJI_SELECT_SHORT);
   must(adji_tuning_parse("way=gemm,select=bits", &t));
-  assert_int_equal(t.way, ADJI_WAY_GEMM);
+  assert_int_equal(t.way, ADJI_METHOD_GEMM);
   must_fail(ADJ_E_ARGUMENT, "matrix, sift and gemm", adji_tuning_parse("way=cublas", &t));
   must(adji_tuning_parse("distance=naive,select=bound", &t));
   assert_int_equal(t.distance, ADJI_DISTANCE_NAIVE);

@@ -91,6 +91,22 @@ static void the_limit_is_kept(void **state) {
   assert_int_equal(atomic_load(&memory.peak), 1000);
 }
 
+/* A thread that charges too much passes the limit until it takes the charge back. */
+static void available_memory_never_wraps(void **state) {
+  (void)state;
+  adji_memory memory;
+  adji_memory_init(&memory, 1000);
+  assert_int_equal(adji_memory_available(&memory), 1000);
+  atomic_store(&memory.used, 1000);
+  assert_int_equal(adji_memory_available(&memory), 0);
+  assert_true(adji_fits(&memory, 0));
+  atomic_store(&memory.used, 1400);
+  assert_int_equal(adji_memory_available(&memory), 0);
+  assert_false(adji_fits(&memory, 1));
+  atomic_store(&memory.used, 300);
+  assert_int_equal(adji_memory_available(&memory), 700);
+}
+
 static void sizes_that_overflow_are_refused(void **state) {
   (void)state;
   adji_memory memory;
@@ -201,6 +217,7 @@ int main(void) {
       cmocka_unit_test(sizes_that_overflow_are_refused), cmocka_unit_test(the_nth_allocation_fails),
       cmocka_unit_test(threads_share_the_account),       cmocka_unit_test(bytes_read_well),
       cmocka_unit_test(touched_memory_can_be_written),   cmocka_unit_test(guessed_sizes_are_settled),
+      cmocka_unit_test(available_memory_never_wraps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

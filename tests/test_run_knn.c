@@ -241,9 +241,7 @@ static void another_thread_can_cancel(void **state) {
     must_fail(ADJ_CANCELLED, "stopped", adj_collect(plan, &result, NULL, NULL));
     assert_true(seconds() - began < 5); /* generous: sanitizers slow things down */
     pthread_join(thread, NULL);
-    assert_int_equal(adj_collect(plan, &result, NULL, NULL), ADJ_CANCELLED); /* it stays in force */
     assert_null(result);
-    adj_ctx_uncancel(ctx);
     adj_plan_destroy(plan);
     adj_dataset_destroy(set);
     assert_int_equal(adj_ctx_memory_used(ctx), 0);
@@ -293,7 +291,7 @@ static void figures_add_up(void **state) {
     char text[2000];
     must(adj_plan_explain(plan, text, sizeof text, NULL));
     assert_non_null(strstr(text, "k 9"));
-    assert_non_null(strstr(text, "happened: 18000 pairs"));
+    assert_non_null(strstr(text, "run: 18000 pairs"));
     adj_result_destroy(result);
     adj_plan_destroy(plan);
   }

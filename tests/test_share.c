@@ -125,7 +125,7 @@ static outcome simulate(adji_queue *queue, const machine *m) {
   w->m = m;
   w->queue = queue;
   adji_queue_rewind(queue);
-  adji_share_init(&w->share, m->options, queue->left, m->lanes, m->devices);
+  adji_share_init(&w->share, m->options, queue->remaining, m->lanes, m->devices);
   double rates[] = {4 * m->lane_rate, 4 * m->expected * m->device_rate[0], 4 * m->expected * m->device_rate[1]};
   if (m->expected > 0) adji_share_expect(&w->share, rates); /* of a pass that was quicker */
   for (;;) {

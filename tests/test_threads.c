@@ -19,7 +19,7 @@ typedef struct tally {
   atomic_int wrong;
   uint64_t fail_at;
   _Atomic uint64_t started;
-  atomic_int stop;
+  _Atomic uint32_t cancels;
 } tally;
 
 static adj_status count_task(void *user, uint64_t task, uint32_t lane) {
@@ -51,7 +51,7 @@ static void each_task_runs_once(void **state) {
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
       for (int again = 0; again < 20; again++) {
         tally t = {.team = team};
-        must(adji_parallel(team, counts[c], count_task, &t, NULL));
+        must(adji_parallel(team, counts[c], count_task, &t, false));
         assert_each_once(&t, counts[c]);
       }
     adji_team_destroy(team);
@@ -75,7 +75,7 @@ static void failure_stops_the_loop(void **state) {
     adji_team *team = adji_team_create(threads);
     for (uint64_t at = 0; at < 50; at += 7) {
       tally t = {.team = team, .fail_at = at};
-      must_fail(ADJ_E_DATA, "task ", adji_parallel(team, TASKS, fail_task, &t, NULL));
+      must_fail(ADJ_E_DATA, "task ", adji_parallel(team, TASKS, fail_task, &t, false));
       if (threads == 1) {
         assert_int_equal(atomic_load(&t.started), at + 1);
         char wanted[32];
@@ -83,7 +83,7 @@ static void failure_stops_the_loop(void **state) {
         assert_string_equal(adj_last_error(), wanted);
       }
       tally fine = {.team = team};
-      must(adji_parallel(team, TASKS, count_task, &fine, NULL)); /* the team can be used again */
+      must(adji_parallel(team, TASKS, count_task, &fine, false)); /* the team can be used again */
       assert_each_once(&fine, TASKS);
     }
     adji_team_destroy(team);
@@ -94,22 +94,75 @@ static adj_status stopping_task(void *user, uint64_t task, uint32_t lane) {
   tally *t = user;
   (void)lane;
   atomic_fetch_add(&t->started, 1);
-  if (task == t->fail_at) atomic_store(&t->stop, 1);
+  if (task == t->fail_at) atomic_fetch_add(&t->cancels, 1);
   return ADJ_OK;
 }
 
-static void stop_is_heard(void **state) {
+/* Every lane looks for a cancel of the call that the caller of the loop works for. */
+static void cancels_end_loops(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 4; threads++) {
     adji_team *team = adji_team_create(threads);
-    tally before = {.team = team, .stop = 1};
-    must_fail(ADJ_CANCELLED, "stopped", adji_parallel(team, TASKS, count_task, &before, &before.stop));
+    tally before = {.team = team};
+    adji_call outer = adji_call_begin(&before.cancels);
+    assert_null(outer.cancels);
+    atomic_fetch_add(&before.cancels, 1);
+    must_fail(ADJ_CANCELLED, "stopped", adji_parallel(team, TASKS, count_task, &before, true));
     assert_int_equal(atomic_load(&before.started), 0);
+    must(adji_parallel(team, TASKS, count_task, &before, false)); /* a loop that must not be cut short */
+    assert_int_equal(atomic_load(&before.started), TASKS);
+    adji_call_set(outer);
     tally during = {.team = team, .fail_at = 5};
-    must_fail(ADJ_CANCELLED, "stopped", adji_parallel(team, 1000000, stopping_task, &during, &during.stop));
+    adji_call_begin(&during.cancels);
+    must_fail(ADJ_CANCELLED, "stopped", adji_parallel(team, 1000000, stopping_task, &during, true));
     assert_true(atomic_load(&during.started) < 1000000);
+    adji_call_set(outer);
     adji_team_destroy(team);
   }
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------ */
+
+static void a_cancel_ends_calls_under_way(void **state) {
+  (void)state;
+  _Atomic uint32_t cancels = 0, others = 0;
+  assert_false(adji_call_cancelled());
+  adji_call none = adji_call_begin(&cancels);
+  assert_false(adji_call_cancelled());
+  atomic_fetch_add(&cancels, 1);
+  assert_true(adji_call_cancelled());
+  adji_call first = adji_call_begin(&cancels); /* a call inside a call is a part of it */
+  assert_true(adji_call_cancelled());
+  adji_call_set(first);
+  first = adji_call_begin(&others); /* of another context: on its own */
+  assert_false(adji_call_cancelled());
+  adji_call_set(first);
+  assert_true(adji_call_cancelled());
+  adji_call_set(none);
+  none = adji_call_begin(&cancels); /* begun after the cancel */
+  assert_false(adji_call_cancelled());
+  adji_call_set(none);
+  assert_null(adji_call_current().cancels);
+}
+
+static void *tell_cancelled(void *argument) {
+  *(bool *)argument = adji_call_cancelled();
+  return NULL;
+}
+
+static void new_threads_work_for_the_call(void **state) {
+  (void)state;
+  _Atomic uint32_t cancels = 0;
+  adji_call none = adji_call_begin(&cancels);
+  for (int cancelled = 0; cancelled < 2; cancelled++) {
+    pthread_t thread;
+    bool seen = !cancelled;
+    atomic_store(&cancels, (uint32_t)cancelled);
+    assert_int_equal(adji_thread_start(&thread, tell_cancelled, &seen), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(seen, cancelled);
+  }
+  adji_call_set(none);
 }
 
 /* ---- Loops inside loops ----------------------------------------------------------------------------- */
@@ -139,18 +192,18 @@ static adj_status outer_task(void *user, uint64_t task, uint32_t lane) {
   nest *n = user;
   (void)task;
   inner_loop loop = {n, lane};
-  return adji_parallel(n->inner, 10, inner_task, &loop, NULL);
+  return adji_parallel(n->inner, 10, inner_task, &loop, false);
 }
 
 static void loops_nest(void **state) {
   (void)state;
   adji_team *team = adji_team_create(3);
   nest n = {.outer = team, .inner = team};
-  must(adji_parallel(team, 100, outer_task, &n, NULL));
+  must(adji_parallel(team, 100, outer_task, &n, false));
   assert_int_equal(atomic_load(&n.tasks), 1000);
   assert_int_equal(atomic_load(&n.wrong), 0);
   n.fails = true;
-  must_fail(ADJ_E_DATA, "inner task", adji_parallel(team, 100, outer_task, &n, NULL));
+  must_fail(ADJ_E_DATA, "inner task", adji_parallel(team, 100, outer_task, &n, false));
   adji_team_destroy(team);
 }
 
@@ -161,7 +214,7 @@ static void loops_of_another_team_nest(void **state) {
   for (uint32_t threads = 1; threads <= 2; threads++) {
     adji_team *inner = adji_team_create(threads);
     nest n = {.outer = outer, .inner = inner};
-    must(adji_parallel(outer, 200, outer_task, &n, NULL));
+    must(adji_parallel(outer, 200, outer_task, &n, false));
     assert_int_equal(atomic_load(&n.tasks), 2000);
     assert_int_equal(atomic_load(&n.wrong), 0);
     adji_team_destroy(inner);
@@ -175,7 +228,7 @@ static void *call_loops(void *argument) {
   adji_team *team = argument;
   for (int i = 0; i < 50; i++) {
     tally t = {.team = team};
-    if (adji_parallel(team, 100, count_task, &t, NULL)) return "the loop failed";
+    if (adji_parallel(team, 100, count_task, &t, false)) return "the loop failed";
     for (int task = 0; task < 100; task++)
       if (atomic_load(&t.runs[task]) != 1) return "a task did not run once";
   }
@@ -235,7 +288,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_task_runs_once),
       cmocka_unit_test(failure_stops_the_loop),
-      cmocka_unit_test(stop_is_heard),
+      cmocka_unit_test(cancels_end_loops),
+      cmocka_unit_test(a_cancel_ends_calls_under_way),
+      cmocka_unit_test(new_threads_work_for_the_call),
       cmocka_unit_test(loops_nest),
       cmocka_unit_test(loops_of_another_team_nest),
       cmocka_unit_test(callers_take_turns),

@@ -128,15 +128,16 @@ const char *adj_ctx_isa(const adj_ctx *ctx) {
 }
 
 void adj_cancel(adj_ctx *ctx) {
-  atomic_store(&ctx->cancelled, 1);
-}
-void adj_ctx_uncancel(adj_ctx *ctx) {
-  atomic_store(&ctx->cancelled, 0);
+  atomic_fetch_add(&ctx->cancels, 1);
 }
 
-adj_status adji_check_cancel(adj_ctx *ctx) {
-  if (!atomic_load_explicit(&ctx->cancelled, memory_order_relaxed)) return ADJ_OK;
-  return adji_fail(ADJ_CANCELLED, "stopped by the caller");
+bool adji_cancelled(const adj_ctx *ctx) {
+  adji_call call = adji_call_current();
+  return call.cancels == &ctx->cancels && atomic_load_explicit(&ctx->cancels, memory_order_relaxed) != call.at_begin;
+}
+
+adj_status adji_check_cancel(const adj_ctx *ctx) {
+  return adji_cancelled(ctx) ? adji_fail(ADJ_CANCELLED, "stopped by the caller") : ADJ_OK;
 }
 
 const char *adj_build_features(void) {

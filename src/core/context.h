@@ -16,11 +16,11 @@ struct adj_ctx {
   adji_memory memory;
   adji_team *team;
   uint32_t threads;
-  const char *isa; /* one of the names of core/cpu.h */
-  ADJI_ATOMIC(int) cancelled;
-  uint64_t device_memory_limit; /* 0: what is free */
-  int32_t device_count;         /* 0: no GPU; -1: any */
-  int32_t *devices;             /* device_count numbers, when that is positive */
+  const char *isa;               /* one of the names of core/cpu.h */
+  ADJI_ATOMIC(uint32_t) cancels; /* how often adj_cancel was called: see core/call.h */
+  uint64_t device_memory_limit;  /* 0: what is free */
+  int32_t device_count;          /* 0: no GPU; -1: any */
+  int32_t *devices;              /* device_count numbers, when that is positive */
   /* The GPUs, opened by who first needs one (gpu/device/device.h), and how they are closed. */
   pthread_mutex_t device_lock;
   void *gpus[ADJI_MOST_GPUS];
@@ -31,13 +31,15 @@ struct adj_ctx {
   void *trace_user;
 };
 
-/* A parallel loop that adj_cancel stops. */
+/* A parallel loop that adj_cancel ends. */
 static inline adj_status adji_loop(adj_ctx *ctx, uint64_t count, adji_task_fn fn, void *user) {
-  return adji_parallel(ctx->team, count, fn, user, &ctx->cancelled);
+  return adji_parallel(ctx->team, count, fn, user, true);
 }
 
-/* ADJ_CANCELLED with its message once adj_cancel was called: for long serial stretches. */
-adj_status adji_check_cancel(adj_ctx *ctx);
+/* Whether the thread's call in ctx is cancelled; cheap enough for inner loops. The other sets the message and returns
+ * ADJ_CANCELLED. */
+bool adji_cancelled(const adj_ctx *ctx);
+adj_status adji_check_cancel(const adj_ctx *ctx);
 
 void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -33,9 +33,13 @@ void adji_memory_reset_peak(adji_memory *memory) {
   atomic_store(&memory->peak, atomic_load(&memory->used));
 }
 
-bool adji_fits(const adji_memory *memory, uint64_t bytes) {
+uint64_t adji_memory_available(const adji_memory *memory) {
   uint64_t used = atomic_load(&memory->used);
-  return used <= memory->limit && bytes <= memory->limit - used;
+  return used < memory->limit ? memory->limit - used : 0;
+}
+
+bool adji_fits(const adji_memory *memory, uint64_t bytes) {
+  return bytes <= adji_memory_available(memory);
 }
 
 const char *adji_bytes_text(double bytes, char *buffer) {

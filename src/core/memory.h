@@ -50,7 +50,11 @@ void adji_discharge(adji_memory *memory, uint64_t bytes);
 /* Starts a new peak measurement. */
 void adji_memory_reset_peak(adji_memory *memory);
 
-/* Whether bytes more would still be within the limit. */
+/* Bytes that may still be allocated. 0 when the limit is passed for a moment: threads that share a context charge
+ * first and look at the limit then. */
+uint64_t adji_memory_available(const adji_memory *memory);
+
+/* Whether this many bytes may still be allocated. */
 bool adji_fits(const adji_memory *memory, uint64_t bytes);
 
 /* Bytes as people read them, "1.5 GiB"; buffer of at least 32 characters. */

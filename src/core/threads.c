@@ -32,7 +32,8 @@ struct adji_team {
   adji_task_fn fn;
   void *user;
   uint64_t count;
-  const atomic_int *stop;
+  bool cancellable;
+  adji_call call; /* the caller's */
   _Atomic uint64_t next;
 };
 
@@ -58,20 +59,24 @@ static void keep_failure(adji_team *team, uint64_t task, adj_status status) {
   atomic_store(&team->next, team->count);
 }
 
+static adj_status check_cancel(bool cancellable) {
+  return cancellable && adji_call_cancelled() ? adji_fail(ADJ_CANCELLED, "stopped by the caller") : ADJ_OK;
+}
+
 static void draw_tasks(adji_team *team, uint32_t lane) {
+  adji_call before = adji_call_current();
+  adji_call_set(team->call);
   inside_team = team;
   inside_lane = lane;
   for (;;) {
     uint64_t task = atomic_fetch_add(&team->next, 1);
     if (task >= team->count) break;
-    adj_status status = ADJ_OK;
-    if (team->stop && atomic_load_explicit(team->stop, memory_order_relaxed))
-      status = adji_fail(ADJ_CANCELLED, "stopped by the caller");
-    else
-      status = team->fn(team->user, task, lane);
+    adj_status status = check_cancel(team->cancellable);
+    if (!status) status = team->fn(team->user, task, lane);
     if (status) keep_failure(team, task, status);
   }
   inside_team = NULL;
+  adji_call_set(before);
 }
 
 enum { LOOKS = 1000 }; /* some 50 microseconds */
@@ -165,13 +170,11 @@ uint32_t adji_team_size(const adji_team *team) {
 
 /* A nested loop. The lane of the task belongs to the task's own team; a loop of another team (of a
  * context that a callback uses) is that team's only lane here. */
-static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn fn, void *user,
-                            const atomic_int *stop) {
+static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable) {
   uint32_t lane = inside_team == team ? inside_lane : 0;
   for (uint64_t task = 0; task < count; task++) {
-    if (stop && atomic_load_explicit(stop, memory_order_relaxed))
-      return adji_fail(ADJ_CANCELLED, "stopped by the caller");
-    adj_status status = fn(user, task, lane);
+    adj_status status = check_cancel(cancellable);
+    if (!status) status = fn(user, task, lane);
     if (status) return status;
   }
   return ADJ_OK;
@@ -181,14 +184,15 @@ bool adji_inside_task(void) {
   return inside_team != NULL;
 }
 
-adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const atomic_int *stop) {
-  if (inside_team) return run_alone(team, count, fn, user, stop);
+adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable) {
+  if (inside_team) return run_alone(team, count, fn, user, cancellable);
   pthread_mutex_lock(&team->turn);
   pthread_mutex_lock(&team->lock);
   team->fn = fn;
   team->user = user;
   team->count = count;
-  team->stop = stop;
+  team->cancellable = cancellable;
+  team->call = adji_call_current();
   team->status = ADJ_OK;
   atomic_store(&team->next, 0);
   bool wake = count > 1 && team->size > 1;

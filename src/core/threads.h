@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/atomic.h"
+#include "core/call.h"
 #include "core/status.h"
 
 typedef struct adji_team adji_team;
@@ -22,11 +22,11 @@ uint32_t adji_team_size(const adji_team *team);
 typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
 
 /* Runs tasks 0 .. count - 1, each once, handed out in ascending order to whichever lane is free.
- * Stops handing out after the first failure, or once *stop (may be NULL) is set: then
- * ADJ_CANCELLED. Returns the failure of the lowest task that failed, with its message, the same for
- * any number of threads. Loops of several callers take turns; a loop inside a task runs in the task's
- * own lane. */
-adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, const ADJI_ATOMIC(int) * stop);
+ * Hands out no more after the first failure. With `cancellable` it also hands out no more once the
+ * caller's call is cancelled, and returns ADJ_CANCELLED. Returns the failure of the lowest task that
+ * failed, with its message: the same for any number of threads. All lanes work for the caller's call
+ * (core/call.h). Loops of several callers take turns. A loop inside a task runs in the task's own lane. */
+adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable);
 
 /* Whether the caller runs a task of some team: then another thread must not be waited for that needs the team. */
 bool adji_inside_task(void);

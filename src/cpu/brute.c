@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of brute force: which filter, what pieces of work, and from the k best to rows.
+ * The engine of brute force: chooses a prefilter, cuts the work into pieces, and turns the k best into rows.
  *
- * A piece is a group of queries with all right points; where there are too few queries to keep all lanes
- * busy, right points are cut into segments and a piece is a group with one of them. Then the best of the
- * segments are merged in the end.
+ * A piece is a group of queries with all right points. If there are too few queries to keep all lanes busy, the right
+ * points are cut into segments, and a piece is a group with one segment. The best of the segments are merged at the
+ * end.
  */
 #include "cpu/brute.h"
 
@@ -12,8 +12,9 @@
 #include <string.h>
 
 #include "cpu/brute_private.h"
+#include "queue/lanes.h"
 
-/* Queries of a group: enough of them that a tile of right points, once loaded, serves many. */
+/* Queries per group: enough that a tile of right points, once loaded, serves many. */
 enum { MOST_QUERIES = 512, FEWEST_QUERIES = 32, FEWEST_POINTS = 8192 };
 
 void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_kbest *best, uint32_t count) {
@@ -37,10 +38,10 @@ static void finish_piece(brute *b, brute_lane *lane, const brute_piece *piece, a
     adji_kbest *best = &lane->best[q - piece->begin];
     if (b->segments == 1) {
       uint64_t many = adji_kbest_finish(best, true, lane->ids, lane->row_sums);
-      adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
+      adji_row_place_padded(b->window, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
       tally->pairs += many;
     } else {
-      uint64_t part = (q - b->table->first_row) * b->segments + piece->segment, at = part * b->k;
+      uint64_t part = (q - b->window->first_row) * b->segments + piece->segment, at = part * b->k;
       b->part_counts[part] =
           (uint32_t)adji_kbest_finish(best, false, b->part_ids + at, (char *)b->part_sums + at * size);
     }
@@ -54,55 +55,55 @@ static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_n
   const brute_piece *piece = &b->pieces[batch->begin];
   for (uint64_t q = piece->begin; q < piece->end; q++)
     adji_kbest_reset(&lane->best[q - piece->begin], b->join.limit);
-  adj_status status = b->filtered ? adji_brute_prefilter(b, lane, piece) : adji_brute_plain(b, lane, piece);
+  adj_status status = b->prefiltered ? adji_brute_prefilter(b, lane, piece) : adji_brute_plain(b, lane, piece);
   if (!status) finish_piece(b, lane, piece, tally);
   return status;
 }
 
-/* The best of several segments become rows. Few queries: one lane does it. */
+/* Merges the best of several segments into rows. There are few queries, so one lane does it. */
 static void merge_segments(brute *b, adji_run *run) {
   size_t size = adji_type_size(b->join.style.type);
   brute_lane *lane = &b->lanes[0];
-  for (uint64_t q = b->table->first_row; q < b->table->end_row; q++) {
+  for (uint64_t q = b->window->first_row; q < b->window->end_row; q++) {
     adji_kbest_reset(lane->best, b->join.limit);
     for (uint32_t s = 0; s < b->segments; s++) {
-      uint64_t part = (q - b->table->first_row) * b->segments + s, at = part * b->k;
+      uint64_t part = (q - b->window->first_row) * b->segments + s, at = part * b->k;
       adji_kbest_add(lane->best, b->part_ids + at, (char *)b->part_sums + at * size, b->part_counts[part]);
     }
     uint64_t many = adji_kbest_finish(lane->best, true, lane->ids, lane->row_sums);
-    adji_table_place(b->table, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
+    adji_row_place_padded(b->window, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
     run->tally.pairs += many;
   }
 }
 
 /* ---- Lanes ------------------------------------------------------------------------------------------------ */
 
-static void lay_out_lane(const brute *b, brute_lane *lane, brute_room *room) {
+static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
   adj_type type = b->join.style.type;
   size_t size = adji_type_size(type);
-  lane->best = brute_take(room, b->group, sizeof *lane->best);
+  lane->best = brute_alloc(arena, b->group, sizeof *lane->best);
   uint64_t each = (adji_kbest_bytes(type, b->k) + 63) & ~UINT64_C(63);
-  char *keys = brute_take(room, adji_mul(b->group, each), 1);
+  char *keys = brute_alloc(arena, adji_mul(b->group, each), 1);
   for (uint64_t q = 0; keys && q < b->group; q++)
     adji_kbest_init_in(&lane->best[q], b->join.ctx->isa, type, b->k, keys + q * each);
-  lane->list = brute_take(room, BRUTE_LIST + ADJI_PAD, sizeof *lane->list);
-  lane->sums = brute_take(room, BRUTE_LIST + ADJI_PAD, size);
-  lane->ids = brute_take(room, b->k, sizeof *lane->ids);
-  lane->row_sums = brute_take(room, b->k, size);
-  if (b->filtered)
-    adji_brute_prefilter_layout(b, &lane->sift, room);
+  lane->list = brute_alloc(arena, BRUTE_LIST + ADJI_PAD, sizeof *lane->list);
+  lane->sums = brute_alloc(arena, BRUTE_LIST + ADJI_PAD, size);
+  lane->ids = brute_alloc(arena, b->k, sizeof *lane->ids);
+  lane->row_sums = brute_alloc(arena, b->k, size);
+  if (b->prefiltered)
+    adji_brute_prefilter_layout(b, &lane->prefilter, arena);
   else
-    adji_brute_plain_layout(b, &lane->plain, room);
+    adji_brute_plain_layout(b, &lane->plain, arena);
 }
 
 static uint64_t lane_bytes(const brute *b) {
   brute_lane lane;
-  brute_room room = {NULL, 0};
-  lay_out_lane(b, &lane, &room);
-  return room.used;
+  brute_arena arena = {NULL, 0};
+  lay_out_lane(b, &lane, &arena);
+  return arena.used;
 }
 
-/* Groups shrink where k is large, and where memory is short. */
+/* Groups shrink where k is large and where memory is short. */
 static void choose_group(brute *b) {
   const adji_memory *memory = &b->join.ctx->memory;
   uint64_t lanes = b->join.ctx->threads;
@@ -119,10 +120,10 @@ static adj_status open_lanes(brute *b) {
   if (!b->lanes) return ADJ_E_MEMORY;
   uint64_t bytes = lane_bytes(b);
   for (uint32_t i = 0; i < ctx->threads; i++) {
-    brute_room room = {adji_alloc(&ctx->memory, bytes, 1, "brute force"), 0};
-    if (!room.base) return ADJ_E_MEMORY;
-    b->lanes[i].memory = room.base;
-    lay_out_lane(b, &b->lanes[i], &room);
+    brute_arena arena = {adji_alloc(&ctx->memory, bytes, 1, "brute force"), 0};
+    if (!arena.base) return ADJ_E_MEMORY;
+    b->lanes[i].memory = arena.base;
+    lay_out_lane(b, &b->lanes[i], &arena);
   }
   return ADJ_OK;
 }
@@ -135,13 +136,13 @@ static void close_lanes(brute *b) {
   b->lanes = NULL;
 }
 
-/* ---- Pieces -------------------------------------------------------------------------------------------------- */
+/* ---- Pieces of work ---------------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t n, uint64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/* How many queries a piece has and how many segments there are, so that every lane has some pieces. */
+/* Chooses the queries per piece and the number of segments, so that every lane has several pieces. */
 static uint64_t cut_work(brute *b, uint64_t rows) {
   uint64_t lanes = b->join.ctx->threads, group = b->group;
   uint64_t share = round_up((rows + 4 * lanes - 1) / (4 * lanes), FEWEST_QUERIES);
@@ -157,40 +158,40 @@ static uint64_t cut_work(brute *b, uint64_t rows) {
 }
 
 static adj_status add_piece(brute *b, uint64_t begin, uint64_t end, uint32_t segment) {
-  brute_piece *piece = &b->pieces[b->queue.count];
+  brute_piece *piece = &b->pieces[b->queue->count];
   uint64_t count = b->right.count, tiles = (count + ADJI_TILE_MULTIPLE - 1) / ADJI_TILE_MULTIPLE, first, last;
   adji_slice(tiles, b->segments, segment, &first, &last);
   last *= ADJI_TILE_MULTIPLE;
   *piece = (brute_piece){begin, end, first * ADJI_TILE_MULTIPLE, last < count ? last : count, segment};
   double work = (double)(end - begin) * (double)(piece->last - piece->first);
-  uint32_t number = (uint32_t)b->queue.count;
-  return adji_queue_add(&b->queue, (adji_batch){number, number + 1, work});
+  uint32_t number = (uint32_t)b->queue->count;
+  return adji_queue_add(b->queue, (adji_batch){number, number + 1, work});
 }
 
-/* The last twentieth of the queries in smaller pieces, so that the lanes finish together. */
+/* The last twentieth of the queries goes into smaller pieces, so that the lanes finish together. */
 static adj_status make_pieces(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
-  uint64_t rows = b->table->end_row - b->table->first_row, group = cut_work(b, rows);
+  uint64_t rows = b->window->end_row - b->window->first_row, group = cut_work(b, rows);
   uint64_t most = (rows / (group < FEWEST_QUERIES ? group : FEWEST_QUERIES) + 2) * b->segments;
-  adj_status status = adji_queue_init(&b->queue, b->join.ctx, most);
+  adj_status status = adji_queue_init(b->queue, b->join.ctx, most);
   if (status) return status;
   b->pieces = adji_alloc(memory, most, sizeof *b->pieces, "pieces of work");
   if (!b->pieces) return ADJ_E_MEMORY;
-  uint64_t tail = b->table->end_row - rows / 20, small = round_up(group / 4 + 1, FEWEST_QUERIES);
-  for (uint64_t begin = b->table->first_row, end; begin < b->table->end_row && !status; begin = end) {
+  uint64_t tail = b->window->end_row - rows / 20, small = round_up(group / 4 + 1, FEWEST_QUERIES);
+  for (uint64_t begin = b->window->first_row, end; begin < b->window->end_row && !status; begin = end) {
     end = begin + (begin < tail || small > group ? group : small);
-    if (end > b->table->end_row) end = b->table->end_row;
+    if (end > b->window->end_row) end = b->window->end_row;
     for (uint32_t s = 0; s < b->segments && !status; s++)
       status = add_piece(b, begin, end, s);
   }
-  adji_queue_sort(&b->queue);
+  adji_queue_sort(b->queue);
   return status;
 }
 
 static adj_status make_parts(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
   if (b->segments == 1) return ADJ_OK;
-  uint64_t parts = (b->table->end_row - b->table->first_row) * b->segments, entries = adji_mul(parts, b->k);
+  uint64_t parts = (b->window->end_row - b->window->first_row) * b->segments, entries = adji_mul(parts, b->k);
   b->part_counts = adji_alloc_zero(memory, parts, sizeof *b->part_counts, "best of segments");
   b->part_ids = adji_alloc(memory, entries, sizeof *b->part_ids, "best of segments");
   b->part_sums = adji_alloc(memory, entries, adji_type_size(b->join.style.type), "best of segments");
@@ -199,7 +200,7 @@ static adj_status make_parts(brute *b) {
 
 static void drop_pieces(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
-  adji_queue_clear(&b->queue);
+  adji_queue_clear(b->queue);
   adji_free(memory, b->pieces);
   adji_free(memory, b->part_counts);
   adji_free(memory, b->part_ids);
@@ -210,49 +211,65 @@ static void drop_pieces(brute *b) {
   b->part_sums = NULL;
 }
 
-/* Without right points, or without any but the query itself, rows are padding. */
+/* Without right points, or with none but the query itself, all rows are padding. */
 static void place_nothing(const brute *b) {
-  for (uint64_t row = b->table->first_row; row < b->table->end_row; row++)
-    adji_table_place(b->table, &b->join.style, row, b->table->ids, b->table->distances, 0);
+  for (uint64_t row = b->window->first_row; row < b->window->end_row; row++)
+    adji_row_place_padded(b->window, &b->join.style, row, b->window->ids, b->window->distances, 0);
 }
 
-static adj_status brute_nearest(void *state, adji_run *run, const adji_table *table) {
+static void end(void *state, adji_run *run) {
+  (void)run;
   brute *b = state;
-  b->table = table;
-  if (table->end_row == table->first_row) return ADJ_OK;
-  if (!b->k) {
-    place_nothing(b);
-    return ADJ_OK;
-  }
+  close_lanes(b);
+  drop_pieces(b);
+}
+
+/* The pieces depend on the window, so every pass has a queue of its own. */
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  brute *b = state;
+  b->window = pass->window;
+  b->queue = pass->queue;
+  b->segments = 1;
+  if (!b->k || b->window->end_row == b->window->first_row) return adji_queue_init(b->queue, b->join.ctx, 1);
   choose_group(b);
   adj_status status = make_pieces(b);
   if (!status) status = make_parts(b);
   if (!status) status = open_lanes(b);
-  if (!status) status = adji_run_pass(run, &b->queue, &(adji_pass){"join", b, run_piece}, NULL);
-  if (!status && b->segments > 1) merge_segments(b, run);
-  close_lanes(b);
-  drop_pieces(b);
+  if (status) end(b, run);
   return status;
 }
 
-/* ---- The choice of a filter -------------------------------------------------------------------------- */
+static adj_status drain(void *state, adji_feed *feed) {
+  return adji_lanes_drain(feed, run_piece, state);
+}
 
-/* A tile stays in the second cache with the sketches of the queries; keys of the queries are a few times
- * as many as wanted, so that what passes can wait. */
+static adj_status gather(void *state, adji_run *run, const adji_active *active) {
+  (void)active;
+  brute *b = state;
+  if (!b->k) place_nothing(b);
+  if (b->segments > 1) merge_segments(b, run);
+  return ADJ_OK;
+}
+
+/* ---- The choice of a prefilter -------------------------------------------------------------------------- */
+
+/* A tile stays in the second-level cache with the sketches of the queries. A query has room for a few times more keys
+ * than it needs, so that selections are rare. */
 static void choose_sizes(brute *b) {
-  uint64_t row = b->filtered ? (uint64_t)b->sketch.groups * 4 : (uint64_t)b->right.dim * adji_type_size(b->right.type);
+  uint64_t row =
+      b->prefiltered ? (uint64_t)b->sketch.groups * 4 : (uint64_t)b->right.dim * adji_type_size(b->right.type);
   uint64_t tile = ((uint64_t)256 << 10) / row / ADJI_TILE_MULTIPLE * ADJI_TILE_MULTIPLE;
   b->tile = tile < ADJI_TILE_MULTIPLE ? ADJI_TILE_MULTIPLE : tile > 512 ? 512 : tile;
   uint64_t keys = 8 * ((uint64_t)b->k + 1) + 2048;
-  b->keys_room = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_PRODUCT_PAD;
+  b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
 }
 
-/* Nanoseconds that a pair takes in a filter, and a candidate that it leaves: what was measured on a core with
- * AVX-512, rounded. Only their ratios matter. */
+/* Nanoseconds per pair in a prefilter, and per candidate that passes: measured on a core with AVX-512, rounded. Only
+ * their ratios matter. */
 static double pair_cost(const brute *b) {
   double dim = b->right.dim;
-  if (!b->filtered) return 0.15 + 0.045 * dim;
-  const char *name = b->sketch.product->name;
+  if (!b->prefiltered) return 0.15 + 0.045 * dim;
+  const char *name = b->sketch.prefilter->name;
   return !strcmp(name, "amx") ? 0.1 + 0.0006 * dim : !strcmp(name, "vnni") ? 0.12 + 0.0027 * dim : 0.05 + 0.0125 * dim;
 }
 
@@ -262,15 +279,15 @@ static double candidate_cost(const brute *b) {
 
 enum { TRIALS = 8, TRIAL_QUERIES = 4 };
 
-/* The cost of a query with this filter, from a few queries that are joined for a trial. */
-static adj_status try_filter(brute *b, double *cost) {
+/* Estimates the cost of a query with this prefilter, from a trial join of a few queries. */
+static adj_status try_prefilter(brute *b, double *cost) {
   adji_memory *memory = &b->join.ctx->memory;
   choose_sizes(b);
   b->group = TRIAL_QUERIES;
   brute_lane lane = {0};
-  brute_room room = {adji_alloc(memory, lane_bytes(b), 1, "brute force"), 0};
-  if (!room.base) return ADJ_E_MEMORY;
-  lay_out_lane(b, &lane, &room);
+  brute_arena arena = {adji_alloc(memory, lane_bytes(b), 1, "brute force"), 0};
+  if (!arena.base) return ADJ_E_MEMORY;
+  lay_out_lane(b, &lane, &arena);
   adj_status status = ADJ_OK;
   for (uint64_t t = 0; t < TRIALS && !status; t++) {
     brute_piece piece = {.begin = t * (b->queries->count - TRIAL_QUERIES) / TRIALS, .last = b->right.count};
@@ -281,48 +298,48 @@ static adj_status try_filter(brute *b, double *cost) {
   }
   double queries = (double)TRIALS * TRIAL_QUERIES;
   *cost = pair_cost(b) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
-  adji_free(memory, room.base);
+  adji_free(memory, arena.base);
   return status;
 }
 
-/* What another filter, or none, would cost at least. */
-static double next_cost(brute *b, bool filtered, const adji_product *product) {
-  brute other = {.right = b->right, .filtered = filtered, .sketch = {.product = product}};
-  double evaluated = filtered ? 1.5 * b->k * candidate_cost(b) : 0;
+/* The least that another prefilter, or none, would cost. */
+static double next_cost(brute *b, bool prefiltered, const adji_prefilter_sketch *prefilter) {
+  brute other = {.right = b->right, .prefiltered = prefiltered, .sketch = {.prefilter = prefilter}};
+  double evaluated = prefiltered ? 1.5 * b->k * candidate_cost(b) : 0;
   return pair_cost(&other) * (double)b->right.count + evaluated;
 }
 
-static const char *const filter_names[] = {"auto", "none", "gemm", "vnni", "amx"};
+static const char *const prefilter_names[] = {"auto", "none", "gemm", "vnni", "amx"};
 
-/* Drops a filter that leaves so much that a more exact one, or none, is cheaper. Where there are few queries
- * that is not worth finding out. */
-static adj_status judge_filter(brute *b, adji_brute_filter filter) {
+/* Drops a prefilter that passes so much that a more exact one, or none, is cheaper. With few queries the trial is not
+ * worth it. */
+static adj_status judge_prefilter(brute *b, adji_brute_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
-  if (!b->filtered || b->queries->count < FEW) return ADJ_OK;
-  const adji_product *gemm = adji_product_for(b->join.ctx->isa, "gemm");
+  if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
+  const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
   double cost = 0, best = next_cost(b, false, NULL);
-  if (filter > ADJI_FILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
-  adj_status status = try_filter(b, &cost);
+  if (kind > ADJI_PREFILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
+  adj_status status = try_prefilter(b, &cost);
   b->cost = cost;
   if (status || cost <= best) return status;
   adji_sketch_clear(&b->sketch);
-  b->filtered = false;
+  b->prefiltered = false;
   b->cost = 0;
   return ADJ_OK;
 }
 
-/* The quickest filter that is there and of use. One that is asked for is used as long as it can be had,
- * otherwise the next slower one. */
-static adj_status choose_filter(brute *b, adji_brute_filter wanted) {
-  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
-  int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
+/* Chooses the fastest prefilter that is available and useful. A requested one that is not available is replaced by the
+ * next slower one. */
+static adj_status choose_prefilter(brute *b, adji_brute_prefilter_kind wanted) {
+  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_PREFILTER_NONE) return ADJ_OK;
+  int first = wanted == ADJI_PREFILTER_AUTO ? ADJI_PREFILTER_AMX : (int)wanted;
   adj_status status = ADJ_OK;
-  for (int f = first; f > ADJI_FILTER_NONE && !b->filtered && !status; f--) {
-    const adji_product *product = adji_product_for(b->join.ctx->isa, filter_names[f]);
-    if (!product) continue;
-    status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->filtered);
-    if (!status && wanted == ADJI_FILTER_AUTO) status = judge_filter(b, (adji_brute_filter)f);
-    if (!b->filtered && f == ADJI_FILTER_AMX) f--; /* the same codes */
+  for (int f = first; f > ADJI_PREFILTER_NONE && !b->prefiltered && !status; f--) {
+    const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
+    if (!prefilter) continue;
+    status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
+    if (!status && wanted == ADJI_PREFILTER_AUTO) status = judge_prefilter(b, (adji_brute_prefilter_kind)f);
+    if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
   }
   return status;
 }
@@ -339,14 +356,14 @@ static void brute_destroy(void *state) {
 }
 
 double adji_brute_query_ns(const adji_engine *engine) {
-  const brute *b = engine->state;
+  const brute *b = engine->workers[0].state;
   if (b->cost > 0) return b->cost;
-  return pair_cost(b) * (double)b->right.count + (b->filtered ? 1.5 * b->k * candidate_cost(b) : 0);
+  return pair_cost(b) * (double)b->right.count + (b->prefiltered ? 1.5 * b->k * candidate_cost(b) : 0);
 }
 
-const char *adji_brute_filter_name(const adji_engine *engine) {
-  const brute *b = engine->state;
-  return b->filtered ? b->sketch.product->name : "none";
+const char *adji_brute_prefilter_name(const adji_engine *engine) {
+  const brute *b = engine->workers[0].state;
+  return b->prefiltered ? b->sketch.prefilter->name : "none";
 }
 
 adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out) {
@@ -359,13 +376,20 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
   adj_status status = adji_packed_init(join->ctx, join->right, &b->right);
   if (!status && !join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);
   b->queries = join->self_join ? &b->right : &b->left;
-  if (!status) status = choose_filter(b, options->filter);
+  if (!status) status = choose_prefilter(b, options->prefilter);
   if (status) {
     brute_destroy(b);
     return status;
   }
   b->batch = options->batch;
   choose_sizes(b);
-  *out = (adji_engine){.state = b, .nearest = brute_nearest, .destroy = brute_destroy};
+  adji_engine_init(out, join);
+  adji_engine_add(out, &(adji_worker){.state = b,
+                                      .name = "cpu",
+                                      .begin = begin,
+                                      .drain = drain,
+                                      .gather = gather,
+                                      .end = end,
+                                      .destroy = brute_destroy});
   return ADJ_OK;
 }

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force on cores, for kNN joins in many dimensions: every left point with every right point. For L2
- * a filter of sketches (index/sketch.h) drops nearly all of them at a fraction of the cost of a
- * distance; the canonical distance decides on the rest. Other metrics, and data that sketches tell
- * nothing about, go through the canonical kernels alone.
+ * Brute force on cores, for kNN joins in many dimensions: every left point with every right point. For L2 a prefilter
+ * of sketches (index/sketch.h) drops nearly all pairs at a fraction of the cost of a distance, and the canonical
+ * distance decides about the rest. Other metrics, and data where sketches prove nothing, go through the canonical
+ * kernels alone.
  */
 #ifndef ADJI_BRUTE_H
 #define ADJI_BRUTE_H
 
-#include "queue/join.h"
+#include "queue/engine.h"
 
-typedef enum adji_brute_filter {
-  ADJI_FILTER_AUTO = 0, /* the quickest that this machine has and that tells something */
-  ADJI_FILTER_NONE,
-  ADJI_FILTER_GEMM, /* products of f32                  */
-  ADJI_FILTER_VNNI, /* products of 8-bit codes          */
-  ADJI_FILTER_AMX   /* the same, in tiles               */
-} adji_brute_filter;
+typedef enum adji_brute_prefilter_kind {
+  ADJI_PREFILTER_AUTO = 0, /* the fastest that is available and useful */
+  ADJI_PREFILTER_NONE,
+  ADJI_PREFILTER_GEMM, /* dot products of f32 */
+  ADJI_PREFILTER_VNNI, /* dot products of 8-bit codes */
+  ADJI_PREFILTER_AMX   /* the same, in tiles */
+} adji_brute_prefilter_kind;
 
 typedef struct adji_brute_options {
-  adji_brute_filter filter; /* one that is not there is replaced by the next slower one */
-  uint64_t batch;           /* queries a batch; 0: decides by itself                    */
+  adji_brute_prefilter_kind prefilter; /* if not available: the next slower one */
+  uint64_t batch;                      /* queries per batch; 0: automatic */
 } adji_brute_options;
 
-/* Time of a run: O(n m dim). Memory: a sketch of dim + 4 bytes (codes) or 4 dim + 4 bytes (f32) a right
- * point, a packed copy of points that do not lie row by row; while it runs, a few megabytes a thread, and
- * about 80 bytes for each of k for each query of a batch. */
+/* Time of a run: O(n m dim). Memory: a sketch of dim + 4 bytes (codes) or 4 dim + 4 bytes (f32) per right point, and a
+ * packed copy of points that are not stored row by row. A run needs a few megabytes per thread, and about 80 bytes for
+ * each of k for each query of a batch. */
 adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out);
 
-/* How long a query takes a core, about. */
+/* About how many nanoseconds a query takes one core. */
 double adji_brute_query_ns(const adji_engine *engine);
 
-/* The filter at work: "amx", "vnni", "gemm" or "none". */
-const char *adji_brute_filter_name(const adji_engine *engine);
+/* The prefilter in use: "amx", "vnni", "gemm" or "none". */
+const char *adji_brute_prefilter_name(const adji_engine *engine);
 
 #endif

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force without a filter: a tile of right points is laid out by dimension, and all queries of the
- * piece pass by it, four at a time, through the canonical kernels. Works for every metric. The four share
- * the largest of their limits, which costs a few candidates more and saves three loads of four.
+ * Brute force without a prefilter. A tile of right points is laid out by dimension, and all queries of the piece are
+ * compared with it, four at a time, by the canonical kernels. Works for every metric. The four queries share the
+ * largest of their limits: this costs a few more candidates and saves three of four loads.
  */
 #include <string.h>
 
 #include "cpu/brute_private.h"
 
-void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_room *room) {
+void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_arena *arena) {
   size_t size = adji_type_size(b->join.style.type);
   uint64_t dim = b->right.dim, groups = (b->group + BRUTE_GROUP - 1) / BRUTE_GROUP;
-  plain->tile = brute_take(room, dim * b->tile + ADJI_PAD, size);
-  plain->tile_ids = brute_take(room, b->tile + ADJI_PAD, sizeof *plain->tile_ids);
-  plain->queries = brute_take(room, groups * BRUTE_GROUP * dim, size);
+  plain->tile = brute_alloc(arena, dim * b->tile + ADJI_PAD, size);
+  plain->tile_ids = brute_alloc(arena, b->tile + ADJI_PAD, sizeof *plain->tile_ids);
+  plain->queries = brute_alloc(arena, groups * BRUTE_GROUP * dim, size);
   for (int k = 0; k < BRUTE_GROUP; k++) {
-    plain->ids[k] = brute_take(room, b->tile + ADJI_PAD, sizeof *plain->ids[k]);
-    plain->sums[k] = brute_take(room, b->tile + ADJI_PAD, size);
+    plain->ids[k] = brute_alloc(arena, b->tile + ADJI_PAD, sizeof *plain->ids[k]);
+    plain->sums[k] = brute_alloc(arena, b->tile + ADJI_PAD, size);
   }
 }
 
-/* Rows first .. first + count - 1 by dimension: coordinate j of row i goes to entry j * stride + i. */
+/* Lays out rows first .. first + count - 1 by dimension: coordinate j of row i goes to entry j * stride + i. */
 static void lay_out(const adji_packed *points, uint64_t first, uint64_t count, uint64_t stride, void *to) {
   for (uint64_t i = 0; i < count; i++) {
     const void *row = adji_packed_row(points, first + i);
@@ -34,7 +34,7 @@ static void lay_out(const adji_packed *points, uint64_t first, uint64_t count, u
   }
 }
 
-/* Takes a row's own id out of what was listed; the last one takes its place. */
+/* Removes a query's own id from what was listed; the last entry takes its place. */
 static uint32_t drop_own(adj_type type, uint32_t *ids, void *sums, uint32_t count, uint32_t own) {
   for (uint32_t i = 0; i < count; i++) {
     if (ids[i] != own) continue;
@@ -48,13 +48,13 @@ static uint32_t drop_own(adj_type type, uint32_t *ids, void *sums, uint32_t coun
   return count;
 }
 
-/* Up to four queries from number `at` of the piece on with the tile. */
+/* Compares up to four queries, from number `at` of the piece on, with the tile. */
 static void scan_group(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at, const adji_view *tile) {
   static const uint32_t positions[BRUTE_GROUP] = {0, 1, 2, 3};
   const adji_row_style *style = &b->join.style;
   const brute_plain *plain = &lane->plain;
-  uint64_t left = piece->end - piece->begin - at;
-  uint32_t many = left < BRUTE_GROUP ? (uint32_t)left : BRUTE_GROUP, found[BRUTE_GROUP] = {0};
+  uint64_t remaining = piece->end - piece->begin - at;
+  uint32_t many = remaining < BRUTE_GROUP ? (uint32_t)remaining : BRUTE_GROUP, found[BRUTE_GROUP] = {0};
   size_t size = adji_type_size(style->type);
   adji_view queries = {(const char *)plain->queries + at * b->right.dim * size, BRUTE_GROUP, positions, b->right.dim,
                        many};
@@ -95,9 +95,9 @@ adj_status adji_brute_plain(const brute *b, brute_lane *lane, const brute_piece 
   }
   adj_status status = ADJ_OK;
   for (uint64_t first = piece->first; first < piece->last && !status; first += b->tile) {
-    uint64_t left = piece->last - first;
+    uint64_t remaining = piece->last - first;
     status = adji_check_cancel(b->join.ctx);
-    if (!status) scan_tile(b, lane, piece, first, (uint32_t)(left < b->tile ? left : b->tile));
+    if (!status) scan_tile(b, lane, piece, first, (uint32_t)(remaining < b->tile ? remaining : b->tile));
   }
   return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many pairs a join has, from two samples: positions spread over the order of each index, one from
- * each of equal pieces, at a place that a hash picks. Each pair is among those compared with the same
- * probability, so the pairs found scale up to all.
+ * Estimates the number of pairs of a join from two samples. Each sample takes one position from each of equal stretches
+ * of the index order, at a place chosen by a hash. Every pair is compared with the same probability, so the pairs found
+ * scale up to all.
  */
 #include "cpu/estimate.h"
 
@@ -11,10 +11,10 @@ enum { QUERIES = 4096, CANDIDATES = 8192, CANDIDATES_SHARE = 32, TASK_QUERIES = 
 typedef struct samples {
   const adji_join *join;
   const adji_view *left;
-  adji_view right;   /* the sampled candidates, gathered        */
-  uint32_t *queries; /* positions in left                       */
-  uint32_t *chosen;  /* positions of the candidates             */
-  uint32_t *counts;  /* per query                               */
+  adji_view right;   /* the sampled candidates, gathered */
+  uint32_t *queries; /* positions in left */
+  uint32_t *chosen;  /* positions of the candidates */
+  uint32_t *counts;  /* per query */
   void *coords;
   uint64_t query_count;
 } samples;
@@ -66,7 +66,7 @@ static adj_status compare_slice(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Pairs found, without those of a point with itself. */
+/* The pairs found, without those of a point with itself. */
 static double add_up(const samples *s) {
   double found = 0;
   uint64_t c = 0;

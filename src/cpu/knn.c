@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kNN join on cores: the queue of batches, and the pass that fills the table.
+ * The kNN join on cores: a worker that searches a tree.
  *
- * A group is the queries of one leaf. It looks for its neighbours together (cpu/knn_group.c): the
- * tree is searched once for all of them, and what is loaded serves all of them.
+ * A group is the queries of one leaf. They are searched together (cpu/knn_group.c): the tree is traversed once for all
+ * of them, and what is loaded serves all of them.
  */
 #include "cpu/knn.h"
 
@@ -11,42 +11,40 @@
 #include <stdlib.h>
 
 #include "cpu/knn_group.h"
-#include "queue/partners.h"
+#include "queue/lanes.h"
 
-typedef struct knn_engine {
+typedef struct knn_cores {
   adji_join join;
   adji_knn_options options;
-  adji_queue queue;
   /* Of the pass at work. */
-  const adji_table *table;
+  const adji_window *window;
   adji_knn_group *groups; /* one per lane */
-  adji_partners partners;
-} knn_engine;
+} knn_cores;
 
 /* ---- The queue -------------------------------------------------------------------------------------- */
 
 /* Queries in batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together
  * (papers on hybrid kNN joins, "work queue"). */
-static adj_status fill_plain_queue(knn_engine *e) {
-  const adji_tree *left = e->options.left;
-  uint64_t leaves = left->levels ? left->level[0].count : 0, each = e->options.batch / left->leaf;
-  if (!e->options.batch) each = leaves / 200;
+static adj_status fill_plain_queue(const knn_cores *c, adji_queue *queue) {
+  const adji_tree *left = c->options.left;
+  uint64_t leaves = left->levels ? left->level[0].count : 0, each = c->options.batch / left->leaf;
+  if (!c->options.batch) each = leaves / 200;
   if (!each) each = 1;
-  adj_status status = adji_queue_init(&e->queue, e->join.ctx, leaves / each + 64);
-  e->queue.round_robin = e->options.round_robin;
+  adj_status status = adji_queue_init(queue, c->join.ctx, leaves / each + 64);
+  queue->round_robin = c->options.round_robin;
   for (uint64_t first = 0; first < leaves && !status;) {
-    uint64_t many = !e->options.batch && first > leaves / 20 * 19 && each >= 4 ? each / 4 : each;
+    uint64_t many = !c->options.batch && first > leaves / 20 * 19 && each >= 4 ? each / 4 : each;
     uint64_t end = first + many < leaves ? first + many : leaves, points = end * left->leaf;
     if (points > left->count) points = left->count;
     adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
     batch.work = batch.end - batch.begin;
-    status = adji_queue_add(&e->queue, batch);
+    status = adji_queue_add(queue, batch);
     first = end;
   }
   return status;
 }
 
-/* Beside devices: small enough that the cores are done together whatever a device leaves to them. */
+/* Beside devices batches are small, so that all workers finish together. */
 enum { SHARED_BATCH = 1024, SHARED_BATCHES = 2048 };
 
 static double bound_of(const adji_tree *tree, uint64_t leaf, uint32_t dim, bool high) {
@@ -69,8 +67,8 @@ static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
   return volume;
 }
 
-static adj_status add_batches(knn_engine *e, uint64_t each, double *densities) {
-  const adji_tree *left = e->options.left;
+static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t each, double *densities) {
+  const adji_tree *left = c->options.left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, count = 0;
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < leaves && !status; first += each) {
@@ -79,80 +77,84 @@ static adj_status add_batches(knn_engine *e, uint64_t each, double *densities) {
     adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
     batch.work = batch.end - batch.begin;
     densities[count++] = batch.work / volume_of(left, first, end);
-    status = adji_queue_add(&e->queue, batch);
+    status = adji_queue_add(queue, batch);
   }
   return status;
 }
 
 /* Batches of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in the order of the tree where they are about
  * as dense. */
-static adj_status fill_shared_queue(knn_engine *e) {
-  const adji_tree *left = e->options.left;
-  adji_memory *memory = &e->join.ctx->memory;
+static adj_status fill_shared_queue(const knn_cores *c, adji_queue *queue) {
+  const adji_tree *left = c->options.left;
+  adji_memory *memory = &c->join.ctx->memory;
   uint64_t leaves = left->levels ? left->level[0].count : 0;
   uint64_t wanted = left->count / SHARED_BATCHES < SHARED_BATCH ? left->count / SHARED_BATCHES : SHARED_BATCH;
-  uint64_t each = (e->options.batch ? e->options.batch : wanted) / left->leaf;
+  uint64_t each = (c->options.batch ? c->options.batch : wanted) / left->leaf;
   if (!each) each = 1;
   uint64_t count = leaves / each + 1;
   double *densities = adji_alloc(memory, count, sizeof *densities, "work queue");
   if (!densities) return ADJ_E_MEMORY;
-  adj_status status = adji_queue_init(&e->queue, e->join.ctx, count);
-  if (!status) status = add_batches(e, each, densities);
-  if (!status) status = adji_queue_sort_roughly(&e->queue, densities);
+  adj_status status = adji_queue_init(queue, c->join.ctx, count);
+  if (!status) status = add_batches(c, queue, each, densities);
+  if (!status) status = adji_queue_sort_roughly(queue, densities);
   adji_free(memory, densities);
   return status;
+}
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  return shared ? fill_shared_queue(state, queue) : fill_plain_queue(state, queue);
 }
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
-  knn_engine *e = user;
-  uint32_t leaf = e->options.left->leaf;
+  knn_cores *c = user;
+  uint32_t leaf = c->options.left->leaf;
   adj_status status = ADJ_OK;
   for (uint64_t first = batch->begin; first < batch->end && !status; first += leaf) {
-    status = adji_knn_group_fill(&e->groups[lane], first / leaf, e->table, tally);
-    if (!status) status = adji_check_cancel(e->join.ctx);
+    status = adji_knn_group_fill(&c->groups[lane], first / leaf, c->window, tally);
+    if (!status) status = adji_check_cancel(c->join.ctx);
   }
   return status;
 }
 
-/* The pass, with the devices that want to take part in it. */
-static adj_status run_pass(knn_engine *e, adji_run *run) {
-  adji_pass pass = {"join", e, fill_batch};
-  adji_shared_work work = {.table = e->table, .order = e->options.left->ids, .group = e->options.left->leaf};
-  adji_partners_begun begun;
-  adji_partners_begin(&e->partners, e->join.ctx, &work, &begun);
-  adj_status status = adji_partners_run(&e->partners, &begun, run, &e->queue, &pass, NULL);
-  adji_partners_end(&begun, run);
+static void end(void *state, adji_run *run) {
+  (void)run;
+  knn_cores *c = state;
+  adj_ctx *ctx = c->join.ctx;
+  for (uint32_t lane = 0; c->groups && lane < ctx->threads; lane++)
+    adji_knn_group_clear(&c->groups[lane]);
+  adji_free(&ctx->memory, c->groups);
+  c->groups = NULL;
+}
+
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  knn_cores *c = state;
+  adj_ctx *ctx = c->join.ctx;
+  c->window = pass->window;
+  c->groups = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *c->groups, "workers");
+  if (!c->groups) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
+    status = adji_knn_group_init(&c->groups[lane], &c->join, c->options.left, c->options.right);
+  if (status) end(c, run);
   return status;
 }
 
-static adj_status knn_fill(void *state, adji_run *run, const adji_table *table) {
-  knn_engine *e = state;
-  adj_ctx *ctx = e->join.ctx;
-  e->table = table;
-  e->groups = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *e->groups, "workers");
-  if (!e->groups) return ADJ_E_MEMORY;
-  adj_status status = ADJ_OK;
-  for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
-    status = adji_knn_group_init(&e->groups[lane], &e->join, e->options.left, e->options.right);
-  if (!status) status = run_pass(e, run);
-  for (uint32_t lane = 0; lane < ctx->threads; lane++)
-    adji_knn_group_clear(&e->groups[lane]);
-  adji_free(&ctx->memory, e->groups);
-  return status;
+static adj_status drain(void *state, adji_feed *feed) {
+  return adji_lanes_drain(feed, fill_batch, state);
 }
 
 /* The first leaf warms up what the others use. */
 adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates) {
-  const knn_engine *e = engine->state;
-  const adji_tree *left = e->options.left;
+  const knn_cores *c = engine->workers[0].state;
+  const adji_tree *left = c->options.left;
   *query_ns = *candidates = 0;
   if (!left->count) return ADJ_OK;
   uint64_t all = left->level[0].count, begin = 0, queries = 0;
   adji_knn_group group;
   adji_tally tally = {0};
-  adj_status status = adji_knn_group_init(&group, &e->join, left, e->options.right);
+  adj_status status = adji_knn_group_init(&group, &c->join, left, c->options.right);
   for (uint64_t i = 0; i <= leaves && !status; i++) {
     uint64_t leaf = (2 * (i ? i : 1) - 1) * all / (2 * leaves);
     adji_knn_group_try(&group, leaf, &tally);
@@ -161,7 +163,7 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
       begin = adji_now_ns();
       tally = (adji_tally){0};
     }
-    status = adji_check_cancel(e->join.ctx);
+    status = adji_check_cancel(c->join.ctx);
   }
   *query_ns = (double)(adji_now_ns() - begin) / (double)(queries + !queries);
   *candidates = (double)tally.candidates / (double)(queries + !queries);
@@ -169,27 +171,20 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
   return status;
 }
 
-static void knn_destroy(void *state) {
-  knn_engine *e = state;
-  if (!e) return;
-  adji_partners_destroy(&e->partners);
-  adji_queue_clear(&e->queue);
-  free(e);
-}
-
 adj_status adji_knn_create(const adji_join *join, const adji_knn_options *options, adji_engine *out) {
-  knn_engine *e = calloc(1, sizeof *e);
-  if (!e) return adji_fail(ADJ_E_MEMORY, "no memory for the engine");
-  e->join = *join;
-  e->options = *options;
-  adj_status status = options->partner_count ? fill_shared_queue(e) : fill_plain_queue(e);
-  if (status) { /* partners are still the caller's */
-    knn_destroy(e);
-    return status;
-  }
-  e->partners.share = options->share;
-  for (uint32_t i = 0; i < options->partner_count; i++)
-    e->partners.each[e->partners.count++] = options->partners[i];
-  *out = (adji_engine){.state = e, .nearest = knn_fill, .destroy = knn_destroy};
+  knn_cores *c = calloc(1, sizeof *c);
+  if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  c->join = *join;
+  c->options = *options;
+  adji_engine_init(out, join);
+  adji_engine_add(out, &(adji_worker){.state = c,
+                                      .name = "cpu",
+                                      .fill_queue = fill_queue,
+                                      .begin = begin,
+                                      .drain = drain,
+                                      .end = end,
+                                      .destroy = free});
+  out->order = options->left->ids;
+  out->group = options->left->leaf;
   return ADJ_OK;
 }

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kNN join on cores: the engine that drains the queue with the tree's candidates.
+ * The kNN join on cores, through a kd-tree.
  */
 #ifndef ADJI_CPU_KNN_H
 #define ADJI_CPU_KNN_H
 
 #include "index/tree.h"
-#include "queue/join.h"
+#include "queue/engine.h"
 
 typedef struct adji_knn_options {
   const adji_tree *left, *right; /* the same for a self-join                            */
   uint64_t batch;                /* queries a batch; 0: 0.5 % of them                   */
   bool round_robin;              /* batches dealt out in turns instead of by the queue  */
-  /* Devices that take part, copied; they are the engine's from then on. Queries then come densest first, since a device
-   * has most of them near each other there. */
-  const adji_partner *partners;
-  uint32_t partner_count;
-  adji_share_options share;
 } adji_knn_options;
 
-/* Memory of a run, per thread: 16 bytes (f64: 32) for each of k for up to 64 queries, and about
+/* An engine with the cores as its worker. Beside devices, queries come densest first: a device is fastest with queries
+ * that are near each other.
+ * Memory of a run, per thread: 16 bytes (f64: 32) for each of k for up to 64 queries, and about
  * 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
 adj_status adji_knn_create(const adji_join *join, const adji_knn_options *options, adji_engine *out);
 

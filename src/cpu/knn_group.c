@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k nearest of a group of queries.
+ * The k nearest neighbours of a group of queries.
  *
- * 1. The leaves around the queries' own come first, or in a join of two sets around one that is near: they give
- *    a good idea of how far the k-th neighbour is.
- * 2. The tree is searched from the top, nearest nodes first, for leaves that come nearer to the box of the
- *    group than the worst k-th neighbour of its queries.
- * 3. Whenever enough leaves have come together, each query looks at those that come near enough to it, and
- *    the reach of the group shrinks.
+ * 1. The leaves around the queries' own leaf come first; in a join of two sets, those around a leaf near them. They
+ *    give a good first bound on the distance of the k-th neighbour.
+ * 2. The tree is searched from the root, nearest nodes first, for leaves that are closer to the box of the group than
+ *    the worst k-th neighbour of its queries.
+ * 3. Whenever enough leaves are collected, each query visits those close enough to it, and the reach of the group
+ *    shrinks.
  *
- * Ties go to the lower id, so a node as far as the k-th neighbour counts only when it holds a lower id: this
- * is what keeps a million equal points from being looked at a million times.
+ * Ties go to the lower id, so a node as far as the k-th neighbour counts only if it holds a lower id. This keeps a
+ * million equal points from being visited a million times.
  */
 #include "cpu/knn_group.h"
 
@@ -19,7 +19,7 @@
 
 /* ---- Queries ------------------------------------------------------------------------------------------ */
 
-/* The coordinates of those points of a leaf, and the box of the leaf. */
+/* Copies the coordinates of the selected points of a leaf, and the box of the leaf. */
 #define COPY(T)                                                                                 \
   static void copy_##T(adji_knn_group *g, uint64_t leaf) {                                      \
     const adji_tree *tree = g->left;                                                            \
@@ -28,7 +28,7 @@
     box += leaf / ADJI_FAN * tree->dim * 2 * ADJI_FAN + leaf % ADJI_FAN;                        \
     for (uint32_t j = 0; j < tree->dim; j++, from += tree->leaf, box += (size_t)2 * ADJI_FAN) { \
       T *to = (T *)g->coords + j;                                                               \
-      for (uint32_t q = 0; q < g->many; q++)                                                    \
+      for (uint32_t q = 0; q < g->query_count; q++)                                             \
         to[(uint64_t)q * tree->dim] = from[g->places[q]];                                       \
       ((T *)g->low)[j] = box[0];                                                                \
       ((T *)g->high)[j] = box[ADJI_FAN];                                                        \
@@ -54,30 +54,30 @@ static void start_list(adji_knn_group *g, uint32_t q) {
   }
 }
 
-/* Takes up the queries that were noted, points of a leaf. */
-static void take_up(adji_knn_group *g, uint64_t leaf) {
+/* Loads the selected queries, points of a leaf, and starts their lists. */
+static void load_queries(adji_knn_group *g, uint64_t leaf) {
   if (g->left->type == ADJ_F64)
     copy_double(g, leaf);
   else
     copy_float(g, leaf);
-  for (uint32_t q = 0; q < g->many; q++)
+  for (uint32_t q = 0; q < g->query_count; q++)
     start_list(g, q);
 }
 
-/* Notes the point at place i of a leaf as a query. */
-static void note(adji_knn_group *g, uint32_t i, uint32_t row) {
-  uint32_t q = g->many++;
+/* Selects the point at place i of a leaf as a query. */
+static void add_query(adji_knn_group *g, uint32_t i, uint32_t row) {
+  uint32_t q = g->query_count++;
   g->places[q] = i;
   g->rows[q] = row;
   g->own[q] = g->join->style.drop_self ? row : ADJ_NO_ID;
 }
 
-/* ---- How far neighbours can be ------------------------------------------------------------------------ */
+/* ---- Reach: how far neighbours can be ----------------------------------------------------------------- */
 
 static void measure_reach(adji_knn_group *g) {
   g->reach = -1;
   g->reach_id = 0;
-  for (uint32_t q = 0; q < g->many; q++) {
+  for (uint32_t q = 0; q < g->query_count; q++) {
     double sum;
     uint32_t id = ADJ_NO_ID;
     const char *list = (const char *)g->lists + q * g->list_stride;
@@ -104,13 +104,13 @@ static inline bool in_reach(const adji_knn_group *g, double bound, uint32_t leas
   return bound < g->reach || (bound == g->reach && least_id <= g->reach_id);
 }
 
-/* ---- Looking at leaves --------------------------------------------------------------------------------- */
+/* ---- Visiting leaves ------------------------------------------------------------------------------------ */
 
-static void look_with_buffers(adji_knn_group *g, adji_knn_task *task) {
+static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   const adji_row_style *style = &g->join->style;
   adji_list_leaves_fn list = g->kernels->list_leaves;
   const char *coords = g->coords;
-  for (uint32_t q = 0; q < g->many; q++) {
+  for (uint32_t q = 0; q < g->query_count; q++) {
     task->queries = coords + (uint64_t)q * task->dim * adji_type_size(style->type);
     uint32_t found = list(task, g->best[q].limit, g->ids, g->sums);
     for (uint32_t i = 0; g->own[q] != ADJ_NO_ID && i < found; i++) {
@@ -127,8 +127,8 @@ static void look_with_buffers(adji_knn_group *g, adji_knn_task *task) {
   }
 }
 
-/* Every query looks at the leaves that came together. */
-static void look(adji_knn_group *g, adji_tally *tally) {
+/* Compares every query with the collected leaves. */
+static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   if (!g->leaves.count) return;
   adji_knn_task task = {.coords = g->right->coords,
                         .ids = g->right->ids,
@@ -136,16 +136,16 @@ static void look(adji_knn_group *g, adji_tally *tally) {
                         .leaf = g->right->leaf,
                         .queries = g->coords,
                         .own = g->own,
-                        .query_count = g->many,
+                        .query_count = g->query_count,
                         .leaves = &g->leaves,
                         .measure = g->join->style.measure,
                         .k = g->k,
                         .best = g->lists,
                         .best_stride = g->list_stride};
   if (g->ordered)
-    g->kernels->nearest(&task);
+    g->kernels->knn(&task);
   else
-    look_with_buffers(g, &task);
+    visit_leaves_buffered(g, &task);
   tally->candidates += task.candidates;
   g->leaves.count = 0;
   measure_reach(g);
@@ -170,12 +170,12 @@ static void add_leaf(adji_knn_group *g, uint64_t leaf) {
 
 /* The lower bounds of the nodes of a chunk. */
 typedef struct chunk_bounds {
-  double wide[ADJI_FAN]; /* of f64 */
+  double wide[ADJI_FAN]; /* f64 */
   float narrow[ADJI_FAN];
-  uint32_t near; /* the nodes within the reach, a bit each */
+  uint32_t near; /* bit i: node i is within reach */
 } chunk_bounds;
 
-/* low, high: the box to measure from, dim each. */
+/* low, high: the box to measure from, dim entries each. */
 static void bound_chunk(const adji_knn_group *g, const void *low, const void *high, double reach, uint32_t level_number,
                         uint64_t chunk, chunk_bounds *out) {
   const adji_tree_level *level = &g->right->level[level_number];
@@ -183,8 +183,8 @@ static void bound_chunk(const adji_knn_group *g, const void *low, const void *hi
   const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
   out->near = g->kernels->box_bounds(g->join->style.measure, low, high, g->right->dim, boxes, reach,
                                      wide ? (void *)out->wide : (void *)out->narrow);
-  uint64_t left = level->count - chunk * ADJI_FAN;
-  if (left < ADJI_FAN) out->near &= (UINT32_C(1) << left) - 1;
+  uint64_t remaining = level->count - chunk * ADJI_FAN;
+  if (remaining < ADJI_FAN) out->near &= (UINT32_C(1) << remaining) - 1;
 }
 
 static inline double bound_at(const adji_knn_group *g, const chunk_bounds *bounds, uint32_t i) {
@@ -192,29 +192,29 @@ static inline double bound_at(const adji_knn_group *g, const chunk_bounds *bound
 }
 
 /* The node of a chunk that is nearest to the first query. */
-static uint32_t knn_node(const adji_knn_group *g, uint32_t level, uint64_t chunk) {
+static uint32_t nearest_node(const adji_knn_group *g, uint32_t level, uint64_t chunk) {
   chunk_bounds bounds;
   bound_chunk(g, g->coords, g->coords, 0, level, chunk, &bounds);
   if (bounds.near) return (uint32_t)__builtin_ctz(bounds.near);
   bound_chunk(g, g->coords, g->coords, INFINITY, level, chunk, &bounds);
   uint32_t nearest = 0;
-  for (uint32_t left = bounds.near & ~UINT32_C(1); left; left &= left - 1) {
-    uint32_t i = (uint32_t)__builtin_ctz(left);
+  for (uint32_t others = bounds.near & ~UINT32_C(1); others; others &= others - 1) {
+    uint32_t i = (uint32_t)__builtin_ctz(others);
     nearest = bound_at(g, &bounds, i) < bound_at(g, &bounds, nearest) ? i : nearest;
   }
   return nearest;
 }
 
-/* A leaf near the queries, where they have none of their own: from the top, the nearest node of each level. */
+/* A leaf near the queries, if they have none of their own: from the root, the nearest node of each level. */
 static uint64_t near_leaf(const adji_knn_group *g) {
   uint64_t node = 0;
   for (uint32_t level = g->right->levels; level-- > 0;)
-    node = node * ADJI_FAN + knn_node(g, level, node);
+    node = node * ADJI_FAN + nearest_node(g, level, node);
   return node;
 }
 
-/* The leaves around one, enough for k neighbours. */
-static void look_around(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
+/* Visits the leaves around one: enough for k neighbours. */
+static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint64_t many = g->k == 1 ? ADJI_FAN : 1, count = g->right->level[0].count;
   while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
     many *= 2;
@@ -223,11 +223,10 @@ static void look_around(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   add_leaf(g, leaf);
   for (uint64_t l = g->first_seen; l < g->end_seen; l++)
     if (l != leaf) add_leaf(g, l);
-  look(g, tally);
+  visit_leaves(g, tally);
 }
 
-/* Puts a node among those that are still to be looked at: the nearest of its siblings, which begin at
- * `from`, on top. */
+/* Pushes a node onto the stack of nodes to visit. The siblings begin at `from`; the nearest of them goes on top. */
 static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
   uint32_t i = g->depth++;
   for (; i > from; i--) {
@@ -238,7 +237,7 @@ static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
   g->stack[i] = visit;
 }
 
-/* Looks at the children of a node, `chunk` of the level: leaves are added, nodes are pushed. */
+/* Visits the children of a node, which are chunk `chunk` of the level: collects leaves, pushes nodes. */
 static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) {
   const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
   chunk_bounds bounds;
@@ -262,14 +261,14 @@ static void search(adji_knn_group *g, adji_tally *tally) {
     adji_tree_visit top = g->stack[--g->depth];
     if (!in_reach(g, top.bound, top.least_id)) continue;
     open_node(g, top.level - 1, top.node);
-    if (g->leaves.count > ADJI_LEAVES - ADJI_FAN) look(g, tally);
+    if (g->leaves.count > ADJI_LEAVES - ADJI_FAN) visit_leaves(g, tally);
   }
-  look(g, tally);
+  visit_leaves(g, tally);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------- */
 
-/* Neighbours in the list of a query, to ids and sums. */
+/* Writes the neighbours in the list of a query to ids and sums. */
 static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   if (!g->ordered) return (uint32_t)adji_kbest_finish(&g->best[q], true, g->ids, g->sums);
   const void *list = (const char *)g->lists + q * g->list_stride;
@@ -295,43 +294,43 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   return found;
 }
 
-static void place_rows(adji_knn_group *g, const adji_table *table, adji_tally *tally) {
-  for (uint32_t q = 0; q < g->many; q++) {
+static void place_rows(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
+  for (uint32_t q = 0; q < g->query_count; q++) {
     uint32_t found = g->k ? read_list(g, q) : 0;
-    adji_table_place(table, &g->join->style, g->rows[q], g->ids, g->sums, found);
+    adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
     tally->pairs += found;
   }
 }
 
 /* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
-static void fetch_row(const adji_table *table, uint32_t row) {
-  uint64_t at = (row - table->first_row) * table->k;
-  for (uint32_t i = 0; i < table->k && i < 64; i += 16) {
-    __builtin_prefetch(table->ids + at + i, 1);
-    if (table->distances) __builtin_prefetch((const float *)table->distances + at + i, 1);
+static void fetch_row(const adji_window *window, uint32_t row) {
+  uint64_t at = (row - window->first_row) * window->k;
+  for (uint32_t i = 0; i < window->k && i < 64; i += 16) {
+    __builtin_prefetch(window->ids + at + i, 1);
+    if (window->distances) __builtin_prefetch((const float *)window->distances + at + i, 1);
   }
 }
 
 static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   g->first_seen = g->end_seen = 0;
   if (!g->k) return;
-  take_up(g, leaf);
-  look_around(g, g->left == g->right ? leaf : near_leaf(g), tally);
+  load_queries(g, leaf);
+  visit_nearby(g, g->left == g->right ? leaf : near_leaf(g), tally);
   search(g, tally);
 }
 
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally) {
+adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
   for (uint32_t i = 0; i < count;) {
-    for (g->many = 0; i < count && g->many < g->at_once; i++) {
-      if (rows[i] < table->first_row || rows[i] >= table->end_row) continue;
-      note(g, i, rows[i]);
-      fetch_row(table, rows[i]);
+    for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++) {
+      if (rows[i] < window->first_row || rows[i] >= window->end_row) continue;
+      add_query(g, i, rows[i]);
+      fetch_row(window, rows[i]);
     }
-    if (!g->many) continue;
+    if (!g->query_count) continue;
     find_neighbours(g, leaf, tally);
-    place_rows(g, table, tally);
+    place_rows(g, window, tally);
   }
   return ADJ_OK;
 }
@@ -339,13 +338,13 @@ adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_tabl
 void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
   for (uint32_t i = 0; i < count;) {
-    for (g->many = 0; i < count && g->many < g->at_once; i++)
-      note(g, i, g->left->ids[leaf * g->left->leaf + i]);
+    for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++)
+      add_query(g, i, g->left->ids[leaf * g->left->leaf + i]);
     find_neighbours(g, leaf, tally);
   }
 }
 
-/* ---- Making and clearing ------------------------------------------------------------------------------------ */
+/* ---- Creation ------------------------------------------------------------------------------------------ */
 
 enum { KEYS_AT_ONCE = 1 << 16 };
 
@@ -354,13 +353,13 @@ static adj_status make_lists(adji_knn_group *g) {
   size_t key = g->right->type == ADJ_F64 ? sizeof(adji_near_f64) : sizeof(uint64_t);
   if (g->ordered) {
     g->list_stride = ((uint64_t)g->k + 7) / 8 * 8 * key;
-    g->lists = adji_alloc(memory, g->list_stride, g->at_once, "lists of neighbours");
+    g->lists = adji_alloc(memory, g->list_stride, g->max_queries, "lists of neighbours");
     return g->lists ? ADJ_OK : ADJ_E_MEMORY;
   }
-  g->best = adji_alloc_zero(memory, g->at_once, sizeof *g->best, "lists of neighbours");
+  g->best = adji_alloc_zero(memory, g->max_queries, sizeof *g->best, "lists of neighbours");
   if (!g->best) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
-  for (uint32_t q = 0; q < g->at_once && !status; q++)
+  for (uint32_t q = 0; q < g->max_queries && !status; q++)
     status = adji_kbest_init(&g->best[q], g->join->ctx, g->right->type, g->k);
   return status;
 }
@@ -372,8 +371,9 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
   *g = (adji_knn_group){.join = join, .left = left, .right = right, .k = adji_join_reach(join)};
   g->kernels = &join->style.kernels->tree[left->type == ADJ_F64][join->style.measure->step];
   g->ordered = g->k <= ADJI_KNN_MOST_K;
-  g->at_once = left->leaf;
-  if (!g->ordered && g->k > KEYS_AT_ONCE / g->at_once) g->at_once = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
+  g->max_queries = left->leaf;
+  if (!g->ordered && g->k > KEYS_AT_ONCE / g->max_queries)
+    g->max_queries = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
   uint64_t row = (uint64_t)ADJI_LEAVES * right->leaf + ADJI_BOX_LANES;
   if (row < g->k) row = g->k;
   g->coords = adji_alloc(memory, (uint64_t)left->leaf * left->dim, size, "queries");
@@ -389,7 +389,7 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
 void adji_knn_group_clear(adji_knn_group *g) {
   if (!g->join) return;
   adji_memory *memory = &g->join->ctx->memory;
-  for (uint32_t q = 0; g->best && q < g->at_once; q++)
+  for (uint32_t q = 0; g->best && q < g->max_queries; q++)
     adji_kbest_clear(&g->best[q]);
   adji_free(memory, g->best);
   adji_free(memory, g->lists);

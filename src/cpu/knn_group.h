@@ -1,54 +1,55 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k nearest of a group of queries, those of one leaf of the left tree.
+ * The k nearest neighbours of a group of queries, the points of one leaf of the left tree. cpu/knn.c runs it for every
+ * leaf of a batch.
  */
 #ifndef ADJI_KNN_GROUP_H
 #define ADJI_KNN_GROUP_H
 
 #include "index/tree.h"
-#include "queue/join.h"
+#include "queue/engine.h"
 #include "result/kbest.h"
 
-/* A node that is still to be looked at. */
+/* A node still to be visited. */
 typedef struct adji_tree_visit {
-  double bound; /* of the sums of its points with the group's queries */
+  double bound; /* lower bound of the sums of its points with the group's queries */
   uint32_t least_id, level;
   uint64_t node;
 } adji_tree_visit;
 
-/* What one lane needs; kept for a whole pass. Aligned, so that no lane's share a cache line. */
+/* The state of one lane, kept for a whole pass. Aligned so that no two lanes share a cache line. */
 typedef struct adji_knn_group {
   _Alignas(64) const adji_join *join;
   const adji_tree *left, *right;
   const adji_tree_kernels *kernels;
-  uint32_t k;       /* neighbours there can be                                       */
-  uint32_t at_once; /* queries that are looked after together                        */
-  bool ordered;     /* lists are kept in order; otherwise they are buffers (best)    */
-  uint32_t many;    /* queries at work                                               */
+  uint32_t k;           /* neighbours a query can have */
+  uint32_t max_queries; /* queries searched together, at most */
+  bool ordered;         /* lists are kept in order; otherwise they are buffers (best) */
+  uint32_t query_count; /* queries in the group */
   uint32_t rows[ADJI_MAX_LEAF], own[ADJI_MAX_LEAF], places[ADJI_MAX_LEAF]; /* places: in their leaf */
-  void *coords;     /* of the queries, one after the other                           */
-  void *low, *high; /* the box of the queries                                        */
-  void *lists;      /* many * list_stride bytes                                      */
+  void *coords;                                                            /* of the queries, one after the other */
+  void *low, *high;                                                        /* the box of the queries */
+  void *lists;                                                             /* query_count * list_stride bytes */
   uint64_t list_stride;
-  adji_kbest *best; /* at_once of them                                               */
+  adji_kbest *best; /* max_queries entries */
   adji_leaves leaves;
-  uint64_t first_seen, end_seen; /* leaves that were looked at before the search       */
+  uint64_t first_seen, end_seen; /* leaves visited before the search */
   /* The farthest that a neighbour of any of the queries can still be. */
   double reach;
   uint32_t reach_id;
   adji_tree_visit stack[ADJI_TREE_LEVELS * ADJI_FAN];
   uint32_t depth;
-  uint32_t *ids; /* of a row, or of the points of all leaves */
+  uint32_t *ids; /* of a row, or of the points of all collected leaves */
   void *sums;
 } adji_knn_group;
 
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left, const adji_tree *right);
 void adji_knn_group_clear(adji_knn_group *g);
 
-/* Fills the rows of a leaf's points, as far as they are in the table. */
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_table *table, adji_tally *tally);
+/* Fills the rows of a leaf's points, as far as they are in the window. */
+adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
 
-/* Finds the neighbours of a leaf's points and forgets them: for estimates. */
+/* Finds the neighbours of a leaf's points and discards them: for estimates. */
 void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Candidates in the order of their ids: a radix sort of what fits the first cache, then a copy.
+ * Copies candidates in the order of their ids: a radix sort of keys that fit the first-level cache, then a gather.
  */
 #include "cpu/ordered.h"
 
@@ -8,7 +8,7 @@
 
 enum { MOST = 4096, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
 
-/* Rows of ids alone that are sorted in registers are quicker one by one, unless very many share. */
+/* Rows of ids alone that are sorted in registers are faster one by one, unless very many queries share the sort. */
 bool adji_ordered_pays(const adji_join *join, const adji_group *group) {
   const adji_row_style *style = &join->style;
   bool quick = style->kernels->sorts_in_registers && !adji_row_needs_sums(style);
@@ -47,7 +47,7 @@ static uint64_t list_keys(const adji_group *group, uint64_t *keys) {
   return count;
 }
 
-/* Least significant digit first, as many digits as the largest id has; all are counted in one pass. */
+/* Least significant digit first, as many digits as the largest id needs. One pass counts all digits. */
 static void sort_keys(adji_ordered *o, uint64_t count, uint32_t largest) {
   uint32_t places[4][BUCKETS];
   int digits = largest ? (32 - __builtin_clz(largest) + DIGIT - 1) / DIGIT : 0;

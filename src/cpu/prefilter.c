@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Neighbours through the filter of codes.
+ * Neighbours through the prefilter of codes.
  */
 #include "cpu/prefilter.h"
 
-/* Candidates of a tile: their codes stay in the first cache while the queries pass. */
+/* Candidates per tile: their codes stay in the first-level cache for all queries. */
 enum { TILE = 1024 };
 
 adj_status adji_prefilter_init(adji_prefilter *prefilter, const adji_prefilter_plan *plan, adji_memory *memory) {
@@ -29,15 +29,15 @@ void adji_prefilter_clear(adji_prefilter *prefilter) {
 
 /* Where the neighbours of each query go. */
 typedef struct listing {
-  uint32_t *const *ids; /* may be NULL, as sums */
+  uint32_t *const *ids; /* NULL: count only; so may be sums */
   void *const *sums;
   uint32_t *found;
 } listing;
 
-/* The canonical test of what passed for query k. With forward, what is not behind the query is left
- * out; positions ascend, so that is a beginning of the list. */
+/* The canonical test of what passed for query k. If `forward`, candidates up to the query's own position are skipped;
+ * positions ascend, so these are the first ones of the list. */
 static void refine(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t k,
-                   const adji_code_filter_task *tile, uint32_t passed, const listing *to) {
+                   const adji_prefilter_codes_task *tile, uint32_t passed, const listing *to) {
   uint32_t position = task->queries[k], skip = 0;
   while (task->forward && skip < passed && (uint64_t)tile->range.begin + prefilter->kept[k][skip] <= position)
     skip++;
@@ -58,10 +58,10 @@ void adji_prefilter_list(const adji_prefilter *prefilter, adj_type type, const a
                          void *const *sums, uint32_t *found) {
   const adji_prefilter_plan *plan = prefilter->plan;
   const listing to = {ids, sums, found};
-  adji_code_filter_task tile = {.bytes = plan->right->bytes,
-                                .offset = plan->right->offset,
-                                .groups = plan->right->groups,
-                                .query_count = task->query_count};
+  adji_prefilter_codes_task tile = {.bytes = plan->right->bytes,
+                                    .offset = plan->right->offset,
+                                    .groups = plan->right->groups,
+                                    .query_count = task->query_count};
   for (uint32_t k = 0; k < task->query_count; k++) {
     int64_t norm = adji_codes_query(plan->left, task->queries[k], prefilter->words[k]);
     tile.words[k] = prefilter->words[k];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on cores: the engine that drains the queue with the grid's candidates.
+ * The range join on cores, through the cells of a grid.
  */
 #ifndef ADJI_RANGE_H
 #define ADJI_RANGE_H
@@ -8,7 +8,7 @@
 #include "cpu/prefilter.h"
 #include "index/boxes.h"
 #include "index/grid.h"
-#include "queue/join.h"
+#include "queue/engine.h"
 
 typedef struct adji_range_options {
   const adji_grid *grid;
@@ -20,17 +20,12 @@ typedef struct adji_range_options {
   uint64_t batch;                       /* queries a batch; 0: the default                           */
 } adji_range_options;
 
+/* An engine with the cores as its worker. */
 adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out);
 
-/* Whether the degrees of a self-join are counted by evaluating each pair once, for both its points: by devices that
- * take part, too, which then must have the order of the cores' index, and need not be there otherwise. */
-void adji_range_set_single(adji_engine *engine, bool once);
-
-/* Devices that take part from now on, copied; they are the engine's then, unless this fails. What they share are whole
- * rows, but where pairs are evaluated once: each pair is evaluated from both its points, counted first and then filled
- * in place. */
-adj_status adji_range_share(adji_engine *engine, const adji_partner *partners, uint32_t count,
-                            const adji_share_options *share);
+/* Whether the engine evaluates each pair of a self-join once, for both its points. Devices that take part must then
+ * have the order of the cores' index. */
+void adji_range_set_single(adji_engine *engine, bool single);
 
 /* Counts the neighbours and candidates of some queries spread evenly over the order of the index,
  * and scales them up to all. */

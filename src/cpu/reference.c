@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference engine: every left point against every right point, one pair at a time. A batch of it takes long, so
- * that adj_cancel is looked for after every row.
+ * The reference: every left point against every right point, one pair at a time. A batch takes long, so cancelling is
+ * checked after every row.
  */
 #include "cpu/reference.h"
 
 #include <stdlib.h>
 
+#include "queue/lanes.h"
+
 typedef struct reference {
   adji_join join;
-  adji_queue queue;
   /* Of the pass at work. */
   uint32_t *degrees;
   const adji_window *window;
-  const adji_table *table;
+  adji_process_fn process;
   adji_row_room *rooms; /* one per lane */
 } reference;
 
@@ -92,43 +93,15 @@ static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane,
   return status;
 }
 
-static adj_status reference_count(void *state, adji_run *run, uint32_t *degrees, uint64_t *total) {
-  reference *r = state;
-  r->degrees = degrees;
-  adji_tally tally;
-  adj_status status = adji_run_pass(run, &r->queue, &(adji_pass){"count", r, count_batch}, &tally);
-  *total = tally.pairs;
-  return status;
-}
-
-static adj_status run_with_rooms(reference *r, adji_run *run,
-                                 adj_status (*process)(void *, const adji_batch *, uint32_t, adji_tally *)) {
-  adj_ctx *ctx = r->join.ctx;
-  r->rooms = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *r->rooms, "row buffers");
-  if (!r->rooms) return ADJ_E_MEMORY;
-  adj_status status = adji_run_pass(run, &r->queue, &(adji_pass){"join", r, process}, NULL);
-  for (uint32_t lane = 0; lane < ctx->threads; lane++)
-    adji_row_room_clear(&r->rooms[lane]);
-  adji_free(&ctx->memory, r->rooms);
-  return status;
-}
-
-static adj_status reference_fill(void *state, adji_run *run, const adji_window *window) {
-  reference *r = state;
-  r->window = window;
-  return run_with_rooms(r, run, fill_batch);
-}
-
 /* ---- kNN --------------------------------------------------------------------------------------------- */
 
 static adj_status knn_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
-  const adji_table *table = r->table;
   uint32_t many = list_row(r, i, room);
   adji_row_style style = r->join.style;
   style.order = ADJ_ORDER_DISTANCE;
   many = adji_row_order(&style, room, 0, i, many);
-  if (many > table->k) many = table->k;
-  adji_table_place(table, &style, i, room->ids[0], room->sums[0], many);
+  if (many > r->window->k) many = r->window->k;
+  adji_row_place_padded(r->window, &style, i, room->ids[0], room->sums[0], many);
   tally->pairs += many;
   tally->candidates += r->join.right->count;
   return adji_check_cancel(r->join.ctx);
@@ -140,42 +113,57 @@ static adj_status knn_batch(void *user, const adji_batch *batch, uint32_t lane, 
   style.order = ADJ_ORDER_DISTANCE;
   adj_status status = adji_row_room_reserve(&r->rooms[lane], &r->join.ctx->memory, &style, r->join.right->count);
   for (uint64_t i = batch->begin; i < batch->end && !status; i++)
-    if (i >= r->table->first_row && i < r->table->end_row) status = knn_row(r, (uint32_t)i, &r->rooms[lane], tally);
+    if (adji_window_has(r->window, i)) status = knn_row(r, (uint32_t)i, &r->rooms[lane], tally);
   return status;
 }
 
-static adj_status reference_nearest(void *state, adji_run *run, const adji_table *table) {
-  reference *r = state;
-  r->table = table;
-  return run_with_rooms(r, run, knn_batch);
+/* ---- The worker -------------------------------------------------------------------------------------- */
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  (void)shared;
+  const adji_join *join = &((const reference *)state)->join;
+  uint64_t count = join->left->count, each = 64;
+  adj_status status = adji_queue_init(queue, join->ctx, count / each + 1);
+  for (uint64_t i = 0; i < count && !status; i += each) {
+    uint64_t end = i + each < count ? i + each : count;
+    double work = (double)(end - i) * (double)join->right->count;
+    status = adji_queue_add(queue, (adji_batch){(uint32_t)i, (uint32_t)end, work});
+  }
+  return status;
 }
 
-static void reference_destroy(void *state) {
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   reference *r = state;
-  if (!r) return;
-  adji_queue_clear(&r->queue);
-  free(r);
+  r->degrees = pass->degrees;
+  r->window = pass->window;
+  r->process = pass->kind == ADJI_PASS_COUNT ? count_batch : r->join.k ? knn_batch : fill_batch;
+  r->rooms = adji_alloc_zero(&run->ctx->memory, run->ctx->threads, sizeof *r->rooms, "row buffers");
+  return r->rooms ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+static adj_status drain(void *state, adji_feed *feed) {
+  return adji_lanes_drain(feed, ((reference *)state)->process, state);
+}
+
+static void end(void *state, adji_run *run) {
+  reference *r = state;
+  for (uint32_t lane = 0; lane < run->ctx->threads; lane++)
+    adji_row_room_clear(&r->rooms[lane]);
+  adji_free(&run->ctx->memory, r->rooms);
+  r->rooms = NULL;
 }
 
 adj_status adji_reference_create(const adji_join *join, adji_engine *out) {
   reference *r = calloc(1, sizeof *r);
-  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for the reference engine");
+  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->join = *join;
-  uint64_t count = join->left->count, each = 64;
-  adj_status status = adji_queue_init(&r->queue, join->ctx, count / each + 1);
-  for (uint64_t i = 0; i < count && !status; i += each) {
-    uint64_t end = i + each < count ? i + each : count;
-    double work = (double)(end - i) * (double)join->right->count;
-    status = adji_queue_add(&r->queue, (adji_batch){(uint32_t)i, (uint32_t)end, work});
-  }
-  if (status) {
-    reference_destroy(r);
-    return status;
-  }
-  *out = (adji_engine){.state = r,
-                       .count = reference_count,
-                       .fill = reference_fill,
-                       .nearest = reference_nearest,
-                       .destroy = reference_destroy};
+  adji_engine_init(out, join);
+  adji_engine_add(out, &(adji_worker){.state = r,
+                                      .name = "reference",
+                                      .fill_queue = fill_queue,
+                                      .begin = begin,
+                                      .drain = drain,
+                                      .end = end,
+                                      .destroy = free});
   return ADJ_OK;
 }

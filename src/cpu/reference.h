@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference engine: plain nested loops over the canonical distance. Slow, and the definition of
- * right.
+ * The reference: plain nested loops over the canonical distance. Slow, and the definition of a correct result.
  */
 #ifndef ADJI_REFERENCE_H
 #define ADJI_REFERENCE_H
 
-#include "queue/join.h"
+#include "queue/engine.h"
 
 adj_status adji_reference_create(const adji_join *join, adji_engine *out);
 

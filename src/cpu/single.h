@@ -1,29 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Collecting with each candidate evaluated once: no counting pass, and in a self-join each unordered
- * pair only from its first point. Pays where distances cost more than moving what was found.
+ * Single evaluation on cores: each candidate is evaluated once, without a pass that counts first, and in a self-join
+ * each unordered pair only from its first point. Pays where distances cost more than moving what was found.
+ *
+ * Devices that take part do the same for the queries they take, and the results are put together at the end.
  */
 #ifndef ADJI_SINGLE_H
 #define ADJI_SINGLE_H
 
 #include "cpu/range.h"
-#include "queue/partners.h"
 
-/* Who does what. Devices that have begun take whole queries of a self-join too, for which they find what comes behind
- * them in the order of the index, as cores do: so whoever has a query, each pair is found once. */
-typedef struct adji_single_work {
-  const adji_join *join;
-  const adji_range_options *options;
-  adji_queue *queue;
-  const adji_partners *partners;
-  const adji_partners_begun *begun;
-} adji_single_work;
+typedef struct adji_single adji_single;
 
-/* Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with
- * distances): half of the pairs in a self-join, and all of those that a device found. */
-adj_status adji_single_collect(const adji_single_work *work, adji_run *run, adj_result *result);
-
-/* The counts alone: degrees by row. Memory: 4 bytes a point, and 12 with a device. */
-adj_status adji_single_count(const adji_single_work *work, adji_run *run, uint32_t *degrees, uint64_t *total);
+/* Begins a pass that fills pass->result, or else pass->degrees.
+ * Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with distances): half
+ * of the pairs in a self-join, and all of those that a device found. For degrees alone 4 bytes a point, and 12 with a
+ * device. */
+adj_status adji_single_begin(const adji_join *join, const adji_range_options *options, adji_run *run,
+                             const adji_pass *pass, adji_single **out);
+adj_status adji_single_drain(adji_single *single, adji_feed *feed);
+/* Puts together what the cores and the devices found. */
+adj_status adji_single_gather(adji_single *single, adji_run *run, const adji_active *active);
+void adji_single_end(adji_single *single);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What devices found in a join in which each pair is evaluated once.
+ * Single evaluation: what devices found.
  */
 #include "cpu/single_parts.h"
 
 #include "result/offsets.h"
 
-static adj_status fetch_counts(const adji_join *join, adji_run *run, const adji_partner *from, adji_part *to) {
+static adj_status fetch_counts(const adji_join *join, adji_run *run, const adji_worker *from, adji_part *to) {
   adji_memory *memory = &join->ctx->memory;
   uint64_t rows = join->left->count;
   uint32_t *counts = adji_alloc(memory, rows, sizeof *counts, "neighbour counts");
@@ -17,7 +17,7 @@ static adj_status fetch_counts(const adji_join *join, adji_run *run, const adji_
   return status;
 }
 
-static adj_status fetch_rows(const adji_join *join, adji_run *run, const adji_partner *from, adji_part *to) {
+static adj_status fetch_rows(const adji_join *join, adji_run *run, const adji_worker *from, adji_part *to) {
   adji_memory *memory = &join->ctx->memory;
   uint64_t rows = join->left->count, pairs = to->offsets[rows];
   to->ids = adji_alloc(memory, pairs, sizeof *to->ids, "pairs");
@@ -26,7 +26,7 @@ static adj_status fetch_rows(const adji_join *join, adji_run *run, const adji_pa
     to->sums = adji_alloc(memory, pairs, adji_type_size(join->style.type), "pairs");
     if (!to->sums) return ADJ_E_MEMORY;
   }
-  return from->rows(from->state, run, &(adji_window){0, rows, to->offsets, to->ids, to->sums});
+  return from->rows(from->state, run, &(adji_window){0, rows, to->offsets, to->ids, to->sums, 0});
 }
 
 static void clear_part(adji_part *part, adji_memory *memory) {
@@ -35,8 +35,7 @@ static void clear_part(adji_part *part, adji_memory *memory) {
   adji_free(memory, part->sums);
 }
 
-adj_status adji_parts_add(adji_parts *parts, const adji_join *join, adji_run *run, const adji_partner *from,
-                          bool keep) {
+adj_status adji_parts_add(adji_parts *parts, const adji_join *join, adji_run *run, const adji_worker *from, bool keep) {
   adji_part part = {0};
   uint64_t begin = adji_now_ns();
   adj_status status = fetch_counts(join, run, from, &part);
@@ -49,24 +48,18 @@ adj_status adji_parts_add(adji_parts *parts, const adji_join *join, adji_run *ru
   return status;
 }
 
-adj_status adji_single_check(uint64_t pairs, uint64_t max_pairs) {
-  if (!max_pairs || pairs <= max_pairs) return ADJ_OK;
-  return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has %llu pairs, %llu are allowed", (unsigned long long)pairs,
-                   (unsigned long long)max_pairs);
-}
-
-static adj_status fetch_result(const adji_join *join, adji_run *run, const adji_partner *from, adji_part *to) {
+static adj_status fetch_result(const adji_join *join, adji_run *run, const adji_worker *from, adji_part *to) {
   adji_memory *memory = &join->ctx->memory;
   uint64_t rows = join->left->count, pairs = to->offsets[rows];
-  adj_status status = adji_single_check(pairs, run->control.max_pairs);
+  adj_status status = adji_run_check_pairs(run, pairs);
   if (status) return status;
   to->ids = adji_alloc(memory, pairs, sizeof *to->ids, "result");
   if (join->style.distances) to->sums = adji_alloc(memory, pairs, adji_type_size(join->style.type), "result");
   if (!to->ids || (join->style.distances && !to->sums)) return ADJ_E_MEMORY;
-  return from->rows(from->state, run, &(adji_window){0, rows, to->offsets, to->ids, to->sums});
+  return from->rows(from->state, run, &(adji_window){0, rows, to->offsets, to->ids, to->sums, 0});
 }
 
-adj_status adji_parts_whole(const adji_join *join, adji_run *run, const adji_partner *from, adj_result *result) {
+adj_status adji_parts_whole(const adji_join *join, adji_run *run, const adji_worker *from, adj_result *result) {
   adji_part part = {0};
   adj_status status = fetch_counts(join, run, from, &part);
   if (!status) status = fetch_result(join, run, from, &part);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What devices found in a join in which each pair is evaluated once: rows of their own, which become a part of the rows
- * of the result.
+ * Single evaluation: the rows that devices found, which become parts of the rows of the result.
  */
-#ifndef ADJI_ONCE_PARTS_H
-#define ADJI_ONCE_PARTS_H
+#ifndef ADJI_SINGLE_PARTS_H
+#define ADJI_SINGLE_PARTS_H
 
-#include "queue/join.h"
+#include "queue/engine.h"
 
 typedef struct adji_part {
   uint64_t *offsets; /* of all rows, and one more          */
@@ -21,13 +20,10 @@ typedef struct adji_parts {
 
 /* Fetches what a device has found after its pass; keep: with the rows. Memory: 8 bytes a row, and as the result for
  * each entry. */
-adj_status adji_parts_add(adji_parts *parts, const adji_join *join, adji_run *run, const adji_partner *from, bool keep);
+adj_status adji_parts_add(adji_parts *parts, const adji_join *join, adji_run *run, const adji_worker *from, bool keep);
 /* The same of a device that has all pairs: the result. */
-adj_status adji_parts_whole(const adji_join *join, adji_run *run, const adji_partner *from, adj_result *result);
+adj_status adji_parts_whole(const adji_join *join, adji_run *run, const adji_worker *from, adj_result *result);
 void adji_parts_clear(adji_parts *parts, adji_memory *memory);
-
-/* ADJ_E_LIMIT where there are more than may be; 0: any number. */
-adj_status adji_single_check(uint64_t pairs, uint64_t max_pairs);
 
 static inline uint64_t adji_part_length(const adji_part *part, uint64_t row) {
   return part->offsets[row + 1] - part->offsets[row];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The walk over a batch. Cells are visited in order, so that the neighbours' cursors only move
- * forward; long stretches of candidates are thinned out by bounding boxes first.
+ * The walk over a batch. Cells are visited in order, so that the cursors of index/neighbours.h only move forward.
+ * Bounding boxes shorten long ranges of candidates first.
  */
 #include "cpu/walk.h"
 
@@ -34,8 +34,8 @@ void adji_walker_clear(adji_walker *w) {
   *w = (adji_walker){0};
 }
 
-/* Stretches shorter than this are compared rather than looked at. */
-enum { SHORT_STRETCH = 2 * ADJI_BLOCK };
+/* Ranges shorter than this are compared without a look at their boxes. */
+enum { SHORT_RANGE = 2 * ADJI_BLOCK };
 
 static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32_t count) {
   uint64_t room = 0;
@@ -51,8 +51,8 @@ static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32
   return ADJ_OK;
 }
 
-/* Which of the ranges must be compared with the group, and which belong as a whole. With forward the
- * box covers the group's candidates too, so what is before the last query must be compared. */
+/* Splits the ranges into those that must be compared with the group and those that belong as a whole. If `forward`,
+ * the candidates start among the queries; those up to the last query must be compared. */
 static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count) {
   adj_status status = reserve_split(w, ranges, count);
   if (status) return status;
@@ -61,18 +61,18 @@ static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_
   adji_box_of(&w->options->left->view, boxes->type, w->queries, query_count, w->box);
   uint32_t behind = w->queries[query_count - 1] + 1;
   for (uint32_t r = 0; r < count; r++) {
-    adji_range stretch = ranges[r];
-    if (w->forward && stretch.begin < behind) { /* among the queries themselves: compare */
-      uint32_t end = stretch.end < behind ? stretch.end : behind;
-      uint32_t begin = stretch.begin > w->queries[0] ? stretch.begin : w->queries[0];
+    adji_range range = ranges[r];
+    if (w->forward && range.begin < behind) { /* among the queries themselves: compare */
+      uint32_t end = range.end < behind ? range.end : behind;
+      uint32_t begin = range.begin > w->queries[0] ? range.begin : w->queries[0];
       if (begin < end) w->split.near[w->split.near_count++] = (adji_range){begin, end};
-      stretch.begin = behind;
+      range.begin = behind;
     }
-    if (stretch.begin >= stretch.end) continue;
-    if (stretch.end - stretch.begin < SHORT_STRETCH)
-      w->split.near[w->split.near_count++] = stretch;
+    if (range.begin >= range.end) continue;
+    if (range.end - range.begin < SHORT_RANGE)
+      w->split.near[w->split.near_count++] = range;
     else
-      adji_boxes_split(boxes, w->box, stretch, &w->split);
+      adji_boxes_split(boxes, w->box, range, &w->split);
   }
   return ADJ_OK;
 }
@@ -110,8 +110,8 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
   return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->join->ctx);
 }
 
-/* Rows lie in the order of ids, so every query's place is far from the last one's. The queries ahead
- * are known: their offsets are fetched first, their places when the offsets are there. */
+/* Rows are in the order of ids, so consecutive queries write far apart. The next queries are known: their offsets are
+ * prefetched first, and their rows once the offsets have arrived. */
 enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
 
 static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_at) {
@@ -127,7 +127,7 @@ static inline bool is_wanted(const adji_window *window, uint64_t row) {
   return row >= window->first_row && row < window->end_row && window->offsets[row + 1] > window->offsets[row];
 }
 
-/* Whether any of the queries [begin, end) is wanted. Cells without one need not know their neighbours. */
+/* Whether any of the queries [begin, end) is wanted. Cells without one skip the search for neighbours. */
 static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t begin, uint32_t end) {
   for (uint32_t p = begin; p < end; p++)
     if (is_wanted(window, rows[p])) return true;
@@ -136,7 +136,7 @@ static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t
   return false;
 }
 
-/* The queries [begin, end) of one cell, in groups. */
+/* Visits the queries [begin, end) of one cell, in groups. */
 static adj_status visit_cell(adji_walker *w, uint32_t begin, uint32_t end, const adji_range *ranges, uint32_t count,
                              const adji_walk *walk, adji_tally *tally) {
   const uint32_t *rows = w->options->left->view.ids;
@@ -154,8 +154,8 @@ static adj_status visit_cell(adji_walker *w, uint32_t begin, uint32_t end, const
   return status;
 }
 
-/* Super-EGO: the whole right set is the candidate, and the recursion over its boxes joins it with
- * the group of queries. */
+/* Super-EGO: the whole right set is the candidate range, and the recursion over its boxes joins it with the group of
+ * queries. */
 static adj_status walk_everything(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
   adj_status status = ADJ_OK;
   uint32_t right = w->options->right->view.count;
@@ -202,7 +202,7 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_w
 
 /* ---- Neighbours of a group --------------------------------------------------------------------------- */
 
-/* Candidates that belong without comparing: their ids are copied. */
+/* Copies the ids of candidates that belong without comparing. */
 static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t found) {
   for (uint32_t r = 0; r < group->inside_count; r++) {
     uint32_t many = group->inside[r].end - group->inside[r].begin;

@@ -105,7 +105,7 @@ static adj_status check_and_bound(adj_dataset *set) {
 static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
   if (type != ADJ_F32 && type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)type);
-  if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", dim);
+  if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u dimensions are not between 1 and 2^24", dim);
   if (count > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
                      (unsigned long long)count, (unsigned long long)ADJ_MAX_COUNT);
@@ -209,13 +209,12 @@ adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_datase
   if (parts.row_stride % size || parts.column_stride % size)
     return adji_fail(ADJ_E_ARGUMENT, "row_stride, column_stride: %llu and %llu are not multiples of %zu",
                      (unsigned long long)parts.row_stride, (unsigned long long)parts.column_stride, size);
-  if (mine.ownership == ADJ_COPY) {
-    status = copy_points(ctx, &mine, &parts);
-    if (status) return status;
-  } else if (mine.ownership != ADJ_BORROW) {
+  if (mine.ownership != ADJ_COPY && mine.ownership != ADJ_BORROW)
     return adji_fail(ADJ_E_ARGUMENT, "ownership: %d is neither ADJ_COPY nor ADJ_BORROW", (int)mine.ownership);
-  }
-  status = adji_dataset_adopt(ctx, &parts, out);
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  if (mine.ownership == ADJ_COPY) status = copy_points(ctx, &mine, &parts);
+  if (!status) status = adji_dataset_adopt(ctx, &parts, out);
+  adji_call_set(outer);
   if (status) adji_free(&ctx->memory, parts.owner);
   return status;
 }

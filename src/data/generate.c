@@ -30,19 +30,21 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
     if (!options->dim) options->dim = set.dim;
   }
   if (*kind) return ADJ_OK;
-  return adji_fail(ADJ_E_ARGUMENT,
-                   "name: \"%s\" is no generator; there are unif, expo, clusters, normal, sphere, lattice, duplicates, "
-                   "and published sets such as Expo4D10M",
-                   options->name);
+  return adji_fail(
+      ADJ_E_ARGUMENT,
+      "name: \"%s\" is not a kind of points; there are unif, expo, clusters, normal, sphere, lattice, duplicates, "
+      "and published sets such as Expo4D10M",
+      options->name);
 }
 
 static adj_status check_options(const adj_generate_options *options) {
   if (options->type != ADJ_F32 && options->type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)options->type);
   if (!options->count)
-    return adji_fail(ADJ_E_ARGUMENT, "count: 0, and \"%s\" does not say how many points", options->name);
+    return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" does not say how many points, so a count is needed", options->name);
   if (!options->dim)
-    return adji_fail(ADJ_E_ARGUMENT, "dim: 0, and \"%s\" does not say how many dimensions", options->name);
+    return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" does not say how many dimensions, so a dimension is needed",
+                     options->name);
   if (options->dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", options->dim);
   if (options->count > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
@@ -122,5 +124,8 @@ adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *option
                               .key = adji_mix(mine.seed),
                               .lambda = mine.lambda,
                               .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
-  return make_dataset(ctx, kind, &generator, out);
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  status = make_dataset(ctx, kind, &generator, out);
+  adji_call_set(outer);
+  return status;
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The canonical distance, in kernels that compare queries with many candidates. This is the one
- * place that decides whether a pair belongs (docs/exactness.md):
+ * The canonical distance, in kernels that compare queries with many candidates. This is the one place that decides
+ * whether a pair belongs (docs/exactness.md):
  *
  *   t = a[j] - b[j];  L2: s = fma(t, t, s);  L1: s = s + |t|;  Linf: s = max(s, |t|);  Lp: s = s + |t|^p
  *   in a periodic box of length L, with min(|t|, L - |t|) in place of |t|
  *   inner product: s = fma(a[j], b[j], s), and 0 - s in the end
  *
- * in the type of the data, over the dimensions in input order; a pair belongs iff s <= limit. steps.h
- * has them in one list.
- * SIMD lanes run over candidates, each lane summing its own dimensions in order, so every
- * instruction set gives the same bits. A table is filled per instruction set from one body
- * (kernels_body.h).
+ * in the type of the data, over the dimensions in input order. A pair belongs iff s <= limit. steps.h lists all steps.
+ *
+ * SIMD lanes run over candidates. Each lane sums its own dimensions in order, so every instruction set gives the same
+ * bits. Each instruction set fills one table from the same body (kernels_body.h).
  */
 #ifndef ADJI_KERNELS_H
 #define ADJI_KERNELS_H
@@ -21,12 +20,12 @@
 
 #include "distance/knn.h"
 
-/* Points in index order, one array per dimension: coordinate j of position i is
- * ((T *)coords)[j * stride + i]. Every array can be read ADJI_PAD entries past count. */
+/* Points in index order, one array per dimension: coordinate j of position i is ((T *)coords)[j * stride + i]. Every
+ * array can be read ADJI_PAD entries past count. */
 typedef struct adji_view {
   const void *coords;
   uint64_t stride;
-  const uint32_t *ids; /* position -> row number; readable ADJI_PAD entries past count too */
+  const uint32_t *ids; /* position -> row number; also readable ADJI_PAD entries past count */
   uint32_t dim, count;
 } adji_view;
 
@@ -35,8 +34,8 @@ typedef struct adji_range {
 } adji_range;
 
 enum {
-  ADJI_PAD = 64,    /* entries of slack behind every array a kernel reads or writes */
-  ADJI_LIST_MAX = 4 /* queries one call of list takes                               */
+  ADJI_PAD = 64,    /* slack entries after every array a kernel reads or writes */
+  ADJI_LIST_MAX = 4 /* queries per call of list */
 };
 
 typedef struct adji_task {
@@ -49,12 +48,12 @@ typedef struct adji_task {
   const adji_measure *measure;
 } adji_task;
 
-/* Adds the number of candidates that belong to each query to counts[k]. */
+/* Adds the number of candidates that belong to query k to counts[k]. */
 typedef void (*adji_count_fn)(const adji_task *task, uint32_t *counts);
 
-/* For each of at most ADJI_LIST_MAX queries: appends the ids of the candidates that belong to
- * ids[k] from entry found[k] on, and their s to sums[k] when sums is not NULL; moves found[k] on.
- * Up to ADJI_PAD entries behind the last one may be overwritten. */
+/* For each of at most ADJI_LIST_MAX queries: appends the ids of the candidates that belong to ids[k], from entry
+ * found[k] on, and their s to sums[k] unless sums is NULL. Advances found[k]. May overwrite up to ADJI_PAD entries
+ * past the last. */
 typedef void (*adji_list_fn)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found);
 
 typedef struct adji_kernels {
@@ -63,13 +62,12 @@ typedef struct adji_kernels {
   adji_list_fn list[2][ADJI_STEPS];
   adji_tree_kernels tree[2][ADJI_STEPS];           /* none for inner products */
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
-  bool sorts_in_registers;                         /* sort_ids is quick for rows of up to a few hundred */
-  /* A row in one go: copies count ids without the one equal to drop (which is among them, unless it is
-   * ADJ_NO_ID) to `to`, sorted when asked for. Returns how many; ids may be overwritten. Writes to no
-   * entry of `to` beyond them. */
+  bool sorts_in_registers;                         /* sort_ids is fast for rows of up to a few hundred ids */
+  /* Finishes a row: copies count ids to `to`, without `drop`, sorted if requested. `drop` is among the ids, or
+   * ADJ_NO_ID. Returns how many were copied, and writes no entry of `to` beyond them. May overwrite ids. */
   uint32_t (*place_ids)(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
-  /* Copies a row to memory that nobody reads soon; both ends and bytes are multiples of 4. May write past the caches:
-   * before others are told of it the caller sees to it that they see it. */
+  /* Copies a row to memory that is not read soon. Both addresses and bytes are multiples of 4. The stores may bypass
+   * the caches: the caller must issue a store fence before it publishes the row to other threads. */
   void (*stream_row)(void *row, const void *from, uint64_t bytes);
 } adji_kernels;
 
@@ -84,7 +82,7 @@ extern const adji_kernels adji_kernels_avx512;
 extern const adji_kernels adji_kernels_neon;
 #endif
 
-/* One pair, for where vectors do not pay: s of two points given by pointers and strides (in entries). */
+/* The sum s of one pair, given by pointers and strides in entries: for places where vectors do not pay. */
 float adji_sum_f32(const adji_measure *measure, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,
                    uint32_t dim);
 double adji_sum_f64(const adji_measure *measure, const double *a, uint64_t a_stride, const double *b, uint64_t b_stride,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for AVX2 with FMA. AVX2 cannot compress: the set lanes are gathered to the front by a
- * permutation that pdep and pext compute from the mask.
+ * The kernels for AVX2 with FMA. AVX2 cannot compress: a permutation moves the set lanes to the front. pdep and pext
+ * compute it from the mask.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -9,14 +9,14 @@
 #include "distance/sort_ids.h"
 #include "distance/stream_row.h"
 
-/* For each set bit of an 8-lane mask its lane number, packed to the front, as 8 x 32 bits. */
+/* The lane numbers of the set bits of an 8-lane mask, packed to the front, as 8 x 32 bits. */
 static inline __m256i front_lanes(uint32_t mask) {
   uint64_t wide = _pdep_u64(mask, UINT64_C(0x0101010101010101)) * 0xff;
   uint64_t lanes = _pext_u64(UINT64_C(0x0706050403020100), wide);
   return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)lanes));
 }
 
-/* The same for 4 lanes of 64 bits: pairs of 32-bit lanes. */
+/* The same for 4 lanes of 64 bits, as pairs of 32-bit lanes. */
 static inline __m256i front_pairs(uint32_t mask) {
   return front_lanes((uint32_t)_pdep_u32(mask, 0x55) * 3);
 }

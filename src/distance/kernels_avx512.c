@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for AVX-512 (F, BW, DQ, VL). Packing compresses in a register and stores the whole of
- * it: a compressing store to memory is many times slower on some CPUs.
+ * The kernels for AVX-512 (F, BW, DQ, VL). Packing compresses in a register and stores the whole register: a
+ * compressing store to memory is many times slower on some CPUs.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,7 +10,7 @@
 #include "distance/sort_ids_avx512.h"
 #include "distance/stream_row_avx512.h"
 
-/* For IDS_BEFORE and so on; IM: the vectors of ids, PS: the type of the others. */
+/* The bodies of IDS_BEFORE, IDS_MERGE and IDS_KEEP (knn_body.h). IM: prefix of the id vectors; PS: ps or pd. */
 #define BEFORE(IM, PS, s, ids, best, kept)                 \
   ((uint32_t)_mm512_cmp_##PS##_mask(s, best, _CMP_LT_OQ) | \
    (uint32_t)IM##_mask_cmple_epu32_mask(_mm512_cmp_##PS##_mask(s, best, _CMP_EQ_OQ), ids, kept))

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The body of the kernels for one instruction set, type and step. steps.h includes it once per step and
- * defines STEP, FINISH and FN(name), the name of a function of this instance; the instruction set's
- * file defines the vectors, see kernels_type.h.
+ * The body of the range kernels for one instruction set, type and step. steps.h includes it once per step and defines
+ * STEP, FINISH and FN(name), the name of a function of this instance. The instruction set's file defines the vectors;
+ * see kernels_type.h.
  *
- * Shape of every kernel: a group of up to 4 queries is compared with one vector of candidates at a
- * time, so that a group shares the candidates' loads and the loop over the ranges. Functions that
- * take `wide` and `dim` are inlined where both are constants; wide is 1, 2 or 4.
+ * Every kernel compares a group of up to 4 queries with one vector of candidates at a time. So a group shares the loads
+ * of candidates and the loop over the ranges. Functions that take `wide` and `dim` are inlined where both are
+ * constants; wide is 1, 2 or 4.
  */
 
 typedef struct FN(group) {
-  T x[4][MOST_FIXED]; /* coordinates, in few dimensions                                 */
-  const T *query[4];  /* in many: the first coordinate, the next is left_stride on      */
+  T x[4][MOST_FIXED]; /* coordinates, in few dimensions */
+  const T *query[4];  /* in many: first coordinate, the next is left_stride further */
   uint32_t position[4];
   uint64_t left_stride;
   const adji_measure *measure;
   VEC limit;
 } FN(group);
 
-/* A group of fewer than 4 repeats its last query; the repeats' results are not used. */
+/* A group of fewer queries repeats its last one; the results of the repeats are not used. */
 ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                 const uint32_t dim, const bool is_long, FN(group) * g) {
   g->left_stride = task->left->stride;
@@ -32,9 +32,9 @@ ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t 
   }
 }
 
-/* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a
- * sum that never decreases is abandoned once no lane of any query can belong (SHORTC): a lane that is
- * above the limit stays above it. Returns false then. */
+/* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a growing sum is
+ * abandoned once no lane of any query can belong (SHORTC): a lane above the limit stays above it. Returns false then.
+ */
 ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stride, const uint32_t wide,
                           const uint32_t dim, const bool is_long, VEC *s) {
   for (uint32_t k = 0; k < wide; k++)
@@ -60,14 +60,14 @@ ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stri
   return true;
 }
 
-/* The lanes of the vector at i whose candidate lies before end and, with forward, behind the query. */
+/* The lanes of the vector at i whose candidate lies before end and, if `forward`, after the query. */
 static inline uint32_t FN(valid)(uint64_t i, uint64_t end, bool forward, uint64_t position) {
   uint32_t lanes = end - i >= LANES ? (UINT32_C(1) << LANES) - 1 : (UINT32_C(1) << (end - i)) - 1;
   if (forward && position >= i) lanes &= position - i >= LANES ? 0 : ~UINT32_C(0) << (position - i) << 1;
   return lanes;
 }
 
-/* Where the group starts in a range: its queries are in ascending order. */
+/* Where the group starts in a range. Queries are in ascending order, so query 0 decides. */
 static inline uint64_t FN(range_begin)(const adji_task *task, const FN(group) * g, uint32_t r) {
   uint64_t begin = task->ranges[r].begin;
   return task->forward && begin <= g->position[0] ? (uint64_t)g->position[0] + 1 : begin;

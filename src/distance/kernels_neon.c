@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for NEON (AArch64). Masks are small, so packing goes lane by lane.
+ * The kernels for NEON (AArch64). Vectors are short, so packing goes lane by lane.
  */
 #if defined(__aarch64__)
 #include <arm_neon.h>

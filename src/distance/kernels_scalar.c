@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels in plain C: one lane. What every other instruction set must agree with.
+ * The kernels in plain C, with one lane. Every other instruction set must give the same bits.
  */
 #include <math.h>
 

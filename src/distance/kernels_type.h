@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of one instruction set and type, for every step. The instruction set's file defines
- * before it includes this:
+ * The kernels of one instruction set and type, for every step. Before including this, the instruction set's file
+ * defines:
  *
  *   T, TYPE               float and f32, or double and f64
  *   VEC, LANES            a vector of T and its number of lanes (at most 16)
  *   V_LOAD(p) V_STORE(p, v) V_SET1(x) V_ZERO()
  *   V_SUB(a, b) V_ADD(a, b) V_MUL(a, b) V_MAX(a, b) V_ABS(a) V_FMA(a, b, c)
- *   V_MIN(a, b)           a where it is less than b, otherwise b: also where a is NaN
+ *   V_MIN(a, b)           a where it is less than b, otherwise b, also where a is NaN
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
- *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one behind the other
+ *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one after the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
- *   LIST_HEADER                the file of its lists of neighbours, see knn_list.h
+ *   LIST_HEADER                the file with its neighbour lists, see knn_list.h
  *
- * All of them are undefined again at the end.
+ * This file undefines all of them at the end.
  */
 #include "distance/kernels.h"
 
@@ -23,7 +23,8 @@
 #define PASTE(name, type) PASTE_(name, type)
 #define TYPED(name) PASTE(name, TYPE)
 #define FN(name) PASTE(PASTE(name, STEP_NAME), TYPE)
-/* Queries of up to so many dimensions stay in registers, where the step has an instance for them. */
+/* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension. SHORTC_STEP:
+ * dimensions between two checks for an abandoned sum. */
 enum { MOST_FIXED = 6, SHORTC_STEP = 4 };
 #endif
 
@@ -31,18 +32,18 @@ ADJI_INLINE VEC TYPED(square)(VEC s, VEC t) {
   return V_FMA(t, t, s);
 }
 
-/* The lesser of two; b where a is NaN. */
+/* The smaller of two; b where a is NaN. */
 ADJI_INLINE VEC TYPED(lesser)(VEC a, VEC b) {
   return V_MIN(a, b);
 }
 
-/* The distance |t| in a periodic dimension; t where length is infinite, even if t is too. */
+/* The distance |t| in a periodic dimension. It is t where length is infinite, even if t is infinite too. */
 ADJI_INLINE VEC TYPED(shorter)(VEC t, VEC length) {
   return TYPED(lesser)(V_SUB(length, t), t);
 }
 
-/* Powers that are not whole, in place. A function of its own with one loop for each step, which
- * compilers turn into vectors; no choice of theirs changes a bit. */
+/* Powers that are not whole numbers, in place. A separate function with one loop per stage, which compilers vectorise.
+ * No choice of the compiler changes a bit. */
 static __attribute__((noinline)) void TYPED(raise)(T *lanes, double exponent) {
   double wide[LANES];
   for (int i = 0; i < LANES; i++)
@@ -53,7 +54,7 @@ static __attribute__((noinline)) void TYPED(raise)(T *lanes, double exponent) {
     lanes[i] = (T)wide[i];
 }
 
-/* The same operations as adji_power_f32 and _f64. */
+/* The same operations as adji_power_f32 and adji_power_f64. */
 ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
   if (!p->whole) {
     T lanes[LANES];

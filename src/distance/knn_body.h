@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for the k nearest, for one instruction set, type and step; included like kernels_body.h.
- * The instruction set's type section defines, besides the vectors:
+ * The kNN kernels for one instruction set, type and step; included like kernels_body.h. Besides the vectors, the
+ * instruction set's type section defines:
  *
- *   LIST_HEADER               the file of its lists, see knn_list.h
+ *   LIST_HEADER               the file with its neighbour lists, see knn_list.h
  *
- * and where lanes can be chosen by masks, for the nearest one alone:
+ * and, where masks can select lanes, for k = 1:
  *
  *   IDS                       a vector of LANES ids; IDS_LOAD(p) IDS_STORE(p, v) IDS_SET1(x)
- *   IDS_BEFORE(s, ids, best, kept)      whether some (s, id) is not behind its (best, kept)
- *   IDS_MERGE(s, ids, best, kept)       puts (s, id) where (best, kept) is behind it; nowhere where s is NaN
- *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; not where id is the
- *                                       own one, if own is not NULL
+ *   IDS_BEFORE(s, ids, best, kept)      whether some (s, id) is not after its (best, kept)
+ *   IDS_MERGE(s, ids, best, kept)       puts (s, id) where (best, kept) is after it; nowhere where s is NaN
+ *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; if own is not NULL, not
+ *                                       where id is the own one
  *
- * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows: the sum of
- * the gaps between a query and a box, rounded, is a lower bound of the sum of every pair, and no slack
- * is needed. A leaf is passed over iff its bound, with the least of its ids, comes behind the last of
- * the list: then so do all its points.
+ * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows. The rounded sum of the gaps
+ * between a query and a box is therefore a lower bound of the sum of every pair, without slack. A leaf is skipped iff
+ * its bound, with the smallest of its ids, comes after the last entry of the list: then so do all its points.
  */
 
 #if GROWS
 
-/* Lower bounds for LANES boxes whose lows and highs of dimension j begin at bounds + 2 * j * step, of the sums
- * with points of the box from low to high.
+/* Lower bounds of the sums between points of the box [low, high] and points of LANES boxes. The lows and highs of
+ * dimension j begin at bounds + 2 * j * step.
  *
- * Round a box of length L, points that are t apart count as min(t, L - t), both rounded: at least the lesser
- * of the gap and L minus the largest t. Where powers are monotone only up to a slack, the sum of the
- * gaps is at most 1 + slack times that of the points, and 32 dim tiny (index/boxes.c): it is made that
- * much less. */
+ * In a periodic box of length L, points that are t apart count as min(t, L - t), both rounded. That is at least the
+ * smaller of the gap and L minus the largest t. Where powers are monotone only up to a slack, the sum of the gaps is
+ * at most 1 + slack times that of the points, plus 32 dim tiny (index/boxes.c); the bound is reduced by that much. */
 ADJI_INLINE VEC FN(box_bound)(const adji_measure *measure, const T *low, const T *high, const uint32_t dim,
                               const T *bounds, uint64_t step) {
   VEC s = V_ZERO();
@@ -71,7 +69,7 @@ static uint32_t FN(box_bounds)(const adji_measure *measure, const void *low, con
   }
 }
 
-/* One leaf for one query. Returns whether the list has changed; candidates may also wait. */
+/* Compares one query with one leaf. Returns whether the list has changed; candidates may also be pending. */
 ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t own, uint64_t leaf, TYPED(list) * list,
                                 const uint32_t dim, const uint32_t wide) {
   const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
@@ -84,15 +82,15 @@ ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t 
       s = STEP(s, V_SET1(x[j]), c, task->measure, j);
     }
     TYPED(list_add)(list, wide, s, ids + i, V_LE(s, TYPED(list_last)(list, wide)), own);
-    if (!TYPED(list_due)(list)) continue;
-    TYPED(list_take)(list, wide);
+    if (!TYPED(list_flush_due)(list)) continue;
+    TYPED(list_flush)(list, wide);
     changed = true;
   }
   return changed;
 }
 
-/* The leaves, of those with these bounds, that can hold one of the k nearest: nearer than the last of the list, or
- * as far with an id that comes before it. */
+/* The leaves with these bounds that may hold one of the k nearest: those nearer than the last entry of the list, or
+ * equally far with a smaller id. */
 ADJI_INLINE uint32_t FN(near_leaves)(const adji_leaves *leaves, uint32_t first, VEC bound, const TYPED(list) * list,
                                      const uint32_t wide) {
   VEC last = TYPED(list_last)(list, wide);
@@ -111,24 +109,24 @@ ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t d
   TYPED(list_open)(&list, task, q, wide);
   for (uint32_t i = 0; i < leaves->count; i += LANES) {
     VEC bound = FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAVES);
-    uint32_t left = leaves->count - i < LANES ? (UINT32_C(1) << (leaves->count - i)) - 1 : ~UINT32_C(0);
-    for (uint32_t near = left & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
+    uint32_t valid = leaves->count - i < LANES ? (UINT32_C(1) << (leaves->count - i)) - 1 : ~UINT32_C(0);
+    for (uint32_t near = valid & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
       uint32_t lane = (uint32_t)__builtin_ctz(near);
       near &= near - 1;
       task->candidates += task->leaf;
       if (FN(visit_leaf)(task, x, task->own[q], leaves->number[i + lane], &list, dim, wide))
         near &= FN(near_leaves)(leaves, i, bound, &list, wide);
     }
-    TYPED(list_take)(&list, wide);
+    TYPED(list_flush)(&list, wide);
   }
   TYPED(list_close)(&list, wide);
 }
 
-/* The nearest one alone: queries side by side in the lanes, points one after the other. No branch depends on what
- * is found, and a leaf is passed over only when no query needs it. */
+/* k = 1: queries side by side in the lanes, points one after the other. No branch depends on what is found. A leaf is
+ * skipped only when no query needs it. */
 #ifdef IDS
-/* The nearest of a leaf's points to each of LANES queries; NaN where there is none but itself. Ids of a leaf ascend,
- * so that the first of equals is kept. Leaves are of ADJI_LEAF points: offsets are constants then. */
+/* The nearest point of a leaf for each of LANES queries; NaN if there is none but the query itself. Ids of a leaf
+ * ascend, so the first of equal points is kept. Leaves have ADJI_LEAF points, which makes offsets constant. */
 ADJI_INLINE void FN(nearest_in_leaf)(const adji_knn_task *task, uint64_t leaf, const T *x, const IDS *own,
                                      const uint32_t dim, VEC *sums, IDS *ids) {
   const T *coords = (const T *)task->coords + leaf * ADJI_LEAF * dim;
@@ -148,15 +146,15 @@ ADJI_INLINE void FN(nearest_in_leaf)(const adji_knn_task *task, uint64_t leaf, c
   *ids = kept;
 }
 
-ADJI_INLINE void FN(knn_single)(adji_knn_task *task, uint32_t first, const uint32_t dim) {
+ADJI_INLINE void FN(knn_k1)(adji_knn_task *task, uint32_t first, const uint32_t dim) {
   const adji_leaves *leaves = task->leaves;
-  T x[2 * MOST_FIXED * LANES], sums[LANES], low[MOST_FIXED], high[MOST_FIXED]; /* x: as boxes of no size */
+  T x[2 * MOST_FIXED * LANES], sums[LANES], low[MOST_FIXED], high[MOST_FIXED]; /* x: queries as boxes of size zero */
   uint32_t ids[LANES], own_ids[LANES];
   uint32_t many = task->query_count - first < LANES ? task->query_count - first : LANES;
   for (uint32_t q = 0; q < LANES; q++) {
     uint32_t from = first + (q < many ? q : 0);
     const TYPED(adji_near) *so_far = (const void *)((const char *)task->best + from * task->best_stride);
-    sums[q] = q < many ? TYPED(adji_near_sum)(*so_far) : -1; /* nothing comes before that */
+    sums[q] = q < many ? TYPED(adji_near_sum)(*so_far) : -1; /* nothing comes before -1 */
     ids[q] = TYPED(adji_near_id)(*so_far);
     own_ids[q] = task->own[from];
     for (uint32_t j = 0; j < dim; j++)
@@ -191,7 +189,7 @@ ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim) {
 #ifdef IDS
   if (task->k == 1 && task->leaf == ADJI_LEAF && dim <= MOST_FIXED) {
     for (uint32_t q = 0; q < task->query_count; q += LANES)
-      FN(knn_single)(task, q, dim);
+      FN(knn_k1)(task, q, dim);
     return;
   }
 #endif
@@ -205,7 +203,7 @@ ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim) {
 #undef CASE
 }
 
-/* For lists too long to be kept in order: the points of the leaves that are within the limit. */
+/* For lists too long to be kept in order: lists the points of the leaves within the limit. */
 ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t dim, uint32_t *ids, T *sums) {
   const T *x = task->queries, *bounds = task->leaves->bounds;
   const adji_leaves *leaves = task->leaves;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of the nearest so far, in memory: for every instruction set and type that has no better ones. The
- * body of the kernels for the k nearest (knn_body.h) uses, with `wide` a constant of LIST_WIDTHS:
+ * Lists of the best neighbours so far, in memory: for every instruction set and type without a better one. The kNN
+ * kernels (knn_body.h) use these, with `wide` a constant of LIST_WIDTHS:
  *
- *   LIST                                a list at work
- *   TYPED(list_open)(list, task, q, wide)   takes up that of a query; list_close puts it back
+ *   TYPED(list)                             an open list
+ *   TYPED(list_open)(list, task, q, wide)   loads the list of query q; list_close stores it
  *   TYPED(list_last)(list, wide)            VEC: the sum of the last key, in all lanes
- *   TYPED(list_last_id)(list, wide)
- *   TYPED(list_add)(list, wide, sums, ids, mask, own)  adds the candidates of the lanes in mask, but not own;
- *                                           they may wait to be taken in
- *   TYPED(list_due)(list)                   whether candidates should be taken in before more are added
- *   TYPED(list_take)(list, wide)            takes in those that wait
+ *   TYPED(list_last_id)(list, wide)         the id of the last key
+ *   TYPED(list_add)(list, wide, sums, ids, mask, own)  adds the candidates of the lanes in mask, except own; they may
+ *                                           stay pending
+ *   TYPED(list_flush_due)(list)             whether pending candidates should be flushed before more are added
+ *   TYPED(list_flush)(list, wide)           merges pending candidates into the list
  *
  * T, TYPE, VEC, LANES and the V_ macros must be defined.
  */
@@ -51,12 +51,12 @@ ADJI_INLINE void TYPED(list_add)(TYPED(list) * list, const uint32_t wide, VEC s,
   }
 }
 
-/* Nothing waits here, but the last key may have changed. */
-ADJI_INLINE bool TYPED(list_due)(const TYPED(list) * list) {
+/* Nothing is ever pending here, but the last key may have changed. */
+ADJI_INLINE bool TYPED(list_flush_due)(const TYPED(list) * list) {
   (void)list;
   return true;
 }
 
-ADJI_INLINE void TYPED(list_take)(TYPED(list) * list, const uint32_t wide) {
+ADJI_INLINE void TYPED(list_flush)(TYPED(list) * list, const uint32_t wide) {
   (void)list, (void)wide;
 }

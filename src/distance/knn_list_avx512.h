@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of the nearest so far in registers, for AVX-512 and f32: see knn_list.h. A list is `wide` vectors
- * of 8 keys in ascending order; keys behind the k-th, which fill up its vector, are kept in order too.
+ * Neighbour lists in registers, for AVX-512 and f32; the interface is in knn_list.h. A list is `wide` vectors of 8 keys
+ * in ascending order. Keys past the k-th, which pad its vector, are kept in order too.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
 #define LIST_WIDEST 8
 typedef struct list_f32 {
   __m512i keys[8];
-  __m512i last; /* lane of the sum of the k-th key among those of the last vector, in all lanes */
+  __m512i last; /* lane that holds the sum of the k-th key in the last vector, in all lanes */
   uint64_t *home;
   uint32_t unused;
-  uint32_t due;               /* so many are worth taking in: a short list is soon better than it was */
-  uint32_t waiting;           /* candidates that are not in the list yet, fewer than 16 between calls */
-  uint32_t sums[32], ids[32]; /* theirs                                                               */
+  uint32_t flush_at;          /* flush at this many: a short list improves quickly */
+  uint32_t pending;           /* candidates not yet in the list, fewer than 16 between calls */
+  uint32_t sums[32], ids[32]; /* of the pending candidates */
 } list_f32;
 
-/* Vectors that k does not need are in front, full of zeros, which stay where they are. */
+/* Vectors that k does not need come first and are full of zeros, which never move. */
 ADJI_INLINE void list_open_f32(list_f32 *list, const adji_knn_task *task, uint32_t q, const uint32_t wide) {
   list->home = (uint64_t *)(void *)((char *)task->best + q * task->best_stride);
   list->unused = wide - (task->k + 7) / 8;
-  list->waiting = 0;
-  list->due = task->k < 6 ? 1 : 16;
+  list->pending = 0;
+  list->flush_at = task->k < 6 ? 1 : 16;
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < wide; i++)
     list->keys[i] =
@@ -43,7 +43,7 @@ ADJI_INLINE uint64_t list_last_id_f32(const list_f32 *list, const uint32_t wide)
   return (uint32_t)_mm512_cvtsi512_si32(_mm512_permutexvar_epi32(place, list->keys[wide - 1]));
 }
 
-/* new[i] = min(old[i], max(old[i - 1], key)) for all i at once keeps a list in order. */
+/* new[i] = min(old[i], max(old[i - 1], key)) for all i at once keeps the list in order. */
 ADJI_INLINE void list_insert(list_f32 *list, const uint32_t wide, uint64_t key) {
   __m512i x = _mm512_set1_epi64((long long)key);
 #pragma GCC unroll 8
@@ -54,7 +54,7 @@ ADJI_INLINE void list_insert(list_f32 *list, const uint32_t wide, uint64_t key) 
   }
 }
 
-/* One layer of a sorting network: partner is x with its lanes exchanged, larger the lanes that keep the larger. */
+/* One layer of a sorting network. partner is x with its lanes exchanged; the lanes in `larger` keep the larger key. */
 ADJI_INLINE __m512i exchange(__m512i x, __m512i partner, __mmask8 larger) {
   return _mm512_mask_max_epu64(_mm512_min_epu64(x, partner), larger, x, partner);
 }
@@ -86,8 +86,8 @@ ADJI_INLINE __m512i sort_8(__m512i x) {
   return sort_bitonic(x);
 }
 
-/* Merges 16 keys, unsorted, into the list. The lesser half of two sorted sequences, one of them turned round, is
- * bitonic: halves of halves are exchanged until vectors can be sorted alone. */
+/* Merges 16 unsorted keys into the list. The smaller half of two sorted sequences, one of them reversed, is bitonic.
+ * Halves of halves are exchanged until each vector can be sorted on its own. */
 ADJI_INLINE void list_merge(list_f32 *list, const uint32_t wide, __m512i a, __m512i b) {
   __m512i turned = reversed(sort_8(b));
   a = sort_8(a);
@@ -114,32 +114,32 @@ ADJI_INLINE void list_merge(list_f32 *list, const uint32_t wide, __m512i a, __m5
     keys[i] = sort_bitonic(keys[i]);
 }
 
-/* Keys of 8 lanes, those outside the mask behind all others. */
+/* Keys of 8 lanes; lanes outside the mask come after all others. */
 ADJI_INLINE __m512i make_keys(__m256i sums, __m256i ids, uint32_t mask) {
   __m512i keys = _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(sums), 32), _mm512_cvtepu32_epi64(ids));
   return _mm512_mask_mov_epi64(_mm512_set1_epi64(-1), (__mmask8)mask, keys);
 }
 
-/* Candidates wait until there are 16 of them: packing them needs no branch, and sorting 16 costs no more than
- * inserting six. */
+/* Candidates stay pending until there are 16: packing needs no branch, and sorting 16 costs no more than inserting
+ * six. */
 ADJI_INLINE void list_add_f32(list_f32 *list, const uint32_t wide, __m512 s, const uint32_t *ids, uint32_t mask,
                               uint32_t own) {
   (void)wide;
   __m512i numbers = _mm512_loadu_si512(ids);
   __mmask16 wanted = _mm512_mask_cmpneq_epi32_mask((__mmask16)mask, numbers, _mm512_set1_epi32((int)own));
-  _mm512_storeu_si512(list->sums + list->waiting, _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s)));
-  _mm512_storeu_si512(list->ids + list->waiting, _mm512_maskz_compress_epi32(wanted, numbers));
-  list->waiting += (uint32_t)__builtin_popcount(wanted);
+  _mm512_storeu_si512(list->sums + list->pending, _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s)));
+  _mm512_storeu_si512(list->ids + list->pending, _mm512_maskz_compress_epi32(wanted, numbers));
+  list->pending += (uint32_t)__builtin_popcount(wanted);
 }
 
-ADJI_INLINE bool list_due_f32(const list_f32 *list) {
-  return list->waiting >= list->due;
+ADJI_INLINE bool list_flush_due_f32(const list_f32 *list) {
+  return list->pending >= list->flush_at;
 }
 
-/* Takes in the first 16 that wait. */
-ADJI_INLINE void list_take_f32(list_f32 *list, const uint32_t wide) {
-  if (!list->waiting) return;
-  uint32_t many = list->waiting < 16 ? list->waiting : 16, mask = (UINT32_C(1) << many) - 1;
+/* Flushes the first 16 pending candidates. */
+ADJI_INLINE void list_flush_f32(list_f32 *list, const uint32_t wide) {
+  if (!list->pending) return;
+  uint32_t many = list->pending < 16 ? list->pending : 16, mask = (UINT32_C(1) << many) - 1;
   __m512i sums = _mm512_loadu_si512(list->sums), ids = _mm512_loadu_si512(list->ids);
   if (many <= 4) {
     for (uint32_t i = 0; i < many; i++)
@@ -149,8 +149,8 @@ ADJI_INLINE void list_take_f32(list_f32 *list, const uint32_t wide) {
     __m512i b = make_keys(_mm512_extracti64x4_epi64(sums, 1), _mm512_extracti64x4_epi64(ids, 1), mask >> 8);
     list_merge(list, wide, a, b);
   }
-  list->waiting -= many;
-  if (!list->waiting) return;
+  list->pending -= many;
+  if (!list->pending) return;
   _mm512_storeu_si512(list->sums, _mm512_loadu_si512(list->sums + 16));
   _mm512_storeu_si512(list->ids, _mm512_loadu_si512(list->ids + 16));
 }

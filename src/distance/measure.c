@@ -6,7 +6,7 @@
 
 #include "core/angles.h"
 
-/* The chord of an angle of r units, squared; beyond half a turn everything belongs. */
+/* The squared chord of an angle of `radius` units. Beyond half a turn everything belongs. */
 static double arc_limit(const adji_measure *measure, double radius) {
   double angle = radius / measure->unit;
   if (!(angle < ADJI_PI)) return INFINITY;
@@ -66,7 +66,7 @@ static double arc_of(const adji_measure *measure, double s) {
   }                                                                                                \
                                                                                                    \
   static void report_##suffix(const adji_measure *measure, const T *sums, uint64_t count, T *to) { \
-    if (measure->report == ADJI_REPORT_ROOT) { /* the common case, in vectors */                   \
+    if (measure->report == ADJI_REPORT_ROOT) { /* the common case, vectorised */                   \
       for (uint64_t i = 0; i < count; i++)                                                         \
         to[i] = ROOT(sums[i]);                                                                     \
       return;                                                                                      \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a join measures, as its kernels see it: the step from dimension to dimension, what a radius
- * means as a limit of the sum, and how a sum is reported (docs/exactness.md). A metric of the interface
- * is one of these steps over the points, or over points derived from them.
+ * What a join measures, as its kernels see it: the step from dimension to dimension, the limit of the sum that a radius
+ * means, and how a sum is reported (docs/exactness.md). Every metric of the interface is one of these steps, over the
+ * points or over points derived from them (data/derive.h).
  */
 #ifndef ADJI_MEASURE_H
 #define ADJI_MEASURE_H
@@ -12,9 +12,9 @@
 #include "adjoin.h"
 #include "distance/power.h"
 
-/* The steps there are kernels for: X(name, NAME). Those of a box take |t| the shorter way round. */
+/* The steps that have kernels: X(name, NAME). The _box steps take |t| the shorter way round a periodic box. */
 #define ADJI_STEP_LIST(X) ADJI_STEP_LIST_1_(X) X(dot, DOT) ADJI_STEP_LIST_2_(X)
-/* Those whose sums never decrease from one dimension to the next. */
+/* The steps whose sums never decrease from one dimension to the next. */
 #define ADJI_GROWING_STEP_LIST(X) ADJI_STEP_LIST_1_(X) ADJI_STEP_LIST_2_(X)
 #define ADJI_STEP_LIST_1_(X) \
   X(l2, L2)                  \
@@ -35,20 +35,20 @@ typedef enum adji_step {
 } adji_step;
 
 typedef enum adji_report {
-  ADJI_REPORT_SUM,     /* s                                         */
-  ADJI_REPORT_ROOT,    /* sqrt(s)                                   */
-  ADJI_REPORT_POWER,   /* s^(1/p)                                   */
-  ADJI_REPORT_HALF,    /* s / 2: cosine                             */
-  ADJI_REPORT_NEGATED, /* 0 - s: inner product                      */
-  ADJI_REPORT_ARC      /* 2 asin(sqrt(s) / 2) in some unit          */
+  ADJI_REPORT_SUM,     /* s */
+  ADJI_REPORT_ROOT,    /* sqrt(s) */
+  ADJI_REPORT_POWER,   /* s^(1/p) */
+  ADJI_REPORT_HALF,    /* s / 2: cosine */
+  ADJI_REPORT_NEGATED, /* 0 - s: inner product */
+  ADJI_REPORT_ARC      /* 2 asin(sqrt(s) / 2) in some unit */
 } adji_report;
 
 typedef struct adji_measure {
   adji_step step;
   adji_report report;
-  adji_power power; /* Lp                                                                        */
-  double unit;      /* ADJI_REPORT_ARC: the distance that an angle of one radian is              */
-  const void *box;  /* steps of a box: a length of T per dimension, infinity where not periodic  */
+  adji_power power; /* Lp */
+  double unit;      /* ADJI_REPORT_ARC: the distance of one radian */
+  const void *box;  /* _box steps: a length of T per dimension, infinity where not periodic */
 } adji_measure;
 
 /* The step without a box: ADJI_STEP_L2 for ADJI_STEP_L2_BOX. */
@@ -56,8 +56,8 @@ static inline adji_step adji_plain_step(adji_step step) {
   return step >= ADJI_STEP_L2_BOX ? (adji_step)(step - ADJI_STEP_L2_BOX) : step;
 }
 
-/* Whether sums never decrease from one dimension to the next, and that of a point with itself is 0. An
- * inner product promises neither. */
+/* Whether sums never decrease from one dimension to the next and a point has sum 0 with itself. Neither holds for
+ * inner products. */
 static inline bool adji_measure_grows(const adji_measure *measure) {
   return measure->step != ADJI_STEP_DOT;
 }
@@ -69,8 +69,7 @@ static inline double adji_box_length(const adji_measure *measure, adj_type type,
   return isinf(length) ? 0 : length;
 }
 
-/* The sum s and the term of one more dimension, in which the points are t >= 0 apart. Not for inner
- * products. */
+/* The sum s plus the term of one more dimension, in which the points are t >= 0 apart. Not for inner products. */
 #define ADJI_STEP_OF_(T, suffix, FMA)                                         \
   static inline T adji_step_##suffix(const adji_measure *measure, T s, T t) { \
     switch (adji_plain_step(measure->step)) {                                 \
@@ -88,11 +87,10 @@ ADJI_STEP_OF_(float, f32, fmaf)
 ADJI_STEP_OF_(double, f64, fma)
 #undef ADJI_STEP_OF_
 
-/* The threshold for s that a radius means: T(r) squared and rounded to T for L2, and so on. Exact in
- * the type. */
+/* The limit of s that a radius means: T(r) squared and rounded to T for L2, and so on. Exact in the type. */
 double adji_limit(const adji_measure *measure, adj_type type, double radius);
 
-/* The distances reported for sums: count of them, in the type. to may be where the sums are. */
+/* Converts count sums to the distances reported, in the type. `to` may be the same array as sums. */
 void adji_report_distances(const adji_measure *measure, adj_type type, const void *sums, uint64_t count, void *to);
 
 #endif

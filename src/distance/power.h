@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The power in the Lp metrics, for C and CUDA alike. The one of a C library differs in its last bits
- * from machine to machine; this one uses only operations that IEEE 754 fixes (+, -, *, /, fma) and the
- * bits of doubles, has no branches (so that loops over it become vectors), and never leaves a product
- * and a sum for a compiler to fuse.
+ * The power in the Lp metrics, for C and CUDA alike. pow() of a C library differs in its last bits from machine to
+ * machine. This one uses only operations that IEEE 754 fixes (+, -, *, /, fma) and the bits of doubles. It has no
+ * branches, so loops over it vectorise, and it leaves no product and sum for a compiler to fuse.
  */
 #ifndef ADJI_POWER_H
 #define ADJI_POWER_H
@@ -17,15 +16,15 @@
 /* The exponent p of a metric, p > 1. */
 typedef struct adji_power {
   double exponent;
-  double inverse; /* 1 / p, rounded                                        */
-  uint32_t whole; /* p, when it is a small whole number; 0: exp2(p log2 x) */
+  double inverse; /* 1 / p, rounded */
+  uint32_t whole; /* p if it is a small whole number; 0: exp2(p log2 x) */
 } adji_power;
 
 enum { ADJI_MOST_WHOLE = 16 };
 
-/* How far the power below may be from x^p, as a factor of 1 +- this much, where half an ulp of the type
- * is u: a whole power takes p - 1 roundings, counting a square's twice, the other one is within 2^-45
- * and rounds once. Where it is denormal, it may also be a few times the smallest positive number off. */
+/* How far the power below may be from x^p: a factor within 1 +- this, where u is half an ulp of the type. A whole
+ * power takes p - 1 roundings, counting a square's twice. The other one is within 2^-45 and rounds once. A denormal
+ * power may also be off by a few times the smallest positive number. */
 #define ADJI_POWER_SLACK(u) (16 * (u) + 0x1p-44)
 
 ADJI_EVERYWHERE uint64_t adji_bits_of(double x) {
@@ -40,7 +39,7 @@ ADJI_EVERYWHERE double adji_from_bits(uint64_t bits) {
   return x;
 }
 
-/* a or b, by bits: compilers turn a conditional expression into a jump over what leads to it. */
+/* a or b, by bits: compilers turn a conditional expression into a jump. */
 ADJI_EVERYWHERE double adji_select(int condition, double a, double b) {
   uint64_t mask = 0 - (uint64_t)condition;
   return adji_from_bits((adji_bits_of(a) & mask) | (adji_bits_of(b) & ~mask));
@@ -48,10 +47,10 @@ ADJI_EVERYWHERE double adji_select(int condition, double a, double b) {
 
 /* The base-2 logarithm of a positive, finite x in two parts, *high + *low.
  *
- * x = 2^e m with m in [sqrt(1/2), sqrt(2)); with f = (m - 1) / (m + 1), |f| <= 0.1716, in two parts,
+ * x = 2^e m with m in [sqrt(1/2), sqrt(2)). With f = (m - 1) / (m + 1), |f| <= 0.1716, in two parts,
  *     ln m = 2 atanh f = 2 f + f^3 (2/3 + 2/5 f^2 + ... + 2/23 f^20).
- * The terms left out are below 2^-64 of the sum, and the rounded ones below 2^-57 of it: the relative
- * error is below 2^-56, also where x is next to 1 and e is 0. */
+ * The terms left out are below 2^-64 of the sum, and the rounded ones below 2^-57 of it. So the relative error is
+ * below 2^-56, also where x is next to 1 and e is 0. */
 ADJI_EVERYWHERE void adji_log2(double x, double *high, double *low) {
   const double LOG2_E = 0x1.71547652b82fep+0, LOG2_E_LOW = 0x1.777d0ffda0d24p-56;
   const uint64_t ROOT_HALF = UINT64_C(0x3fe6a09e667f3bcd), ONE = UINT64_C(0x3ff0000000000000);
@@ -81,8 +80,8 @@ ADJI_EVERYWHERE void adji_log2(double x, double *high, double *low) {
 
 /* 2^(high + low), for any high: 0 and infinity beyond the range.
  *
- * With n the integer nearest to high and r the rest, |r| <= 0.5: 2^n times the Taylor series of 2^r to
- * its 13th power, whose rest is below 2^-57. Scaled in two steps, so that a denormal result rounds
+ * With n the integer nearest to high and r the remainder, |r| <= 0.5: 2^n times the Taylor series of 2^r up to its
+ * 13th power, whose remainder is below 2^-57. The result is scaled in two steps, so that a denormal result rounds
  * once. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits. */
 ADJI_EVERYWHERE double adji_exp2(double high, double low) {
   const double ROUND = 0x1.8p52;
@@ -109,8 +108,8 @@ ADJI_EVERYWHERE double adji_exp2(double high, double low) {
   return sum * first * second;
 }
 
-/* x^y for x >= 0 and y > 0, infinity included. The error of y log2 x is below 2^-56 of it and its size
- * below 1100 unless the power over- or underflows, so the relative error is below 2^-45. */
+/* x^y for x >= 0 and y > 0, infinity included. The error of y log2 x is below 2^-56 of it, and its size is below 1100
+ * unless the power over- or underflows. So the relative error is below 2^-45. */
 ADJI_EVERYWHERE double adji_exp_log(double x, double y) {
   double high, low;
   adji_log2(x, &high, &low);
@@ -119,8 +118,8 @@ ADJI_EVERYWHERE double adji_exp_log(double x, double y) {
   return adji_select(x < INFINITY, adji_select(x > 0, power, 0), INFINITY);
 }
 
-/* x^p for x >= 0, in the type. Whole powers by squaring, from the highest bit of p: every product is
- * monotone in x, and none overflows unless the power does. Others by one rounding of the above. */
+/* x^p for x >= 0, in the type. Whole powers by squaring, from the highest bit of p: every product is monotone in x,
+ * and none overflows unless the power does. Other powers by one rounding of adji_exp_log(). */
 #define ADJI_POWER_OF(T, name)                                     \
   ADJI_EVERYWHERE T name(const adji_power *p, T x) {               \
     if (!p->whole) return (T)adji_exp_log((double)x, p->exponent); \

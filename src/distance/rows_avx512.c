@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums of listed rows with AVX-512: rows are loaded four coordinates at a time and turned over in
- * registers. A gather per dimension takes several times as long.
+ * Sums of listed rows with AVX-512. Rows are loaded four coordinates at a time and transposed in registers. A gather
+ * per dimension takes several times as long.
  */
 #include "distance/rows.h"
 
@@ -19,7 +19,7 @@ ROWS_INLINE __m512 four_rows(const float *const *row, uint32_t first, uint32_t j
   return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(row[first + 12] + j));
 }
 
-/* Lane 4 * q + r belongs to row 4 * q + r: quarters are turned over one by one. */
+/* Lane 4 * q + r belongs to row 4 * q + r: each quarter is transposed on its own. */
 ROWS_INLINE void load_four_f32(const float *const *row, uint32_t j, __m512 *c) {
   __m512 a = four_rows(row, 0, j), b = four_rows(row, 1, j), d = four_rows(row, 2, j), e = four_rows(row, 3, j);
   __m512d ab_low = _mm512_castps_pd(_mm512_unpacklo_ps(a, b)), ab_high = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums of listed rows for one instruction set and type. Whoever includes this defines before:
+ * Sums of listed rows for one instruction set and type. Before including this, define:
  *
  *   T, FN(name)           the type, and the name of a function of this instance
  *   VEC, LANES            a vector of T and its number of lanes
@@ -8,11 +8,11 @@
  *   V_ANY_LE(a, b)        whether a[i] <= b[i] in any lane
  *   LOAD_FOUR(row, j, c)  coordinates j .. j + 3 of LANES rows: c[i] holds coordinate j + i of each
  *
- * All of them are undefined again at the end.
+ * This file undefines all of them at the end.
  */
 
-/* The sums of LANES rows. Every 16 dimensions it is seen whether any can still belong: a sum never
- * decreases (docs/exactness.md). */
+/* The sums of LANES rows. Every 16 dimensions it checks whether any row can still belong; a sum never decreases
+ * (docs/exactness.md). */
 static inline VEC FN(sums_of)(const T *const *row, const T *query, uint32_t dim, VEC limit) {
   VEC s = V_ZERO();
   uint32_t j = 0;
@@ -35,8 +35,8 @@ static inline VEC FN(sums_of)(const T *const *row, const T *query, uint32_t dim,
   return s;
 }
 
-/* Listed rows lie far apart, so that the memory cannot foresee them: their beginnings are asked for ahead
- * of their use. The rest of a long row follows in order, which it can. */
+/* Prefetches the beginning of a row. Listed rows are scattered, so the hardware cannot predict them; the rest of a
+ * long row follows in order, and it can. */
 static inline void FN(fetch)(const T *row, uint32_t dim) {
   for (uint32_t j = 0; j < dim && j < 512 / sizeof(T); j += 64 / sizeof(T))
     __builtin_prefetch(row + j);
@@ -49,7 +49,7 @@ static void FN(sums)(const adji_rows_task *task, void *sums) {
     uint32_t many = task->count - first < LANES ? task->count - first : LANES;
     const T *row[LANES];
     T lane[LANES];
-    for (uint32_t i = 0; i < LANES; i++) /* a group of fewer repeats its last row */
+    for (uint32_t i = 0; i < LANES; i++) /* a shorter group repeats its last row */
       row[i] = rows + task->list[first + (i < many ? i : many - 1)] * task->stride;
     for (uint32_t i = 0; i < LANES && first + LANES + i < task->count; i++)
       FN(fetch)(rows + task->list[first + LANES + i] * task->stride, task->dim);

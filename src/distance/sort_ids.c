@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ascending order of a row's ids: insertion for short rows, in-place radix by leading bits for long
- * ones (American flag), so that no row needs memory that was not counted.
+ * Sorting the ids of a row: insertion for short rows, in-place radix by leading bits for long ones (American flag
+ * sort), so that no row needs memory that was not accounted for.
  */
 #include "distance/sort_ids.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ascending order of a row's ids. The portable one is here for the tables and for tails.
+ * Sorting the ids of a row in ascending order: the portable version, for the kernel tables without a better one.
  */
 #ifndef ADJI_SORT_IDS_H
 #define ADJI_SORT_IDS_H
@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Insertion for short rows, radix by bytes for long ones. Uses no memory of its own beyond the stack
- * for rows up to 1024; longer rows are sorted in place by recursion on the leading byte. */
+/* Insertion for short rows, in-place radix by the leading bits for long ones. No memory beyond the stack. */
 void adji_sort_ids_portable(uint32_t *ids, uint32_t count);
 
 /* adji_kernels.place_ids with the sort above. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ascending order of a row's ids with AVX-512: a network over registers for rows of up to 256 ids, quicksort with
- * vector partitions above. Rows are short (a point's neighbours), so the network beats any method that looks at
- * one id at a time.
+ * Sorting the ids of a row with AVX-512: a network over registers for rows of up to 256 ids, quicksort with vector
+ * partitions above. Rows are short (a point's neighbours), so the network beats any method that looks at one id at a
+ * time.
  */
 #ifndef ADJI_SORT_IDS_AVX512_H
 #define ADJI_SORT_IDS_AVX512_H
@@ -21,14 +21,14 @@ SORT_INLINE void sort_padded(uint32_t *ids, uint32_t count, const uint32_t many)
     if (i < full)
       v[i] = _mm512_loadu_si512(ids + (size_t)16 * i);
     else {
-      uint32_t left = i == full ? count % 16 : 0;
-      v[i] = _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), (__mmask16)((1u << left) - 1), ids + (size_t)16 * i);
+      uint32_t remaining = i == full ? count % 16 : 0;
+      v[i] = _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), (__mmask16)((1u << remaining) - 1), ids + (size_t)16 * i);
     }
   }
   sort_registers(v, many);
   for (uint32_t i = 0; 16 * i < count; i++) {
-    uint32_t left = count - 16 * i;
-    _mm512_mask_storeu_epi32(ids + (size_t)16 * i, left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1), v[i]);
+    uint32_t remaining = count - 16 * i;
+    _mm512_mask_storeu_epi32(ids + (size_t)16 * i, remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1), v[i]);
   }
 }
 
@@ -38,21 +38,21 @@ SORT_INLINE void store_front(uint32_t *to, __mmask16 keep, __m512i v, uint32_t m
   _mm512_mask_storeu_epi32(to, (__mmask16)((1u << many) - 1), _mm512_maskz_compress_epi32(keep, v));
 }
 
-/* Deals the lanes of v out to the free places behind *left and before *right. */
-SORT_INLINE void deal_lanes(__m512i v, __m512i pivot, uint32_t **left, uint32_t **right) {
+/* Moves the lanes of v below the pivot to the free entries from *front on, and the others to those before *back. */
+SORT_INLINE void partition_lanes(__m512i v, __m512i pivot, uint32_t **front, uint32_t **back) {
   __mmask16 upper = _mm512_cmpge_epu32_mask(v, pivot);
   uint32_t above = (uint32_t)__builtin_popcount(upper);
-  store_front(*left, (__mmask16)~upper, v, 16 - above);
-  *left += 16 - above;
-  *right -= above;
-  store_front(*right, upper, v, above);
+  store_front(*front, (__mmask16)~upper, v, 16 - above);
+  *front += 16 - above;
+  *back -= above;
+  store_front(*back, upper, v, above);
 }
 
-/* Ids below the pivot first: returns how many. In place: two vectors are taken out, which leaves room
- * for two; the next is always read from the side with less room, so neither side runs out of it. */
+/* Moves ids below the pivot to the front and returns how many there are. In place: two vectors are taken out, which
+ * leaves room for two. The next vector is always read from the side with less room, so neither side runs out of it. */
 static inline uint32_t partition_ids(uint32_t *ids, uint32_t count, uint32_t pivot) {
   uint32_t *low = ids, *high = ids + count;
-  while ((high - low) % 16) { /* the odd ones, one by one */
+  while ((high - low) % 16) { /* until the rest is whole vectors */
     if (*low < pivot) {
       low++;
     } else {
@@ -63,32 +63,32 @@ static inline uint32_t partition_ids(uint32_t *ids, uint32_t count, uint32_t piv
   }
   if (high - low < 32) {
     if (low == high) return (uint32_t)(low - ids);
-    uint32_t *left = low, *right = high;
-    deal_lanes(_mm512_loadu_si512(low), _mm512_set1_epi32((int)pivot), &left, &right);
-    return (uint32_t)(left - ids);
+    uint32_t *front = low, *back = high;
+    partition_lanes(_mm512_loadu_si512(low), _mm512_set1_epi32((int)pivot), &front, &back);
+    return (uint32_t)(front - ids);
   }
   __m512i pivots = _mm512_set1_epi32((int)pivot);
   __m512i first = _mm512_loadu_si512(low), last = _mm512_loadu_si512(high - 16);
-  uint32_t *left = low, *right = high; /* free places: [left, low) and [high, right) */
+  uint32_t *front = low, *back = high; /* free entries: [front, low) and [high, back) */
   low += 16;
   high -= 16;
   while (low != high) {
     __m512i v;
-    if (low - left <= right - high) {
+    if (low - front <= back - high) {
       v = _mm512_loadu_si512(low);
       low += 16;
     } else {
       high -= 16;
       v = _mm512_loadu_si512(high);
     }
-    deal_lanes(v, pivots, &left, &right);
+    partition_lanes(v, pivots, &front, &back);
   }
-  deal_lanes(first, pivots, &left, &right);
-  deal_lanes(last, pivots, &left, &right);
-  return (uint32_t)(left - ids);
+  partition_lanes(first, pivots, &front, &back);
+  partition_lanes(last, pivots, &front, &back);
+  return (uint32_t)(front - ids);
 }
 
-/* The middle of 16 ids spread over the row. Ids of a row differ, so both parts have at least seven. */
+/* The median of 16 ids spread over the row. Ids of a row differ, so both parts have at least seven. */
 SORT_INLINE uint32_t middle_id(const uint32_t *ids, uint32_t count) {
   __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   __m512i places = _mm512_mullo_epi32(lanes, _mm512_set1_epi32((int)(count / 16)));
@@ -100,7 +100,7 @@ SORT_INLINE uint32_t middle_id(const uint32_t *ids, uint32_t count) {
 static void sort_ids_avx512(uint32_t *ids, uint32_t count) {
   while (count > 256) {
     uint32_t below = partition_ids(ids, count, middle_id(ids, count));
-    if (!below) { /* equal ids, which no row has, would be partitioned for ever */
+    if (!below) { /* equal ids, which no row has, would be partitioned forever */
       adji_sort_ids_portable(ids, count);
       return;
     }
@@ -135,13 +135,13 @@ static void sort_ids_avx512(uint32_t *ids, uint32_t count) {
   }
 }
 
-/* ---- A row in one go --------------------------------------------------------------------------------- */
+/* ---- Finishing a row --------------------------------------------------------------------------------- */
 
-/* Closes the gap that drop leaves, in a row of any length. */
+/* Replaces `drop` by the last id, in a row of any length. */
 static inline uint32_t close_gap(uint32_t *ids, uint32_t count, uint32_t drop) {
   for (uint32_t i = 0; i < count; i += 16) {
-    uint32_t left = count - i;
-    __mmask16 valid = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
+    uint32_t remaining = count - i;
+    __mmask16 valid = remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1);
     __m512i v = _mm512_maskz_loadu_epi32(valid, ids + i);
     uint32_t same = _mm512_mask_cmpeq_epu32_mask(valid, v, _mm512_set1_epi32((int)drop));
     if (!same) continue;
@@ -152,7 +152,7 @@ static inline uint32_t close_gap(uint32_t *ids, uint32_t count, uint32_t drop) {
 }
 
 static uint32_t place_ids_avx512(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to) {
-  if (count <= 16) { /* never leaves the register */
+  if (count <= 16) { /* stays in one register */
     __m512i v = _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), (__mmask16)((1u << count) - 1), ids);
     __mmask16 keep = _mm512_cmpneq_epu32_mask(v, _mm512_set1_epi32((int)drop));
     count = (uint32_t)__builtin_popcount(keep & ((1u << count) - 1));

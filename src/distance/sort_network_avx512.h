@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A bitonic network that brings up to 256 unsigned numbers in order, in registers of AVX-512: n log^2 n
- * comparisons, 16 at a time and without a branch.
+ * A bitonic network that sorts up to 256 unsigned numbers in AVX-512 registers: n log^2 n comparisons, 16 at a time,
+ * without a branch.
  */
 #ifndef ADJI_SORT_NETWORK_AVX512_H
 #define ADJI_SORT_NETWORK_AVX512_H
@@ -11,15 +11,14 @@
 
 #define SORT_INLINE static inline __attribute__((always_inline))
 
-/* Registers must have constant numbers. clang sees to that by itself, and cannot be told. */
+/* Register numbers must be constants. clang unrolls these loops by itself and does not know the pragma. */
 #ifdef __clang__
 #define SORT_UNROLL
 #else
 #define SORT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Compares each lane with the one whose number differs in the bits of the permutation; lanes in
- * upper keep the larger. */
+/* Compares each lane with its partner; the lanes in `upper` keep the larger one. */
 SORT_INLINE __m512i exchange_lanes(__m512i v, __m512i other, __mmask16 upper) {
   return _mm512_mask_max_epu32(_mm512_min_epu32(v, other), upper, v, other);
 }
@@ -36,7 +35,7 @@ SORT_INLINE __m512i merge_lanes(__m512i v) {
   return exchange_lanes(v, _mm512_shuffle_epi32(v, 0xb1), 0xaaaa);
 }
 
-/* One register of 16 in order. */
+/* Sorts one register of 16. */
 SORT_INLINE __m512i sort_lanes(__m512i v) {
   v = exchange_lanes(v, _mm512_shuffle_epi32(v, 0xb1), 0xaaaa);
   v = exchange_lanes(v, _mm512_shuffle_epi32(v, 0x1b), 0xcccc);
@@ -57,8 +56,8 @@ SORT_INLINE void exchange_registers(__m512i *a, __m512i *b) {
   *a = low;
 }
 
-/* `many` registers, constant where inlined, in order: as the next power of two of them would be, the last ones
- * full of the largest number. What is compared with those stays where it is. */
+/* Sorts `many` registers (a constant where inlined), as if padded to the next power of two with the largest number.
+ * Comparisons with the padding change nothing and are left out. */
 SORT_INLINE void sort_registers(__m512i *v, const uint32_t many) {
   SORT_UNROLL
   for (uint32_t i = 0; i < many; i++)
@@ -69,7 +68,7 @@ SORT_INLINE void sort_registers(__m512i *v, const uint32_t many) {
     for (uint32_t base = 0; base < many; base += 2 * run) {
       if (base + run >= many) continue; /* nothing to merge with */
       SORT_UNROLL
-      for (uint32_t i = 0; i < run; i++) { /* compare with the mirror image: both halves turn bitonic */
+      for (uint32_t i = 0; i < run; i++) { /* compare with the mirror image: both halves become bitonic */
         uint32_t other = base + 2 * run - 1 - i;
         if (other >= many) continue;
         __m512i mirrored = reverse_lanes(v[other]);

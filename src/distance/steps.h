@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Includes BODY, the name of a file, once for every step of distance/measure.h: one list of the
- * canonical operations for all kernels. Defined for the body:
+ * Includes BODY, the name of a file, once for every step of distance/measure.h: one list of the canonical operations
+ * for all kernels. It defines for the body:
  *
  *   STEP_NAME                 the step's name in FN(name), the name of a function of this instance
- *   STEP(s, x, c, measure, j) the sum s and the term of dimension j, of vectors x and c of coordinates
- *   FINISH(s)                 what becomes of the sum behind the last dimension
+ *   STEP(s, x, c, measure, j) the sum s plus the term of dimension j, of vectors x and c of coordinates
+ *   FINISH(s)                 applied to the sum after the last dimension
  *   GROWS                     1: sums never decrease from one dimension to the next
- *   PERIODIC                  1: coordinates go round a box
- *   MONOTONE                  1: terms never decrease when points are farther apart; 0: up to a slack
+ *   PERIODIC                  1: coordinates wrap round a box
+ *   MONOTONE                  1: terms never decrease when points are farther apart; 0: only up to a slack
  *   FIXED_DIMENSIONS(X)       dimensions worth an instance of their own, at most MOST_FIXED
  *
- * The instruction set's vectors, and what kernels_type.h builds of them, must be there.
+ * It needs the instruction set's vectors and the functions of kernels_type.h.
  */
 #define DIFFERENCE(x, c) V_ABS(V_SUB(x, c))
 #define AROUND(x, c, measure, j) TYPED(shorter)(DIFFERENCE(x, c), V_SET1(((const T *)(measure)->box)[j]))
@@ -20,7 +20,7 @@
 #define PERIODIC 0
 #define MONOTONE 1
 
-/* ADJOIN_FEW_INSTANCES: for builds that are not made for speed. */
+/* ADJOIN_FEW_INSTANCES: for builds that need not be fast. */
 #ifdef ADJOIN_FEW_INSTANCES
 #define FIXED_DIMENSIONS(X) X(3)
 #else
@@ -32,7 +32,7 @@
 #undef STEP_NAME
 #undef STEP
 
-/* Fewer for the others: every one is compiled for each type and instruction set. */
+/* Fewer for the other steps: every instance is compiled for each type and instruction set. */
 #undef FIXED_DIMENSIONS
 #ifdef ADJOIN_FEW_INSTANCES
 #define FIXED_DIMENSIONS(X)
@@ -72,7 +72,7 @@
 #undef STEP
 #undef FIXED_DIMENSIONS
 
-/* Powers cost far more than what an instance for a dimension saves. */
+/* Powers cost far more than an instance for a dimension saves. */
 #undef MONOTONE
 #define MONOTONE 0
 #define FIXED_DIMENSIONS(X)

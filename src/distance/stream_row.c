@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows past the caches: 16 bytes at a time, or as memcpy does it.
+ * Copying rows past the caches, 16 bytes at a time; memcpy where the CPU has no such stores.
  */
 #include "distance/stream_row.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows to memory that nobody reads soon. Cache lines that a row fills are written past the caches, which would read
- * each of them first only to have it overwritten.
+ * Copying rows to memory that is not read soon. Cache lines that a row fills are written past the caches; otherwise
+ * each would be read first, only to be overwritten.
  */
 #ifndef ADJI_STREAM_ROW_H
 #define ADJI_STREAM_ROW_H
@@ -14,7 +14,7 @@ enum { ADJI_LINE = 64 };
 /* adji_kernels.stream_row. */
 void adji_stream_row_portable(void *row, const void *from, uint64_t bytes);
 
-/* What such a function does, which says how it copies less than a line, and a line to where one begins. */
+/* Copies a row, given how to copy less than a line, and one aligned line. */
 static inline void adji_stream_by(void (*few)(char *to, const char *from, uint64_t bytes),
                                   void (*line)(char *to, const char *from), char *to, const char *from,
                                   uint64_t bytes) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of points within long cells: halves along the widest dimension, down to blocks. Cuts are
- * at multiples of the block, counted over the whole index, so that the blocks of index/boxes.h are
- * the leaves.
+ * Orders the points within long cells: cuts them in halves along their widest dimension, down to blocks. Cuts fall on
+ * multiples of ADJI_BLOCK, counted over the whole index, so that the leaves are the blocks of index/boxes.h.
  */
 #include "index/block_order.h"
 
@@ -27,12 +26,12 @@ typedef struct ordering {
   uint64_t count, room;
 } ordering;
 
-enum { LOOK_AT = 128, LARGE_PIECE = 1 << 16 };
+enum { SPREAD_SAMPLE = 128, LARGE_PIECE = 1 << 16 };
 
-/* The dimension in which some of the points of a piece are spread widest; false when all are equal. */
-static bool widest(const ordering *o, piece p, uint32_t looked_at, uint32_t *dim) {
+/* Finds the dimension with the widest spread among a sample of the piece's points. Returns false when all are equal. */
+static bool widest(const ordering *o, piece p, uint32_t sample, uint32_t *dim) {
   double most = 0;
-  uint32_t count = p.end - p.begin, step = count / looked_at + 1;
+  uint32_t count = p.end - p.begin, step = count / sample + 1;
   for (uint32_t j = 0; j < o->set->dim; j++) {
     double low = adji_dataset_at(o->set, o->ids[p.begin], j), high = low;
     for (uint64_t i = p.begin; i < p.end; i += step) {
@@ -52,8 +51,8 @@ static inline bool before(keyed a, keyed b) {
   return a.x < b.x || (a.x == b.x && a.id < b.id);
 }
 
-/* Puts the `middle` smallest first. Ids break ties, so the result does not depend on how the points
- * came in, and equal coordinates cannot make it slow. */
+/* Moves the `middle` smallest to the front (quickselect). Ids break ties, so the result does not depend on the input
+ * order, and equal coordinates cannot make it slow. */
 static void select_smallest(keyed *v, uint64_t count, uint64_t middle) {
   uint64_t low = 0, high = count - 1;
   while (low < high) {
@@ -77,12 +76,12 @@ static void select_smallest(keyed *v, uint64_t count, uint64_t middle) {
   }
 }
 
-/* Cuts a piece in two at a multiple of the block; returns the cut, or 0 when there is nothing to cut. */
+/* Cuts a piece in two at a multiple of ADJI_BLOCK. Returns the cut, or 0 when there is nothing to cut. */
 static uint32_t cut(const ordering *o, piece p, keyed *v) {
   uint32_t count = p.end - p.begin, dim = 0;
   uint32_t at = (p.begin + count / 2 + ADJI_BLOCK / 2) / ADJI_BLOCK * ADJI_BLOCK;
   if (at <= p.begin || at >= p.end) return 0;
-  if (!widest(o, p, LOOK_AT, &dim) && !widest(o, p, count, &dim)) return 0;
+  if (!widest(o, p, SPREAD_SAMPLE, &dim) && !widest(o, p, count, &dim)) return 0;
   for (uint32_t i = 0; i < count; i++)
     v[i] = (keyed){adji_dataset_at(o->set, o->ids[p.begin + i], dim), o->ids[p.begin + i]};
   select_smallest(v, count, at - p.begin);
@@ -122,7 +121,7 @@ static adj_status add_piece(ordering *o, piece p) {
   return ADJ_OK;
 }
 
-/* Pieces too large for one lane are cut before the lanes start. */
+/* Cuts pieces that are too large for one lane, before the lanes start. */
 static adj_status add_cell(ordering *o, piece p) {
   adj_status status = ADJ_OK;
   if (p.end - p.begin > LARGE_PIECE) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bounding boxes of blocks of points: built from the bottom, used from the top.
+ * Bounding boxes of blocks of points: built bottom-up, searched top-down.
  */
 #include "index/boxes.h"
 
@@ -44,12 +44,12 @@
     }                                                                                                  \
   }                                                                                                    \
                                                                                                        \
-  /* A distance d in a dimension, the shorter way round. */                                            \
+  /* A distance d in dimension j, the shorter way round a periodic box. */                             \
   static inline T around_##T(const T *box, uint32_t j, T d) {                                          \
     return box && box[j] - d < d ? box[j] - d : d;                                                     \
   }                                                                                                    \
                                                                                                        \
-  /* The least sum two points of the boxes a and b can have; stops once it is above the limit. */      \
+  /* Whether the smallest sum of any two points of the boxes a and b is above the limit. */            \
   static bool apart_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) {  \
     const T *box = measure->box;                                                                       \
     T s = 0;                                                                                           \
@@ -67,7 +67,7 @@
     return false;                                                                                      \
   }                                                                                                    \
                                                                                                        \
-  /* Whether the largest sum two points of the boxes can have is within the limit. */                  \
+  /* Whether the largest sum of any two points of the boxes is within the limit. */                    \
   static bool within_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) { \
     const T *box = measure->box;                                                                       \
     T s = 0;                                                                                           \
@@ -126,10 +126,11 @@ static void pair_level(adji_boxes *boxes, uint32_t level) {
   }
 }
 
-/* Let e be the slack of a power: it is within 1 +- e of x^p, and 4 tiny where it is denormal. If g <= t,
- * then power(g) <= (power(t) + 4 tiny) (1 + e) / (1 - e) + 4 tiny. A sum of dim terms rounds by at most
- * 1 + dim u. So the sum of the g is at most 1 + 3e + 2 dim u times that of the t, and 16 dim tiny; the
- * slack is wider than that by what rounding it to T may take away. */
+/* The slack for powers that are not whole numbers. Let e be the relative slack of a power: power(x) is within a factor
+ * 1 +- e of x^p, plus 4 tiny where it is denormal. If g <= t, then
+ *   power(g) <= (power(t) + 4 tiny) (1 + e) / (1 - e) + 4 tiny.
+ * A sum of dim terms rounds by at most a factor 1 + dim u. So the sum over g is at most 1 + 3e + 2 dim u times the sum
+ * over t, plus 16 dim tiny. The slack below is wider, which covers rounding it to T. */
 static void set_limits(adji_boxes *boxes, double limit) {
   boxes->drop_above = boxes->take_within = limit;
   if (adji_plain_step(boxes->measure->step) != ADJI_STEP_LP || boxes->measure->power.whole) return;
@@ -180,7 +181,7 @@ void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions
 typedef struct split {
   const adji_boxes *boxes;
   const void *bounds;
-  adji_range stretch;
+  adji_range range;
   adji_split *out;
 } split;
 
@@ -206,8 +207,8 @@ static bool block_within(const split *s, const void *box) {
 static void split_block(const split *s, uint32_t level, uint64_t block) {
   const adji_boxes *boxes = s->boxes;
   uint64_t first = (block * ADJI_BLOCK) << level, last = ((block + 1) * ADJI_BLOCK) << level;
-  if (first < s->stretch.begin) first = s->stretch.begin;
-  if (last > s->stretch.end) last = s->stretch.end;
+  if (first < s->range.begin) first = s->range.begin;
+  if (last > s->range.end) last = s->range.end;
   if (first >= last) return;
   size_t bytes = 2 * (size_t)boxes->dim * adji_type_size(boxes->type);
   const void *box = (const char *)boxes->level_bounds[level] + block * bytes;
@@ -223,12 +224,12 @@ static void split_block(const split *s, uint32_t level, uint64_t block) {
   }
 }
 
-void adji_boxes_split(const adji_boxes *boxes, const void *bounds, adji_range stretch, adji_split *out) {
-  if (stretch.begin >= stretch.end) return;
-  split s = {boxes, bounds, stretch, out};
-  /* Begin at the level where one or two blocks cover the stretch. */
+void adji_boxes_split(const adji_boxes *boxes, const void *bounds, adji_range range, adji_split *out) {
+  if (range.begin >= range.end) return;
+  split s = {boxes, bounds, range, out};
+  /* Start at the level where one or two blocks cover the range. */
   uint32_t level = 0;
-  uint64_t first = stretch.begin / ADJI_BLOCK, last = (stretch.end - 1) / ADJI_BLOCK;
+  uint64_t first = range.begin / ADJI_BLOCK, last = (range.end - 1) / ADJI_BLOCK;
   for (; last - first > 1; first /= 2, last /= 2)
     level++;
   split_block(&s, level, first);

@@ -2,9 +2,9 @@
  *
  * Building an index: cell numbers, sort, cells, coordinates. Each step is one parallel pass.
  *
- * A point is sorted as one 64-bit item, its cell's number above its row number. When both do not fit
- * into 64 bits, the points are sorted by the low part of the cell's number first and by the rest
- * after: the sort is stable, so the result is the same.
+ * A point is sorted as one 64-bit item: its cell number above its row number. When both do not fit into 64 bits, the
+ * points are sorted by the low part of the cell number first and by the rest after that. The sort is stable, so the
+ * result is the same.
  */
 #include <string.h>
 
@@ -23,11 +23,11 @@ typedef struct build {
   uint64_t count; /* of items: points and images */
   uint32_t id_bits;
   uint64_t slices;
-  uint64_t *slice_cells; /* per slice: cells (or images) that begin in it, then the number of the first */
-  /* The part of the cell number that is sorted by: (number >> key_shift) & key_mask. */
+  uint64_t *slice_cells; /* per slice: cells (or images) that begin in it; then the number of its first one */
+  /* The part of the cell number used as the sort key: (number >> key_shift) & key_mask. */
   uint32_t key_shift;
   uint64_t key_mask;
-  bool reorder; /* items hold row numbers in the order so far, not yet any */
+  bool reorder; /* items already hold row numbers, in the order so far */
 } build;
 
 /* ---- Cell numbers ------------------------------------------------------------------------------ */
@@ -41,8 +41,7 @@ static uint64_t cell_number(const adji_grid *grid, const adj_dataset *set, uint6
   return key;
 }
 
-/* The common case, equal slabs on few axes, with the axes' constants in registers. The same
- * operations as adji_axis_slab. */
+/* The common case: slabs of equal width, constants of the axes in registers. Same operations as adji_axis_slab(). */
 #define NUMBER_ROWS(T)                                                                                       \
   static void number_rows_##T(const build *b, uint64_t begin, uint64_t end) {                                \
     const adji_grid *grid = b->grid;                                                                         \
@@ -124,7 +123,7 @@ static adj_status number_images(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The counts of the slices become where each begins; returns the total. */
+/* Turns the counts of the slices into starting positions; returns the total. */
 static uint64_t add_up(build *b) {
   uint64_t total = 0;
   for (uint64_t s = 0; s < b->slices; s++) {
@@ -135,7 +134,7 @@ static uint64_t add_up(build *b) {
   return total;
 }
 
-/* A cell's number and a row's fit 64 bits together: the planner sees to it. */
+/* The planner makes sure that a cell number and a row number fit into 64 bits together. */
 static adj_status sort_images(build *b) {
   if (b->grid->key_bits + b->id_bits > 64)
     return adji_fail(ADJ_E_INTERNAL, "cells of a periodic grid have numbers of %u bits", b->grid->key_bits);
@@ -259,8 +258,8 @@ static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The arrays of the dimensions lie an odd number of cache lines apart, so that the same position of
- * many dimensions does not fall into one set of the cache. */
+/* The columns of the dimensions lie an odd number of cache lines apart. Otherwise the same position of many dimensions
+ * would fall into one set of the cache. */
 static adj_status gather_points(build *b) {
   adji_view *view = &b->index->view;
   size_t size = adji_type_size(b->set->type);
@@ -271,12 +270,12 @@ static adj_status gather_points(build *b) {
   char *coords = adji_alloc(&b->ctx->memory, adji_mul(view->stride, view->dim), size, "points of the index");
   if (!coords) return ADJ_E_MEMORY;
   view->coords = coords;
-  for (uint32_t j = 0; j < view->dim; j++) /* the slack is read by full vectors, and never counts */
+  for (uint32_t j = 0; j < view->dim; j++) /* vectors read this slack; its values never count */
     memset(coords + (j * view->stride + view->count) * size, 0, (view->stride - view->count) * size);
   return adji_loop(b->ctx, b->slices, gather_slice, b);
 }
 
-/* ---- All of it -------------------------------------------------------------------------------------- */
+/* ---- Build ------------------------------------------------------------------------------------------ */
 
 static uint64_t slices_for(const adj_ctx *ctx, uint64_t count) {
   uint64_t slices = count / 8192 + 1;

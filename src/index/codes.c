@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Eight-bit codes of points: their scale, and how they are laid out.
+ * Eight-bit codes of points: their scale and their layout.
  */
 #include "index/codes.h"
 
@@ -30,10 +30,10 @@ static void middle_range(const adj_dataset *set, uint32_t dim, double *values, d
   *high = values[count - 1 - count / 200];
 }
 
-/* With u half an ulp of 1: each of the dim terms of the canonical sum carries the rounding of t
- * (squared: 2u), and of its fma and of those after it (dim u). So the true squared distance is at
- * most limit * (1 + (dim + 4) * 2u) + dim * (the smallest positive T); the factor 2 and the small
- * ones below cover the roundings of this function. */
+/* Let u be half an ulp of 1. Each of the dim terms of the canonical sum carries the rounding of t (squared: 2u), of
+ * its own fma, and of the fmas after it (dim u). So the true squared distance is at most
+ *   limit * (1 + (dim + 4) * 2u) + dim * (the smallest positive T).
+ * The factor of two and the small factors below cover the roundings of this function. */
 static int64_t reach_of(adj_type type, uint32_t dim, double limit, double inverse) {
   double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
   double widest = sqrt(limit * (1 + (dim + 4.0) * 4 * u) + 2 * dim * tiny);
@@ -64,7 +64,7 @@ adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double lim
   out->inverse = 1 / step;
   if (!isfinite(widest) || !isfinite(out->inverse) || !isfinite(limit)) return ADJ_OK;
   out->reach_sq = reach_of(set->type, set->dim, limit, out->inverse);
-  /* The slack of sqrt(dim) steps must be small beside the radius. */
+  /* Codes help only if their slack of sqrt(dim) steps is small compared with the radius. */
   *useful = sqrt((double)set->dim) * step < 0.5 * sqrt(limit) && out->reach_sq < INT64_C(1) << 30;
   return ADJ_OK;
 }

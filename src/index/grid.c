@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shape of the grid: how wide slabs must be, where they begin, how cells are numbered.
+ * The geometry of the grid: how wide slabs must be, where they begin, how cells are numbered.
  */
 #include "index/grid.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Let u be half an ulp of 1 in T, a and b two coordinates of points that belong, t = fl(a - b).
+/* How wide slabs must be. Let u be half an ulp of 1 in T, a and b two coordinates of points that belong,
+ * t = fl(a - b).
  *
- * L1 and Linf: s >= |t| at every step, because sums and maxima of non-negative numbers round to no
- * less than either operand; so |t| <= limit.
- * L2: fl(t * t + s) >= fl(t * t) since rounding is monotone; so fl(t * t) <= limit, and t * t <=
- * limit * (1 + 2u) + (the smallest positive T), the last term for squares that underflow.
- * Lp: power(|t|) <= limit, as for L1. With e the slack of the power, |t|^p <= (limit + 4 tiny) / (1 - e);
- * the root that is taken of it has an error of its own, below 2^-44.
+ * - L1 and Linf: s >= |t| at every step, because sums and maxima of non-negative numbers round to no less than either
+ *   operand; so |t| <= limit.
+ * - L2: fl(t * t + s) >= fl(t * t) since rounding is monotone; so fl(t * t) <= limit, and
+ *   t * t <= limit * (1 + 2u) + (the smallest positive T). The last term is for squares that underflow.
+ * - Lp: power(|t|) <= limit, as for L1. With e the slack of the power, |t|^p <= (limit + 4 tiny) / (1 - e). The root
+ *   taken of it has an error of its own, below 2^-44.
  *
- * In all cases |a - b| <= |t| * (1 + 2u): the difference of two T never underflows. The factors
- * below are wider than these by a few units, which covers the roundings of this function.
+ * In all cases |a - b| <= |t| * (1 + 2u): the difference of two T never underflows. The factors below are wider by a
+ * few units, which covers the roundings of this function.
  *
- * In a periodic dimension of length L, t is fl(L - d) when that is less than d = fl|a - b|. Then d is
- * within u L of |a - b|, so the true way round is at most |t| * (1 + 2u) + u L. */
+ * In a periodic dimension of length L, t is fl(L - d) when that is less than d = fl|a - b|. Then d is within u L of
+ * |a - b|, so the true distance round the box is at most |t| * (1 + 2u) + u L. */
 double adji_grid_width(adj_type type, const adji_measure *measure, double limit, uint32_t j) {
   double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53;
   double tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
@@ -32,18 +33,19 @@ double adji_grid_width(adj_type type, const adji_measure *measure, double limit,
   return limit * (1 + 8 * u) * (1 + 0x1p-50) + tiny + (length > 0 ? 4 * u * length : 0);
 }
 
-/* Slabs of equal width. With q = (x - low) * inverse evaluated in double, the slab is floor(q).
- * Both operations round monotonically, so slabs are in the order of coordinates. Each rounds with a
- * relative error of at most 2^-53, so with q <= 2^31 the computed q is within 2^-20.9 of the true
- * one. Two coordinates that differ by at most width have true q that differ by at most
- * width * inverse <= reach * (1 - 2^-18) * (1 + 2^-52); computed q differ by less than reach, and so
- * their floors differ by at most reach. Clamping to the first and last slab keeps that. An axis may end
- * before the points do (plan/choose_ends.h), and q be larger: of two such coordinates, both beyond an end
- * are in one slab; where one is not, it is as near to the end, for which the above holds.
+/* Why the slabs of two points that belong differ by at most `reach`.
  *
- * Slabs that begin at breaks. Breaks are more than width apart. If slab(a) = i and slab(b) >= i + 2,
- * then a < breaks[i + 1] and breaks[i + 2] <= b, so b - a > width. Hence neighbours are at most one
- * slab apart. */
+ * Slabs of equal width. The slab is floor(q) with q = (x - low) * inverse evaluated in double. Both operations round
+ * monotonically, so slabs are in the order of coordinates. Each has a relative error of at most 2^-53, so with
+ * q <= 2^31 the computed q is within 2^-20.9 of the true one. Two coordinates that differ by at most width have true q
+ * that differ by at most width * inverse <= reach * (1 - 2^-18) * (1 + 2^-52). Their computed q differ by less than
+ * reach, so their floors differ by at most reach. Clamping to the first and last slab keeps this. An axis may end
+ * before the points do (plan/choose_ends.h), and q may then be larger than 2^31. If both coordinates are beyond the
+ * same end, they share a slab. If only one is, the other is at least as close to that end, and the argument above
+ * holds for the end in place of the coordinate beyond it.
+ *
+ * Slabs that begin at breaks. Breaks are more than width apart. If slab(a) = i and slab(b) >= i + 2, then
+ * a < breaks[i + 1] and breaks[i + 2] <= b, so b - a > width. Hence neighbours are at most one slab apart. */
 uint64_t adji_axis_slab(const adji_axis *axis, double x) {
   if (axis->breaks) {
     uint64_t low = 0, high = axis->slabs; /* the slab is in [low, high) */
@@ -64,7 +66,7 @@ uint64_t adji_axis_slab(const adji_axis *axis, double x) {
 static uint64_t place_breaks(double *breaks, uint64_t most, double width, const double *sample, uint64_t count) {
   uint64_t made = 0, least = (count + most - 1) / most, begun = 0;
   for (uint64_t i = 0; i < count && made < most; i++) {
-    /* The difference rounds by 2^-53 of itself; the factor keeps breaks truly more than width apart. */
+    /* The difference rounds by 2^-53 of itself. The factor keeps breaks truly more than width apart. */
     if (made && (i - begun < least || !(sample[i] - breaks[made - 1] > width * (1 + 0x1p-50)))) continue;
     breaks[made++] = sample[i];
     begun = i;
@@ -90,8 +92,8 @@ adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted
   return ADJ_OK;
 }
 
-/* Each axis but the first gets `reach` numbers more than it has slabs. They stay empty, so that the
- * neighbours of a cell at the end of a row are not the cells at the start of the next. */
+/* Each axis but the first gets `reach` more numbers than it has slabs. They stay empty, so that the neighbours of a
+ * cell at the end of a row of cells are not the cells at the start of the next row. */
 void adji_grid_finish(adji_grid *grid) {
   uint64_t stride = 1;
   for (uint32_t a = grid->axis_count; a--;) {

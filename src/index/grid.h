@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The grid = epsilon grid order. Space is cut into slabs along some of the dimensions (the axes); a
- * cell is one slab of each. Points are sorted by the number of their cell, first axis most
- * significant, which is the epsilon grid order; only non-empty cells are stored.
+ * The grid, which is the epsilon grid order. Space is cut into slabs along some dimensions (the axes); a cell is one
+ * slab of each axis. Points are sorted by cell number, first axis most significant: that is the epsilon grid order.
+ * Only non-empty cells are stored. The planner chooses the axes, build.c sorts the points, neighbours.h finds
+ * candidates.
  *
- * What a grid promises: the slabs of two points that belong to each other under the join's radius
- * differ by at most `reach` along every axis. See axis_slab() in grid.c for the proof.
+ * The promise of a grid: if two points belong under the join's radius, their slabs differ by at most `reach` along
+ * every axis. The proof is at adji_axis_slab() in grid.c.
  */
 #ifndef ADJI_GRID_H
 #define ADJI_GRID_H
@@ -15,63 +16,61 @@
 
 enum {
   ADJI_MAX_AXES = 10,
-  ADJI_CELL_PAD = 16 /* entries of UINT64_MAX behind the numbers of the cells */
+  ADJI_CELL_PAD = 16 /* entries of UINT64_MAX after the last cell number */
 };
 
 typedef struct adji_axis {
   uint32_t dim;
   uint32_t reach;  /* slabs to either side that may hold neighbours: 1, or more on the last axis */
-  uint64_t slabs;  /* numbered 0 .. slabs - 1                                                    */
-  uint64_t stride; /* of a slab in the cell's number                                             */
+  uint64_t slabs;  /* numbered 0 .. slabs - 1 */
+  uint64_t stride; /* of a slab within the cell number */
   double low, inverse;
-  double *breaks; /* NULL: slabs of equal width; otherwise where each slab begins, ascending      */
-  double period;  /* length of the box, 0: not periodic                                          */
-  double margin;  /* how near to a face of the box points have an image beyond the other         */
+  double *breaks; /* NULL: slabs of equal width; otherwise where each slab begins, ascending */
+  double period;  /* length of the periodic box; 0: not periodic */
+  double margin;  /* points this close to a face of the box have an image beyond the opposite face */
 } adji_axis;
 
 typedef struct adji_grid {
-  adji_axis axes[ADJI_MAX_AXES]; /* the last one is contiguous in memory   */
-  uint32_t axis_count;           /* 0: one cell holds everything           */
-  uint32_t key_bits;             /* of a cell's number                     */
+  adji_axis axes[ADJI_MAX_AXES]; /* the last one is contiguous in memory */
+  uint32_t axis_count;           /* 0: one cell holds everything */
+  uint32_t key_bits;             /* of a cell number */
 } adji_grid;
 
-/* The largest difference that two coordinates of dimension j can have, the shorter way round where it is
- * periodic, when their points belong under limit: what slabs must be as wide as. */
+/* The largest difference of two coordinates of dimension j whose points belong under limit; in a periodic dimension
+ * the shorter way round. Slabs must be at least this wide. */
 double adji_grid_width(adj_type type, const adji_measure *measure, double limit, uint32_t j);
 
-/* Sets up an axis over [low, high] with at most max_slabs slabs of at least width / reach each. When
- * the box holds more slabs than that, they begin at values of the (sorted) sample instead of at
- * regular distances, so that an outlier does not put all other points into one slab. */
+/* Sets up an axis over [low, high] with at most max_slabs slabs of at least width / reach each. If that is too few for
+ * equal slabs, slabs begin at values of the sorted sample instead, so that an outlier does not put all other points
+ * into one slab. */
 adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, double high, double width,
                           uint64_t max_slabs, const double *sample, uint64_t sample_count);
 
-/* Gives the axes their strides. The product of slabs must fit 62 bits. */
+/* Gives the axes their strides. The product of the slab counts must fit into 62 bits. */
 void adji_grid_finish(adji_grid *grid);
 void adji_grid_clear(adj_ctx *ctx, adji_grid *grid);
 
-/* The slab of a coordinate, and the number of a cell. Coordinates outside the axis belong to its
- * first or last slab. */
+/* The slab of a coordinate. Coordinates outside the axis are in its first or last slab. */
 uint64_t adji_axis_slab(const adji_axis *axis, double x);
 
 /* Points in grid order. */
 typedef struct adji_index {
   adj_ctx *ctx;
   const adj_dataset *set;
-  adji_view view; /* coordinates by dimension, ids; images included */
+  adji_view view; /* coordinates by dimension, and ids; images included */
   uint64_t cell_count;
   uint64_t *cell_keys;   /* cell_count + ADJI_CELL_PAD entries, ascending */
-  uint32_t *cell_starts; /* cell_count + 1 entries: first position          */
+  uint32_t *cell_starts; /* cell_count + 1 entries: first position */
   uint32_t largest_cell;
 } adji_index;
 
 typedef struct adji_order_options {
-  bool boxes;  /* long cells get an order in which blocks of points have small bounding boxes */
-  bool images; /* points near the faces of a periodic box are there twice, see index/images.h */
+  bool boxes;  /* order points within long cells so that blocks have small bounding boxes (index/block_order.h) */
+  bool images; /* list points near the faces of a periodic box a second time (index/images.h) */
 } adji_order_options;
 
-/* Sorts the points of set into the order of the grid.
- * Time: O(n) passes. Memory, images counting as points: 4 bytes a point for ids, the size of the points, 12 bytes a
- * cell; while building, 16 bytes a point more. */
+/* Sorts the points of set into grid order. Time: O(n) passes. Memory, images counting as points: 4 bytes per point for
+ * ids, the size of the points, 12 bytes per cell; during the build 16 bytes per point more. */
 adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
                             const adji_order_options *options, adji_index *out);
 void adji_index_clear(adji_index *index);

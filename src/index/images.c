@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Images of points in a periodic box.
+ * The cells of a point and of its images in a periodic box.
  */
 #include "index/images.h"
 

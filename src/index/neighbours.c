@@ -23,7 +23,7 @@ static void list_offsets(adji_neighbours *n, const adji_grid *grid) {
   }
   n->offset_count = count;
   if (!n->forward) return;
-  /* The middle one is 0; those before it lead to earlier cells. */
+  /* The middle offset is 0. Those before it lead to earlier cells. */
   n->offset_count = count / 2 + 1;
   memmove(n->offsets, n->offsets + count / 2, n->offset_count * sizeof *n->offsets);
 }
@@ -88,7 +88,7 @@ static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count
 
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key) {
   for (uint32_t o = 0; o < n->offset_count; o++)
-    n->first[o] = adji_search_cell(n->right->cell_keys, 0, n->right->cell_count, adji_lowest(n, key, o));
+    n->first[o] = adji_search_cell(n->right->cell_keys, 0, n->right->cell_count, adji_first_key(n, key, o));
 }
 
 uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t key) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moving the cursors of one cell with AVX-512: eight cell numbers are compared at once, and the
- * number of those that are too small is how far the cursor moves. Without branches that depend on
- * the data there is nothing to mispredict, which is what the plain loop spends its time on.
+ * Moving the cursors of one cell with AVX-512. Eight cell numbers are compared at once; the count of those that are too
+ * small is how far the cursor moves. The plain loop spends its time on mispredicted branches; here no branch depends on
+ * the data.
  */
 #include "index/neighbours_find.h"
 

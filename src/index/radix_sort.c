@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A parallel, stable radix sort, least significant digit first. Each pass: every slice counts its
- * digits, the counts of all slices become starting places, every slice moves its items. Only the
- * bits that matter are looked at, in as few and as equal digits as will do.
+ * A parallel, stable radix sort, least significant digit first. In each pass every slice counts its digits, the counts
+ * of all slices become starting positions, and every slice moves its items. Only the requested bits are sorted, in as
+ * few and as equal digits as possible.
  */
 #include "index/radix_sort.h"
 
@@ -16,7 +16,7 @@ typedef struct pass {
   uint64_t count;
   uint32_t shift, buckets;
   uint64_t slices;
-  uint32_t *places; /* per slice: one per bucket; counts first, then where the next item goes */
+  uint32_t *places; /* per slice, one per bucket: first counts, then where the next item goes */
 } pass;
 
 static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -44,7 +44,7 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Counts become places; true when all items share one digit, so that the pass can be left out. */
+/* Turns counts into positions. Returns true when all items share one digit, so that the pass can be skipped. */
 static bool place_buckets(pass *p) {
   uint64_t place = 0;
   for (uint32_t b = 0; b < p->buckets; b++) {

@@ -7,9 +7,9 @@
 
 #include "core/context.h"
 
-/* Sorts count items ascending by bits [low_bit, low_bit + bits); equal ones keep their order. The
- * sorted items are in *items on return: the two arrays may have been exchanged.
- * Time: one pass over the items for every 11 bits. Memory: a few KiB a thread beyond *spare. */
+/* Sorts count items ascending by bits [low_bit, low_bit + bits); equal items keep their order. On return *items holds
+ * the sorted items: the two arrays may have been exchanged. Time: one pass for every 11 bits. Memory: a few KiB per
+ * thread, apart from *spare. */
 adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
                            uint32_t bits);
 

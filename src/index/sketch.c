@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sketches: how they are made, and what they prove.
+ * Sketches: how they are made, and the bounds they prove.
  */
 #include "index/sketch.h"
 
@@ -48,7 +48,7 @@ void adji_packed_clear(adji_packed *packed) {
   *packed = (adji_packed){0};
 }
 
-/* z = x - centre, in f64: one rounding, relative to z. */
+/* z = x - centre in f64: one rounding, relative to z. */
 static void centre_row(adj_type type, const void *row, const double *centre, uint32_t dim, double *z) {
   if (type == ADJ_F64) {
     for (uint32_t j = 0; j < dim; j++)
@@ -61,17 +61,17 @@ static void centre_row(adj_type type, const void *row, const double *centre, uin
 
 /* ---- Sketches of one row -------------------------------------------------------------------------------- */
 
-/* What a row's sketch is like. Integers are exact in a double. */
+/* The measures of one row's sketch. With codes, norm_sq and sum are integers, exact in a double. */
 typedef struct shape {
-  double error_sq; /* |z - z^|^2                    */
-  double norm_sq;  /* of codes: in steps            */
-  double sum;      /* of codes                      */
+  double error_sq; /* |z - z^|^2 */
+  double norm_sq;  /* with codes: in steps */
+  double sum;      /* of codes */
 } shape;
 
 enum { MOST_CODE = 127 };
 
-/* The nearest integer, for |q| < 2^51, in a way that compilers can make vectors of. */
-static inline double nearest(double q) {
+/* Rounds to the round_to_integer integer, for |q| < 2^51. Compilers can vectorise this form. */
+static inline double round_to_integer(double q) {
   return (q + 0x1.8p52) - 0x1.8p52;
 }
 
@@ -82,7 +82,7 @@ static shape code_row(const double *z, uint32_t dim, double step, int8_t *codes)
     double q = z[j] * inverse;
     q = q > MOST_CODE ? MOST_CODE : q;
     q = q < -MOST_CODE ? -MOST_CODE : q;
-    q = nearest(q);
+    q = round_to_integer(q);
     double rest = z[j] - q * step;
     codes[j] = (int8_t)q;
     s.error_sq += rest * rest;
@@ -103,21 +103,21 @@ static shape round_row(const double *z, uint32_t dim, float *to) {
   return s;
 }
 
-/* An upper bound of |z - z^| with the true z. Each rest was computed from a z that is off by 2^-53 |z|
- * and a product q * step that is off by 2^-53 of itself; with codes both are at most 128 steps unless z is
- * outside of their range, where the rest is large enough for the factor to cover it. With f32, |z| is at
- * most 2^24 times its rounding error or the rounding is exact, but the subtraction before is not: its error
- * is added for the whole row. Sums of squares err by less than 2^-30 of themselves. */
+/* An upper bound of |z - z^| for the true z. Each remainder was computed from a z with an error of 2^-53 |z| and a
+ * product q * step with an error of 2^-53 of itself. With codes both are at most 128 steps, unless z is outside their
+ * range; there the remainder is large enough for the factor to cover the error. With f32, |z| is at most 2^24 times
+ * its rounding error or the rounding is exact, but the subtraction before it is not exact: its error is added for the
+ * whole row. Sums of squares have an error below 2^-30 of themselves. */
 static double error_bound(const adji_sketch *sketch, shape s) {
-  double noise = sketch->product->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
-                                        : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);
+  double noise = sketch->prefilter->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
+                                          : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);
   return sqrt(s.error_sq) * (1 + 0x1p-20) + noise;
 }
 
 /* ---- Scale ------------------------------------------------------------------------------------------------ */
 
 enum { SAMPLE_ROWS = 1024, SAMPLE_ENTRIES = 1 << 20, SCALES = 10 };
-static const double SMALLER = 0.85; /* each scale than the one before */
+static const double SMALLER = 0.85; /* ratio of each scale to the one before */
 
 static const void *sampled_row(const adji_packed *points, uint64_t count, uint64_t i) {
   uint64_t begin, end;
@@ -125,7 +125,7 @@ static const void *sampled_row(const adji_packed *points, uint64_t count, uint64
   return adji_packed_row(points, begin + (i * 2654435761u) % (end - begin));
 }
 
-/* The mean of a sample. Any finite numbers are right; good ones make the sketches small. */
+/* The mean of a sample. Any finite centre is correct; a good one makes the sketches small. */
 static void find_centre(adji_sketch *sketch, const adji_packed *points, uint64_t count, double *z) {
   double *sum = sketch->centre;
   for (uint32_t j = 0; j < sketch->dim; j++)
@@ -139,7 +139,7 @@ static void find_centre(adji_sketch *sketch, const adji_packed *points, uint64_t
   }
 }
 
-/* The largest error of the sample's rows, with codes of that step. */
+/* The largest error of the sample's rows, with codes of this step. */
 static double worst_error(const adji_sketch *sketch, const double *sample, uint64_t rows, double step, int8_t *codes) {
   double worst_sq = 0;
   for (uint64_t i = 0; i < rows; i++) {
@@ -149,10 +149,10 @@ static double worst_error(const adji_sketch *sketch, const double *sample, uint6
   return sqrt(worst_sq);
 }
 
-/* The step of codes: one that reaches the farthest coordinate of a sample wastes its codes when that one is
- * far out, a smaller one cuts coordinates off. The best is where the worst error is smallest: a stray
- * costs as much as a thousand pairs of codes, so there should hardly be one. Returns that error, or
- * infinity where there is none. */
+/* Chooses the step of the codes. A step that reaches the farthest coordinate of the sample wastes codes when that
+ * coordinate is an outlier; a smaller step clips coordinates. The best step has the smallest worst error: a stray
+ * costs as much as a thousand pairs of codes, so strays should be rare. Returns that error, or infinity if no step
+ * works. */
 static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows, int8_t *codes) {
   double widest = 0, best = INFINITY;
   for (uint64_t i = 0; i < rows * sketch->dim; i++)
@@ -160,7 +160,7 @@ static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows
   double step = widest / MOST_CODE / SMALLER;
   for (int i = 0; i < SCALES; i++) {
     step *= SMALLER;
-    if (!(step > 0x1p-400 && step < 0x1p400)) continue; /* squares of rests must neither vanish nor overflow */
+    if (!(step > 0x1p-400 && step < 0x1p400)) continue; /* squares of remainders must neither vanish nor overflow */
     double error = worst_error(sketch, sample, rows, step, codes);
     if (!(error < best)) continue;
     best = error;
@@ -169,7 +169,7 @@ static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows
   return best;
 }
 
-/* Decides on centre and step. most_error receives the error above which a point is a stray. */
+/* Chooses centre and step. most_error receives the error above which a point is a stray. */
 static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, double *most_error) {
   adji_memory *memory = &sketch->ctx->memory;
   uint64_t rows = SAMPLE_ENTRIES / sketch->dim + 1;
@@ -182,7 +182,7 @@ static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, dou
     find_centre(sketch, points, rows, sample);
     for (uint64_t i = 0; i < rows; i++)
       centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim, sample + i * sketch->dim);
-    *most_error = sketch->product->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
+    *most_error = sketch->prefilter->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
   }
   adji_free(memory, sample);
   adji_free(memory, codes);
@@ -203,14 +203,15 @@ typedef struct build {
   const adji_packed *points;
   double most_error;
   part *parts;     /* per task */
-  double *scratch; /* per lane: a row, and its sketch */
+  double *scratch; /* per lane: a row and its sketch */
 } build;
 
-/* Words of a sketch go to the lane of its block. */
+/* Writes the words of a sketch to its lane of its block. */
 static void place_words(adji_sketch *sketch, uint64_t position, const uint32_t *words) {
-  char *to = sketch->blocks + (position / ADJI_BLOCK * sketch->groups * ADJI_BLOCK + position % ADJI_BLOCK) * 4;
+  char *to = sketch->blocks +
+             (position / ADJI_SKETCH_BLOCK * sketch->groups * ADJI_SKETCH_BLOCK + position % ADJI_SKETCH_BLOCK) * 4;
   for (uint64_t g = 0; g < sketch->groups; g++)
-    memcpy(to + g * 4 * ADJI_BLOCK, &words[g], 4);
+    memcpy(to + g * 4 * ADJI_SKETCH_BLOCK, &words[g], 4);
 }
 
 static bool is_stray(const build *b, double error, double norm_sq) {
@@ -219,9 +220,9 @@ static bool is_stray(const build *b, double error, double norm_sq) {
 
 static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
   adji_sketch *sketch = b->sketch;
-  bool codes = sketch->product->codes;
+  bool codes = sketch->prefilter->codes;
   uint32_t *words = (uint32_t *)(void *)(z + sketch->dim);
-  memset(words, 0, (uint64_t)sketch->groups * 4); /* for what is behind the last dimension */
+  memset(words, 0, (uint64_t)sketch->groups * 4); /* pads the last group */
   centre_row(sketch->type, adji_packed_row(b->points, i), sketch->centre, sketch->dim, z);
   shape s = codes ? code_row(z, sketch->dim, sketch->step, (int8_t *)words)
                   : round_row(z, sketch->dim, (float *)(void *)words);
@@ -266,13 +267,13 @@ static adj_status list_strays(adji_sketch *sketch) {
   uint32_t listed = 0;
   for (uint64_t i = 0; i < sketch->count && listed < sketch->stray_count; i++) {
     adji_value minus = sketch->minus[i];
-    bool stray = sketch->product->codes ? minus.code == ADJI_ABSENT : isinf(minus.f32);
+    bool stray = sketch->prefilter->codes ? minus.code == ADJI_ABSENT : isinf(minus.f32);
     if (stray) sketch->strays[listed++] = (uint32_t)i;
   }
   return ADJ_OK;
 }
 
-/* All points, once the scale is known. */
+/* Sketches all points, once centre and step are known. */
 static adj_status sketch_all(build *b) {
   adji_sketch *sketch = b->sketch;
   adji_memory *memory = &sketch->ctx->memory;
@@ -283,8 +284,8 @@ static adj_status sketch_all(build *b) {
   b->parts = adji_alloc(memory, tasks, sizeof *b->parts, "sketches of points");
   b->scratch =
       adji_alloc(memory, adji_mul(scratch_of(sketch), sketch->ctx->threads), sizeof *b->scratch, "sketches of points");
-  bool room_there = sketch->blocks && sketch->minus && b->parts && b->scratch;
-  adj_status status = room_there ? adji_loop(sketch->ctx, tasks, sketch_points, b) : ADJ_E_MEMORY;
+  bool allocated = sketch->blocks && sketch->minus && b->parts && b->scratch;
+  adj_status status = allocated ? adji_loop(sketch->ctx, tasks, sketch_points, b) : ADJ_E_MEMORY;
   double norm_sq = 0;
   uint64_t strays = 0;
   for (uint64_t t = 0; t < tasks && !status; t++) {
@@ -300,20 +301,20 @@ static adj_status sketch_all(build *b) {
   return status;
 }
 
-adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_product *product, adji_sketch *out,
-                            bool *useful) {
+adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_prefilter_sketch *prefilter,
+                            adji_sketch *out, bool *useful) {
   *useful = false;
-  uint32_t most_dim = product->codes ? ADJI_CODES_MAX_DIM : ADJI_SKETCH_MAX_DIM;
-  *out = (adji_sketch){.ctx = ctx, .product = product, .type = points->type, .dim = points->dim};
+  uint32_t most_dim = prefilter->codes ? ADJI_CODES_MAX_DIM : ADJI_SKETCH_MAX_DIM;
+  *out = (adji_sketch){.ctx = ctx, .prefilter = prefilter, .type = points->type, .dim = points->dim};
   if (!points->count || points->dim > most_dim) return ADJ_OK;
   uint64_t begin_ns = adji_now_ns();
   out->count = points->count;
-  out->groups = adji_product_groups(product->codes, points->dim);
+  out->groups = adji_sketch_groups(prefilter->codes, points->dim);
   out->step = 1;
   out->centre = adji_alloc(&ctx->memory, points->dim, sizeof *out->centre, "sketches of points");
   build b = {.sketch = out, .points = points};
   adj_status status = out->centre ? find_scale(out, points, &b.most_error) : ADJ_E_MEMORY;
-  bool scaled = !status && (b.most_error < INFINITY || !product->codes);
+  bool scaled = !status && (b.most_error < INFINITY || !prefilter->codes);
   if (scaled) status = sketch_all(&b);
   *useful = !status && scaled && out->stray_count <= out->count / 8;
   if (!*useful) adji_sketch_clear(out);
@@ -331,13 +332,13 @@ void adji_sketch_clear(adji_sketch *sketch) {
   *sketch = (adji_sketch){0};
 }
 
-/* ---- What a sketch proves ------------------------------------------------------------------------------------ */
+/* ---- Bounds ------------------------------------------------------------------------------------ */
 
 void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *scratch, void *words,
                             adji_sketch_query *out) {
   memset(words, 0, (uint64_t)sketch->groups * 4);
   centre_row(sketch->type, row, sketch->centre, sketch->dim, scratch);
-  bool codes = sketch->product->codes;
+  bool codes = sketch->prefilter->codes;
   shape s = codes ? code_row(scratch, sketch->dim, sketch->step, words) : round_row(scratch, sketch->dim, words);
   *out = (adji_sketch_query){.error = (error_bound(sketch, s) + sketch->error) * (1 + 0x1p-40)};
   if (codes) {
@@ -347,17 +348,17 @@ void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *
   out->base.f32 = (float)s.norm_sq;
   double both = sqrt(s.norm_sq) * (1 + 0x1p-20) + sketch->norm;
   out->noise = (sketch->dim + 16.0) * 0x1.4p-24 * both * both + sketch->dim * 0x1p-120;
-  if (!(s.norm_sq < 1e37)) { /* products would overflow: this sketch tells nothing */
+  if (!(s.norm_sq < 1e37)) { /* products would overflow: this sketch proves nothing */
     memset(words, 0, (uint64_t)sketch->groups * 4);
     out->base.f32 = 0;
     out->error = INFINITY;
   }
 }
 
-/* With u half an ulp of 1, and no overflow: t = fl(a - b) is off by a factor of at most 1 + u, and each of
- * the dim fused operations by 1 + u of what is there by then, or by half of the smallest number. So for
- * the canonical sum s and the true distance d, both s <= d^2 * f + g and d^2 <= s * f + g, with
- * f = 1 + 4u(dim + 4), which is generous, and g = 2 * dim * (the smallest positive T). */
+/* Let u be half an ulp of 1, and let nothing overflow. t = fl(a - b) is off by a factor of at most 1 + u. Each of the
+ * dim fused operations is off by a factor 1 + u of the sum so far, or by half of the smallest number. So for the
+ * canonical sum s and the true distance d, both s <= d^2 * f + g and d^2 <= s * f + g hold, with f = 1 + 4u(dim + 4),
+ * which is generous, and g = 2 * dim * (the smallest positive T). */
 typedef struct canonical {
   double factor, least;
 } canonical;
@@ -367,8 +368,7 @@ static canonical canonical_error(const adji_sketch *sketch) {
   return (canonical){1 + 4 * u * (sketch->dim + 4.0), 2 * tiny * sketch->dim};
 }
 
-/* The largest squared distance of sketches (in units of the value) that a pair with a canonical sum of at
- * most `sum` can have. */
+/* The largest squared distance of sketches, in units of the value, of a pair whose canonical sum is at most `sum`. */
 static double most_value(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
   canonical c = canonical_error(sketch);
   double farthest = sqrt(sum * c.factor + c.least) * (1 + 0x1p-50) + query->error;
@@ -378,14 +378,14 @@ static double most_value(const adji_sketch *sketch, const adji_sketch_query *que
 
 uint32_t adji_sketch_most(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
   double value = most_value(sketch, query, sum);
-  if (sketch->product->codes) return value < 0x1p30 ? (uint32_t)value + 1 : UINT32_C(1) << 30;
+  if (sketch->prefilter->codes) return value < 0x1p30 ? (uint32_t)value + 1 : UINT32_C(1) << 30;
   adji_value f32 = {.f32 = value < FLT_MAX ? nextafterf((float)value, INFINITY) : INFINITY};
   return (uint32_t)f32.code;
 }
 
 adji_value adji_sketch_least(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
   double value = most_value(sketch, query, sum);
-  if (sketch->product->codes) {
+  if (sketch->prefilter->codes) {
     /* base - 2C <= value iff C >= (base - value) / 2. */
     if (!(value < 0x1p29)) return (adji_value){.code = ADJI_LEAST_ALL};
     return (adji_value){.code = (query->base.code - (int32_t)value) >> 1};
@@ -397,7 +397,7 @@ adji_value adji_sketch_least(const adji_sketch *sketch, const adji_sketch_query 
 
 double adji_sketch_sum(const adji_sketch *sketch, const adji_sketch_query *query, uint32_t value) {
   double squared;
-  if (sketch->product->codes) {
+  if (sketch->prefilter->codes) {
     squared = (double)value + 1; /* half of a norm was rounded down */
   } else {
     adji_value f32 = {.code = (int32_t)value};

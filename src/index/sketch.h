@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sketches: small copies of points that products can be made of (distance/product.h), and how far a
- * sketch can be from its point. The filter of brute force (L2).
+ * Sketches: small copies of points whose dot products are cheap (distance/prefilter_sketch.h), and bounds on how far a
+ * sketch is from its point. They are the prefilter of the brute force on cores (L2).
  *
- * Coordinates are centred first: z = x - centre_j. A sketch z^ is step * (integers of 8 bits), or z rounded
- * to f32 (step 1). With e(x) = |z - z^|, for any two points by the triangle inequality
+ * Coordinates are centred first: z = x - centre_j. A sketch z^ is step * (8-bit integers), or z rounded to f32 (step
+ * 1). With e(x) = |z - z^|, for any two points by the triangle inequality
  *
  *   | |x - y| - |x^ - y^| |  <=  e(x) + e(y).
  *
- * So the distance of sketches bounds the distance of the points from both sides: pairs whose sketches are
- * too far apart cannot belong, and k pairs whose sketches are near bound the k-th smallest distance.
- * sketch.c has the bounds with all their roundings. Points whose sketch is bad (far outside of what codes
- * resolve) are listed as strays: no product tells anything about them.
+ * So the distance of sketches bounds the distance of the points from both sides. Pairs whose sketches are too far apart
+ * cannot belong, and k pairs whose sketches are near bound the k-th smallest distance. sketch.c has the bounds with all
+ * roundings. Points with a bad sketch (far outside the range of the codes) are listed as strays: products prove nothing
+ * about them, and every stray is a candidate of every query.
  */
 #ifndef ADJI_SKETCH_H
 #define ADJI_SKETCH_H
 
 #include "data/dataset.h"
-#include "distance/product.h"
+#include "distance/prefilter_sketch.h"
 
-/* Coordinates row by row: a dataset's own, or a packed copy where its layout is another. */
+/* Coordinates row by row: the dataset's own, or a packed copy if the dataset has another layout. */
 typedef struct adji_packed {
   adj_ctx *ctx;
   adj_type type;
@@ -27,7 +27,7 @@ typedef struct adji_packed {
   uint64_t count;
   const void *rows; /* row i begins at entry i * stride */
   uint64_t stride;
-  void *copy; /* NULL: rows belong to the dataset  */
+  void *copy; /* NULL: rows belong to the dataset */
 } adji_packed;
 
 adj_status adji_packed_init(adj_ctx *ctx, const adj_dataset *set, adji_packed *out);
@@ -39,47 +39,46 @@ static inline const void *adji_packed_row(const adji_packed *packed, uint64_t ro
 
 typedef struct adji_sketch {
   adj_ctx *ctx;
-  const adji_product *product;
+  const adji_prefilter_sketch *prefilter;
   adj_type type;
   uint32_t dim, groups;
   uint64_t count;
-  double *centre; /* per dimension                                                   */
+  double *centre; /* per dimension */
   double step;
-  double error;      /* no sketch is farther from its point, strays left out         */
-  double norm;       /* f32: no sketch is longer                                     */
-  char *blocks;      /* see distance/product.h                                       */
-  adji_value *minus; /* - half the squared norm; of strays, what never passes        */
+  double error;      /* no sketch is farther from its point, strays excepted */
+  double norm;       /* f32: no sketch is longer */
+  char *blocks;      /* see distance/prefilter_sketch.h */
+  adji_value *minus; /* minus half the squared norm; for strays a value that never passes */
   uint32_t *strays;
   uint32_t stray_count;
 } adji_sketch;
 
 enum { ADJI_CODES_MAX_DIM = 8192, ADJI_SKETCH_MAX_DIM = 1 << 20 };
 
-/* useful is false, and out is cleared, where sketches of this kind can tell nothing: too many
- * strays, numbers without a scale. Time: one parallel pass. Memory: with codes about dim + 4 bytes a
- * point, with f32 4 * dim + 4. */
-adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_product *product, adji_sketch *out,
-                            bool *useful);
+/* `useful` is false, and out is cleared, where sketches of this kind prove nothing: too many strays, or values without
+ * a scale. Time: one parallel pass. Memory: about dim + 4 bytes per point with codes, 4 * dim + 4 with f32. */
+adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_prefilter_sketch *prefilter,
+                            adji_sketch *out, bool *useful);
 void adji_sketch_clear(adji_sketch *sketch);
 
-/* What is known of one query. */
+/* What is known about one query. */
 typedef struct adji_sketch_query {
-  double error; /* e(x) + the largest e(y), and what rounds                                        */
-  double noise; /* f32: how far a value can be from the squared distance of the sketches           */
+  double error; /* e(x) + the largest e(y), with roundings */
+  double noise; /* f32: bound on the difference between a value and the squared distance of the sketches */
   adji_value base;
 } adji_sketch_query;
 
-/* The sketch of a row as a query: groups words to words. scratch has dim entries. */
+/* Makes the sketch of a row as a query: writes `groups` words to words. scratch has dim entries. */
 void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *scratch, void *words,
                             adji_sketch_query *out);
 
-/* The smallest product of candidates whose canonical sum may be at most `sum`. */
+/* The smallest product of a candidate whose canonical sum may be at most `sum`. */
 adji_value adji_sketch_least(const adji_sketch *sketch, const adji_sketch_query *query, double sum);
 
-/* The largest value (upper half of a key) of candidates whose canonical sum may be at most `sum`. */
+/* The largest value (upper half of a key) of a candidate whose canonical sum may be at most `sum`. */
 uint32_t adji_sketch_most(const adji_sketch *sketch, const adji_sketch_query *query, double sum);
 
-/* The largest canonical sum that a candidate with that value can have. */
+/* The largest canonical sum of a candidate with this value. */
 double adji_sketch_sum(const adji_sketch *sketch, const adji_sketch_query *query, uint32_t value);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building the kd-tree. Points are moved, not their numbers: every cut reads them in one stream and writes
- * them in two, from the tree's own memory to as much again, or back. A piece is by dimension, in the same
- * part of either memory, and each half of it has one half of that part: so a piece of one leaf is laid out as
- * leaves are. Large pieces are cut by all threads together, one after the other; smaller ones go to one thread
+ * Building the kd-tree. Points themselves are moved, not indices: every cut reads them in one stream and writes them in
+ * two, from the tree's own memory to a second buffer of the same size, or back. A piece is stored by dimension, at the
+ * same place in either buffer, and each half of it takes one half of that place. So a piece of one leaf already has the
+ * layout of a leaf. Large pieces are cut by all threads together, one after the other. Smaller pieces go to one thread
  * each.
  */
 #include "index/tree.h"
@@ -13,12 +13,13 @@
 
 #include "index/tree_split.h"
 
-/* SPARE: values that collect() may write behind those it takes. */
-enum { SLICE = 1 << 14, SPARE = 16, LOOK_AT = 128, FEWEST_SHARED = 1 << 16 };
+/* SPARE: values that collect() may write past those it takes. SPREAD_SAMPLE: points that choose the dimension of a
+ * cut. FEWEST_SHARED: smallest piece that all threads cut together. */
+enum { SLICE = 1 << 14, SPARE = 16, SPREAD_SAMPLE = 128, FEWEST_SHARED = 1 << 16 };
 
 typedef struct piece {
-  uint64_t begin, end; /* leaves                              */
-  bool home;           /* in the tree's memory, or in the room */
+  uint64_t begin, end; /* leaves */
+  bool in_tree;        /* in the tree's memory, not in the second buffer */
 } piece;
 
 typedef struct build {
@@ -28,10 +29,10 @@ typedef struct build {
   const adji_split_kernels *kernels;
   size_t size;
   adji_tree_room *room;
-  bool load_home; /* where points are before the first cut */
+  bool load_in_tree; /* where the points are before the first cut */
   piece *pieces;
   uint64_t piece_count;
-  /* The large piece at work. */
+  /* The large piece that all threads are cutting. */
   adji_split_job job;
   double low, high; /* of its bracket */
   uint64_t *slice_below, *slice_equal;
@@ -42,12 +43,12 @@ static uint64_t point_end(const build *b, uint64_t leaf_end) {
   return end < b->tree->count ? end : b->tree->count;
 }
 
-static adji_columns columns_of(const build *b, piece p, bool home) {
+static adji_columns columns_of(const build *b, piece p, bool in_tree) {
   const adji_tree *tree = b->tree;
-  char *coords = home ? tree->coords : b->room->coords;
+  char *coords = in_tree ? tree->coords : b->room->coords;
   uint64_t first = p.begin * tree->leaf;
   return (adji_columns){coords + first * tree->dim * b->size, (p.end - p.begin) * tree->leaf,
-                        (home ? tree->ids : b->room->ids) + first};
+                        (in_tree ? tree->ids : b->room->ids) + first};
 }
 
 static uint64_t piece_points(const build *b, piece p) {
@@ -60,7 +61,7 @@ static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
   const adj_dataset *set = b->set;
-  adji_columns to = columns_of(b, (piece){0, b->tree->level[0].count, b->load_home}, b->load_home);
+  adji_columns to = columns_of(b, (piece){0, b->tree->level[0].count, b->load_in_tree}, b->load_in_tree);
   uint64_t begin = slice * SLICE, end = begin + SLICE < set->count ? begin + SLICE : set->count;
   for (uint32_t j = 0; j < set->dim; j++) {
     const char *from = set->data + begin * set->row_stride + j * set->column_stride;
@@ -85,9 +86,9 @@ static const char *column(const build *b, const adji_columns *from, uint32_t dim
   return (const char *)from->coords + dim * from->stride * b->size;
 }
 
-/* The dimension in which the points are spread widest, judged by some of them. */
+/* The dimension with the widest spread, judged by a sample. */
 static uint32_t widest(const build *b, const adji_columns *from, uint64_t count, void *scratch) {
-  uint64_t step = count / LOOK_AT + 1, taken = (count + step - 1) / step;
+  uint64_t step = count / SPREAD_SAMPLE + 1, taken = (count + step - 1) / step;
   double most = -1;
   uint32_t best = 0;
   for (uint32_t j = 0; j < b->tree->dim; j++) {
@@ -111,20 +112,20 @@ static uint32_t widest(const build *b, const adji_columns *from, uint64_t count,
   return best;
 }
 
-/* The halves of a piece: the left one has the largest power of two leaves that is less than all. */
+/* Halves a piece: the left half gets the largest power of two of leaves that is less than all. */
 static void halve(piece p, piece *left, piece *right) {
   uint64_t half = 1;
   while (half * 2 < p.end - p.begin)
     half *= 2;
-  *left = (piece){p.begin, p.begin + half, !p.home};
-  *right = (piece){p.begin + half, p.end, !p.home};
+  *left = (piece){p.begin, p.begin + half, !p.in_tree};
+  *right = (piece){p.begin + half, p.end, !p.in_tree};
 }
 
-/* All but where along the axis. */
+/* Fills in a job, except for the value to split at. */
 static adji_split_job open_job(const build *b, piece p, piece left, piece right, void *scratch) {
-  adji_split_job job = {.from = columns_of(b, p, p.home), .dim = b->tree->dim, .end = piece_points(b, p)};
-  job.left = columns_of(b, left, left.home);
-  job.right = columns_of(b, right, right.home);
+  adji_split_job job = {.from = columns_of(b, p, p.in_tree), .dim = b->tree->dim, .end = piece_points(b, p)};
+  job.left = columns_of(b, left, left.in_tree);
+  job.right = columns_of(b, right, right.in_tree);
   job.axis = widest(b, &job.from, job.end, scratch);
   return job;
 }
@@ -165,7 +166,7 @@ static void finish_leaf(const build *b, piece p) {
   uint64_t count = piece_points(b, p);
   adji_columns to = columns_of(b, p, true);
   adji_tree_level *level = &b->tree->level[0];
-  if (!p.home) {
+  if (!p.in_tree) {
     adji_columns from = columns_of(b, p, false);
     memcpy(to.coords, from.coords, to.stride * tree->dim * b->size);
     memcpy(to.ids, from.ids, count * sizeof *to.ids);
@@ -208,14 +209,14 @@ static adj_status cut_piece(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* ---- Large pieces, by all threads ---------------------------------------------------------------------- */
+/* ---- Large pieces, cut by all threads ---------------------------------------------------------------------- */
 
 static void job_slice(const build *b, uint64_t slice, uint64_t *begin, uint64_t *end) {
   *begin = slice * SLICE;
   *end = *begin + SLICE < b->job.end ? *begin + SLICE : b->job.end;
 }
 
-/* Values between the bracket's ends, into the slice's part of the scratch. */
+/* Collects the values within the bracket into the slice's part of the scratch. */
 static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -228,8 +229,8 @@ static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The same as adji_part. */
-static adj_status part_together(build *b, uint64_t slices, uint64_t rank) {
+/* adji_part() with all threads. */
+static adj_status part_parallel(build *b, uint64_t slices, uint64_t rank) {
   adji_split_job *job = &b->job;
   char *scratch = b->room->scratch;
   const void *x = job_values(b, job);
@@ -272,7 +273,7 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* From counts to places: each slice learns where its left part goes and how many equals are in it. */
+/* Turns counts into positions: where each slice's left part goes, and how many of its equal values go left. */
 static void place_slices(build *b, uint64_t slices) {
   uint64_t left = 0, equal = b->job.equal;
   for (uint64_t s = 0; s < slices; s++) {
@@ -284,33 +285,33 @@ static void place_slices(build *b, uint64_t slices) {
   }
 }
 
-static adj_status cut_together(build *b, piece p, piece left, piece right) {
+static adj_status cut_parallel(build *b, piece p, piece left, piece right) {
   b->job = open_job(b, p, left, right, b->room->scratch);
   uint64_t slices = (b->job.end + SLICE - 1) / SLICE;
-  adj_status status = part_together(b, slices, piece_points(b, left));
+  adj_status status = part_parallel(b, slices, piece_points(b, left));
   if (!status) status = adji_loop(b->ctx, slices, count_slice, b);
   if (status) return status;
   place_slices(b, slices);
   return adji_loop(b->ctx, slices, move_slice, b);
 }
 
-/* Cuts until there are enough pieces for all threads to be busy to the end; adds them to the list. */
-static adj_status share_out(build *b, piece p, uint64_t most) {
+/* Cuts until there are enough pieces to keep all threads busy to the end, and lists them. */
+static adj_status cut_into_tasks(build *b, piece p, uint64_t most) {
   if ((p.end - p.begin) * b->tree->leaf <= most) {
     b->pieces[b->piece_count++] = p;
     return ADJ_OK;
   }
   piece left, right;
   halve(p, &left, &right);
-  adj_status status = cut_together(b, p, left, right);
-  if (!status) status = share_out(b, left, most);
-  if (!status) status = share_out(b, right, most);
+  adj_status status = cut_parallel(b, p, left, right);
+  if (!status) status = cut_into_tasks(b, left, most);
+  if (!status) status = cut_into_tasks(b, right, most);
   return status;
 }
 
 /* ---- Levels above the leaves ------------------------------------------------------------------------------ */
 
-/* The box round ADJI_FAN boxes; those that fill up a chunk change nothing. */
+/* The box round ADJI_FAN boxes. Padding boxes have low > high and change nothing. */
 #define JOIN(T)                                                                                     \
   static void join_##T(const T *below, uint32_t dim, T *to) {                                       \
     for (uint32_t j = 0; j < dim; j++, below += (size_t)2 * ADJI_FAN, to += (size_t)2 * ADJI_FAN) { \
@@ -400,9 +401,9 @@ static adj_status make_arrays(build *b, uint64_t most) {
   b->slice_below = adji_alloc(memory, slices, sizeof *b->slice_below, "tree");
   b->slice_equal = adji_alloc(memory, slices, sizeof *b->slice_equal, "tree");
   if (!tree->coords || !tree->ids || !b->pieces || !b->slice_below || !b->slice_equal) return ADJ_E_MEMORY;
-  b->load_home = true; /* such that most leaves are at home behind the last cut */
+  b->load_in_tree = true; /* chosen so that most leaves end up in the tree's memory after the last cut */
   for (uint64_t cut = 1; cut < leaves; cut *= 2)
-    b->load_home = !b->load_home;
+    b->load_in_tree = !b->load_in_tree;
   return make_level(b, leaves);
 }
 
@@ -419,7 +420,7 @@ static adj_status build_tree(build *b) {
   if (most < FEWEST_SHARED) most = FEWEST_SHARED;
   adj_status status = make_arrays(b, most);
   if (!status) status = adji_loop(b->ctx, (tree->count + SLICE - 1) / SLICE, load_slice, b);
-  if (!status) status = share_out(b, (piece){0, tree->level[0].count, b->load_home}, most);
+  if (!status) status = cut_into_tasks(b, (piece){0, tree->level[0].count, b->load_in_tree}, most);
   if (!status) status = adji_loop(b->ctx, b->piece_count, cut_piece, b);
   if (!status) status = make_upper_levels(b);
   return status;

@@ -77,8 +77,8 @@ const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type)
 
 enum { GUESSES = 10, MEANS = 30 };
 
-/* The middle of the values of the type between a and b, a < b, counted by their number: the bits of a float,
- * with those of negative ones turned round, order as the floats do. */
+/* The bits of a float as an integer that orders as the floats do: negative ones are inverted. between() takes the
+ * value in the middle of a < b by this number. */
 static uint64_t ordinal(adj_type type, double x) {
   if (type == ADJ_F64) {
     uint64_t bits;
@@ -109,16 +109,16 @@ static double between(adj_type type, double a, double b) {
   return from_ordinal(type, from + (to - from) / 2);
 }
 
-/* Where the rank would be if the values between were spread evenly; the mean, or the middle of what a
- * float can hold, once that has not helped. Strictly between low and high, or equal to low. */
+/* The next value to try: where the rank would be if the values were spread evenly. If that does not converge, the
+ * mean; after that, the middle of the representable values. Strictly between low and high, or equal to low. */
 static double guess(adj_type type, int round, double low, double high, double share) {
   double x = round < GUESSES ? low + (high - low) * fmin(fmax(share, 0.02), 0.98) : low / 2 + high / 2;
   if (type == ADJ_F32) x = (double)(float)x;
   return round < MEANS && x > low && x < high ? x : between(type, low, high);
 }
 
-/* By counting, again and again. Values in (low, high) are left; those up to low are too few, those below
- * high too many. */
+/* Finds the value by counting repeatedly. Invariant: the values in (low, high) remain; too few values are up to low,
+ * too many are below high. */
 static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
                                      uint64_t rank) {
   double low, high;
@@ -143,7 +143,7 @@ static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type
   }
 }
 
-/* From few values; the count is by comparing, which takes -0 for 0. */
+/* For few values. The count compares values, so -0 counts as 0. */
 static adji_parting part_few(const adji_split_kernels *kernels, const void *x, uint64_t count, uint64_t rank) {
   uint64_t below, not_above;
   double value = kernels->pick(x, (uint32_t)count, (uint32_t)(rank ? rank - 1 : 0));
@@ -151,8 +151,8 @@ static adji_parting part_few(const adji_split_kernels *kernels, const void *x, u
   return (adji_parting){value, below};
 }
 
-/* Values round the place where the rank would be if they were spread evenly: they are few, and often enough it is
- * among them. */
+/* A bracket without a sample: a few values round the place where the rank would be if they were spread evenly. Often
+ * the wanted value is among them. */
 static bool guess_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
                           uint64_t rank, double *low, double *high) {
   if (!kernels->pick) return false;
@@ -170,7 +170,7 @@ static bool guess_bracket(const adji_split_kernels *kernels, adj_type type, cons
 bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
                   void *scratch, double *low, double *high) {
   if (count <= (uint64_t)4 * ADJI_BRACKET) return false;
-  uint64_t each = count / ADJI_BRACKET; /* one from each of so many, at a place that a hash picks */
+  uint64_t each = count / ADJI_BRACKET; /* one from each stretch of this length, at a place chosen by a hash */
   for (uint64_t i = 0; i < ADJI_BRACKET; i++) {
     uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), at = i * each + ((hash >> 32) * each >> 32);
     if (type == ADJ_F64)
@@ -179,7 +179,7 @@ bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *
       ((float *)scratch)[i] = ((const float *)x)[at];
   }
   double at = (double)rank / (double)count * ADJI_BRACKET;
-  double slack = 1.6 * sqrt(ADJI_BRACKET); /* three standard errors and more */
+  double slack = 1.6 * sqrt(ADJI_BRACKET); /* more than three standard errors */
   uint64_t under = (uint64_t)fmax(at - slack, 0), over = (uint64_t)fmin(at + slack, ADJI_BRACKET);
   *low = part_by_counting(kernels, type, scratch, ADJI_BRACKET, under).value;
   *high = part_by_counting(kernels, type, scratch, ADJI_BRACKET, over).value;
@@ -189,7 +189,7 @@ bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *
 adji_parting adji_part_between(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
                                uint64_t rank, adji_bracketed in, void *scratch) {
   if (rank < in.below || rank > in.below + in.taken || !in.taken || in.taken > count / 2)
-    return part_by_counting(kernels, type, x, count, rank); /* the sample was misleading, or there are many equals */
+    return part_by_counting(kernels, type, x, count, rank); /* the sample misled, or there are many equal values */
   size_t size = type == ADJ_F64 ? 8 : 4;
   void *rest = (char *)scratch + (in.taken + 16) * size;
   adji_parting found = adji_part(kernels, type, scratch, in.taken, rank - in.below, rest);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Splitting points with AVX-512: lanes are compared at once and moved by compressing them.
+ * Splitting points with AVX-512: a vector of values is compared at once and its lanes are compressed to either side.
  */
 #include "index/tree_split.h"
 
@@ -16,7 +16,7 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
   return _pdep_u32((UINT32_C(1) << many) - 1, mask);
 }
 
-/* PS: ps or pd; MASK: the type of a mask; IDS_*: as many ids as a vector has lanes. */
+/* PS: ps or pd. MASK: the type of a mask. IDS_*: operations on as many ids as a vector has lanes. */
 #define SPLIT(T, PS, VEC, MASK, LANES, IDS, IDS_LOAD, IDS_STORE)                                                   \
   static inline MASK first_##T(uint64_t many) {                                                                    \
     return many >= (LANES) ? (MASK)((UINT32_C(1) << (LANES)) - 1) : (MASK)((UINT32_C(1) << many) - 1);             \
@@ -67,7 +67,7 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
     return taken;                                                                                                  \
   }                                                                                                                \
                                                                                                                    \
-  /* Stores are masked: what comes behind is somebody else's. */                                                   \
+  /* Stores are masked: what follows belongs to another slice. */                                                  \
   static inline void store_##T(const adji_split_job *job, uint64_t i, const adji_columns *to, uint64_t at,         \
                                MASK lanes) {                                                                       \
     MASK many = first_##T((uint64_t)__builtin_popcount(lanes));                                                    \
@@ -102,7 +102,7 @@ static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
 SPLIT(float, ps, __m512, __mmask16, 16, _mm512, IDS16_LOAD, IDS16_STORE)
 SPLIT(double, pd, __m512d, __mmask8, 8, _mm256, IDS8_LOAD, IDS8_STORE)
 
-/* Bits of floats that order as the floats do: those of negative ones turned round. */
+/* Bits of floats as integers that order as the floats do: negative ones are inverted. */
 static inline __m512i to_ordinals(__m512i bits) {
   __m512i turn = _mm512_or_si512(_mm512_srai_epi32(bits, 31), _mm512_set1_epi32(INT32_MIN));
   return _mm512_xor_si512(bits, turn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening, appending, and taking the name at the end. A program that is killed leaves at most the
- * file beside, NAME.part-PID; the name itself always belongs to something complete.
+ * Open, append, and rename at the end. A program that is killed leaves at most the temporary file NAME.part-PID. A
+ * file under the name itself is always complete.
  */
 #include "io/output.h"
 
@@ -17,7 +17,7 @@
 
 #include "io/output_private.h"
 
-/* One system call writes at most this much, so that a cancel is noticed between two of them. */
+/* Most bytes of one system call: adj_cancel is checked between two of them. */
 static const uint64_t WRITE_BYTES = (uint64_t)8 << 20, PIPE_BYTES = (uint64_t)64 << 10;
 
 enum { POLL_MS = 100 };
@@ -46,7 +46,7 @@ const char *adji_path_ending(const char *path, char *buffer) {
 
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
-static void forget(adji_output *output) {
+static void free_output(adji_output *output) {
   if (!output) return;
   adji_free(&output->ctx->memory, output->scratch);
   free(output->name);
@@ -55,7 +55,7 @@ static void forget(adji_output *output) {
   free(output);
 }
 
-/* The file beside the target. Its name holds the process id, and a number where that is taken. */
+/* Opens the temporary file. Its name has the process id, and a number if that name is taken. */
 static adj_status open_part(adji_output *output) {
   size_t room = strlen(output->target) + 48;
   output->part = malloc(room);
@@ -70,8 +70,8 @@ static adj_status open_part(adji_output *output) {
   return fail_errno(output, "cannot be created", errno);
 }
 
-/* What is there already decides: a directory is refused, a regular file will be replaced (through a
- * link: the file it points to), anything else is written in place. */
+/* What exists at the path decides. A directory is an error. A regular file, or the one that a link points to, is
+ * replaced. Anything else is written in place. */
 static adj_status open_path(adji_output *output, const char *path) {
   struct stat info;
   if (!*path) return adji_fail(ADJ_E_ARGUMENT, "path: must not be empty");
@@ -103,7 +103,7 @@ adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out) {
   else
     status = open_path(output, path);
   if (status) {
-    forget(output);
+    free_output(output);
     return status;
   }
   *out = output;
@@ -117,8 +117,8 @@ static ssize_t write_file(adji_output *output, uint64_t offset, const char *byte
   return pwrite(output->fd, bytes, (size_t)(count < WRITE_BYTES ? count : WRITE_BYTES), (off_t)offset);
 }
 
-/* Writes some of the bytes where the output stands. A plain write may wait for ever for whoever
- * reads the pipe; waiting in short turns lets adj_cancel through. */
+/* Writes some of the bytes at the current position. A plain write may block for ever if nothing reads the pipe, so
+ * this waits in short steps, between which adj_cancel is checked. */
 static ssize_t write_pipe(adji_output *output, const char *bytes, uint64_t count) {
   struct pollfd wait = {.fd = output->fd, .events = POLLOUT};
   int ready = poll(&wait, 1, POLL_MS);
@@ -127,7 +127,7 @@ static ssize_t write_pipe(adji_output *output, const char *bytes, uint64_t count
   return write(output->fd, bytes, (size_t)(count < PIPE_BYTES ? count : PIPE_BYTES));
 }
 
-/* offset NULL: where the output stands. */
+/* offset NULL: at the current position. */
 static adj_status write_all(adji_output *output, const uint64_t *offset, const char *bytes, uint64_t count) {
   uint64_t done = 0;
   while (done < count) {
@@ -143,8 +143,7 @@ static adj_status write_all(adji_output *output, const uint64_t *offset, const c
   return ADJ_OK;
 }
 
-/* A seekable file is written by offset only: the two ways of writing then never disagree about
- * where the file stands. */
+/* A seekable file is always written by offset, so its current position does not matter. */
 adj_status adji_output_write(adji_output *output, const void *bytes, uint64_t count) {
   uint64_t at = output->size;
   adj_status status = write_all(output, adji_output_seekable(output) ? &at : NULL, bytes, count);
@@ -156,7 +155,7 @@ adj_status adji_output_write_at(adji_output *output, uint64_t offset, const void
   return write_all(output, &offset, bytes, count);
 }
 
-/* ---- The end ---------------------------------------------------------------------------------- */
+/* ---- Closing ---------------------------------------------------------------------------------- */
 
 adj_status adji_output_close(adji_output *output, adj_status outcome) {
   if (!output) return outcome;
@@ -167,6 +166,6 @@ adj_status adji_output_close(adji_output *output, adj_status outcome) {
     if (!outcome && rename(output->part, output->target)) outcome = fail_errno(output, "cannot be renamed", errno);
     if (outcome) unlink(output->part);
   }
-  forget(output);
+  free_output(output);
   return outcome;
 }

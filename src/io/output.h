@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * A file being written, which appears under its name only when it is complete: every writer's way
- * out. The bytes go to a file beside it, which takes the name at the end, or is removed.
+ * A file that appears under its name only when it is complete. All writers use it. The bytes go to a temporary file in
+ * the same folder, which is renamed at the end, or removed after a failure.
  */
 #ifndef ADJI_OUTPUT_H
 #define ADJI_OUTPUT_H
 
 #include "core/context.h"
 
-/* Every format written here is little-endian and is written from memory as it is. */
+/* Every binary format is little-endian, and values are written as they are in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the writers need a little-endian machine");
 
 typedef struct adji_output adji_output;
 
-/* Path "-" is standard output. A device or a pipe is written in place; a directory is refused. */
+/* Path "-" is standard output. A device or a pipe is written in place; a directory is an error. */
 adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out);
 
 /* The path as it was given, or "standard output": for messages. */
@@ -22,13 +22,13 @@ const char *adji_output_name(const adji_output *output);
 /* Whether adji_output_write_at works: not for standard output, a pipe or a terminal. */
 bool adji_output_seekable(const adji_output *output);
 
-/* Appends. A full disk or a closed pipe is ADJ_E_IO with the path and the system's words. */
+/* Appends. A full disk or a closed pipe is ADJ_E_IO, with the path and the system's message. */
 adj_status adji_output_write(adji_output *output, const void *bytes, uint64_t count);
 
 /* Writes at an offset from the start, from any number of threads. Appending is not affected. */
 adj_status adji_output_write_at(adji_output *output, uint64_t offset, const void *bytes, uint64_t count);
 
-/* Many items, each at most bytes_each long, to be formatted and appended in order. */
+/* Items to format and append in order, each at most bytes_each long. */
 typedef struct adji_items {
   uint64_t count;
   uint64_t bytes_each;
@@ -40,12 +40,12 @@ typedef struct adji_items {
 /* Formats on all threads, writes in order. */
 adj_status adji_output_items(adji_output *output, const adji_items *items);
 
-/* Ends the output, which is gone afterwards. With ADJ_OK the file takes its name; otherwise nothing
- * is left of it. Returns outcome, or what went wrong in the last step. NULL is fine. */
+/* Closes and frees the output. If outcome is ADJ_OK the file gets its name, otherwise it is removed. Returns outcome,
+ * or the error of this last step. output may be NULL. */
 adj_status adji_output_close(adji_output *output, adj_status outcome);
 
-/* The part of the path after its last dot, lower case, in a buffer of 16 characters; "" when there
- * is none or it is too long to be a format's. */
+/* The part of the path after its last dot, in lower case, in a buffer of 16 characters; "" if there is none or it is
+ * too long to name a format. */
 const char *adji_path_ending(const char *path, char *buffer);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many items formatted at once and written in order. A round fills a few slots of about a megabyte
- * on all threads, and then the slots are written: on all threads too where the output has offsets,
- * because copying into the system's cache costs about as much as the formatting.
+ * Items formatted in parallel and written in order. Each round fills a few slots of about a megabyte on all threads and
+ * then writes them. A seekable output is written on all threads too, because copying into the page cache costs about as
+ * much as formatting.
  */
 #include "io/output_private.h"
 
@@ -11,7 +11,7 @@ static const uint64_t SLOT_BYTES = (uint64_t)1 << 20;
 typedef struct round {
   adji_output *output;
   const adji_items *items;
-  uint64_t slot_bytes, slot_items; /* room of a slot, items that surely fit  */
+  uint64_t slot_bytes, slot_items; /* bytes of a slot, items that always fit */
   uint64_t first, end;             /* the items of this round                */
   char *slots;
   uint64_t *filled; /* bytes in each slot                     */
@@ -22,9 +22,9 @@ static adj_status fill_slot(void *user, uint64_t slot, uint32_t lane) {
   (void)lane;
   round_state *round = user;
   uint64_t first = round->first + slot * round->slot_items;
-  uint64_t many = round->end - first < round->slot_items ? round->end - first : round->slot_items;
+  uint64_t count = round->end - first < round->slot_items ? round->end - first : round->slot_items;
   char *to = round->slots + slot * round->slot_bytes;
-  round->filled[slot] = round->items->format(round->items->user, first, many, to);
+  round->filled[slot] = round->items->format(round->items->user, first, count, to);
   return ADJ_OK;
 }
 
@@ -71,11 +71,11 @@ adj_status adji_output_items(adji_output *output, const adji_items *items) {
   uint64_t begin_ns = adji_now_ns();
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; !status && first < items->count; first = round.end) {
-    uint64_t left = items->count - first;
-    uint64_t used = left / round.slot_items + (left % round.slot_items != 0);
+    uint64_t remaining = items->count - first;
+    uint64_t used = remaining / round.slot_items + (remaining % round.slot_items != 0);
     if (used > slots) used = slots;
     round.first = first;
-    round.end = left <= used * round.slot_items ? items->count : first + used * round.slot_items;
+    round.end = remaining <= used * round.slot_items ? items->count : first + used * round.slot_items;
     status = adji_loop(ctx, used, fill_slot, &round);
     if (!status) status = write_slots(&round, used);
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What output.c and output_items.c know about an output, and nobody else.
+ * The fields of an output, for output.c and output_items.c only.
  */
 #ifndef ADJI_OUTPUT_PRIVATE_H
 #define ADJI_OUTPUT_PRIVATE_H
@@ -10,11 +10,11 @@
 struct adji_output {
   adj_ctx *ctx;
   char *name;   /* for messages                                           */
-  char *target; /* the name to take at the end; NULL: written in place    */
-  char *part;   /* the file beside it, which exists; NULL as target       */
+  char *target; /* the final name; NULL: written in place                 */
+  char *part;   /* the temporary file; NULL if target is                  */
   int fd;
   uint64_t size; /* appended so far                                        */
-  void *scratch; /* the slots of output_items.c, kept from call to call    */
+  void *scratch; /* the slots of output_items.c, reused by later calls     */
 };
 
 #endif

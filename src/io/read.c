@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_dataset_open: chooses a reader by option, ending or first bytes, runs it, and hands what it
- * read to the dataset, which checks it.
+ * adj_dataset_open: chooses a reader by option, ending or content, runs it, and makes a dataset of the result, which
+ * checks the values.
  */
 #include "io/read.h"
 
@@ -14,9 +14,9 @@ typedef struct reader {
   const char *name;
   const char *endings[3]; /* without the dot */
   adji_read_fn read;
-  bool gzip_by_magic;   /* a plain file of this format never begins with gzip's magic number */
-  bool may_be_empty;    /* no bytes are a valid file: no points */
-  bool text, has_parts; /* understands columns and id_column; understands dataset */
+  bool gzip_by_magic;   /* an uncompressed file never begins like a gzip file */
+  bool may_be_empty;    /* an empty file is valid: it has no points */
+  bool text, has_parts; /* uses columns and id_column; uses dataset */
 } reader;
 
 static const reader readers[] = {
@@ -71,7 +71,7 @@ static bool ends_in(const char *path, size_t length, const char *ending) {
   return length > own && path[length - own - 1] == '.' && !strncasecmp(path + length - own, ending, own);
 }
 
-/* By the ending in front of a possible .gz; NULL when it tells nothing. */
+/* By the ending, before .gz if that is the last one; NULL if it is not known. */
 static const reader *reader_by_ending(const char *path) {
   size_t length = strlen(path);
   if (ends_in(path, length, "gz")) length -= 3;
@@ -81,12 +81,12 @@ static const reader *reader_by_ending(const char *path) {
   return NULL;
 }
 
-/* Whether the beginning could be text: no control characters other than white space. */
+/* Whether the first bytes could be text: they have no control characters but white space. */
 static bool looks_like_text(const adji_source *source) {
-  uint64_t many = source->size < 4096 ? source->size : 4096;
-  for (uint64_t i = 0; i < many; i++)
+  uint64_t count = source->size < 4096 ? source->size : 4096;
+  for (uint64_t i = 0; i < count; i++)
     if (source->bytes[i] < ' ' && !strchr("\t\n\r\f", source->bytes[i])) return false;
-  return many > 0 && !memchr(source->bytes, 0, many);
+  return count > 0 && !memchr(source->bytes, 0, count);
 }
 
 static bool begins(const adji_source *source, const char *magic, size_t length) {
@@ -102,12 +102,12 @@ static adj_status reader_by_content(const adji_source *source, const adj_open_op
     return adji_fail(ADJ_E_FORMAT, "is a zip archive (perhaps .npz); points are read from a single array, as .npy");
   if (!source->size) return adji_fail(ADJ_E_FORMAT, "the file is empty");
   if (looks_like_text(source)) return reader_by_name("csv", out);
-  return adji_fail(ADJ_E_FORMAT, "neither its ending nor its content tells the format; name it: %s",
+  return adji_fail(ADJ_E_FORMAT, "neither its ending nor its content shows the format; it must be given: %s",
                    reader_names(names, sizeof names));
 }
 
-/* A join opens both its files with the same options, so an option that means nothing for one of
- * them is no mistake; but it is said. Whoever names columns and gets all of them is warned. */
+/* A join opens both files with the same options, so an option that has no meaning for one of them is not an error, only
+ * a note. Ignored columns are a warning, because then every column is a coordinate. */
 static void note_unused(const adji_source *source, const reader *r, const adj_open_options *options) {
   const struct {
     const char *name;
@@ -119,8 +119,8 @@ static void note_unused(const adji_source *source, const reader *r, const adj_op
              {"dataset", options->dataset && !r->has_parts, ADJ_LOG_INFO}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i].unused)
-      adji_log(source->ctx, all[i].level, "%s: %s means nothing for %s and is ignored%s", source->name, all[i].name,
-               r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
+      adji_log(source->ctx, all[i].level, "%s: %s: has no meaning for %s files and is ignored%s", source->name,
+               all[i].name, r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
 }
 
 static adj_status choose_reader(adji_source *source, const adj_open_options *options, const reader **out) {
@@ -128,10 +128,10 @@ static adj_status choose_reader(adji_source *source, const adj_open_options *opt
   adj_status status = options->format ? reader_by_name(options->format, &r) : ADJ_OK;
   if (status) return status;
   if (!r) r = reader_by_ending(source->path);
-  /* Coordinates may by chance begin as gzip does. Formats without a mark of their own are therefore
-   * unpacked only when the name says so. */
-  bool said = ends_in(source->path, strlen(source->path), "gz");
-  if (said || ((!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source)))
+  /* Coordinates may by chance begin like a gzip file. So formats without a magic number are unpacked only if the name
+   * ends in .gz. */
+  bool named_gz = ends_in(source->path, strlen(source->path), "gz");
+  if (named_gz || ((!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source)))
     status = adji_source_gunzip(source);
   if (!status && !r) status = reader_by_content(source, options, &r);
   *out = r;
@@ -181,9 +181,12 @@ adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_optio
   if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
   adji_source source;
+  adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = adji_source_open(ctx, path, &source);
-  if (status) return status;
-  status = adji_read_source(&source, &mine, out);
-  adji_source_close(&source);
+  if (!status) {
+    status = adji_read_source(&source, &mine, out);
+    adji_source_close(&source);
+  }
+  adji_call_set(outer);
   return status;
 }

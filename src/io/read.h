@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading points: between adj_dataset_open and the readers, one per format.
+ * Reading points: what adj_dataset_open and the readers, one per format, share.
  *
- * A source holds the bytes of a file, wherever they came from; a reader turns them into the parts of
- * a dataset. Readers never see paths or file descriptors, so that each runs on a piece of memory too.
- * Their messages name line or row and column; the file is put in front by adji_read_source.
+ * A source holds the bytes of a file. A reader turns them into the parts of a dataset. Readers never see paths or file
+ * descriptors, so tests can run them on bytes in memory. Their messages name the line or row and the column;
+ * adji_read_source adds the file.
  */
 #ifndef ADJI_READ_H
 #define ADJI_READ_H
@@ -18,8 +18,8 @@ typedef struct adji_source {
   const char *name; /* for messages: the path, or "standard input" */
   const unsigned char *bytes;
   uint64_t size;
-  bool plain_file;        /* bytes are what path holds: a library may open path itself */
-  uint64_t chunk_bytes;   /* of text, read by one thread at a time; 0: the usual. Tests cut finer */
+  bool plain_file;        /* bytes are the file at path, so HDF5 may open it itself */
+  uint64_t chunk_bytes;   /* of text that one task reads; 0: the default. Tests set less */
   void *mapping;          /* to unmap, or NULL */
   uint64_t mapping_bytes; /* of the mapping */
   void *block;            /* to free, or NULL */
@@ -28,20 +28,20 @@ typedef struct adji_source {
 /* Path "-" is standard input. Regular files are mapped; pipes and the like are read into memory. */
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source);
 
-/* A source of bytes that the caller keeps: they must outlive it, and a dataset made from it. */
+/* A source of bytes that the caller owns. They must outlive the source and a dataset made from it. */
 void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source);
 
-/* Whether the bytes begin as a gzip file does; and their replacement by what they hold. */
+/* Whether the bytes begin like a gzip file; and replacing them by their unpacked content. */
 bool adji_source_is_gzip(const adji_source *source);
 adj_status adji_source_gunzip(adji_source *source);
 
-/* Passes the ownership of the bytes on to parts, whose data points into them. */
+/* Gives the ownership of the bytes to parts, whose data points into them. */
 void adji_source_give(adji_source *source, adji_dataset_parts *parts);
 
-/* Frees what the source still owns; fine for one that owns nothing. */
+/* Frees what the source still owns, if anything. */
 void adji_source_close(adji_source *source);
 
-/* Fills parts, which arrive zeroed. On failure nothing is left allocated in them. */
+/* Fills parts, which are zero before the call. A reader that fails frees what it allocated. */
 typedef adj_status (*adji_read_fn)(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
 
 adj_status adji_read_npy(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
@@ -55,7 +55,7 @@ adj_status adji_read_i8bin(adji_source *source, const adj_open_options *options,
 adj_status adji_read_raw(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
 adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
 
-/* Chooses the reader, runs it and adopts what it read. The source stays the caller's to close. */
+/* Chooses and runs the reader and makes the dataset. The caller closes the source. */
 adj_status adji_read_source(adji_source *source, const adj_open_options *options, adj_dataset **out);
 
 /* Text from a file, for a message: at most 40 characters, control characters shown as '?'. buffer

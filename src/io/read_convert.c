@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Conversion of stored values to f32 or f64, in parallel over equal pieces of all values. A piece
- * first converts everything and only notes whether something was wrong; the value is looked for
- * afterwards, so that the loops stay simple.
+ * Conversion of stored values to f32 or f64, in parallel over chunks of equal size. The loops convert all values and
+ * only note whether one was bad. If so, a second search finds the first bad one. This keeps the loops simple.
  */
 #include <math.h>
 #include <string.h>
 
 #include "io/read_table.h"
 
-enum { PIECE_VALUES = 1 << 17 };
+enum { CHUNK_VALUES = 1 << 17 };
 
 /* ---- Single values ---------------------------------------------------------------------------------- */
 
@@ -61,7 +60,7 @@ static inline double double_of_bits(uint64_t bits) {
   return x;
 }
 
-/* An integer is exact in a float type when its significant bits, from the first 1 to the last, fit. */
+/* An integer is exact in a float type if its bits from the first 1 to the last fit into the precision. */
 static inline bool fits_bits(uint64_t magnitude, int bits) {
   if (magnitude >> bits == 0) return true;
   return 64 - __builtin_clzll(magnitude) - __builtin_ctzll(magnitude) <= bits;
@@ -73,7 +72,7 @@ static inline uint64_t magnitude_of(int64_t x) {
 
 /* ---- A run of values ---------------------------------------------------------------------------------- */
 
-/* Each loop converts many values and returns whether one of them is not to be had in type TO. */
+/* Each loop converts many values and returns whether type TO cannot represent one of them. */
 #define INTEGERS(STORED, TO, BITS)                                        \
   for (uint64_t i = 0; i < many; i++) {                                   \
     STORED x = (STORED)load(from + i * sizeof x, sizeof x, swapped);      \
@@ -140,14 +139,14 @@ static bool convert_run(const adji_conversion *c, const unsigned char *from, uin
   return c->type == ADJ_F64 ? convert_run_double(c, from, many, to) : convert_run_float(c, from, many, to);
 }
 
-/* ---- Pieces ---------------------------------------------------------------------------------------------- */
+/* ---- Chunks ---------------------------------------------------------------------------------------------- */
 
-typedef struct piecewise {
+typedef struct chunked_conversion {
   const adji_conversion *conversion;
-  uint64_t values, pieces;
-} piecewise;
+  uint64_t values, chunks;
+} chunked_conversion;
 
-static adj_status name_value(const adji_conversion *c, const unsigned char *at, uint64_t index) {
+static adj_status report_value(const adji_conversion *c, const unsigned char *at, uint64_t index) {
   uint64_t run = index / c->run_length, place = index % c->run_length;
   unsigned long long row = c->first_row + (c->by_column ? place : run) + 1;
   unsigned long long column = (c->by_column ? run : place) + 1;
@@ -157,20 +156,20 @@ static adj_status name_value(const adji_conversion *c, const unsigned char *at, 
     return adji_fail(ADJ_E_DATA, "row %llu, column %llu: %.17g is too large for %s", row, column, double_of_bits(bits),
                      type);
   if (c->stored == ADJI_U64)
-    return adji_fail(ADJ_E_DATA, "row %llu, column %llu: %llu is not exact as %s; ask for a type to round it", row,
+    return adji_fail(ADJ_E_DATA, "row %llu, column %llu: %llu is not exact as %s; choose a type to round it", row,
                      column, (unsigned long long)bits, type);
-  return adji_fail(ADJ_E_DATA, "row %llu, column %llu: %lld is not exact as %s; ask for a type to round it", row,
-                   column, (long long)bits, type);
+  return adji_fail(ADJ_E_DATA, "row %llu, column %llu: %lld is not exact as %s; choose a type to round it", row, column,
+                   (long long)bits, type);
 }
 
-static adj_status convert_piece(void *user, uint64_t piece, uint32_t lane) {
+static adj_status convert_chunk(void *user, uint64_t chunk, uint32_t lane) {
   (void)lane;
-  const piecewise *job = user;
+  const chunked_conversion *job = user;
   const adji_conversion *c = job->conversion;
   size_t from_size = adji_stored_size(c->stored), to_size = adji_type_size(c->type);
-  bool packed = c->run_stride == c->run_length * from_size; /* one run after the other: all are one */
+  bool packed = c->run_stride == c->run_length * from_size; /* runs without gaps are one long run */
   uint64_t at, end;
-  adji_slice(job->values, job->pieces, piece, &at, &end);
+  adji_slice(job->values, job->chunks, chunk, &at, &end);
   while (at < end) {
     uint64_t run = at / c->run_length, place = at % c->run_length;
     uint64_t many = end - at;
@@ -181,7 +180,7 @@ static adj_status convert_piece(void *user, uint64_t piece, uint32_t lane) {
       uint64_t i = 0;
       while (!convert_run(c, from + i * from_size, 1, to + i * to_size))
         i++;
-      return name_value(c, from + i * from_size, at + i);
+      return report_value(c, from + i * from_size, at + i);
     }
     at += many;
   }
@@ -190,6 +189,6 @@ static adj_status convert_piece(void *user, uint64_t piece, uint32_t lane) {
 
 adj_status adji_convert(adj_ctx *ctx, const adji_conversion *conversion) {
   uint64_t values = adji_mul(conversion->runs, conversion->run_length);
-  piecewise job = {conversion, values, values / PIECE_VALUES + 1};
-  return values ? adji_loop(ctx, job.pieces, convert_piece, &job) : ADJ_OK;
+  chunked_conversion job = {conversion, values, values / CHUNK_VALUES + 1};
+  return values ? adji_loop(ctx, job.chunks, convert_chunk, &job) : ADJ_OK;
 }

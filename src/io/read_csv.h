@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text tables, the parts that reading one shares: fields, the layout of a row, and the rows.
+ * Text tables: what the readers of fields, of the layout and of the rows share.
  *
- * A line is a row, unless it is blank or its first character is '#'. A field may be quoted; a quoted
- * field ends on the line it began on, so that a file can be split at any line end and read in parallel.
+ * Each line is a row, unless it is blank or its first character is '#'. A field may be quoted. A quoted field ends on
+ * the line on which it began, so a file can be split at any line end and read in parallel.
  */
 #ifndef ADJI_READ_CSV_H
 #define ADJI_READ_CSV_H
@@ -12,7 +12,7 @@
 
 #include "io/read.h"
 
-/* What a column is for, when it is not one of the coordinates 0 .. dim - 1. */
+/* The role of a column that is not one of the coordinates 0 .. dim - 1. */
 #define ADJI_CSV_SKIP UINT32_MAX
 #define ADJI_CSV_LABEL (UINT32_MAX - 1)
 
@@ -26,7 +26,7 @@ typedef struct adji_csv_layout {
   uint64_t body_line;     /* number of the first line of the body, from 1   */
 } adji_csv_layout;
 
-/* Looks at the first lines: separator, header, and which columns are wanted. */
+/* Finds the separator, the header and the roles of the columns in the first lines. */
 adj_status adji_csv_find_layout(adji_source *source, const adj_open_options *options, char separator,
                                 adji_csv_layout *layout);
 
@@ -45,12 +45,12 @@ typedef enum adji_csv_fault {
   ADJI_CSV_FINE,
   ADJI_CSV_SHORT,      /* too few fields                   */
   ADJI_CSV_LONG,       /* too many                         */
-  ADJI_CSV_EMPTY,      /* no number, nothing               */
-  ADJI_CSV_LETTERS,    /* no number, something else        */
+  ADJI_CSV_EMPTY,      /* not a number: empty              */
+  ADJI_CSV_LETTERS,    /* not a number: other text         */
   ADJI_CSV_NOT_FINITE, /* nan, inf                         */
   ADJI_CSV_OVERFLOW,   /* too large for the type           */
-  ADJI_CSV_OPEN_QUOTE, /* the quote does not end on its line */
-  ADJI_CSV_TAIL        /* something between quote and separator */
+  ADJI_CSV_OPEN_QUOTE, /* the quote is not closed on its line */
+  ADJI_CSV_TAIL        /* text between quote and separator */
 } adji_csv_fault;
 
 /* Blank within a line. The carriage return of a Windows line end counts as one. */
@@ -64,7 +64,7 @@ static inline const char *adji_csv_skip_blanks(const char *p, const char *end, c
   return p;
 }
 
-/* Whether the line at p holds no row. */
+/* Whether the line at p is not a row. */
 static inline bool adji_csv_no_row(const char *p, const char *end, char separator) {
   p = adji_csv_skip_blanks(p, end, separator);
   return p == end || *p == '\n' || *p == '#';
@@ -76,7 +76,7 @@ static inline const char *adji_csv_next_line(const char *p, const char *end) {
   return feed ? feed + 1 : end;
 }
 
-/* Reads the field at *at, and moves *at to the separator, line end or end behind it. */
+/* Reads the field at *at, and moves *at to the separator, line end or end after it. */
 adji_csv_fault adji_csv_take_field(const char **at, const char *end, char separator, adji_csv_field *field);
 
 /* Moves *at past the separator at it; false at the end of the line. */
@@ -92,10 +92,10 @@ static inline bool adji_csv_take_separator(const char **at, const char *end, cha
     return false;
   }
   *at = p;
-  return true; /* of blanks */
+  return true; /* blanks separate the fields */
 }
 
-/* What the content of a field is as a number. */
+/* Whether the content of a field is a number, and if not, why. */
 adji_csv_fault adji_csv_classify(const adji_csv_field *field);
 
 #endif

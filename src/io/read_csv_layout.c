@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The layout of a text table, from its first row: what separates fields, whether that row is a header,
- * and which columns become coordinates or labels.
+ * The layout of a text table, from its first row: the separator, whether that row is a header, and which columns are
+ * coordinates or labels.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 enum { NAMES_SHOWN = 24, NAMES_ROOM = 600 };
 
-/* The first row: a header, or already points. */
+/* The first row: a header or a point. */
 typedef struct first_row {
-  const char *begin, *end; /* end: behind its line */
+  const char *begin, *end; /* end: after its line */
   uint64_t line;
   char separator;
   uint32_t fields;
@@ -22,8 +22,8 @@ typedef struct first_row {
 
 static adj_status find_first_row(const adji_source *source, first_row *row) {
   const char *p = (const char *)source->bytes, *end = p + source->size;
-  if (source->size >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) p += 3; /* the mark of UTF-8 */
-  /* The separator is not known yet, but a line of nothing but tabs is no first row anyway. */
+  if (source->size >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) p += 3; /* the UTF-8 byte order mark */
+  /* The separator is not known yet, but a line of tabs alone cannot be the first row. */
   for (row->line = 1; p < end && adji_csv_no_row(p, end, 0); row->line++)
     p = adji_csv_next_line(p, end);
   if (p == end) return adji_fail(ADJ_E_FORMAT, "there are no rows and no header");
@@ -41,7 +41,7 @@ static bool has_outside_quotes(const char *p, const char *end, char wanted) {
   return false;
 }
 
-/* Comma where there is one; otherwise what else the row has between its fields, with a note. */
+/* A comma if the row has one; otherwise what does separate its fields, with a note. */
 static char find_separator(const adji_source *source, const first_row *row) {
   const char *begin = adji_csv_skip_blanks(row->begin, row->end, 0), *end = row->end;
   while (end > begin && (adji_csv_blank(end[-1], 0) || end[-1] == '\n'))
@@ -51,12 +51,12 @@ static char find_separator(const adji_source *source, const first_row *row) {
                    : has_outside_quotes(begin, end, '\t') ? '\t'
                    : has_outside_quotes(begin, end, ' ')  ? ' '
                                                           : ',';
-  /* Columns set with tabs and blanks mixed are columns set with blanks. */
+  /* A mix of tabs and blanks counts as blanks. */
   if (separator == '\t' && has_outside_quotes(begin, end, ' ')) separator = ' ';
-  const char *called = separator == ';' ? "semicolons" : separator == '\t' ? "tabs" : "blanks";
+  const char *separator_name = separator == ';' ? "semicolons" : separator == '\t' ? "tabs" : "blanks";
   if (separator != ',')
-    adji_log(source->ctx, ADJ_LOG_INFO, "%s: line %llu has no comma: fields are taken as separated by %s", source->name,
-             (unsigned long long)row->line, called);
+    adji_log(source->ctx, ADJ_LOG_INFO, "%s: line %llu has no comma: its fields are separated by %s", source->name,
+             (unsigned long long)row->line, separator_name);
   return separator;
 }
 
@@ -130,7 +130,7 @@ static bool parse_range(const char *begin, const char *end, uint64_t *first, uin
   return at == end;
 }
 
-/* Whether an option speaks of columns by number only: then the first row need not be a header. */
+/* Whether an option gives columns by number only: then the first row need not be a header. */
 static bool all_numbers(const char *list) {
   while (list && *list) {
     const char *end = strchr(list, ',') ? strchr(list, ',') : list + strlen(list);
@@ -170,7 +170,7 @@ static adj_status select_item(selection *s, const char *item, size_t length, boo
   if (label && first != last) return no_such_column(s, item, length);
   for (uint64_t c = first - 1; c < last; c++) {
     if (s->role[c] != ADJI_CSV_SKIP)
-      return adji_fail(ADJ_E_ARGUMENT, "%s: column %llu is asked for twice", s->option, (unsigned long long)c + 1);
+      return adji_fail(ADJ_E_ARGUMENT, "%s: column %llu is given twice", s->option, (unsigned long long)c + 1);
     s->role[c] = label ? ADJI_CSV_LABEL : s->dim++;
   }
   return ADJ_OK;
@@ -181,7 +181,7 @@ static adj_status select_columns(selection *s, const char *list) {
   if (!list) {
     for (uint32_t c = 0; c < s->row->fields; c++)
       if (s->role[c] == ADJI_CSV_SKIP) s->role[c] = s->dim++;
-    return s->dim ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "there is no column beside that of the labels");
+    return s->dim ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "there is no column besides the id column");
   }
   for (;;) {
     size_t length = strcspn(list, ",");
@@ -199,10 +199,10 @@ static adj_status select_columns(selection *s, const char *list) {
 
 /* ---- Header -------------------------------------------------------------------------------------------------- */
 
-/* What the first row looks like beside the one after it. */
+/* What the first row looks like compared to the next. */
 typedef struct evidence {
   uint32_t numbers, words; /* in columns that hold coordinates */
-  uint32_t changes;        /* words in other columns, above a number */
+  uint32_t changes;        /* in other columns, words above a number */
 } evidence;
 
 static adji_csv_fault next_kind(const char **at, const char *end, char separator) {
@@ -230,13 +230,13 @@ static evidence look_at_rows(const first_row *row, const char *file_end, const u
   return found;
 }
 
-/* A header is a first row with a word where points have a number, or where the next row has one. An
- * empty field is neither: a first row of numbers with a gap is a row with an error. */
+/* The first row is a header if it has a word in a column of coordinates, or a word above a number in another column. An
+ * empty field is neither: a first row of numbers with an empty field is a row with an error. */
 static bool is_header(const adji_source *source, const first_row *row, const uint32_t *role) {
   evidence found = look_at_rows(row, (const char *)source->bytes + source->size, role);
   if (!found.words && !found.changes) return false;
   if (found.numbers)
-    adji_log(source->ctx, ADJ_LOG_WARN, "%s: line %llu is taken as a header, although %u of its fields are numbers",
+    adji_log(source->ctx, ADJ_LOG_WARN, "%s: line %llu is taken as the header, although %u of its fields are numbers",
              source->name, (unsigned long long)row->line, found.numbers);
   else
     adji_log(source->ctx, ADJ_LOG_INFO, "%s: line %llu is the header", source->name, (unsigned long long)row->line);
@@ -264,8 +264,8 @@ adj_status adji_csv_find_layout(adji_source *source, const adj_open_options *opt
   layout->role = adji_alloc(&source->ctx->memory, row.fields, sizeof *layout->role, "the roles of columns");
   if (!layout->role) return ADJ_E_MEMORY;
   selection s = {.row = &row, .role = layout->role};
-  /* By number first: a row of points must have numbers only in the columns that are wanted. Where
-   * that fails, columns are called by names, or there are none such: all of them count. */
+  /* Try the columns as numbers first: then only the chosen columns must hold numbers. If that fails, the columns are
+   * given by name, or do not exist, and all columns count. */
   bool numbered = all_numbers(options->columns) && all_numbers(options->id_column) && !assign_roles(&s, options);
   if (!numbered) memset(layout->role, 0, row.fields * sizeof *layout->role);
   s.header = is_header(source, &row, layout->role);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows of a text table, in parallel. The body is cut into chunks at line ends. A first pass counts
- * the lines and rows of each, so that the second can write every number straight to its place and name
- * the line of an error. Labels are found by the second pass and copied by a third, once their total
- * length is known.
+ * The rows of a text table, in parallel. The body is split into chunks at line ends. The first pass counts the lines
+ * and rows of each chunk. The second pass can then write each number to its final place and name the line of an error.
+ * It also finds the labels, which a third pass copies once their total length is known.
  */
 #include <math.h>
 #include <string.h>
@@ -28,15 +27,15 @@ typedef struct table {
   uint64_t rows;
   adj_type type;
   char *points;
-  uint64_t *label_ends; /* during the second pass: where in the file the label begins */
+  uint64_t *label_ends; /* in the second pass: where the label begins in the file */
   char *label_text;
 } table;
 
 /* ---- First pass: lines and rows ----------------------------------------------------------------------------- */
 
-/* The line ends among many bytes, and how many of them are followed by a character that a line
- * without a row may begin with. bytes[many] exists. Counters of one byte let the loop run on whole
- * vectors; a block is short enough not to overflow them. */
+/* Counts the line ends among many bytes, and those followed by a character with which a line that is not a row may
+ * begin. bytes[many] exists. The counters of a block have one byte, so that the compiler can vectorise the loop; a
+ * block is short enough not to overflow them. */
 static void count_line_ends(const char *bytes, uint64_t many, uint64_t *lines, uint64_t *odd) {
   const unsigned char *b = (const unsigned char *)bytes;
   for (uint64_t begin = 0; begin < many; begin += COUNT_BLOCK) {
@@ -59,8 +58,8 @@ static uint64_t count_rows(const char *p, const char *end, char separator) {
   return rows;
 }
 
-/* A chunk is the lines that begin in its chunk_bytes, so it may reach beyond them, or be empty. Looking
- * for a first line no further than that keeps the search linear when lines are longer than chunks. */
+/* A chunk is the lines that begin within its chunk_bytes. It may end after them, or be empty. The search for the first
+ * line ends with them too, which keeps it linear if lines are longer than chunks. */
 static void find_chunk(const table *t, uint64_t number, chunk *c) {
   const adji_csv_layout *layout = t->layout;
   uint64_t offset = number * t->chunk_bytes, size = (uint64_t)(layout->end - layout->body);
@@ -93,10 +92,10 @@ static adj_status count_chunk(void *user, uint64_t task, uint32_t lane) {
 
 typedef struct row_place {
   char *values;         /* where the row's coordinates go */
-  uint64_t *label;      /* where the place of its label goes */
-  uint64_t label_bytes; /* added up over the rows of a chunk */
-  uint32_t field;       /* being read, for messages */
-  const char *at;       /* being read */
+  uint64_t *label;      /* where the offset of its label goes */
+  uint64_t label_bytes; /* sum over the rows of the chunk */
+  uint32_t field;       /* number of the current field, for messages */
+  const char *at;       /* current position in the text */
 } row_place;
 
 static inline adji_csv_fault store(const adji_decimal *number, char *values, uint32_t j, bool is_f64) {
@@ -110,7 +109,7 @@ static inline adji_csv_fault store(const adji_decimal *number, char *values, uin
   return isinf(x) ? ADJI_CSV_OVERFLOW : ADJI_CSV_FINE;
 }
 
-/* A coordinate that is not simply a number: quoted, or wrong. */
+/* A coordinate that is not a plain number: quoted, or an error. */
 static adji_csv_fault read_odd_number(const adji_csv_layout *layout, row_place *place, uint32_t j, bool is_f64) {
   adji_csv_field field;
   const char *p = place->at;
@@ -124,7 +123,7 @@ static adji_csv_fault read_odd_number(const adji_csv_layout *layout, row_place *
   return fault;
 }
 
-/* A field that is no coordinate: the label, or nothing to us. */
+/* A field that is not a coordinate: the label, or unused. */
 static adji_csv_fault pass_field(const table *t, row_place *place, uint32_t role) {
   adji_csv_field field;
   const char *p = adji_csv_skip_blanks(place->at, t->layout->end, t->layout->separator), *begin = p;
@@ -136,14 +135,14 @@ static adji_csv_fault pass_field(const table *t, row_place *place, uint32_t role
   place->label_bytes += (uint64_t)(field.end - field.begin);
   for (const char *q = field.begin; field.quoted && q < field.end; q++)
     if (*q == '"') {
-      place->label_bytes--; /* the first of two */
+      place->label_bytes--; /* two quotes stand for one */
       q++;
     }
   return ADJI_CSV_FINE;
 }
 
-/* Reads coordinate j and leaves place->at at the separator or line end behind it (with blanks as
- * separators: at the next field). */
+/* Reads coordinate j and moves place->at to the separator or line end after it (if blanks separate: to the next
+ * field). */
 static inline adji_csv_fault read_number(const adji_csv_layout *layout, row_place *place, uint32_t j, bool is_f64) {
   const char *end = layout->end;
   char separator = layout->separator;
@@ -171,7 +170,7 @@ static inline bool next_field(const adji_csv_layout *layout, row_place *place) {
   return more;
 }
 
-/* Reads the row at place->at and leaves that at its line end. */
+/* Reads the row at place->at and moves place->at to its line end. */
 static inline adji_csv_fault read_row(const table *t, row_place *place, bool is_f64) {
   const adji_csv_layout *layout = t->layout;
   for (place->field = 0;; place->field++) {
@@ -198,8 +197,9 @@ static adj_status wrong_length(const table *t, const char *row, unsigned long lo
   return adji_fail(ADJ_E_FORMAT, "line %llu: %llu fields where %u are expected", line, fields, t->layout->fields);
 }
 
-/* A word in the first row of a table whose columns are all taken as coordinates is likely no misprint. */
-static const char choose_columns[] = " (columns says which are coordinates, id_column which has names)";
+/* If all columns are coordinates, a word in the first row is more likely a name than a misprint. */
+static const char choose_columns[] =
+    " (if this column holds names, make it the id column or choose the columns of coordinates)";
 
 static adj_status report(const table *t, const chunk *c, const char *row, const row_place *place,
                          adji_csv_fault fault) {
@@ -279,7 +279,7 @@ static adj_status copy_labels(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Where each chunk's lines and rows begin. */
+/* Sets the first line and row of each chunk. */
 static void place_chunks(table *t) {
   uint64_t line = t->layout->body_line;
   for (uint64_t i = 0; i < t->chunk_count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * HDF5 files: one dataset of numbers, named by the caller or the only one with rows and columns. Values
- * are read in blocks of rows, so that a cancel is heeded and conversions need little room.
+ * HDF5 files: one dataset of numbers, either the one that the caller names or the only one in two dimensions. Values
+ * are read in blocks of rows: adj_cancel is checked between blocks, and conversion needs little memory.
  */
 #include "io/read_table.h"
 
@@ -14,7 +14,7 @@ adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, 
 
 #else
 
-#define H5_USE_110_API /* the same calls with every later version */
+#define H5_USE_110_API /* the same interface in every later version */
 #include <hdf5.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, 
 
 enum { BLOCK_BYTES = 8 << 20, NAMES_ROOM = 600 };
 
-/* The HDF5 library keeps its own global state and need not be built for threads: one at a time. */
+/* The HDF5 library has global state and may be built without thread safety, so only one thread uses it at a time. */
 static pthread_mutex_t hdf5_turn = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct opened {
@@ -31,7 +31,7 @@ typedef struct opened {
   uint32_t dim;
   int rank;
   adji_stored stored;
-  hid_t memory_type; /* what stored is called by HDF5 */
+  hid_t memory_type; /* the HDF5 type of stored */
 } opened;
 
 /* ---- Which dataset ------------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ typedef struct opened {
 typedef struct inventory {
   uint32_t tables;        /* datasets of numbers in two dimensions  */
   char only[256];         /* the first of them                      */
-  char names[NAMES_ROOM]; /* of all of them, as far as there is room */
+  char names[NAMES_ROOM]; /* all of them, as far as they fit         */
 } inventory;
 
 static herr_t note_dataset(hid_t file, const char *name, const H5O_info_t *info, void *user) {
@@ -78,7 +78,7 @@ static adj_status open_dataset(opened *o, const char *wanted) {
   return o->dataset >= 0 ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "hdf5: \"%s\" cannot be opened", found.only);
 }
 
-/* ---- What it holds ---------------------------------------------------------------------------------------- */
+/* ---- Type and shape ---------------------------------------------------------------------------------------- */
 
 static adj_status find_type(opened *o) {
   H5T_class_t class = H5Tget_class(o->stored_type);
@@ -90,7 +90,7 @@ static adj_status find_type(opened *o) {
     bool sign;
     adji_stored stored;
     hid_t memory_type;
-  } known[] = {/* Halves have no type in memory: HDF5 itself makes floats of them, which is exact. */
+  } known[] = {/* C has no half type: HDF5 converts halves to floats, which is exact. */
                {H5T_FLOAT, 2, false, ADJI_F32, H5T_NATIVE_FLOAT},    {H5T_FLOAT, 4, false, ADJI_F32, H5T_NATIVE_FLOAT},
                {H5T_FLOAT, 8, false, ADJI_F64, H5T_NATIVE_DOUBLE},   {H5T_INTEGER, 1, true, ADJI_I8, H5T_NATIVE_INT8},
                {H5T_INTEGER, 1, false, ADJI_U8, H5T_NATIVE_UINT8},   {H5T_INTEGER, 2, true, ADJI_I16, H5T_NATIVE_INT16},
@@ -115,8 +115,8 @@ static adj_status find_shape(opened *o) {
   hsize_t sizes[2] = {0, 1};
   H5Sget_simple_extent_dims(o->space, sizes, NULL);
   if (sizes[1] < 1 || sizes[1] > UINT32_MAX || sizes[0] > ADJ_MAX_COUNT)
-    return adji_fail(ADJ_E_FORMAT, "hdf5: %llu rows of %llu values are no set of points", (unsigned long long)sizes[0],
-                     (unsigned long long)sizes[1]);
+    return adji_fail(ADJ_E_FORMAT, "hdf5: %llu rows of %llu values are not a set of points",
+                     (unsigned long long)sizes[0], (unsigned long long)sizes[1]);
   o->count = sizes[0];
   o->dim = (uint32_t)sizes[1];
   return find_type(o);
@@ -135,11 +135,11 @@ static adj_status read_rows(const opened *o, uint64_t first, uint64_t rows, void
                    (unsigned long long)first + 1, (unsigned long long)(first + rows));
 }
 
-/* Blocks of rows go straight into the points when HDF5 delivers their type, else by way of staging. */
+/* Reads blocks of rows, directly into the points if the type is the same, otherwise through staging. */
 typedef struct transfer {
   const opened *from;
   adj_type type;
-  bool exact; /* refuse integers that type would round */
+  bool exact; /* fail for integers that type would round */
   char *points;
   void *staging; /* block_rows rows as stored, or NULL */
   uint64_t block_rows;
@@ -189,8 +189,8 @@ static adj_status read_points(adji_source *source, const opened *o, adj_type ask
   return ADJ_OK;
 }
 
-/* From its path, or from memory when the bytes came through a pipe or gzip. HDF5 then makes copies
- * of them, which are accounted for. */
+/* Opens the path, or the bytes in memory if they came through a pipe or gzip. HDF5 copies such bytes, and the copies
+ * count against the memory limit. */
 static adj_status open_file(adji_source *source, opened *o, uint64_t *charged) {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   const char *name = source->path;

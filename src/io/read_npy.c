@@ -17,7 +17,7 @@ typedef struct cursor {
   const char *at, *end;
 } cursor;
 
-/* ---- Pieces of a dict ----------------------------------------------------------------------------------- */
+/* ---- Tokens of a dict ----------------------------------------------------------------------------------- */
 
 static void skip_blanks(cursor *c) {
   while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n'))
@@ -39,7 +39,7 @@ static bool take_word(cursor *c, const char *word) {
   return true;
 }
 
-/* A string in either kind of quotes; numpy never needs an escape in a header we understand. */
+/* A string in single or double quotes. The headers we accept have no escapes. */
 static bool take_string(cursor *c, cursor *text) {
   skip_blanks(c);
   char quote = c->at < c->end ? *c->at : 0;
@@ -55,7 +55,7 @@ static bool is_text(const cursor *text, const char *word) {
   return (size_t)(text->end - text->at) == strlen(word) && !memcmp(text->at, word, strlen(word));
 }
 
-/* A size; old writers put an L behind it. */
+/* A size; old writers append an L. */
 static bool take_size(cursor *c, uint64_t *size) {
   skip_blanks(c);
   if (c->at == c->end || *c->at < '0' || *c->at > '9') return false;
@@ -85,7 +85,7 @@ static adj_status take_descr(cursor *c, header *h) {
   cursor text;
   char shown[48];
   if (take(c, '['))
-    return adji_fail(ADJ_E_FORMAT, "npy: the array has fields with names; points are read from a plain array");
+    return adji_fail(ADJ_E_FORMAT, "npy: the array has named fields; points are read from a plain array");
   if (!take_string(c, &text)) return bad_header(c);
   char order = text.at < text.end ? *text.at : 0;
   cursor code = {text.at + 1, text.end};
@@ -151,7 +151,7 @@ static adj_status parse_dict(cursor *c, header *h) {
   skip_blanks(c);
   if (c->at != c->end) return bad_header(c);
   if (h->has_descr && h->has_order && h->has_shape) return ADJ_OK;
-  return adji_fail(ADJ_E_FORMAT, "npy: the header lacks %s",
+  return adji_fail(ADJ_E_FORMAT, "npy: the header has no %s",
                    !h->has_descr   ? "descr"
                    : !h->has_order ? "fortran_order"
                                    : "shape");
@@ -160,7 +160,7 @@ static adj_status parse_dict(cursor *c, header *h) {
 adj_status adji_read_npy(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
   const unsigned char *b = source->bytes;
   if (source->size < 6 || memcmp(b, "\x93NUMPY", 6) != 0)
-    return adji_fail(ADJ_E_FORMAT, "npy: does not begin as a .npy file does");
+    return adji_fail(ADJ_E_FORMAT, "npy: does not begin like a .npy file");
   if (source->size < 12) return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header");
   if (b[6] < 1 || b[6] > 3)
     return adji_fail(ADJ_E_FORMAT, "npy: version %u.%u is not one of 1.0, 2.0 and 3.0", b[6], b[7]);
@@ -168,7 +168,7 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, a
   uint64_t length = b[8] | (uint64_t)b[9] << 8;
   if (b[6] > 1) length |= (uint64_t)b[10] << 16 | (uint64_t)b[11] << 24;
   if (length > source->size - begin)
-    return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header: %llu of %llu bytes are there",
+    return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header: %llu of %llu bytes are present",
                      (unsigned long long)(source->size - begin), (unsigned long long)length);
   header h = {.table = {.offset = begin + length}};
   cursor text = {(const char *)b + begin, (const char *)b + begin + length};

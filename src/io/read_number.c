@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The numbers that one double operation cannot settle: many digits, large exponents, close calls.
+ * The numbers that one double operation cannot convert: many digits, large exponents, values near a half-way point.
  *
  * digits * 10^q is bounded from both sides by one multiplication. Let W be digits shifted up to 64
  * bits, and T the 128 leading bits of 5^q, rounded down, so that the true power is in [T, T + 1) in
  * units of its last place. The true product is in [W T, W T + W), hence with H = floor(W T / 2^64),
- * it is in [H, H + 2) in units of 2^64. When H and H + 2 round to the same float, that is the answer;
- * when not, which random digits meet once in 2^70 cases, or when the answer is not a normal number,
- * the C library decides. It is given digits and an exponent only, no decimal point, so that the locale
- * has no say.
+ * it is in [H, H + 2) in units of 2^64. If H and H + 2 round to the same float, that is the result. If not (once in
+ * 2^70 cases for random digits), or if the result is not a normal number, the C library converts it. It gets digits and
+ * an exponent without a decimal point, so the result does not depend on the locale.
  */
 #include "io/read_number.h"
 
@@ -34,29 +33,29 @@ typedef struct rounded {
   int exponent;      /* of the first bit */
 } rounded;
 
-/* Significant digits at number's text, leading zeros left out, at most room of them; dropped tells
- * whether a digit other than 0 did not fit. scale is the exponent that belongs to them. */
+/* Copies the significant digits of number's text, without leading zeros, at most room of them. Sets dropped if a digit
+ * other than 0 did not fit, and scale to the exponent of the copied digits. */
 static int copy_digits(const adji_decimal *number, char *to, int room, bool *dropped, int64_t *scale) {
   int many = 0;
-  bool behind = false;
+  bool fraction = false; /* after the point */
   *dropped = false;
   *scale = 0;
   for (const char *p = number->begin; p < number->end && *p != 'e' && *p != 'E'; p++) {
     if (*p == '.') {
-      behind = true;
+      fraction = true;
       continue;
     }
-    bool kept = many < room && (many || *p != '0');
-    if (kept) to[many++] = *p;
-    bool leading = !kept && !many;
-    if (!kept && !leading) *dropped |= *p != '0';
-    if (behind && (kept || leading)) --*scale;
-    if (!behind && !kept && !leading) ++*scale;
+    bool copied = many < room && (many || *p != '0');
+    if (copied) to[many++] = *p;
+    bool leading = !copied && !many;
+    if (!copied && !leading) *dropped |= *p != '0';
+    if (fraction && (copied || leading)) --*scale;
+    if (!fraction && !copied && !leading) ++*scale;
   }
   return many;
 }
 
-/* The exponent as written, with which exponent was computed from the number of digits. */
+/* The exponent as written in the text. */
 static int64_t written_exponent(const adji_decimal *number) {
   for (const char *p = number->begin; p < number->end; p++)
     if (*p == 'e' || *p == 'E') {
@@ -82,7 +81,7 @@ void adji_decimal_cut(adji_decimal *number) {
   number->exponent = clamp_exponent(scale + written_exponent(number));
 }
 
-/* Rounds digits * 10^power; mantissa 0 when the bounds do not agree. */
+/* Rounds digits * 10^power; the mantissa is 0 if the two bounds round differently. */
 static rounded round_product(uint64_t digits, int power, const format *to) {
   rounded result = {0, 0};
   int shift = __builtin_clzll(digits);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decimal numbers to f32 and f64, correctly rounded, independent of the locale. The scan and the
- * common conversions are here, to be compiled into the loops that read text; the rest is called.
+ * Decimal numbers to f32 and f64, correctly rounded, independent of the locale. The scan and the common conversions are
+ * inline, for the loops that read text; read_number.c has the rest.
  *
  *   number = [+-] digits [. digits] [e [+-] digits]     at least one digit before the e
  */
@@ -21,22 +21,22 @@ typedef struct adji_decimal {
   const char *begin, *end; /* of the digits, point and exponent in the text */
 } adji_decimal;
 
-/* More digits than a uint64_t holds: the decimal anew from its text. */
+/* Rescans a number that has more digits than a uint64_t holds. */
 void adji_decimal_cut(adji_decimal *number);
 
-/* The conversions for numbers that the fast path cannot settle; an infinity means overflow. */
+/* The conversions of numbers that the fast path cannot handle. Overflow gives infinity. */
 float adji_decimal_slow_f32(const adji_decimal *number);
 double adji_decimal_slow_f64(const adji_decimal *number);
 
-/* The number of up to eight digits whose values (not their characters) are the bytes of x, the first
- * in the lowest byte: neighbours are joined to pairs, pairs to fours, fours to the whole. */
+/* The number of up to eight digits whose values (not their characters) are the bytes of x, the first in the lowest
+ * byte. Three steps join digits to pairs, pairs to fours, and fours to the result. */
 static inline uint64_t adji_join_digits(uint64_t x) {
   x = (x * (10 * 256 + 1) >> 8) & UINT64_C(0x00ff00ff00ff00ff);
   x = (x * (100 * 65536 + 1) >> 16) & UINT64_C(0x0000ffff0000ffff);
   return x * (UINT64_C(10000) * 0x100000000 + 1) >> 32;
 }
 
-/* Appends the digits at p to value; it wraps when there are too many. Returns their end. */
+/* Appends the digits at p to value, which wraps if there are too many. Returns their end. */
 static inline const char *adji_scan_digits(const char *p, const char *end, uint64_t *value) {
   static const uint64_t scale[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -44,7 +44,7 @@ static inline const char *adji_scan_digits(const char *p, const char *end, uint6
     uint64_t x;
     memcpy(&x, p, sizeof x);
     x ^= UINT64_C(0x3030303030303030); /* a digit becomes its value, anything else more than 9 */
-    /* The top bit of a byte tells that it is no digit. A carry spoils only bytes behind the first. */
+    /* Sets the top bit of each byte that is not a digit. A carry can spoil only bytes after the first of these. */
     uint64_t other = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
     int many = other ? __builtin_ctzll(other) >> 3 : 8;
     if (!many) return p;
@@ -60,7 +60,7 @@ static inline const char *adji_scan_digits(const char *p, const char *end, uint6
   return p;
 }
 
-/* The exponent at p, just behind the e; NULL when there is none. Beyond any float it stays put. */
+/* Reads the exponent at p, just after the e; NULL if there is none. It stops growing beyond that of any float. */
 static inline const char *adji_scan_exponent(const char *p, const char *end, int32_t *exponent) {
   bool negative = p < end && *p == '-';
   if (p < end && (*p == '-' || *p == '+')) p++;
@@ -73,20 +73,20 @@ static inline const char *adji_scan_exponent(const char *p, const char *end, int
   return p;
 }
 
-/* Reads the number at p. Returns its end, or NULL when there is none. */
+/* Reads the number at p. Returns its end, or NULL if there is none. */
 static inline const char *adji_scan_decimal(const char *p, const char *end, adji_decimal *number) {
   number->negative = p < end && *p == '-';
   if (p < end && (*p == '-' || *p == '+')) p++;
   number->begin = p;
   uint64_t digits = 0;
   p = adji_scan_digits(p, end, &digits);
-  int64_t many = p - number->begin, behind = 0;
+  int64_t many = p - number->begin, fraction = 0;
   if (p < end && *p == '.') {
     const char *point = p + 1;
     p = adji_scan_digits(point, end, &digits);
-    behind = p - point;
+    fraction = p - point;
   }
-  many += behind;
+  many += fraction;
   if (!many) return NULL;
   int32_t power = 0;
   if (p < end && (*p == 'e' || *p == 'E')) {
@@ -95,14 +95,14 @@ static inline const char *adji_scan_decimal(const char *p, const char *end, adji
   }
   number->end = p;
   number->digits = digits;
-  number->exponent = (int32_t)(power - behind);
+  number->exponent = (int32_t)(power - fraction);
   number->cut = false;
   if (many > 19) adji_decimal_cut(number);
   return p;
 }
 
 /* Integers to 2^53 and powers of ten to 10^22 are exact doubles, so one operation on them rounds
- * once (Clinger 1990). False when the number is not of that kind. */
+ * once (Clinger 1990). False if the number is not of that kind. */
 static inline bool adji_decimal_simple(const adji_decimal *number, double *value) {
   static const double ten_to[23] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -119,7 +119,7 @@ static inline double adji_decimal_f64(const adji_decimal *number) {
   return number->negative ? -value : value;
 }
 
-/* By way of the double. Rounding twice differs from rounding once only when the double lies half way
+/* Converts through the double. Rounding twice differs from rounding once only when the double lies half way
  * between two floats: otherwise it lies on the same side of every half-way point as the true value.
  * The simple doubles are 0 or from 1e-22 to 1e38, so the floats concerned are normal and half-way
  * is a 1 and 28 zeros at the end of the double. */

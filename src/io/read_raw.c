@@ -23,7 +23,7 @@ static bool take_number(const char **at, uint64_t *value) {
   return *at > begin;
 }
 
-/* count is left alone when the shape does not tell it. */
+/* Sets table->count only if the shape has a count. */
 static adj_status parse_shape(const char *shape, adji_table *table, bool *counted) {
   const char *colon = strchr(shape, ':');
   if (!colon) return bad_shape(shape);

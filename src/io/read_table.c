@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tables of binary values: taken as they lie, or converted in parallel.
+ * Tables of binary values: used in place, or converted in parallel.
  */
 #include "io/read_table.h"
 
@@ -38,22 +38,22 @@ adj_type adji_table_type(const adji_source *source, adji_stored stored, adj_type
 }
 
 adj_status adji_check_length(const adji_source *source, uint64_t offset, uint64_t count, uint64_t row_bytes) {
-  uint64_t there = source->size > offset ? source->size - offset : 0;
-  uint64_t wanted = adji_mul(count, row_bytes);
+  uint64_t present = source->size > offset ? source->size - offset : 0;
+  uint64_t expected = adji_mul(count, row_bytes);
   unsigned long long rows = count, bytes = row_bytes;
-  if (wanted == UINT64_MAX && count && row_bytes)
+  if (expected == UINT64_MAX && count && row_bytes)
     return adji_fail(ADJ_E_FORMAT, "the header promises %llu rows of %llu bytes, more than any file holds", rows,
                      bytes);
-  if (there < wanted)
+  if (present < expected)
     return adji_fail(ADJ_E_FORMAT, "the header promises %llu rows of %llu bytes, but %llu bytes are missing", rows,
-                     bytes, (unsigned long long)(wanted - there));
-  if (there > wanted)
+                     bytes, (unsigned long long)(expected - present));
+  if (present > expected)
     return adji_fail(ADJ_E_FORMAT, "the header promises %llu rows of %llu bytes, but %llu more bytes follow", rows,
-                     bytes, (unsigned long long)(there - wanted));
+                     bytes, (unsigned long long)(present - expected));
   return ADJ_OK;
 }
 
-/* Floats of this machine, each where its type may lie in memory. */
+/* Whether the values are f32 or f64 in this byte order, of the type asked for, and aligned. */
 static bool usable_in_place(const adji_source *source, const adji_table *table, adj_type type) {
   size_t size = adji_stored_size(table->stored);
   bool same = table->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the binary formats have in common: values of one stored type at known places. They are used
- * where they lie when they are floats of this machine, and converted otherwise.
+ * What the binary formats share: values of one stored type at known offsets. Aligned f32 and f64 values in this byte
+ * order are used in place; all others are converted.
  */
 #ifndef ADJI_READ_TABLE_H
 #define ADJI_READ_TABLE_H
@@ -26,13 +26,13 @@ typedef enum adji_stored {
 const char *adji_stored_name(adji_stored stored); /* "u16" */
 size_t adji_stored_size(adji_stored stored);
 
-/* The type a dataset gets: the one asked for, or the narrower of f32 and f64 that holds every value
- * (f64 for 32- and 64-bit integers). Says in a note when values change their type. */
+/* The type of the dataset: the one asked for, or else f32 if that holds every value of the stored type, or f64. Logs a
+ * note if the values are converted. */
 adj_type adji_table_type(const adji_source *source, adji_stored stored, adj_type asked);
 
 typedef struct adji_table {
   adji_stored stored;
-  bool swapped;   /* bytes in the other order than this machine's           */
+  bool swapped;   /* the byte order is not this machine's                   */
   bool by_column; /* column after column (Fortran) rather than row after row */
   uint64_t count;
   uint32_t dim;
@@ -40,11 +40,11 @@ typedef struct adji_table {
   uint64_t row_stride; /* bytes from row to row; 0: packed. Not with by_column   */
 } adji_table;
 
-/* The whole table lies within the source: the caller has checked. */
+/* The caller has checked that the whole table lies within the source. */
 adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts);
 
-/* Runs of values converted to packed f32 or f64. Fails with ADJ_E_DATA for a value that overflows
- * the type, and with exact for an integer that it would round; row and column are named. */
+/* Converts runs of values to packed f32 or f64. A value that overflows the type is ADJ_E_DATA, and so is, if exact is
+ * set, an integer that would be rounded. The message names row and column. */
 typedef struct adji_conversion {
   adji_stored stored;
   bool swapped, by_column, exact;
@@ -58,7 +58,7 @@ typedef struct adji_conversion {
 
 adj_status adji_convert(adj_ctx *ctx, const adji_conversion *conversion);
 
-/* Whether exactly count rows of row_bytes follow offset; otherwise says what is missing or over. */
+/* Fails unless exactly count rows of row_bytes follow offset. The message says how many bytes are missing or extra. */
 adj_status adji_check_length(const adji_source *source, uint64_t offset, uint64_t count, uint64_t row_bytes);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * The .fvecs and .bvecs files of the nearest-neighbour benchmarks: each row is its dimension, a
- * little-endian int32, and then that many floats or bytes. All rows must agree.
+ * little-endian int32, and then that many floats or bytes. All rows must have the same dimension.
  */
 #include "io/read_table.h"
 
-enum { CHECK_PIECE = 1 << 15 };
+enum { CHUNK_ROWS = 1 << 15 };
 
 typedef struct dimension_check {
   const unsigned char *bytes;
-  uint64_t count, pieces, stride;
+  uint64_t count, chunks, stride;
   uint32_t dim;
 } dimension_check;
 
@@ -17,11 +17,11 @@ static uint32_t little_u32(const unsigned char *b) {
   return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static adj_status check_dimensions(void *user, uint64_t piece, uint32_t lane) {
+static adj_status check_dimensions(void *user, uint64_t chunk, uint32_t lane) {
   (void)lane;
   const dimension_check *check = user;
   uint64_t begin, end;
-  adji_slice(check->count, check->pieces, piece, &begin, &end);
+  adji_slice(check->count, check->chunks, chunk, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
     uint32_t dim = little_u32(check->bytes + i * check->stride);
     if (dim != check->dim)
@@ -38,8 +38,8 @@ static adj_status read_vecs(adji_source *source, adj_type asked, adji_stored sto
     return adji_fail(ADJ_E_FORMAT, "row 1: its dimension is %d, which is not positive", (int32_t)dim);
   uint64_t stride = 4 + dim * adji_stored_size(stored);
   dimension_check check = {.bytes = source->bytes, .count = source->size / stride, .stride = stride, .dim = dim};
-  check.pieces = check.count / CHECK_PIECE + 1;
-  adj_status status = adji_loop(source->ctx, check.pieces, check_dimensions, &check);
+  check.chunks = check.count / CHUNK_ROWS + 1;
+  adj_status status = adji_loop(source->ctx, check.chunks, check_dimensions, &check);
   if (status) return status;
   if (source->size % stride)
     return adji_fail(ADJ_E_FORMAT, "row %llu: %llu of its %llu bytes are missing at the end of the file",

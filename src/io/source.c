@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where bytes come from: a mapped file, a pipe read to its end, or memory that somebody lends. The
- * first step of reading.
+ * The first step of reading: the bytes of a mapped file, of a pipe read to its end, or of borrowed memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +19,7 @@ void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint6
   source->name = strcmp(path, "-") ? path : "standard input";
 }
 
-/* A plain read may wait for ever on a pipe; waiting in short turns lets adj_cancel through. */
+/* A plain read may block for ever on a pipe, so this waits in short steps, between which adj_cancel is checked. */
 static adj_status read_some(adji_source *source, int file, char *to, uint64_t room, uint64_t *got) {
   for (;;) {
     adj_status status = adji_check_cancel(source->ctx);
@@ -78,8 +77,8 @@ static adj_status take_file(adji_source *source, int file, bool own_path) {
   struct stat about;
   if (fstat(file, &about)) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
   if (S_ISDIR(about.st_mode)) return adji_fail(ADJ_E_IO, "is a directory, not a file of points");
-  /* Files that claim to be empty may be made up as they are read; a redirected standard input may
-   * have been read from already. Both are read to their end instead. */
+  /* Only a regular file can be mapped. One of size 0 may produce its content when it is read, as in /proc, and part of
+   * a redirected standard input may have been read already: these are read to their end instead. */
   bool whole = own_path || lseek(file, 0, SEEK_CUR) == 0;
   if (!S_ISREG(about.st_mode) || about.st_size == 0 || !whole) return read_to_end(source, file);
   source->plain_file = own_path;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compressed sources: gzip files, of one member or several, are unpacked into memory before any
- * reader sees them.
+ * Gzip files, with one member or several, are unpacked into memory before a reader sees them.
  */
 #include <string.h>
 
@@ -13,7 +12,7 @@
 #endif
 
 bool adji_source_is_gzip(const adji_source *source) {
-  /* Method 8 is the only one there is, and the upper three flags are always clear. */
+  /* Method 8 is the only one defined, and the upper three flags are always clear. */
   const unsigned char *b = source->bytes;
   return source->size >= 18 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 && !(b[3] & 0xe0);
 }
@@ -27,8 +26,8 @@ adj_status adji_source_gunzip(adji_source *source) {
 
 #else
 
-/* The piece after which adj_cancel is looked at. */
-static const uint64_t PIECE = 1 << 22;
+/* Bytes unpacked between two checks of adj_cancel. */
+static const uint64_t STEP_BYTES = 1 << 22;
 
 typedef struct unpacking {
   adji_source *source;
@@ -38,14 +37,15 @@ typedef struct unpacking {
   uint64_t held, room;
 } unpacking;
 
-/* The last four bytes tell the size modulo 2^32. It is only a first guess: several members or a
- * lie make it wrong, so it is bounded by what deflate can possibly reach, and the block grows. */
+/* The last four bytes of the file are the unpacked size modulo 2^32. This is only a first guess: it is wrong for
+ * several members or a damaged file. So it is bounded by the best possible compression, and the block grows if needed.
+ */
 static uint64_t guess_size(const adji_source *source) {
   const unsigned char *tail = source->bytes + source->size - 4;
-  uint64_t told = tail[0] | (uint64_t)tail[1] << 8 | (uint64_t)tail[2] << 16 | (uint64_t)tail[3] << 24;
+  uint64_t stated = tail[0] | (uint64_t)tail[1] << 8 | (uint64_t)tail[2] << 16 | (uint64_t)tail[3] << 24;
   uint64_t most = adji_mul(source->size, 1032);
   uint64_t least = source->size + 64;
-  return told < least ? least : told < most ? told + 64 : most;
+  return stated < least ? least : stated < most ? stated + 64 : most;
 }
 
 static adj_status make_room(unpacking *job) {
@@ -56,13 +56,13 @@ static adj_status make_room(unpacking *job) {
   return ADJ_OK;
 }
 
-static adj_status unpack_piece(unpacking *job, int *code) {
-  uint64_t left = job->source->size - job->taken;
+static adj_status unpack_step(unpacking *job, int *code) {
+  uint64_t remaining = job->source->size - job->taken;
   job->stream.next_in = job->source->bytes + job->taken;
-  job->stream.avail_in = (uInt)(left < PIECE ? left : PIECE);
+  job->stream.avail_in = (uInt)(remaining < STEP_BYTES ? remaining : STEP_BYTES);
   uint64_t room = job->room - job->held;
   job->stream.next_out = (Bytef *)job->block + job->held;
-  job->stream.avail_out = (uInt)(room < PIECE ? room : PIECE);
+  job->stream.avail_out = (uInt)(room < STEP_BYTES ? room : STEP_BYTES);
   uInt in = job->stream.avail_in, out = job->stream.avail_out;
   *code = inflate(&job->stream, Z_NO_FLUSH);
   job->taken += in - job->stream.avail_in;
@@ -72,7 +72,7 @@ static adj_status unpack_piece(unpacking *job, int *code) {
   if (*code == Z_BUF_ERROR && job->taken == job->source->size)
     return adji_fail(ADJ_E_FORMAT, "the compressed data ends early, after %llu bytes",
                      (unsigned long long)job->source->size);
-  if (*code == Z_BUF_ERROR) return ADJ_OK; /* the room was used up; there will be more */
+  if (*code == Z_BUF_ERROR) return ADJ_OK; /* the block is full; it grows in the next step */
   return adji_fail(ADJ_E_FORMAT, "the compressed data is damaged near byte %llu: %s", (unsigned long long)job->taken,
                    job->stream.msg ? job->stream.msg : "not deflate");
 }
@@ -82,7 +82,7 @@ static adj_status unpack_members(unpacking *job) {
     adj_status status = adji_check_cancel(job->source->ctx);
     if (!status) status = make_room(job);
     int code = Z_OK;
-    if (!status) status = unpack_piece(job, &code);
+    if (!status) status = unpack_step(job, &code);
     if (status) return status;
     if (code != Z_STREAM_END) continue;
     if (job->taken == job->source->size) return ADJ_OK;
@@ -94,7 +94,7 @@ static adj_status unpack_members(unpacking *job) {
 }
 
 adj_status adji_source_gunzip(adji_source *source) {
-  if (!adji_source_is_gzip(source)) return adji_fail(ADJ_E_FORMAT, "does not begin as a gzip file does");
+  if (!adji_source_is_gzip(source)) return adji_fail(ADJ_E_FORMAT, "does not begin like a gzip file");
   adji_memory *memory = &source->ctx->memory;
   unpacking job = {.source = source, .room = guess_size(source)};
   job.block = adji_alloc(memory, job.room, 1, "the unpacked input");

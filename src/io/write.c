@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_write: a join into a file, or two. The join streams its rows, the format turns them into bytes,
- * the output makes a file of them that appears at the end.
+ * adj_write: runs a join and writes its result to one file or two. The join streams rows, a format turns them into
+ * bytes, and an output writes the bytes to a file that appears at the end.
  */
 #include "io/write.h"
 
@@ -17,7 +17,7 @@ void adj_write_options_init(adj_write_options *options, size_t struct_size) {
 
 /* ---- The sink between the join and its files ---------------------------------------------------- */
 
-/* A file in a format. */
+/* A file and its format. */
 typedef struct write_file {
   const adji_pair_format *format;
   adji_pair_writer writer;
@@ -28,7 +28,7 @@ enum { MAIN, DISTANCES, FILES };
 typedef struct write_job {
   adj_plan *plan;
   write_file file[FILES]; /* format NULL: not wanted                          */
-  uint32_t *degrees;      /* of a graph: neighbours of each point, and in all */
+  uint32_t *degrees;      /* graph: neighbours of each point, and their sum  */
   uint64_t pairs;
 } write_job;
 
@@ -69,7 +69,7 @@ static const family neighbours_family = {
     {&adji_table_npz, &adji_format_csv, &adji_format_tsv, &adji_table_npy, &adji_table_ivecs, &adji_table_graph}};
 static const family distances_family = {"distances", "npy, fvecs", {&adji_distances_npy, &adji_distances_fvecs}};
 
-/* name NULL: the format is the path's ending. */
+/* If name is NULL, the ending of the path is the format. */
 static adj_status find_format(const family *from, const char *name, const char *path, const adji_pair_format **out) {
   char ending[16];
   if (!name) name = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
@@ -79,9 +79,9 @@ static adj_status find_format(const family *from, const char *name, const char *
       return ADJ_OK;
     }
   if (!*name)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: its ending names no format for %s (%s)", path, from->what, from->names);
-  return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format %s are written in (%s)", path, name, from->what,
-                   from->names);
+    return adji_fail(ADJ_E_ARGUMENT, "%s: has no ending that names a format for %s (%s)", path, from->what,
+                     from->names);
+  return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format for %s (%s)", path, name, from->what, from->names);
 }
 
 static adj_status choose_formats(write_job *job, const char *path, const adj_write_options *options) {
@@ -90,17 +90,17 @@ static adj_status choose_formats(write_job *job, const char *path, const adj_wri
   adj_status status = find_format(from, options->format, path, &job->file[MAIN].format);
   if (status || !options->distances) return status;
   if (!nearest || counts)
-    return adji_fail(ADJ_E_ARGUMENT, "distances: a file of their own is for the neighbours of kNN joins");
+    return adji_fail(ADJ_E_ARGUMENT, "distances: only the results of kNN joins have a second file for them");
   if (!(job->plan->spec.flags & ADJ_WITH_DISTANCE))
     return adji_fail(ADJ_E_ARGUMENT, "distances: the join was planned without ADJ_WITH_DISTANCE");
   if (!strcmp(options->distances, "-") || !strcmp(options->distances, path))
-    return adji_fail(ADJ_E_ARGUMENT, "distances: \"%s\" is not a file of their own", options->distances);
+    return adji_fail(ADJ_E_ARGUMENT, "distances: need a file of their own, not \"%s\"", options->distances);
   return find_format(&distances_family, NULL, options->distances, &job->file[DISTANCES].format);
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-/* A run that is one half of the whole, as far as progress goes. */
+/* Progress of a run that is one half of the whole. */
 typedef struct half {
   adj_run_control whole;
   double from;
@@ -113,8 +113,8 @@ static int half_progress(void *user, const adj_progress *where) {
   return h->whole.progress(h->whole.user, &mine);
 }
 
-/* A graph has no padding, and its arrays need their sizes at the start: so the neighbours are counted
- * first, which takes a run of its own where a bound leaves it open how many there are. */
+/* A graph has no padding, and its arrays need their sizes at the start. So the neighbours are counted first, which
+ * takes a second run if a radius limits how many there are. */
 static adj_status write_graph(write_job *job, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
   adj_plan *plan = job->plan;
   adj_run_control mine;
@@ -201,15 +201,17 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   adj_stats_init(&run, sizeof run);
 
   write_job job = {.plan = plan};
+  adji_call outer = adji_call_begin(&plan->ctx->cancels);
   status = choose_formats(&job, path, &mine);
   if (!status) status = open_file(&job, MAIN, path);
   if (!status) status = open_file(&job, DISTANCES, mine.distances);
   if (!status) status = mine.counts ? write_degrees(&job, control, &run) : write_rows(&job, control, &run);
   uint64_t close_ns = adji_now_ns();
-  /* The main file last: where it is, the other is. */
+  /* The main file is renamed last: if it exists, so does the other. */
   status = adji_output_close(job.file[DISTANCES].writer.output, status);
   status = adji_output_close(job.file[MAIN].writer.output, status);
   run.write_s += (double)(adji_now_ns() - close_ns) * 1e-9;
+  adji_call_set(outer);
   if (!status && stats) status = adji_give_struct(stats, &run, sizeof run, "adj_stats");
   return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats a join can be written in, as write.c drives them: begin once, rows for each
- * block of rows in ascending order, finish once when all went well, end always.
+ * The formats of a join's result. write.c calls begin once, rows for each block of rows in ascending order, finish once
+ * if all went well, and end always.
  */
 #ifndef ADJI_WRITE_H
 #define ADJI_WRITE_H
@@ -16,29 +16,29 @@ typedef struct adji_pair_writer {
   adj_type type;                   /* of the distances                                     */
   uint32_t k;                      /* kNN: entries of every row, padding last; else 0      */
   bool with_distance;
-  void *state; /* the format's own: made by begin, freed by end, NULL before   */
+  void *state; /* of the format: made by begin, freed by end; NULL before      */
 } adji_pair_writer;
 
 typedef struct adji_pair_format {
-  const char *name;   /* also the path's ending                                           */
+  const char *name;   /* also the ending of the path                                     */
   bool needs_offsets; /* cannot be written to a pipe                                      */
-  /* rows and pairs are exact; degrees has one entry per row and is valid until end. kNN: as adj_sink has
-   * it, but for the graph, which is told the neighbours without the padding. */
+  /* rows and pairs are exact. degrees has one entry per row and is valid until end. In a kNN join they include padding,
+   * as in adj_sink, except for the graph. */
   adj_status (*begin)(adji_pair_writer *writer, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
   adj_status (*rows)(adji_pair_writer *writer, const adj_rows *rows);
   adj_status (*finish)(adji_pair_writer *writer);
   void (*end)(adji_pair_writer *writer);
 } adji_pair_format;
 
-/* Pairs; the two of text also write tables of kNN joins. */
+/* Formats of pairs. csv and tsv also write the neighbours of kNN joins. */
 extern const adji_pair_format adji_format_npz, adji_format_csv, adji_format_tsv, adji_format_npy;
 
-/* Tables of kNN joins; the distances beside a table of ids; the table as a sparse matrix. */
+/* Formats of neighbours: tables of ids, tables of distances, and a sparse matrix. */
 extern const adji_pair_format adji_table_npz, adji_table_npy, adji_table_ivecs;
 extern const adji_pair_format adji_distances_npy, adji_distances_fvecs;
 extern const adji_pair_format adji_table_graph;
 
-/* One number of neighbours per left point: "npy", "csv" or "tsv". */
+/* Writes the number of neighbours of each left point as "npy", "csv" or "tsv". */
 adj_status adji_write_counts(adji_output *output, const char *format, const adj_dataset *left, const uint32_t *degrees);
 
 /* The header of a .npy file: descr and shape in Python's notation, "'<i8'" and "(5, 2)". Writes at
@@ -54,7 +54,7 @@ static inline const char *adji_npy_real(adj_type type) {
 /* Ids as int64, padding as -1. */
 void adji_put_wide_ids(const uint32_t *ids, uint64_t count, void *to);
 
-/* The row in rows, a block's, that pair number pair of the block belongs to: counted from the block's first. */
+/* The row of a pair. Both are counted from the first of the block. */
 uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair);
 
 #endif

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays in pieces, on all threads, into a zip file.
+ * Writes arrays to a zip file, in chunks, on all threads.
  */
 #include "io/write_arrays.h"
 
 #include "io/write.h"
 
-/* A part on its way, with the checksum of each of its pieces. */
+/* A part being appended, with the checksum of each of its chunks. */
 typedef struct append_job {
   adji_arrays *arrays;
   const adji_array_part *part;
-  uint64_t piece_items;
+  uint64_t chunk_items;
   uint32_t *crcs;
 } append_job;
 
-static uint64_t items_in_piece(const append_job *job, uint64_t piece) {
-  uint64_t left = job->part->count - piece * job->piece_items;
-  return left < job->piece_items ? left : job->piece_items;
+static uint64_t items_in_chunk(const append_job *job, uint64_t chunk) {
+  uint64_t remaining = job->part->count - chunk * job->chunk_items;
+  return remaining < job->chunk_items ? remaining : job->chunk_items;
 }
 
-static adj_status write_piece(void *user, uint64_t piece, uint32_t lane) {
+static adj_status write_chunk(void *user, uint64_t chunk, uint32_t lane) {
   (void)lane;
   append_job *job = user;
   const adji_array_part *part = job->part;
   adji_arrays *arrays = job->arrays;
-  uint64_t made[ADJI_ARRAYS_PIECE / sizeof(uint64_t)];
-  uint64_t first = piece * job->piece_items, many = items_in_piece(job, piece);
+  uint64_t made[ADJI_ARRAYS_CHUNK / sizeof(uint64_t)];
+  uint64_t first = chunk * job->chunk_items, many = items_in_chunk(job, chunk);
   const void *bytes = made;
   if (part->from)
     bytes = (const char *)part->from + first * part->item_bytes;
   else
     part->make(part->user, first, many, made);
-  job->crcs[piece] = adji_crc(&arrays->crc, bytes, many * part->item_bytes);
+  job->crcs[chunk] = adji_crc(&arrays->crc, bytes, many * part->item_bytes);
   uint64_t at = arrays->member[part->array].data_at + arrays->written[part->array] + first * part->item_bytes;
   return adji_output_write_at(arrays->output, at, bytes, many * part->item_bytes);
 }
@@ -39,15 +39,15 @@ static adj_status write_piece(void *user, uint64_t piece, uint32_t lane) {
 adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part) {
   adj_ctx *ctx = arrays->ctx;
   if (!part->count) return ADJ_OK;
-  append_job job = {.arrays = arrays, .part = part, .piece_items = ADJI_ARRAYS_PIECE / part->item_bytes};
-  uint64_t pieces = (part->count - 1) / job.piece_items + 1;
-  job.crcs = adji_alloc(&ctx->memory, pieces, sizeof *job.crcs, "checksums");
+  append_job job = {.arrays = arrays, .part = part, .chunk_items = ADJI_ARRAYS_CHUNK / part->item_bytes};
+  uint64_t chunks = (part->count - 1) / job.chunk_items + 1;
+  job.crcs = adji_alloc(&ctx->memory, chunks, sizeof *job.crcs, "checksums");
   if (!job.crcs) return ADJ_E_MEMORY;
   uint64_t begin_ns = adji_now_ns();
-  adj_status status = adji_loop(ctx, pieces, write_piece, &job);
+  adj_status status = adji_loop(ctx, chunks, write_chunk, &job);
   adji_zip_member *member = &arrays->member[part->array];
-  for (uint64_t piece = 0; !status && piece < pieces; piece++)
-    member->crc = adji_crc_join(member->crc, job.crcs[piece], items_in_piece(&job, piece) * part->item_bytes);
+  for (uint64_t chunk = 0; !status && chunk < chunks; chunk++)
+    member->crc = adji_crc_join(member->crc, job.crcs[chunk], items_in_chunk(&job, chunk) * part->item_bytes);
   arrays->written[part->array] += part->count * part->item_bytes;
   adji_free(&ctx->memory, job.crcs);
   if (!status) adji_trace(ctx, "write", 0, begin_ns, part->count);
@@ -79,8 +79,8 @@ adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *out
 adj_status adji_arrays_finish(adji_arrays *arrays) {
   for (uint32_t i = 0; i < arrays->count; i++)
     if (arrays->written[i] != arrays->member[i].bytes)
-      return adji_fail(ADJ_E_INTERNAL, "%s: %s has %llu bytes where %llu were announced",
-                       adji_output_name(arrays->output), arrays->member[i].name, (unsigned long long)arrays->written[i],
+      return adji_fail(ADJ_E_INTERNAL, "%s: %s has %llu bytes instead of %llu", adji_output_name(arrays->output),
+                       arrays->member[i].name, (unsigned long long)arrays->written[i],
                        (unsigned long long)arrays->member[i].bytes);
   return adji_zip_finish(arrays->output, arrays->member, arrays->count);
 }

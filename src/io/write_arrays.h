@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arrays of a .npz file, a zip file with one .npy file per array. Their sizes are known from the
- * start, so every array has its place: they grow side by side, each on all threads, and the
- * checksums, which nobody knows before the end, are written last.
+ * The arrays of a .npz file, which is a zip file with one .npy file per array. Their sizes are known from the start, so
+ * each array has a fixed place and all can grow at the same time, on all threads. The headers with the checksums are
+ * written last.
  */
 #ifndef ADJI_WRITE_ARRAYS_H
 #define ADJI_WRITE_ARRAYS_H
@@ -13,9 +13,9 @@
 
 enum {
   ADJI_ARRAYS_MOST = 5,
-  /* Bytes that are made, summed and written in one go: a core's own cache, and any thread's stack,
-   * holds them. */
-  ADJI_ARRAYS_PIECE = 1 << 16
+  /* Bytes that a thread makes, adds to the checksum and writes at a time. They fit into a core's cache and onto its
+   * stack. */
+  ADJI_ARRAYS_CHUNK = 1 << 16
 };
 
 typedef struct adji_array {
@@ -38,9 +38,8 @@ typedef struct adji_arrays {
 adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *output, const adji_array *each,
                              uint32_t count);
 
-/* Items to append to an array. from is the items as they are to be written; or NULL, and make writes
- * items first .. first + many - 1 to a buffer, where first is a multiple of the items that
- * ADJI_ARRAYS_PIECE bytes hold. */
+/* Items to append to an array. from points to the items as they are written. If it is NULL, make writes items
+ * first .. first + many - 1 to a buffer; first is then a multiple of the number of items in ADJI_ARRAYS_CHUNK bytes. */
 typedef struct adji_array_part {
   uint32_t array;
   uint64_t count;
@@ -52,7 +51,7 @@ typedef struct adji_array_part {
 
 adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part);
 
-/* All items are there: the headers of the zip file. ADJ_E_INTERNAL when some are not. */
+/* Writes the headers of the zip file. ADJ_E_INTERNAL if items are missing. */
 adj_status adji_arrays_finish(adji_arrays *arrays);
 
 #endif

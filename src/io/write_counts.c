@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One number per left point: how many neighbours it has.
+ * The number of neighbours of each left point.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32, eight bytes a step. The polynomials are bit-reversed: bit 31 is the coefficient of x^0.
+ * CRC-32, eight bytes per step. The polynomials are bit-reversed: bit 31 is the coefficient of x^0.
  */
 #include "io/write_crc.h"
 
@@ -49,8 +49,8 @@ static uint32_t multiply(uint32_t a, uint32_t b) {
   return product;
 }
 
-/* Appending n bytes multiplies the first part by x^(8n); the CRC's own complement at the start and
- * at the end cancels, so the sum of the two is the CRC of the whole. */
+/* Appending n bytes multiplies the first part by x^(8n). The complements at the start and the end of a CRC cancel, so
+ * the sum of the two is the CRC of the whole. */
 uint32_t adji_crc_join(uint32_t first, uint32_t second, uint64_t second_bytes) {
   uint32_t power = 0x00800000u; /* x^8 */
   for (; second_bytes; second_bytes >>= 1) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * CRC-32 as zip files use it (polynomial 0xedb88320), of pieces computed apart and put together.
+ * CRC-32 as zip files use it (polynomial 0xedb88320). The CRCs of parts, computed in parallel, can be joined.
  */
 #ifndef ADJI_WRITE_CRC_H
 #define ADJI_WRITE_CRC_H
@@ -14,7 +14,7 @@ typedef struct adji_crc_tables {
 
 void adji_crc_init(adji_crc_tables *tables);
 
-/* The CRC of count bytes. Of none: 0. */
+/* The CRC of count bytes; 0 if there are none. */
 uint32_t adji_crc(const adji_crc_tables *tables, const void *bytes, size_t count);
 
 /* The CRC of a text from the CRCs of its first part and of its second, second_bytes long. */

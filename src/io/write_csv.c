@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs as text: a header line, then one line a pair, "left,right" or "left,right,distance". Of a kNN
- * join "left,rank,right,distance", where rank 1 is the nearest; padding has no line.
+ * Pairs as text: a header line, then one line per pair, "left,right" or "left,right,distance". Lines of a kNN join are
+ * "left,rank,right,distance", where rank 1 is the nearest; padding has no line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct text_state {
   adji_decimals decimals;
 } text_state;
 
-/* A block of rows on its way to text. */
+/* A block of rows to format. */
 typedef struct text_block {
   const adji_pair_writer *writer;
   const text_state *state;
@@ -47,8 +47,8 @@ static adj_status begin_tsv(adji_pair_writer *writer, uint64_t rows, uint64_t pa
   return begin_text(writer, '\t');
 }
 
-/* Pairs first .. first + count - 1 of the block. The left name is the same for a whole row: it is
- * made once and copied from the line above. */
+/* Formats pairs first .. first + count - 1 of the block. All lines of a row have the same left name, so it is formatted
+ * once and then copied from the line above. */
 static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, char *to) {
   const text_block *block = user;
   const adji_pair_writer *writer = block->writer;

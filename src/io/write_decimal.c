@@ -29,9 +29,9 @@ static int top_bit(const uint64_t *words) {
   return 64 * i + 63 - __builtin_clzll(words[i]);
 }
 
-/* The 128 bits of an integer from its highest one down, and whether any below them are set. */
+/* The 128 leading bits of an integer, and whether any bit below them is set. */
 static u128 leading_bits(const uint64_t *words, bool *more) {
-  int low = top_bit(words) - 127; /* number of the last bit kept; may be negative */
+  int low = top_bit(words) - 127; /* number of the lowest of these bits; may be negative */
   u128 bits = 0;
   *more = false;
   for (int i = 0; i < WORDS; i++) {
@@ -48,20 +48,21 @@ static u128 leading_bits(const uint64_t *words, bool *more) {
   return bits;
 }
 
-static void keep_power(adji_decimals *decimals, int k, u128 bits, bool round_up) {
+static void store_power(adji_decimals *decimals, int k, u128 bits, bool round_up) {
   bits += round_up; /* never overflows: no power of ten begins with 128 ones */
   decimals->power[k - ADJI_DECIMAL_MIN].high = (uint64_t)(bits >> 64);
   decimals->power[k - ADJI_DECIMAL_MIN].low = (uint64_t)bits;
 }
 
-/* 10^k for k >= 0 is multiplied up exactly. For k < 0 the floor of 2^1152 / 10^-k is divided down,
- * which is exact as well, since a floor of a floor is the floor; it is never a whole number. */
+/* For k >= 0, 10^k is computed exactly by repeated multiplication. For k < 0, the floor of 2^1152 / 10^-k is computed
+ * by repeated division, which is exact as well because the floor of a floor is the floor. It is never a whole number.
+ */
 void adji_decimals_init(adji_decimals *decimals) {
   uint64_t words[WORDS] = {1};
   bool more;
   for (int k = 0; k <= ADJI_DECIMAL_MAX; k++) {
     u128 bits = leading_bits(words, &more), carry = 0;
-    keep_power(decimals, k, bits, more);
+    store_power(decimals, k, bits, more);
     for (int i = 0; i < WORDS; i++) {
       carry += (u128)words[i] * 10;
       words[i] = (uint64_t)carry;
@@ -77,7 +78,7 @@ void adji_decimals_init(adji_decimals *decimals) {
       words[i] = (uint64_t)(rest / 10);
       rest %= 10;
     }
-    keep_power(decimals, k, leading_bits(words, &more), true);
+    store_power(decimals, k, leading_bits(words, &more), true);
   }
 }
 
@@ -89,7 +90,7 @@ typedef struct decimal {
   int exponent;
 } decimal;
 
-/* floor(log10(2^q)), of 3/4 * 2^q where closer: fixed-point logarithms, right for |q| < 1500. */
+/* floor(log10(2^q)), of 3/4 * 2^q where closer: fixed-point logarithms, exact for |q| < 1500. */
 static int floor_log10_pow2(int q, bool closer) {
   return (q * 1262611 - (closer ? 524031 : 0)) >> 22;
 }
@@ -98,7 +99,7 @@ static int floor_log2_pow10(int k) {
   return (k * 1741647) >> 19;
 }
 
-/* The integer part of power * factor / 2^128, its last bit set when anything was cut off. */
+/* The integer part of power * factor / 2^128. Its last bit is set if the rest is not 0. */
 static uint64_t multiply_sticky(uint64_t high, uint64_t low, uint64_t factor) {
   u128 product = (u128)high * factor + (uint64_t)((u128)low * factor >> 64);
   return (uint64_t)(product >> 64) | ((uint64_t)product > 1);
@@ -108,7 +109,7 @@ static decimal shortest(const adji_decimals *decimals, uint64_t c, int q, bool c
   int k = floor_log10_pow2(q, closer);
   int shift = q + floor_log2_pow10(-k) + 1;
   uint64_t high = decimals->power[-k - ADJI_DECIMAL_MIN].high, low = decimals->power[-k - ADJI_DECIMAL_MIN].low;
-  uint64_t open = c & 1; /* an odd value's interval does not hold its ends */
+  uint64_t open = c & 1; /* the interval of an odd value excludes its ends */
   uint64_t lower = multiply_sticky(high, low, (4 * c - 2 + closer) << shift) + open;
   uint64_t value = multiply_sticky(high, low, 4 * c << shift);
   uint64_t upper = multiply_sticky(high, low, (4 * c + 2) << shift) - open;
@@ -154,7 +155,7 @@ static const uint64_t TENS[] = {1u,
                                 1000000000000000000u,
                                 10000000000000000000u};
 
-/* The number of bits times log10(2) is right, or one too small. */
+/* The number of bits times log10(2) is exact or one too small. */
 static int digit_count(uint64_t value) {
   value |= 1; /* of 0 and 1 alike: one digit */
   int guess = (64 - __builtin_clzll(value)) * 1233 >> 12;

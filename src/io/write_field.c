@@ -14,11 +14,11 @@ uint64_t adji_row_name_bytes(const adj_dataset *set) {
     if (length > longest) longest = length;
     begin = set->label_ends[row];
   }
-  return 2 * longest + 2; /* every character a quote, and the two around them */
+  return 2 * longest + 2; /* if every character is a quote, plus the two around them */
 }
 
-/* Quotes keep what a reader would otherwise take for structure: separators, quotes, line ends,
- * blanks at the edges, a comment's mark, and nothing at all. */
+/* A label needs quotes if a reader would misread it: if it has a separator, a quote or a line end, begins or ends with
+ * a blank, begins like a comment, or is empty. */
 static bool needs_quotes(const char *label, size_t length, char separator) {
   if (!length || label[0] == ' ' || label[0] == '#' || label[length - 1] == ' ') return true;
   for (size_t i = 0; i < length; i++) {

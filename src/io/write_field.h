@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fields of a csv or tsv file: the name of a row is its label where the points have labels, quoted
- * where it must be, and its number otherwise.
+ * Fields of a csv or tsv file. The name of a row is its label, quoted if necessary, or its number if the points have no
+ * labels.
  */
 #ifndef ADJI_WRITE_FIELD_H
 #define ADJI_WRITE_FIELD_H

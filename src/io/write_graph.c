@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The neighbours of a kNN join as a sparse matrix, as scikit-learn has its graphs of neighbours: the
- * CSR matrix of write_npz.c, each row by distance, without the padding. Rows that have padding are
- * closed up in slices of bounded size on their way.
+ * The neighbours of a kNN join as a sparse matrix, like the neighbour graphs of scikit-learn: the CSR matrix of
+ * write_npz.c, with each row sorted by distance and without padding. Rows with padding are first copied, without it, to
+ * a slice of bounded size.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 typedef struct graph_state {
   void *matrix;      /* the state of the matrix format                          */
-  uint64_t rows;     /* of a slice; 0: no row has padding                       */
+  uint64_t rows;     /* in a slice; 0: no row has padding                       */
   uint64_t *offsets; /* of a slice, rows + 1                                    */
   uint32_t *ids;
   char *distances; /* NULL when not wanted                                    */
@@ -18,7 +18,7 @@ typedef struct graph_state {
 
 static const adji_pair_format *const matrix = &adji_format_npz;
 
-/* Calls of the matrix format, which has a state of its own. */
+/* The writer for calls of the matrix format, which has its own state. */
 static adji_pair_writer inner_writer(const adji_pair_writer *writer) {
   const graph_state *state = writer->state;
   adji_pair_writer inner = *writer;
@@ -50,8 +50,8 @@ static adj_status begin(adji_pair_writer *writer, uint64_t rows, uint64_t pairs,
   return status;
 }
 
-/* Closes up rows first .. first + count - 1 of the block into the slice. */
-static adj_rows close_up(const adji_pair_writer *writer, const adj_rows *rows, uint64_t first, uint64_t count) {
+/* Copies rows first .. first + count - 1 of the block to the slice, without padding. */
+static adj_rows drop_padding(const adji_pair_writer *writer, const adj_rows *rows, uint64_t first, uint64_t count) {
   graph_state *state = writer->state;
   size_t size = adji_type_size(writer->type);
   uint64_t at = 0;
@@ -75,8 +75,8 @@ static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
   if (!state->rows) return matrix->rows(&inner, rows);
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; !status && first < rows->row_count; first += state->rows) {
-    uint64_t left = rows->row_count - first;
-    adj_rows slice = close_up(writer, rows, first, left < state->rows ? left : state->rows);
+    uint64_t remaining = rows->row_count - first;
+    adj_rows slice = drop_padding(writer, rows, first, remaining < state->rows ? remaining : state->rows);
     status = matrix->rows(&inner, &slice);
   }
   return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs as a NumPy array: int64 of shape (m, 2), or, with distances, records (left, right,
- * distance). And the header that every .npy file and every member of a .npz file begins with.
+ * Pairs as a NumPy array: int64 of shape (m, 2) or, with distances, records (left, right, distance). Also the header of
+ * every .npy file and of every member of a .npz file.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,8 @@ size_t adji_npy_header(char *to, const char *descr, const char *shape) {
 }
 
 uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair) {
-  /* The last row that begins at or before the pair and is not empty: row low always begins there,
-   * row high never does. */
+  /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never
+   * does. */
   uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
   while (high - low > 1) {
     uint64_t middle = low + (high - low) / 2;
@@ -82,7 +82,7 @@ static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
 }
 
 static adj_status finish(adji_pair_writer *writer) {
-  (void)writer; /* the header said how many there would be, and they all came */
+  (void)writer; /* the header has the number of pairs already */
   return ADJ_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Pairs as a sparse matrix that scipy.sparse.load_npz opens: CSR, one row per left point, one
- * column per right point, an entry for each pair. The entry is the distance, or true without.
+ * column per right point, an entry for each pair. The entry is the distance, or true without distances.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct npz_state {
   size_t value_bytes; /* of data                          */
 } npz_state;
 
-/* ---- The start: places, headers and indptr ---------------------------------------------------- */
+/* ---- Begin: headers and indptr ---------------------------------------------------- */
 
 static adj_status begin_arrays(adji_pair_writer *writer, uint64_t rows, uint64_t pairs) {
   npz_state *state = writer->state;
@@ -41,15 +41,15 @@ static adj_status begin_arrays(adji_pair_writer *writer, uint64_t rows, uint64_t
 
 typedef struct row_starts {
   const uint32_t *degrees;
-  const uint64_t *piece_starts; /* pairs before each piece's first row */
+  const uint64_t *chunk_starts; /* pairs before the first row of each chunk */
   uint64_t rows;
   size_t index_bytes;
 } row_starts;
 
-/* indptr[i], the pairs before row i: piece by piece, from the sums of the pieces before. */
+/* indptr[i] is the number of pairs before row i. Each chunk starts from the sum of those before it. */
 static void make_indptr(const void *user, uint64_t first, uint64_t many, void *to) {
   const row_starts *starts = user;
-  uint64_t sum = starts->piece_starts[first / (ADJI_ARRAYS_PIECE / starts->index_bytes)];
+  uint64_t sum = starts->chunk_starts[first / (ADJI_ARRAYS_CHUNK / starts->index_bytes)];
   for (uint64_t i = 0; i < many; i++) {
     if (starts->index_bytes == 4)
       ((int32_t *)to)[i] = (int32_t)sum;
@@ -61,14 +61,14 @@ static void make_indptr(const void *user, uint64_t first, uint64_t many, void *t
 
 static adj_status write_indptr(adji_pair_writer *writer, uint64_t rows, const uint32_t *degrees) {
   npz_state *state = writer->state;
-  uint64_t piece_rows = ADJI_ARRAYS_PIECE / state->index_bytes, pieces = rows / piece_rows + 1;
-  uint64_t *sums = adji_alloc(&writer->ctx->memory, pieces, sizeof *sums, "row starts");
+  uint64_t chunk_rows = ADJI_ARRAYS_CHUNK / state->index_bytes, chunks = rows / chunk_rows + 1;
+  uint64_t *sums = adji_alloc(&writer->ctx->memory, chunks, sizeof *sums, "row starts");
   if (!sums) return ADJ_E_MEMORY;
   uint64_t sum = 0;
-  for (uint64_t piece = 0; piece < pieces; piece++) {
-    sums[piece] = sum;
-    uint64_t end = (piece + 1) * piece_rows < rows ? (piece + 1) * piece_rows : rows;
-    for (uint64_t row = piece * piece_rows; row < end; row++)
+  for (uint64_t chunk = 0; chunk < chunks; chunk++) {
+    sums[chunk] = sum;
+    uint64_t end = (chunk + 1) * chunk_rows < rows ? (chunk + 1) * chunk_rows : rows;
+    for (uint64_t row = chunk * chunk_rows; row < end; row++)
       sum += degrees[row];
   }
   row_starts starts = {degrees, sums, rows, state->index_bytes};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points to a file: adj_dataset_save. Every format is a header and then the rows, one like the other.
+ * adj_dataset_save: writes points to a file. Every format is a header and then the rows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -132,8 +132,7 @@ static adj_status check_format(const adj_dataset *set, const char *path, const c
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     found = found || !strcmp(format, known[i]);
   if (!found)
-    return adji_fail(ADJ_E_ARGUMENT,
-                     "%s: \"%s\" is not a format points are written in (npy, csv, tsv, fvecs, fbin, raw)", path,
+    return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format for points (npy, csv, tsv, fvecs, fbin, raw)", path,
                      format);
   if (set->type == ADJ_F64 && (!strcmp(format, "fvecs") || !strcmp(format, "fbin")))
     return adji_fail(ADJ_E_ARGUMENT, "%s: %s holds f32 and the points are f64; write npy, or read them as f32", path,
@@ -146,8 +145,11 @@ adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const 
   char ending[16];
   if (!format) format = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
   adj_status status = check_format(dataset, path, format);
-  adji_output *output = NULL;
-  if (!status) status = adji_output_open(dataset->ctx, path, &output);
   if (status) return status;
-  return adji_output_close(output, write_as(output, dataset, format));
+  adji_output *output = NULL;
+  adji_call outer = adji_call_begin(&dataset->ctx->cancels);
+  status = adji_output_open(dataset->ctx, path, &output);
+  if (!status) status = adji_output_close(output, write_as(output, dataset, format));
+  adji_call_set(outer);
+  return status;
 }

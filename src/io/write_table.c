@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of a kNN join, k entries a left point: ids or distances, as a NumPy array of shape (n, k)
- * or as .ivecs and .fvecs files have it, each row with its length before it. Padding is -1 and inf.
+ * The table of a kNN join, with k ids or distances per left point: as a NumPy array of shape (n, k), or as .ivecs and
+ * .fvecs files, where each row begins with its length. Padding is -1 and inf.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static adj_status write_items(adji_pair_writer *writer, const adj_rows *rows, ui
 }
 
 static adj_status finish(adji_pair_writer *writer) {
-  (void)writer; /* the rows are all there is */
+  (void)writer; /* nothing follows the rows */
   return ADJ_OK;
 }
 
@@ -99,7 +99,7 @@ static adj_status begin_fvecs(adji_pair_writer *writer, uint64_t rows, uint64_t 
   return check_length(writer, "fvecs");
 }
 
-/* Rows of k words of 32 bits as they lie in memory, where ADJ_NO_ID is int32's -1, each with k before. */
+/* Copies rows of k 32-bit words, each after k itself. ADJ_NO_ID is -1 as an int32. */
 static uint64_t put_vecs(const table_block *block, const void *words, uint64_t first, uint64_t count, char *to) {
   const char *begin = to;
   uint32_t k = block->writer->k;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of a kNN join as numpy.load opens it: "indices", int64 of shape (n, k) with -1 for
- * padding, and "distances", of the points' type with inf, where the join was asked for them.
+ * The table of a kNN join for numpy.load: "indices", int64 of shape (n, k) with -1 for padding, and, if the join has
+ * distances, "distances" in the type of the points with inf for padding.
  */
 #include <stdio.h>
 #include <string.h>

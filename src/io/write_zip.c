@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The records of a zip file, after PKWARE's APPNOTE 6.3. A size or an offset that does not fit 32
- * bits is written as 0xffffffff and stands in a zip64 extra field instead.
+ * bits is written as 0xffffffff, and its value goes into a zip64 extra field.
  */
 #include "io/write_zip.h"
 
@@ -18,7 +18,7 @@ enum {
   VERSION_PLAIN = 20,
   VERSION_ZIP64 = 45,
   MADE_BY_UNIX = 3 << 8,
-  MIDNIGHT_1980 = 0x21, /* the first date there is: the bytes must not depend on the clock */
+  MIDNIGHT_1980 = 0x21, /* the earliest date: the bytes must not depend on the clock */
 };
 
 static const uint64_t SMALL = 0xffffffffu; /* this and above need zip64 */

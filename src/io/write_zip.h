@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A zip file whose members are stored as they are and whose sizes are known from the start: so all
- * of them can be written at once, each at its own place, and the headers last. Zip64 where needed.
+ * A zip file whose members are not compressed and whose sizes are known from the start. So all members can be written
+ * at the same time, each at its own place, and the headers last. Zip64 is used if needed.
  */
 #ifndef ADJI_WRITE_ZIP_H
 #define ADJI_WRITE_ZIP_H
@@ -17,10 +17,10 @@ typedef struct adji_zip_member {
 
 enum { ADJI_ZIP_NAME = 64 };
 
-/* Gives every member its place, from its name and bytes. */
+/* Sets the place of every member from its name and size. */
 void adji_zip_place(adji_zip_member *members, uint32_t count);
 
-/* Writes the headers and the directory: the data of all members is written, their crcs are set. */
+/* Writes the headers and the directory, after the data of all members is written and their crcs are set. */
 adj_status adji_zip_finish(adji_output *output, const adji_zip_member *members, uint32_t count);
 
 #endif

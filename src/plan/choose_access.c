@@ -28,7 +28,7 @@ adj_status adji_choose_access(const adj_plan *plan, adji_point_options *out) {
   *out = (adji_point_options){.access = ADJI_ACCESS_TILES};
   if (!adji_access_by_point((adji_access)tuning->access)) return ADJ_OK;
   *out = (adji_point_options){.access = (adji_access)tuning->access,
-                              .order = tuning->order ? (adji_work)tuning->order : ADJI_WORK_AS_IT_IS,
+                              .order = tuning->order ? (adji_work)tuning->order : ADJI_WORK_INDEX_ORDER,
                               .threads = tuning->point_threads ? 1u << (tuning->point_threads - 1) : 1,
                               .shortc = tuning->shortc == ADJI_ON,
                               .sortidu = tuning->sortidu == ADJI_ON,

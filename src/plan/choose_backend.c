@@ -21,9 +21,10 @@
 #include <string.h>
 
 #include "gpu/device/device.h"
-#include "gpu/hybrid/knn_partner.h"
+#include "gpu/worker/devices.h"
+#include "gpu/worker/knn.h"
 #include "plan/choose_single.h"
-#include "plan/openings.h"
+#include "plan/pending_devices.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_knn.h"
 #include "plan/plan_range.h"
@@ -35,9 +36,9 @@ bool adji_worth_a_device(double cores_s, adji_readiness ready) {
 
 static bool device_pays(const adj_plan *plan, double cores_s) {
   adji_readiness ready = adji_a_device_is_open(plan->ctx) ? ADJI_OPEN
-                         : adji_cuda_is_up(plan->ctx)     ? ADJI_STARTED
+                         : adji_gpu_is_up(plan->ctx)      ? ADJI_STARTED
                                                           : ADJI_NOT_STARTED;
-  return adji_worth_a_device(cores_s, ready) && adji_gpu_partner_there(plan->ctx);
+  return adji_worth_a_device(cores_s, ready) && adji_gpu_worker_is_there(plan->ctx);
 }
 
 /* What is the device's fault, and none of the join's. */
@@ -47,7 +48,7 @@ static bool is_of_device(adj_status status) {
 
 adj_status adji_plan_knn_anywhere(adj_plan *plan, const char *algorithm) {
   adji_knn_request request = adji_knn_request_of(plan);
-  bool shared = (!algorithm || !strcmp(algorithm, "kdtree")) && !adji_gpu_partner_can(&request);
+  bool shared = (!algorithm || !strcmp(algorithm, "kdtree")) && !adji_gpu_knn_can_share(&request);
   if (!device_pays(plan, adji_knn_seconds(plan, shared))) return adji_plan_knn(plan, algorithm);
   adj_status status = shared ? adji_plan_knn_hybrid(plan, algorithm) : adji_plan_knn_on_gpu(plan, algorithm);
   if (!is_of_device(status)) return status;
@@ -60,7 +61,7 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, const char *algorithm) {
 static adj_status or_on_cores(adj_plan *plan, const char *algorithm, adj_status status) {
   if (!is_of_device(status)) return status;
   adji_grid_clear(plan->ctx, &plan->device_grid);
-  if (plan->engine.state) return ADJ_OK;
+  if (plan->engine.worker_count) return ADJ_OK;
   adji_forget_cores(plan);
   plan->choice = (adji_choice){0};
   return adji_plan_range_on_cores(plan, algorithm);

@@ -346,8 +346,7 @@ static double choose_width(const chooser *c, uint32_t axes, double *population) 
   *population = cell_population(c, axes, factor);
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
-  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *population < 0.7 && factor * 8 < widest;
-       i++) {
+  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *population < 0.7 && factor * 8 < widest; i++) {
     factor *= 1.5;
     *population = cell_population(c, axes, factor);
   }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "gpu/knn/knn.h"
-#include "gpu/knn/knn_engine.h"
+#include "gpu/worker/knn.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"
@@ -200,8 +200,8 @@ static adj_status find_nearest(cuda_join *j, const call_spec *call, adji_gpu_csr
                                   .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
                                   .budget = request.budget,
                                   .blocks = request.blocks,
-                                  .alone = request.alone,
-                                  .together = request.together,
+                                  .per_query = request.per_query,
+                                  .dense = request.dense,
                                   .cut = request.cut,
                                   .brute = request.brute ? &request.choice : NULL,
                                   .grid = request.grid};
@@ -217,6 +217,7 @@ static adj_status make_result(const call_spec *call,
     return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
   adj_cuda_result *result = calloc(1, sizeof *result);
   cuda_join *j = calloc(1, sizeof *j);
+  adji_call outer = adji_call_begin(&call->ctx->cancels);
   adj_status status = result && j ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "no memory for a join");
   if (!status) status = adji_gpu_of(call->ctx, &j->gpu);
   if (!status) {
@@ -229,6 +230,7 @@ static adj_status make_result(const call_spec *call,
     adji_gpu_unlock(j->gpu);
   }
   free(j);
+  adji_call_set(outer);
   if (status)
     free(result);
   else
@@ -253,6 +255,7 @@ adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const a
                                 uint64_t *total) {
   if (!ctx || !spec || !left) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec and left: none may be NULL");
   cuda_join *j = calloc(1, sizeof *j);
+  adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = j ? adji_gpu_of(ctx, &j->gpu) : adji_fail(ADJ_E_MEMORY, "no memory for a join");
   if (!status) {
     adji_gpu_lock(j->gpu);
@@ -266,6 +269,7 @@ adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const a
     adji_gpu_unlock(j->gpu);
   }
   free(j);
+  adji_call_set(outer);
   return status;
 }
 

@@ -65,7 +65,6 @@ adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
   adji_gpu_select job = {.columns_out = columns, .values_out = values};
   adji_gpu *gpu;
   adj_status status = make_job(matrix, k, options, &job);
-  if (!status) status = adji_check_cancel(ctx);
   if (!status) status = adji_gpu_of(ctx, &gpu);
   if (status || !job.rows) return status;
   adji_gpu_lock(gpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plan in words: what, why, what is expected and, after a run, what happened.
+ * The plan in words: what is joined, how and why, the estimate and, after a run, what happened.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "plan/plan.h"
 
-/* Text that is counted even where it no longer fits. */
+/* Text of which length counts everything, even what no longer fits the buffer. */
 typedef struct text {
   char *buffer;
   size_t capacity, length;
@@ -57,51 +57,52 @@ static void say_what(text *t, const adj_plan *plan) {
   say_metric(t, plan);
   say(t, ", %s, %u dimensions\n", type, plan->left->dim);
   if (plan->self_join)
-    say(t, "  %llu points with themselves\n", (unsigned long long)plan->left->count);
+    say(t, "  %llu points, joined with themselves\n", (unsigned long long)plan->left->count);
   else
-    say(t, "  %llu points with %llu points\n", (unsigned long long)plan->left->count,
+    say(t, "  %llu left points, %llu right points\n", (unsigned long long)plan->left->count,
         (unsigned long long)plan->right->count);
 }
 
 static void say_how(text *t, const adj_plan *plan) {
   say(t, "backend %s, algorithm %s, %u threads, %s\n", plan->choice.backend, plan->choice.algorithm, plan->ctx->threads,
       plan->ctx->isa);
-  say(t, "  because: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
+  say(t, "  reason: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
   for (uint32_t a = 0; a < plan->grid.axis_count; a++) {
     const adji_axis *axis = &plan->grid.axes[a];
-    say(t, "  axis %u: dimension %u, %llu slabs%s, %u to either side are neighbours\n", a + 1, axis->dim + 1,
-        (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach);
+    say(t, "  axis %u: dimension %u, %llu slabs%s, candidates up to %u slab%s away\n", a + 1, axis->dim + 1,
+        (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach,
+        axis->reach == 1 ? "" : "s");
   }
   if (plan->device_grid.axis_count)
-    say(t, "  on the GPU: %u axes, the last of dimension %u with %llu slabs\n", plan->device_grid.axis_count,
+    say(t, "  grid of the GPU: %u axes, the last along dimension %u with %llu slabs\n", plan->device_grid.axis_count,
         plan->device_grid.axes[plan->device_grid.axis_count - 1].dim + 1,
         (unsigned long long)plan->device_grid.axes[plan->device_grid.axis_count - 1].slabs);
   if (plan->right_index.ctx)
-    say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
-        plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
+    say(t, "  index: %llu cells, at most %u points in one%s\n", (unsigned long long)plan->right_index.cell_count,
+        plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks of points" : "");
   if (!plan->right_index.ctx && plan->cells)
-    say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
+    say(t, "  index: %llu cells, on the GPU\n", (unsigned long long)plan->cells);
   if (plan->device_chunk)
-    say(t, "  in chunks: %llu points of a set at a time, for which the device has room\n",
+    say(t, "  chunks: %llu points of a set at a time fit into the memory of the GPU\n",
         (unsigned long long)plan->device_chunk);
   if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
-    say(t, "  periodic: %llu images of points near the faces of the box\n",
+    say(t, "  periodic box: %llu images of points near its faces\n",
         (unsigned long long)plan->right_index.view.count - plan->right->count);
-  if (plan->prefilter.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
+  if (plan->prefilter.filter) say(t, "  prefilter: 8-bit codes; exact distances of the candidates that pass\n");
   if (plan->spec.kind == ADJ_KNN) return;
-  say(t, "  collecting: %s\n",
-      plan->choice.once ? "each candidate evaluated once, then dealt out to its rows"
-                        : "counted first, then filled in place");
+  say(t, "  passes: %s\n",
+      plan->choice.once ? "one, each candidate compared once, then moved to its rows"
+                        : "two, count the pairs and then fill their rows");
 }
 
 static void say_expected(text *t, const adj_plan *plan) {
   if (!plan->sampled) return;
   char bytes[32];
   double entries = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
-  say(t, "expected from %llu sampled queries: %.4g pairs (%.1f a point), %.4g candidates\n",
+  say(t, "estimate from %llu sampled queries: %.4g pairs (%.1f per point), %.4g candidates\n",
       (unsigned long long)plan->sampled, plan->estimated_pairs,
       plan->left->count ? plan->estimated_pairs / (double)plan->left->count : 0, plan->estimated_candidates);
-  say(t, "  result in memory: %s, join: about %.2g s\n",
+  say(t, "  memory of the result %s, time of the join about %.2g s\n",
       adji_bytes_text(entries + 8 * ((double)plan->left->count + 1), bytes), plan->estimated_seconds);
 }
 
@@ -109,15 +110,15 @@ static void say_device(text *t, const adj_stats *s) {
   char up[32], down[32];
   if (!s->bytes_up) return;
   say(t,
-      "  device: kernels %.4f s, %.0f %% of their lanes compare; threads wait %.4f s for %s up, %.4f s for %s down, ",
+      "  GPU: kernels %.4f s, %.0f %% of lanes compared; threads waited %.4f s to send %s and %.4f s to receive %s, ",
       s->kernel_s, 100 * s->warp_efficiency, s->upload_s, adji_bytes_text((double)s->bytes_up, up), s->download_s,
       adji_bytes_text((double)s->bytes_down, down));
-  say(t, "place it in %.4f s\n", s->place_s);
+  say(t, "and placed the results in %.4f s\n", s->place_s);
 }
 
 static void say_grid(text *t, const adj_stats *s) {
   if (!s->grid_queries) return;
-  say(t, "  grid: epsilon %g, chosen in %.4f s; %llu of %llu queries failed, indexed again %llu times in %.4f s\n",
+  say(t, "  grid: first radius %g, chosen in %.4f s; %llu of %llu queries failed; indexed again %llu times in %.4f s\n",
       s->grid_epsilon, s->grid_epsilon_s, (unsigned long long)s->grid_failed, (unsigned long long)s->grid_queries,
       (unsigned long long)s->grid_reindexed, s->grid_reindex_s);
 }
@@ -125,37 +126,39 @@ static void say_grid(text *t, const adj_stats *s) {
 static void say_prefilter(text *t, const adj_stats *s) {
   if (!s->prefilter_queries) return;
   say(t,
-      "  products as a filter: %.1f distances a query computed; %llu of %llu queries needed longer lists, %llu all "
+      "  prefilter on tensor cores: %.1f exact distances per query; %llu of %llu queries needed longer lists, %llu all "
       "distances\n",
       (double)s->prefilter_sums / (double)s->prefilter_queries, (unsigned long long)s->prefilter_again,
       (unsigned long long)s->prefilter_queries, (unsigned long long)s->prefilter_failed);
 }
 
-static void say_workers(text *t, const adj_stats *s) {
-  for (uint64_t w = 0; w < s->worker_count; w++) {
-    const adj_worker *it = &s->workers[w];
+static void say_workers(text *t, const adj_plan *plan) {
+  const adj_stats *s = &plan->last;
+  for (uint32_t w = 0; w < s->worker_count; w++) {
+    const adj_worker *it = &plan->last_workers[w];
     say(t, "  %s: %llu queries in %llu batches, busy %.4f s, %.4g queries/s", it->name, (unsigned long long)it->queries,
         (unsigned long long)it->batches, it->busy_s, it->rate);
-    if (it->failed) say(t, "; failed at %llu, which others did", (unsigned long long)it->failed);
+    if (it->failed) say(t, "; %llu failed and went to other workers", (unsigned long long)it->failed);
     say(t, "\n");
   }
-  if (s->worker_count) say(t, "  they were done %.1f %% of the time apart\n", 100 * s->worker_imbalance);
+  if (s->worker_count)
+    say(t, "  the workers finished within %.1f %% of the time of the join\n", 100 * s->worker_imbalance);
 }
 
 static void say_happened(text *t, const adj_plan *plan) {
   if (!plan->ran) return;
   const adj_stats *s = &plan->last;
   char bytes[32];
-  say(t, "happened: %llu pairs, %llu candidates, %llu batches\n", (unsigned long long)s->pairs,
+  say(t, "run: %llu pairs, %llu candidates, %llu batches\n", (unsigned long long)s->pairs,
       (unsigned long long)s->candidates, (unsigned long long)s->batches);
   if (plan->sampled && s->pairs)
-    say(t, "  the estimate was off by %+.1f %%\n", 100 * (plan->estimated_pairs / (double)s->pairs - 1));
-  say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak %s, imbalance %.1f %%\n", s->plan_s, s->index_s, s->join_s,
-      adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
+    say(t, "  the estimate of the pairs was off by %+.1f %%\n", 100 * (plan->estimated_pairs / (double)s->pairs - 1));
+  say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak memory %s, imbalance of the threads %.1f %%\n", s->plan_s,
+      s->index_s, s->join_s, adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
   say_device(t, s);
   say_grid(t, s);
   say_prefilter(t, s);
-  say_workers(t, s);
+  say_workers(t, plan);
 }
 
 adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity, size_t *needed) {

@@ -37,7 +37,7 @@ void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
 
 /* Whether the filter of codes can be used, and is likely to drop most candidates. */
 static adj_status choose_codes(adj_plan *plan) {
-  const adji_code_filter *filter = adji_code_filter_for(plan->ctx->isa);
+  const adji_prefilter_codes *filter = adji_prefilter_codes_for(plan->ctx->isa);
   uint32_t dim = plan->join.left->dim, least = plan->tuning.codes == ADJI_ON ? 1 : ADJI_CODE_MIN_DIM;
   if (!filter || plan->tuning.codes == ADJI_OFF || plan->measure.step != ADJI_STEP_L2 || dim < least ||
       dim > ADJI_CODE_MAX_DIM || !strcmp(plan->choice.algorithm, "brute"))
@@ -143,7 +143,7 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
   return status ? status : adji_prepare_cores(plan);
 }
 
-adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
+adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_worker_options *out) {
   plan->choice.backend = "gpu";
   plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
   if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
@@ -152,7 +152,7 @@ adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gp
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
   if (status) return status;
-  *out = (adji_gpu_engine_options){.range = {.join = &plan->join,
+  *out = (adji_gpu_worker_options){.range = {.join = &plan->join,
                                              .measure = &plan->measure,
                                              .grid = &plan->grid,
                                              .timed = true,
@@ -178,19 +178,19 @@ uint64_t adji_device_sample(const adj_plan *plan) {
 static adj_status estimate_on_device(adj_plan *plan) {
   plan->sampled = adji_device_sample(plan);
   adj_status status =
-      adji_gpu_engine_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
-  plan->cells = adji_gpu_engine_cells(&plan->engine); /* known now */
-  plan->device_chunk = adji_gpu_engine_chunk(&plan->engine);
+      adji_gpu_range_estimate(&plan->engine, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
+  plan->cells = adji_gpu_range_engine_cells(&plan->engine); /* known now */
+  plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
   return status;
 }
 
 /* The device builds the index; the grid is chosen here. */
 static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
-  adji_gpu_engine_options options;
+  adji_gpu_worker_options options;
   adj_status status = adji_choose_for_device(plan, algorithm, &options);
   uint64_t planned = adji_now_ns();
-  if (!status) status = adji_gpu_engine_create(&options, &plan->engine);
+  if (!status) status = adji_gpu_range_create(&options, &plan->engine);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
   status = estimate_on_device(plan);
@@ -220,11 +220,11 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!status) status = adji_check_spec(&mine, left, right, &algorithm);
   if (!status) status = adji_tuning_parse(mine.tuning, &tuning);
   if (!status) status = adji_tuning_fits(&tuning, mine.kind, algorithm);
-  if (!status) status = adji_check_cancel(ctx);
   if (status) return status;
 
   adj_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return adji_fail(ADJ_E_MEMORY, "no memory for a plan");
+  adji_call outer = adji_call_begin(&ctx->cancels);
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   adji_memory_reset_peak(&ctx->memory);
@@ -240,7 +240,9 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
              : mine.backend == ADJ_BACKEND_HYBRID                         ? adji_plan_range_hybrid(plan, algorithm)
              : mine.backend == ADJ_BACKEND_AUTO                           ? adji_plan_range_anywhere(plan, algorithm)
                                                                           : adji_plan_range_on_cores(plan, algorithm);
+  if (!status) status = adji_engine_prepare(&plan->engine);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
+  adji_call_set(outer);
   if (status)
     adj_plan_destroy(plan);
   else
@@ -249,8 +251,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
 }
 
 void adji_forget_cores(adj_plan *plan) {
-  if (plan->engine.destroy) plan->engine.destroy(plan->engine.state);
-  plan->engine = (adji_engine){0};
+  adji_engine_clear(&plan->engine);
   adji_boxes_clear(&plan->boxes);
   adji_codes_clear(&plan->left_codes);
   adji_codes_clear(&plan->right_codes);
@@ -270,6 +271,18 @@ void adj_plan_destroy(adj_plan *plan) {
   adji_grid_clear(plan->ctx, &plan->device_grid);
   adji_forget_join(plan);
   free(plan);
+}
+
+void adj_worker_init(adj_worker *worker, size_t struct_size) {
+  adj_worker defaults = {0};
+  adji_init_struct(worker, struct_size, &defaults, sizeof defaults);
+}
+
+adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
+  if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  if (i >= plan->last.worker_count)
+    return adji_fail(ADJ_E_ARGUMENT, "i: worker %u, but the last run had %u", i, plan->last.worker_count);
+  return adji_give_struct(out, &plan->last_workers[i], sizeof *out, "adj_worker");
 }
 
 adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {

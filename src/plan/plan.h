@@ -11,7 +11,7 @@
 #include "index/grid.h"
 #include "index/tree.h"
 #include "plan/tuning.h"
-#include "queue/join.h"
+#include "queue/engine.h"
 
 /* What was decided, with the reason in words, and what is expected. */
 typedef struct adji_choice {
@@ -53,28 +53,13 @@ struct adj_plan {
   double plan_s, index_s;
   uint64_t plan_peak; /* bytes held at most while the plan was made */
   bool ran;
-  adj_stats last; /* of the last run, for explain */
+  adj_stats last; /* of the last run */
+  adj_worker last_workers[1 + ADJI_MOST_DEVICES];
 };
 
 /* Bytes of one entry of the result. */
 static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
   return 4 + (plan->join.style.distances ? adji_type_size(plan->left->type) : 0);
 }
-
-/* Bytes of the buffer that a stream goes through, unless the tuning says otherwise. */
-#define ADJI_DEFAULT_BUFFER ((uint64_t)256 << 20)
-/* The same where each pair is evaluated once, which needs the whole result at once. */
-#define ADJI_SINGLE_BUFFER ((uint64_t)640 << 20)
-
-/* The figures of a run that ends well. */
-adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
-                           adj_stats *stats);
-
-/* Call the sink. Where it stops the run without a failed call of its own to say why, the message is that it did. */
-adj_status adji_sink_begin(const adj_sink *sink, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
-adj_status adji_sink_write(const adj_sink *sink, const adj_rows *rows);
-
-/* ADJ_E_MEMORY, and how large the result would be, when it cannot be held. */
-adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact);
 
 #endif

@@ -17,15 +17,16 @@
 
 #include "cpu/knn.h"
 #include "gpu/device/staging.h"
-#include "gpu/hybrid/knn_partner.h"
+#include "gpu/worker/devices.h"
+#include "gpu/worker/knn.h"
 #include "plan/choose_share.h"
-#include "plan/openings.h"
+#include "plan/pending_devices.h"
 #include "plan/plan_knn.h"
 
 enum { FEW_QUERIES = 1 << 18, PART_OF_QUERIES = 32 };
 
-static adj_status open_partner(const void *request, uint32_t number, adji_partner *out) {
-  return adji_gpu_partner_create(request, number, out);
+static adj_status open_worker(const void *options, uint32_t number, adji_worker *out) {
+  return adji_gpu_knn_worker_create(options, number, out);
 }
 
 /* Nanoseconds that a query takes a core which searches a tree, by 2 million points on 16 cores: for k = 8 it was 300 in
@@ -54,56 +55,51 @@ static adji_share_times times_of(const adj_plan *plan, double device_s) {
                             .alone = device_s};
 }
 
-/* The device alone, if it is done soon enough; plan->engine tells. */
-static adj_status choose_alone(adj_plan *plan, adji_opening *o) {
+/* Has the device do the join alone, if that is fast enough: then plan->engine has a worker. */
+static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   double device_s = 0;
-  if (adji_opening_end(o)) return ADJ_OK; /* which is seen to later */
-  bool held = plan->tuning.device_blocks; /* when it searches, not when it builds */
+  if (adji_pending_wait(device)) return ADJ_OK; /* handled by adji_pending_add() */
+  bool held = plan->tuning.device_blocks;       /* when it searches, not when it builds */
   adj_status status = ADJ_OK;
   uint64_t some = plan->left->count / PART_OF_QUERIES;
-  if (!held) device_s = adji_gpu_partner_guess(&o->partner, most_searches(plan));
+  if (!held) device_s = adji_gpu_knn_worker_guess(&device->worker, most_searches(plan));
   adji_share_times t = times_of(plan, device_s);
   if (held || adji_sharing_pays(&t)) {
-    status = adji_gpu_partner_try(&o->partner, some < FEW_QUERIES ? FEW_QUERIES : some, &device_s);
+    status = adji_gpu_knn_worker_try(&device->worker, some < FEW_QUERIES ? FEW_QUERIES : some, &device_s);
     t = times_of(plan, device_s);
   }
   if (status || adji_sharing_pays(&t)) return ADJ_OK; /* a device that fails will do so again */
-  status = adji_gpu_partner_alone(&o->partner, &plan->engine);
+  adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.algorithm = "tree";
   plan->estimated_seconds = device_s;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the GPU alone: it needs at most about %.2g s, and with the cores' help %.2g s", device_s,
            adji_shared_seconds(&t));
-  return status;
+  return ADJ_OK;
 }
 
 adji_share_options adji_share_of(const adji_tuning *t) {
   return (adji_share_options){t->share == ADJI_SHARE_FIXED, t->n_large, t->n_cwin, t->n_small, t->n_cpu};
 }
 
-/* The trees of the cores, and the engine that has the devices as partners. */
-static adj_status make_shared(adj_plan *plan, adji_openings *all) {
-  adji_partner partners[ADJI_MOST_DEVICES];
+/* Builds the trees of the cores, and shares the queries with the devices. */
+static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
   const adji_tree *left = plan->self_join ? &plan->right_tree : &plan->left_tree;
-  adji_knn_options options = {.left = left,
-                              .right = &plan->right_tree,
-                              .batch = plan->tuning.batch,
-                              .partners = partners,
-                              .share = adji_share_of(&plan->tuning)};
+  adji_knn_options options = {.left = left, .right = &plan->right_tree, .batch = plan->tuning.batch};
+  uint32_t devices = 0;
   adj_status status = adji_build_trees(plan);
-  if (!status) status = adji_openings_take(all, plan->ctx, left->ids, partners, &options.partner_count);
   if (!status) status = adji_knn_create(&plan->join, &options, &plan->engine);
+  if (!status) status = adji_pending_add(all, &plan->engine, left->ids, &devices);
   if (status) return status;
-  adji_openings_gave(all, partners, options.partner_count);
-  if (!options.partner_count) { /* a warning says why */
+  plan->engine.share = adji_share_of(&plan->tuning);
+  if (!devices) { /* a warning says why */
     plan->choice.backend = "cpu";
     plan->choice.algorithm = "kdtree";
   }
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "cores and %u GPU%s have a tree each%s, and share queries %s", options.partner_count,
-           options.partner_count == 1 ? "" : "s",
-           !strcmp(plan->choice.algorithm, "grid") ? " and the GPU a grid, whose failures the cores see to" : "",
-           options.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
+           "cores and %u GPU%s have a tree each%s, and share queries %s", devices, devices == 1 ? "" : "s",
+           !strcmp(plan->choice.algorithm, "grid") ? " and the GPU a grid, whose failed queries go to the cores" : "",
+           plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return adji_estimate_tree(plan);
 }
 
@@ -127,20 +123,20 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
 adj_status adji_plan_knn_hybrid(adj_plan *plan, const char *algorithm) {
   uint64_t begin = adji_now_ns();
   adji_knn_request request = adji_knn_request_of(plan);
-  adji_openings all = {.open = open_partner, .follow = adji_gpu_partner_follow, .request = &request};
+  adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &request};
   request.grid.use = algorithm && !strcmp(algorithm, "grid"); /* the papers' way, which is shared in any case */
-  adj_status status = adji_gpu_partner_can(&request);
+  adj_status status = adji_gpu_knn_can_share(&request);
   if (status && request.grid.use) return status;
   if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
   plan->choice.backend = "hybrid";
   plan->choice.algorithm = request.grid.use ? "grid" : "kdtree";
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  all.count = adji_gpu_partner_count(plan->ctx);
+  all.count = adji_gpu_worker_count(plan->ctx);
   bool beside = plan->tuning.share || all.count > 1 || request.grid.use;
-  adji_openings_begin(&all, beside);
+  adji_pending_open(&all, beside);
   if (!beside) status = choose_alone(plan, &all.each[0]);
-  if (!status && !plan->engine.state) status = make_shared(plan, &all);
-  adji_openings_drop(&all);
+  if (!status && !plan->engine.worker_count) status = make_shared(plan, &all);
+  adji_pending_drop(&all);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }

@@ -18,11 +18,12 @@
 #include <string.h>
 
 #include "cpu/range.h"
-#include "gpu/hybrid/knn_partner.h"
-#include "gpu/hybrid/range_partner.h"
+#include "gpu/worker/devices.h"
+#include "gpu/worker/range_create.h"
+#include "gpu/worker/range_ordered.h"
 #include "plan/choose_share.h"
 #include "plan/choose_single.h"
-#include "plan/openings.h"
+#include "plan/pending_devices.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_range.h"
 
@@ -52,18 +53,18 @@ double adji_least_range_seconds(const adj_plan *plan) {
 
 /* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
  * points in a cell: cores gain more by it than the device loses. */
-static bool device_shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
+static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   return plan->self_join && plan->tuning.once != ADJI_OFF && plan->tuning.mirror != ADJI_OFF && options->range.once &&
          !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
-static bool shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
+static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   if (!device_shares_single(plan, options) || !adji_can_single(plan) || strcmp(plan->choice.algorithm, "grid"))
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.once ||
-         (adji_gpu_partner_count(plan->ctx) == 1 &&
+         (adji_gpu_worker_count(plan->ctx) == 1 &&
           adji_sent_seconds(plan, pairs, candidates) < adji_counted_seconds(plan, pairs, candidates));
 }
 
@@ -73,7 +74,7 @@ static double kept_seconds(const adji_range_trial *trial, bool mirrored) {
 }
 
 /* Of a device that is alone, or does lists. */
-static double find_seconds(const adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial,
+static double find_seconds(const adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial,
                            bool alone) {
   double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH), factor = FIND;
   bool one = trial->pairs * (double)adji_plan_entry_bytes(plan) <= batch;
@@ -82,7 +83,7 @@ static double find_seconds(const adj_plan *plan, const adji_gpu_engine_options *
 }
 
 /* Rows that are counted first and then filled. */
-static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_engine_options *options,
+static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worker_options *options,
                                       const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
   adji_share_times t = {.place = trial->copy_s};
@@ -96,7 +97,7 @@ static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_engin
 }
 
 /* Or, where that is quicker, evaluated once. */
-static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_options *options,
+static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_options *options,
                                  const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
   adji_share_times t = times_counted(plan, options, trial), once = t;
@@ -108,7 +109,7 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_opt
 }
 
 /* Whether cores that evaluate every pair once are quicker alone: what is shared is often counted first. */
-static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial) {
+static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial) {
   if (!plan->choice.once || !(trial->count_s > 0)) return false;
   adji_share_times t = times_of(plan, options, trial);
   double shared = adji_shared_seconds(&t);
@@ -122,7 +123,7 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_engine_options *opt
 
 /* What the device takes, as exactly as it is worth: a device that is done before cores could help by what some queries
  * meet, at most; otherwise by the time of some, and of more. */
-static adj_status ask_device(const adj_plan *plan, const adji_gpu_engine_options *options, adji_partner *partner,
+static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options *options, adji_worker *worker,
                              adji_range_trial *trial, adji_share_times *t) {
   uint64_t all = plan->left->count;
   uint64_t many[] = {adji_device_sample(plan), FEW_QUERIES, all / PART_OF_QUERIES, all / LARGE_PART};
@@ -131,7 +132,7 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_engine_options
     if (i >= 2 && many[i] <= FEW_QUERIES) break;
     if (i == 3 && trial->count_s * (double)trial->queries > LONG_ENOUGH_S * (double)all) break;
     status =
-        i ? adji_gpu_range_partner_try(partner, many[i], trial) : adji_gpu_range_partner_guess(partner, many[i], trial);
+        i ? adji_gpu_range_worker_try(worker, many[i], trial) : adji_gpu_range_worker_guess(worker, many[i], trial);
     *t = times_of(plan, options, trial);
     if (!adji_sharing_pays(t)) break;
   }
@@ -139,17 +140,16 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_engine_options
 }
 
 /* The device alone, if it is done soon enough; plan->choice.backend tells. */
-static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *options, adji_opening *o,
+static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *options, adji_pending_device *device,
                                adji_range_trial *trial) {
   adji_share_times t;
-  if (adji_opening_end(o)) return ADJ_OK;                               /* which is seen to later */
-  if (ask_device(plan, options, &o->partner, trial, &t)) return ADJ_OK; /* it will fail again */
+  if (adji_pending_wait(device)) return ADJ_OK;                             /* handled by adji_pending_add() */
+  if (ask_device(plan, options, &device->worker, trial, &t)) return ADJ_OK; /* it will fail again */
   if (adji_sharing_pays(&t)) return ADJ_OK;
   adji_forget_cores(plan);
   plan->grid = plan->device_grid;
   plan->device_grid = (adji_grid){0};
-  adj_status status = adji_gpu_range_partner_alone(&o->partner, &plan->engine);
-  if (status) return status;
+  adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.backend = "gpu";
   plan->choice.algorithm = plan->grid.axis_count ? "grid" : "brute";
   plan->choice.once = false;
@@ -157,36 +157,32 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *op
   plan->estimated_pairs = trial->pairs;
   plan->estimated_candidates = trial->candidates;
   plan->sampled = trial->queries;
-  plan->cells = adji_gpu_engine_cells(&plan->engine);
+  plan->cells = adji_gpu_range_engine_cells(&plan->engine);
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the GPU alone: it needs about %.2g s, and with the cores' help %.2g s", t.alone, adji_shared_seconds(&t));
   return ADJ_OK;
 }
 
-/* The engine of the cores has the devices as partners. */
-static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
-  adji_partner partners[ADJI_MOST_DEVICES];
+/* Adds the devices to the engine of the cores. */
+static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) {
   uint32_t count = 0;
-  adji_share_options options = adji_share_of(&plan->tuning);
   const adji_index *left = plan->one_index ? &plan->right_index : &plan->left_index;
-  adj_status status = adji_openings_take(all, plan->ctx, left->view.ids, partners, &count);
+  adj_status status = adji_pending_add(all, &plan->engine, left->view.ids, &count);
   if (!count) adji_grid_clear(plan->ctx, &plan->device_grid);
   if (status || !count) return status; /* a warning says why */
-  status = adji_range_share(&plan->engine, partners, count, &options);
-  if (status) return status;
-  adji_openings_gave(all, partners, count);
+  plan->engine.share = adji_share_of(&plan->tuning);
   plan->choice.backend = "hybrid";
-  plan->choice.once = once;
-  adji_range_set_single(&plan->engine, once);
+  plan->choice.once = single;
+  adji_range_set_single(&plan->engine, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",
-           once ? "the same order, in which the first of two points finds the other" : "an index each",
-           options.fixed ? "in batches of fixed sizes" : "by what each gets done");
+           single ? "the same order, in which the first of two points finds the other" : "an index each",
+           plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return ADJ_OK;
 }
 
-static adj_status open_partner(const void *request, uint32_t number, adji_partner *out) {
-  return adji_gpu_range_partner_create(request, number, out);
+static adj_status open_worker(const void *options, uint32_t number, adji_worker *out) {
+  return adji_gpu_range_worker_create(options, number, out);
 }
 
 /* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
@@ -196,28 +192,28 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
 }
 
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
-static adj_status share_single(adj_plan *plan, adji_openings *all, const adji_gpu_engine_options *options) {
-  adji_gpu_engine_options mine = *options;
+static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const adji_gpu_worker_options *options) {
+  adji_gpu_worker_options mine = *options;
   mine.range.grid = &plan->grid;
   mine.range.order = plan->right_index.view.ids;
   mine.range.mirrored = true;
   if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
-  adji_openings again = {.open = open_partner, .follow = all->follow, .request = &mine, .count = all->count};
+  adji_pending_devices again = {.open = open_worker, .follow = all->follow, .options = &mine, .count = all->count};
   for (uint32_t i = 0; i < all->count; i++)
-    if (adji_opening_end(&all->each[i]) ||
-        !adji_gpu_range_partner_has_room(&all->each[i].partner, mine.range.single_pairs))
-      return share(plan, all, false); /* a device that is missing is seen to there */
-  adji_openings_drop(all);
+    if (adji_pending_wait(&all->each[i]) ||
+        !adji_gpu_range_worker_has_room(&all->each[i].worker, mine.range.single_pairs))
+      return share(plan, all, false); /* which handles a missing device */
+  adji_pending_drop(all);
   all->count = 0;
   adji_grid_clear(plan->ctx, &plan->device_grid);
-  adji_openings_begin(&again, again.count > 1);
+  adji_pending_open(&again, again.count > 1);
   adj_status status = share(plan, &again, true);
-  adji_openings_drop(&again);
+  adji_pending_drop(&again);
   return status;
 }
 
 /* The grid of the devices beside that of the cores: chosen as if the join were a GPU's. */
-static adj_status choose_for_devices(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
+static adj_status choose_for_devices(adj_plan *plan, const char *algorithm, adji_gpu_worker_options *out) {
   adj_plan device = *plan;
   device.grid = (adji_grid){0}; /* the cores may have one, whose slabs are theirs */
   adj_status status = adji_choose_for_device(&device, algorithm, out);
@@ -246,38 +242,38 @@ static adj_status without_device(adj_plan *plan, const char *algorithm) {
 
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
  * for yet are while several devices are opened, or after one has said how long it would take. */
-static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_engine_options *options) {
+static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_worker_options *options) {
   uint64_t begin = adji_now_ns();
   double before = plan->index_s + plan->plan_s;
-  adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .request = options};
-  all.count = adji_gpu_partner_count(plan->ctx);
+  adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_range_worker_follow, .options = options};
+  all.count = adji_gpu_worker_count(plan->ctx);
   bool chosen = plan->tuning.share || all.count > 1;
   adji_range_trial trial = {0};
-  bool beside = chosen || plan->engine.state;
-  adji_openings_begin(&all, beside);
+  bool beside = chosen || plan->engine.worker_count;
+  adji_pending_open(&all, beside);
   adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0], &trial);
-  if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
+  if (!status && !plan->engine.worker_count) status = adji_plan_range_on_cores(plan, algorithm);
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
   if (!status && strcmp(plan->choice.backend, "gpu") && !cores_are_quicker(plan, options, &trial))
     status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
-  adji_openings_drop(&all);
+  adji_pending_drop(&all);
   if (!status && !strcmp(plan->choice.backend, "cpu")) adji_grid_clear(plan->ctx, &plan->device_grid);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }
 
 adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm) {
-  adji_gpu_engine_options options;
+  adji_gpu_worker_options options;
   adj_status status = choose_for_devices(plan, algorithm, &options);
-  if (!status) status = adji_gpu_range_partner_can(&options);
+  if (!status) status = adji_gpu_range_can_share(&options);
   if (status == ADJ_E_UNSUPPORTED) return without_device(plan, algorithm);
   return status ? status : with_devices(plan, algorithm, &options);
 }
 
 adj_status adji_plan_range_helped(adj_plan *plan, const char *algorithm) {
-  adji_gpu_engine_options options;
+  adji_gpu_worker_options options;
   adj_status status = choose_for_devices(plan, algorithm, &options);
-  if (!status) status = adji_gpu_range_partner_can(&options);
+  if (!status) status = adji_gpu_range_can_share(&options);
   if (!status) return with_devices(plan, algorithm, &options);
   adji_grid_clear(plan->ctx, &plan->device_grid);
   return status == ADJ_E_UNSUPPORTED ? ADJ_OK : status;

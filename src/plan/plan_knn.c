@@ -93,14 +93,13 @@ static adj_status make_tree(adj_plan *plan, adji_engine *out) {
 }
 
 static void drop_tree(adj_plan *plan, adji_engine *engine) {
-  if (engine->destroy) engine->destroy(engine->state);
-  *engine = (adji_engine){0};
+  adji_engine_clear(engine);
   adji_tree_clear(&plan->left_tree);
   adji_tree_clear(&plan->right_tree);
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
-  adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
+  adji_brute_options options = {(adji_brute_prefilter_kind)plan->tuning.filter, plan->tuning.batch};
   return adji_brute_create(&plan->join, &options, out);
 }
 
@@ -122,7 +121,7 @@ static adj_status choose_by_trial(adj_plan *plan) {
   plan->choice.algorithm = keep_tree ? "kdtree" : "brute";
   plan->engine = keep_tree ? tree : brute;
   if (keep_tree)
-    brute.destroy(brute.state);
+    adji_engine_clear(&brute);
   else
     drop_tree(plan, &tree);
   because(plan, "a query takes a tree %.3g us (%.0f candidates), brute force %.3g us", tree_ns / 1000, candidates,
@@ -186,10 +185,10 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                             .rows_at_once = plan->tuning.device_rows,
                             .budget = (uint32_t)plan->tuning.budget,
                             .blocks = (uint32_t)plan->tuning.device_blocks,
-                            .alone = plan->tuning.alone == ADJI_ON,
-                            .together = plan->tuning.alone == ADJI_OFF,
+                            .per_query = plan->tuning.alone == ADJI_ON,
+                            .dense = plan->tuning.alone == ADJI_OFF,
                             .cut = choose_cut(plan),
-                            .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                            .choice = {(adji_brute_method)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
                             .grid = grid_of(&plan->tuning)};
 }
@@ -205,8 +204,13 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm) {
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   if (request.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
-  status = adji_gpu_knn_create(&request, &plan->engine);
-  if (!status) plan->device_chunk = adji_gpu_knn_engine_chunk(&plan->engine);
+  adji_worker worker;
+  status = adji_gpu_knn_worker_create(&request, 0, &worker);
+  if (!status) {
+    adji_engine_init(&plan->engine, &plan->join);
+    adji_engine_add(&plan->engine, &worker);
+    plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
+  }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }
@@ -221,7 +225,7 @@ adj_status adji_plan_knn(adj_plan *plan, const char *algorithm) {
   if (!status && !strcmp(plan->choice.algorithm, "brute")) {
     size_t used = strlen(plan->choice.reason);
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used, "; filter: %s",
-             adji_brute_filter_name(&plan->engine));
+             adji_brute_prefilter_name(&plan->engine));
   }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;

@@ -5,7 +5,7 @@
 #ifndef ADJI_PLAN_KNN_H
 #define ADJI_PLAN_KNN_H
 
-#include "gpu/knn/knn_engine.h"
+#include "gpu/worker/knn.h"
 #include "plan/plan.h"
 
 /* algorithm: what was asked for, NULL to choose. */

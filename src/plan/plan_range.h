@@ -5,7 +5,7 @@
 #ifndef ADJI_PLAN_RANGE_H
 #define ADJI_PLAN_RANGE_H
 
-#include "gpu/range/engine.h"
+#include "gpu/worker/range_create.h"
 #include "plan/plan.h"
 
 /* Grid, index and engine of the cores, and what is expected of them. algorithm: what was asked for, NULL to choose. */
@@ -17,7 +17,7 @@ adj_status adji_prepare_cores(adj_plan *plan);
 void adji_forget_cores(adj_plan *plan);
 
 /* The grid for a device, and what its engine is to do. */
-adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out);
+adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_worker_options *out);
 /* Queries that a device is asked for, to tell what is to be expected. */
 uint64_t adji_device_sample(const adj_plan *plan);
 

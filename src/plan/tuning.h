@@ -27,7 +27,7 @@ typedef struct adji_tuning {
   uint64_t boxes;         /* adji_switch: bounding boxes of blocks of points               */
   uint64_t codes;         /* adji_switch: the filter of 8-bit codes                        */
   uint64_t sample;        /* queries that the estimate looks at                            */
-  uint64_t filter;        /* adji_brute_filter: of brute force                             */
+  uint64_t filter;        /* adji_brute_prefilter_kind: of brute force                             */
   uint64_t leaf;          /* points a leaf of the tree: 16, 32 or 64                       */
   uint64_t queue;         /* adji_switch: off, batches are dealt out in turns              */
   uint64_t device_batch;  /* bytes of a batch of the result on a GPU                  */
@@ -38,7 +38,7 @@ typedef struct adji_tuning {
   uint64_t alone;         /* adji_switch: a warp of a GPU for every query of a kNN join */
   uint64_t cut;           /* adji_switch: its tree by cuts within runs of the curve    */
   uint64_t budget;        /* leaves that a warp searches for 32 queries                */
-  uint64_t way;           /* adji_brute_way: of brute force on a GPU                   */
+  uint64_t way;           /* adji_brute_method: of brute force on a GPU                   */
   uint64_t distance;      /* adji_brute_distance: its kernel for distances             */
   uint64_t select;        /* adji_select_algorithm: and for selection                  */
   uint64_t mirror;        /* adji_switch: a GPU compares every two points once        */

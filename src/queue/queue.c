@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The work queue. Batches hold about a thousand queries, so one lock for both ends is taken rarely
- * enough not to be seen.
+ * The work queue. Batches hold about a thousand queries, so one lock for both ends costs nothing measurable.
  */
 #include "queue/queue.h"
 
@@ -59,7 +58,7 @@ static int higher_first(const void *left, const void *right) {
   return a->batch.begin < b->batch.begin ? -1 : a->batch.begin > b->batch.begin;
 }
 
-/* Octaves, of which the middle one has the mean in its middle: where all are alike there is one. */
+/* Octaves around the mean: batches that are all alike have one rank. */
 static void rank_by_octaves(ranked *all, uint64_t count, const double *weights) {
   double sum = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -91,9 +90,9 @@ void adji_queue_rewind(adji_queue *queue) {
   queue->head = 0;
   queue->tail = queue->count;
   queue->returned_count = 0;
-  queue->left = 0;
+  queue->remaining = 0;
   for (uint64_t i = 0; i < queue->count; i++)
-    queue->left += queue->batches[i].work;
+    queue->remaining += queue->batches[i].work;
 }
 
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out) {
@@ -112,7 +111,7 @@ bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
 
 /* ---- Several at once -------------------------------------------------------------------------------- */
 
-/* Cuts a stretch of at most so much work off an end of *from, which is not empty. */
+/* Cuts batches with at most so much work off an end of *from, which is not empty. */
 static adji_batch_run cut_off(adji_queue *queue, adji_batch_run *from, bool heavy, double work) {
   adji_batch_run cut = heavy ? (adji_batch_run){from->begin, from->begin} : (adji_batch_run){from->end, from->end};
   double sum = 0;
@@ -129,7 +128,7 @@ static adji_batch_run cut_off(adji_queue *queue, adji_batch_run *from, bool heav
     from->begin = cut.end;
   else
     from->end = cut.begin;
-  queue->left -= sum;
+  queue->remaining -= sum;
   return cut;
 }
 
@@ -150,20 +149,20 @@ bool adji_queue_take_some(adji_queue *queue, bool heavy, double work, adji_batch
   return some;
 }
 
-void adji_queue_give_back(adji_queue *queue, adji_batch_run stretch) {
+void adji_queue_return(adji_queue *queue, adji_batch_run batches) {
   pthread_mutex_lock(&queue->lock);
-  queue->returned[queue->returned_count++] = stretch;
-  for (uint64_t i = stretch.begin; i < stretch.end; i++)
-    queue->left += queue->batches[i].work;
+  queue->returned[queue->returned_count++] = batches;
+  for (uint64_t i = batches.begin; i < batches.end; i++)
+    queue->remaining += queue->batches[i].work;
   pthread_mutex_unlock(&queue->lock);
 }
 
-bool adji_queue_look(adji_queue *queue, bool heavy, double *left, double *next) {
+bool adji_queue_look(adji_queue *queue, bool heavy, double *remaining, double *next) {
   pthread_mutex_lock(&queue->lock);
   adji_batch_run where = {queue->head, queue->tail};
   if (where.begin == where.end && queue->returned_count) where = queue->returned[queue->returned_count - 1];
   bool some = where.begin < where.end;
-  *left = some ? queue->left : 0;
+  *remaining = some ? queue->remaining : 0;
   *next = some ? queue->batches[heavy ? where.begin : where.end - 1].work : 0;
   pthread_mutex_unlock(&queue->lock);
   return some;

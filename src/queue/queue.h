@@ -20,8 +20,8 @@ typedef struct adji_batch_run {
   uint64_t begin, end;
 } adji_batch_run;
 
-/* Who gives back what it has, which is no more than eight stretches, takes nothing any more: there are never more of
- * these than eight such workers have. */
+/* Stretches of the queue that failed devices may return: eight devices hold eight each at most, and one that has
+ * returned its stretches gets no more work. */
 enum { ADJI_MOST_RETURNED = 64 };
 
 /* Less work than any batch has. */
@@ -32,8 +32,8 @@ typedef struct adji_queue {
   adji_batch *batches;
   uint64_t count, room;
   pthread_mutex_t lock;
-  uint64_t head, tail; /* batches [head, tail) are left */
-  double left;         /* their work, and that of what was given back */
+  uint64_t head, tail; /* batches [head, tail) remain                 */
+  double remaining;    /* their work, and that of what was returned   */
   adji_batch_run returned[ADJI_MOST_RETURNED];
   uint32_t returned_count;
   bool round_robin; /* no queue: worker i of n gets batches i, i + n, ... */
@@ -45,26 +45,26 @@ void adji_queue_clear(adji_queue *queue);
 /* Before sorting. */
 adj_status adji_queue_add(adji_queue *queue, adji_batch batch);
 void adji_queue_sort(adji_queue *queue);
-/* Beside devices: heavier ones first only where they are at least about twice as heavy, so that what is taken at a time
- * are neighbours, which a device is quicker with. weights: of the batches as they were added; NULL: their work. */
+/* Beside devices: heaviest first only by factors of about two. What is taken at once are then neighbours, which a
+ * device does faster. weights: of the batches as they were added; NULL: their work. */
 adj_status adji_queue_sort_roughly(adji_queue *queue, const double *weights);
 
 /* Starts over with all batches. */
 void adji_queue_rewind(adji_queue *queue);
 
-/* The next batch from the heavy or from the light end; false when none is left. Any thread. */
+/* The next batch from the heavy or from the light end; false when none remains. Any thread. */
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out);
 bool adji_queue_take_light(adji_queue *queue, adji_batch *out);
 
-/* Batches that follow each other, from the heavy or from the light end: at least one, and no more than have so much
- * work together; ADJI_ONE_BATCH: one. What was given back comes last. False when none is left. Any thread. */
+/* Consecutive batches from the heavy or from the light end: at least one, and no more than have so much work together;
+ * ADJI_ONE_BATCH: one. Returned batches come last. False when none remains. Any thread. */
 bool adji_queue_take_some(adji_queue *queue, bool heavy, double work, adji_batch_run *out);
 
-/* Batches that were taken and not done: others will get them. */
-void adji_queue_give_back(adji_queue *queue, adji_batch_run stretch);
+/* Returns batches that were taken and not done: others will get them. */
+void adji_queue_return(adji_queue *queue, adji_batch_run batches);
 
-/* What is left: its work, and the work of the batch at that end; false when nothing is. */
-bool adji_queue_look(adji_queue *queue, bool heavy, double *left, double *next);
+/* The remaining work, and the work of the batch at that end; false when nothing remains. */
+bool adji_queue_look(adji_queue *queue, bool heavy, double *remaining, double *next);
 
 /* The next batch for one of several workers: from the heavy end, or its own by turns. *turn: batches it had so
  * far. */

@@ -1,150 +1,189 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scheduler: every lane takes batches from the heavy end until none is left, and adds up what it
- * did. Heavy batches go first so that the lanes finish together. With devices: hybrid.c.
+ * The scheduler: see scheduler.h. A worker that is alone drains in the caller's thread. Beside the cores, which drain
+ * in the caller's thread and its team, every device has a thread of its own (feed.c, lanes.c).
  */
-#include "queue/scheduler_private.h"
+#include "queue/scheduler.h"
 
-void adj_run_control_init(adj_run_control *control, size_t struct_size) {
-  adj_run_control defaults = {.interval_ms = 100};
-  adji_init_struct(control, struct_size, &defaults, sizeof defaults);
-}
+#include "queue/feed.h"
+#include "queue/lanes.h"
 
-adj_status adji_run_init(adji_run *run, adj_ctx *ctx, const adj_run_control *control) {
-  *run = (adji_run){.ctx = ctx, .progress_to = 1};
-  adj_run_control_init(&run->control, sizeof run->control);
-  if (control) {
-    adj_status status = adji_take_struct(&run->control, sizeof run->control, control, "adj_run_control");
-    if (status) return status;
+/* ---- Begin and end ---------------------------------------------------------------------------------- */
+
+static adj_status begin_worker(adji_run *run, const adji_worker *worker, const adji_pass *pass, adji_active *out) {
+  adj_status status = worker->begin(worker->state, run, pass);
+  if (!status) {
+    out->workers[out->count++] = worker;
+    return ADJ_OK;
   }
-  pthread_mutex_init(&run->report_lock, NULL);
-  adji_memory_reset_peak(&ctx->memory);
-  return adji_check_cancel(ctx);
+  if (!worker->is_device || pass->alone) return status;
+  adji_log(run->ctx, ADJ_LOG_WARN, "%s takes no part: %s", worker->name, adj_last_error());
+  return ADJ_OK;
 }
 
-void adji_run_clear(adji_run *run) {
-  pthread_mutex_destroy(&run->report_lock);
-}
-
-void adji_device_stats_add(adji_device_stats *to, const adji_device_stats *more) {
-  to->kernel_s += more->kernel_s;
-  to->up_s += more->up_s;
-  to->down_s += more->down_s;
-  to->place_s += more->place_s;
-  to->bytes_up += more->bytes_up;
-  to->bytes_down += more->bytes_down;
-  to->slots += more->slots;
-  to->sift.queries += more->sift.queries;
-  to->sift.sums += more->sift.sums;
-  to->sift.again += more->sift.again;
-  to->sift.failed += more->sift.failed;
-  to->grid.queries += more->grid.queries;
-  to->grid.failed += more->grid.failed;
-  to->grid.reindexed += more->grid.reindexed;
-  to->grid.epsilon_s += more->grid.epsilon_s;
-  to->grid.reindex_s += more->grid.reindex_s;
-  if (more->grid.epsilon > 0) to->grid.epsilon = more->grid.epsilon;
-}
-
-void adji_device_stats_report(const adji_device_stats *now, adji_device_stats *told, adji_device_stats *to) {
-  adji_device_stats more = *now;
-  more.kernel_s -= told->kernel_s;
-  more.up_s -= told->up_s;
-  more.down_s -= told->down_s;
-  more.place_s -= told->place_s;
-  more.bytes_up -= told->bytes_up;
-  more.bytes_down -= told->bytes_down;
-  more.slots -= told->slots;
-  more.sift.queries -= told->sift.queries;
-  more.sift.sums -= told->sift.sums;
-  more.sift.again -= told->sift.again;
-  more.sift.failed -= told->sift.failed;
-  more.grid.queries -= told->grid.queries;
-  more.grid.failed -= told->grid.failed;
-  more.grid.reindexed -= told->grid.reindexed;
-  more.grid.epsilon_s -= told->grid.epsilon_s;
-  more.grid.reindex_s -= told->grid.reindex_s;
-  *told = *now;
-  adji_device_stats_add(to, &more);
-}
-
-adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {
-  if (!run->control.progress) return ADJ_OK;
-  if (pthread_mutex_trylock(&run->report_lock)) return ADJ_OK; /* someone else is telling */
-  uint64_t now = adji_now_ns();
-  int stop = 0;
-  double whole = run->progress_from + (run->progress_to - run->progress_from) * fraction;
-  if (whole > 1) whole = 1; /* parts that were added up in another order than their total */
-  /* A lane that was overtaken on its way here has old news. */
-  bool due = whole >= run->last_fraction && now - run->last_report_ns >= run->control.interval_ms * UINT64_C(1000000);
-  if (always || due) {
-    run->last_report_ns = now;
-    run->last_fraction = whole;
-    adj_progress where = {.phase = phase, .fraction = whole, .pairs = pairs};
-    stop = run->control.progress(run->control.user, &where);
-  }
-  pthread_mutex_unlock(&run->report_lock);
-  return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;
-}
-
-adj_status adji_account_batch(adji_drain *d, double work, uint64_t batches, const adji_tally *tally) {
-  pthread_mutex_lock(&d->lock);
-  d->work_done += work;
-  d->batches += batches;
-  d->tally.pairs += tally->pairs;
-  d->tally.candidates += tally->candidates;
-  double fraction = d->total_work > 0 ? d->work_done / d->total_work : 1;
-  uint64_t pairs = d->tally.pairs;
-  pthread_mutex_unlock(&d->lock);
-  uint64_t most = d->run->control.max_pairs;
-  if (most && pairs > most)
-    return adji_fail(ADJ_E_LIMIT, "max_pairs: the result has more than the %llu pairs allowed",
-                     (unsigned long long)most);
-  return adji_run_report(d->run, d->pass->name, fraction, pairs, false);
-}
-
-static adj_status drain_queue(void *user, uint64_t task, uint32_t lane) {
-  adji_drain *d = user;
-  adji_batch batch;
+/* Devices first: what the cores do may depend on whether any device takes part. */
+static adj_status begin_workers(adji_run *run, const adji_worker *workers, uint32_t count, adji_pass *pass,
+                                adji_active *out) {
+  uint32_t devices_from = !workers[0].is_device;
+  adji_active devices = {.count = 0};
   adj_status status = ADJ_OK;
-  uint64_t begin = adji_now_ns();
-  uint64_t turn = 0;
-  while (!status && adji_queue_take(d->queue, task, d->run->ctx->threads, &turn, &batch)) {
-    status = adji_check_cancel(d->run->ctx);
-    if (status) break;
-    adji_tally tally = {0};
-    uint64_t batch_begin = d->run->ctx->trace ? adji_now_ns() : 0;
-    status = d->pass->process(d->pass->user, &batch, lane, &tally);
-    adji_trace(d->run->ctx, d->pass->name, lane, batch_begin, batch.end - batch.begin);
-    if (!status) status = adji_account_batch(d, batch.work, 1, &tally);
-  }
-  double busy = (double)(adji_now_ns() - begin) * 1e-9;
-  pthread_mutex_lock(&d->lock);
-  d->busy_sum += busy;
-  if (busy > d->busy_max) d->busy_max = busy;
-  pthread_mutex_unlock(&d->lock);
+  pass->alone = count == 1;
+  *out = (adji_active){.count = 0};
+  for (uint32_t i = devices_from; i < count && !status; i++)
+    status = begin_worker(run, &workers[i], pass, &devices);
+  pass->alone = devices.count + devices_from == 1;
+  if (!status && devices_from) status = begin_worker(run, &workers[0], pass, out);
+  for (uint32_t i = 0; i < devices.count; i++)
+    out->workers[out->count++] = devices.workers[i];
   return status;
 }
 
-adj_status adji_run_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, adji_tally *tally) {
-  return adji_run_shared_pass(run, queue, pass, &(adji_crew){0}, tally);
+adj_status adji_pass_begin(adji_run *run, const adji_worker *workers, uint32_t count, adji_pass *pass,
+                           adji_active *out) {
+  adj_status status = begin_workers(run, workers, count, pass, out);
+  if (!status) return ADJ_OK;
+  adji_pass_end(run, out);
+  *out = (adji_active){.count = 0};
+  return status;
 }
 
-adj_status adji_run_shared_pass(adji_run *run, adji_queue *queue, const adji_pass *pass, const adji_crew *crew,
-                                adji_tally *tally) {
-  adji_drain d = {.run = run, .queue = queue, .pass = pass, .crew = crew};
-  adji_queue_rewind(queue);
-  d.total_work = queue->left;
+void adji_pass_end(adji_run *run, const adji_active *active) {
+  for (uint32_t i = 0; i < active->count; i++)
+    active->workers[i]->end(active->workers[i]->state, run);
+}
+
+/* ---- Statistics of shared passes -------------------------------------------------------------------- */
+
+/* Where the figures of a worker of this pass go: passes need not have the same devices. */
+static uint32_t place_of(adji_run *run, const adji_worker_stats *worker) {
+  uint32_t at = worker->who ? adji_run_worker(run, worker->who) : 0;
+  if (!run->worker_count) run->worker_count = 1; /* the cores are the first */
+  if (worker->who && !at) at = run->worker_count++;
+  run->workers[at].name = worker->name;
+  run->workers[at].who = worker->who;
+  return at;
+}
+
+static void report_workers(const adji_drain *d) {
+  adji_run *run = d->run;
+  double first = d->last_end[0], last = first;
+  for (uint32_t w = 0; w <= d->share.devices; w++) {
+    const adji_worker_stats *more = &d->workers[w];
+    uint32_t at = place_of(run, more);
+    adji_worker_stats *to = &run->workers[at];
+    double seconds = w ? more->busy_s : d->lanes_s;
+    to->queries += more->queries;
+    to->batches += more->batches;
+    to->failed += more->failed;
+    to->busy_s += more->busy_s;
+    run->rates[at] = seconds > 0 ? d->work[w] / seconds : 0;
+    if (d->last_end[w] < first) first = d->last_end[w];
+    if (d->last_end[w] > last) last = d->last_end[w];
+  }
+  run->apart_s += last - first;
+  run->shared_s += adji_drain_now(d);
+}
+
+/* What earlier passes of the run showed of the same workers. */
+static void expect_rates(adji_drain *d) {
+  const adji_run *run = d->run;
+  double rates[1 + ADJI_MOST_DEVICES] = {run->rates[0]};
+  for (uint32_t i = 0; i < d->share.devices; i++) {
+    uint32_t at = adji_run_worker(run, d->workers[1 + i].who);
+    rates[1 + i] = at ? run->rates[at] : 0;
+  }
+  adji_share_expect(&d->share, rates);
+}
+
+/* ---- Draining --------------------------------------------------------------------------------------- */
+
+static adj_status drain_alone(adji_drain *d) {
+  const adji_worker *worker = d->active->workers[0];
+  adji_feed *feed = &d->feeds[0];
+  *feed = (adji_feed){.drain = d};
+  return worker->drain(worker->state, feed);
+}
+
+static const adji_worker *device_of(const adji_drain *d, uint32_t number) {
+  return d->active->workers[adji_active_devices_from(d->active) + number];
+}
+
+static void *device_main(void *argument) {
+  adji_feed *feed = argument;
+  const adji_worker *worker = device_of(feed->drain, feed->device);
+  adji_feed_close(feed, worker->drain(worker->state, feed));
+  return NULL;
+}
+
+/* A device has its first batches before the cores begin, however long its thread takes to start. The lock is held. */
+static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
+  adji_feed *feed = &d->feeds[number];
+  bool some = adji_feed_open(feed, d, number);
+  if (some && !adji_thread_start(thread, device_main, feed)) {
+    d->running++;
+    return true;
+  }
+  adji_share_gone(&d->share, number);
+  if (!some) return false;
+  adji_queue_return(d->queue, feed->held[0]);
+  adji_log(d->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
+           d->workers[1 + number].name);
+  return false;
+}
+
+static adj_status drain_cores(adji_drain *d) {
+  adji_feed feed = {.drain = d};
+  const adji_worker *cores = d->active->workers[0];
+  return cores->is_device ? adji_lanes_drain(&feed, NULL, NULL) : cores->drain(cores->state, &feed);
+}
+
+static adj_status drain_shared(adji_drain *d) {
+  pthread_t threads[ADJI_MOST_DEVICES];
+  bool started[ADJI_MOST_DEVICES];
+  pthread_mutex_lock(&d->lock);
+  for (uint32_t i = 0; i < d->share.devices; i++)
+    started[i] = start_device(d, i, &threads[i]);
+  pthread_mutex_unlock(&d->lock);
+  adj_status status = drain_cores(d);
+  if (status) { /* of a lane, or no lane was begun: devices must not go on */
+    pthread_mutex_lock(&d->lock);
+    adji_drain_give_up(d, status);
+    pthread_mutex_unlock(&d->lock);
+  }
+  for (uint32_t i = 0; i < d->share.devices; i++)
+    if (started[i]) pthread_join(threads[i], NULL);
+  if (d->failed) status = adji_fail(d->failed, "%s", d->message);
+  report_workers(d);
+  adji_free(&d->run->ctx->memory, d->returned);
+  return status;
+}
+
+adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active *active,
+                         const adji_share_options *share, adji_tally *tally) {
+  adj_ctx *ctx = run->ctx;
+  adji_drain d = {.run = run, .queue = pass->queue, .pass = pass, .active = active, .begin_ns = adji_now_ns()};
+  adji_queue_rewind(pass->queue);
+  d.total_work = pass->queue->remaining;
+  d.full = ctx->threads >= adji_usable_cores();
+  d.workers[0].name = "cpu";
+  adji_share_init(&d.share, share, d.total_work, ctx->threads, adji_active_devices(active));
+  for (uint32_t i = 0; i < d.share.devices; i++) {
+    d.workers[1 + i].name = device_of(&d, i)->name;
+    d.workers[1 + i].who = device_of(&d, i)->state;
+  }
+  expect_rates(&d);
+  pthread_mutex_init(&d.tally_lock, NULL);
   pthread_mutex_init(&d.lock, NULL);
-  adj_status status =
-      crew->count ? adji_drain_with_devices(&d) : adji_loop(run->ctx, run->ctx->threads, drain_queue, &d);
+  pthread_cond_init(&d.changed, NULL);
+  adj_status status = pass->alone ? drain_alone(&d) : drain_shared(&d);
+  pthread_cond_destroy(&d.changed);
   pthread_mutex_destroy(&d.lock);
+  pthread_mutex_destroy(&d.tally_lock);
   run->tally.pairs += d.tally.pairs;
   run->tally.candidates += d.tally.candidates;
   run->batches += d.batches;
   run->busy_max += d.busy_max;
   run->busy_sum += d.busy_sum;
-  run->lanes_counted = run->ctx->threads;
   if (!status) status = adji_run_report(run, pass->name, 1, d.tally.pairs, false);
   if (tally) *tally = d.tally;
   return status;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who gets how much: see share.h.
+ * How workers share a queue: see share.h.
  */
 #include "queue/share.h"
 
 #include <math.h>
 
-/* Of the rest: what a device takes first, and what part of its share later. A first batch must not keep a slow device
- * busy when everything else is done; a part of nearly 1 would leave no room for errors of the rates, nor for those of
- * late that are lower than those before: queries at the light end of a queue may take a device three times as long. */
+/* The part of the remaining work that a device takes first, and the part of its share that it takes later. The first
+ * batch must not keep a slow device busy when everything else is done. The later part leaves room for errors of the
+ * rates, and for rates that drop: queries at the light end of a queue may take a device three times as long. */
 static const double FIRST = 1.0 / 256, PART = 0.5;
 
-/* What a batch may be of all that came before, and what the past counts for in the rate, each time. */
+/* How much larger than everything before a batch may be, and the weight of the past in the rate. */
 static const double GROWTH = 4, MEMORY = 0.3;
 
-/* Seconds that what was expected counts for, which is little: passes differ. */
+/* The weight of expected rates, as seconds of observation: small, since passes differ. */
 static const double EXPECTED_S = 1e-4;
 
-/* Seconds that a batch of a device should take at least, so that starting it is a small part of that. */
+/* Seconds that a device's batch should take at least, so that starting it is a small part. */
 static const double LEAST_S = 2e-3;
 
 /* The last part of the work, where fixed sizes are halved. */
@@ -58,7 +58,7 @@ static double rate(const adji_pace *pace) {
   return pace->seconds > 0 ? pace->work / pace->seconds : 0;
 }
 
-/* As long as no lane has done a batch: what it would be if all of them were done now, which is too much. */
+/* Before a lane has finished a batch: an upper bound, as if all of them finished now. */
 static double rate_of_cores(const adji_share *share, double now, double next) {
   double each = share->cpu.seconds > 0 ? rate(&share->cpu) : now > 0 ? next / now : 0;
   return each * share->lanes;
@@ -66,25 +66,25 @@ static double rate_of_cores(const adji_share *share, double now, double next) {
 
 /* ---- Fixed sizes ------------------------------------------------------------------------------------ */
 
-static double halved_at_the_end(const adji_share *share, double fraction, double left) {
-  return (left < ENDING * share->total ? fraction / 2 : fraction) * share->total;
+static double halved_at_the_end(const adji_share *share, double fraction, double remaining) {
+  return (remaining < ENDING * share->total ? fraction / 2 : fraction) * share->total;
 }
 
 /* The next large batch of a device; 0: they are over. */
-static double large_batch(const adji_share *share, const adji_pace *device, double left) {
-  double free = left / share->total - share->options.reserved;
+static double large_batch(const adji_share *share, const adji_pace *device, double remaining) {
+  double free = remaining / share->total - share->options.reserved;
   double size = device->large < free ? device->large : free;
   return size > share->options.small ? size * share->total : 0;
 }
 
-static double fixed_for_device(const adji_share *share, uint32_t d, double left) {
-  double large = large_batch(share, &share->device[d], left);
-  return large > 0 ? large : halved_at_the_end(share, share->options.small, left);
+static double fixed_for_device(const adji_share *share, uint32_t d, double remaining) {
+  double large = large_batch(share, &share->device[d], remaining);
+  return large > 0 ? large : halved_at_the_end(share, share->options.small, remaining);
 }
 
 /* ---- Rates ------------------------------------------------------------------------------------------ */
 
-/* Of all devices that still work; one of which nothing is known counts as if it were d. */
+/* Of all devices that still work. One without a known rate counts as if it were d. */
 static double rate_of_devices(const adji_share *share, uint32_t d) {
   double sum = 0;
   for (uint32_t i = 0; i < share->devices; i++)
@@ -94,32 +94,32 @@ static double rate_of_devices(const adji_share *share, uint32_t d) {
 
 /* What a device still has to do of what it holds. */
 static double pending(const adji_pace *device, double now) {
-  double left = device->holds - rate(device) * (now - device->since);
-  return left > 0 ? left : 0;
+  double remaining = device->holds - rate(device) * (now - device->since);
+  return remaining > 0 ? remaining : 0;
 }
 
-static double rated_for_device(const adji_share *share, uint32_t d, double now, double left, double next) {
+static double rated_for_device(const adji_share *share, uint32_t d, double now, double remaining, double next) {
   const adji_pace *device = &share->device[d];
   double mine = rate(device), devices = rate_of_devices(share, d);
   double others = devices - mine + rate_of_cores(share, now, next);
-  if (!(mine > 0)) return device->taken ? NOTHING : left * FIRST;
+  if (!(mine > 0)) return device->taken ? NOTHING : remaining * FIRST;
   double has = pending(device, now), least = mine * LEAST_S;
-  if (share->cpu.seconds > 0 && next * others + has * others > left * mine)
-    return NOTHING; /* the others have done everything by then */
-  double fair = (left + has) * mine / (mine + others), part = fair * PART - has, most = GROWTH * device->all;
+  if (share->cpu.seconds > 0 && next * others + has * others > remaining * mine)
+    return NOTHING; /* the others finish everything by then */
+  double fair = (remaining + has) * mine / (mine + others), part = fair * PART - has, most = GROWTH * device->all;
   if (part > least) return part < most ? part : most;
-  /* Before a lane has done one more batch: all of it, or with other devices. */
-  if (share->cpu.seconds > 0 && (left + has) * rate(&share->cpu) < share->lane_batch * devices) {
-    double its = fmax(left * mine / devices, least);
+  /* Devices finish before a lane does one more batch: take all of it, or its part. */
+  if (share->cpu.seconds > 0 && (remaining + has) * rate(&share->cpu) < share->lane_batch * devices) {
+    double its = fmax(remaining * mine / devices, least);
     return its < most ? its : most;
   }
   if (device->taken) return NOTHING;
   return fair < least ? fair : least;
 }
 
-/* Whether devices would be done with all there is before a lane is with its next batch. */
-static bool too_late(const adji_share *share, double now, double left, double next) {
-  double rates = 0, work = left;
+/* Whether devices would finish everything before a lane finishes its next batch. */
+static bool too_late(const adji_share *share, double now, double remaining, double next) {
+  double rates = 0, work = remaining;
   for (uint32_t d = 0; d < share->devices; d++) {
     const adji_pace *device = &share->device[d];
     if (device->gone) continue;
@@ -132,16 +132,17 @@ static bool too_late(const adji_share *share, double now, double left, double ne
 
 /* ---- Both ------------------------------------------------------------------------------------------- */
 
-double adji_share_for_device(const adji_share *share, uint32_t d, double now, double left, double next) {
-  return share->options.fixed ? fixed_for_device(share, d, left) : rated_for_device(share, d, now, left, next);
+double adji_share_for_device(const adji_share *share, uint32_t d, double now, double remaining, double next) {
+  return share->options.fixed ? fixed_for_device(share, d, remaining)
+                              : rated_for_device(share, d, now, remaining, next);
 }
 
-double adji_share_for_lane(const adji_share *share, double now, double left, double next) {
-  if (share->options.fixed) return halved_at_the_end(share, share->options.cpu, left);
+double adji_share_for_lane(const adji_share *share, double now, double remaining, double next) {
+  if (share->options.fixed) return halved_at_the_end(share, share->options.cpu, remaining);
   bool devices = false;
   for (uint32_t d = 0; d < share->devices; d++)
     devices = devices || !share->device[d].gone;
-  return devices && rate(&share->cpu) > 0 && too_late(share, now, left, next) ? NOTHING : next;
+  return devices && rate(&share->cpu) > 0 && too_late(share, now, remaining, next) ? NOTHING : next;
 }
 
 void adji_share_took(adji_share *share, uint32_t d, double now, double work) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who gets how much: how cores and devices share a queue so that all of them are done at the same time. It decides and
- * measures, and waits for nobody; times are those of whoever asks, so that tests can have a clock of their own.
+ * How cores and devices share a queue so that all of them finish at the same time. This only decides and measures. The
+ * caller passes the time, so that tests can use a clock of their own.
  *
- * By rates: a device gets half of what it would do of the rest if all went on as of late, so in the end each of its
- * batches is smaller than the one before, down to a few milliseconds; and none is more than four times as large as what
- * it has done, of which nothing is known before its first one, which is small. What it holds already counts. Cores take
- * one batch of the queue at a time. Whoever would still be at its batch when the others are done with everything takes
- * none.
+ * By rates: a device gets half of its share of the remaining work, its share being its part of the current rates. So
+ * its batches shrink towards the end, down to a few milliseconds. No batch is more than four times as large as all it
+ * has done before, and the first one is small, since nothing is known yet. Work that it holds already counts. Cores
+ * take one batch of the queue at a time. A worker takes nothing if the others would finish everything before it were
+ * done.
  *
  * By fixed sizes, those of HybridKNN-Join (4.5) and HEGJoin (4.1): fractions of the whole work. A device gets large
  * batches, each half of the one before, as long as a part of the work remains that is reserved for cores; then small
@@ -36,7 +36,7 @@ typedef struct adji_pace {
   double holds, since;  /* what a device has, and since when it is at it       */
   uint32_t taken;       /* in so many batches                                  */
   double large;         /* fixed: its next large batch; 0: from now on small   */
-  bool gone;            /* it takes nothing any more                           */
+  bool gone;            /* it takes no more batches                           */
 } adji_pace;
 
 typedef struct adji_share {
@@ -51,21 +51,21 @@ typedef struct adji_share {
 void adji_share_init(adji_share *share, const adji_share_options *options, double total, uint32_t lanes,
                      uint32_t devices);
 
-/* Begins with what a pass before has shown of the same workers: the work a second of a lane, and of each device behind
- * it; 0: nothing is known of it. */
+/* Starts from the rates of an earlier pass of the same workers: the work a second of one lane, then of each device; 0:
+ * not known. */
 void adji_share_expect(adji_share *share, const double *rates);
 
-/* How much work device d should take where `left` is left, of which `next` comes first; negative: nothing, as long as
- * it holds something; ever again, if it does not. now: in seconds from the beginning. */
-double adji_share_for_device(const adji_share *share, uint32_t d, double now, double left, double next);
-/* The same for a core; negative: nothing, unless a device fails. */
-double adji_share_for_lane(const adji_share *share, double now, double left, double next);
+/* How much work device d should take when `remaining` is in the queue, the next batch being `next`. Negative: nothing
+ * until it has finished what it holds, or nothing more if it holds nothing. now: in seconds from the start. */
+double adji_share_for_device(const adji_share *share, uint32_t d, double now, double remaining, double next);
+/* The same for a lane. Negative: nothing, unless a device fails. */
+double adji_share_for_lane(const adji_share *share, double now, double remaining, double next);
 
-/* A device has taken so much more; it is done with so much of it; it has failed or takes no more. */
+/* A device took so much more work; it finished so much; it failed or takes no more. */
 void adji_share_took(adji_share *share, uint32_t d, double now, double work);
 void adji_share_did(adji_share *share, uint32_t d, double now, double work);
 void adji_share_gone(adji_share *share, uint32_t d);
-/* A lane was busy for so long with what is in no batch of the queue; and with so much work for so long. */
+/* A lane spent time on work that is in no batch of the queue; it finished so much work in so much time. */
 void adji_share_lane_spent(adji_share *share, double seconds);
 void adji_share_lane_did(adji_share *share, double work, double seconds);
 

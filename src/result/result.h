@@ -14,7 +14,8 @@ struct adj_result {
   adj_ctx *ctx;
   adj_ctx *own_ctx; /* of the simple calls: destroyed with the result */
   adj_type type;
-  uint64_t rows, pairs;
+  uint64_t rows;
+  uint64_t pairs; /* neighbours; padding of kNN rows is not counted */
   /* Rows of a kNN join have `each` entries, and hardly anybody asks where they begin: their offsets have room, and are
    * filled in by the first who does. 0: offsets are there. */
   uint32_t each;

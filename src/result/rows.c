@@ -209,8 +209,7 @@ static void store_distances(const adji_row_style *style, const void *sums, uint3
 
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window) {
-  uint64_t at = window->offsets[row] - window->offsets[window->first_row];
-  uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
+  uint64_t at = adji_window_at(window, row), length = adji_window_length(window, row);
   if (length != count)
     return adji_fail(ADJ_E_INTERNAL, "row %u: %u neighbours found where %llu were counted", row, count,
                      (unsigned long long)length);
@@ -219,19 +218,19 @@ adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room
   return ADJ_OK;
 }
 
-void adji_table_place(const adji_table *table, const adji_row_style *style, uint64_t row, const uint32_t *ids,
-                      const void *sums, uint32_t count) {
-  uint64_t at = (row - table->first_row) * table->k;
-  if (count) memcpy(table->ids + at, ids, count * sizeof *ids);
-  for (uint32_t i = count; i < table->k; i++)
-    table->ids[at + i] = ADJ_NO_ID;
-  if (!table->distances) return;
-  store_distances(style, sums, count, table->distances, at);
+void adji_row_place_padded(const adji_window *window, const adji_row_style *style, uint64_t row, const uint32_t *ids,
+                           const void *sums, uint32_t count) {
+  uint64_t at = adji_window_at(window, row);
+  if (count) memcpy(window->ids + at, ids, count * sizeof *ids);
+  for (uint32_t i = count; i < window->k; i++)
+    window->ids[at + i] = ADJ_NO_ID;
+  if (!window->distances) return;
+  store_distances(style, sums, count, window->distances, at);
   float far = style->measure->report == ADJI_REPORT_NEGATED ? -INFINITY : INFINITY;
-  for (uint32_t i = count; i < table->k; i++) {
+  for (uint32_t i = count; i < window->k; i++) {
     if (style->type == ADJ_F64)
-      ((double *)table->distances)[at + i] = (double)far;
+      ((double *)window->distances)[at + i] = (double)far;
     else
-      ((float *)table->distances)[at + i] = far;
+      ((float *)window->distances)[at + i] = far;
   }
 }

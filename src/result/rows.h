@@ -26,30 +26,39 @@ static inline bool adji_row_needs_sums(const adji_row_style *style) {
   return style->distances || style->order == ADJ_ORDER_DISTANCE;
 }
 
-/* A block of consecutive rows with room for their entries: all of a result, or a buffer of it. */
+/* A block of consecutive rows with room for their entries: all of a result, or a buffer of it. In a range join offsets
+ * says where each row begins. In a kNN join every row has k entries: neighbours, nearest first, then padding. */
 typedef struct adji_window {
   uint64_t first_row, end_row;
-  const uint64_t *offsets; /* of all rows; the window's first entry is offsets[first_row] */
+  const uint64_t *offsets; /* of all rows; the window's first entry is offsets[first_row]. NULL: kNN */
   uint32_t *ids;
   void *distances; /* NULL when not wanted */
+  uint32_t k;      /* kNN */
 } adji_window;
+
+/* The place of a row's first entry in the window's arrays. */
+static inline uint64_t adji_window_at(const adji_window *window, uint64_t row) {
+  return window->offsets ? window->offsets[row] - window->offsets[window->first_row]
+                         : (row - window->first_row) * window->k;
+}
+
+static inline bool adji_window_has(const adji_window *window, uint64_t row) {
+  return row >= window->first_row && row < window->end_row;
+}
 
 /* Entries of a row of the window; 0 for others. */
 static inline uint64_t adji_window_length(const adji_window *window, uint64_t row) {
-  if (row < window->first_row || row >= window->end_row) return 0;
-  return window->offsets[row + 1] - window->offsets[row];
+  if (!adji_window_has(window, row)) return 0;
+  return window->offsets ? window->offsets[row + 1] - window->offsets[row] : window->k;
 }
 
-/* The same for a kNN join, whose rows all have k entries: nearest first, then padding. */
-typedef struct adji_table {
-  uint64_t first_row, end_row;
-  uint32_t k;
-  uint32_t *ids;   /* row r: from entry (r - first_row) * k on */
-  void *distances; /* NULL when not wanted                     */
-} adji_table;
+/* Entries of all its rows. */
+static inline uint64_t adji_window_entries(const adji_window *window) {
+  return adji_window_at(window, window->end_row);
+}
 
 /* How many neighbours a row of k entries has: they come before padding. */
-static inline uint32_t adji_table_row_length(const uint32_t *ids, uint32_t k) {
+static inline uint32_t adji_padded_row_length(const uint32_t *ids, uint32_t k) {
   uint32_t low = 0, high = k;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -83,8 +92,8 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window);
 
-/* Puts a row of count <= k neighbours, ordered by (sum, id), into its place in the table and pads it. */
-void adji_table_place(const adji_table *table, const adji_row_style *style, uint64_t row, const uint32_t *ids,
-                      const void *sums, uint32_t count);
+/* kNN: puts a row of count <= k neighbours, ordered by (sum, id), into its place and pads it. */
+void adji_row_place_padded(const adji_window *window, const adji_row_style *style, uint64_t row, const uint32_t *ids,
+                           const void *sums, uint32_t count);
 
 #endif

@@ -185,9 +185,11 @@ adj_status adj_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, adj_
   adj_matrix_init(&s.matrix, sizeof s.matrix);
   adj_status status = adji_take_struct(&s.matrix, sizeof s.matrix, matrix, "adj_matrix");
   if (!status) status = adji_check_selection(&s.matrix, k, order);
-  if (!status) status = adji_check_cancel(ctx);
   if (status || !s.matrix.rows) return status;
   if (!s.matrix.row_stride) s.matrix.row_stride = s.matrix.columns * adji_type_size(s.matrix.type);
   cut_rows(&s);
-  return run_selection(&s);
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  status = run_selection(&s);
+  adji_call_set(outer);
+  return status;
 }

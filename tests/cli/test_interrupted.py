@@ -57,6 +57,13 @@ class Stopped(ProgramTest):
                     self.assertIn("stopped", program.stderr.read())
                     self.assertEqual(os.listdir("."), ["points.npy"])
 
+    def test_ctrl_c_at_any_moment(self):
+        """Also between two steps of the program. Before it handles signals the signal itself ends it."""
+        for i in range(1, 11):
+            with self.subTest(after=i / 50):
+                program = self.watch(start("count", "-r", 0.4, "points.npy", "--no-progress"))
+                self.assertIn(self.stop(program, signal.SIGINT, i / 50), (130, -signal.SIGINT))
+
     def test_terminate(self):
         program = self.watch(start("count", "-r", 0.4, "points.npy", "--no-progress"))
         self.assertEqual(self.stop(program, signal.SIGTERM, 0.5), 143)

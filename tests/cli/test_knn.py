@@ -116,7 +116,7 @@ class Formats(ProgramTest):
                             for i, row in enumerate(ids)))
         self.assertTrue(all(row[4:] == [math.inf] * 3 for row in distances))
         done = self.adjoin("knn", "-k", 7, "p.npy", "-o", "x.npz")
-        self.assertIn("note: -k 7 is more than the 4 points there are: rows are padded", done.stderr)
+        self.assertIn("note: -k 7 is more than the 4 points available: rows are padded", done.stderr)
         self.assertNotIn("note", self.adjoin("knn", "-k", 5, "p.npy", "--self", "-o", "x.npz").stderr)
 
     def test_within_a_radius(self):
@@ -185,7 +185,7 @@ class Reports(ProgramTest):
         self.assertIn("adjoin: the 8 nearest of 2,000 points, in ", done.stderr)
         self.assertIn("adjoin: wrote near.npz\n", done.stderr)
         self.assertIn("kNN join, k 8", done.stderr)
-        self.assertIn("happened: 16000 pairs", done.stderr)
+        self.assertIn("run: 16000 pairs", done.stderr)
         self.assertEqual(done.stdout, "")
         with open("s.json", encoding="utf-8") as file:
             stats = json.load(file)
@@ -200,13 +200,13 @@ class Reports(ProgramTest):
         self.generate("unif", 10, 2, "wide.npy", "--type", "f64")
         for words, *arguments in [
                 ("-k K is missing", "p.npy"),
-                ("-k: 0 is too few", "-k", "0", "p.npy"),
+                ("-k: must be at least 1", "-k", "0", "p.npy"),
                 ("-k: 4294967296 is too large", "-k", "4294967296", "p.npy"),
-                ("--distances is beside the neighbours", "-k", "3", "p.npy", "--distances", "d.npy"),
-                ("not a format neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),
-                ("not a format distances", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.csv"),
-                ("not a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
-                ("not a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "-"),
+                ("--distances needs -o FILE", "-k", "3", "p.npy", "--distances", "d.npy"),
+                ("not a format for neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),
+                ("not a format for distances", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.csv"),
+                ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
+                ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "-"),
                 ("fvecs holds f32", "-k", "3", "wide.npy", "-o", "x.ivecs", "--distances", "x.fvecs"),
                 ("npz needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "npz"),
                 ("csr needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "csr"),

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong, is said on standard error, and ends with the right code: 1 failed, 2 wrong usage."""
 import os
+import re
+import subprocess
 
-from program import ProgramTest, main, read_bytes
+from program import ADJOIN, ProgramTest, main, read_bytes
+
+MANUAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "man", "adjoin.1")
 
 
 class Usage(ProgramTest):
@@ -28,26 +32,27 @@ class Usage(ProgramTest):
                 ("takes no value", ["range", "-r", "1", "p.npy", "--distance=3"]),
                 ("is none of l2, l1, linf", ["range", "-r", "1", "p.npy", "--metric", "euclid"]),
                 ("not a size", ["range", "-r", "1", "p.npy", "--memory", "4X"]),
-                ('"0,x" is no list of GPUs', ["range", "-r", "1", "p.npy", "--devices", "0,x"]),
-                ('"1," is no list of GPUs', ["count", "-r", "1", "p.npy", "--devices", "1,"]),
-                ('"-1" is no list of GPUs', ["knn", "-k", "1", "p.npy", "--devices", "-1"]),
+                ('"0,x" is not a list of GPUs', ["range", "-r", "1", "p.npy", "--devices", "0,x"]),
+                ('"1," is not a list of GPUs', ["count", "-r", "1", "p.npy", "--devices", "1,"]),
+                ('"-1" is not a list of GPUs', ["knn", "-k", "1", "p.npy", "--devices", "-1"]),
                 ("not a count", ["range", "-r", "1", "p.npy", "--max-pairs", "-3"]),
                 ("only one of", ["range", "-r", "1", "p.npy", "-o", "-", "--stats", "-"]),
                 ("only one of the two", ["range", "-r", "1", "-", "-"]),
-                ("--one-way is for one set", ["range", "-r", "1", "p.npy", "p.npy", "--one-way"]),
-                ("exclude each other", ["range", "-r", "1", "p.npy", "--self", "--one-way"]),
-                ("-o FILE is missing", ["range", "-r", "1", "p.npy", "--format", "csv"]),
-                ("not a format pairs", ["range", "-r", "1", "p.npy", "-o", "x.docx"]),
-                ("names no format", ["range", "-r", "1", "p.npy", "-o", "pairs"]),
-                ("not a format counts", ["count", "-r", "1", "p.npy", "-o", "x.npz"]),
+                ("--one-way is for one file", ["range", "-r", "1", "p.npy", "p.npy", "--one-way"]),
+                ("cannot be combined", ["range", "-r", "1", "p.npy", "--self", "--one-way"]),
+                ("--format needs -o FILE", ["range", "-r", "1", "p.npy", "--format", "csv"]),
+                ("not a format for pairs", ["range", "-r", "1", "p.npy", "-o", "x.docx"]),
+                ("has no ending that names a format for pairs", ["range", "-r", "1", "p.npy", "-o", "pairs"]),
+                ("not a format for counts", ["count", "-r", "1", "p.npy", "-o", "x.npz"]),
                 ("npz needs a file", ["range", "-r", "1", "p.npy", "-o", "-", "--format", "npz"]),
                 ("kind of points is missing", ["generate", "-n", "5", "-o", "x.npy"]),
                 ("-o FILE is missing", ["generate", "unif", "-n", "5", "-d", "2"]),
                 ("-k K is missing", ["knn", "p.npy"]),
                 (("no option --rad", "--radius?"), ["range", "--rad", "1", "p.npy"]),
                 ("no option --foo\n", ["range", "--foo", "p.npy"]),
-                (("count: 0", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
-                (("dim: 0", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
+                (("--count: ", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
+                (("--dim: ", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
+                ('--tuning: "colour=red": is not one of', ["range", "-r", "1", "p.npy", "--tuning", "colour=red"]),
                 ("is no whole number from 1 to 10", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
         ]:
             with self.subTest(arguments=arguments):
@@ -68,8 +73,8 @@ class Usage(ProgramTest):
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--stats", "nowhere/x.json"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--trace", "nowhere/x.json"]),
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "--stats", "folder.csv"]),
-                ("isa", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
-                ("more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
+                ("--isa: ", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
+                ("--max-pairs: the result has more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments, code=1)
@@ -90,8 +95,8 @@ class Usage(ProgramTest):
     def test_options_without_a_meaning(self):
         self.generate("unif", 10, 2, "p.npy")
         done = self.adjoin("range", "-r", "1", "p.npy", "--columns", "1", "--id", "2")
-        self.assertIn("warning: p.npy: columns means nothing for npy", done.stderr)
-        self.assertIn("note: p.npy: id_column means nothing for npy", done.stderr)
+        self.assertIn("warning: p.npy: --columns: has no meaning for npy files", done.stderr)
+        self.assertIn("note: p.npy: --id: has no meaning for npy files", done.stderr)
 
     def test_selftest(self):
         self.adjoin("selftest", "--backend", "reference", "--case", "two points, apart")
@@ -108,7 +113,7 @@ class Usage(ProgramTest):
             for backend in (["gpu"], ["hybrid", "--tuning", "share=rates"]):
                 asked = join + ["p.npy", "-o", "gpu.npz", "--backend"] + backend
                 if "devices         none" in told:
-                    self.refuses("backend", *asked, code=1)
+                    self.refuses("--backend: ", *asked, code=1)
                     self.assertFalse(os.path.exists("gpu.npz"))
                 else:
                     self.adjoin(*asked)
@@ -147,6 +152,36 @@ class Usage(ProgramTest):
             self.assertEqual(page.stderr, "")
             for line in page.stdout.splitlines():
                 self.assertLessEqual(len(line), 100, line)
+
+    def test_examples_of_every_command(self):
+        """What --help shows can be typed as it stands, given files of these names."""
+        self.generate("unif", 500, 3, "points.npy")
+        self.generate("unif", 50, 8, "query.fvecs")
+        self.generate("unif", 200, 8, "base.fvecs")
+        for name in "stars", "radio", "shops", "homes", "fixes", "stations", "points":
+            with open(f"{name}.csv", "w", encoding="utf-8") as file:
+                file.write("x,y,z\n0,0,0\n1,2,2\n" if name in ("shops", "homes", "fixes", "stations", "points")
+                           else "name,x,y,z\na,0,0,0\nb,1,2,2\n")
+        for command in [], ["range"], ["knn"], ["count"], ["generate"], ["info"]:
+            page = self.adjoin(*command, "--help").stdout.split("Usage:")[0].split("Commands")[0]
+            lines = [line for line in page.splitlines() if line.startswith("  adjoin ")]
+            self.assertGreaterEqual(len(lines), 2)
+            for line in lines:
+                example = re.split("   +", line.strip())[0].split("  ")[0]
+                self.adjoin(*example.split()[1:])
+
+    def test_examples_of_the_manual(self):
+        """The same of the manual page, from an empty folder. Python's examples need SciPy and are checked elsewhere."""
+        with open(MANUAL, encoding="utf-8") as file:
+            examples = file.read().split(".Sh EXAMPLES")[1].split("\n.Sh ")[0]
+        lines = "\n".join(re.findall(r"\.Bd -literal[^\n]*\n(.*?)\.Ed", examples, re.DOTALL)).replace("\\e", "\\")
+        script = "\n".join(line for line in lines.splitlines() if not line.startswith("python3 "))
+        path = os.path.dirname(ADJOIN) + os.pathsep + os.environ["PATH"]
+        done = subprocess.run(["sh", "-eu", "-c", script], env={**os.environ, "PATH": path}, capture_output=True,
+                              text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in "Oslo,1,Hamburg,", "Rome,Naples\n":
+            self.assertIn(line, done.stdout)
 
 
 main()

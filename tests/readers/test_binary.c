@@ -38,7 +38,7 @@ static void numpy_files(void **state) {
     check_and_destroy(set, files[i].type, files[i].count, files[i].dim, files[i].values);
   }
   adj_dataset *set = NULL;
-  must_fail(ADJ_E_FORMAT, "fields with names", open_golden(ctx, "structured.npy", NULL, &set));
+  must_fail(ADJ_E_FORMAT, "named fields", open_golden(ctx, "structured.npy", NULL, &set));
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
 }
@@ -387,9 +387,9 @@ static void wrong_npy_dicts(void **state) {
   (void)state;
   static const struct {
     const char *dict, *message;
-  } cases[] = {{"{}", "npy: the header lacks descr"},
-               {"{'descr': '<f4'}", "npy: the header lacks fortran_order"},
-               {"{'descr': '<f4', 'fortran_order': False}", "npy: the header lacks shape"},
+  } cases[] = {{"{}", "npy: the header has no descr"},
+               {"{'descr': '<f4'}", "npy: the header has no fortran_order"},
+               {"{'descr': '<f4', 'fortran_order': False}", "npy: the header has no shape"},
                {"{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", "not understood at \"0, 'shape'"},
                {"{'other': 1}", "not understood at \"other\""},
                {"{'descr': <f4}", "not understood at \"<f4}\""},
@@ -409,7 +409,7 @@ static void wrong_npy_dicts(void **state) {
     memcpy(file + 10, cases[i].dict, length);
     must_fail(ADJ_E_FORMAT, cases[i].message, open_bytes(ctx, "a.npy", file, length + 10, NULL, &set));
   }
-  must_fail(ADJ_E_FORMAT, "npy: does not begin as a .npy file does", open_text(ctx, "a.npy", "1,2\n", NULL, &set));
+  must_fail(ADJ_E_FORMAT, "npy: does not begin like a .npy file", open_text(ctx, "a.npy", "1,2\n", NULL, &set));
   must_fail(ADJ_E_FORMAT, "npy: the file ends within its header", open_bytes(ctx, "a.npy", file, 11, NULL, &set));
   must_fail(ADJ_E_FORMAT, "npy: the file ends within its header: 2 of", open_bytes(ctx, "a.npy", file, 12, NULL, &set));
   file[6] = 4;

@@ -40,7 +40,7 @@ static void choosing(void **state) {
             "a.csv: format: \"CSV\" is none of npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw, hdf5",
             open_text(ctx, "a.csv", text, &options, &set));
   options = open_defaults();
-  must_fail(ADJ_E_FORMAT, "a.x: neither its ending nor its content tells the format; name it: npy, csv",
+  must_fail(ADJ_E_FORMAT, "a.x: neither its ending nor its content shows the format; it must be given: npy, csv",
             open_bytes(ctx, "a.x", "\x00\x01\x02", 3, NULL, &set));
   must_fail(ADJ_E_FORMAT, "a.npz: is a zip archive", open_bytes(ctx, "a.npz", "PK\3\4\0\0", 6, NULL, &set));
   must_fail(ADJ_E_FORMAT, "a.x: the file is empty", open_bytes(ctx, "a.x", "", 0, NULL, &set));
@@ -51,9 +51,9 @@ static void choosing(void **state) {
   float rows[2] = {1, 2};
   must(open_bytes(ctx, "a.raw", rows, 8, &options, &set));
   check_and_destroy(set, ADJ_F32, 1, 2, (double[]){1, 2});
-  assert_non_null(strstr(heard.text, "a.raw: dataset means nothing for raw and is ignored"));
+  assert_non_null(strstr(heard.text, "a.raw: dataset: has no meaning for raw files and is ignored"));
   assert_non_null(
-      strstr(heard.text, "a.raw: columns means nothing for raw and is ignored: every column is a coordinate"));
+      strstr(heard.text, "a.raw: columns: has no meaning for raw files and is ignored: every column is a coordinate"));
   /* By content: the ending of a .npy file is not needed. */
   char path[512];
   snprintf(path, sizeof path, "%s/f32.npy", READERS_DATA);
@@ -120,7 +120,7 @@ static void gzip(void **state) {
   file[15] ^= 0xff;
   must_fail(ADJ_E_FORMAT, "a.csv.gz: the compressed data is damaged",
             open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
-  must_fail(ADJ_E_FORMAT, "a.csv.gz: does not begin as a gzip file does", open_text(ctx, "a.csv.gz", text, NULL, &set));
+  must_fail(ADJ_E_FORMAT, "a.csv.gz: does not begin like a gzip file", open_text(ctx, "a.csv.gz", text, NULL, &set));
   /* Raw values that happen to begin as gzip does are values. */
   adj_open_options options = open_defaults();
   options.shape = "u8:1";
@@ -234,8 +234,10 @@ static void cancelling(void **state) {
   close(kept);
   close(ends[0]);
   close(ends[1]);
+  adji_call outer = adji_call_begin(&ctx->cancels); /* opening is a part of this call */
+  adj_cancel(ctx);
   must_fail(ADJ_CANCELLED, "stopped by the caller", open_text(ctx, "a.csv", text, NULL, &set));
-  adj_ctx_uncancel(ctx);
+  adji_call_set(outer);
   must(open_text(ctx, "a.csv", text, NULL, &set));
   check_and_destroy(set, ADJ_F32, 3, 2, points);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);

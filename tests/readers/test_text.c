@@ -177,7 +177,7 @@ static void notes_are_made(void **state) {
   static const struct {
     const char *name, *text, *note;
   } noted[] = {{"n.csv", "x,y\n1,2\n", "line 1 is the header"},
-               {"n.csv", "#\nx,2\n1,2\n", "line 2 is taken as a header, although 1 of its fields are numbers"},
+               {"n.csv", "#\nx,2\n1,2\n", "line 2 is taken as the header, although 1 of its fields are numbers"},
                {"n.csv", "1;2\n", "separated by semicolons"},
                {"n.csv", "1\t2\n", "separated by tabs"},
                {"n.csv", "1 2\n", "separated by blanks"}};

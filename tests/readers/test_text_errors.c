@@ -17,8 +17,8 @@ typedef struct error_case {
 static const error_case cases[] = {
     {"a.csv", "x,y\n1,2\n\n# c\n3,abc\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 5, column 2: \"abc\" is not a number"},
     {"a.csv", "name,x\nlamp,2\n", NULL, NULL, ADJ_E_FORMAT,
-     "a.csv: line 2, column 1: \"lamp\" is not a number (columns says which are coordinates, id_column which has "
-     "names)"},
+     "a.csv: line 2, column 1: \"lamp\" is not a number (if this column holds names, make it the id column "
+     "or choose the columns of coordinates)"},
     {"a.csv", "1,2\n3,4x\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 2, column 2: \"4x\" is not a number"},
     {"a.csv", "1,2\n3 4,5\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 2, column 1: \"3 4\" is not a number"},
     {"a.csv", "1,2\n3,0x10\n", NULL, NULL, ADJ_E_FORMAT, "line 2, column 2: \"0x10\" is not a number"},
@@ -58,12 +58,12 @@ static const error_case cases[] = {
     {"a.csv", "1,2\n", "2-1", NULL, ADJ_E_ARGUMENT, "no column \"2-1\"; the file has 2 columns and no header"},
     {"a.csv", "1,2\n", "1-99999999999999999999", NULL, ADJ_E_ARGUMENT, "the file has 2 columns and no header"},
     {"a.csv", "1,2\n", "x", NULL, ADJ_E_ARGUMENT, "no column \"x\"; the file has 2 columns and no header"},
-    {"a.csv", "x,y\n1,2\n", "x,1", NULL, ADJ_E_ARGUMENT, "columns: column 1 is asked for twice"},
-    {"a.csv", "x,y\n1,2\n", "1-2,y", NULL, ADJ_E_ARGUMENT, "columns: column 2 is asked for twice"},
-    {"a.csv", "x,y\n1,2\n", "x", "x", ADJ_E_ARGUMENT, "columns: column 1 is asked for twice"},
+    {"a.csv", "x,y\n1,2\n", "x,1", NULL, ADJ_E_ARGUMENT, "columns: column 1 is given twice"},
+    {"a.csv", "x,y\n1,2\n", "1-2,y", NULL, ADJ_E_ARGUMENT, "columns: column 2 is given twice"},
+    {"a.csv", "x,y\n1,2\n", "x", "x", ADJ_E_ARGUMENT, "columns: column 1 is given twice"},
     {"a.csv", "x,y\n1,2\n", NULL, "q", ADJ_E_ARGUMENT, "id_column: there is no column \"q\"; the file has x, y"},
     {"a.csv", "x,y\n1,2\n", NULL, "1-2", ADJ_E_ARGUMENT, "id_column: there is no column \"1-2\""},
-    {"a.csv", "x\n1\n", NULL, "x", ADJ_E_FORMAT, "there is no column beside that of the labels"},
+    {"a.csv", "x\n1\n", NULL, "x", ADJ_E_FORMAT, "there is no column besides the id column"},
     {"a.csv", "", NULL, NULL, ADJ_E_FORMAT, "a.csv: the file is empty"},
     {"a.csv", "\n\n# nothing\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: there are no rows and no header"},
     {"a.csv", "\xef\xbb\xbf", NULL, NULL, ADJ_E_FORMAT, "a.csv: there are no rows and no header"},

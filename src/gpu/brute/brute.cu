@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: its points, and which way the rows of the result are found.
+ * kNN by brute force on a device: its points, and the choice of a method for the rows of the result. knn.cu calls it.
  *
- * Points that are on the device already and packed are used where they lie. Others are brought there, all of them where
- * there is room; a right set that is too large goes through two buffers, one of which is filled while the other is
- * compared with, and lists of the nearest so far are merged with those of each piece. A left set that is too large
- * comes with the rows that are asked for.
+ * Points that are already on the device and packed are used in place. Other points are copied there, all of them if
+ * there is memory. A right set that is too large goes through two buffers: one is filled while the other is compared
+ * with, and the lists of the best so far are merged with those of each chunk. A left set that is too large is copied
+ * with the rows that are requested.
  */
 #include "gpu/brute/brute.cuh"
 
@@ -21,17 +21,17 @@ extern "C" {
 
 enum { BUFFERS = 2, LEAST_CHUNK = 1 << 10, PACK_THREADS = 256, SQUARE = 32, LEAST_ROWS = 8192 };
 
-/* Coordinates of pairs that are compared between two looks at whether the join was cancelled: about a second. */
-static const uint64_t STRETCH = UINT64_C(1) << 44;
+/* Coordinates of pairs compared between two checks for adj_cancel: about a second. */
+static const uint64_t COORDINATES_PER_CHECK = UINT64_C(1) << 44;
 
-/* A set, and what is of it on the device. */
+/* A set, and the part of it on the device. */
 typedef struct side {
-  const adj_dataset *set; /* on the host; on the device where there are rows */
+  const adj_dataset *set; /* on the host; on the device if rows are given */
   bool given;
   adji_gpu_rows rows;
   uint64_t count, row_bytes;
-  uint64_t at_once;           /* rows on the device at a time          */
-  adji_block points[BUFFERS]; /* the first one has all, if it has room */
+  uint64_t at_once;           /* rows on the device at a time */
+  adji_block points[BUFFERS]; /* the first one holds all if they fit */
 } side;
 
 struct adji_gpu_brute {
@@ -42,7 +42,7 @@ struct adji_gpu_brute {
   adji_device_stats *work;
   adji_block box;
   side left, right;
-  cudaEvent_t used[BUFFERS]; /* a buffer of the right set was compared with */
+  cudaEvent_t used[BUFFERS]; /* the comparisons with a buffer of the right set are done */
   adji_brute_prefilter_state prefilter;
 };
 
@@ -52,8 +52,10 @@ static bool is_packed(const side *s) {
   return s->given && s->rows.column_stride == 1 && s->rows.row_stride == s->rows.dim;
 }
 
-/* A block a square of rows and dimensions, which goes through shared memory so that both sides are read and written by
- * neighbouring threads: across is true where the rows of a dimension lie together, not the dimensions of a row. */
+/* Packs rows: to[i][j] = row first + i, dimension j. Input and output in device memory. A block owns a square of rows
+ * and dimensions, which goes through shared memory, so that neighbouring threads read and write neighbouring values on
+ * both sides. across: the rows of a dimension are adjacent, not the dimensions of a row. One barrier. Limited by
+ * memory. */
 template <class T>
 static __global__ void pack_rows(adji_gpu_rows rows, bool across, uint64_t first, uint64_t count, T *to) {
   __shared__ T square[SQUARE][SQUARE + 1];
@@ -84,18 +86,18 @@ static adj_status pack(adji_gpu *gpu, const side *s, uint64_t first, uint64_t co
   return ADJ_OK;
 }
 
-/* Rows first .. first + count - 1, packed, to memory of the device, which nobody uses. */
-static adj_status bring(adji_gpu_brute *b, const side *s, uint64_t first, uint64_t count, void *to) {
+/* Copies rows first .. first + count - 1, packed, to device memory that nothing else uses. */
+static adj_status fetch_rows(adji_gpu_brute *b, const side *s, uint64_t first, uint64_t count, void *to) {
   if (s->given) return pack(b->gpu, s, first, count, to);
   adj_dataset some = *s->set;
   some.data += first * some.row_stride;
   some.count = count;
   adj_status status = adji_upload(b->gpu, &some, to, b->work); /* has arrived when it returns */
-  if (status) adji_gpu_quiesce(b->gpu);                        /* or is given up              */
+  if (status) adji_gpu_quiesce(b->gpu);                        /* or is abandoned */
   return status;
 }
 
-/* Memory comes from the compute stream; copies are on another. */
+/* Memory comes from the compute stream, but copies are on another stream, hence the wait. */
 static adj_status get_points(adji_gpu_brute *b, uint64_t bytes, adji_block *out) {
   adj_status status = adji_block_get(b->gpu, b->gpu->compute, bytes, "points", out);
   if (!status) ADJI_CUDA(b->gpu, cudaStreamSynchronize(b->gpu->compute));
@@ -111,18 +113,18 @@ static void set_side(side *s, const adj_dataset *set, const adji_gpu_rows *rows)
   s->at_once = s->count;
 }
 
-/* All of a set, or ADJ_E_DEVICE_MEMORY. */
+/* Copies all of a set, or fails with ADJ_E_DEVICE_MEMORY. */
 static adj_status fetch_all(adji_gpu_brute *b, side *s) {
   if (is_packed(s)) return ADJ_OK;
   adj_status status = get_points(b, adji_mul(s->count, s->row_bytes), &s->points[0]);
-  return status || !s->count ? status : bring(b, s, 0, s->count, s->points[0].at);
+  return status || !s->count ? status : fetch_rows(b, s, 0, s->count, s->points[0].at);
 }
 
 static bool is_whole(const side *s) {
   return s->at_once == s->count;
 }
 
-/* Where row `first` is, of those that are there. */
+/* Where row `first` is, among those on the device. */
 static const void *points_of(const side *s, uint32_t buffer, uint64_t first) {
   const char *all = is_packed(s)  ? static_cast<const char *>(s->rows.data)
                     : is_whole(s) ? static_cast<const char *>(s->points[0].at)
@@ -130,14 +132,14 @@ static const void *points_of(const side *s, uint32_t buffer, uint64_t first) {
   return all ? all + first * s->row_bytes : s->points[buffer].at;
 }
 
-/* Whether the queries are where the right points are. */
+/* Whether the queries are the right points in device memory. */
 static bool is_shared(const adji_gpu_brute *b) {
   return b->join.self_join && (is_whole(&b->right) || is_packed(&b->right));
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
 
-/* Buffers for pieces of the right set: as large as was asked for, or as there is memory for. */
+/* Two buffers for chunks of the right set: as large as requested, or as there is memory for. */
 static adj_status get_buffers(adji_gpu_brute *b) {
   side *s = &b->right;
   if (is_packed(s)) return ADJ_OK;
@@ -152,12 +154,12 @@ static adj_status get_buffers(adji_gpu_brute *b) {
   }
 }
 
-/* A right set takes up to half of the memory as a whole, and otherwise, in two pieces, a quarter. */
+/* A right set takes up to half of the memory if it fits whole, and otherwise a quarter, in two chunks. */
 static adj_status open_right(adji_gpu_brute *b) {
   side *s = &b->right;
-  uint64_t room = adji_gpu_available(b->gpu), most = b->choice.chunk;
-  if (!most && (is_packed(s) || s->count <= room / 2 / s->row_bytes)) most = s->count;
-  if (!most) most = adji_brute_rows_that_fit(s->count, s->row_bytes, room / 4 / BUFFERS);
+  uint64_t available = adji_gpu_available(b->gpu), most = b->choice.chunk;
+  if (!most && (is_packed(s) || s->count <= available / 2 / s->row_bytes)) most = s->count;
+  if (!most) most = adji_brute_rows_that_fit(s->count, s->row_bytes, available / 4 / BUFFERS);
   if (most < s->count) {
     s->at_once = most;
     return get_buffers(b);
@@ -165,13 +167,14 @@ static adj_status open_right(adji_gpu_brute *b) {
   return fetch_all(b, s);
 }
 
-/* A left set takes up to a quarter of what is left, and otherwise an eighth for the rows that are asked for. */
+/* A left set takes up to a quarter of the remaining memory if it fits whole, and otherwise an eighth for the rows
+ * requested. */
 static adj_status open_left(adji_gpu_brute *b) {
   side *s = &b->left;
-  uint64_t room = adji_gpu_available(b->gpu);
+  uint64_t available = adji_gpu_available(b->gpu);
   if (is_shared(b)) return ADJ_OK;
-  if (is_packed(s) || s->count <= room / 4 / s->row_bytes) return fetch_all(b, s);
-  s->at_once = adji_brute_rows_that_fit(s->count, s->row_bytes, room / 8);
+  if (is_packed(s) || s->count <= available / 4 / s->row_bytes) return fetch_all(b, s);
+  s->at_once = adji_brute_rows_that_fit(s->count, s->row_bytes, available / 8);
   return ADJ_OK;
 }
 
@@ -198,7 +201,7 @@ adj_status adji_gpu_brute_open(adji_gpu *gpu, const adji_gpu_brute_options *opti
   b->measure = *options->measure;
   b->choice = options->choice;
   b->work = options->work;
-  b->prefilter.work = &options->work->sift;
+  b->prefilter.work = &options->work->prefilter;
   set_side(&b->left, b->join.left, options->left_rows);
   set_side(&b->right, b->join.right, options->right_rows);
   adj_status status = make_events(b);
@@ -228,28 +231,28 @@ uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *b) {
   return is_whole(&b->right) ? 0 : b->right.at_once;
 }
 
-/* Rows that stay on the device are found in one go. Others take up to half of what is left of the memory, since a small
- * matrix is slow; and no more time than a look at whether the join was cancelled should, unless each look costs a way
- * of all points to the device. */
+/* Rows that stay on the device are found in one step. Others take up to half of the remaining memory, since a small
+ * matrix is slow. They should also not take longer than the time between two checks for adj_cancel, unless every step
+ * needs another copy of all points to the device. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
   uint64_t most = b->left.at_once, pairs = b->right.count * b->join.right->dim + 1;
   if (b->left.given) return most;
   uint64_t row = adji_mul(b->join.k, 4 + adji_type_size(b->join.left->type));
   most = adji_brute_rows_that_fit(most, row, adji_gpu_available(b->gpu) / 2);
   if (!is_whole(&b->right) || most <= LEAST_ROWS) return most;
-  uint64_t rows = STRETCH / pairs > LEAST_ROWS ? STRETCH / pairs : LEAST_ROWS;
+  uint64_t rows = COORDINATES_PER_CHECK / pairs > LEAST_ROWS ? COORDINATES_PER_CHECK / pairs : LEAST_ROWS;
   return rows < most ? rows : most;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* Which way is taken: the matrix is for every job. */
-static adj_status run_way(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (!adji_brute_prefilters(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
-  return adji_brute_prefilter(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
+/* Chooses the method; the matrix method takes every job. */
+static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
+  if (!adji_brute_prefilter_applies(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
+  return adji_brute_prefilter_search(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
 }
 
-/* The points of the queries. */
+/* Finds or copies the points of the queries. */
 static adj_status find_left(adji_gpu_brute *b, adji_brute_job *job) {
   side *s = is_shared(b) ? &b->right : &b->left;
   if (is_packed(s) || is_whole(s)) {
@@ -257,22 +260,23 @@ static adj_status find_left(adji_gpu_brute *b, adji_brute_job *job) {
     return ADJ_OK;
   }
   adj_status status = get_points(b, adji_mul(job->queries, s->row_bytes), &s->points[0]);
-  if (!status) status = bring(b, s, job->first_row, job->queries, s->points[0].at);
+  if (!status) status = fetch_rows(b, s, job->first_row, job->queries, s->points[0].at);
   job->left = s->points[0].at;
   job->left_first = job->first_row;
   return status;
 }
 
-/* The next piece of the right set, rows first .. first + count - 1. */
-static adj_status fetch_piece(adji_gpu_brute *b, uint32_t buffer, uint64_t first, uint64_t count) {
+/* Copies the next chunk of the right set, rows first .. first + count - 1. */
+static adj_status fetch_chunk(adji_gpu_brute *b, uint32_t buffer, uint64_t first, uint64_t count) {
   side *s = &b->right;
   if (is_packed(s)) return ADJ_OK;
-  if (!s->given) ADJI_CUDA(b->gpu, cudaEventSynchronize(b->used[buffer])); /* what was compared with it before */
-  return bring(b, s, first, count, s->points[buffer].at);
+  if (!s->given)
+    ADJI_CUDA(b->gpu, cudaEventSynchronize(b->used[buffer])); /* wait for the comparisons with its previous contents */
+  return fetch_rows(b, s, first, count, s->points[buffer].at);
 }
 
-/* Lists of a piece to `to`, in sums. */
-static adj_status search_piece(adji_gpu_brute *b, adji_brute_job *job, uint64_t first, const adji_brute_lists &to) {
+/* Finds the lists of one chunk, as sums. */
+static adj_status search_chunk(adji_gpu_brute *b, adji_brute_job *job, uint64_t first, const adji_brute_lists &to) {
   side *s = &b->right;
   uint32_t buffer = static_cast<uint32_t>(first / s->at_once % BUFFERS);
   job->right_first = first;
@@ -280,16 +284,16 @@ static adj_status search_piece(adji_gpu_brute *b, adji_brute_job *job, uint64_t 
   job->ids = to.ids;
   job->distances = to.sums;
   adj_status status = adji_check_cancel(b->join.ctx);
-  if (!status) status = fetch_piece(b, buffer, first, job->right_count);
+  if (!status) status = fetch_chunk(b, buffer, first, job->right_count);
   job->right = points_of(s, buffer, first);
-  if (!status) status = run_way(b, job);
+  if (!status) status = run_method(b, job);
   if (!status) ADJI_CUDA(b->gpu, cudaEventRecord(b->used[buffer], b->gpu->compute));
   return status;
 }
 
-/* Piece by piece: what is best so far is in the table itself or in the other room. */
-static adj_status search_pieces(adji_gpu_brute *b, adji_brute_job *job, adji_brute_list_room *other,
-                                adji_brute_list_room *more) {
+/* Chunk by chunk. The best so far are in the table itself or in the other buffers. */
+static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_brute_list_memory *other,
+                                adji_brute_list_memory *more) {
   adji_brute_lists table = {job->ids, job->distances}, best = table;
   uint64_t entries = job->queries * job->k;
   adj_status status = adji_brute_lists_get(b->gpu, job->type, entries, other);
@@ -297,7 +301,7 @@ static adj_status search_pieces(adji_gpu_brute *b, adji_brute_job *job, adji_bru
   bool root = job->root;
   job->root = false;
   for (uint64_t first = 0; first < b->right.count && !status; first += b->right.at_once) {
-    status = search_piece(b, job, first, first ? adji_brute_lists_in(*more) : best);
+    status = search_chunk(b, job, first, first ? adji_brute_lists_in(*more) : best);
     if (status || !first) continue;
     adji_brute_lists both = best.ids == table.ids ? adji_brute_lists_in(*other) : table;
     status = adji_brute_merge_lists(b->gpu, job->type, job->queries, job->k, best, adji_brute_lists_in(*more), both);
@@ -317,10 +321,10 @@ static adj_status search_right(adji_gpu_brute *b, adji_brute_job *job) {
   if (is_whole(&b->right)) {
     job->right = points_of(&b->right, 0, 0);
     job->right_count = b->right.count;
-    return run_way(b, job);
+    return run_method(b, job);
   }
-  adji_brute_list_room other = {}, more = {};
-  adj_status status = search_pieces(b, job, &other, &more);
+  adji_brute_list_memory other = {}, more = {};
+  adj_status status = search_chunks(b, job, &other, &more);
   adji_brute_lists_free(b->gpu, &other);
   adji_brute_lists_free(b->gpu, &more);
   return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: what its ways share.
+ * kNN by brute force on a device: what its methods share.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_CUH
 #define ADJI_GPU_BRUTE_BRUTE_CUH
@@ -13,38 +13,38 @@ extern "C" {
 #include "gpu/range/range.h"
 }
 
-/* The k nearest of some rows of the left set among the right points that are here. All memory is the device's, but for
- * measure. */
+/* Finds the k nearest of some rows of the left set among the right points on the device. All pointers are device
+ * memory, except measure. */
 typedef struct adji_brute_job {
   adj_type type;
   const adji_measure *measure;
-  const void *box; /* the measure's, on the device; NULL where there is none */
+  const void *box; /* the measure's, on the device, or NULL */
   uint32_t dim, k;
-  const void *left, *right; /* packed, by rows; the same in a self-join of a set that is here as a whole */
-  uint64_t left_first;      /* the row that is first at left                                             */
-  uint64_t right_first;     /* and the one at right: not 0 where a set goes through the device in pieces */
+  const void *left, *right; /* packed, by rows; equal in a self-join of a set that is here as a whole */
+  uint64_t left_first;      /* the first row at left */
+  uint64_t right_first;     /* the first row at right: not 0 if a set goes through the device in chunks */
   uint64_t right_count;
-  /* The queries: rows first_row .. first_row + queries - 1; or, where there are numbers, those rows, so many. */
+  /* The queries: rows first_row .. first_row + queries - 1; or, if numbers is not NULL, the rows listed there. */
   uint64_t first_row, queries;
   const uint32_t *numbers;
-  bool drop_self; /* row i of the right set is no neighbour of row i of the left one */
-  bool root;      /* distances are wanted, not their squares */
+  bool drop_self; /* row i of the right set is no neighbour of row i of the left set */
+  bool root;      /* report distances, not squared ones */
   double limit;   /* of sums */
-  /* The result of row i: k entries from (i - first_row) * k on, nearest first, ADJ_NO_ID and infinity behind the last.
+  /* The result of row i: k entries from (i - first_row) * k on, nearest first; ADJ_NO_ID and infinity after the last.
    */
   uint32_t *ids;
   void *distances;
 } adji_brute_job;
 
-/* The general way: see brute_matrix.cu. Takes place in the order of the compute stream. */
+/* The matrix method, see brute_matrix.cu. Runs in the order of the compute stream. */
 adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice);
 
 /* ---- Points and rows of a join: see brute.cu ----------------------------------------------------------- */
 
 typedef struct adji_gpu_brute adji_gpu_brute;
 
-/* Rows of device memory are used where they lie if they are packed. join and measure must stay; work is what copies are
- * added to. */
+/* Rows in device memory are used in place if they are packed. join and measure must outlive the object. Copies are
+ * added to work. */
 typedef struct adji_gpu_brute_options {
   const adji_join *join;
   const adji_measure *measure;
@@ -56,14 +56,14 @@ typedef struct adji_gpu_brute_options {
 adj_status adji_gpu_brute_open(adji_gpu *gpu, const adji_gpu_brute_options *options, adji_gpu_brute **out);
 void adji_gpu_brute_close(adji_gpu_brute *brute);
 
-/* Points of the right set that are on the device at a time; 0: all of them. */
+/* Right points on the device at a time; 0: all of them. */
 uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *brute);
 
-/* The most rows of the result that should be asked for at a time. */
+/* The most rows of the result to request at a time. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *brute);
 
-/* Rows first_row .. first_row + rows - 1, k entries each, as distances. Returns before they are there, unless the right
- * set goes through the device in pieces.*/
+/* Finds rows first_row .. first_row + rows - 1, k entries each, as distances. Returns before they are there, unless
+ * the right set goes through the device in chunks. */
 adj_status adji_gpu_brute_search(adji_gpu_brute *brute, uint64_t first_row, uint64_t rows, uint32_t *ids,
                                  void *distances);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: what can be chosen, and how large its pieces are. The engine reaches it through
- * knn.h, as it does trees. No CUDA here, so that tests of host code can have it.
+ * kNN by brute force on a device: the choices, and the sizes of tiles. The engine reaches it through knn.h, as it does
+ * trees. No CUDA here, so that tests of host code can use it.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_H
 #define ADJI_GPU_BRUTE_BRUTE_H
@@ -15,34 +15,35 @@
 extern "C" {
 #endif
 
-typedef enum adji_brute_way {
-  ADJI_WAY_AUTO,
-  ADJI_WAY_MATRIX, /* sums to a matrix in memory, the k smallest of its rows: any metric, type, dimension and k */
-  ADJI_WAY_TENSOR, /* products in half precision as a filter                                                    */
-  ADJI_WAY_GEMM    /* products by cuBLAS as a filter, selection from a matrix of them                           */
-} adji_brute_way;
+typedef enum adji_brute_method {
+  ADJI_METHOD_AUTO,
+  ADJI_METHOD_MATRIX, /* sums to a matrix in memory, the k smallest of its rows: any metric, type, dimension and k */
+  ADJI_METHOD_TENSOR, /* prefilter: products in half precision on tensor cores */
+  ADJI_METHOD_GEMM    /* prefilter: products by cuBLAS, selection from a matrix of them */
+} adji_brute_method;
 
 /* The kernel that fills the matrix. */
 typedef enum adji_brute_distance {
   ADJI_DISTANCE_AUTO,
-  ADJI_DISTANCE_NAIVE,   /* a thread a pair                                           */
-  ADJI_DISTANCE_TILED,   /* the same, coordinates in shared memory                    */
-  ADJI_DISTANCE_REGISTER /* a thread has 64 pairs in registers (f64: 16): the default */
+  ADJI_DISTANCE_NAIVE,   /* a thread per pair */
+  ADJI_DISTANCE_TILED,   /* the same, coordinates in shared memory */
+  ADJI_DISTANCE_REGISTER /* 64 pairs per thread in registers (f64: 16): the default */
 } adji_brute_distance;
 
 typedef struct adji_brute_choice {
-  adji_brute_way way;
+  adji_brute_method method;
   adji_brute_distance distance;
   adji_select_algorithm select;
-  uint64_t chunk; /* points of the right set on the device at a time; 0: all, where there is room for them */
+  uint64_t chunk; /* right points on the device at a time; 0: all, if there is memory */
 } adji_brute_choice;
 
-/* ---- Pieces ------------------------------------------------------------------------------------------ */
+/* ---- Sizes of tiles ---------------------------------------------------------------------------------- */
 
-/* Values of a matrix begin a row at multiples of this, and tiles of queries are multiples of that, but for the last. */
+/* Rows of a matrix begin at multiples of ADJI_TILE_COLUMNS values. Tiles of queries are multiples of ADJI_TILE_ROWS,
+ * except for the last. */
 enum { ADJI_TILE_COLUMNS = 32, ADJI_TILE_ROWS = 128 };
 
-/* A matrix of `rows` queries with `columns` right points, `stride` values from row to row. */
+/* A matrix of `rows` queries with `columns` right points; `stride` values from row to row. */
 typedef struct adji_brute_tile {
   uint64_t rows, columns, stride;
 } adji_brute_tile;
@@ -51,16 +52,17 @@ static inline uint64_t adji_rounded_up(uint64_t count, uint64_t to) {
   return (count + to - 1) / to * to;
 }
 
-/* `count` in pieces of up to `most`, multiples of `unit` as far as that fits: as few as can be, and about equal. */
-static inline uint64_t adji_equal_pieces(uint64_t count, uint64_t most, uint64_t unit) {
+/* The size of chunks that cut `count` into parts of up to `most`: as few as possible, about equal, multiples of `unit`
+ * as far as that fits. */
+static inline uint64_t adji_equal_chunks(uint64_t count, uint64_t most, uint64_t unit) {
   if (count <= most) return count;
-  uint64_t pieces = (count + most - 1) / most, each = adji_rounded_up((count + pieces - 1) / pieces, unit);
+  uint64_t chunks = (count + most - 1) / most, each = adji_rounded_up((count + chunks - 1) / chunks, unit);
   return each <= most ? each : most;
 }
 
-/* Whole rows where so many fit `values` that a block of threads is busy, or where k is so large a part of them that
- * lists of stretches would be no smaller; otherwise some queries with a stretch of the right set, and no more of them
- * than have room for their lists too. values: room, at least ADJI_TILE_COLUMNS. */
+/* Chooses a tile. It has whole rows if enough of them fit into `values` to keep a block of threads busy, or if k is so
+ * large a part of a row that lists of column ranges would be no smaller. Otherwise it has some queries with a range of
+ * columns, and no more queries than there is room for their lists too. values: capacity, at least ADJI_TILE_COLUMNS. */
 enum { ADJI_LARGE_PART = 64 };
 static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t right, uint64_t k, uint64_t values) {
   uint64_t least = queries < ADJI_TILE_ROWS ? queries : ADJI_TILE_ROWS;
@@ -68,20 +70,20 @@ static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t righ
   if (!queries || !right) return tile;
   uint64_t fit = values / tile.stride;
   if (fit >= least || (fit && k > right / ADJI_LARGE_PART)) {
-    tile.rows = adji_equal_pieces(queries, fit, ADJI_TILE_ROWS);
+    tile.rows = adji_equal_chunks(queries, fit, ADJI_TILE_ROWS);
     return tile;
   }
   uint64_t lists = values / k ? values / k : 1;
   tile.rows = values / ADJI_TILE_COLUMNS < least ? values / ADJI_TILE_COLUMNS : least;
   tile.rows = lists < tile.rows ? lists : tile.rows;
   uint64_t most = values / tile.rows / ADJI_TILE_COLUMNS * ADJI_TILE_COLUMNS;
-  tile.columns = adji_equal_pieces(right, most, ADJI_TILE_COLUMNS);
+  tile.columns = adji_equal_chunks(right, most, ADJI_TILE_COLUMNS);
   tile.stride = adji_rounded_up(tile.columns, ADJI_TILE_COLUMNS);
   return tile;
 }
 
-/* Values of a matrix, for which there are so many bytes: up to 4 GiB or a quarter of them, but so many at least. And,
- * where there was no memory for it, half as many; false: it was the least. */
+/* The values of a matrix, given the bytes available: up to 4 GiB or a quarter of them, but at least ADJI_LEAST_VALUES.
+ * And half as many, for when there was no memory; false: it was already the least. */
 enum { ADJI_LEAST_VALUES = 1 << 12 };
 static inline uint64_t adji_brute_values(uint64_t bytes, uint64_t size) {
   uint64_t most = UINT64_C(4) << 30, values = (bytes / 4 < most ? bytes / 4 : most) / size;
@@ -93,9 +95,10 @@ static inline bool adji_brute_fewer_values(uint64_t *values) {
   return true;
 }
 
-/* Rows of a set that fit `room` bytes: all of them, or as many as there is room for, but one at least. row: bytes. */
-static inline uint64_t adji_brute_rows_that_fit(uint64_t count, uint64_t row, uint64_t room) {
-  uint64_t most = room / row;
+/* Rows of a set that fit into `available` bytes: all of them, or as many as fit, but at least one. row: bytes per row.
+ */
+static inline uint64_t adji_brute_rows_that_fit(uint64_t count, uint64_t row, uint64_t available) {
+  uint64_t most = available / row;
   return count <= most ? count : most ? most : 1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Canonical sums to a matrix: which kernel, and the two plain ones, which are there to be compared with (papers/004,
+ * Canonical sums to a matrix: the choice of a kernel, and the two plain kernels, which serve comparisons (papers/004,
  * section 3.1).
  */
 #include "gpu/brute/brute_distance.cuh"
@@ -9,8 +9,8 @@ namespace {
 
 enum { SIDE = 32, NAIVE_THREADS = 256 };
 
-/* A thread a pair, coordinates from memory: threads of a block have neighbouring points, and read them dim values
- * apart. Bound by the cache. */
+/* values[i][j] = sum of query i and point j. A thread per pair; coordinates from device memory. Threads of a block
+ * have neighbouring points and read them dim values apart. Limited by the cache. */
 template <class T, int STEP>
 __global__ void naive_sums(distances<T> d) {
   uint64_t n = static_cast<uint64_t>(blockIdx.x) * NAIVE_THREADS + threadIdx.x;
@@ -23,9 +23,13 @@ __global__ void naive_sums(distances<T> d) {
   d.values[i * d.stride + j] = d.kept(adji_gpu_finish<STEP>(s), d.own(i), j);
 }
 
-/* A thread a pair, a block 32 x 32 of them: SIDE dimensions of its 32 queries and 32 points at a time go through shared
- * memory, and each is read from memory once a block. Two barriers for SIDE dimensions. Bound by loads from shared
- * memory: one for each dimension of a pair, and one that a warp shares. */
+/* values[i][j] = sum of query i and point j. A thread per pair, a block per 32 x 32 pairs.
+ * 1. SIDE dimensions of the block's 32 queries and 32 points go to shared memory; each is read from device memory once
+ *    per block.
+ * 2. Each thread makes SIDE steps.
+ *
+ * Two barriers per SIDE dimensions. Limited by loads from shared memory: one per dimension of a pair, and one that a
+ * warp shares. */
 template <class T, int STEP>
 __global__ void __launch_bounds__(SIDE *SIDE) tiled_sums(distances<T> d, uint32_t row_tiles) {
   __shared__ T queries[SIDE][SIDE + 1], points[SIDE][SIDE + 1];
@@ -76,7 +80,7 @@ adj_status launch_plain_step(adji_gpu *gpu, const adji_distance_job *job) {
 
 }  // namespace
 
-/* Few queries are bound by memory where each point is read once; powers by what they take themselves. */
+/* With few queries each point is read once and memory is the limit. Powers are limited by their own arithmetic. */
 adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job) {
   if (!job->rows || !job->columns) return ADJ_OK;
   bool f64 = job->type == ADJ_F64, powers = adji_plain_step(job->measure->step) == ADJI_STEP_LP;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Canonical sums of queries with right points, to a matrix: what its kernels share, and which of them there are.
+ * Canonical sums of queries with right points, to a matrix: what the kernels share, and their launches.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_DISTANCE_CUH
 #define ADJI_GPU_BRUTE_BRUTE_DISTANCE_CUH
@@ -8,17 +8,17 @@
 #include "gpu/brute/brute.cuh"
 #include "gpu/shared/steps.cuh"
 
-/* The sum of query i and point j goes to values[i * stride + j]; a NaN where the pair does not belong: a point with
- * itself, and sums above the limit. Entries up to the next multiple of ADJI_TILE_COLUMNS may be written to. All memory
- * is the device's, but for measure. */
+/* The sum of query i and point j goes to values[i * stride + j]; NaN if the pair does not belong, which is a point
+ * with itself or a sum above the limit. Entries up to the next multiple of ADJI_TILE_COLUMNS may be written. All
+ * pointers are device memory, except measure. */
 typedef struct adji_distance_job {
   adji_brute_distance kernel;
   adj_type type;
   const adji_measure *measure;
   const void *box; /* the measure's, on the device */
   uint32_t dim, rows, columns;
-  const void *queries, *points; /* rows and columns of them, packed */
-  /* Query i is row first_row + i of its set, or numbers[i] where there are some; point j is row first_point + j. */
+  const void *queries, *points; /* as many as rows and columns, packed */
+  /* Query i is row first_row + i of its set, or numbers[i] if numbers is not NULL. Point j is row first_point + j. */
   uint64_t first_row, first_point;
   const uint32_t *numbers;
   bool drop_self; /* a query and the point with the same row do not belong */
@@ -31,17 +31,17 @@ adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job);
 /* The launches of the kernels, one file each. */
 adj_status adji_distance_register_f32(adji_gpu *gpu, const adji_distance_job *job);
 adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job);
-/* A thread a right point, for up to ADJI_FEW_QUERIES queries each; and, one by one, for steps that take long. */
+/* A thread per right point, for up to ADJI_FEW_QUERIES queries; and, query by query, for steps that take long. */
 enum { ADJI_FEW_QUERIES = 16 };
 adj_status adji_distance_few(adji_gpu *gpu, const adji_distance_job *job);
 
-/* The job as kernels see it. */
+/* The job as the kernels see it. */
 template <class T>
 struct distances {
   const T *queries, *points; /* packed */
   uint32_t dim, rows, columns;
   const uint32_t *numbers;         /* rows of the queries; NULL: from first_row on */
-  uint64_t first_row, first_point; /* the row of query 0, and of point 0           */
+  uint64_t first_row, first_point; /* the row of query 0, and of point 0 */
   bool drop_self;
   T limit;
   adji_gpu_measure<T> measure;
@@ -54,7 +54,7 @@ struct distances {
   __device__ __forceinline__ const T *point(uint32_t j) const {
     return points + static_cast<uint64_t>(j) * dim;
   }
-  /* The column of query i itself; beyond the last one where there is none. */
+  /* The column of query i itself; past the last one if there is none. */
   __device__ __forceinline__ uint32_t own(uint32_t i) const {
     uint64_t row = numbers ? __ldg(numbers + i) : first_row + i, column = row - first_point;
     return drop_self && column < columns ? static_cast<uint32_t>(column) : UINT32_MAX;
@@ -84,8 +84,8 @@ static distances<T> distances_of(const adji_distance_job *job) {
   return d;
 }
 
-/* One coordinate to shared memory, without a register in between; and waiting for all that were asked for but for the
- * last `groups` groups of them. */
+/* Copies one coordinate to shared memory without a register (cp.async); and waits for all but the last GROUPS groups
+ * of copies. */
 static __device__ __forceinline__ void copy_async(float *to, const float *from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
                "l"(from));

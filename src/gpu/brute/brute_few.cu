@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums of few queries with many right points: each point is read once for up to 16 queries. And of any number of
- * queries, one by one, where a step takes so long that reading does not matter (powers).
+ * Sums of few queries with many right points: each point is read once for up to 16 queries. Also for any number of
+ * queries, one by one, if a step takes so long that reads do not matter (powers).
  *
- * A block has 128 right points, one a thread, and QUERIES queries.
+ *     values[i][j] = step over the dimensions, in order, of query i and right point j
  *
- * 1. Coordinates, 64 bytes of a point at a time, and those of the queries go to shared memory through three buffers
- *    (cp.async): two are on their way while one is used.
- * 2. A thread loads a coordinate of its point, points lie one value more than DEPTH apart, so lanes are in different
- *    banks, and makes a step with that of each query, which all lanes load at once.
- * 3. Sums to the matrix, a row for each query.
+ * Points, queries and values are in device memory. A block owns 128 right points, one per thread, and QUERIES queries.
  *
- * Bound by memory up to four queries or so, by issue beyond.
+ * 1. Coordinates, 64 bytes per point at a time, and those of the queries go to shared memory through three buffers
+ *    (cp.async): two are in flight while one is used. One barrier per buffer.
+ * 2. A thread loads a coordinate of its point and makes a step with that of each query, which all lanes load together.
+ *    Points lie DEPTH + 1 values apart, so lanes are in different banks.
+ * 3. Sums go to the matrix, a row per query.
+ *
+ * Limited by memory up to about four queries, by instruction issue beyond.
  */
 #include "gpu/brute/brute_distance.cuh"
 
@@ -78,7 +80,7 @@ __device__ void sum_group(const distances<T> &d, uint32_t first_query, uint32_t 
   }
 }
 
-/* blockIdx.x: which points; blockIdx.y: which group of queries, and those a multiple of the grid behind it. */
+/* blockIdx.x: the points. blockIdx.y: the group of queries, and those a multiple of the grid after it. */
 template <class T, int STEP, int QUERIES>
 __global__ void __launch_bounds__(POINTS) sums_of_few(distances<T> d) {
   __shared__ __align__(16) few_tile<T, QUERIES> tiles[BUFFERS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of the nearest so far: finished, and merged. Bound by memory; small beside what finds them.
+ * Lists of the best neighbours so far: finishing and merging them. Limited by memory, and small beside what finds them.
  */
 #include "gpu/brute/brute_lists.cuh"
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ double root_of(double s) {
   return __dsqrt_rn(s);
 }
 
-/* A thread an entry. */
+/* Writes list entry i: its id and distance, or padding. One thread per entry; lists in device memory. */
 template <class T>
 __global__ void finish(adji_brute_finish job, lists<T> from, lists<T> to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, entries = job.rows * job.k;
@@ -44,7 +44,7 @@ __global__ void finish(adji_brute_finish job, lists<T> from, lists<T> to) {
   }
 }
 
-/* How many of k entries come before (s, id); equal ones count where `equal`. Only the ends of rows are equal. */
+/* How many of k entries come before (s, id); equal ones count if `equal`. Only padding is equal. */
 template <class T>
 __device__ uint32_t rank_in(const uint32_t *ids, const T *sums, uint32_t k, T s, uint32_t id, bool equal) {
   uint32_t low = 0, high = k;
@@ -58,7 +58,8 @@ __device__ uint32_t rank_in(const uint32_t *ids, const T *sums, uint32_t k, T s,
   return low;
 }
 
-/* A thread an entry of either list: its place is its own number and that of the entries of the other list before it. */
+/* Merges two lists per row: the place of an entry is its own number plus the entries of the other list before it. One
+ * thread per entry of either list; lists in device memory. */
 template <class T>
 __global__ void merge(uint64_t rows, uint32_t k, lists<T> a, lists<T> b, lists<T> to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, entries = rows * k;
@@ -87,7 +88,7 @@ void launch_finish(adji_gpu *gpu, const adji_brute_finish *job) {
 
 }  // namespace
 
-adj_status adji_brute_lists_get(adji_gpu *gpu, adj_type type, uint64_t entries, adji_brute_list_room *out) {
+adj_status adji_brute_lists_get(adji_gpu *gpu, adj_type type, uint64_t entries, adji_brute_list_memory *out) {
   uint64_t size = type == ADJ_F64 ? 8 : 4;
   adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "lists of neighbours", &out->ids);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "lists of neighbours", &out->sums);
@@ -95,9 +96,9 @@ adj_status adji_brute_lists_get(adji_gpu *gpu, adj_type type, uint64_t entries, 
   return status;
 }
 
-void adji_brute_lists_free(adji_gpu *gpu, adji_brute_list_room *room) {
-  adji_block_free(gpu, gpu->compute, &room->ids);
-  adji_block_free(gpu, gpu->compute, &room->sums);
+void adji_brute_lists_free(adji_gpu *gpu, adji_brute_list_memory *memory) {
+  adji_block_free(gpu, gpu->compute, &memory->ids);
+  adji_block_free(gpu, gpu->compute, &memory->sums);
 }
 
 adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job) {
@@ -122,41 +123,41 @@ adj_status adji_brute_merge_lists(adji_gpu *gpu, adj_type type, uint64_t rows, u
   return ADJ_OK;
 }
 
-adj_status adji_brute_stretches_get(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, bool several,
-                                    adji_brute_stretches *out) {
-  *out = adji_brute_stretches{};
+adj_status adji_brute_running_get(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, bool several,
+                                  adji_brute_running *out) {
+  *out = adji_brute_running{};
   out->type = type;
   out->rows = rows;
   out->k = k;
   for (int i = 0; i < (several ? 3 : 1); i++) {
-    adj_status status = adji_brute_lists_get(gpu, type, adji_mul(rows, k), &out->rooms[i]);
+    adj_status status = adji_brute_lists_get(gpu, type, adji_mul(rows, k), &out->memory[i]);
     if (status) return status;
   }
-  out->best = adji_brute_lists_in(out->rooms[0]);
-  out->more = adji_brute_lists_in(out->rooms[1]);
-  out->both = adji_brute_lists_in(out->rooms[2]);
+  out->best = adji_brute_lists_in(out->memory[0]);
+  out->more = adji_brute_lists_in(out->memory[1]);
+  out->both = adji_brute_lists_in(out->memory[2]);
   return ADJ_OK;
 }
 
-void adji_brute_stretches_free(adji_gpu *gpu, adji_brute_stretches *s) {
-  for (adji_brute_list_room &room : s->rooms)
-    adji_brute_lists_free(gpu, &room);
+void adji_brute_running_free(adji_gpu *gpu, adji_brute_running *s) {
+  for (adji_brute_list_memory &memory : s->memory)
+    adji_brute_lists_free(gpu, &memory);
 }
 
-adj_status adji_brute_stretches_add(adji_gpu *gpu, adji_brute_stretches *s, uint64_t first) {
+adj_status adji_brute_running_add(adji_gpu *gpu, adji_brute_running *s, uint64_t first) {
   adji_brute_finish f = {};
   f.type = s->type;
   f.rows = s->rows;
   f.k = s->k;
   f.first = static_cast<uint32_t>(first);
-  f.from = f.to = adji_brute_stretches_next(s);
+  f.from = f.to = adji_brute_running_next(s);
   adj_status status = adji_brute_finish_lists(gpu, &f);
-  if (!status && s->begun) {
+  if (!status && s->started) {
     status = adji_brute_merge_lists(gpu, s->type, s->rows, s->k, s->best, s->more, s->both);
     adji_brute_lists spare = s->best;
     s->best = s->both;
     s->both = spare;
   }
-  s->begun = true;
+  s->started = true;
   return status;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force the general way, for any metric, type, dimension and k: the sums of some queries with all right points,
- * or a stretch of them, go to a matrix in memory, and selection (select.h) finds the k smallest of its rows. Where
- * there are several stretches, lists of the k nearest so far are merged with those of the next.
+ * The matrix method of brute force, for any metric, type, dimension and k. The sums of some queries with all right
+ * points, or a range of them, go to a matrix in device memory, and selection (select.h) finds the k smallest of each
+ * row. With several column ranges, lists of the k nearest so far are merged with those of the next range.
  *
- * A pair that does not belong is a NaN in the matrix, which selection puts behind every number; infinite sums are
+ * A pair that does not belong is a NaN in the matrix, which selection orders after every number. Infinite sums are
  * neighbours like others.
  *
- * Memory: the matrix, up to 4 GiB or a quarter of what is left; what selection takes; with several stretches 3 lists of
- * k entries for the queries of a matrix. Where something of this does not fit, the matrix is made smaller.
+ * Memory: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; with several ranges 3 lists
+ * of k entries for the queries of a matrix. If any of this does not fit, the matrix is made smaller.
  */
 #include "gpu/brute/brute_distance.cuh"
 #include "gpu/brute/brute_lists.cuh"
@@ -16,25 +16,25 @@
 namespace {
 
 enum { GATHER_THREADS = 256 };
-/* Queries of a matrix: what a grid has blocks for. */
+/* The most queries of a matrix, so that a grid has enough blocks. */
 enum { MOST_ROWS = 1 << 20 };
 
-/* One tile of queries at work. */
+/* The tile of queries being searched. */
 struct tile_work {
   adji_gpu *gpu;
   const adji_brute_job *job;
   const adji_brute_choice *choice;
   adji_brute_tile tile;
   uint64_t first, rows;       /* queries first .. first + rows - 1 of the job */
-  adji_block matrix, queries; /* queries: those of numbers, packed            */
-  adji_brute_stretches lists;
+  adji_block matrix, queries; /* queries: those of numbers, packed */
+  adji_brute_running lists;
 };
 
 uint64_t size_of(adj_type type) {
   return type == ADJ_F64 ? 8 : 4;
 }
 
-/* A thread a coordinate. */
+/* to[i] = row numbers[i]. One thread per coordinate; all arrays in device memory. */
 template <class T>
 __global__ void gather_rows(const T *from, uint64_t first_row, const uint32_t *numbers, uint64_t rows, uint32_t dim,
                             T *to) {
@@ -42,7 +42,7 @@ __global__ void gather_rows(const T *from, uint64_t first_row, const uint32_t *n
   if (i < rows * dim) to[i] = from[(numbers[i / dim] - first_row) * dim + i % dim];
 }
 
-/* Where the coordinates of the tile's queries are. */
+/* Finds, or gathers, the coordinates of the tile's queries. */
 adj_status find_queries(tile_work *w, const void **out) {
   const adji_brute_job *job = w->job;
   uint64_t values = w->rows * job->dim, size = size_of(job->type);
@@ -89,7 +89,7 @@ adj_status fill_matrix(tile_work *w, const void *queries, uint64_t first, uint64
 }
 
 /* The k nearest among right points first .. first + columns - 1, as lists of columns. */
-adj_status search_stretch(tile_work *w, const void *queries, uint64_t first, uint64_t columns,
+adj_status search_columns(tile_work *w, const void *queries, uint64_t first, uint64_t columns,
                           const adji_brute_lists &to) {
   adj_status status = fill_matrix(w, queries, first, columns);
   if (status) return status;
@@ -107,7 +107,7 @@ adj_status search_stretch(tile_work *w, const void *queries, uint64_t first, uin
   return adji_gpu_select_rows(w->gpu, &s);
 }
 
-/* The rows of the result; those of numbers are all over it. */
+/* Writes the rows of the result; rows of numbers are scattered. */
 adj_status deliver(tile_work *w, const adji_brute_lists &from, uint64_t first_id) {
   const adji_brute_job *job = w->job;
   uint64_t at = job->numbers ? 0 : w->first * job->k;
@@ -125,27 +125,27 @@ adj_status deliver(tile_work *w, const adji_brute_lists &from, uint64_t first_id
   return adji_brute_finish_lists(w->gpu, &f);
 }
 
-/* All right points at once: selection writes to the result itself where its rows are together. */
-adj_status search_whole(tile_work *w, const void *queries) {
+/* All right points at once: selection writes to the result itself if its rows are contiguous. */
+adj_status search_all_columns(tile_work *w, const void *queries) {
   const adji_brute_job *job = w->job;
   adji_brute_lists to = {job->ids + w->first * job->k,
                          static_cast<char *>(job->distances) + w->first * job->k * size_of(job->type)};
   adj_status status = ADJ_OK;
   if (job->numbers) {
-    status = adji_brute_stretches_get(w->gpu, job->type, w->rows, job->k, false, &w->lists);
+    status = adji_brute_running_get(w->gpu, job->type, w->rows, job->k, false, &w->lists);
     to = w->lists.best;
   }
-  if (!status) status = search_stretch(w, queries, 0, job->right_count, to);
+  if (!status) status = search_columns(w, queries, 0, job->right_count, to);
   return status ? status : deliver(w, to, job->right_first);
 }
 
-adj_status search_stretches(tile_work *w, const void *queries) {
+adj_status search_column_ranges(tile_work *w, const void *queries) {
   const adji_brute_job *job = w->job;
-  adj_status status = adji_brute_stretches_get(w->gpu, job->type, w->rows, job->k, true, &w->lists);
+  adj_status status = adji_brute_running_get(w->gpu, job->type, w->rows, job->k, true, &w->lists);
   for (uint64_t first = 0; first < job->right_count && !status; first += w->tile.columns) {
-    uint64_t left = job->right_count - first, columns = left < w->tile.columns ? left : w->tile.columns;
-    status = search_stretch(w, queries, first, columns, adji_brute_stretches_next(&w->lists));
-    if (!status) status = adji_brute_stretches_add(w->gpu, &w->lists, job->right_first + first);
+    uint64_t remaining = job->right_count - first, columns = remaining < w->tile.columns ? remaining : w->tile.columns;
+    status = search_columns(w, queries, first, columns, adji_brute_running_next(&w->lists));
+    if (!status) status = adji_brute_running_add(w->gpu, &w->lists, job->right_first + first);
   }
   return status ? status : deliver(w, w->lists.best, 0);
 }
@@ -156,10 +156,11 @@ adj_status search_tile(tile_work *w) {
   uint64_t bytes = w->tile.stride * w->tile.rows * size_of(job->type);
   adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "distances", &w->matrix);
   if (!status) status = find_queries(w, &queries);
-  if (!status) status = w->tile.columns < job->right_count ? search_stretches(w, queries) : search_whole(w, queries);
+  if (!status)
+    status = w->tile.columns < job->right_count ? search_column_ranges(w, queries) : search_all_columns(w, queries);
   adji_block_free(w->gpu, w->gpu->compute, &w->matrix);
   adji_block_free(w->gpu, w->gpu->compute, &w->queries);
-  adji_brute_stretches_free(w->gpu, &w->lists);
+  adji_brute_running_free(w->gpu, &w->lists);
   return status;
 }
 
@@ -169,12 +170,12 @@ adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adj
   uint64_t values = adji_brute_values(adji_gpu_available(gpu), size_of(job->type));
   for (uint64_t first = 0; first < job->queries;) {
     tile_work w = {};
-    uint64_t left = job->queries - first;
+    uint64_t remaining = job->queries - first;
     w.gpu = gpu;
     w.job = job;
     w.choice = choice;
     w.first = first;
-    w.tile = adji_brute_tile_of(left < MOST_ROWS ? left : MOST_ROWS, job->right_count, job->k, values);
+    w.tile = adji_brute_tile_of(remaining < MOST_ROWS ? remaining : MOST_ROWS, job->right_count, job->k, values);
     w.rows = w.tile.rows;
     adj_status status = search_tile(&w);
     if (status == ADJ_E_DEVICE_MEMORY && adji_brute_fewer_values(&values)) continue;

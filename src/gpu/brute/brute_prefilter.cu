@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through products as a way of brute.cu, on tensor cores or by cuBLAS: which joins take it, queries in
- * batches, and those that it cannot certify to the general way.
+ * Brute force with a prefilter, on tensor cores or by cuBLAS: which joins use it, the batches of queries, and the
+ * matrix method for queries that it cannot certify.
  */
 #include "gpu/brute/brute_prefilter.cuh"
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Fewer queries, or points, are sooner compared than copied. */
+/* With fewer queries or points, comparing is faster than copying. */
 enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048 };
 
 /* Bytes of the queries of a batch. */
@@ -34,12 +34,13 @@ void drop_points(adji_gpu *gpu, adji_brute_prefilter_state *s) {
   s->copied = false;
 }
 
-/* One batch, and what it leaves to the general way. */
+/* Searches one batch; queries it fails go to the matrix method. */
 adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
                         adji_brute_prefilter_state *s) {
   adji_tensor_outcome found;
-  adj_status status = choice->way == ADJI_WAY_GEMM ? adji_gemm_search(gpu, &s->points, job, choice, &s->batch, &found)
-                                                   : adji_tensor_search(gpu, &s->points, job, &s->batch, &found);
+  adj_status status = choice->method == ADJI_METHOD_GEMM
+                          ? adji_gemm_search(gpu, &s->points, job, choice, &s->batch, &found)
+                          : adji_tensor_search(gpu, &s->points, job, &s->batch, &found);
   if (status) return status;
   s->work->queries += job->queries;
   s->work->sums += found.sums;
@@ -54,7 +55,7 @@ adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_bru
 
 adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
                           adji_brute_prefilter_state *s) {
-  uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job, choice->way == ADJI_WAY_GEMM);
+  uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job, choice->method == ADJI_METHOD_GEMM);
   adj_status status = ADJ_OK;
   for (uint64_t done = 0; done < job->queries && !status;) {
     adji_brute_job some = *job;
@@ -75,21 +76,21 @@ adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_b
 
 }  // namespace
 
-bool adji_brute_prefilters(const adji_brute_job *job, const adji_brute_choice *choice) {
-  if (choice->way == ADJI_WAY_MATRIX || job->numbers) return false;
-  if (choice->way == ADJI_WAY_GEMM) return adji_gemm_can(job);
+bool adji_brute_prefilter_applies(const adji_brute_job *job, const adji_brute_choice *choice) {
+  if (choice->method == ADJI_METHOD_MATRIX || job->numbers) return false;
+  if (choice->method == ADJI_METHOD_GEMM) return adji_gemm_can(job);
   if (choice->distance || choice->select || !adji_tensor_can(job)) return false;
-  return choice->way == ADJI_WAY_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
+  return choice->method == ADJI_METHOD_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
-adj_status adji_brute_prefilter(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
-                                adji_brute_prefilter_state *s) {
-  adj_status status = copy_points(gpu, job, choice->way == ADJI_WAY_GEMM, s);
+adj_status adji_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
+                                       bool keep, adji_brute_prefilter_state *s) {
+  adj_status status = copy_points(gpu, job, choice->method == ADJI_METHOD_GEMM, s);
   if (!status) status = search_batches(gpu, job, choice, s);
   adji_tensor_batch_clear(gpu, &s->batch);
   if (status || !keep) drop_points(gpu, s);
-  /* Where there is no memory for it, all of it goes the general way. */
-  if (status == ADJ_E_DEVICE_MEMORY && choice->way == ADJI_WAY_AUTO) status = adji_brute_matrix(gpu, job, choice);
+  /* Without memory for it, everything goes to the matrix method. */
+  if (status == ADJ_E_DEVICE_MEMORY && choice->method == ADJI_METHOD_AUTO) status = adji_brute_matrix(gpu, job, choice);
   return status;
 }
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sums of a tile of queries with a tile of right points, in registers: the modified matrix product of papers/004,
- * section 4.2, with canonical steps in the place of multiplications. One instance for each type, step and shape.
+ * section 4.2, with canonical steps in place of multiplications. One instance per type, step and shape.
  *
  *     values[i][j] = step over the dimensions, in order, of query i and right point j
  *
- * A block has 4 x 2 warps and a tile of 128 x 128 sums (f64: 64 x 64), or 1 x 4 warps and 32 x 256 (16 x 128) where
- * there are few queries. A warp has a part of 8 V rows and 16 V columns of it, V = 16 bytes of values, and a lane 2 V x
- * 2 V sums, in registers: rows V at a time, 4 V apart, and columns V at a time, 8 V apart, so that the 16-byte loads of
- * a warp are of 64 and 128 bytes without a gap.
+ * Points, queries and values are in device memory. A block has 4 x 2 warps and a tile of 128 x 128 sums (f64: 64 x 64),
+ * or 1 x 4 warps and 32 x 256 (16 x 128) for few queries. A warp owns 8 V rows and 16 V columns of it, where V is 16
+ * bytes of values. A lane owns 2 V x 2 V sums in registers: rows V at a time, 4 V apart, and columns V at a time, 8 V
+ * apart, so that the 16-byte loads of a warp cover 64 and 128 bytes without a gap.
  *
  * 1. Coordinates of all points of the tile, DEPTH dimensions at a time, go to shared memory, dimension by dimension,
- *    while the ones before are used: two buffers, copied to by cp.async, 64 bytes of a point at a time.
+ *    while the previous ones are used: two buffers, filled by cp.async, 64 bytes per point at a time.
  * 2. For each of these dimensions a lane loads 2 V + 2 V coordinates and makes 4 V V steps.
- * 3. What does not belong becomes a NaN; rows of the matrix get 16 bytes a lane.
+ * 3. What does not belong becomes NaN; rows of the matrix are written 16 bytes per lane.
  *
- * Points beyond the last have no coordinates in shared memory, and no place in the matrix: whatever comes of what is
- * there is not written. One barrier for DEPTH dimensions: behind it the buffer that is read is complete, and the other
- * one has been read. Bound by issue: 4 V V steps (L2: 2 instructions each) for 4 loads; 6 % more for copies and loops.
+ * Points past the last have no coordinates in shared memory and no place in the matrix: what is computed for them is
+ * not written. One barrier per DEPTH dimensions: after it the buffer to be read is complete, and the other one has been
+ * read. Limited by instruction issue: 4 V V steps (L2: 2 instructions each) for 4 loads; 6 % more for copies and loops.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_REGISTER_CUH
 #define ADJI_GPU_BRUTE_BRUTE_REGISTER_CUH
@@ -30,7 +30,7 @@ template <class T, int WARP_ROWS_, int WARP_COLUMNS_>
 struct register_shape {
   enum {
     VECTOR = 16 / sizeof(T),
-    EACH = 2 * VECTOR, /* rows of a lane, and columns */
+    EACH = 2 * VECTOR, /* rows per lane, and columns */
     WARP_ROWS = WARP_ROWS_,
     WARP_COLUMNS = WARP_COLUMNS_,
     THREADS = WARP_ROWS * WARP_COLUMNS * ADJI_WARP,
@@ -53,13 +53,13 @@ struct alignas(16) vector_of {
   T at[16 / sizeof(T)];
 };
 
-/* A thread copies dimension k of every STEP-th point of a tile, from number `begin` on: `at` is where it is of the
- * first of them, and `left` how many points there are from that one on. */
+/* Copies dimension k of every STEP-th point of a tile. `at`: the thread's first one; `remaining`: how many points
+ * there are from that one on. */
 template <int COUNT, int STEP, class T>
-__device__ __forceinline__ void copy_points(const T *at, uint64_t pitch, uint32_t left, T *to) {
+__device__ __forceinline__ void copy_points(const T *at, uint64_t pitch, uint32_t remaining, T *to) {
 #pragma unroll
   for (uint32_t i = 0; i < COUNT; i += STEP, at += pitch)
-    if (i < left) copy_async(to + i, at);
+    if (i < remaining) copy_async(to + i, at);
 }
 
 /* What a thread copies, and from where: dimension k of each DEPTH of them. */
@@ -81,7 +81,7 @@ struct tile_source {
     points = first_column + begin < d.columns ? d.columns - (first_column + begin) : 0;
     pitch = static_cast<uint64_t>(STEP) * d.dim;
   }
-  /* Coordinates from dimension `from` on, which is DEPTH behind the ones before. */
+  /* Copies the coordinates from dimension `from` on, which is DEPTH after the previous ones. */
   __device__ __forceinline__ void fill(uint32_t from, register_tile<T, S> *tile) {
     if (from + k < dim) {
       copy_points<S::ROWS, STEP>(query, pitch, queries, &tile->queries[k][begin]);
@@ -93,7 +93,7 @@ struct tile_source {
   }
 };
 
-/* Where a lane's rows and columns are in the tile: the i-th of them. */
+/* The i-th of the lane's rows, and columns, in the tile. */
 template <class S>
 __device__ __forceinline__ uint32_t row_of(uint32_t i) {
   uint32_t warp = threadIdx.x / ADJI_WARP / S::WARP_COLUMNS, lane = threadIdx.x % ADJI_WARP / 8;
@@ -144,12 +144,12 @@ __device__ __forceinline__ void store_sums(const distances<T> &d, uint32_t first
   }
 }
 
-/* A block a tile, tiles of the same columns one after the other: their points stay in the cache. */
+/* One block per tile. Tiles of the same columns follow each other, so that their points stay in the cache. */
 template <class T, int STEP, class S>
 __global__ void __launch_bounds__(S::THREADS, 512 / S::THREADS) sums_in_registers(distances<T> d, uint32_t row_tiles) {
   __shared__ __align__(16) register_tile<T, S> tiles[2];
   uint32_t first_row = blockIdx.x % row_tiles * S::ROWS, first_column = blockIdx.x / row_tiles * S::COLUMNS;
-  constexpr int UNROLLED = STEP >= ADJI_STEP_L2_BOX ? 1 : 4; /* the lengths of a box take registers */
+  constexpr int UNROLLED = STEP >= ADJI_STEP_L2_BOX ? 1 : 4; /* the lengths of a periodic box take registers */
   T sums[S::EACH][S::EACH];
 #pragma unroll
   for (int i = 0; i < S::EACH; i++)
@@ -185,18 +185,18 @@ adj_status launch_register_shape(adji_gpu *gpu, const distances<T> &d) {
   return ADJ_OK;
 }
 
-/* Up to so many queries leave too many rows of a large tile without one. */
+/* Up to this many queries leave too many rows of a large tile unused. */
 enum { FEW_ROWS = 96 };
 
 template <class T, int STEP>
 adj_status launch_register(adji_gpu *gpu, const adji_distance_job *job) {
   distances<T> d = distances_of<T>(job);
-  if constexpr (STEP < ADJI_STEP_L2_BOX) /* which would not have enough registers */
+  if constexpr (STEP < ADJI_STEP_L2_BOX) /* the _box steps would not have enough registers */
     if (d.rows <= FEW_ROWS) return launch_register_shape<T, STEP, register_shape<T, 1, 4>>(gpu, d);
   return launch_register_shape<T, STEP, register_shape<T, 4, 2>>(gpu, d);
 }
 
-/* Steps of powers have no instance: see brute_few.cu. */
+/* Powers have no instance: see brute_few.cu. */
 template <class T>
 adj_status launch_register_step(adji_gpu *gpu, const adji_distance_job *job) {
   switch (job->measure->step) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums in registers: f32.
+ * Instances of brute_register.cuh for f32.
  */
 #include "gpu/brute/brute_register.cuh"
 

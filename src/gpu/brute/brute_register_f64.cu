@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums in registers: f64.
+ * Instances of brute_register.cuh for f64.
  */
 #include "gpu/brute/brute_register.cuh"
 

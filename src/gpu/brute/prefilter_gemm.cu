@@ -2,13 +2,15 @@
  *
  * Brute force by matrix products: tiles of queries and points, one after the other.
  *
- * A tile is a matrix in memory of products (cublas.cuh), to which norms are added in place; selection lists the
- * smallest values of its rows. Where the right set is cut into stretches, lists are merged. When a query has its list,
- * it is certified or fails; what is certified is settled when all queries of the batch have theirs.
+ * 1. A tile is a matrix in device memory of products (cublas.cuh); norms are added in place.
+ * 2. Selection lists the smallest values of its rows. If the right set is cut into column ranges, their lists are
+ *    merged.
+ * 3. A query with a complete list is certified or fails.
+ * 4. After the last tile the canonical sums of the certified lists are computed.
  *
- * Memory, beside copies: the matrix, up to 4 GiB or a quarter of what is left; what selection takes; one list for the
- * queries of a matrix, with several stretches 3; up to 32 MiB for cuBLAS. Where something of this does not fit, the
- * matrix is made smaller.
+ * Memory, beside the copies: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; one list
+ * per query of a matrix, 3 with several column ranges; up to 32 MiB for cuBLAS. If any of this does not fit, the matrix
+ * is made smaller.
  */
 #include "gpu/brute/prefilter_gemm.cuh"
 
@@ -17,10 +19,10 @@
 
 namespace {
 
-/* Queries of a matrix: cuBLAS counts in int, and so do grids. */
+/* The most queries of a matrix: cuBLAS and grids count in int. */
 enum { MOST_ROWS = 1 << 20 };
 
-/* A batch of queries at work, and the tile of them that is. */
+/* A batch of queries, and its current tile. */
 struct tile_work {
   adji_gpu *gpu;
   const adji_tensor_points *points;
@@ -30,7 +32,7 @@ struct tile_work {
   adji_brute_tile tile;
   uint64_t first, rows; /* queries first .. first + rows - 1 of the job */
   adji_block matrix;
-  adji_brute_stretches lists;
+  adji_brute_running lists;
 };
 
 uint64_t size_of(adj_type type) {
@@ -65,7 +67,7 @@ adj_status add_norms(tile_work *w, uint64_t first, uint64_t columns) {
 }
 
 adj_status select_smallest(tile_work *w, uint64_t columns) {
-  adji_brute_lists to = adji_brute_stretches_next(&w->lists);
+  adji_brute_lists to = adji_brute_running_next(&w->lists);
   adji_gpu_select s = {};
   s.type = w->job->type;
   s.values = w->matrix.at;
@@ -88,7 +90,7 @@ adj_status list_tile(tile_work *w) {
     status = multiply(w, first, columns);
     if (!status) status = add_norms(w, first, columns);
     if (!status) status = select_smallest(w, columns);
-    if (!status) status = adji_brute_stretches_add(w->gpu, &w->lists, first);
+    if (!status) status = adji_brute_running_add(w->gpu, &w->lists, first);
   }
   return status;
 }
@@ -110,11 +112,11 @@ adj_status search_tile(tile_work *w) {
   bool several = w->tile.columns < w->points->count;
   uint64_t bytes = w->tile.stride * w->tile.rows * size_of(type);
   adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "products", &w->matrix);
-  if (!status) status = adji_brute_stretches_get(w->gpu, type, w->rows, w->batch->rounds.room, several, &w->lists);
+  if (!status) status = adji_brute_running_get(w->gpu, type, w->rows, w->batch->rounds.capacity, several, &w->lists);
   if (!status) status = list_tile(w);
   if (!status) status = certify_tile(w);
   adji_block_free(w->gpu, w->gpu->compute, &w->matrix);
-  adji_brute_stretches_free(w->gpu, &w->lists);
+  adji_brute_running_free(w->gpu, &w->lists);
   return status;
 }
 
@@ -124,9 +126,10 @@ adj_status search_tiles(const tile_work *all) {
   uint64_t values = adji_brute_values(adji_gpu_available(all->gpu), size_of(job->type));
   for (uint64_t first = 0; first < job->queries;) {
     tile_work w = *all;
-    uint64_t left = job->queries - first;
+    uint64_t remaining = job->queries - first;
     w.first = first;
-    w.tile = adji_brute_tile_of(left < MOST_ROWS ? left : MOST_ROWS, w.points->count, w.batch->rounds.room, values);
+    w.tile = adji_brute_tile_of(remaining < MOST_ROWS ? remaining : MOST_ROWS, w.points->count,
+                                w.batch->rounds.capacity, values);
     w.rows = w.tile.rows;
     adj_status status = search_tile(&w);
     if (status == ADJ_E_DEVICE_MEMORY && adji_brute_fewer_values(&values)) continue;
@@ -136,16 +139,16 @@ adj_status search_tiles(const tile_work *all) {
   return ADJ_OK;
 }
 
-/* The lists of all queries, with room for cuBLAS. */
+/* The lists of all queries, with memory for cuBLAS. */
 adj_status list_all(const tile_work *all) {
   adji_gpu *gpu = all->gpu;
   uint64_t bytes = adji_gpu_available(gpu) / 16, least = ADJI_CUBLAS_LEAST_ROOM, most = ADJI_CUBLAS_ROOM;
   bytes = bytes < least ? least : bytes < most ? adji_rounded_up(bytes, least) : most;
-  adji_block room = {};
-  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "room for cuBLAS", &room);
-  if (!status) status = adji_cublas_begin(gpu, &room);
+  adji_block workspace = {};
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "cuBLAS workspace", &workspace);
+  if (!status) status = adji_cublas_begin(gpu, &workspace);
   if (!status) status = search_tiles(all);
-  adji_block_free(gpu, gpu->compute, &room);
+  adji_block_free(gpu, gpu->compute, &workspace);
   return status;
 }
 
@@ -165,7 +168,7 @@ adj_status adji_gemm_search(adji_gpu *gpu, const adji_tensor_points *points, con
   *out = adji_tensor_outcome{};
   if (!job->queries) return ADJ_OK;
   adji_tensor_rounds rounds = {adji_gemm_listed(job->k, points->count), 2, 0, 0};
-  while (rounds.most < rounds.room || rounds.most < job->k)
+  while (rounds.most < rounds.capacity || rounds.most < job->k)
     rounds.most *= 2;
   batch->rounds = rounds;
   adj_status status = adji_tensor_batch_get(gpu, points, job, batch);

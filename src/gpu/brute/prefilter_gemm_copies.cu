@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies of points for matrix products: around their centre, scaled, and their norms.
+ * Copies of points for matrix products: centred, scaled, with their norms.
  */
 #include "gpu/brute/prefilter_gemm.cuh"
 
@@ -13,19 +13,19 @@ template <class T>
 struct copying {
   const T *rows; /* packed */
   uint64_t count;
-  uint32_t dim, width, lanes; /* lanes: of a row, a power of two */
+  uint32_t dim, width, lanes; /* lanes: per row, a power of two */
   const T *centre;
   const adji_tensor_frame *frame;
   T *values;
-  /* Of candidates; of queries, the first of which is such a row of its set. One of the two is NULL. */
+  /* For candidates: halves. For queries: about, and the row of the first. One of the two is NULL. */
   T *halves;
   adji_tensor_query *about;
   uint64_t first_row;
 };
 
-/* What is told of a row by its norm. */
+/* Writes what the norm of row i says: h for a candidate, the whole description for a query. */
 template <class T>
-__device__ __forceinline__ void tell(const copying<T> &c, uint64_t i, double norm_sq) {
+__device__ __forceinline__ void describe_row(const copying<T> &c, uint64_t i, double norm_sq) {
   bool stray = adji_gemm_is_stray(norm_sq);
   if (c.halves)
     c.halves[i] = stray ? T(-INFINITY) : static_cast<T>(norm_sq / 2);
@@ -34,8 +34,9 @@ __device__ __forceinline__ void tell(const copying<T> &c, uint64_t i, double nor
                                    adji_gemm_error(norm_sq, sizeof(T) == 8), static_cast<uint32_t>(c.first_row + i)};
 }
 
-/* x^ = (x - c) * scale, and the sum of its squares in f64. A row is the work of `lanes` neighbouring lanes, which read
- * and write neighbouring coordinates; those behind the last dimension become 0. Bound by memory. */
+/* x^ = (x - c) * scale, and the sum of its squares in f64. Input and output in device memory. A row is copied by
+ * `lanes` neighbouring lanes, which read and write neighbouring coordinates; those past the last dimension become 0.
+ * Shuffles add up the norm. Limited by memory. */
 template <class T>
 __global__ void copy_rows(const __grid_constant__ copying<T> c) {
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
@@ -49,7 +50,7 @@ __global__ void copy_rows(const __grid_constant__ copying<T> c) {
   }
   for (uint32_t step = c.lanes / 2; step; step /= 2)
     norm_sq += __shfl_xor_sync(ALL_LANES, norm_sq, step);
-  if (lane == 0 && i < c.count) tell(c, i, norm_sq);
+  if (lane == 0 && i < c.count) describe_row(c, i, norm_sq);
 }
 
 template <class T>
@@ -106,7 +107,7 @@ adj_status adji_gemm_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_
   *to = adji_tensor_points{};
   to->rules = adji_gemm_rules_of(job->dim, job->type == ADJ_F64);
   to->row_bytes = to->rules.width * (job->type == ADJ_F64 ? 8 : 4);
-  to->count = to->room = job->right_count;
+  to->count = to->capacity = job->right_count;
   to->stride = 1;
   adj_status status = make_points(gpu, job, to);
   if (status) adji_tensor_points_clear(gpu, to);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force by matrix products, around the products: norms that make values of them, and what the lists of the
- * smallest values prove.
+ * Brute force by matrix products, around the products: adding norms, and certifying the lists of the smallest values.
  */
 #include <cfloat>
 
@@ -33,8 +32,9 @@ __device__ __forceinline__ T value_of(T product, T half, bool self) {
   return self ? T(NAN) : half == T(-INFINITY) ? half : product + half;
 }
 
-/* In place: value = h - x^y^, of which the matrix has -x^y^. A thread has 16 bytes of columns, whose h it keeps, and
- * every gridDim.y-th row; a block 256 threads side by side. Bound by memory: each value is read and written once. */
+/* value = h - x^y^, in place; the matrix, in device memory, holds -x^y^. A thread owns 16 bytes of columns, whose h it
+ * keeps in registers, and every gridDim.y-th row; a block has 256 threads side by side. Limited by memory: each value
+ * is read and written once. */
 template <class T>
 __global__ void add_norms(const __grid_constant__ values_of<T> job) {
   enum { COUNT = part<T>::COUNT };
@@ -47,7 +47,7 @@ __global__ void add_norms(const __grid_constant__ values_of<T> job) {
 #pragma unroll 4
   for (uint64_t row = blockIdx.y; row < job.rows; row += gridDim.y) {
     T *to = job.values + row * job.stride + first;
-    uint64_t own = job.first_row + row - job.first_point; /* huge where that point is not here */
+    uint64_t own = job.first_row + row - job.first_point; /* wraps to a huge number if that point is not here */
     if (first + COUNT <= job.columns) {
       part<T> mine = *reinterpret_cast<const part<T> *>(to);
 #pragma unroll
@@ -91,7 +91,7 @@ struct certifying {
   uint32_t k, listed;
   bool all; /* every pair is listed */
   double limit;
-  const uint32_t *positions; /* listed a row, ascending by value; infinity behind the last */
+  const uint32_t *positions; /* `listed` per row, ascending by value; infinity after the last */
   const T *values;
   float *bounds;
   uint32_t *counts;
@@ -99,7 +99,7 @@ struct certifying {
   uint32_t *failed;
 };
 
-/* How many of the values, which ascend, are not above the limit. */
+/* How many of the ascending values are not above the limit. */
 template <class T>
 __device__ __forceinline__ uint32_t count_up_to(const T *values, uint32_t count, double limit) {
   uint32_t low = 0, high = count;
@@ -127,9 +127,13 @@ __device__ __forceinline__ double largest_of(const certifying<T> &job, const adj
   return reach < INFINITY ? -adji_tensor_smallest(&job.rules, about.norm_sq, reach, error) : INFINITY;
 }
 
-/* A warp has a query. See prefilter_gemm.h: 1. the bound; 2. how many listed pairs are within it; 3. all of the list
- * within it: the query fails, unless no pair is missing; 4. otherwise these pairs are those to settle. Small beside the
- * rest. */
+/* Certifies lists; prefilter_gemm.h has the proof. One warp per query; lists and output in device memory.
+ * 1. Compute the bound.
+ * 2. Count the listed pairs within it.
+ * 3. If all of the list is within it, the query fails, unless no pair is missing.
+ * 4. Otherwise these pairs go to adji_tensor_refine.
+ *
+ * Small beside the rest. */
 template <class T>
 __global__ void certify(const __grid_constant__ certifying<T> job) {
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x) / ADJI_WARP;
@@ -159,7 +163,7 @@ adj_status launch_certify(adji_gpu *gpu, const adji_gemm_lists *lists) {
   c.about = adji_at<adji_tensor_query>(batch->about) + lists->first;
   c.rows = lists->rows;
   c.k = lists->job->k;
-  c.listed = batch->rounds.room;
+  c.listed = batch->rounds.capacity;
   c.all = c.listed == lists->points->count;
   c.limit = lists->job->limit;
   c.positions = lists->positions;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through tensor cores: rounds, and the memory of a batch of queries.
+ * Brute force through tensor cores: the rounds of scans, and the memory of a batch of queries.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
 
 namespace {
 
-enum { FEWEST = 1024, LONGEST = 16384, MOST_SETTLED = 8192, AGAIN_AT_ONCE = 2048 };
+enum { FEWEST = 1024, LONGEST = 16384, MOST_REFINED = 8192, AGAIN_AT_ONCE = 2048 };
 
-/* Of a list's room, what a round may be expected to fill, and how many more pass than in exact arithmetic. */
+/* The part of a list that a round is expected to fill, and how many more pairs pass than in exact arithmetic. */
 const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
 
-/* The values of all queries with positions first .. end - 1, of which first is a multiple of ADJI_TENSOR_TILE: those
- * that are not below the bounds; or all. */
+/* Scans positions first .. end - 1 for all queries; first is a multiple of ADJI_TENSOR_TILE. Lists the values not
+ * below the bounds, or all. */
 adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, const adji_tensor_batch *b,
                 bool all, uint64_t first, uint64_t end) {
   adji_tensor_scan_job s = {};
@@ -30,7 +30,7 @@ adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brut
   s.right_first = job->right_first;
   s.all = all;
   s.drop_self = job->drop_self;
-  s.room = b->rounds.room;
+  s.capacity = b->rounds.capacity;
   s.counts = adji_at<uint32_t>(b->counts);
   s.passed = adji_at<uint2>(b->passed);
   return s.width <= 64 ? adji_tensor_scan_narrow(gpu, s) : adji_tensor_scan_wide(gpu, s);
@@ -44,7 +44,7 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_points *points, const ad
   for (uint64_t begin = rounds.first; begin < points->count && !status;) {
     uint64_t end =
         static_cast<uint64_t>(static_cast<double>(begin) * rounds.factor) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
-    /* Rather one that is a little longer than one more that is short. */
+    /* A slightly longer round is better than another short one. */
     if (end + end / 4 > points->count) end = points->count;
     status = scan(gpu, points, job, b, false, begin, end);
     if (!status) status = adji_tensor_tighten(gpu, points, b, job, 0);
@@ -64,7 +64,8 @@ adj_status search(adji_gpu *gpu, const adji_tensor_points *points, const adji_br
   return status ? status : adji_tensor_fetch(gpu, b, out);
 }
 
-/* Some of the queries that failed, which are the job's; those that fail again go to `to`, behind the first so many. */
+/* Searches again for some failed queries, which are those of the job. Queries that fail again go to `to`, after those
+ * that are already there. */
 adj_status search_again(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                         adji_tensor_batch *b, uint32_t *to, adji_tensor_outcome *out) {
   uint64_t before = out->failed;
@@ -77,26 +78,27 @@ adj_status search_again(adji_gpu *gpu, const adji_tensor_points *points, const a
   return ADJ_OK;
 }
 
-/* All queries that failed, with longer lists. What fails again overtakes none that is still to come. */
+/* Searches again for all failed queries, with longer lists. Writing the failures in place never overtakes the reading.
+ */
 adj_status search_failed(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                          adji_tensor_batch *batch, adji_tensor_outcome *out) {
   adji_tensor_batch longer = {};
   longer.rounds = adji_tensor_rounds_of(points->count, job->k, true);
-  if (longer.rounds.room == batch->rounds.room) return ADJ_OK;
+  if (longer.rounds.capacity == batch->rounds.capacity) return ADJ_OK;
   uint32_t *numbers = adji_at<uint32_t>(batch->failed) + 2;
   uint64_t failed = out->failed;
   adji_brute_job some = *job;
-  adji_tensor_outcome told = {0, failed, out->sums, numbers};
+  adji_tensor_outcome reported = {0, failed, out->sums, numbers};
   adj_status status = ADJ_OK;
   for (uint64_t done = 0; done < failed && !status; done += some.queries) {
     some.numbers = numbers + done;
     some.queries = failed - done < AGAIN_AT_ONCE ? failed - done : AGAIN_AT_ONCE;
-    status = search_again(gpu, points, &some, &longer, numbers, &told);
-    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they are left to another way */
+    status = search_again(gpu, points, &some, &longer, numbers, &reported);
+    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they go to the matrix method */
   }
   adji_tensor_batch_clear(gpu, &longer);
-  if (status == ADJ_E_DEVICE_MEMORY && !told.failed) return ADJ_OK;
-  *out = told;
+  if (status == ADJ_E_DEVICE_MEMORY && !reported.failed) return ADJ_OK;
+  *out = reported;
   return status;
 }
 
@@ -104,17 +106,17 @@ adj_status search_failed(adji_gpu *gpu, const adji_tensor_points *points, const 
 
 adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again) {
   adji_tensor_rounds rounds = {FEWEST, 128, 0, 0};
-  while (rounds.room < 8 * k)
-    rounds.room *= 2;
-  if (rounds.room < 16 * k && k <= FEWEST / 4) rounds.room *= 2;
-  while (rounds.most < 4 * k && rounds.most < MOST_SETTLED)
+  while (rounds.capacity < 8 * k)
+    rounds.capacity *= 2;
+  if (rounds.capacity < 16 * k && k <= FEWEST / 4) rounds.capacity *= 2;
+  while (rounds.most < 4 * k && rounds.most < MOST_REFINED)
     rounds.most *= 2;
-  rounds.first = points < rounds.room ? static_cast<uint32_t>(points) : rounds.room;
-  double factor = 1 + (FILL * rounds.room / k - 1) / LOOSE;
+  rounds.first = points < rounds.capacity ? static_cast<uint32_t>(points) : rounds.capacity;
+  double factor = 1 + (FILL * rounds.capacity / k - 1) / LOOSE;
   rounds.factor = factor < MOST_FACTOR ? factor : MOST_FACTOR;
   if (again) {
-    rounds.room = LONGEST;
-    rounds.most = MOST_SETTLED;
+    rounds.capacity = LONGEST;
+    rounds.most = MOST_REFINED;
   }
   return rounds;
 }
@@ -129,9 +131,9 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points
                       {&b->about, rows * sizeof(adji_tensor_query)},
                       {&b->bounds, rows * sizeof(float)},
                       {&b->counts, rows * sizeof(uint32_t)},
-                      {&b->passed, job->queries * b->rounds.room * sizeof(uint2)},
+                      {&b->passed, job->queries * b->rounds.capacity * sizeof(uint2)},
                       {&b->failed, (job->queries + 2) * sizeof(uint32_t)}};
-  b->row_room = rows;
+  b->row_capacity = rows;
   for (const auto &w : wanted) {
     if (w.block->bytes >= w.bytes) continue;
     adji_block_free(gpu, gpu->compute, w.block);
@@ -142,11 +144,11 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points
 }
 
 adj_status adji_tensor_fetch(adji_gpu *gpu, const adji_tensor_batch *b, adji_tensor_outcome *out) {
-  uint32_t told[2];
-  ADJI_CUDA(gpu, cudaMemcpyAsync(told, b->failed.at, sizeof told, cudaMemcpyDeviceToHost, gpu->compute));
+  uint32_t reported[2];
+  ADJI_CUDA(gpu, cudaMemcpyAsync(reported, b->failed.at, sizeof reported, cudaMemcpyDeviceToHost, gpu->compute));
   ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
-  out->failed = told[0];
-  out->sums += told[1];
+  out->failed = reported[0];
+  out->sums += reported[1];
   out->numbers = adji_at<uint32_t>(b->failed) + 2;
   return ADJ_OK;
 }
@@ -158,7 +160,7 @@ bool adji_tensor_can(const adji_brute_job *job) {
 
 uint64_t adji_tensor_query_bytes(const adji_brute_job *job) {
   return adji_tensor_width(job->dim) * 2ull + sizeof(adji_tensor_query) + 12 +
-         adji_tensor_rounds_of(job->right_count, job->k, false).room * sizeof(uint2);
+         adji_tensor_rounds_of(job->right_count, job->k, false).capacity * sizeof(uint2);
 }
 
 adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * What products of half-precision copies prove about the k nearest: the filter of brute force on a GPU
- * (gpu/brute/prefilter_tensor.cuh). Copies are those of gpu/shared/halves.h: z = (x - c) * scale, x^ its rounded copy,
+ * What products of half-precision copies prove about the k nearest: the bounds of the tensor-core prefilter
+ * (prefilter_tensor.cuh). Copies are those of gpu/shared/halves.h: z = (x - c) * scale, x^ its rounded copy,
  * error(x) >= |z - x^|. They are computed in the type of the points; |x^|^2 is off by less than 2^-21 of itself. `most`
- * is at least the error of every candidate but for a few strays, which always pass.
+ * is at least the error of every candidate except for a few strays, which always pass.
  *
- * The value. Tensor cores compute w = x^y^ - v(y), starting from -v, the f32 next to |y^|^2 / 2. With
- * S = |v| + sum |x^_j y^_j| <= |x^|^2 / 2 + |y^|^2 and gamma as in halves.h, w is off by less than gamma * S. Let
- * A = |x^|^2 and r = |x^ - y^|: r^2 = A + |y^|^2 - 2 x^y^, and |y^| <= |x^| + r, so that |y^|^2 <= 2A + 2r^2:
+ * The value. Tensor cores compute w = x^y^ - v(y), starting from -v, the f32 next to |y^|^2 / 2. With S = |v| + sum
+ * |x^_j y^_j| <= |x^|^2 / 2 + |y^|^2 and gamma as in halves.h, w is off by less than gamma * S. Let A = |x^|^2 and
+ * r = |x^ - y^|: r^2 = A + |y^|^2 - 2 x^y^, and |y^| <= |x^| + r, so that |y^|^2 <= 2A + 2r^2:
  *
  *     |(A - 2w) - r^2| <= 2 gamma S <= gamma (A + 2|y^|^2) <= gamma (5A + 4r^2).             (1)
  *
  * The farthest. k candidates whose values are at least w have, by (1), r^2 (1 - 4 gamma) <= A - 2w + 5 gamma A:
  * adji_tensor_farthest is such an r, rounded up. Their true distances, scaled, are at most r + error(x) + most.
  *
- * The reach. u half an ulp of 1 in the type of the points: for the canonical sum s and the true distance d of any pair
- * d^2 <= s f + g and s <= d^2 f + g, f = 1 + 4u(dim + 4), g = 2 dim times the smallest positive number, as
- * index/sketch.c derives, unless s overflows. If the k candidates have d <= D, the k-th smallest sum is at most
- * f D^2 + g, and every point that belongs to the k nearest has d^2 <= f^2 D^2 + (f + 1) g: d <= f D + sqrt(3 g).
- * A radius says d <= sqrt(limit f + g) instead. Scaled, this is the reach R.
+ * The reach. Let u be half an ulp of 1 in the type of the points. For the canonical sum s and the true distance d of
+ * any pair d^2 <= s f + g and s <= d^2 f + g, with f = 1 + 4u(dim + 4) and g = 2 dim times the smallest positive
+ * number, as index/sketch.c derives, unless s overflows. If the k candidates have d <= D, the k-th smallest sum is at
+ * most f D^2 + g, and every point that belongs to the k nearest has d^2 <= f^2 D^2 + (f + 1) g, so d <= f D + sqrt(3
+ * g). A radius gives d <= sqrt(limit f + g) instead. Scaled, this is the reach R.
  *
- * The bound. A point that belongs and is no stray has r <= p = R + error(x) + most, and by (1)
+ * The bound. A point that belongs and is not a stray has r <= p = R + error(x) + most, and by (1)
  *
  *     w >= (A - p^2 - gamma (5A + 4p^2)) / 2:
  *
- * what has a smaller value can be dropped. All of it is computed in double precision; what that rounds is less than the
- * quarter of gamma that halves.h has to spare.
+ * smaller values can be dropped. All of this is computed in double precision; its roundings are less than the quarter
+ * of gamma that halves.h has to spare.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_TENSOR_H
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_H
@@ -34,11 +34,11 @@
 
 enum {
   ADJI_TENSOR_MOST_K = 2048,
-  ADJI_TENSOR_MOST_DIM = 4096, /* sums of so many squares are exact enough for halves.h */
-  ADJI_TENSOR_TILE = 256       /* copies of candidates fill such tiles                   */
+  ADJI_TENSOR_MOST_DIM = 4096, /* sums of this many squares are exact enough for halves.h */
+  ADJI_TENSOR_TILE = 256       /* copies of candidates fill such tiles */
 };
 
-/* Values at least so large are of strays, and those below minus this of what is not there. */
+/* Values at least ADJI_TENSOR_STRAY are of strays, and those at most ADJI_TENSOR_LEAST of absent points. */
 #define ADJI_TENSOR_STRAY 1e29f
 #define ADJI_TENSOR_LEAST (-1e37f)
 
@@ -46,11 +46,11 @@ enum {
 typedef struct adji_tensor_rules {
   uint32_t dim, width;
   double gamma;
-  double factor; /* f           */
-  double least;  /* sqrt(3 g)   */
+  double factor; /* f */
+  double least;  /* sqrt(3 g) */
 } adji_tensor_rules;
 
-/* Halves of a copy: what the kernels take at a time. */
+/* Halves of a copy: a width that the kernels can take. */
 ADJI_EVERYWHERE uint32_t adji_tensor_width(uint32_t dim) {
   return dim <= 16 ? 16 : dim <= 32 ? 32 : (dim + 63) / 64 * 64;
 }
@@ -65,8 +65,8 @@ ADJI_EVERYWHERE adji_tensor_rules adji_tensor_rules_of(uint32_t dim, bool f64) {
   return rules;
 }
 
-/* error, from the computed sums of (z - x^)^2 and x^^2: z itself is off by less than 2^-23 of its length, f32 sums of
- * up to 2^12 squares by 2^-12 of themselves, and squares below the smallest number are lost. */
+/* The error, from the computed sums of (z - x^)^2 and x^^2: z itself is off by less than 2^-23 of its length, f32 sums
+ * of up to 2^12 squares by 2^-12 of themselves, and squares below the smallest number are lost. */
 ADJI_EVERYWHERE float adji_tensor_error(double rest_sq, double norm_sq) {
   return adji_halves_above(sqrt(rest_sq) * (1 + 0x1p-10) + sqrt(norm_sq) * 0x1p-22 + 0x1p-50);
 }
@@ -77,17 +77,17 @@ ADJI_EVERYWHERE double adji_tensor_farthest(const adji_tensor_rules *rules, doub
   return sqrt(r_sq > 0 ? r_sq : 0) * (1 + 0x1p-40);
 }
 
-/* R, of k candidates that are within r of a query's copy; error: of the query and the most of candidates. */
+/* R from k candidates within r of a query's copy. error: of the query, plus the most of candidates. */
 ADJI_EVERYWHERE double adji_tensor_reach(const adji_tensor_rules *rules, double scale, double r, double error) {
   return ((r + error) * rules->factor + rules->least * scale) * (1 + 0x1p-40);
 }
 
-/* R, of a radius: of sums that are at most limit. */
+/* R from a radius: of sums that are at most limit. */
 ADJI_EVERYWHERE double adji_tensor_reach_of(const adji_tensor_rules *rules, double scale, double limit) {
   return scale * (sqrt(limit) * rules->factor + rules->least) * (1 + 0x1p-40);
 }
 
-/* The smallest value of what may belong; and the same as a f32. */
+/* The smallest value of what may belong; and the same as an f32. */
 ADJI_EVERYWHERE double adji_tensor_smallest(const adji_tensor_rules *rules, double norm_sq, double reach,
                                             double error) {
   double p = reach + error, p_sq = p * p * (1 + 0x1p-40);

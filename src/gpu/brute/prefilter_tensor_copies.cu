@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Half-precision copies for brute force: where their centre is, how they are scaled, and how far they are off. Bound by
- * memory: each coordinate is read once and written once, in half of its size.
+ * Half-precision copies for brute force: their centre, their scale, and their errors. Limited by memory: each
+ * coordinate is read once and written once, in half its size.
  */
 #include <cuda_fp16.h>
 
@@ -12,13 +12,15 @@ namespace {
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 enum { THREADS = 256, AT_ONCE = 8, SAMPLE = 256, BINS = 1024, MOST_STRAYS = 64 };
 
-/* Where the largest coordinate of the sample goes: far larger ones can be told, and much smaller ones. */
+/* Where the largest coordinate of the sample is scaled to: leaves room for far larger ones, and for much smaller ones.
+ */
 #define AIM 0x1p10
 
 /* ---- The frame --------------------------------------------------------------------------------------------------- */
 
-/* Centre: in each dimension the median of a sample, which a few points far away do not move. A block has a dimension:
- * 256 values are sorted by a bitonic network, a thread each. */
+/* centre[j] = median of dimension j in a sample: a few points far away do not move it. One block per dimension: a
+ * bitonic network sorts 256 values in shared memory, one per thread. rows, centre and frame are in device memory;
+ * frame->spread is the largest distance from the centre, by atomicMax. */
 template <class T>
 __global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *centre, adji_tensor_frame *frame) {
   __shared__ double values[SAMPLE];
@@ -47,16 +49,16 @@ __global__ void choose_scale(adji_tensor_frame *frame) {
 
 /* ---- Copies ------------------------------------------------------------------------------------------------------ */
 
-/* What is copied: entry i is row numbers[i], or first + i * stride modulo of; nothing behind the last. */
+/* What is copied: entry i is row numbers[i], or (first + i * stride) modulo `of`; nothing past the last. */
 template <class T>
 struct copying {
   const T *rows;
   const uint32_t *numbers;
   uint64_t first, stride, of;
-  uint64_t base; /* the row that rows begins with */
-  uint64_t count, room;
-  uint32_t dim, width, lanes; /* lanes: of a row, a power of two             */
-  bool fours;                 /* four coordinates can be read at once         */
+  uint64_t base; /* the first row at rows */
+  uint64_t count, capacity;
+  uint32_t dim, width, lanes; /* lanes: per row, a power of two */
+  bool fours;                 /* four coordinates can be read at once */
   const T *centre;
   const adji_tensor_frame *frame;
   uint4 *values;
@@ -68,7 +70,7 @@ __device__ __forceinline__ uint64_t row_of(const copying<T> &c, uint64_t i) {
   return (c.first + i * c.stride) % c.of;
 }
 
-/* Eight values, of which those behind the last dimension are 0. */
+/* Loads eight values; those past the last dimension are 0. */
 __device__ __forceinline__ void load_eight(const float *from, float (&to)[AT_ONCE]) {
   float4 low = __ldg(reinterpret_cast<const float4 *>(from)), high = __ldg(reinterpret_cast<const float4 *>(from) + 1);
   to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
@@ -89,8 +91,9 @@ __device__ __forceinline__ void load_values(const T *from, bool fours, uint32_t 
     to[k] = first + k < dim ? from[first + k] : 0;
 }
 
-/* Eight halves of a row, and what they add to the sums of squares. In the type of the points: z is off by half an ulp,
- * z - x^ is exact, the squares of halves are exact, and eight of them are added up before their sum becomes f64. */
+/* Eight halves of a row, and their contribution to the sums of squares. In the type of the points z is off by half an
+ * ulp, z - x^ is exact, and the squares of halves are exact; eight of them are added up before their sum becomes f64.
+ */
 template <class T>
 __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first,
                                             adji_tensor_scaling<T> scale, T *rest_sq, double *norm_sq) {
@@ -113,14 +116,14 @@ __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, u
   return packed;
 }
 
-/* A row is the work of `lanes` lanes, each of which has eight halves at a time. Every lane returns the row's sums. */
+/* Copies a row by `lanes` lanes, each of which takes eight halves at a time. Every lane returns the row's sums. */
 template <class T>
 __device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32_t lane, T *rest_sq, double *norm_sq) {
   uint64_t row = i < c.count ? row_of(c, i) : 0;
   adji_tensor_scaling<T> scale = adji_tensor_scale_for(c.frame->scale, T());
   *rest_sq = 0;
   *norm_sq = 0;
-  for (uint32_t first = lane * AT_ONCE; first < c.width && i < c.room; first += c.lanes * AT_ONCE) {
+  for (uint32_t first = lane * AT_ONCE; first < c.width && i < c.capacity; first += c.lanes * AT_ONCE) {
     uint4 packed = {0, 0, 0, 0};
     if (i < c.count) packed = copy_eight(c, row, first, scale, rest_sq, norm_sq);
     c.values[(i * c.width + first) / AT_ONCE] = packed;
@@ -131,7 +134,7 @@ __device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32
   }
 }
 
-/* A bin for each eighth of a binade, rising. */
+/* A bin for each eighth of a binade, ascending. */
 __device__ __forceinline__ uint32_t bin_of(float error) {
   uint32_t eighths = __float_as_uint(error) >> 20;
   uint32_t low = (127 - 80) << 3;
@@ -141,8 +144,8 @@ __device__ __forceinline__ float end_of_bin(uint32_t bin) {
   return bin + 1 >= BINS ? INFINITY : __uint_as_float((bin + 1 + ((127 - 80) << 3)) << 20);
 }
 
-/* Copies of the candidates; starts: -v or, behind the last one, what never passes; bins: how many have such errors.
- */
+/* Copies the candidates. starts: -v or, past the last one, a value that never passes. bins: the histogram of errors,
+ * per block in shared memory first. All arrays in device memory; `lanes` lanes per row. */
 template <class T>
 __global__ void copy_points(const copying<T> c, float *starts, float *errors, uint32_t *bins) {
   __shared__ uint32_t mine[BINS];
@@ -153,7 +156,7 @@ __global__ void copy_points(const copying<T> c, float *starts, float *errors, ui
   T rest_sq;
   double norm_sq;
   copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
-  if (thread % c.lanes == 0 && i < c.room) {
+  if (thread % c.lanes == 0 && i < c.capacity) {
     float error = i < c.count ? adji_tensor_error(static_cast<double>(rest_sq), norm_sq) : 0;
     starts[i] = i < c.count ? static_cast<float>(-norm_sq / 2) : -ADJI_HALVES_ABSENT;
     errors[i] = error;
@@ -164,7 +167,7 @@ __global__ void copy_points(const copying<T> c, float *starts, float *errors, ui
     if (mine[b]) atomicAdd(bins + b, mine[b]);
 }
 
-/* most: such that few errors are larger. One warp; its lanes add up what lies above their part of the bins. */
+/* Chooses `most` such that at most MOST_STRAYS errors are larger. One warp; each lane sums its part of the bins. */
 __global__ void choose_most(const uint32_t *bins, adji_tensor_frame *frame) {
   uint32_t lane = threadIdx.x, each = BINS / ADJI_WARP, above = 0;
   uint64_t sum = 0;
@@ -183,12 +186,13 @@ __global__ void choose_most(const uint32_t *bins, adji_tensor_frame *frame) {
   }
 }
 
-/* Those above always pass. */
+/* Makes points with a larger error strays, which always pass. One thread per point. */
 __global__ void mark_strays(const adji_tensor_frame *frame, const float *errors, uint64_t count, float *starts) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count && !(errors[i] <= frame->most)) starts[i] = ADJI_HALVES_PASS;
 }
 
+/* Copies the queries and describes them. `lanes` lanes per row; all arrays in device memory. */
 template <class T>
 __global__ void copy_queries(const copying<T> c, adji_tensor_query *about) {
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
@@ -230,7 +234,7 @@ adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_
   c.rows = static_cast<const T *>(job->right);
   c.stride = to->stride;
   c.of = c.count = to->count;
-  c.room = to->room;
+  c.capacity = to->capacity;
   c.dim = job->dim;
   c.width = to->rules.width;
   c.lanes = lanes_of(c.width);
@@ -239,7 +243,7 @@ adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_
   c.frame = frame;
   c.values = adji_at<uint4>(to->values);
   float *starts = adji_at<float>(to->starts), *errors = adji_at<float>(to->errors);
-  copy_points<T><<<adji_blocks_for(c.room * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(c, starts, errors, bins);
+  copy_points<T><<<adji_blocks_for(c.capacity * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(c, starts, errors, bins);
   ADJI_LAUNCHED(gpu, "copy_points");
   choose_most<<<1, ADJI_WARP, 0, gpu->compute>>>(bins, frame);
   ADJI_LAUNCHED(gpu, "choose_most");
@@ -259,7 +263,7 @@ adj_status copy_batch(adji_gpu *gpu, const adji_tensor_points *points, const adj
   c.of = UINT64_MAX;
   c.base = job->left_first;
   c.count = job->queries;
-  c.room = to->row_room;
+  c.capacity = to->row_capacity;
   c.dim = job->dim;
   c.width = points->rules.width;
   c.lanes = lanes_of(c.width);
@@ -267,7 +271,7 @@ adj_status copy_batch(adji_gpu *gpu, const adji_tensor_points *points, const adj
   c.centre = adji_at<T>(points->centre);
   c.frame = adji_at<adji_tensor_frame>(points->frame);
   c.values = adji_at<uint4>(to->values);
-  copy_queries<T><<<adji_blocks_for(c.room * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(
+  copy_queries<T><<<adji_blocks_for(c.capacity * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(
       c, adji_at<adji_tensor_query>(to->about));
   ADJI_LAUNCHED(gpu, "copy_queries");
   return ADJ_OK;
@@ -282,8 +286,8 @@ uint64_t divisor_of(uint64_t a, uint64_t b) {
   return a;
 }
 
-/* A step through all points that lands on far parts of them one after the other: the golden section of their number,
- * and from there on the first that shares no divisor with it. */
+/* A step through all points that visits distant parts of them one after the other: from the golden section of their
+ * number on, the first that shares no divisor with it. */
 uint64_t stride_of(uint64_t count) {
   uint64_t stride = static_cast<uint64_t>(static_cast<double>(count) * 0.6180339887498949);
   while (stride < 2 || divisor_of(count, stride) != 1)
@@ -295,9 +299,9 @@ adj_status get_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_poin
   const char *what = "half-precision points";
   adj_status status = adji_block_get(gpu, gpu->compute, job->dim * sizeof(double), what, &to->centre);
   if (!status) status = adji_block_get(gpu, gpu->compute, sizeof(adji_tensor_frame), what, &to->frame);
-  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * to->row_bytes, what, &to->values);
-  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * sizeof(float), what, &to->starts);
-  if (!status) status = adji_block_get(gpu, gpu->compute, to->room * sizeof(float), what, &to->errors);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->capacity * to->row_bytes, what, &to->values);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->capacity * sizeof(float), what, &to->starts);
+  if (!status) status = adji_block_get(gpu, gpu->compute, to->capacity * sizeof(float), what, &to->errors);
   return status;
 }
 
@@ -321,12 +325,12 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adj
   to->rules = adji_tensor_rules_of(job->dim, job->type == ADJ_F64);
   to->row_bytes = to->rules.width * 2;
   to->count = job->right_count;
-  to->room = (job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
+  to->capacity = (job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
   to->stride = stride_of(to->count);
   adji_block bins = {};
   adj_status status = make_points(gpu, job, to, &bins);
   adji_block_free(gpu, gpu->compute, &bins);
-  adji_block_free(gpu, gpu->compute, &to->errors); /* said by the frame and by the starts */
+  adji_block_free(gpu, gpu->compute, &to->errors); /* the frame and the starts hold all that is needed */
   if (status) adji_tensor_points_clear(gpu, to);
   return status;
 }

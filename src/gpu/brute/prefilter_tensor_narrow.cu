@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scan of brute force where rows have up to 64 halves: a warp keeps the copies of 32 queries in registers. See
+ * The scan of brute force for rows of up to 64 halves: a warp keeps the copies of 32 queries in registers. See
  * prefilter_tensor_scan.cuh.
  *
- * A block has four warps, which have the same candidates at a time and queries of their own. Limits, on an H200: for
- * 1,024 pairs 64 cycles of a scheduler to compare them, and 53 for the products of every 16 dimensions.
+ * A block has four warps, which share the candidates and own different queries. Limits, on an H200: for 1,024 pairs 64
+ * cycles of a scheduler to compare them, and 53 for the products of every 16 dimensions.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
 
@@ -20,7 +20,7 @@ struct shape {
   static constexpr int STAGE = POINTS * (PITCH + 4);
 };
 
-/* Candidates number stage of the block's stretch, whose first is at position first: a thread copies 16 bytes of every
+/* Step 1: loads the candidates of one stage, from position first on. A thread copies 16 bytes of every
  * THREADS / CHUNKS-th of them. */
 template <class S>
 __device__ __forceinline__ void load_stage(const adji_tensor_scan_job &job, uint32_t to, uint64_t first, bool there) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_stage(const adji_tensor_scan_job &job, uint
   asm volatile("cp.async.commit_group;");
 }
 
-/* The lane's part of the copies of the warp's queries: of 16 of them rows l / 4 and l / 4 + 8. */
+/* The lane's part of the copies of the warp's queries: of every 16 of them rows l / 4 and l / 4 + 8. */
 template <class S>
 __device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, uint32_t row,
                                              uint32_t (&a)[S::STEPS][MT][4], uint32_t lane) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, ui
       }
 }
 
-/* Values with 64 candidates; b and v: where the lane's rows and starts of them begin. */
+/* Step 2: the values with 64 candidates. b and v: where the lane's rows and starts of them begin. */
 template <class S>
 __device__ __forceinline__ void multiply_all(const uint32_t (&a)[S::STEPS][MT][4], uint32_t b, uint32_t v,
                                              float (&d)[MT][8][4]) {
@@ -81,11 +81,11 @@ __device__ __forceinline__ void multiply_all(const uint32_t (&a)[S::STEPS][MT][4
 
 template <class S>
 __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_constant__ adji_tensor_scan_job job) {
-  __shared__ waiting_pairs lists[WARPS];
+  __shared__ pending_pairs lists[WARPS];
   extern __shared__ __align__(128) unsigned char memory[];
   const uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, stages = shared_at(memory);
-  const uint32_t begin = blockIdx.y * job.stretch;
-  const uint32_t end = begin + job.stretch < job.stages ? begin + job.stretch : job.stages;
+  const uint32_t begin = blockIdx.y * job.block_stages;
+  const uint32_t end = begin + job.block_stages < job.stages ? begin + job.block_stages : job.stages;
 #pragma unroll
   for (uint32_t i = 0; i + 1 < DEPTH; i++)
     load_stage<S>(job, stages + i * S::STAGE, job.first + (begin + i) * static_cast<uint64_t>(S::POINTS),
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
 #pragma unroll 1
   for (uint32_t stage = begin; stage < end; stage++) {
     asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
-    __syncthreads(); /* it is there, and the one before is read by nobody any more */
+    __syncthreads(); /* this stage has arrived, and nobody reads the one before any more */
     load_stage<S>(job, stages + next * S::STAGE, job.first + (stage + DEPTH - 1) * static_cast<uint64_t>(S::POINTS),
                   stage + DEPTH - 1 < end);
     const uint32_t at = stages + now * S::STAGE;
@@ -114,16 +114,16 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
       if (job.all)
         keep_all(job, mine, d, position + n);
       else
-        sift(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
+        list_passing(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
     }
   }
   asm volatile("cp.async.wait_group 0;");
-  list_waiting(job, mine.list, mine.waiting, lane);
+  flush_pending(job, mine.list, mine.pending, lane);
 }
 
 template <class S>
 adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
-  dim3 grid = stretch_out(gpu, &job, S::POINTS, RESIDENT);
+  dim3 grid = choose_grid(gpu, &job, S::POINTS, RESIDENT);
   constexpr int bytes = DEPTH * S::STAGE;
   ADJI_CUDA(gpu, cudaFuncSetAttribute(scan_narrow<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   scan_narrow<S><<<grid, THREADS, bytes, gpu->compute>>>(job);

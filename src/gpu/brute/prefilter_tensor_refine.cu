@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through tensor cores, after a scan: bounds from what passed, and in the end canonical sums and rows.
+ * Brute force through tensor cores, after a scan: bounds from what passed and, at the end, canonical sums and rows.
  */
 #include "gpu/brute/prefilter_tensor.cuh"
 
@@ -18,14 +18,14 @@ struct tightening {
   uint64_t point_count, point_stride, right_first;
   bool drop_self;
   double limit; /* of sums; infinite: none */
-  uint32_t k, room, dense;
+  uint32_t k, capacity, dense;
   float *bounds;
   uint32_t *counts;
   uint2 *passed;
   uint32_t *failed;
 };
 
-/* The larger a value, the smaller its key. */
+/* A key that is smaller the larger the value. */
 __device__ __forceinline__ uint32_t key_of(float w) {
   uint32_t bits = __float_as_uint(w);
   return bits >> 31 ? bits : ~bits & 0x7fffffffu;
@@ -34,7 +34,7 @@ __device__ __forceinline__ float value_of(uint32_t key) {
   return __uint_as_float(key >> 31 ? key : ~key & 0x7fffffffu);
 }
 
-/* What no value of a candidate has for its key: strays, and what is no candidate. */
+/* Keys that no value of a candidate has: strays, and what is no candidate. */
 enum : uint32_t { STRAY = 0, NONE = 0xffffffffu };
 
 struct block_digits {
@@ -42,10 +42,10 @@ struct block_digits {
   uint32_t prefix, rank, many, kept;
 };
 
-/* Pairs to shared memory, with keys instead of values; returns how many are no strays. */
+/* Loads pairs into shared memory, with keys instead of values; returns how many are not strays. */
 __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t query, uint32_t count, uint2 *pairs,
                                                block_digits *at) {
-  const uint2 *from = job.passed + query * job.room;
+  const uint2 *from = job.passed + query * job.capacity;
   uint32_t mine = 0, self = job.about[query].row;
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
     uint2 pair = from[i];
@@ -63,7 +63,7 @@ __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t q
   return at->many;
 }
 
-/* The digit that the rank-th smallest of those with the prefix has, by the first warp. */
+/* Finds, in the first warp, the digit of the rank-th smallest key among those with the prefix. */
 __device__ __forceinline__ void choose_digit(block_digits *at, uint32_t shift) {
   if (threadIdx.x >= ADJI_WARP) return;
   uint32_t each = DIGITS / ADJI_WARP, lane = threadIdx.x, sum = 0;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void choose_digit(block_digits *at, uint32_t shift) {
   at->rank = rank - before;
 }
 
-/* The rank-th smallest key, counted from 0, of those that are no strays; there are more. */
+/* The rank-th smallest key, counted from 0, of those that are not strays; there must be more than rank. */
 __device__ __forceinline__ uint32_t find_key(const uint2 *pairs, uint32_t count, uint32_t rank, block_digits *at) {
   if (threadIdx.x == 0) at->prefix = 0, at->rank = rank;
   for (uint32_t shift = 32; shift > 0;) {
@@ -106,8 +106,14 @@ __device__ __forceinline__ uint32_t find_key(const uint2 *pairs, uint32_t count,
   return at->prefix;
 }
 
-/* A block has a query. Of the pairs of its list the k-th largest value gives the bound, and those not below it stay, in
- * any order. A list that was too short for what passed fails its query. Limited by latency: some 8 us a block. */
+/* Tightens the bound of each query; prefilter_tensor.h has the formula. One block per query. Input and output: bounds,
+ * counts and pairs in device memory; the pairs of a query pass through shared memory.
+ * 1. A list that overflowed fails its query.
+ * 2. Load the pairs; find the k-th largest value by digits.
+ * 3. Compute the bound from it.
+ * 4. Keep the pairs not below the bound, in any order.
+ *
+ * Limited by latency: about 8 us per block. */
 __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   extern __shared__ uint2 pairs[];
   __shared__ block_digits at;
@@ -115,7 +121,7 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   uint32_t count = job.dense ? job.dense : job.counts[query];
   float bound = job.dense ? ADJI_TENSOR_LEAST : job.bounds[query];
   if (bound == INFINITY) return;
-  if (count > job.room) {
+  if (count > job.capacity) {
     if (threadIdx.x == 0) {
       job.bounds[query] = INFINITY;
       job.failed[2 + atomicAdd(job.failed, 1)] = job.about[query].row;
@@ -135,7 +141,7 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   }
   if (reach < INFINITY) bound = adji_tensor_bound(&job.rules, about.norm_sq, reach, error);
   uint32_t last = key_of(bound);
-  uint2 *to = job.passed + query * job.room;
+  uint2 *to = job.passed + query * job.capacity;
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
     uint2 pair = pairs[i];
     if (pair.x == NONE || pair.x > last) continue;
@@ -151,9 +157,9 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 template <class T>
-struct settling {
+struct refining {
   const T *left, *right;
-  uint32_t dim, k, room, most; /* most: pairs that there is shared memory for */
+  uint32_t dim, k, capacity, most; /* most: pairs that fit shared memory */
   const adji_tensor_query *about;
   uint64_t point_count, point_stride;
   uint64_t first_row, left_first, right_first;
@@ -173,7 +179,7 @@ __device__ __forceinline__ T add_step(T s, T x, T y) {
 }
 
 template <class T>
-__device__ __forceinline__ T canonical_sum(const settling<T> &job, const T *x, const T *y) {
+__device__ __forceinline__ T canonical_sum(const refining<T> &job, const T *x, const T *y) {
   T s = 0;
   uint32_t j = 0;
   if (job.fours) {
@@ -200,7 +206,7 @@ __device__ __forceinline__ T canonical_sum(const settling<T> &job, const T *x, c
   return adji_gpu_finish<ADJI_STEP_L2>(s);
 }
 
-/* Ascending by (sum, id), by a bitonic network; size is a power of two. */
+/* Sorts ascending by (sum, id), by a bitonic network; size is a power of two. */
 template <class T>
 __device__ __forceinline__ void sort_pairs(T *sums, uint32_t *ids, uint32_t size) {
   for (uint32_t run = 2; run <= size; run *= 2)
@@ -218,11 +224,17 @@ __device__ __forceinline__ void sort_pairs(T *sums, uint32_t *ids, uint32_t size
     }
 }
 
-/* A block has a query: a thread computes the canonical sum of one pair of its list after the other, all are sorted, and
- * the first k are the row. Where one of these sums overflowed, nothing is proved, and the query fails. Limited by
- * reading the points of the pairs: each thread reads its own, 16 bytes at a time, of lines that stay in the cache. */
+/* Computes the rows: the k smallest (canonical sum, id) of each query's list. One block per query; lists, points and
+ * rows in device memory.
+ * 1. Load the query into shared memory.
+ * 2. Each thread computes the canonical sums of its pairs.
+ * 3. Sort all of them.
+ * 4. Write the first k.
+ *
+ * If one of these sums overflowed, nothing is proved and the query fails. Limited by reading the points of the pairs:
+ * each thread reads its own, 16 bytes at a time, of lines that stay in the cache. */
 template <class T>
-__global__ void settle_rows(const __grid_constant__ settling<T> job) {
+__global__ void refine_rows(const __grid_constant__ refining<T> job) {
   extern __shared__ __align__(16) unsigned char memory[];
   uint64_t query = blockIdx.x;
   if (job.bounds[query] == INFINITY) return;
@@ -242,7 +254,7 @@ __global__ void settle_rows(const __grid_constant__ settling<T> job) {
     T s = INFINITY;
     uint32_t id = ADJ_NO_ID;
     if (i < count) {
-      uint64_t point = job.passed[query * job.room + i].y * job.point_stride % job.point_count;
+      uint64_t point = job.passed[query * job.capacity + i].y * job.point_stride % job.point_count;
       id = static_cast<uint32_t>(job.right_first + point);
       s = canonical_sum(job, x, job.right + point * job.dim);
       if (s > job.limit) s = INFINITY, id = ADJ_NO_ID;
@@ -269,14 +281,14 @@ __global__ void settle_rows(const __grid_constant__ settling<T> job) {
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
 template <class T>
-adj_status settle(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
+adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
                   const adji_brute_job *job) {
-  settling<T> s = {};
+  refining<T> s = {};
   s.left = static_cast<const T *>(job->left);
   s.right = static_cast<const T *>(job->right);
   s.dim = job->dim;
   s.k = job->k;
-  s.room = batch->rounds.room;
+  s.capacity = batch->rounds.capacity;
   s.most = batch->rounds.most;
   s.about = adji_at<adji_tensor_query>(batch->about);
   s.point_count = points->count;
@@ -295,9 +307,9 @@ adj_status settle(adji_gpu *gpu, const adji_tensor_points *points, const adji_te
   s.distances = static_cast<T *>(job->distances);
   uint64_t bytes = s.most * (sizeof(T) + 4) + (job->dim + 3) / 4 * 4 * sizeof(T);
   ADJI_CUDA(gpu,
-            cudaFuncSetAttribute(settle_rows<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  settle_rows<T><<<static_cast<uint32_t>(job->queries), 128, bytes, gpu->compute>>>(s);
-  ADJI_LAUNCHED(gpu, "settle_rows");
+            cudaFuncSetAttribute(refine_rows<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  refine_rows<T><<<static_cast<uint32_t>(job->queries), 128, bytes, gpu->compute>>>(s);
+  ADJI_LAUNCHED(gpu, "refine_rows");
   return ADJ_OK;
 }
 
@@ -315,13 +327,13 @@ adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, 
   t.drop_self = job->drop_self;
   t.limit = job->limit;
   t.k = job->k;
-  t.room = batch->rounds.room;
+  t.capacity = batch->rounds.capacity;
   t.dense = dense;
   t.bounds = adji_at<float>(batch->bounds);
   t.counts = adji_at<uint32_t>(batch->counts);
   t.passed = adji_at<uint2>(batch->passed);
   t.failed = adji_at<uint32_t>(batch->failed);
-  uint32_t bytes = batch->rounds.room * sizeof(uint2), threads = batch->rounds.room > 4096 ? 512 : 128;
+  uint32_t bytes = batch->rounds.capacity * sizeof(uint2), threads = batch->rounds.capacity > 4096 ? 512 : 128;
   ADJI_CUDA(gpu,
             cudaFuncSetAttribute(tighten_bounds, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   tighten_bounds<<<static_cast<uint32_t>(job->queries), threads, bytes, gpu->compute>>>(t);
@@ -331,5 +343,5 @@ adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, 
 
 adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
                               const adji_brute_job *job) {
-  return job->type == ADJ_F64 ? settle<double>(gpu, points, batch, job) : settle<float>(gpu, points, batch, job);
+  return job->type == ADJ_F64 ? refine<double>(gpu, points, batch, job) : refine<float>(gpu, points, batch, job);
 }

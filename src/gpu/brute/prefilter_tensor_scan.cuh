@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scan of brute force through tensor cores: what its kernels share.
+ * The scan of brute force through tensor cores: what its two kernels share.
  *
- * Computes: w(x, y) = x^y^ - v(y) for all queries of a batch and a stretch of candidates, products and sums by tensor
- * cores, and lists the pairs whose w is not below the bound of x; or keeps all of them.
+ * Computes: w(x, y) = x^y^ - v(y) for all queries of a batch and a range of candidates, products and sums by tensor
+ * cores. Lists the pairs whose w is not below the bound of x, or keeps all of them. All input and output is in device
+ * memory.
  *
- * A block owns 128 queries and, one after the other, candidates in numbers of `points`; a warp MT * 16 of the queries
- * and 64 candidates at a time, whose values are in its registers. Steps:
+ * A block owns 128 queries and takes its candidates `points` at a time. A warp owns MT * 16 of the queries and takes 64
+ * candidates at a time, whose values are in its registers. Steps:
  *
- *   1. stage     copies of candidates (in wide rows slices of them, and of the queries) go to shared memory DEPTH - 1
- *                stages ahead of their use (cp.async). A row is 16 bytes longer than it need be: eight rows are in
- *                different banks.
+ *   1. stage     copies of candidates (for wide rows slices of them, and of the queries) go to shared memory DEPTH - 1
+ *                stages ahead of their use (cp.async). A row is padded by 16 bytes, so that eight rows are in different
+ * banks.
  *   2. product   mma.sync m16n8k16; the first one starts from -v.
- *   3. sift      all results are compared with the bounds of their rows, a comparison each. Where one is not below, the
- *                pair goes to its warp's list in shared memory,
- *   4. list      and from there to the list of its query: an atomic each, 32 at a time.
+ *   3. filter    all results are compared with the bounds of their rows, one comparison each. If one is not below, the
+ * pair becomes pending in its warp's list in shared memory,
+ *   4. list      and is flushed from there to the list of its query: one atomic each, 32 at a time.
  *
- * Grid: x: blocks of queries, y: stretches of candidates. Blocks that run at the same time have the same candidates,
- * which so come from the device's cache. A list that is full loses pairs, and its count tells.
+ * Grid: x: blocks of queries, y: ranges of candidates. Blocks that run at the same time share candidates, which
+ * therefore come from the device's cache. A list that is full loses pairs, and its count shows it.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_TENSOR_SCAN_CUH
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_SCAN_CUH
 
 #include "gpu/brute/prefilter_tensor.cuh"
 
-/* What the kernels get. */
+/* The parameters of the kernels. */
 typedef struct adji_tensor_scan_job {
   const uint4 *left, *right; /* halves */
   const float *starts, *bounds;
   const adji_tensor_query *about;
   uint32_t queries, width;
-  uint64_t first, end;      /* positions                               */
-  uint32_t stretch, stages; /* of so many points: of a block; in all */
+  uint64_t first, end;           /* positions */
+  uint32_t block_stages, stages; /* per block, and in all, each of `points` candidates */
   uint64_t point_count, point_stride, right_first;
   bool all, drop_self;
-  uint32_t room;
+  uint32_t capacity;
   uint32_t *counts;
   uint2 *passed;
 } adji_tensor_scan_job;
 
-/* In rows of up to 64 halves, and in longer ones. */
+/* For rows of up to 64 halves, and for longer ones. */
 adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job);
 adj_status adji_tensor_scan_wide(adji_gpu *gpu, adji_tensor_scan_job job);
 
@@ -50,59 +51,61 @@ adj_status adji_tensor_scan_wide(adji_gpu *gpu, adji_tensor_scan_job job);
 namespace {
 
 constexpr uint32_t ALL_LANES = 0xffffffffu;
-enum { DEPTH = 3, WAITING = 96 };
+enum { DEPTH = 3, PENDING = 96 };
 
-/* Blocks have `points` candidates at a time, and `resident` of them run on a multiprocessor. Cuts the candidates into
- * stretches: between four and eight rounds of blocks, such that the last round is as full as can be. */
-inline dim3 stretch_out(const adji_gpu *gpu, adji_tensor_scan_job *job, uint32_t points, uint32_t resident) {
+/* Chooses the grid. Blocks take `points` candidates at a time, and `resident` of them run on a multiprocessor. Cuts
+ * the candidates into ranges: between four and eight rounds of blocks, such that the last round is as full as
+ * possible. */
+inline dim3 choose_grid(const adji_gpu *gpu, adji_tensor_scan_job *job, uint32_t points, uint32_t resident) {
   enum { FEWEST_ROUNDS = 4, FEWEST_STAGES = 8 };
   job->stages = static_cast<uint32_t>((job->end - job->first + points - 1) / points);
   uint32_t blocks = adji_blocks_for(job->queries, ADJI_TENSOR_ROWS);
   uint64_t slots = static_cast<uint64_t>(gpu->multiprocessors) * resident;
   uint64_t begin = (FEWEST_ROUNDS * slots + blocks - 1) / blocks;
   double least = INFINITY;
-  for (uint64_t stretches = begin; stretches <= 2 * begin; stretches++) {
-    uint64_t stretch = (job->stages + stretches - 1) / stretches;
-    if (stretch < FEWEST_STAGES) stretch = FEWEST_STAGES;
-    uint64_t all = (job->stages + stretch - 1) / stretch * blocks;
-    double time = static_cast<double>((all + slots - 1) / slots) * static_cast<double>(stretch + 1);
+  for (uint64_t ranges = begin; ranges <= 2 * begin; ranges++) {
+    uint64_t block_stages = (job->stages + ranges - 1) / ranges;
+    if (block_stages < FEWEST_STAGES) block_stages = FEWEST_STAGES;
+    uint64_t all = (job->stages + block_stages - 1) / block_stages * blocks;
+    double time = static_cast<double>((all + slots - 1) / slots) * static_cast<double>(block_stages + 1);
     if (time >= least) continue;
     least = time;
-    job->stretch = static_cast<uint32_t>(stretch);
+    job->block_stages = static_cast<uint32_t>(block_stages);
   }
-  return dim3(blocks, (job->stages + job->stretch - 1) / job->stretch);
+  return dim3(blocks, (job->stages + job->block_stages - 1) / job->block_stages);
 }
 
 /* ---- 2. Product -------------------------------------------------------------------------------------------------- */
 
-/* What the results of the lane's two columns begin with, in both of its rows. */
+/* The initial results of the lane's two columns, in both of its rows. */
 __device__ __forceinline__ void load_start(uint32_t from, float (&c)[4]) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[0]), "=f"(c[1]) : "r"(from));
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[2]), "=f"(c[3]) : "r"(from));
 }
 
-/* ---- 3. and 4. Sifting ------------------------------------------------------------------------------------------- */
+/* ---- 3. and 4. Filter and list
+ * -------------------------------------------------------------------------------------- */
 
-/* Pairs of a warp on their way to the lists: values, positions, and the block's row. */
-struct waiting_pairs {
-  uint2 pair[WAITING];
-  uint8_t row[WAITING];
+/* Pending pairs of a warp on their way to the lists: values, positions, and the block's row. */
+struct pending_pairs {
+  uint2 pair[PENDING];
+  uint8_t row[PENDING];
 };
 
-/* What a warp has to list pairs by. */
+/* What a warp needs to list pairs. */
 template <int MT>
 struct prefilter {
-  waiting_pairs *list;
-  uint32_t waiting;
-  uint32_t row;      /* the lane's first one in the block                             */
-  float2 bounds[MT]; /* of its rows l / 4 and l / 4 + 8 of every 16: infinite if not there */
+  pending_pairs *list;
+  uint32_t pending;
+  uint32_t row;      /* the lane's first one in the block */
+  float2 bounds[MT]; /* of its rows l / 4 and l / 4 + 8 of every 16: infinite if absent */
 };
 
 template <int MT>
-__device__ __forceinline__ void open_prefilter(const adji_tensor_scan_job &job, waiting_pairs *list, uint32_t first_row,
+__device__ __forceinline__ void open_prefilter(const adji_tensor_scan_job &job, pending_pairs *list, uint32_t first_row,
                                                uint32_t lane, prefilter<MT> *of) {
   of->list = list;
-  of->waiting = 0;
+  of->pending = 0;
   of->row = first_row + lane / 4;
 #pragma unroll
   for (int m = 0; m < MT; m++) {
@@ -112,22 +115,22 @@ __device__ __forceinline__ void open_prefilter(const adji_tensor_scan_job &job, 
   }
 }
 
-/* Pairs of the warp's list to the lists of their queries. A point is no neighbour of itself. */
-__device__ __noinline__ void list_waiting(const adji_tensor_scan_job &job, const waiting_pairs *list, uint32_t waiting,
-                                          uint32_t lane) {
+/* Flushes the warp's pairs to the lists of their queries. A point is not its own neighbour. */
+__device__ __noinline__ void flush_pending(const adji_tensor_scan_job &job, const pending_pairs *list, uint32_t pending,
+                                           uint32_t lane) {
   __syncwarp();
-  for (uint32_t i = lane; i < waiting; i += ADJI_WARP) {
+  for (uint32_t i = lane; i < pending; i += ADJI_WARP) {
     uint2 pair = list->pair[i];
     uint32_t query = blockIdx.x * ADJI_TENSOR_ROWS + list->row[i];
     if (job.drop_self && job.right_first + pair.y * job.point_stride % job.point_count == job.about[query].row)
       continue;
     uint32_t slot = atomicAdd(job.counts + query, 1);
-    if (slot < job.room) job.passed[query * static_cast<uint64_t>(job.room) + slot] = pair;
+    if (slot < job.capacity) job.passed[query * static_cast<uint64_t>(job.capacity) + slot] = pair;
   }
   __syncwarp();
 }
 
-/* The lane's result of that number: registers have none, so every bit of it halves what is left. */
+/* The lane's result number `which`: registers cannot be indexed, so every bit of it halves what remains. */
 __device__ __forceinline__ float pick(const float (&d)[8][4], uint32_t which) {
   float sixteen[16], eight[8], four[4];
 #pragma unroll
@@ -143,8 +146,8 @@ __device__ __forceinline__ float pick(const float (&d)[8][4], uint32_t which) {
   return which & 1 ? high : low;
 }
 
-/* The results of 16 queries, from the block's row `row` for this lane: those not below their bounds, of candidates from
- * the lane's first position on. In a round each lane lists one; mostly it is one lane. */
+/* Lists the results of 16 queries that are not below their bounds. row: the lane's first row in the block; position:
+ * its first candidate. In one pass each lane lists one result; mostly only one lane has one. */
 template <int MT>
 __device__ __forceinline__ void list_results(const adji_tensor_scan_job &job, prefilter<MT> *to, const float (&d)[8][4],
                                              float2 bound, uint32_t row, uint32_t position, uint32_t lane) {
@@ -156,23 +159,23 @@ __device__ __forceinline__ void list_results(const adji_tensor_scan_job &job, pr
   for (uint32_t some; (some = __ballot_sync(ALL_LANES, passes != 0));) {
     if (passes) {
       uint32_t which = __ffs(static_cast<int>(passes)) - 1;
-      uint32_t slot = to->waiting + __popc(some & ((1u << lane) - 1));
+      uint32_t slot = to->pending + __popc(some & ((1u << lane) - 1));
       to->list->pair[slot] = uint2{__float_as_uint(pick(d, which)), position + which / 4 * 8 + which % 2};
       to->list->row[slot] = static_cast<uint8_t>(row + which / 2 % 2 * 8);
       passes &= passes - 1;
     }
-    to->waiting += __popc(some);
-    if (to->waiting > WAITING - ADJI_WARP) {
-      list_waiting(job, to->list, to->waiting, lane);
-      to->waiting = 0;
+    to->pending += __popc(some);
+    if (to->pending > PENDING - ADJI_WARP) {
+      flush_pending(job, to->list, to->pending, lane);
+      to->pending = 0;
     }
   }
 }
 
-/* All results of 64 candidates: most often all are below. */
+/* Filters all results of 64 candidates: most often all are below. */
 template <int MT>
-__device__ __forceinline__ void sift(const adji_tensor_scan_job &job, prefilter<MT> *to, const float (&d)[MT][8][4],
-                                     uint32_t position, uint32_t lane) {
+__device__ __forceinline__ void list_passing(const adji_tensor_scan_job &job, prefilter<MT> *to,
+                                             const float (&d)[MT][8][4], uint32_t position, uint32_t lane) {
   bool some[MT], any = false;
 #pragma unroll
   for (int m = 0; m < MT; m++) {
@@ -188,7 +191,7 @@ __device__ __forceinline__ void sift(const adji_tensor_scan_job &job, prefilter<
     if (__any_sync(ALL_LANES, some[m])) list_results(job, to, d[m], to->bounds[m], to->row + m * 16, position, lane);
 }
 
-/* Every result to its place in the list of its query. */
+/* Writes every result to its place in the list of its query. */
 template <int MT>
 __device__ __forceinline__ void keep_all(const adji_tensor_scan_job &job, const prefilter<MT> &from,
                                          const float (&d)[MT][8][4], uint64_t position) {
@@ -198,7 +201,7 @@ __device__ __forceinline__ void keep_all(const adji_tensor_scan_job &job, const 
     for (int half = 0; half < 2; half++) {
       uint32_t query = blockIdx.x * ADJI_TENSOR_ROWS + from.row + m * 16 + half * 8;
       if (query >= job.queries) continue;
-      uint2 *row = job.passed + query * static_cast<uint64_t>(job.room);
+      uint2 *row = job.passed + query * static_cast<uint64_t>(job.capacity);
 #pragma unroll
       for (int i = 0; i < 16; i++) {
         uint64_t at = position + i / 2 * 8 + i % 2;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scan of brute force where rows have more than 64 halves: slice by slice. See prefilter_tensor_scan.cuh.
+ * The scan of brute force for rows of more than 64 halves: slice by slice. See prefilter_tensor_scan.cuh.
  *
- * A block has eight warps, two rows of four: 128 queries and 256 candidates at a time, a warp 64 x 64 of their pairs.
- * Slices of 64 halves of the candidates, and of the queries where these do not stay in shared memory, are staged. The
- * operands of the next 16 dimensions are loaded while the present ones are multiplied, also from slice to slice.
+ * A block has eight warps, two rows of four: 128 queries and 256 candidates at a time; a warp owns 64 x 64 of their
+ * pairs. Slices of 64 halves of the candidates are staged, and of the queries if these do not stay in shared memory.
+ * The operands of the next 16 dimensions are loaded while the current ones are multiplied, also from slice to slice.
  * Limits, on an H200: 6.4 cycles of a scheduler for an mma.sync; then shared memory, busy for 85 % of that time.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
@@ -24,7 +24,7 @@ enum {
   MOST_HELD = 256
 };
 
-/* HOLD: the queries stay. */
+/* HOLD: the queries stay in shared memory. */
 template <bool HOLD>
 struct shape {
   static constexpr int STAGE_ROWS = POINTS + (HOLD ? 0 : ADJI_TENSOR_ROWS), STAGE = STAGE_ROWS * PITCH + POINTS * 4;
@@ -34,8 +34,8 @@ struct shape {
 struct loader {
   const uint4 *left, *right;
   const float *starts;
-  uint32_t to;                  /* of the first stage        */
-  uint32_t row_chunks, slices;  /* of a whole row            */
+  uint32_t to;                  /* of the first stage */
+  uint32_t row_chunks, slices;  /* of a whole row */
   uint32_t stage, slice, ahead; /* of the next one; how many are still to come */
 };
 
@@ -106,7 +106,7 @@ __device__ __forceinline__ void multiply_all(const operands &o, float (&d)[MT][8
       multiply(d[m][n], o.a[m], o.b[n / 2][n % 2 * 2], o.b[n / 2][n % 2 * 2 + 1]);
 }
 
-/* The values of a tile begin with -v. */
+/* The values of a tile start from -v. */
 __device__ __forceinline__ void start_all(uint32_t v, float (&d)[MT][8][4]) {
 #pragma unroll
   for (int n = 0; n < 8; n++) {
@@ -122,11 +122,11 @@ __device__ __forceinline__ void start_all(uint32_t v, float (&d)[MT][8][4]) {
 
 template <bool HOLD>
 __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ adji_tensor_scan_job job) {
-  __shared__ waiting_pairs lists[TALL * WIDE];
+  __shared__ pending_pairs lists[TALL * WIDE];
   extern __shared__ __align__(128) unsigned char memory[];
   const uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, stages = shared_at(memory);
-  const uint32_t begin = blockIdx.y * job.stretch, slices = job.width / SLICE;
-  const uint32_t tiles = begin + job.stretch < job.stages ? job.stretch : job.stages - begin;
+  const uint32_t begin = blockIdx.y * job.block_stages, slices = job.width / SLICE;
+  const uint32_t tiles = begin + job.block_stages < job.stages ? job.block_stages : job.stages - begin;
   const uint32_t held = stages + DEPTH * shape<HOLD>::STAGE, held_pitch = HOLD ? job.width * 2 + 16 : PITCH;
   uint64_t position = job.first + begin * static_cast<uint64_t>(POINTS);
   loader ahead = open_loader(job, stages, position, tiles);
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
         if (k + 1 < STEPS) {
           load_operands(a + (k + 1) * 32, held_pitch, at + b_row + (k + 1) * 32, &o[(k + 1) % 2]);
         } else {
-          /* The next slice is there, and this one is read by nobody any more. */
+          /* The next slice has arrived, and nobody reads this one any more. */
           asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
           __syncthreads();
           stage = stage + 1 == DEPTH ? 0 : stage + 1;
@@ -177,16 +177,16 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
     if (job.all)
       keep_all(job, mine, d, position);
     else
-      sift(job, &mine, d, static_cast<uint32_t>(position), lane);
+      list_passing(job, &mine, d, static_cast<uint32_t>(position), lane);
     position += POINTS;
   }
   asm volatile("cp.async.wait_group 0;");
-  list_waiting(job, mine.list, mine.waiting, lane);
+  flush_pending(job, mine.list, mine.pending, lane);
 }
 
 template <bool HOLD>
 adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
-  dim3 grid = stretch_out(gpu, &job, POINTS, 1);
+  dim3 grid = choose_grid(gpu, &job, POINTS, 1);
   uint32_t bytes = DEPTH * shape<HOLD>::STAGE + (HOLD ? ADJI_TENSOR_ROWS * (job.width * 2 + 16) : 0);
   ADJI_CUDA(
       gpu, cudaFuncSetAttribute(scan_wide<HOLD>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));

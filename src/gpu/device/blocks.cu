@@ -6,19 +6,6 @@
  */
 #include "gpu/device/cuda.cuh"
 
-uint64_t adji_gpu_used(const adji_gpu *gpu) {
-  return gpu->used;
-}
-uint64_t adji_gpu_peak(const adji_gpu *gpu) {
-  return gpu->peak;
-}
-void adji_gpu_reset_peak(adji_gpu *gpu) {
-  gpu->peak = gpu->used;
-}
-uint64_t adji_gpu_available(adji_gpu *gpu) {
-  return gpu->used < gpu->limit ? gpu->limit - gpu->used : 0;
-}
-
 /* Larger ones are few, and better off in the pool, where others can have their memory. */
 static const uint64_t MOST_KEPT = UINT64_C(64) << 20;
 

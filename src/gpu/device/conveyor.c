@@ -3,8 +3,8 @@
  * The lane that asks for copies has task 0 of a loop, and the others have a piece a task. Piece i goes through buffer
  * i % buffers. The turns of a buffer are how often a lane was done with it, which tells whether it may be copied.
  *
- * Each waits for others, so whoever gives up leaves word of it: a cancel may be over before the others look. For the
- * same reason it is not the loop that looks whether the call is cancelled.
+ * Each lane waits for others, so a lane that gives up says so in `failed`. The loop itself must not look for a cancel:
+ * it would drop a piece that another lane waits for.
  */
 #include "gpu/device/conveyor.h"
 
@@ -140,7 +140,7 @@ adj_status adji_convey(const adji_conveyor *c, adji_conveyor_times *times) {
     status = adji_loop(c->ctx, c->pieces, do_alone, &b);
   } else {
     b.turns = calloc(c->buffers, sizeof *b.turns);
-    status = b.turns ? adji_parallel(c->ctx->team, c->pieces + 1, do_task, &b, NULL)
+    status = b.turns ? adji_parallel(c->ctx->team, c->pieces + 1, do_task, &b, false)
                      : adji_fail(ADJ_E_MEMORY, "no memory for copies");
     free(b.turns);
   }

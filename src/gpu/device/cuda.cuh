@@ -29,22 +29,17 @@ typedef struct adji_block {
 /* Blocks that were given back: see blocks.cu. */
 enum { ADJI_KEPT_BLOCKS = 48 };
 
-struct adji_gpu {
-  adj_ctx *ctx;
-  int device;
+struct adji_gpu : adji_gpu_base {
   int multiprocessors;
   cudaStream_t compute, copy, side;
   cudaMemPool_t pool;
-  uint64_t used, peak, limit;
   adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
   uint32_t kept_count;
   uint64_t kept_bytes;
-  std::atomic<int64_t> fail_at, calls; /* see adji_gpu_fail_at */
   /* Small results of kernels: counted in d_answers, fetched to answers, which is pinned. */
   uint64_t *answers, *d_answers;
   cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; between streams */
   bool marked[ADJI_MARKS];
-  pthread_mutex_t turn;
   /* Pinned buffers, one a lane, made when they are first needed. */
   void **staging;
   cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */
@@ -59,6 +54,7 @@ enum adji_answer {
   ADJI_ANSWER_PIECES, /* of rows, asked for                   */
   ADJI_ANSWER_LONG,   /* rows beyond what a block sorts       */
   ADJI_ANSWER_HEAD,   /* of the queue of queries              */
+  ADJI_ANSWER_PAIRS,  /* entries of a kNN result, no padding  */
   /* Of points as they came: see derive.cu. */
   ADJI_ANSWER_NOT_FINITE,
   ADJI_ANSWER_FAULT,

@@ -2,6 +2,7 @@
  *
  * Opening a device, and what belongs to it: streams, events, answers. Its memory is in blocks.cu.
  */
+#include <dlfcn.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,7 +35,7 @@ static adj_status count_devices(int *count) {
                    cudaGetErrorName(error));
 }
 
-adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
+adj_status adji_cuda_describe(uint32_t i, adj_device *out) {
   int count = 0;
   adj_status status = count_devices(&count);
   if (status) return status;
@@ -67,9 +68,7 @@ adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
 
 /* ---- Opening and closing --------------------------------------------------------------------------------- */
 
-static void close_gpu(void *opened) {
-  adji_gpu *gpu = static_cast<adji_gpu *>(opened);
-  if (!gpu) return;
+void adji_cuda_close(adji_gpu *gpu) {
   cudaSetDevice(gpu->device);
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
@@ -96,7 +95,7 @@ static void close_gpu(void *opened) {
   if (gpu->copy) cudaStreamDestroy(gpu->copy);
   if (gpu->compute) cudaStreamDestroy(gpu->compute);
   cudaGetLastError();
-  pthread_mutex_destroy(&gpu->turn);
+  adji_gpu_clear_base(gpu);
   free(gpu);
 }
 
@@ -150,7 +149,7 @@ static adj_status open_number(adj_ctx *ctx, uint32_t i, adji_gpu *gpu) {
   return open_device(gpu);
 }
 
-adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count) {
+adj_status adji_cuda_count(adj_ctx *ctx, uint32_t *count) {
   int there = 0, most = ADJI_MOST_GPUS;
   adj_status status = count_devices(&there);
   if (ctx->device_count >= 0) there = ctx->device_count;
@@ -158,47 +157,42 @@ adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count) {
   return status;
 }
 
-adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
-  return adji_gpu_at(ctx, 0, out);
+adj_status adji_cuda_open(const adji_device_ops *ops, adj_ctx *ctx, uint32_t i, adji_gpu **out) {
+  adji_gpu *gpu = static_cast<adji_gpu *>(calloc(1, sizeof *gpu));
+  if (!gpu) return adji_fail(ADJ_E_MEMORY, "no memory for a device");
+  adji_gpu_init_base(gpu, ops, ctx);
+  adj_status status = open_number(ctx, i, gpu);
+  if (status)
+    adji_cuda_close(gpu);
+  else
+    *out = gpu;
+  return status;
 }
 
-adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
-  if (!ctx->device_count)
-    return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
-  pthread_mutex_lock(&ctx->device_lock);
-  adj_status status = ADJ_OK;
-  if (!ctx->gpus[i]) {
-    uint64_t begin = adji_now_ns();
-    adji_gpu *gpu = static_cast<adji_gpu *>(calloc(1, sizeof *gpu));
-    if (gpu) {
-      gpu->ctx = ctx;
-      gpu->fail_at = -1;
-      pthread_mutex_init(&gpu->turn, NULL);
-      status = open_number(ctx, i, gpu);
-      if (status) {
-        close_gpu(gpu);
-      } else {
-        ctx->gpus[i] = gpu;
-        ctx->close_gpu = close_gpu;
-      }
-    } else {
-      status = adji_fail(ADJ_E_MEMORY, "no memory for a device");
-    }
-    adji_trace(ctx, "open device", 0, begin, 0);
-  }
-  adji_gpu *gpu = static_cast<adji_gpu *>(ctx->gpus[i]);
-  pthread_mutex_unlock(&ctx->device_lock);
-  if (status) return status;
-  ADJI_CUDA(gpu, cudaSetDevice(gpu->device));
-  *out = gpu;
-  return ADJ_OK;
+/* The driver is asked only where somebody has loaded it, for loading it is what takes long. */
+bool adji_cuda_is_up(adj_ctx *ctx) {
+  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!driver) return false;
+  auto state_of = reinterpret_cast<int (*)(int, unsigned *, int *)>(dlsym(driver, "cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 0, device = ctx->device_count > 0 && ctx->devices ? ctx->devices[0] : 0;
+  bool up = state_of && !state_of(device, &flags, &active) && active;
+  dlclose(driver);
+  return up;
 }
 
-adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
-  return gpu->ctx;
+int adji_cuda_current(void) {
+  int device = -1;
+  if (cudaGetDevice(&device) != cudaSuccess) cudaGetLastError();
+  return device;
 }
 
-uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
+void adji_cuda_make_current(int device) {
+  if (device < 0 || device == adji_cuda_current()) return;
+  if (cudaSetDevice(device) != cudaSuccess) cudaGetLastError(); /* the next call says what is wrong */
+}
+
+uint32_t adji_cuda_multiprocessors(const adji_gpu *gpu) {
   return static_cast<uint32_t>(gpu->multiprocessors);
 }
 
@@ -214,35 +208,35 @@ adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark) {
+adj_status adji_cuda_mark(adji_gpu *gpu, adji_mark mark) {
   if (mark == ADJI_MARK_BEGIN) memset(gpu->marked, 0, sizeof gpu->marked);
   ADJI_CUDA(gpu, cudaEventRecord(gpu->marks[mark], gpu->compute));
   gpu->marked[mark] = true;
   return ADJ_OK;
 }
 
-double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
+double adji_cuda_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
   float ms = 0;
   if (!gpu->marked[from] || !gpu->marked[to]) return 0;
   if (cudaEventElapsedTime(&ms, gpu->marks[from], gpu->marks[to]) != cudaSuccess) cudaGetLastError();
   return ms * 1e-3;
 }
 
-uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
+uint64_t adji_cuda_last_candidates(const adji_gpu *gpu) {
   return adji_answer_totals(gpu).candidates;
 }
 
-uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
+uint64_t adji_cuda_last_slots(const adji_gpu *gpu) {
   return adji_answer_totals(gpu).slots;
 }
 
-adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
+adj_status adji_cuda_after(adji_gpu *gpu, void *stream) {
   ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, static_cast<cudaStream_t>(stream)));
   ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, gpu->joint, 0));
   return ADJ_OK;
 }
 
-adj_status adji_gpu_before(adji_gpu *gpu, void *stream) {
+adj_status adji_cuda_before(adji_gpu *gpu, void *stream) {
   ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, gpu->compute));
   ADJI_CUDA(gpu, cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), gpu->joint, 0));
   return ADJ_OK;
@@ -266,29 +260,18 @@ adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status
   return status;
 }
 
-void adji_gpu_use(adji_gpu *gpu) {
-  cudaSetDevice(gpu->device);
-}
-void adji_gpu_lock(adji_gpu *gpu) {
-  pthread_mutex_lock(&gpu->turn);
-  adji_gpu_use(gpu);
-}
-void adji_gpu_unlock(adji_gpu *gpu) {
-  pthread_mutex_unlock(&gpu->turn);
-}
-
-adj_status adji_gpu_wait(adji_gpu *gpu) {
+adj_status adji_cuda_wait(adji_gpu *gpu) {
   ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
   return ADJ_OK;
 }
 
-bool adji_gpu_busy(adji_gpu *gpu) {
+bool adji_cuda_busy(adji_gpu *gpu) {
   bool busy = cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
   if (busy) cudaGetLastError(); /* which is no failure */
   return busy;
 }
 
-void adji_gpu_quiesce(adji_gpu *gpu) {
+void adji_cuda_quiesce(adji_gpu *gpu) {
   cudaStreamSynchronize(gpu->compute);
   cudaStreamSynchronize(gpu->copy);
   cudaStreamSynchronize(gpu->side);
@@ -328,11 +311,4 @@ adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {
 
 uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer) {
   return kept_answers(gpu, which)[answer];
-}
-
-int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
-  int64_t calls = gpu->calls;
-  gpu->fail_at = n;
-  gpu->calls = 0;
-  return calls;
 }

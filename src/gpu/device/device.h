@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU, as the rest of the library sees it. A build without CUDA has the same functions, which say so
- * (missing.c). The driver is looked for when a device is first asked for, so one binary runs on machines
- * with and without it.
+ * A GPU, as the rest of the library sees it. Host code calls these functions, and those of staging.h, derive.h, range.h, range_list.h,
+ * knn.h and select.h; they go to the table of operations of the device at hand (ops.h). A build without CUDA has all of
+ * it but the GPU, and says so when one is needed. The driver is looked for when a device is first asked for, so one
+ * binary runs on machines with and without it.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_H
 #define ADJI_GPU_DEVICE_DEVICE_H
@@ -13,7 +14,28 @@
 extern "C" {
 #endif
 
+typedef struct adji_device_ops adji_device_ops;
+
 typedef struct adji_gpu adji_gpu;
+
+/* What adji_gpu begins with, whatever kind of device it is. The rest is known to that kind only. */
+typedef struct adji_gpu_base {
+  const adji_device_ops *ops;
+  adj_ctx *ctx;
+  int device;                          /* its number                    */
+  uint64_t used, peak, limit;          /* bytes of its memory           */
+  ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at          */
+  pthread_mutex_t turn;                /* of whoever holds the lock     */
+} adji_gpu_base;
+
+/* For who opens a device and closes it. */
+void adji_gpu_init_base(adji_gpu_base *base, const adji_device_ops *ops, adj_ctx *ctx);
+void adji_gpu_clear_base(adji_gpu_base *base);
+
+/* What adji_gpu_range, adji_gpu_lists and adji_gpu_knn begin with. */
+typedef struct adji_on_device {
+  adji_gpu *gpu;
+} adji_on_device;
 
 /* The device of a context, opened the first time and kept for the context's life. ADJ_E_UNSUPPORTED says why
  * there is none. */
@@ -25,7 +47,7 @@ adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
 
 /* Whether somebody in this process has CUDA at work on the context's first device: then opening it is a matter of
  * milliseconds. Starts nothing. */
-bool adji_cuda_is_up(adj_ctx *ctx);
+bool adji_gpu_is_up(adj_ctx *ctx);
 
 /* In a build without CUDA: fails, and says so. */
 adj_status adji_gpu_missing(void);
@@ -73,13 +95,15 @@ uint64_t adji_gpu_last_slots(const adji_gpu *gpu);
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream);
 adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
 
-/* One join at a time on a device: others wait here. */
+/* One join at a time on a device: others wait here. The device is current in the thread while it has the lock, and
+ * after the last lock of a thread is given back, the device that was current before the first. */
 void adji_gpu_lock(adji_gpu *gpu);
 void adji_gpu_unlock(adji_gpu *gpu);
 /* A thread that works for the one that has the lock. */
 void adji_gpu_use(adji_gpu *gpu);
 
-/* Tests: the n-th call of CUDA from now fails; negative: none. Returns how many were left to make. */
+/* Tests: the n-th call of the device from now fails; negative: none. Returns how many were made since this was last
+ * called. */
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n);
 
 #ifdef __cplusplus

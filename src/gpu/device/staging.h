@@ -9,7 +9,7 @@
 
 #include "data/dataset.h"
 #include "gpu/device/device.h"
-#include "queue/scheduler.h"
+#include "queue/stats.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -157,11 +157,6 @@ static adj_status look(survey *s) {
   return ADJ_OK;
 }
 
-adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim) {
-  return adji_fail(ADJ_E_DATA, "row %llu, column %llu: is not a finite number",
-                   static_cast<unsigned long long>(value / dim + 1), static_cast<unsigned long long>(value % dim + 1));
-}
-
 static adj_status take(const survey *s, double *low, double *high, void *rows) {
   uint32_t dim = s->points->dim;
   uint64_t bad = s->host[2 * static_cast<uint64_t>(dim)];
@@ -174,14 +169,8 @@ static adj_status take(const survey *s, double *low, double *high, void *rows) {
   return ADJ_OK;
 }
 
-uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type) {
-  uint64_t row = dim * (type == ADJ_F64 ? 8ull : 4ull), bounds = (2 * static_cast<uint64_t>(dim) + 1) * 8;
-  uint64_t rows = bounds < ADJI_STAGE_BYTES ? (ADJI_STAGE_BYTES - bounds) / row : 0;
-  return rows ? rows : 1;
-}
-
-adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
-                           void *rows) {
+adj_status adji_cuda_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
+                            void *rows) {
   if (!points->count) return ADJ_OK;
   survey s = {gpu, points, sample, sample * points->dim * (points->type == ADJ_F64 ? 8 : 4), {}, NULL};
   uint64_t bytes = (2 * static_cast<uint64_t>(points->dim) + 1) * 8 + s.bytes;

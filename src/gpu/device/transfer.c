@@ -2,12 +2,11 @@
  *
  * Points to a device and arrays back, through the lanes' pinned buffers.
  */
-#ifdef ADJI_HAVE_CUDA
-
 #include <string.h>
 
 #include "gpu/device/conveyor.h"
 #include "gpu/device/staging.h"
+#include "gpu/range/range.h"
 
 enum {
   LEAST_PIECE = 64 << 10, /* bytes */
@@ -218,4 +217,16 @@ adj_status adji_prefault_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_
   return adji_loop(adji_gpu_ctx(gpu), d.pieces, prefault_some, &d);
 }
 
-#endif
+/* ---- A survey ---------------------------------------------------------------------------------------- */
+
+/* It comes back through one buffer: bounds and the first value that is not finite, and behind them the sample. */
+uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type) {
+  uint64_t row = dim * adji_type_size(type), bounds = (2 * (uint64_t)dim + 1) * 8;
+  uint64_t rows = bounds < ADJI_STAGE_BYTES ? (ADJI_STAGE_BYTES - bounds) / row : 0;
+  return rows ? rows : 1;
+}
+
+adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim) {
+  return adji_fail(ADJ_E_DATA, "row %llu, column %llu: is not a finite number", (unsigned long long)(value / dim + 1),
+                   (unsigned long long)(value % dim + 1));
+}

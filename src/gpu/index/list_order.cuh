@@ -9,7 +9,8 @@
 
 extern "C" {
 #include "gpu/index/list_order.h"
-#include "queue/scheduler.h"
+#include "queue/queue.h"
+#include "queue/stats.h"
 }
 
 static_assert(static_cast<int>(ADJI_LISTS) <= static_cast<int>(ADJI_KEPT_ANSWERS), "each list leaves its totals");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device: points, trees, and the launches that a join needs; or brute force (brute.cu) in their place.
+ * kNN joins on a device: points, trees, and the launches of a join; or brute force (brute.cu) instead of trees. The
+ * engine (knn_engine.c) and the hybrid worker (hybrid/knn_worker.c) call it.
  *
- * Memory: the trees (tree.cu), or the points; for each row of the result that is on the device k ids and distances, and
- * 8 bytes.
+ * Memory: the trees (tree.cu), or the points; and for each row of the result on the device k ids, k distances and 8
+ * bytes.
  */
 #include "gpu/knn/knn_private.cuh"
 
@@ -14,26 +15,23 @@
 
 #include "gpu/shared/report.cuh"
 
-/* Leaves that a warp searches for 32 queries before it gives up, several times what it takes on the average; and
- * queries that are too few to keep the device busy by 32. Roots of longer rows have a kernel of their own: there would
- * be more code than the instruction cache holds. */
+/* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
+ * cannot keep the device busy with 32 per warp. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
+ * longer ones there is a separate kernel, since the code would exceed the instruction cache. */
 enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 
-bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
-  bool known = measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;
-  return known && join->left->dim <= ADJI_TREE_DIMS;
-}
+static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE_DIMS), "as trees have it");
 
 /* ---- Opening ---------------------------------------------------------------------------------------- */
 
 static adj_status build_tree(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows, bool boxes,
                              adji_gpu_tree *out) {
   adji_block points = {};
-  adji_gpu_rows brought;
+  adji_gpu_rows fetched;
   adj_status status = ADJ_OK;
   if (!rows) {
-    status = adji_gpu_fetch_bytes(n->gpu, set, &points, &brought, &n->work);
-    rows = &brought;
+    status = adji_gpu_fetch_bytes(n->gpu, set, &points, &fetched, &n->work);
+    rows = &fetched;
   }
   if (!status) status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
   adji_gpu_tree_options options = {set->low, set->high, boxes, n->cut};
@@ -62,7 +60,7 @@ static adj_status open_brute(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
+adj_status adji_cuda_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
   adji_gpu_knn *n = static_cast<adji_gpu_knn *>(calloc(1, sizeof *n));
   if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   const adji_join *join = options->join;
@@ -72,8 +70,8 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->blocks = options->blocks;
-  n->alone = options->alone;
-  n->together = options->together;
+  n->per_query = options->per_query;
+  n->dense = options->dense;
   n->cut = options->cut;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
   if (!status && !n->brute) status = adji_knn_grid_open(n, &options->grid);
@@ -98,7 +96,7 @@ static void free_rows(adji_gpu_knn *n) {
   n->first_row = n->end_row = 0;
 }
 
-void adji_gpu_knn_close(adji_gpu_knn *n) {
+void adji_cuda_knn_close(adji_gpu_knn *n) {
   if (!n) return;
   cudaSetDevice(n->gpu->device);
   free_work(n);
@@ -113,7 +111,7 @@ void adji_gpu_knn_close(adji_gpu_knn *n) {
   free(n);
 }
 
-uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *n) {
+uint64_t adji_cuda_knn_chunk(const adji_gpu_knn *n) {
   return n->brute ? adji_gpu_brute_chunk(n->brute) : 0;
 }
 
@@ -134,14 +132,15 @@ static adj_status make_rows(adji_gpu_knn *n, uint64_t rows) {
   return status;
 }
 
-/* The fewest rows that are worth a try: of brute force even a single one. */
+/* The fewest rows worth a try; for brute force even a single one. */
 static uint64_t least_rows(const adji_gpu_knn *n) {
   return n->brute ? 1 : LEAST_ROWS;
 }
 
-/* As many rows as there is memory for. */
-static adj_status make_room(adji_gpu_knn *n, uint64_t first_row) {
-  uint64_t left = n->join.left->count - first_row, rows = n->rows_at_once < left ? n->rows_at_once : left;
+/* Reserves as many rows as there is memory for. */
+static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
+  uint64_t remaining = n->join.left->count - first_row,
+           rows = n->rows_at_once < remaining ? n->rows_at_once : remaining;
   free_rows(n);
   adj_status status = make_rows(n, rows);
   while (status == ADJ_E_DEVICE_MEMORY && rows > least_rows(n)) {
@@ -149,7 +148,7 @@ static adj_status make_room(adji_gpu_knn *n, uint64_t first_row) {
     status = make_rows(n, rows);
   }
   if (status) return status;
-  n->rows_at_once = rows < left ? rows : n->rows_at_once;
+  n->rows_at_once = rows < remaining ? rows : n->rows_at_once;
   n->first_row = first_row;
   n->end_row = first_row + rows;
   return ADJ_OK;
@@ -163,7 +162,7 @@ struct in_rows {
   }
 };
 
-/* The positions of the queries whose rows are wanted. */
+/* Selects the positions of the queries whose rows are wanted. */
 static adj_status select_queries(adji_gpu_knn *n, adji_knn_target *target) {
   target->query_count = n->end_row - n->first_row;
   if (target->query_count == n->join.left->count) return ADJ_OK;
@@ -174,8 +173,8 @@ static adj_status select_queries(adji_gpu_knn *n, adji_knn_target *target) {
   return ADJ_OK;
 }
 
-/* Queries by 32, and those that this was too much for one by one. */
-static adj_status find_by_32(adji_gpu_knn *n, adji_knn_job *job) {
+/* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */
+static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = adji_knn_dense(n->gpu, n->gpu->compute, job);
   if (status) return status;
   job->queries = job->hard;
@@ -183,13 +182,13 @@ static adj_status find_by_32(adji_gpu_knn *n, adji_knn_job *job) {
   return adji_knn_per_query(n->gpu, n->gpu->compute, job);
 }
 
-/* One by one, up to ADJI_MOST_PER_QUERY neighbours at a time. */
-static adj_status find_one_by_one(adji_gpu_knn *n, adji_knn_job *job) {
+/* One query per warp, up to ADJI_MOST_PER_QUERY neighbours at a time. */
+static adj_status search_per_query(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = ADJ_OK;
   for (uint32_t place = 0; place < n->join.k && !status; place += job->k) {
-    uint32_t left = n->join.k - place;
+    uint32_t remaining = n->join.k - place;
     job->place = place;
-    job->k = left < ADJI_MOST_PER_QUERY ? left : ADJI_MOST_PER_QUERY;
+    job->k = remaining < ADJI_MOST_PER_QUERY ? remaining : ADJI_MOST_PER_QUERY;
     status = adji_knn_per_query(n->gpu, n->gpu->compute, job);
   }
   return status;
@@ -223,14 +222,14 @@ adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target) {
   adj_status status = adji_knn_grid_search(n, &job);
   if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  bool together = !n->alone && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
-                  (n->together || job.query_count >= FEW_QUERIES) && n->right.points.count;
-  if (job.query_count) status = together ? find_by_32(n, &job) : find_one_by_one(n, &job);
+  bool dense = !n->per_query && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
+               (n->dense || job.query_count >= FEW_QUERIES) && n->right.points.count;
+  if (job.query_count) status = dense ? search_dense(n, &job) : search_per_query(n, &job);
   if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, target->sums);
   return status;
 }
 
-static adj_status find_rows_by_force(adji_gpu_knn *n) {
+static adj_status find_rows_brute(adji_gpu_knn *n) {
   adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (!status)
     status =
@@ -250,16 +249,16 @@ static adj_status find_rows_in_trees(adji_gpu_knn *n) {
 static adj_status search(adji_gpu_knn *n) {
   adj_status status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
-  if (!status) status = n->brute ? find_rows_by_force(n) : find_rows_in_trees(n);
+  if (!status) status = n->brute ? find_rows_brute(n) : find_rows_in_trees(n);
   if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = adji_gpu_mark(n->gpu, ADJI_MARK_COUNTED);
   return status;
 }
 
-/* Rows from `row` on: as many as there is memory for, and for what finding them takes. */
+/* Finds rows from `row` on: as many as there is memory for, including the memory of the search. */
 static adj_status find_rows(adji_gpu_knn *n, uint64_t row) {
   for (;;) {
-    adj_status status = make_room(n, row);
+    adj_status status = reserve_rows(n, row);
     if (!status) status = search(n);
     if (!status) return ADJ_OK;
     uint64_t rows = n->end_row - n->first_row;
@@ -270,7 +269,7 @@ static adj_status find_rows(adji_gpu_knn *n, uint64_t row) {
   }
 }
 
-adj_status adji_gpu_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *out) {
+adj_status adji_cuda_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *out) {
   if (row < n->first_row || row >= n->end_row) {
     adj_status status = find_rows(n, row);
     if (status) return status;
@@ -280,7 +279,7 @@ adj_status adji_gpu_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *out
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
+adj_status adji_cuda_knn_end(adji_gpu_knn *n) {
   if (!n->begun) return ADJ_OK;
   n->begun = false;
   adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
@@ -289,14 +288,47 @@ adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
     free_rows(n);
     return status;
   }
-  if (n->brute) /* which has no need to count them */
+  if (n->brute) /* it does not count candidates itself: all pairs are candidates */
     n->gpu->answers[ADJI_ANSWER_SPREAD + ADJI_SPREAD] = (n->end_row - n->first_row) * n->join.right->count;
   n->effort.candidates += adji_answer_totals(n->gpu).candidates;
   n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
+/* ---- Pairs ------------------------------------------------------------------------------------------ */
+
+enum { COUNT_THREADS = 256, COUNT_BLOCKS = 1024 };
+
+/* *pairs += the number of ids that are not ADJ_NO_ID.
+ * ids: device memory, `entries` of them. pairs: device memory.
+ * A thread takes every (threads of the grid)-th entry; a warp adds its sum with one atomic. Limited by bandwidth. */
+__global__ void count_entries(const uint32_t *ids, uint64_t entries, unsigned long long *pairs) {
+  uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+  unsigned long long mine = 0;
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < entries; i += step)
+    mine += ids[i] != ADJ_NO_ID;
+  for (int d = ADJI_WARP / 2; d; d /= 2)
+    mine += __shfl_down_sync(0xffffffffu, mine, d);
+  if (threadIdx.x % ADJI_WARP == 0 && mine) atomicAdd(pairs, mine);
+}
+
+/* The neighbours of all rows. Without a radius every row is as long as it can be. */
+static adj_status count_pairs(adji_gpu_knn *n, uint64_t *pairs) {
+  adji_gpu *gpu = n->gpu;
+  *pairs = n->join.left->count * adji_join_reach(&n->join);
+  if (!(n->join.limit < static_cast<double>(INFINITY)) || !*pairs) return ADJ_OK;
+  adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_PAIRS, 1);
+  if (status) return status;
+  uint64_t entries = n->join.left->count * n->join.k, blocks = (entries + COUNT_THREADS - 1) / COUNT_THREADS;
+  count_entries<<<static_cast<uint32_t>(blocks < COUNT_BLOCKS ? blocks : COUNT_BLOCKS), COUNT_THREADS, 0,
+                  gpu->compute>>>(adji_at<uint32_t>(n->ids), entries, adji_answer_at(gpu, ADJI_ANSWER_PAIRS));
+  ADJI_LAUNCHED(gpu, "count_entries");
+  status = adji_answers_fetch(gpu, gpu->compute);
+  *pairs = gpu->answers[ADJI_ANSWER_PAIRS];
+  return status;
+}
+
+adj_status adji_cuda_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   *out = adji_gpu_csr{n->gpu, n->join.left->count, 0, NULL, NULL, NULL, {0, 0, 0}};
   if (!n->join.left->count) return ADJ_OK;
   adji_gpu_table table;
@@ -304,10 +336,11 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   if (!status) status = adji_gpu_knn_end(n);
   if (status) return status;
   if (table.end_row < n->join.left->count)
-    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: the neighbours of %llu points, of all %llu, have room",
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: memory holds the neighbours of %llu of %llu points only",
                      n->gpu->device, (unsigned long long)table.end_row, (unsigned long long)n->join.left->count);
+  status = count_pairs(n, &out->pairs);
+  if (status) return status;
   if (!n->join.style.distances) adji_block_free(n->gpu, n->gpu->compute, &n->sums);
-  out->pairs = n->join.left->count * n->join.k;
   out->ids = adji_at<uint32_t>(n->ids);
   out->distances = n->sums.at;
   out->bytes[1] = n->ids.bytes;
@@ -317,12 +350,12 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   return ADJ_OK;
 }
 
-adji_device_stats adji_gpu_knn_work(adji_gpu_knn *n) {
+adji_device_stats adji_cuda_knn_work(adji_gpu_knn *n) {
   n->work.kernel_s = adji_stopwatch_read(&n->watch);
   n->work.grid = adji_knn_grid_stats_of(n);
   return n->work;
 }
 
-adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *n) {
+adji_gpu_knn_effort adji_cuda_knn_effort_of(const adji_gpu_knn *n) {
   return n->effort;
 }

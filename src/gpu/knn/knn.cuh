@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches of the kernels of kNN joins.
+ * The launches of the kNN kernels (knn_dense.cuh, knn_per_query.cuh).
  */
 #ifndef ADJI_GPU_KNN_KNN_CUH
 #define ADJI_GPU_KNN_KNN_CUH
 
 #include "gpu/index/tree.cuh"
 
-/* What a launch does. All memory is the device's. */
+/* The input of a launch. All pointers are device memory, except where noted. */
 typedef struct adji_knn_job {
   adj_type type;
   const adji_measure *measure; /* host */
   uint32_t dim;
-  const adji_gpu_tree *left, *right; /* the same: a query is where it is itself */
+  const adji_gpu_tree *left, *right; /* if equal, a query is at its own position in the right tree */
   /* The queries: positions in left; NULL: all. */
   const uint32_t *queries;
   uint64_t query_count;
-  const unsigned long long *counted_queries; /* so many of them instead: a number that an earlier launch leaves */
+  const unsigned long long *counted_queries; /* if not NULL: the number of queries, left by an earlier launch */
   bool drop_self;
-  bool root;    /* distances are wanted, not their squares */
+  bool root;    /* report distances, not squared ones */
   double limit; /* of sums */
-  /* The k nearest behind the first `place`, which are there; in rows of row_length, from row first_row on; or, where
-   * there are places, those of row i in row places[i]. */
+  /* The k nearest after the first `place` neighbours, which are already in the row. Rows have row_length entries and
+   * start with row first_row; or, if places is not NULL, row i is stored as row places[i]. */
   uint32_t k, place, row_length;
   uint64_t first_row;
   const uint32_t *places;
   uint32_t *ids;
   void *sums;
-  /* A warp that has searched so many leaves gives up: its queries go to hard, and how many is added to hard_count. */
+  /* A warp that has searched more leaves than this gives up. Its queries go to hard, and their number is added to
+   * hard_count. */
   uint32_t budget;
   uint32_t *hard;
   unsigned long long *hard_count;
-  unsigned long long *candidates; /* that were compared: added to ADJI_SPREAD places */
-  uint32_t most_blocks;           /* that run at a time; 0: as many as there is room for */
+  unsigned long long *candidates; /* compared: added, spread over ADJI_SPREAD counters */
+  uint32_t most_blocks;           /* that run at a time; 0: as many as fit */
 } adji_knn_job;
 
 /* The most neighbours that a lane, or a warp, keeps in registers. */
 enum { ADJI_MOST_DENSE = 32, ADJI_MOST_PER_QUERY = 1024 };
 
-/* Whether a warp can search for 32 queries at once; one for a query always can. */
+/* Whether there is a dense kernel: a warp for 32 queries. The per_query kernel, a warp per query, always works. */
 bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k);
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 adj_status adji_knn_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * knn_dense.cuh for squares of up to six dimensions in f32, and for the plane and space in f64.
+ * Instances of knn_dense.cuh: L2 in up to six dimensions in f32, and in two and three dimensions in f64.
  */
 #include "gpu/knn/knn_dense.cuh"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Entries of the lists of kNN joins that are in registers, and the network that brings some of them into order.
+ * List entries of the dense kNN kernel in registers, and the network that sorts some of them.
  */
 #ifndef ADJI_GPU_KNN_KNN_KEYS_CUH
 #define ADJI_GPU_KNN_KNN_KEYS_CUH
@@ -9,17 +9,17 @@
 
 namespace {
 
-/* An entry of a list, with an order that takes few instructions: that of (sum, id). */
+/* A list entry with an order by (sum, id) that takes few instructions. */
 template <class T>
 struct list_key;
 
 template <>
-struct list_key<float> { /* sums are not negative: their bits are in order */
+struct list_key<float> { /* sums are not negative, so their bits order as they do */
   uint64_t bits;
   static __device__ __forceinline__ list_key of(float s, uint32_t id) {
     return list_key{static_cast<uint64_t>(__float_as_uint(s)) << 32 | id};
   }
-  static __device__ __forceinline__ list_key first() { /* its sum is a bound like any other */
+  static __device__ __forceinline__ list_key first() { /* its sum is a valid bound like any other */
     return list_key{0};
   }
   static __device__ __forceinline__ list_key last() {
@@ -60,7 +60,7 @@ struct list_key<double> {
   }
 };
 
-/* Two entries in order. */
+/* Orders two entries. */
 template <class T>
 __device__ __forceinline__ void put_in_order(list_key<T> *a, list_key<T> *b) {
   bool turned = b->before(*a);
@@ -69,8 +69,8 @@ __device__ __forceinline__ void put_in_order(list_key<T> *a, list_key<T> *b) {
   *b = second;
 }
 
-/* Sorts entries by Batcher's network: sorted runs of SIZE are merged, in steps of half the length each. Templates,
- * since entries are in registers only where every index is known. */
+/* Sorts entries by Batcher's network: sorted runs of SIZE are merged in steps of half the length each. These are
+ * templates because entries stay in registers only if every index is a constant. */
 template <int SIZE, int STEP, int N, class T>
 __device__ __forceinline__ void merge_entries(list_key<T> (&entries)[N]) {
 #pragma unroll

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device for lists of queries: those that a host hands over, by their positions in an order of its own.
- * A list's rows lie one after the other, with their numbers beside them, whatever rows they are.
+ * kNN joins on a device for lists of queries: those that a host assigns, by their positions in its own order. The rows
+ * of a list are stored one after the other, with their numbers beside them.
  *
- * Memory: 4 bytes for each left point, twice; 12 for each query of a list, and in each of four lists k ids and
- * distances and 4 bytes; through a grid 4 more for each left point, and for each query of a list twice. Left points
- * are there twice while they are brought into the order of the host.
+ * Memory: 4 bytes per left point, twice; 12 per query of a list; in each of four lists k ids and distances and 4 bytes
+ * per query. With a grid 4 more per left point, and per query of a list twice. Left points exist twice while they are
+ * moved into the order of the host.
  */
 #include "gpu/knn/knn_private.cuh"
 
@@ -15,19 +15,20 @@ enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 /* ---- The order -------------------------------------------------------------------------------------- */
 
-adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
+adj_status adji_cuda_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
-  adji_knn_grid_keep(n);
+  adji_knn_grid_keep_failed(n);
   if (!rows || !n->join.left->count) return ADJ_OK;
   adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
   if (status) return status;
   adji_gpu_tree *left = n->join.self_join ? &n->right : &n->left_tree;
   status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
-  if (status && status != ADJ_E_DEVICE_MEMORY) return status; /* the order says where points are in any case */
-  return adji_knn_grid_hand_back(n, adji_at<uint32_t>(n->order));
+  if (status && status != ADJ_E_DEVICE_MEMORY)
+    return status; /* without memory to move the points, the order alone says where they are */
+  return adji_knn_grid_return_failed(n, adji_at<uint32_t>(n->order));
 }
 
-/* ---- Room ------------------------------------------------------------------------------------------- */
+/* ---- Buffers ---------------------------------------------------------------------------------------- */
 
 static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *slot) {
   adji_gpu *gpu = n->gpu;
@@ -39,7 +40,7 @@ static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *sl
   if (!status && n->grid.positions.at)
     status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->failed);
   if (status) return status;
-  /* Who waits for it sleeps: the cores have other things to do. */
+  /* A thread that waits for this event sleeps: the cores have other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
@@ -56,7 +57,7 @@ static adj_status make_lists(adji_gpu_knn *n, uint64_t queries) {
   return status;
 }
 
-adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
+adj_status adji_cuda_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
   uint64_t many = *queries < n->join.left->count ? *queries : n->join.left->count;
   n->list_first = first_row;
   n->list_end = end_row;
@@ -68,12 +69,12 @@ adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_
   }
   *queries = many;
   if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
-  if (!status) status = adji_gpu_wait(n->gpu); /* so that copies may go to the blocks at once */
+  if (!status) status = adji_gpu_wait(n->gpu); /* so that copies may use the blocks at once */
   if (status) adji_gpu_knn_end_lists(n);
   return status;
 }
 
-void adji_gpu_knn_end_lists(adji_gpu_knn *n) {
+void adji_cuda_knn_end_lists(adji_gpu_knn *n) {
   adji_gpu *gpu = n->gpu;
   adji_block_free(gpu, gpu->compute, &n->places);
   adji_block_free(gpu, gpu->compute, &n->hard);
@@ -93,7 +94,7 @@ void adji_gpu_knn_end_lists(adji_gpu_knn *n) {
 
 /* ---- A list ----------------------------------------------------------------------------------------- */
 
-/* Of each row its number in the list. A thread a row. */
+/* places[rows[i]] = i: the place of each row in the list. One thread per row; rows and places in device memory. */
 static __global__ void number_rows(const uint32_t *rows, uint64_t count, uint32_t *places) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) places[rows[i]] = static_cast<uint32_t>(i);
@@ -102,7 +103,7 @@ static __global__ void number_rows(const uint32_t *rows, uint64_t count, uint32_
 static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slot) {
   adji_gpu *gpu = n->gpu;
   uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places), *rows = adji_at<uint32_t>(slot->rows);
-  slot->handed = false;
+  slot->returned = false;
   adji_order_list list = {&slot->ranges, &n->order,   ranges,    n->left->points.ids, n->join.left->count,
                           n->list_first, n->list_end, n->listed, &n->temporary};
   adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries, rows);
@@ -111,14 +112,14 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   ADJI_LAUNCHED(gpu, "number_rows");
   adji_knn_target target = {queries, slot->count, 0, places, adji_at<uint32_t>(slot->ids), slot->sums.at};
   status = adji_knn_search(n, &target);
-  if (status || !n->grid.handed) return status;
-  slot->handed = true;
+  if (status || !n->grid.returned) return status;
+  slot->returned = true;
   slot->indexed = n->grid.work.reindexed;
-  return adji_knn_grid_tell(n, slot->count, &slot->failed);
+  return adji_knn_grid_report_failed(n, slot->count, &slot->failed);
 }
 
-adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
-                             uint32_t buffer, uint64_t *rows) {
+adj_status adji_cuda_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
+                              uint32_t buffer, uint64_t *rows) {
   adji_gpu *gpu = n->gpu;
   adji_knn_slot *slot = &n->slots[slot_number];
   adj_status status = adji_order_send(gpu, ranges, count, &slot->ranges, buffer, &slot->count);
@@ -132,17 +133,17 @@ adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candidates) {
+adj_status adji_cuda_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candidates) {
   ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
   const adji_knn_slot *of = &n->slots[slot];
-  if (!of->handed) return ADJ_OK;
-  return adji_knn_grid_listed(n, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
+  if (!of->returned) return ADJ_OK;
+  return adji_knn_grid_account_list(n, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
 }
 
-adj_status adji_gpu_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
+adj_status adji_cuda_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
   const adji_knn_slot *slot = &n->slots[slot_number];
-  *count = slot->handed ? adji_answer_kept(n->gpu, slot_number, ADJI_ANSWER_HEAD) : 0;
+  *count = slot->returned ? adji_answer_kept(n->gpu, slot_number, ADJI_ANSWER_HEAD) : 0;
   if (!*count) return ADJ_OK;
   ADJI_CUDA(n->gpu, cudaMemcpyAsync(to, slot->failed.at, *count * 4, cudaMemcpyDeviceToHost, n->gpu->copy));
   ADJI_CUDA(n->gpu, cudaStreamSynchronize(n->gpu->copy));
@@ -158,8 +159,8 @@ static adj_status copy_part(adji_gpu_knn *n, const adji_block *from, uint64_t fi
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t first, uint64_t rows, bool distances,
-                              uint32_t buffer) {
+adj_status adji_cuda_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t first, uint64_t rows, bool distances,
+                               uint32_t buffer) {
   const adji_knn_slot *slot = &n->slots[slot_number];
   uint64_t k = n->join.k, size = distances ? adji_type_size(n->join.left->type) : 0;
   adji_list_piece piece = adji_list_piece_of(rows, n->join.k, size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * knn_per_query.cuh for squares in f32, with kernels for the plane, space and six dimensions, and for everything else.
+ * Instances of knn_per_query.cuh: L2 in f32 in two, three and six dimensions, and one for everything else.
  */
 #include "gpu/knn/knn_per_query.cuh"
 

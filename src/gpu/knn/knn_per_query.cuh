@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernel of kNN joins for queries one by one: few of them, many neighbours, or queries that are far from others.
+ * The per_query kernel of kNN joins: a warp per query, for few queries, many neighbours, or queries far from all
+ * others.
  *
- * Computes: for a query q the k candidates behind the first `place` with the smallest (s(q, c), id), in that order.
+ * Computes: for a query q the k candidates after the first `place` with the smallest (s(q, c), id), in that order.
+ *
+ * Input: trees and queries in device memory (adji_knn_job). Output: ids and sums, row by row, in device memory.
  *
  * A warp owns a query. Its list is 32 E entries in the registers of all lanes, ascending: entry e of lane l is number
- * 32 e + l; the first 32 E - k are before everything, so the last one is the bound. Candidates that are no farther wait
- * in shared memory until there is a batch of them, which is sorted there and merged into the list.
+ * 32 e + l. The first 32 E - k entries come before everything, so the last entry is the bound. Candidates within the
+ * bound stay pending in shared memory until there is a batch of them, which is sorted there and merged into the list.
  *
- *   1. start    the group of 32 leaves around the query's own place
- *   2. descend  boxes of a group are tested by a lane each; the nearest is searched first, the others wait as a mask
- *   3. leaves   four leaves at a time, a candidate a lane
+ *   1. start    search the group of 32 leaves around the query's own position
+ *   2. descend  each lane tests one box of a group; the nearest is searched first, the others stay as a mask
+ *   3. leaves   four leaves at a time, one candidate per lane
  *
- * Behind the first `place` entries of the row, which are there already, boxes that are nearer than the last of them are
- * left out as well.
+ * If the first `place` entries of the row are already there, boxes whose points are all nearer than the last of them
+ * are skipped as well.
  *
- * Grid: warps take queries in turns. No block waits for another.
+ * Grid: warps take queries round-robin. Warps synchronise with __syncwarp only; no block waits for another.
  *
- * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch; so batches grow with E.
+ * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch size; so batches grow with E.
  */
 #ifndef ADJI_GPU_KNN_KNN_PER_QUERY_CUH
 #define ADJI_GPU_KNN_KNN_PER_QUERY_CUH
@@ -26,9 +29,9 @@
 
 namespace {
 
-enum { PER_QUERY_WARPS = 4, ALONE_AT_ONCE = ADJI_WARP / ADJI_TREE_LEAF };
+enum { PER_QUERY_WARPS = 4, LEAVES_AT_ONCE = ADJI_WARP / ADJI_TREE_LEAF };
 
-/* Entries a lane of a batch, for lists of E a lane. */
+/* Entries per lane of a batch, for lists of E entries per lane. */
 __host__ __device__ constexpr int batch_of(int e) {
   return e >= 32 ? 8 : e >= 4 ? 2 : 1;
 }
@@ -44,25 +47,25 @@ struct per_query_shared {
   static constexpr uint32_t BATCH = batch_of(E) * ADJI_WARP;
   T sums[BATCH + ADJI_WARP];
   uint32_t ids[BATCH + ADJI_WARP];
-  uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* boxes of a group that are still to be seen */
+  uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* per level: boxes of a group still to be visited */
 };
 
-/* A query: the same in all lanes but for the list. */
+/* A query and its search: the same in all lanes, except for the list. */
 template <class W, int E>
-struct lone {
+struct query_search {
   typename W::T x[W::ROOM];
   uint32_t row;
   typename W::T bound;
-  typename W::T after; /* candidates up to (after, after_id) are in the row already; -1: none */
+  typename W::T after; /* candidates up to (after, after_id) are already in the row; -1: none */
   uint32_t after_id;
-  uint32_t waiting;
+  uint32_t pending;
   uint64_t candidates;
   warp_list<typename W::T, E> list;
 };
 
 /* ---- The list ------------------------------------------------------------------------------------------------- */
 
-/* Two entries in order. */
+/* Orders two entries. */
 template <class T>
 __device__ __forceinline__ void put_in_order(T *s, uint32_t *id, T *other, uint32_t *other_id) {
   if (!comes_before(*other, *other_id, *s, *id)) return;
@@ -74,18 +77,18 @@ __device__ __forceinline__ void put_in_order(T *s, uint32_t *id, T *other, uint3
   *other_id = i;
 }
 
-/* The lesser or the larger of the lane's entry and that of another lane; equal ones are the same. */
+/* Keeps the smaller or the larger of the lane's entry and that of another lane; equal entries are identical. */
 template <class T>
 __device__ __forceinline__ void exchange(T *s, uint32_t *id, uint32_t step, bool lesser) {
-  T other = __shfl_xor_sync(NEAREST_LANES, *s, step);
-  uint32_t other_id = __shfl_xor_sync(NEAREST_LANES, *id, step);
+  T other = __shfl_xor_sync(KNN_LANES, *s, step);
+  uint32_t other_id = __shfl_xor_sync(KNN_LANES, *id, step);
   if (comes_before(other, other_id, *s, *id) == lesser) {
     *s = other;
     *id = other_id;
   }
 }
 
-/* Puts the batch that begins at entry first into ascending order (bitonic sort). */
+/* Sorts the batch that begins at entry first, ascending (bitonic sort). */
 template <class T, int E>
 __device__ __forceinline__ void sort_batch(per_query_shared<T, E> *at, uint32_t first, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
@@ -110,8 +113,8 @@ __device__ __forceinline__ void sort_batch(per_query_shared<T, E> *at, uint32_t 
     }
 }
 
-/* The least 32 E of the list and of a batch. Both ascend: the lesser ones of the list forwards and the batch backwards
- * are bitonic, and so are halves of them once they are in order with each other. */
+/* Keeps the smallest 32 E of the list and a batch. Both ascend: the smaller ones of the list read forwards and the
+ * batch read backwards form a bitonic sequence, and so do its halves after each exchange. */
 template <class T, int E>
 __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_shared<T, E> *at, uint32_t first,
                                       uint32_t lane) {
@@ -135,42 +138,42 @@ __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_sha
       exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
 }
 
-/* Merges a batch of what waits, or all of it if that is less. */
+/* Merges a batch of the pending candidates, or all of them if there are fewer. */
 template <class W, int E, class T>
-__device__ __forceinline__ void merge_waiting(per_query_shared<T, E> *at, lone<W, E> *mine, uint32_t lane) {
+__device__ __forceinline__ void merge_pending(per_query_shared<T, E> *at, query_search<W, E> *mine, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
   __syncwarp();
-  for (uint32_t i = mine->waiting + lane; i < BATCH; i += ADJI_WARP) {
+  for (uint32_t i = mine->pending + lane; i < BATCH; i += ADJI_WARP) {
     at->sums[i] = static_cast<T>(INFINITY);
     at->ids[i] = ADJ_NO_ID;
   }
   __syncwarp();
-  mine->waiting = mine->waiting > BATCH ? mine->waiting - BATCH : 0;
-  sort_batch(at, mine->waiting, lane);
-  merge(&mine->list, at, mine->waiting, lane);
+  mine->pending = mine->pending > BATCH ? mine->pending - BATCH : 0;
+  sort_batch(at, mine->pending, lane);
+  merge(&mine->list, at, mine->pending, lane);
   __syncwarp();
-  T last = __shfl_sync(NEAREST_LANES, mine->list.sums[E - 1], ADJI_WARP - 1);
+  T last = __shfl_sync(KNN_LANES, mine->list.sums[E - 1], ADJI_WARP - 1);
   if (mine->bound > last) mine->bound = last;
 }
 
 /* ---- Leaves --------------------------------------------------------------------------------------------------- */
 
-/* Leaves base + i of the bits i of mask; s: the lane's sum to leaf base + lane. */
+/* The leaves base + i for the set bits i of mask; s: lower bound of the sum to leaf base + lane. */
 template <class T>
-struct lone_group {
+struct query_leaves {
   uint32_t base, mask;
   T s;
 };
 
-/* Step 3: the next leaves of the group. */
+/* Step 3: compares the next leaves of the group. */
 template <class W, int E, class T>
-__device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_shared<T, E> *at, lone<W, E> *mine,
-                                               lone_group<T> *group, uint32_t lane) {
+__device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_shared<T, E> *at,
+                                               query_search<W, E> *mine, query_leaves<T> *group, uint32_t lane) {
   uint32_t leaf = UINT32_MAX;
 #pragma unroll
-  for (uint32_t i = 0; i < ALONE_AT_ONCE; i++) {
+  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) {
     if (lane / ADJI_TREE_LEAF == i && group->mask) leaf = group->base + __ffs(group->mask) - 1;
-    group->mask &= group->mask - 1; /* of 0: 0 */
+    group->mask &= group->mask - 1; /* 0 stays 0 */
   }
   uint64_t position = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
   bool near = leaf != UINT32_MAX && position < job.right_count;
@@ -183,21 +186,21 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
         sum <= mine->bound && comes_before(mine->after, mine->after_id, sum, id) && !(job.drop_self && id == mine->row);
   }
   mine->candidates += ADJI_WARP;
-  uint32_t found = __ballot_sync(NEAREST_LANES, near);
+  uint32_t found = __ballot_sync(KNN_LANES, near);
   if (near) {
-    uint32_t to = mine->waiting + __popc(found & ((1u << lane) - 1));
+    uint32_t to = mine->pending + __popc(found & ((1u << lane) - 1));
     at->sums[to] = sum;
     at->ids[to] = id;
   }
-  mine->waiting += __popc(found);
+  mine->pending += __popc(found);
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------------------------- */
 
-/* The sum to box base + lane of a level, or less; NaN where there is nothing to be found. */
+/* A lower bound of the sum to box base + lane of a level; NaN if nothing there is of interest. */
 template <class W, int E, class T>
-__device__ __forceinline__ T group_sum(const knn_job<T> &job, const lone<W, E> &mine, uint32_t level, uint32_t base,
-                                       uint32_t lane) {
+__device__ __forceinline__ T group_sum(const knn_job<T> &job, const query_search<W, E> &mine, uint32_t level,
+                                       uint32_t base, uint32_t lane) {
   uint32_t i = base + lane;
   if (i >= job.levels[level].count) return static_cast<T>(NAN);
   box<W> b = load_box<W>(job, job.levels[level], i);
@@ -205,33 +208,34 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const lone<W, E> &
   return near_sum<W>(job, b, mine.x, mine.x);
 }
 
-/* Where the search of the tree is: boxes of a level from base on, of which those in mask are still to be seen. */
+/* The position of the search in the tree: boxes of a level from base on; those in mask are still to be visited. */
 template <class T>
-struct lone_path {
+struct query_path {
   uint32_t level, base, mask;
   T s;
 };
 
 template <class W, int E, class T>
-__device__ __forceinline__ lone_path<T> open_path(const knn_job<T> &job, const lone<W, E> &mine, uint32_t level,
-                                                  uint32_t base, uint32_t lane) {
-  lone_path<T> p = {level, base, 0, group_sum(job, mine, level, base, lane)};
-  p.mask = __ballot_sync(NEAREST_LANES, p.s <= mine.bound);
+__device__ __forceinline__ query_path<T> open_path(const knn_job<T> &job, const query_search<W, E> &mine,
+                                                   uint32_t level, uint32_t base, uint32_t lane) {
+  query_path<T> p = {level, base, 0, group_sum(job, mine, level, base, lane)};
+  p.mask = __ballot_sync(KNN_LANES, p.s <= mine.bound);
   return p;
 }
 
-/* Step 2: the box whose leaves are the next group, UINT32_MAX: none. done was searched at the start. */
+/* Step 2: the box whose leaves are the next group; UINT32_MAX: none. Box `done` was searched at the start. */
 template <class W, int E, class T>
-__device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_shared<T, E> *at, const lone<W, E> &mine,
-                                             lone_path<T> *p, uint32_t done, uint32_t lane) {
-  p->mask &= __ballot_sync(NEAREST_LANES, p->s <= mine.bound);
+__device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_shared<T, E> *at,
+                                             const query_search<W, E> &mine, query_path<T> *p, uint32_t done,
+                                             uint32_t lane) {
+  p->mask &= __ballot_sync(KNN_LANES, p->s <= mine.bound);
   for (;;) {
-    while (!p->mask) { /* up, to where something is left */
+    while (!p->mask) { /* go up to where boxes remain */
       uint32_t level = p->level + 1;
       if (level >= job.level_count) return UINT32_MAX;
-      uint32_t left = at->masks[level];
+      uint32_t remaining = at->masks[level];
       *p = open_path(job, mine, level, at->bases[level], lane);
-      p->mask &= left;
+      p->mask &= remaining;
       __syncwarp();
     }
     uint32_t next = lane_of_least(p->mask, p->s, lane), box = p->base + next;
@@ -249,24 +253,24 @@ __device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_sh
   }
 }
 
-/* Everything: the group around the query's own place, box `own` of the level of groups, and what is near. There is one
- * place each for its parts: more would be more code than the instruction cache holds. */
+/* The whole search: the group around the query's own position, which is box `own` of level 1, and whatever else is
+ * near. Each part appears once: more copies would exceed the instruction cache. */
 template <class W, int E, class T>
-__device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T, E> *at, lone<W, E> *mine,
+__device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T, E> *at, query_search<W, E> *mine,
                                        uint32_t own, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
-  lone_path<T> p = {job.level_count, 0, 0, T(0)};
+  query_path<T> p = {job.level_count, 0, 0, T(0)};
   bool begun = job.level_count < 2, ended = false; /* one group is all there is */
-  lone_group<T> group = {0, 0, T(0)};
+  query_leaves<T> group = {0, 0, T(0)};
   for (uint32_t box = own;;) {
     if (box != UINT32_MAX) {
-      lone_path<T> leaves = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
-      group = lone_group<T>{leaves.base, leaves.mask, leaves.s};
+      query_path<T> leaves = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
+      group = query_leaves<T>{leaves.base, leaves.mask, leaves.s};
       box = UINT32_MAX;
     }
-    if (mine->waiting >= BATCH || (ended && mine->waiting)) {
-      merge_waiting(at, mine, lane);
-      group.mask &= __ballot_sync(NEAREST_LANES, group.s <= mine->bound);
+    if (mine->pending >= BATCH || (ended && mine->pending)) {
+      merge_pending(at, mine, lane);
+      group.mask &= __ballot_sync(KNN_LANES, group.s <= mine->bound);
       continue;
     }
     if (ended) return;
@@ -286,13 +290,14 @@ __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T
 /* ---- The kernel ----------------------------------------------------------------------------------------------- */
 
 template <class W, int E, class T>
-__device__ __forceinline__ lone<W, E> open_lone(const knn_job<T> &job, uint64_t position, uint32_t lane) {
-  lone<W, E> mine;
+__device__ __forceinline__ query_search<W, E> open_query_search(const knn_job<T> &job, uint64_t position,
+                                                                uint32_t lane) {
+  query_search<W, E> mine;
   mine.row = load_record<W>(job, job.left_coords, job.left_ids, position, mine.x);
   mine.bound = job.limit;
   mine.after = -1;
   mine.after_id = 0;
-  mine.waiting = 0;
+  mine.pending = 0;
   mine.candidates = 0;
   if (job.place) {
     uint64_t last = entries_of(job, mine.row) + job.place - 1;
@@ -309,7 +314,7 @@ __device__ __forceinline__ lone<W, E> open_lone(const knn_job<T> &job, uint64_t 
 }
 
 template <class W, int E, class T>
-__device__ __forceinline__ void write_row(const knn_job<T> &job, const lone<W, E> &mine, uint32_t lane) {
+__device__ __forceinline__ void write_row(const knn_job<T> &job, const query_search<W, E> &mine, uint32_t lane) {
   uint64_t to = entries_of(job, mine.row) + job.place;
   uint32_t unused = E * ADJI_WARP - job.k;
 #pragma unroll
@@ -333,7 +338,7 @@ __global__ void __launch_bounds__(PER_QUERY_WARPS *ADJI_WARP) find_per_query(con
   for (uint64_t query = static_cast<uint64_t>(blockIdx.x) * PER_QUERY_WARPS + number; query < count;
        query += static_cast<uint64_t>(gridDim.x) * PER_QUERY_WARPS) {
     uint64_t position = job.queries ? job.queries[query] : query;
-    lone<W, E> mine = open_lone<W, E>(job, position, lane);
+    query_search<W, E> mine = open_query_search<W, E>(job, position, lane);
     uint32_t own = job.same_sets ? static_cast<uint32_t>(position / (ADJI_TREE_LEAF * ADJI_GPU_FAN))
                                  : find_group<W>(job, mine.x, lane) / ADJI_GPU_FAN;
     search(job, at, &mine, own, lane);
@@ -357,7 +362,7 @@ adj_status launch_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_j
 
 template <class T, int STEP, int DIM>
 adj_status launch_per_query_k(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
-  typedef knn_what<T, STEP, DIM> W;
+  typedef knn_instance<T, STEP, DIM> W;
   if (job->k <= ADJI_WARP) return launch_per_query<W, 1>(gpu, stream, job);
   return job->k <= 4 * ADJI_WARP ? launch_per_query<W, 4>(gpu, stream, job)
                                  : launch_per_query<W, ADJI_MOST_PER_QUERY / ADJI_WARP>(gpu, stream, job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A kNN join on a device: what knn.cu and knn_list.cu share.
+ * The state of a kNN join on a device, shared by knn.cu, knn_list.cu and papers/knn_grid.cu.
  */
 #ifndef ADJI_GPU_KNN_KNN_PRIVATE_CUH
 #define ADJI_GPU_KNN_KNN_PRIVATE_CUH
@@ -15,43 +15,42 @@ extern "C" {
 #include "gpu/knn/knn.h"
 }
 
-/* Rows of a list of queries. */
+/* The rows of a list of queries. */
 typedef struct adji_knn_slot {
   adji_block ranges; /* of the host's order, and where each begins in the list */
   adji_block rows, ids, sums;
-  adji_block failed; /* queries of the cores' order, where they search for them */
-  bool handed;       /* there may be some                                       */
-  uint64_t indexed;  /* how often points had been indexed again by then         */
+  adji_block failed; /* queries, in the cores' order, that the grid failed */
+  bool returned;     /* some may have failed */
+  uint64_t indexed;  /* how often points had been indexed again by then */
   uint64_t count;
   cudaEvent_t found;
 } adji_knn_slot;
 
-struct adji_gpu_knn {
-  adji_gpu *gpu;
+struct adji_gpu_knn : adji_on_device {
   adji_join join;
   adji_measure measure;
-  adji_gpu_brute *brute; /* in the place of trees; NULL: there are trees */
+  adji_gpu_brute *brute; /* instead of trees; NULL: trees */
   adji_gpu_tree right, left_tree;
   const adji_gpu_tree *left;
   uint64_t rows_at_once;
   uint32_t budget, blocks;
-  bool alone, together, cut;
+  bool per_query, dense, cut;
   adji_knn_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
-  bool begun;                          /* and not ended: they are being found */
-  adji_block queries, hard, temporary; /* while they are found */
-  /* Lists: the device's position of the host's i-th query, or nothing; the place of a row in the list at work; the
-   * queries of a list, before and after they are put in order. */
+  bool begun;                          /* and not ended: rows are being found */
+  adji_block queries, hard, temporary; /* during a search */
+  /* Lists: the device's position of the host's i-th query, or empty; the place of a row in the current list; the
+   * queries of a list, before and after they are sorted. */
   adji_block order, places, listed[2];
   adji_knn_slot slots[ADJI_LISTS];
-  uint64_t list_first, list_end; /* the rows that are wanted */
+  uint64_t list_first, list_end; /* the rows requested */
   adji_device_stats work;
   adji_stopwatch watch;
   adji_gpu_knn_effort effort;
 };
 
-/* What a search is for, and where it goes, as adji_knn_job has it. n->hard has room for the queries. */
+/* The queries of a search and where their rows go, as in adji_knn_job. n->hard has room for the queries. */
 typedef struct adji_knn_target {
   const uint32_t *queries;
   uint64_t query_count;
@@ -61,22 +60,23 @@ typedef struct adji_knn_target {
   void *sums;
 } adji_knn_target;
 
-/* Adds the candidates to the answers. */
+/* Adds the candidates to the device's counters. */
 adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target);
 
-/* The grid, where it is asked for: search finds what it can and leaves the other queries in the job, for the tree. */
+/* The grid, if requested. search finds what it can and leaves the other queries in the job, for the tree. */
 adj_status adji_knn_grid_open(adji_gpu_knn *n, const adji_knn_grid_options *options);
 adj_status adji_knn_grid_search(adji_gpu_knn *n, adji_knn_job *job);
 void adji_knn_grid_free_lists(adji_gpu_knn *n); /* after a search */
-/* From now on what fails is for cores, whose i-th query is at position order[i] of the left tree: a search leaves
- * nothing in the job, and says by grid.handed whether some of it may have failed. Their queries then go to a block with
- * room for them all, as many as ADJI_ANSWER_HEAD says; and so many of a list failed, for which points had been indexed
- * again so often: epsilon grows where they are too many, and where that does not help the tree searches from then on.
- * Lists of an epsilon that has grown since say nothing of the present one. */
-adj_status adji_knn_grid_hand_back(adji_gpu_knn *n, const uint32_t *order);
-adj_status adji_knn_grid_tell(adji_gpu_knn *n, uint64_t queries, const adji_block *to);
-adj_status adji_knn_grid_listed(adji_gpu_knn *n, uint64_t queries, uint64_t failed, uint64_t indexed);
-void adji_knn_grid_keep(adji_gpu_knn *n); /* what fails is for the tree again */
+/* Returning failed queries to the cores. After return_failed, queries that fail are for the cores, whose i-th query is
+ * at position order[i] of the left tree. A search then leaves nothing in the job, and grid.returned says whether some
+ * queries may have failed. report_failed writes them to a block with room for them all, and their number to
+ * ADJI_ANSWER_HEAD. account_list reports how many queries of a list failed, and how often points had been indexed
+ * again when it ran: epsilon grows if they are too many, and if that does not help the tree takes over. Lists of an
+ * older epsilon are ignored. */
+adj_status adji_knn_grid_return_failed(adji_gpu_knn *n, const uint32_t *order);
+adj_status adji_knn_grid_report_failed(adji_gpu_knn *n, uint64_t queries, const adji_block *to);
+adj_status adji_knn_grid_account_list(adji_gpu_knn *n, uint64_t queries, uint64_t failed, uint64_t indexed);
+void adji_knn_grid_keep_failed(adji_gpu_knn *n); /* failed queries are for the tree again */
 void adji_knn_grid_close(adji_gpu_knn *n);
 adji_knn_grid_stats adji_knn_grid_stats_of(adji_gpu_knn *n);
 

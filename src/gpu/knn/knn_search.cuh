@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernels of kNN joins share: their job, and the tests of boxes.
+ * Shared by the kNN kernels: their job, loads of points and boxes, and the bounds of boxes.
  *
- * A box is left out only when its sum is larger than a bound. For x in the box the canonical difference to a query is
- * at least that to the nearest face, since rounding is monotone, and so is every step of the sum. Equal sums go by id,
- * and are looked at.
+ * A box is skipped only if its sum is larger than a bound. For x in the box the canonical difference to a query is at
+ * least the difference to the nearest face, since rounding is monotone, and so is every step of the sum. Equal sums are
+ * ordered by id, so such boxes are visited.
  */
 #ifndef ADJI_GPU_KNN_KNN_SEARCH_CUH
 #define ADJI_GPU_KNN_KNN_SEARCH_CUH
@@ -14,36 +14,36 @@
 
 namespace {
 
-constexpr uint32_t NEAREST_LANES = 0xffffffffu;
+constexpr uint32_t KNN_LANES = 0xffffffffu;
 
-/* adji_knn_job with its types. */
+/* adji_knn_job with types. */
 template <class T>
 struct knn_job {
-  const T *left_coords, *right_coords; /* of trees: points together */
+  const T *left_coords, *right_coords; /* in tree order, points packed */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
   uint32_t level_count, dim;
-  bool same_sets; /* a query is in the leaf that is its own place */
+  bool same_sets; /* a query is in the leaf of its own position */
   bool drop_self, root;
   const uint32_t *queries; /* positions in left; NULL: all */
   uint64_t first_query, query_count;
-  const unsigned long long *counted_queries; /* so many instead, or NULL */
+  const unsigned long long *counted_queries; /* overrides query_count, or NULL */
   T limit;                                   /* nothing farther belongs; may be infinite */
   uint32_t k, row_length;
   adji_gpu_measure<T> measure;
-  uint32_t *ids; /* row_length entries a row, by the query's id, from first_row on; ADJ_NO_ID behind the last */
-  T *sums;       /* the same */
+  uint32_t *ids; /* row_length entries per row, by the query's id, from first_row on; ADJ_NO_ID after the last */
+  T *sums;       /* the same layout */
   uint64_t first_row;
   const uint32_t *places; /* where each row goes instead, or NULL */
-  uint32_t place;         /* of the k entries in the row: those before it are there, and nearer */
+  uint32_t place;         /* of the k entries in the row: those before it are already there */
   uint32_t budget, *hard;
   unsigned long long *hard_count, *candidates;
 };
 
-/* DIM 0: a run-time dimension, six at most. */
+/* The parameters of an instance. DIM 0: a run-time dimension of at most six. */
 template <class TYPE, int STEP_, int DIM_>
-struct knn_what {
+struct knn_instance {
   typedef TYPE T;
   static constexpr int STEP = STEP_, DIM = DIM_, ROOM = DIM_ ? DIM_ : ADJI_TREE_DIMS;
 };
@@ -57,7 +57,7 @@ __device__ __forceinline__ uint32_t id_bits(double x) {
   return static_cast<uint32_t>(__double_as_longlong(x));
 }
 
-/* A point and its id, in as few loads as can be. */
+/* Loads a point and its id, in as few loads as possible. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t load_record(const knn_job<T> &job, const T *coords, const uint32_t *ids,
                                                 uint64_t position, T (&x)[W::ROOM]) {
@@ -92,7 +92,7 @@ template <class W, class T>
 __device__ __forceinline__ T sum_of(const knn_job<T> &job, const T (&x)[W::ROOM], const T (&c)[W::ROOM]) {
   T s = 0;
 #pragma unroll
-  for (int j = 0; j < W::ROOM; j++) /* beyond the dimension both are 0, and add nothing */
+  for (int j = 0; j < W::ROOM; j++) /* past the dimension both are 0 and add nothing */
     s = adji_gpu_step<W::STEP>(s, x[j], c[j], job.measure, j);
   return s;
 }
@@ -140,13 +140,13 @@ __device__ __forceinline__ double larger(double a, double b) {
   return fmax(a, b);
 }
 
-/* The sum s and the term of a difference that is not negative. */
+/* The sum s plus the term of a non-negative difference. */
 template <class W, class T>
 __device__ __forceinline__ T add_gap(const knn_job<T> &job, T s, T gap, uint32_t j) {
   return W::STEP == ADJI_STEP_L2 ? adji_gpu_add_square(s, gap) : adji_gpu_step<W::STEP>(s, gap, T(0), job.measure, j);
 }
 
-/* The canonical sum from anything between low and high to anything in the box, or less. */
+/* A lower bound of the canonical sum between points of [low, high] and points of the box. */
 template <class W, class T>
 __device__ __forceinline__ T near_sum(const knn_job<T> &job, const box<W> &b, const T (&low)[W::ROOM],
                                       const T (&high)[W::ROOM]) {
@@ -159,7 +159,7 @@ __device__ __forceinline__ T near_sum(const knn_job<T> &job, const box<W> &b, co
   return s;
 }
 
-/* The canonical sum from x to anything in the box, or more. */
+/* An upper bound of the canonical sum between x and points of the box. */
 template <class W, class T>
 __device__ __forceinline__ T far_sum(const knn_job<T> &job, const box<W> &b, const T (&x)[W::ROOM]) {
   T s = 0;
@@ -171,23 +171,24 @@ __device__ __forceinline__ T far_sum(const knn_job<T> &job, const box<W> &b, con
   return s;
 }
 
-/* Which of the lanes whose bit is set has the least sum; sums are not negative. */
+/* The lane with the smallest sum among those set in mask; sums are not negative. */
 __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, float s, uint32_t lane) {
   uint32_t mine = mask >> lane & 1 ? __float_as_uint(s) : UINT32_MAX;
-  uint32_t least = __reduce_min_sync(NEAREST_LANES, mine);
-  return __ffs(__ballot_sync(NEAREST_LANES, (mask >> lane & 1) && mine == least)) - 1;
+  uint32_t least = __reduce_min_sync(KNN_LANES, mine);
+  return __ffs(__ballot_sync(KNN_LANES, (mask >> lane & 1) && mine == least)) - 1;
 }
 __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, double s, uint32_t lane) {
-  return lane_of_least(mask, __double2float_rd(s), lane); /* nearly */
+  return lane_of_least(mask, __double2float_rd(s),
+                       lane); /* rounded, so only nearly the smallest: it decides an order of visits, not a result */
 }
 
-__device__ __forceinline__ float warp_max(float x) { /* of what is not negative, or -1 */
-  return __int_as_float(__reduce_max_sync(NEAREST_LANES, __float_as_int(x)));
+__device__ __forceinline__ float warp_max(float x) { /* for values that are not negative, or -1 */
+  return __int_as_float(__reduce_max_sync(KNN_LANES, __float_as_int(x)));
 }
 __device__ __forceinline__ double warp_max(double x) {
 #pragma unroll
   for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    x = larger(x, __shfl_xor_sync(NEAREST_LANES, x, step));
+    x = larger(x, __shfl_xor_sync(KNN_LANES, x, step));
   return x;
 }
 
@@ -196,11 +197,11 @@ template <class T>
 __device__ __forceinline__ T warp_largest(T x) {
 #pragma unroll
   for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    x = larger(x, __shfl_xor_sync(NEAREST_LANES, x, step));
+    x = larger(x, __shfl_xor_sync(KNN_LANES, x, step));
   return x;
 }
 
-/* The first leaf of the group that is nearest to x, level by level. */
+/* The first leaf of the group nearest to x, level by level. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&x)[W::ROOM], uint32_t lane) {
   uint32_t base = 0;
@@ -209,7 +210,7 @@ __device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&
     uint32_t i = base + lane;
     bool there = i < job.levels[level].count;
     T s = there ? near_sum<W>(job, load_box<W>(job, job.levels[level], i), x, x) : T(0);
-    base = (base + lane_of_least(__ballot_sync(NEAREST_LANES, there), s, lane)) * ADJI_GPU_FAN;
+    base = (base + lane_of_least(__ballot_sync(KNN_LANES, there), s, lane)) * ADJI_GPU_FAN;
   }
   return base;
 }

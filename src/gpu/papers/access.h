@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which cells a query is compared with by the kernels that give a query its own threads (per_point.cuh): the access
- * patterns of LBJoin (Gallet and Gowanlock), and the other choices there are for these kernels.
+ * The access patterns of LBJoin (Gallet and Gowanlock): which cells a query is compared with by the per_point kernels
+ * (per_point.cuh), and the other choices for these kernels.
  *
- * The cells around a cell are in 3^(axes - 1) rows along the last axis, numbered by their slabs along the others, -1, 0
- * or 1 each, the first axis most significant. So the row of the cell itself is the middle one, and the row on the other
- * side of row i is rows - 1 - i.
+ * The cells around a cell are in 3^(axes - 1) rows along the last axis. A row is numbered by its slabs along the other
+ * axes, -1, 0 or 1 each, the first axis most significant. So the row of the cell itself is the middle one, and the row
+ * opposite to row i is rows - 1 - i.
  *
  *   full: every cell around; each pair of points is compared twice.
  *
@@ -14,8 +14,8 @@
  *
  *   lid-unicomp (section III-B, Algorithm 3): of two cells the one with the lower number is compared with the other.
  *
- * In the last two every pair of cells is met once, and what is found is written to the rows of both points. A cell with
- * itself is compared in full.
+ * In the last two every pair of cells is met once, and what is found is written to the rows of both points. A cell is
+ * always compared with itself in full.
  */
 #ifndef ADJI_GPU_PAPERS_ACCESS_H
 #define ADJI_GPU_PAPERS_ACCESS_H
@@ -26,7 +26,7 @@
 #include "core/everywhere.h"
 #include "index/grid.h"
 
-/* As in the settings access= and order=; 0: not given. */
+/* The values of the settings access= and order=; 0: not given. */
 typedef enum adji_access {
   ADJI_ACCESS_TILES = 1, /* the default kernels, tiles.cuh */
   ADJI_ACCESS_FULL,
@@ -35,17 +35,17 @@ typedef enum adji_access {
 } adji_access;
 
 typedef enum adji_work {
-  ADJI_WORK_AS_IT_IS = 1, /* in the order of the index                                                    */
-  ADJI_WORK_SORTED,       /* those with the most candidates first                                         */
-  ADJI_WORK_QUEUE         /* the same, and whoever is free takes the next: the order is kept on the device */
+  ADJI_WORK_INDEX_ORDER = 1, /* in the order of the index */
+  ADJI_WORK_SORTED,          /* those with the most candidates first */
+  ADJI_WORK_QUEUE            /* the same, and a free warp takes the next ones from a queue on the device */
 } adji_work;
 
 typedef struct adji_point_options {
-  adji_access access; /* 0 and ADJI_ACCESS_TILES: none of what follows matters */
-  adji_work order;    /* 0: ADJI_WORK_AS_IT_IS                                 */
-  uint32_t threads;   /* that share a query: a power of two up to 32; 0: one   */
-  bool shortc;        /* a sum is left as soon as it exceeds the limit         */
-  bool sortidu;       /* points of a cell are in the order of dimension sort_dim, and searched by it */
+  adji_access access; /* 0 and ADJI_ACCESS_TILES: none of the following matters */
+  adji_work order;    /* 0: ADJI_WORK_INDEX_ORDER */
+  uint32_t threads;   /* per query: a power of two up to 32; 0: one */
+  bool shortc;        /* abandon a sum as soon as it exceeds the limit */
+  bool sortidu;       /* points of a cell are sorted by dimension sort_dim and searched by it */
   uint32_t sort_dim;
 } adji_point_options;
 
@@ -59,13 +59,13 @@ ADJI_EVERYWHERE bool adji_access_mirrors(adji_access access) {
   return access >= ADJI_ACCESS_UNICOMP;
 }
 
-/* How far slabs are apart in the numbers of cells, axis by axis. */
+/* The distance of neighbouring slabs in cell numbers, per axis. */
 typedef struct adji_strides {
   uint32_t axes;
   uint64_t each[ADJI_MAX_AXES];
 } adji_strides;
 
-/* Bit a is set where the cell's slab along axis a is odd. */
+/* Bit a is set if the cell's slab along axis a is odd. */
 ADJI_EVERYWHERE uint32_t adji_odd_slabs(const adji_strides *strides, uint64_t number) {
   uint32_t odd = 0;
   for (uint32_t a = 0; a < strides->axes; a++) {
@@ -76,11 +76,11 @@ ADJI_EVERYWHERE uint32_t adji_odd_slabs(const adji_strides *strides, uint64_t nu
   return odd;
 }
 
-/* Whether a cell is compared with those of row number `row` around it; its own row, unless the access is full, is not
- * among them but left to adji_access_visits_cell(). */
+/* Whether a cell is compared with row number `row` around it. Unless the access is full, this excludes its own row,
+ * which adji_access_visits_cell() decides about. */
 ADJI_EVERYWHERE bool adji_access_visits_row(adji_access access, uint32_t row, uint32_t rows, uint32_t odd) {
   if (!adji_access_mirrors(access)) return true;
-  if (access == ADJI_ACCESS_LID_UNICOMP) return row > rows / 2; /* numbers of rows ascend */
+  if (access == ADJI_ACCESS_LID_UNICOMP) return row > rows / 2; /* row numbers ascend */
   uint32_t first = 0, third = rows / 3;
   for (uint32_t a = 0; third; a++, third /= 3) {
     if (row < first + third || row >= first + 2 * third) return odd >> a & 1;
@@ -89,8 +89,8 @@ ADJI_EVERYWHERE bool adji_access_visits_row(adji_access access, uint32_t row, ui
   return false;
 }
 
-/* The same for the cell `step` slabs further along the last axis, at most one in unicomp, in its own row. odd_last: its
- * slab along that axis is odd. */
+/* The same for the cell `step` slabs further along the last axis, in the cell's own row; step is at most 1 for
+ * unicomp. odd_last: the cell's slab along that axis is odd. */
 ADJI_EVERYWHERE bool adji_access_visits_cell(adji_access access, int64_t step, bool odd_last) {
   if (!step) return true;
   return access == ADJI_ACCESS_LID_UNICOMP ? step > 0 : odd_last;

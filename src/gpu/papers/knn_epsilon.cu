@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Choosing the distance of a kNN join through a grid by sampling and binning: HybridKNN-Join, section 4.4.
+ * Chooses epsilon for a kNN join through a grid by sampling and binning distances: HybridKNN-Join, section 4.4.
  *
- * Distances are canonical here too, but need not be: what is chosen decides how long a search takes, not what it finds.
+ * Distances are canonical here too, but need not be: epsilon decides how long a search takes, not what it finds.
  */
 #include <cmath>
 
@@ -11,7 +11,7 @@
 
 enum { THREADS = 256, WARPS = THREADS / ADJI_WARP, MEAN_BLOCKS = 1024, BLOCKS_EACH = 4, QUERIES = 16 };
 
-/* The i-th of `sample` positions that are spread over `count`. */
+/* The i-th of `sample` positions spread over `count`. */
 static __device__ __forceinline__ uint64_t spread_position(uint64_t i, uint64_t sample, uint64_t count) {
   return (2 * i + 1) * count / (2 * sample);
 }
@@ -23,8 +23,11 @@ static __device__ __forceinline__ T distance_of(T s) {
 
 /* ---- The mean ----------------------------------------------------------------------------------------- */
 
-/* Adds up the distances between samples of both sides, to sums[block]. A block has every so many-th of the left ones, a
- * thread of it the right ones in turns; the order of all sums is the same each time. */
+/* Adds up the distances between samples of both sides: sums[block] += distance(left i, right j), in f64.
+ *
+ * Input: trees in device memory. Output: one partial sum per block, in device memory. A block owns every gridDim.x-th
+ * left point; its threads take the right points in turn. The order of all additions is fixed, so the result is
+ * reproducible. */
 template <class W>
 static __global__ void add_distances(const knn_job<typename W::T> job, uint64_t left_count, uint64_t left_sample,
                                      uint64_t right_sample, double *sums) {
@@ -42,7 +45,7 @@ static __global__ void add_distances(const knn_job<typename W::T> job, uint64_t 
   }
 #pragma unroll
   for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    sum += __shfl_xor_sync(NEAREST_LANES, sum, step);
+    sum += __shfl_xor_sync(KNN_LANES, sum, step);
   if (threadIdx.x % ADJI_WARP == 0) parts[threadIdx.x / ADJI_WARP] = sum;
   __syncthreads();
   if (threadIdx.x) return;
@@ -53,11 +56,15 @@ static __global__ void add_distances(const knn_job<typename W::T> job, uint64_t 
 
 /* ---- Bins --------------------------------------------------------------------------------------------- */
 
-/* Counts distances d < end of `sample` left points to all right points: bin floor(d * inverse).
+/* Counts the distances d < end between `sample` left points and all right points in bins: bin floor(d * inverse).
  *
- * A block has a stretch of the right points, all blocks together all of them, and its own bins in shared memory, which
- * are added to those of all at the end. Sixteen queries at a time are in shared memory; a thread compares a point with
- * all of them. Limits: comparing, and atomics in shared memory for what is near. */
+ * Input: trees in device memory. Output: bins in device memory, added atomically. A block owns a part of the right
+ * points and has its own bins in shared memory, which it adds to the global ones at the end.
+ * 1. Load sixteen queries into shared memory.
+ * 2. Each thread compares its points with all of them and counts in the block's bins.
+ * 3. After the last query, add the block's bins to the global ones.
+ *
+ * __syncthreads separates the steps. Limits: comparisons, and shared-memory atomics for near points. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     bin_distances(const knn_job<typename W::T> job, uint64_t left_count, uint64_t sample, typename W::T end,
@@ -98,19 +105,19 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Launching ---------------------------------------------------------------------------------------- */
 
-/* One of the two, by type and metric. */
-typedef struct look {
+/* The parameters of one of the two kernels. */
+typedef struct sampling {
   uint64_t left_sample, right_sample;
   double *sums;
   uint32_t blocks;
   double end;
   uint32_t bin_count;
   unsigned long long *bins; /* NULL: the mean */
-} look;
+} sampling;
 
 template <class T, int STEP>
-static adj_status launch(adji_gpu *gpu, const adji_knn_job *job, const look *l) {
-  typedef knn_what<T, STEP, 0> W;
+static adj_status launch(adji_gpu *gpu, const adji_knn_job *job, const sampling *l) {
+  typedef knn_instance<T, STEP, 0> W;
   knn_job<T> typed = with_types<T>(job);
   uint64_t left = job->left->points.count;
   if (!l->bins) {
@@ -126,7 +133,7 @@ static adj_status launch(adji_gpu *gpu, const adji_knn_job *job, const look *l) 
 }
 
 template <class T>
-static adj_status launch_step(adji_gpu *gpu, const adji_knn_job *job, const look *l) {
+static adj_status launch_step(adji_gpu *gpu, const adji_knn_job *job, const sampling *l) {
   switch (job->measure->step) {
     case ADJI_STEP_L1:
       return launch<T, ADJI_STEP_L1>(gpu, job, l);
@@ -137,8 +144,9 @@ static adj_status launch_step(adji_gpu *gpu, const adji_knn_job *job, const look
   }
 }
 
-/* Launches, and brings what it found to the host. found: zeroed first. */
-static adj_status look_into(adji_gpu *gpu, const adji_knn_job *job, look *l, const adji_block *found, void *host) {
+/* Launches the kernel and copies its output to the host. `found` is zeroed first. */
+static adj_status run_sampling(adji_gpu *gpu, const adji_knn_job *job, sampling *l, const adji_block *found,
+                               void *host) {
   l->sums = adji_at<double>(*found);
   if (l->bin_count) l->bins = adji_at<unsigned long long>(*found);
   ADJI_CUDA(gpu, cudaMemsetAsync(found->at, 0, found->bytes, gpu->compute));
@@ -149,10 +157,10 @@ static adj_status look_into(adji_gpu *gpu, const adji_knn_job *job, look *l, con
   return ADJ_OK;
 }
 
-static adj_status look_at(adji_gpu *gpu, const adji_knn_job *job, look *l, uint64_t bytes, void *host) {
+static adj_status sample_distances(adji_gpu *gpu, const adji_knn_job *job, sampling *l, uint64_t bytes, void *host) {
   adji_block found = {};
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "sample", &found);
-  if (!status) status = look_into(gpu, job, l, &found, host);
+  if (!status) status = run_sampling(gpu, job, l, &found, host);
   adji_block_free(gpu, gpu->compute, &found);
   return status;
 }
@@ -160,11 +168,11 @@ static adj_status look_at(adji_gpu *gpu, const adji_knn_job *job, look *l, uint6
 adj_status adji_knn_grid_mean(adji_gpu *gpu, const adji_knn_job *job, uint64_t left_sample, uint64_t right_sample,
                               double *mean) {
   double sums[MEAN_BLOCKS], sum = 0;
-  look l = {};
+  sampling l = {};
   l.left_sample = left_sample;
   l.right_sample = right_sample;
   l.blocks = left_sample < MEAN_BLOCKS ? static_cast<uint32_t>(left_sample) : MEAN_BLOCKS;
-  adj_status status = look_at(gpu, job, &l, l.blocks * sizeof *sums, sums);
+  adj_status status = sample_distances(gpu, job, &l, l.blocks * sizeof *sums, sums);
   if (status) return status;
   for (uint32_t i = 0; i < l.blocks; i++)
     sum += sums[i];
@@ -179,7 +187,7 @@ static uint64_t bin_blocks(const adji_gpu *gpu, uint64_t right) {
   return all < most ? all : most;
 }
 
-/* What a block counts fits 32 bits. */
+/* So that the count of a block fits 32 bits. */
 uint64_t adji_knn_grid_most_sample(const adji_gpu *gpu, uint64_t right) {
   uint64_t each = right / bin_blocks(gpu, right) + THREADS;
   return UINT32_MAX / each ? UINT32_MAX / each : 1;
@@ -187,10 +195,10 @@ uint64_t adji_knn_grid_most_sample(const adji_gpu *gpu, uint64_t right) {
 
 adj_status adji_knn_grid_bin(adji_gpu *gpu, const adji_knn_job *job, uint64_t sample, double end, uint64_t bin_count,
                              uint64_t *bins) {
-  look l = {};
+  sampling l = {};
   l.left_sample = sample;
   l.blocks = static_cast<uint32_t>(bin_blocks(gpu, job->right->points.count));
   l.end = end;
   l.bin_count = static_cast<uint32_t>(bin_count);
-  return look_at(gpu, job, &l, bin_count * sizeof *bins, bins);
+  return sample_distances(gpu, job, &l, bin_count * sizeof *bins, bins);
 }

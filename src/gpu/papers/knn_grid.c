@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The decisions of kNN joins through a grid: plain functions, for a device is not needed to make them.
+ * The decisions of kNN joins through a grid: plain functions that need no device, so tests reach them everywhere.
  */
 #include "gpu/papers/knn_grid.h"
 
@@ -8,7 +8,8 @@
 
 /* ---- Epsilon ------------------------------------------------------------------------------------------ */
 
-/* The mean of so few distances tells little, and those between more points than MOST_MEAN take long. */
+/* The mean of fewer than LEAST_MEAN distances says little, and distances between more than MOST_MEAN points take long.
+ */
 enum { LEAST_MEAN = 128, MOST_MEAN = 1 << 14, COARSE_BINS = 8 };
 
 static double real_or(double value, double otherwise) {
@@ -59,7 +60,7 @@ double adji_knn_grid_limit(adji_step step, adj_type type, double epsilon) {
 
 /* ---- Failures ----------------------------------------------------------------------------------------- */
 
-/* Whatever was asked for: one point far away from all others would take forever. */
+/* A limit on growing epsilon, whatever the options: one point far away from all others would take forever. */
 enum { MOST_WIDENED = 256 };
 
 adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint64_t attempted, uint64_t failed,
@@ -74,7 +75,7 @@ adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint
 
 /* ---- Shapes ------------------------------------------------------------------------------------------- */
 
-/* What a block may have without asking for more, less what its kernel has besides the lists. */
+/* Shared memory of a block without opting in to more, less what the kernel uses besides the lists. */
 enum { SHARED_BYTES = 46 << 10, WARP = 32 };
 
 adji_knn_grid_shape adji_knn_grid_shape_of(uint32_t k, uint64_t entry_bytes, uint32_t threads) {
@@ -91,8 +92,8 @@ adji_knn_grid_shape adji_knn_grid_shape_of(uint32_t k, uint64_t entry_bytes, uin
 
 /* ---- Cells -------------------------------------------------------------------------------------------- */
 
-/* Dimensions in which all points lie within three slabs tell nothing; bits of a cell's number are shared out evenly
- * among the others, and one is for the numbers that stay empty behind each axis. */
+/* A dimension in which all points lie within three slabs gets no axis. The bits of a cell number are shared evenly
+ * among the axes. One bit is for the numbers that stay empty after each axis. */
 adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adji_measure *measure, double limit,
                                const adji_knn_values *sample, adji_grid *out) {
   uint32_t dims[ADJI_MAX_AXES], axes = 0;

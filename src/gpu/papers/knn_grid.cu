@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins through the cells of a grid on a device: epsilon, the index of the right points for it, batches of queries
- * and what becomes of those that fail. knn_grid.h says how that is decided.
+ * kNN joins through the cells of a grid on a device: epsilon, the index of the right points for it, batches of queries,
+ * and what becomes of failed queries. knn_grid.h says how this is decided. knn.cu and knn_list.cu call it before the
+ * trees.
  *
- * The index is built from the points of the tree, which are on the device anyway, so the points as they came need not
- * stay there. Its order is the tree's within a cell.
+ * The index is built from the points of the tree, which are on the device anyway, so the original points need not stay
+ * there. Within a cell its order is that of the tree.
  *
- * Memory: an index of the right points (index.cu) beside the trees, and while rows are found 4 bytes a query, and as
- * much for each that fails.
+ * Memory: an index of the right points (index.cu) beside the trees. During a search 4 bytes per query, and 4 per failed
+ * query.
  */
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@ static adji_gpu_rows points_of(const adji_gpu_knn *n, const adji_gpu_index *poin
                        points->count,  points->point_step,  points->dim_step};
 }
 
-/* The sample as it came, to values, by dimension. */
+/* Converts the sample to sorted values, by dimension. */
 template <class T>
 static void sort_values(const void *rows, uint32_t dim, uint64_t count, double *values) {
   for (uint32_t j = 0; j < dim; j++) {
@@ -50,7 +51,7 @@ static adj_status sample_values(adji_gpu_knn *n) {
   return status;
 }
 
-/* What the kernels that look at samples need to know. */
+/* The job of the kernels that look at samples. */
 static adji_knn_job sample_job(const adji_gpu_knn *n) {
   adji_knn_job job = {};
   job.type = n->join.left->type;
@@ -62,8 +63,8 @@ static adji_knn_job sample_job(const adji_gpu_knn *n) {
   return job;
 }
 
-/* From 0 to the mean distance at first. Where that is not far enough for k neighbours, twice as far; where epsilon is
- * in one of the first bins, up to the end of that. */
+/* Bins reach from 0 to the mean distance at first. If this is not far enough for k neighbours, they reach twice as
+ * far. If epsilon is in one of the first bins, they reach to the end of that bin. */
 static adj_status find_bin(adji_gpu_knn *n, double end, uint64_t *bins, double *epsilon) {
   const adji_knn_grid_options *o = &n->grid.options;
   adji_knn_job job = sample_job(n);
@@ -88,7 +89,7 @@ static adj_status find_bin(adji_gpu_knn *n, double end, uint64_t *bins, double *
   return ADJ_OK;
 }
 
-/* *epsilon is negative where there is none. */
+/* *epsilon is negative if there is none. */
 static adj_status choose_epsilon(adji_gpu_knn *n, double *epsilon) {
   const adji_knn_grid_options *o = &n->grid.options;
   adji_knn_job job = sample_job(n);
@@ -97,7 +98,7 @@ static adj_status choose_epsilon(adji_gpu_knn *n, double *epsilon) {
   adj_status status = adji_knn_grid_mean(n->gpu, &job, adji_knn_grid_mean_sample(o, n->left->points.count),
                                          adji_knn_grid_mean_sample(o, n->right.points.count), &mean);
   if (status || !std::isfinite(mean)) return status;
-  if (!(mean > 0)) { /* all are equal, or nearly: the rest fails */
+  if (!(mean > 0)) { /* all points are equal, or nearly: the others fail */
     *epsilon = 0;
     return ADJ_OK;
   }
@@ -109,8 +110,8 @@ static adj_status choose_epsilon(adji_gpu_knn *n, double *epsilon) {
   return status;
 }
 
-/* Takes an epsilon; false: its limit is that of the one before, or none at all. */
-static bool take_epsilon(adji_gpu_knn *n, double epsilon) {
+/* Sets epsilon. Returns false if its limit is not larger than the one before, or not finite. */
+static bool set_epsilon(adji_gpu_knn *n, double epsilon) {
   adji_knn_grid *g = &n->grid;
   adj_type type = n->join.left->type;
   double before = g->limit, limit = adji_knn_grid_limit(n->measure.step, type, epsilon);
@@ -130,8 +131,8 @@ static __device__ __forceinline__ void put_bits(uint32_t id, double *to) {
   *to = __longlong_as_double(static_cast<long long>(id));
 }
 
-/* Positions of the tree, which the index takes for ids, become the ids that the points have there. A thread a point.
- * width: elements of a point whose last holds the bits of the id; 0: none does. */
+/* Replaces positions in the tree, which the index takes for ids, by the ids of the points there. One thread per point;
+ * all arrays in device memory. width: elements per point, the last of which holds the bits of the id; 0: none does. */
 template <class T>
 static __global__ void put_ids(uint64_t count, const uint32_t *tree_ids, uint32_t width, uint32_t *ids, T *coords) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -141,7 +142,7 @@ static __global__ void put_ids(uint64_t count, const uint32_t *tree_ids, uint32_
   if (width) put_bits(id, coords + i * width + width - 1);
 }
 
-static adj_status give_ids(adji_gpu_knn *n) {
+static adj_status write_ids_of_points(adji_gpu_knn *n) {
   adji_gpu_index *index = &n->grid.index;
   uint32_t dim = n->join.right->dim, blocks = adji_blocks_for(index->count, THREADS);
   uint32_t width = adji_gpu_width_has_id(dim) ? adji_gpu_width(dim) : 0;
@@ -168,10 +169,10 @@ static adj_status build_index(adji_gpu_knn *n, const adji_grid *cells) {
   adji_gpu_rows points = points_of(n, &n->right.points);
   adj_status status = adji_gpu_grid_make(n->gpu, cells, 0, &g->cells);
   if (!status) status = adji_gpu_index_build(n->gpu, &g->cells, &points, &options, &g->index);
-  return status ? status : give_ids(n);
+  return status ? status : write_ids_of_points(n);
 }
 
-/* Where it is not worth while, or there is no room, there is no index afterwards. */
+/* If the grid is not worthwhile, or there is no memory, there is no index afterwards. */
 static adj_status index_points(adji_gpu_knn *n) {
   adji_knn_grid *g = &n->grid;
   adji_grid cells;
@@ -190,7 +191,7 @@ static adj_status index_points(adji_gpu_knn *n) {
 
 /* ---- Batches ------------------------------------------------------------------------------------------ */
 
-/* Begins to search for the queries of the job; those that fail are in g->failed[turn] then. */
+/* Starts to search for the queries of the job. Failed queries go to g->failed[turn]. */
 static adj_status begin_batch(adji_gpu_knn *n, const adji_knn_job *job, int turn) {
   adji_knn_grid *g = &n->grid;
   adji_knn_grid_job mine = {};
@@ -228,24 +229,24 @@ static adj_status index_again(adji_gpu_knn *n) {
   return status;
 }
 
-/* A wider epsilon, and the index for it, if there is any. */
+/* Grows epsilon and builds the index for it, if possible. */
 static adj_status widen(adji_gpu_knn *n, bool *grew) {
   adji_knn_grid *g = &n->grid;
   double before = g->epsilon;
-  *grew = take_epsilon(n, before + g->options.widen * g->first_epsilon);
+  *grew = set_epsilon(n, before + g->options.widen * g->first_epsilon);
   if (*grew) return index_again(n);
-  take_epsilon(n, before);
+  set_epsilon(n, before);
   return ADJ_OK;
 }
 
-/* For cores that see to what fails. */
-static adj_status search_once(adji_gpu_knn *n, adji_knn_job *job) {
-  n->grid.handed = false;
+/* For joins where cores take the failed queries: each batch is searched a single time. */
+static adj_status search_single(adji_gpu_knn *n, adji_knn_job *job) {
+  n->grid.returned = false;
   if (!n->grid.ready || !job->query_count) return ADJ_OK;
   adj_status status = begin_batch(n, job, 0);
-  if (status) return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* the tree needs no more */
+  if (status) return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* without memory the tree takes over */
   job->query_count = 0;
-  n->grid.handed = true;
+  n->grid.returned = true;
   return ADJ_OK;
 }
 
@@ -253,10 +254,10 @@ adj_status adji_knn_grid_search(adji_gpu_knn *n, adji_knn_job *job) {
   adji_knn_grid *g = &n->grid;
   uint64_t all = job->query_count, failed;
   uint32_t widened = 0;
-  if (g->positions.at) return search_once(n, job);
+  if (g->positions.at) return search_single(n, job);
   for (int turn = 0; g->ready && job->query_count; turn ^= 1) {
     adj_status status = search_batch(n, job, turn, &failed);
-    if (status == ADJ_E_DEVICE_MEMORY) return ADJ_OK; /* the tree needs no more */
+    if (status == ADJ_E_DEVICE_MEMORY) return ADJ_OK; /* without memory the tree takes over */
     if (status) return status;
     adji_knn_grid_step next = adji_knn_grid_next(&g->options, job->query_count, failed, all, widened);
     job->queries = adji_at<uint32_t>(g->failed[turn]);
@@ -271,27 +272,27 @@ adj_status adji_knn_grid_search(adji_gpu_knn *n, adji_knn_job *job) {
   return ADJ_OK;
 }
 
-/* ---- With cores ----------------------------------------------------------------------------------------- */
+/* ---- Beside cores ----------------------------------------------------------------------------------------- */
 
-/* The inverse of an order. A thread a query. */
+/* The inverse of an order: positions[order[i]] = i. One thread per query. */
 static __global__ void invert(const uint32_t *order, uint64_t count, uint32_t *positions) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) positions[order[i]] = static_cast<uint32_t>(i);
 }
 
-/* As many threads as there can be failures. */
+/* Translates failed queries to the cores' order. One thread per possible failure. */
 static __global__ void name_failed(const uint32_t *failed, const unsigned long long *count, const uint32_t *positions,
                                    uint32_t *to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < *count) to[i] = positions[failed[i]];
 }
 
-adj_status adji_knn_grid_hand_back(adji_gpu_knn *n, const uint32_t *order) {
+adj_status adji_knn_grid_return_failed(adji_gpu_knn *n, const uint32_t *order) {
   adji_knn_grid *g = &n->grid;
   uint64_t count = n->left->points.count;
   if (!g->ready) return ADJ_OK;
   adj_status status = adji_block_reserve(n->gpu, n->gpu->compute, count * 4, &g->positions);
-  if (status == ADJ_E_DEVICE_MEMORY) clear_index(n); /* the tree does without */
+  if (status == ADJ_E_DEVICE_MEMORY) clear_index(n); /* without memory the tree takes over */
   if (status) return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status;
   invert<<<adji_blocks_for(count, THREADS), THREADS, 0, n->gpu->compute>>>(order, count,
                                                                            adji_at<uint32_t>(g->positions));
@@ -299,12 +300,12 @@ adj_status adji_knn_grid_hand_back(adji_gpu_knn *n, const uint32_t *order) {
   return ADJ_OK;
 }
 
-void adji_knn_grid_keep(adji_gpu_knn *n) {
+void adji_knn_grid_keep_failed(adji_gpu_knn *n) {
   adji_block_free(n->gpu, n->gpu->compute, &n->grid.positions);
-  n->grid.handed = false;
+  n->grid.returned = false;
 }
 
-adj_status adji_knn_grid_tell(adji_gpu_knn *n, uint64_t queries, const adji_block *to) {
+adj_status adji_knn_grid_report_failed(adji_gpu_knn *n, uint64_t queries, const adji_block *to) {
   adji_knn_grid *g = &n->grid;
   name_failed<<<adji_blocks_for(queries, THREADS), THREADS, 0, n->gpu->compute>>>(
       adji_at<uint32_t>(g->failed[0]), adji_answer_at(n->gpu, ADJI_ANSWER_HEAD), adji_at<uint32_t>(g->positions),
@@ -313,7 +314,7 @@ adj_status adji_knn_grid_tell(adji_gpu_knn *n, uint64_t queries, const adji_bloc
   return ADJ_OK;
 }
 
-adj_status adji_knn_grid_listed(adji_gpu_knn *n, uint64_t queries, uint64_t failed, uint64_t indexed) {
+adj_status adji_knn_grid_account_list(adji_gpu_knn *n, uint64_t queries, uint64_t failed, uint64_t indexed) {
   adji_knn_grid *g = &n->grid;
   g->work.queries += queries;
   g->work.failed += failed;
@@ -341,7 +342,7 @@ adj_status adji_knn_grid_open(adji_gpu_knn *n, const adji_knn_grid_options *opti
   if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &g->choosing);
   if (status) return status;
   g->limit = -1;
-  if (!(g->first_epsilon >= 0) || !take_epsilon(n, g->first_epsilon)) return ADJ_OK;
+  if (!(g->first_epsilon >= 0) || !set_epsilon(n, g->first_epsilon)) return ADJ_OK;
   g->work.epsilon = g->first_epsilon;
   status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
   if (!status) status = index_points(n);
@@ -356,7 +357,7 @@ void adji_knn_grid_free_lists(adji_gpu_knn *n) {
 
 void adji_knn_grid_close(adji_gpu_knn *n) {
   adji_knn_grid_free_lists(n);
-  adji_knn_grid_keep(n);
+  adji_knn_grid_keep_failed(n);
   clear_index(n);
   adji_free(&n->join.ctx->memory, n->grid.sample.values);
   adji_stopwatch_clear(&n->grid.choosing);

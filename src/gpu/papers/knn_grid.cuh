@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins through the cells of a grid on a device: gpu/papers/knn_grid.h says how, knn_grid.cu puts it together.
+ * kNN joins through the cells of a grid on a device. knn_grid.h describes the method, knn_grid.cu drives it.
  */
 #ifndef ADJI_GPU_PAPERS_KNN_GRID_CUH
 #define ADJI_GPU_PAPERS_KNN_GRID_CUH
@@ -10,54 +10,54 @@
 
 extern "C" {
 #include "gpu/papers/knn_grid.h"
-#include "queue/scheduler.h"
+#include "queue/stats.h"
 }
 
-/* What such a join has besides its trees. Queries are positions of the left tree, in whose order they are searched. */
+/* The state of such a join besides its trees. Queries are positions in the left tree and are searched in its order. */
 typedef struct adji_knn_grid {
   adji_knn_grid_options options;
   bool ready;           /* there is an index; otherwise the tree searches for all */
-  double first_epsilon; /* by whose parts it grows                                */
+  double first_epsilon; /* epsilon grows by a fraction of it */
   double epsilon;
-  double limit;           /* of sums, that epsilon is                               */
-  bool whole;             /* nothing beyond limit belongs anyway: no query fails    */
+  double limit;           /* of sums, for epsilon */
+  bool whole;             /* nothing beyond limit belongs anyway: no query fails */
   adji_knn_values sample; /* of the right points, in host memory */
   adji_gpu_grid cells;
   adji_gpu_index index;
-  adji_block failed[2]; /* queries, of two batches in turns */
-  /* With cores that have a part in the join: of each position of the left tree that in the cores' order. They search
-   * for what fails, and a batch is searched once. */
+  adji_block failed[2]; /* failed queries of two alternating batches */
+  /* In a join shared with cores: for each position in the left tree the position in the cores' order. Cores search for
+   * the failed queries, and a batch is searched a single time. */
   adji_block positions;
-  bool handed; /* what failed of the last batch is in failed[0], for the cores */
+  bool returned; /* failed queries of the last batch are in failed[0], for the cores */
   adji_stopwatch choosing, indexing;
   adji_knn_grid_stats work;
 } adji_knn_grid;
 
-/* A launch for the queries of a job: those that find fewer than `enough` within the limit go to failed, the others have
- * their rows. */
+/* A launch for the queries of a job. Queries with fewer than `enough` neighbours within the limit go to failed; the
+ * others get their rows. */
 typedef struct adji_knn_grid_job {
   const adji_knn_job *common; /* its limit is not used */
-  const adji_gpu_grid *cells; /* host                  */
+  const adji_gpu_grid *cells; /* host */
   const adji_gpu_index *index;
   double limit;
   uint32_t enough;
   adji_knn_grid_shape shape;
   uint32_t *failed;
-  unsigned long long *failed_count; /* added to */
+  unsigned long long *failed_count; /* in, out: the failed queries are added */
 } adji_knn_grid_job;
 
 adj_status adji_knn_grid_run(adji_gpu *gpu, cudaStream_t stream, const adji_knn_grid_job *job);
 
-/* The mean distance between so many points of each side, which are spread over the orders of the trees. The query
- * itself is left out. */
+/* The mean distance between samples of both sides, spread over the orders of the trees. Pairs of a point with itself
+ * are left out. */
 adj_status adji_knn_grid_mean(adji_gpu *gpu, const adji_knn_job *job, uint64_t left_sample, uint64_t right_sample,
                               double *mean);
 
-/* Counts the distances of `sample` left points to all right points in bins from 0 to end: to bins, in host memory. */
+/* Counts the distances of `sample` left points to all right points in bins from 0 to end. bins is in host memory. */
 adj_status adji_knn_grid_bin(adji_gpu *gpu, const adji_knn_job *job, uint64_t sample, double end, uint64_t bin_count,
                              uint64_t *bins);
 
-/* The most queries that can be binned at once. */
+/* The largest sample that can be binned at once. */
 uint64_t adji_knn_grid_most_sample(const adji_gpu *gpu, uint64_t right);
 
 #endif

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernel of kNN joins through a grid: after the kernel of HybridKNN-Join (Gowanlock, Algorithm 1 and section 4.7),
- * but for what it keeps: the k nearest instead of every pair within epsilon.
+ * The kernel of kNN joins through a grid, after the kernel of HybridKNN-Join (Gowanlock, Algorithm 1 and section 4.7),
+ * except that it keeps the k nearest instead of every pair within epsilon.
  *
- * Computes: for a query q the k candidates c with the smallest (s(q, c), id) of those with s <= limit, in that order,
- * if they are enough. They are then the k nearest of all: every point with s <= limit is in a cell around that of q
- * (see index/grid.h), so what was not looked at comes behind. Otherwise q fails, and is told.
+ * Computes: for a query q the k candidates c with the smallest (s(q, c), id) among those with s <= limit, in that
+ * order, if there are enough. They are then the k nearest of all: every point with s <= limit is in a cell around that
+ * of q (see index/grid.h), so points not visited come after them. Otherwise q fails and is reported.
  *
- * A group of 1, 2, .. or 32 lanes owns a query; a warp has as many groups as fit, and its lanes stay together. A
- * query's list is in shared memory, in no order; entry i belongs to lane i mod lanes, which knows the last of its own,
- * and the group knows the last of all.
+ * A group of 1, 2, .. or 32 lanes owns a query. A warp holds as many groups as fit, and its lanes stay converged. A
+ * query's list is in shared memory, unordered. Entry i belongs to lane i mod lanes, which knows the last of its own
+ * entries; the group knows the last of all.
  *
  *   1. cell    of the query
- *   2. look up each lane a row of cells around it; their candidates are numbered through, in shared memory
- *   3. compare the group's lanes take the candidates in turns
- *   4. keep    what comes before the last of the list, one by one: it takes the next place, or that of the last
- *   5. rank    each entry counts those before it, which is its place in the row
+ *   2. look up each lane finds one row of cells around it; their candidates are numbered consecutively, in shared
+ * memory
+ *   3. compare the lanes of the group take the candidates in turn
+ *   4. keep    what comes before the last of the list, one by one: it takes the next free entry, or that of the last
+ *   5. rank    each entry counts those before it, which gives its place in the row
  *
- * Memory: points and cells in device memory; shared, a list of k entries a query, and 8 bytes a thread.
+ * Memory: points and cells in device memory; in shared memory a list of k entries per query and 8 bytes per thread.
  *
- * Grid: a block has so many threads that its lists fit (knn_grid.h). No block waits for another.
+ * Grid: a block has as many threads as its lists allow (knn_grid.h). Synchronisation is within the warp; no block waits
+ * for another.
  *
  * Limits: latency of scattered reads, and groups that wait for the one of their warp with the most candidates.
  */
@@ -32,31 +34,31 @@
 
 namespace {
 
-/* adji_knn_grid_job with its types. */
+/* adji_knn_grid_job with types. */
 template <class T>
 struct grid_job {
   knn_job<T> common;                  /* right is the index, limit that of epsilon */
-  tiles<T> cells;                     /* what looking up needs of it               */
-  adji_gpu_axis axes[ADJI_TREE_DIMS]; /* by dimension; without slabs where there is none */
+  tiles<T> cells;                     /* the parts needed to look up cells */
+  adji_gpu_axis axes[ADJI_TREE_DIMS]; /* by dimension; no slabs where there is no axis */
   uint32_t enough, thread_bits;
   uint32_t *failed;
   unsigned long long *failed_count;
 };
 
-/* Which lanes work together on a query. */
+/* The lanes that share a query. */
 struct team {
   uint32_t bits, threads, member, lane;
 };
 
 /* ---- The list ------------------------------------------------------------------------------------------------- */
 
-/* The same in all lanes of a group, but for what is a lane's own. */
+/* The same in all lanes of a group, except for the lane's own entries. */
 template <class T>
 struct grid_list {
   T *sums;
   uint32_t *ids;
   uint32_t count, k;
-  T last; /* of all entries where there are k; before, the limit, behind which nothing comes */
+  T last; /* of all entries once there are k; before that the limit */
   uint32_t last_id;
   T own; /* the last of this lane's entries, and where it is */
   uint32_t own_id, own_at;
@@ -72,7 +74,7 @@ __device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_
 
 template <class T>
 __device__ __forceinline__ void find_own_last(grid_list<T> *list, const team &t) {
-  list->own = T(-1); /* before everything, for lanes that have none */
+  list->own = T(-1); /* before everything, for lanes without an entry */
   list->own_id = list->own_at = 0;
   for (uint32_t i = t.member; i < list->k; i += t.threads) {
     if (comes_before(list->sums[i], list->ids[i], list->own, list->own_id)) continue;
@@ -82,7 +84,7 @@ __device__ __forceinline__ void find_own_last(grid_list<T> *list, const team &t)
   }
 }
 
-/* Step 4: a candidate of each group that has one, the same in all of its lanes. The warp is together. */
+/* Step 4: one candidate per group, the same in all its lanes. The warp must be converged. */
 template <class T>
 __device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32_t id, const team &t) {
   bool takes = there && comes_before(s, id, list->last, list->last_id), stale = false;
@@ -99,12 +101,12 @@ __device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32
   }
   if (stale) find_own_last(list, t);
   bool full = list->count == list->k;
-  if (!__any_sync(NEAREST_LANES, takes && full)) return;
+  if (!__any_sync(KNN_LANES, takes && full)) return;
   T last = list->own;
   uint32_t last_id = list->own_id;
   for (uint32_t step = 1; step < t.threads; step *= 2) {
-    T other = __shfl_xor_sync(NEAREST_LANES, last, step);
-    uint32_t other_id = __shfl_xor_sync(NEAREST_LANES, last_id, step);
+    T other = __shfl_xor_sync(KNN_LANES, last, step);
+    uint32_t other_id = __shfl_xor_sync(KNN_LANES, last_id, step);
     if (!comes_before(last, last_id, other, other_id)) continue;
     last = other;
     last_id = other_id;
@@ -116,8 +118,8 @@ __device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32
 
 /* ---- Candidates ----------------------------------------------------------------------------------------------- */
 
-/* Rows of cells whose candidates are numbered through: those up to end - 1 of a thread's row, and what to add to a
- * number for its position. */
+/* Rows of cells whose candidates are numbered consecutively: the end of a thread's row, and what to add to a number to
+ * get its position. */
 struct grid_rows {
   uint32_t ends[ADJI_GRID_BLOCK], shifts[ADJI_GRID_BLOCK];
 };
@@ -149,7 +151,7 @@ __device__ __forceinline__ grid_query<W> open_grid_query(const grid_job<T> &job,
   return mine;
 }
 
-/* Step 2: rows first .. first + lanes - 1 around the query's cell. Returns how many candidates they have. */
+/* Step 2: finds rows first .. first + lanes - 1 around the query's cell. Returns how many candidates they have. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_query<W> &mine, uint32_t first,
                                             grid_rows *rows, const team &t) {
@@ -159,23 +161,23 @@ __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_q
     r = row_of_cells(job.cells, mine.cell_row, number, mine.cell, mine.cell);
   uint32_t end = r.count;
   for (uint32_t step = 1; step < t.threads; step *= 2) {
-    uint32_t before = __shfl_up_sync(NEAREST_LANES, end, step, t.threads);
+    uint32_t before = __shfl_up_sync(KNN_LANES, end, step, t.threads);
     if (t.member >= step) end += before;
   }
-  __syncwarp(); /* the rows before these are done with */
+  __syncwarp(); /* the rows before these are finished */
   rows->ends[threadIdx.x] = end;
   rows->shifts[threadIdx.x] = r.begin - (end - r.count);
   __syncwarp();
-  return __shfl_sync(NEAREST_LANES, end, t.threads - 1, t.threads);
+  return __shfl_sync(KNN_LANES, end, t.threads - 1, t.threads);
 }
 
-/* Steps 3 and 4. Returns how many this lane compared. */
+/* Steps 3 and 4. Returns how many candidates this lane compared. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const grid_query<W> &mine,
                                                  const grid_rows *rows, uint32_t total, grid_list<T> *list,
                                                  const team &t) {
   uint32_t at = threadIdx.x - t.member, compared = 0;
-  uint32_t turns = __reduce_max_sync(NEAREST_LANES, (total >> t.bits) + ((total & (t.threads - 1)) != 0));
+  uint32_t turns = __reduce_max_sync(KNN_LANES, (total >> t.bits) + ((total & (t.threads - 1)) != 0));
   for (uint32_t turn = 0; turn < turns; turn++) {
     uint32_t number = (turn << t.bits) + t.member, id = ADJ_NO_ID;
     T s = 0;
@@ -189,12 +191,12 @@ __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const g
       near = comes_before(s, id, list->last, list->last_id) && !(job.common.drop_self && id == mine.row);
       compared++;
     }
-    for (uint32_t waiting; (waiting = __ballot_sync(NEAREST_LANES, near)) != 0;) {
-      uint32_t group = waiting >> (t.lane - t.member);
+    for (uint32_t pending; (pending = __ballot_sync(KNN_LANES, near)) != 0;) {
+      uint32_t group = pending >> (t.lane - t.member);
       if (t.threads < ADJI_WARP) group &= (1u << t.threads) - 1;
       uint32_t next = group ? __ffs(group) - 1 : 0;
-      T next_s = __shfl_sync(NEAREST_LANES, s, next, t.threads);
-      uint32_t next_id = __shfl_sync(NEAREST_LANES, id, next, t.threads);
+      T next_s = __shfl_sync(KNN_LANES, s, next, t.threads);
+      uint32_t next_id = __shfl_sync(KNN_LANES, id, next, t.threads);
       keep(list, group != 0, next_s, next_id, t);
       if (group && t.member == next) near = false;
     }
@@ -223,14 +225,14 @@ __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_qu
   }
 }
 
-/* Queries that fail, behind those of other warps. */
+/* Appends failed queries after those of other warps. */
 template <class T>
-__device__ __forceinline__ void tell_failed(const grid_job<T> &job, bool fails, uint32_t position, uint32_t lane) {
-  uint32_t all = __ballot_sync(NEAREST_LANES, fails);
+__device__ __forceinline__ void report_failed(const grid_job<T> &job, bool fails, uint32_t position, uint32_t lane) {
+  uint32_t all = __ballot_sync(KNN_LANES, fails);
   if (!all) return;
   unsigned long long to = 0;
   if (lane == 0) to = atomicAdd(job.failed_count, static_cast<unsigned long long>(__popc(all)));
-  to = __shfl_sync(NEAREST_LANES, to, 0) + __popc(all & ((1u << lane) - 1));
+  to = __shfl_sync(KNN_LANES, to, 0) + __popc(all & ((1u << lane) - 1));
   if (fails) job.failed[to] = position;
 }
 
@@ -251,7 +253,7 @@ __global__ void __launch_bounds__(ADJI_GRID_BLOCK) find_in_cells(const grid_job<
   __syncwarp();
   bool fails = mine.active && list.count < job.enough;
   if (mine.active && !fails) write_list(job, mine, list, t);
-  tell_failed(job, fails && t.member == 0, mine.position, t.lane);
+  report_failed(job, fails && t.member == 0, mine.position, t.lane);
   adji_answer_add(job.common.candidates, compared, t.lane);
 }
 
@@ -287,7 +289,7 @@ grid_job<T> with_cells(const adji_knn_grid_job *job) {
 
 template <class T, int STEP, int DIM>
 adj_status launch_in_cells(adji_gpu *gpu, cudaStream_t stream, const adji_knn_grid_job *job) {
-  typedef knn_what<T, STEP, DIM> W;
+  typedef knn_instance<T, STEP, DIM> W;
   uint32_t blocks = adji_blocks_for(job->common->query_count, job->shape.block / job->shape.threads);
   find_in_cells<W><<<blocks, job->shape.block, job->shape.bytes, stream>>>(with_cells<T>(job));
   ADJI_LAUNCHED(gpu, "find_in_cells");

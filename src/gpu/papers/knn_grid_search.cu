@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * knn_grid_kernel.cuh for squares in f32, with kernels for the papers' numbers of dimensions, and for everything
- * else.
+ * Instances of knn_grid_kernel.cuh: L2 in f32 in the papers' dimensions, and one for everything else.
  */
 #include "gpu/papers/knn_grid_kernel.cuh"
 

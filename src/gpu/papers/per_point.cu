@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A launch of the kernels that give a query threads of its own, with what comes before and after it: the order of the
- * queries by their work, the counters of rows, the longest row, rows that are not as long as they were counted.
+ * Launches the per_point kernels, with what comes before and after: queries sorted by their work, counters of rows, the
+ * longest row, and rows that differ from their count.
  */
 #include "gpu/papers/per_point.cuh"
 
@@ -14,8 +14,9 @@ enum { THREADS = 256 };
 /* ---- The order of the queries -------------------------------------------------------------------------------------
  */
 
-/* The candidates of the points of a cell, which are those of its first one: to work, at the position of that. A thread
- * a position. They are no more than there are points, since no cell is visited twice. */
+/* Counts the candidates of the points of each cell, the same for all of them: written to work, at the position of the
+ * cell's first point. One thread per position; all arrays in device memory. A count is at most the number of points,
+ * since no cell is visited twice. */
 template <class T>
 static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t *work) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -32,7 +33,7 @@ static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t
   work[i] = candidates;
 }
 
-/* What weigh_cells found, to each position of a cell. */
+/* Copies the count of weigh_cells to each position of a cell. One thread per position. */
 static __global__ void weigh_points(const void *numbers, bool wide, uint64_t count, const uint32_t *work,
                                     uint32_t *weights, uint32_t *positions) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -58,10 +59,10 @@ static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_t
   return ADJ_OK;
 }
 
-/* room: for four numbers a position. */
-static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *room) {
+/* buffers: four numbers per position. */
+static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *buffers) {
   uint64_t count = job->left->count;
-  uint32_t *work = room, *weights = work + count, *positions = weights + count, *sorted = positions + count;
+  uint32_t *work = buffers, *weights = work + count, *positions = weights + count, *sorted = positions + count;
   adj_status status = job->type == ADJ_F64 ? weigh<double>(gpu, state, job, work) : weigh<float>(gpu, state, job, work);
   if (status) return status;
   weigh_points<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
@@ -72,13 +73,13 @@ static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_
   return ADJ_OK;
 }
 
-/* Memory: 4 bytes a query, and 16 more while sorting. */
+/* Memory: 4 bytes per query, and 16 more while sorting. */
 static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
-  adji_block room = {};
+  adji_block buffers = {};
   adj_status status = adji_block_get(gpu, gpu->compute, job->left->count * 4, "order of the queries", &state->order);
-  if (!status) status = adji_block_get(gpu, gpu->compute, job->left->count * 16, "order of the queries", &room);
-  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(room));
-  adji_block_free(gpu, gpu->compute, &room);
+  if (!status) status = adji_block_get(gpu, gpu->compute, job->left->count * 16, "order of the queries", &buffers);
+  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(buffers));
+  adji_block_free(gpu, gpu->compute, &buffers);
   if (status) adji_block_free(gpu, gpu->compute, &state->order);
   return status;
 }
@@ -101,7 +102,7 @@ static __global__ void check_cursors(const uint64_t *offsets, uint64_t first_row
   if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
 }
 
-static adj_status settle_rows(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
+static adj_status account_rows(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   unsigned long long *spread = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
   if (job->ids) {
     uint64_t rows = job->end_row - job->first_row;
@@ -117,8 +118,7 @@ static adj_status settle_rows(adji_gpu *gpu, const adji_per_point *state, const 
   return ADJ_OK;
 }
 
-/* ---- All of it ----------------------------------------------------------------------------------------------------
- */
+/* ---- The launch ------------------------------------------------------------------------------------------------ */
 
 static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
   uint64_t bytes = (job->end_row - job->first_row) * 4;
@@ -131,16 +131,16 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count || (job->ids && job->first_row == job->end_row)) return ADJ_OK;
   adj_status status = ADJ_OK;
-  bool ordered = state->options.order > ADJI_WORK_AS_IT_IS;
+  bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER;
   if (ordered && job->degrees && !state->order.at) status = find_order(gpu, state, job);
   if (!status && job->ids) status = clear_cursors(gpu, state, job);
   if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   adji_tiles_job mine = *job;
-  if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: as they are */
+  if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: index order */
   status = mine.measure->step == ADJI_STEP_L2 ? adji_per_point_l2(gpu, state, &mine)
                                               : adji_per_point_metrics(gpu, state, &mine);
-  return status ? status : settle_rows(gpu, state, &mine);
+  return status ? status : account_rows(gpu, state, &mine);
 }
 
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state) {

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernel of the range join that gives a query threads of its own, after GPUCalcGlobal of LBJoin (Gallet and
+ * The per_point kernel of range joins: a query has threads of its own. After GPUCalcGlobal of LBJoin (Gallet and
  * Gowanlock, Algorithm 1) and GPU-Join (Gowanlock and Karsin, Algorithm 1).
  *
- * Computes: what join_tiles does (tiles_kernel.cuh). With an access that meets pairs of cells once, a pair of points of
- * two cells is compared once and counted, or written, for both rows: the canonical sum is the same bits either way
- * round, since t = a - b only changes its sign, and products commute.
+ * Computes: what join_tiles does (range/tiles_kernel.cuh). With an access that meets pairs of cells once, a pair of
+ * points of two cells is compared once and counted, or written, for both rows. The canonical sum has the same bits
+ * either way round, since t = a - b only changes its sign, and products commute.
  *
- * Memory: everything is in device memory, nothing in shared memory. Coordinates are read as the index has them.
+ * Memory: everything is in device memory, nothing in shared memory. Coordinates are read in the layout of the index.
  *
- * A group of 1, 2, .. or 32 lanes owns a query; a warp has as many groups as fit. A block has 256 threads, the grid as
- * many blocks as there are queries for. Steps of a warp:
+ * A group of 1, 2, .. or 32 lanes owns a query; a warp holds as many groups as fit. A block has 256 threads, and the
+ * grid has a group for every query. Steps of a warp:
  *
- *   1. queries    the next ones by the warp's number, or from the head of the queue
- *   2. visit      all groups look up the cell, or row of cells, of the visit with the same number around their own.
- *                 One that is not visited is empty. With sortidu the range is narrowed by two binary searches
- *   3. compare    a group's lanes take the candidates of the range in turns
- *   4. settle     lanes add up what they counted
+ *   1. queries    take the next ones by the warp's number, or from the head of the queue
+ *   2. visit      all groups look up the cell, or row of cells, of the same visit number around their own. One that is
+ * not visited is empty. With sortidu two binary searches narrow the range
+ *   3. compare    the lanes of a group take the candidates of the range in turn
+ *   4. account    lanes add up what they counted
  *
- * While counting, lanes of a warp stay together from visit to visit, so that the slots of a warp, the comparisons it
- * would have made if no lane had waited, are 32 times the largest number of comparisons of a lane, visit by visit.
+ * While counting, the lanes of a warp stay converged from visit to visit. The slots of a warp, the comparisons it could
+ * have made without waiting lanes, are then 32 times the largest number of comparisons of a lane, summed over the
+ * visits.
  *
- * Filling: an entry's place in its row comes from an atomic counter of the row. It is written only if the row has room.
+ * Filling: an atomic counter per row gives an entry its place. It is written only if the row has room.
  *
- * Limits: latency of scattered reads, and lanes that wait for the longest of their warp, which is what the orders of
- * queries are for.
+ * Limits: latency of scattered reads, and lanes that wait for the longest of their warp; sorted queries reduce the
+ * latter.
  */
 #ifndef ADJI_GPU_PAPERS_PER_POINT_KERNEL_CUH
 #define ADJI_GPU_PAPERS_PER_POINT_KERNEL_CUH
@@ -36,27 +37,27 @@ namespace {
 
 enum { POINT_BLOCK = 256 };
 
-/* What the kernel gets. */
+/* The parameters of the kernel. */
 template <class T>
 struct points {
-  tiles<T> common; /* with the default kernels */
+  tiles<T> common; /* shared with the default kernels */
   adji_access access;
-  uint32_t thread_bits; /* of the number of threads a query */
+  uint32_t thread_bits; /* log2 of the threads per query */
   bool shortc, sortidu;
   uint32_t sort_dim;
   adji_strides strides;
-  uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1           */
-  bool by_cell;                     /* rows of cells are visited cell by cell                    */
-  uint32_t first_visit, row_visits; /* of the rows; behind these the cells of the query's own row */
-  uint32_t visits;                  /* all of them                                               */
-  unsigned long long *head;         /* of the queue, or NULL                                     */
-  uint32_t *cursors;                /* filling: entries that row first_row + i has               */
+  uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1 */
+  bool by_cell;                     /* visit rows of cells cell by cell */
+  uint32_t first_visit, row_visits; /* of the rows; after these come the cells of the query's own row */
+  uint32_t visits;                  /* all of them */
+  unsigned long long *head;         /* of the queue, or NULL */
+  uint32_t *cursors;                /* filling: entries so far of row first_row + i */
   uint64_t first_row, end_row;
 };
 
 /* ---- Visits ---------------------------------------------------------------------------------------------------- */
 
-/* The candidates of a visit. both: they have not met, and will not meet, the query in a visit of their own. */
+/* The candidates of a visit. both: they do not meet the query in a visit of their own. */
 template <class T>
 __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t cell_row, uint64_t cell, uint32_t odd,
                                                 uint32_t visit, bool *both) {
@@ -80,14 +81,14 @@ __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t ce
   return range_of_cells(t, row, static_cast<uint64_t>(at), static_cast<uint64_t>(at));
 }
 
-/* SORTIDU: of a cell, whose points ascend along dimension u, those that may belong by that dimension alone.
+/* SORTIDU: narrows a cell, whose points ascend along dimension u, to those that may belong by that dimension alone.
  *
  * Let f(c) be the canonical step from 0 for x = x_u and c = c_u: fl(t * t), |t| and |t| with t = fl(x - c). Sums never
- * decrease from step to step, and rounding is monotone, so the sum before u is s' >= 0 and the one behind it, hence the
- * whole sum, at least f(c): a candidate with f(c) > limit does not belong, and needs no margin. Where c ascends towards
- * x |t| descends, and beyond x it ascends; f is monotone in |t|. So "c < x and f(c) > limit" holds for the first points
- * of the cell and for no others, and "c > x and f(c) > limit" for the last ones. Of Lp the power is not proven to be
- * monotone, and in a box |t| is not: such joins are refused (plan/choose_access.c). */
+ * decrease from step to step, and rounding is monotone. The sum before u is s' >= 0, so the sum after u, and hence the
+ * whole sum, is at least f(c). A candidate with f(c) > limit does not belong, and no margin is needed. As c ascends
+ * towards x, |t| descends; beyond x it ascends; f is monotone in |t|. So "c < x and f(c) > limit" holds for the first
+ * points of the cell and for no others, and "c > x and f(c) > limit" for the last ones. For Lp the power is not proven
+ * to be monotone, and in a periodic box |t| is not: such joins are refused (plan/choose_access.c). */
 template <class W, class T>
 __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position, range all) {
   if (W::STEP != ADJI_STEP_L2 && W::STEP != ADJI_STEP_L1 && W::STEP != ADJI_STEP_LINF) return all;
@@ -120,13 +121,13 @@ __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position,
 
 /* What a lane has counted. */
 struct tally {
-  uint32_t found;      /* of its query's row           */
-  uint64_t mirrored;   /* of other rows                */
-  uint64_t candidates; /* compared                     */
-  uint64_t turns;      /* of the warp, see above: slots of this lane */
+  uint32_t found;      /* of its query's row */
+  uint64_t mirrored;   /* of other rows */
+  uint64_t candidates; /* compared */
+  uint64_t turns;      /* slots of this lane, see above */
 };
 
-/* SHORTC or not; instances for one number of dimensions are for sums that are not left. */
+/* The canonical sum, with SHORTC or without. Instances for a fixed dimension never abandon a sum. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
   const tiles<T> &t = job.common;
@@ -142,7 +143,7 @@ __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &
   return adji_gpu_finish<W::STEP>(s);
 }
 
-/* Writes an entry of a row, if that is filled now and has room. */
+/* Writes an entry of a row, if the row is being filled and has room. */
 template <class W, class T>
 __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
   if (row < job.first_row || row >= job.end_row) return;
@@ -171,7 +172,7 @@ __device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T
   }
 }
 
-/* Steps 2 and 3. Lanes without a query come along. */
+/* Steps 2 and 3. Lanes without a query take part in the shuffles. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
                                           tally *sum) {
@@ -189,15 +190,15 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
       sum->turns += __reduce_max_sync(ALL_LANES, turns);
     }
     uint32_t position = r.begin + member;
-    for (uint32_t left = turns; left; left--, position += threads)
+    for (uint32_t remaining = turns; remaining; remaining--, position += threads)
       meet_candidate<W>(job, mine, position, both, sum);
   }
 }
 
-/* Step 4, counting: rows and totals. The query itself is among the candidates once, and is taken off here. */
+/* Step 4, counting: rows and totals. The query itself is among its candidates once and is subtracted here. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void settle_count(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
-                                             const tally &sum) {
+__device__ __forceinline__ void account_count(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
+                                              const tally &sum) {
   const tiles<T> &t = job.common;
   uint32_t threads = 1u << job.thread_bits, found = sum.found;
   for (uint32_t step = 1; step < threads; step *= 2)
@@ -227,7 +228,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
   own<T, W::DIM> mine = open_query<W>(job.common, query, active);
   tally sum = {0, 0, 0, 0};
   visit_all<W>(job, mine, active, lane, &sum);
-  if (!W::FILL) settle_count<W>(job, mine, active, lane, sum);
+  if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------------------------- */
@@ -248,7 +249,7 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
   for (uint32_t a = 0; a < job->grid->axis_count; a++)
     p.strides.each[a] = job->grid->axes[a].stride;
   p.width = 2 * job->grid->reach + 1;
-  uint32_t each = p.by_cell ? p.width : 1; /* visits a row */
+  uint32_t each = p.by_cell ? p.width : 1; /* visits per row */
   p.row_visits = job->grid->row_count * each;
   if (p.access == ADJI_ACCESS_LID_UNICOMP) p.first_visit = (job->grid->row_count / 2 + 1) * each;
   p.visits = p.row_visits + (adji_access_mirrors(p.access) ? p.width : 0);
@@ -261,7 +262,7 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
 
 template <class W>
 adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
-  uint64_t queries = POINT_BLOCK >> job.thread_bits; /* a block */
+  uint64_t queries = POINT_BLOCK >> job.thread_bits; /* per block */
   uint32_t blocks = static_cast<uint32_t>((job.common.query_count + queries - 1) / queries);
   join_points<W><<<blocks, POINT_BLOCK, 0, gpu->compute>>>(job);
   ADJI_LAUNCHED(gpu, "join_points");

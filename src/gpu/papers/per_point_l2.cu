@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of per_point.cuh for L2: of f32, one of their own for the papers' numbers of dimensions. Where sums are
- * left early that of any number of dimensions is used.
+ * Instances of per_point_kernel.cuh for L2: in f32 one each for the papers' dimensions. Abandoning sums (SHORTC) uses
+ * the instance for any dimension.
  */
 #include "gpu/papers/per_point_kernel.cuh"
 

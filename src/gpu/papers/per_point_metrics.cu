@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of per_point.cuh for metrics other than L2, and for periodic boxes.
+ * Instances of per_point_kernel.cuh for metrics other than L2, and for periodic boxes.
  */
 #include "gpu/papers/per_point_kernel.cuh"
 

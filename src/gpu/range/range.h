@@ -11,6 +11,8 @@
 #include "gpu/shared/halves.h"
 #include "index/grid.h"
 #include "queue/join.h"
+#include "queue/queue.h"
+#include "queue/stats.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -137,7 +139,7 @@ adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot);
  * they were asked for. */
 typedef struct adji_gpu_csr {
   adji_gpu *gpu;
-  uint64_t rows, pairs;
+  uint64_t rows, pairs; /* kNN: padding is not counted */
   uint64_t *offsets;
   uint32_t *ids;
   void *distances;

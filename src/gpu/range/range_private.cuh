@@ -22,8 +22,7 @@ typedef struct adji_range_slot {
   cudaEvent_t filled, copied;
 } adji_range_slot;
 
-struct adji_gpu_range {
-  adji_gpu *gpu;
+struct adji_gpu_range : adji_on_device {
   adji_join join;
   adji_measure measure;
   adji_block box;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k smallest of each row of a matrix: which way, with what memory, in which launches.
+ * The k smallest of each row of a matrix: the choice of an algorithm, its memory, and its launches.
  *
- * Up to 2,048 of long rows (select_bound.cuh, select_scan.cuh, select_finish.cuh): a sample gives each row a bound, one
- * pass collects what is not above it, a few times k keys, and these put into order give the answer. The bound is chosen
- * so that it fails hardly ever; where it does, there are fewer than k keys up to it or more than there is room for,
- * which the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the
- * k smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
- * pass. Those that fail again are done by a block each without a bound. This is sample select in one stage, with one
+ * Up to 2,048 of long rows (select_bound.cuh, select_scan.cuh, select_finish.cuh):
+ * 1. A sample gives each row a bound.
+ * 2. One pass collects what is not above it, a few times k keys.
+ * 3. Sorting these gives the answer.
+ *
+ * The bound hardly ever fails. If it does, there are fewer than k keys up to it or more than there is room for, and the
+ * counts show it. Otherwise everything up to the bound was collected, at least k keys, so the k smallest are among
+ * them. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second pass.
+ * Those that fail again are done by a block each, without a bound. This is sample select in one stage, with one
  * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cuh).
  *
- * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
- * do it find them empty as a rule. Where rows are few, what comes before and after the pass counts: each kernel begins
- * while the one in front of it is still at work, as far as it can (select_keys.cuh).
+ * Nothing returns to the host in between: rows to be done again are in lists on the device, which are empty as a rule.
+ * With few rows, the time before and after the pass counts: each kernel begins while the previous one is still running,
+ * as far as possible (select_keys.cuh).
  */
 #include "gpu/select/select.cuh"
 
@@ -36,8 +39,9 @@ struct sample_plan {
   double expected;
 };
 
-/* Of 2^log_size values, how many groups have one of the k smallest is about binomial; the rank is `safety` deviations
- * above that, and 5 for the tail where few are expected. expected: as many values as make `rank` groups have one. */
+/* Of 2^log_size values, the number of groups that hold one of the k smallest is about binomial. The rank is `safety`
+ * deviations above its mean, plus 5 for the tail if few are expected. expected: how many values make `rank` groups
+ * hold one. */
 sample_plan plan_of_size(uint32_t columns, uint32_t k, uint32_t log_size, uint32_t log_run, double safety) {
   double each = std::ldexp(1.0, static_cast<int>(log_size)) / GROUPS;
   double hit = 1 - std::pow(1 - static_cast<double>(k) / columns, each), mean = GROUPS * hit;
@@ -49,7 +53,7 @@ sample_plan plan_of_size(uint32_t columns, uint32_t k, uint32_t log_size, uint32
   return plan;
 }
 
-/* The smallest sample with which no more than `goal` keys are expected, or the best one of up to 1/16 of the row. */
+/* The smallest sample with at most `goal` expected keys, or the best one of up to 1/16 of the row. */
 sample_plan plan_sample(uint32_t columns, uint32_t k, uint32_t log_run, double safety, double goal) {
   sample_plan best = {{LEAST_LOG_SIZE, log_run, GROUPS, 1}, INFINITY};
   for (uint32_t log_size = LEAST_LOG_SIZE; columns >> log_size >= 16 && best.expected > goal; log_size++) {
@@ -60,32 +64,32 @@ sample_plan plan_sample(uint32_t columns, uint32_t k, uint32_t log_run, double s
 }
 
 struct bound_plan {
-  bool few;          /* several blocks share a row's sample, which is robust at once      */
-  sample_plan first; /* in runs of one access; few: each run in one group                 */
-  sample_plan again; /* single values, for rows where that failed                         */
-  uint32_t capacity; /* keys a row                                                        */
-  uint32_t length;   /* vectors of a stretch                                              */
-  uint32_t stretches;
+  bool few;          /* several blocks share a row's sample, which is robust at once */
+  sample_plan first; /* in runs of one access; few: each run in one group */
+  sample_plan again; /* single values, for rows where the first bound failed */
+  uint32_t capacity; /* keys per row */
+  uint32_t length;   /* vectors per segment */
+  uint32_t segments;
 };
 
 uint32_t divided_up(uint64_t a, uint64_t b) {
   return static_cast<uint32_t>((a + b - 1) / b);
 }
 
-/* Stretches short enough for each multiprocessor to have some, so that all end at about the same time. */
+/* Segments short enough that each multiprocessor gets several, so that all end at about the same time. */
 template <class T>
-void plan_stretches(const adji_gpu *gpu, uint64_t rows, uint32_t columns, bound_plan *plan) {
+void plan_segments(const adji_gpu *gpu, uint64_t rows, uint32_t columns, bound_plan *plan) {
   constexpr uint32_t UNIT = SCAN_WARPS * SCAN_VECTORS * ADJI_WARP;
   uint64_t vectors = columns / key_traits<T>::VECTOR + 1;
   uint64_t units = vectors * rows / (static_cast<uint64_t>(gpu->multiprocessors) * 64) / UNIT;
   units = units < 2 ? 2 : units > 16 ? 16 : units;
-  plan->stretches = divided_up(vectors, units * UNIT);
-  plan->length = divided_up(divided_up(vectors, plan->stretches), UNIT) * UNIT;
+  plan->segments = divided_up(vectors, units * UNIT);
+  plan->length = divided_up(divided_up(vectors, plan->segments), UNIT) * UNIT;
 }
 
-/* A sample that several blocks share. With 6 deviations a bound has fewer than k keys up to it once in 10^8 rows, also
- * where neighbours are alike, since a run counts for one group. There then are up to as many times more as a run has
- * values; room is for twice that. */
+/* A sample that several blocks share. With 6 deviations a bound has fewer than k keys up to it once in 10^8 rows, even
+ * if neighbours are alike, since a run counts for one group. There are then up to as many times more keys as a run has
+ * values; the capacity is twice that. */
 template <class T>
 void plan_parts(uint64_t rows, uint32_t columns, uint32_t k, bound_plan *plan) {
   plan->first = plan_sample(columns, k, 0, 6, 2.6 * k + 1600);
@@ -101,12 +105,12 @@ void plan_parts(uint64_t rows, uint32_t columns, uint32_t k, bound_plan *plan) {
     plan->capacity *= 2;
 }
 
-/* False: the rows are too short, or k too large a share of them, for a bound to be of use. */
+/* False: the rows are too short, or k too large a share of them, for a bound to help. */
 template <class T>
 bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *plan) {
   uint32_t columns = static_cast<uint32_t>(job->columns), k = job->k;
   if (columns < SHORTEST_ROW || k > ADJI_SELECT_MOST) return false;
-  uint32_t log_access = sizeof(T) == 8 ? 2 : 3; /* values of 32 bytes */
+  uint32_t log_access = sizeof(T) == 8 ? 2 : 3; /* values per 32 bytes */
   plan->few = job->rows < static_cast<uint64_t>(gpu->multiprocessors);
   double goal = k > 1024 ? 1.65 * k : 2.0 * k + 600;
   if (plan->few) {
@@ -117,7 +121,7 @@ bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *pl
     while (plan->capacity < 8192 && plan->capacity < 4 * plan->first.expected)
       plan->capacity *= 2;
   }
-  plan_stretches<T>(gpu, job->rows, columns, plan);
+  plan_segments<T>(gpu, job->rows, columns, plan);
   double most = std::fmin(plan->capacity / 1.3, columns / 3.0);
   plan->again = plan_sample(columns, k, 0, 8, std::fmin(2 * goal, most));
   return plan->first.expected <= most && (plan->few || plan->again.expected <= most);
@@ -131,15 +135,15 @@ struct work {
   adji_gpu *gpu;
   selection<T> s;
   bound_plan plan;
-  adji_block bounds, counts, keys, pools, parts, left; /* left: two counters, then the rows */
-  uint32_t finishers;                                  /* blocks that have a pool             */
+  adji_block bounds, counts, keys, pools, parts, unfinished; /* unfinished: two counters, then the rows */
+  uint32_t finishers;                                        /* blocks that have a pool */
 
   findings<T> found() const {
     return findings<T>{adji_at<key_of<T>>(bounds), adji_at<key_of<T>>(keys), adji_at<uint32_t>(counts), plan.capacity};
   }
-  leftovers leftover() const {
-    uint32_t *at = adji_at<uint32_t>(left);
-    return leftovers{at + 2, at, at + 1, s.rows};
+  unfinished_rows unfinished_list() const {
+    uint32_t *at = adji_at<uint32_t>(unfinished);
+    return unfinished_rows{at + 2, at, at + 1, s.rows};
   }
 };
 
@@ -149,7 +153,7 @@ row_list all_rows(uint32_t rows) {
 
 template <class T>
 void free_work(work<T> *w) {
-  adji_block *blocks[] = {&w->bounds, &w->counts, &w->keys, &w->pools, &w->parts, &w->left};
+  adji_block *blocks[] = {&w->bounds, &w->counts, &w->keys, &w->pools, &w->parts, &w->unfinished};
   for (adji_block *block : blocks)
     adji_block_free(w->gpu, w->gpu->compute, block);
 }
@@ -184,9 +188,9 @@ adj_status launch_finish(work<T> *w, const row_list &list) {
 
 template <class T>
 adj_status launch_scan(work<T> *w, const row_list &list, uint64_t most_blocks) {
-  uint64_t tasks = uint64_t(w->s.rows) * w->plan.stretches, blocks = tasks < most_blocks ? tasks : most_blocks;
+  uint64_t tasks = uint64_t(w->s.rows) * w->plan.segments, blocks = tasks < most_blocks ? tasks : most_blocks;
   scan_rows<T><<<static_cast<uint32_t>(blocks), SCAN_WARPS * ADJI_WARP, 0, w->gpu->compute>>>(
-      w->s, list, w->found(), w->plan.length, w->plan.stretches);
+      w->s, list, w->found(), w->plan.length, w->plan.segments);
   ADJI_LAUNCHED(w->gpu, "scan_rows");
   return ADJ_OK;
 }
@@ -201,10 +205,10 @@ adj_status launch_bounds(work<T> *w, const sampling &how, const row_list &list, 
 
 constexpr uint64_t MANY_BLOCKS = 0x7fffffff;
 
-/* Launches kernels that follow the one in front of them closely, if they were compiled to wait for what they need. */
-struct follower {
+/* Launches kernels that may overlap the end of the previous one, if they were compiled to wait for what they need. */
+struct overlapping_launch {
   adji_gpu *gpu;
-  bool closely;
+  bool overlap;
 
   template <class... NEEDED, class... GIVEN>
   cudaError_t operator()(void (*kernel)(NEEDED...), uint32_t blocks, uint32_t threads, uint32_t bytes,
@@ -218,16 +222,16 @@ struct follower {
     config.dynamicSmemBytes = bytes;
     config.stream = gpu->compute;
     config.attrs = &attribute;
-    config.numAttrs = closely;
+    config.numAttrs = overlap;
     return cudaLaunchKernelEx(&config, kernel, NEEDED(given)...);
   }
 };
 
 template <class T>
-adj_status make_follower(work<T> *w, follower *out) {
+adj_status make_overlapping_launch(work<T> *w, overlapping_launch *out) {
   cudaFuncAttributes compiled;
   ADJI_CUDA(w->gpu, cudaFuncGetAttributes(&compiled, scan_rows<T>));
-  *out = follower{w->gpu, compiled.ptxVersion >= 90};
+  *out = overlapping_launch{w->gpu, compiled.ptxVersion >= 90};
   return ADJ_OK;
 }
 
@@ -252,16 +256,16 @@ adj_status select_few(work<T> *w) {
   adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "selection", &w->parts);
   if (!status) status = get_findings(w);
   if (!status) status = get_pools(w);
-  follower follow = {};
-  if (!status) status = make_follower(w, &follow);
+  overlapping_launch follow = {};
+  if (!status) status = make_overlapping_launch(w, &follow);
   if (!status) status = launch_sample(w);
   if (status) return status;
   ADJI_CUDA(w->gpu, follow(find_bounds_of_parts<T>, w->s.rows, PART_THREADS, 0, how, adji_at<key_of<T>>(w->parts),
                            adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts)));
   row_list all = all_rows(w->s.rows);
-  uint64_t tasks = uint64_t(w->s.rows) * w->plan.stretches, blocks = tasks < MANY_BLOCKS ? tasks : MANY_BLOCKS;
+  uint64_t tasks = uint64_t(w->s.rows) * w->plan.segments, blocks = tasks < MANY_BLOCKS ? tasks : MANY_BLOCKS;
   ADJI_CUDA(w->gpu, follow(scan_rows<T>, static_cast<uint32_t>(blocks), SCAN_WARPS * ADJI_WARP, 0, w->s, all,
-                           w->found(), w->plan.length, w->plan.stretches));
+                           w->found(), w->plan.length, w->plan.segments));
   ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_few<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(finish_bytes<T>())));
   finishing<T> f = {w->found(), all, adji_at<key_of<T>>(w->pools)};
@@ -269,7 +273,8 @@ adj_status select_few(work<T> *w) {
   return ADJ_OK;
 }
 
-/* Finishes what was found well, but for rows that buckets are not for. About as many buckets as keys are expected. */
+/* Finishes the rows whose bound held, except those that buckets are not for. About as many buckets as keys are
+ * expected. */
 template <class T>
 adj_status finish_found(work<T> *w) {
   bucket_layout layout = {LEAST_BUCKETS, w->s.k + BUCKET_MOST};
@@ -278,7 +283,8 @@ adj_status finish_found(work<T> *w) {
   uint32_t bytes = layout.bytes<T>();
   ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_buckets<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(bytes)));
-  finish_by_buckets<T><<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, w->leftover());
+  finish_by_buckets<T>
+      <<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, w->unfinished_list());
   ADJI_LAUNCHED(w->gpu, "finish_by_buckets");
   return ADJ_OK;
 }
@@ -290,15 +296,16 @@ adj_status select_many(work<T> *w) {
   uint32_t busy = static_cast<uint32_t>(w->gpu->multiprocessors) * 4;
   adj_status status = get_findings(w);
   if (!status) status = get_pools(w);
-  if (!status) status = adji_block_get(w->gpu, w->gpu->compute, (uint64_t(rows) + 2) * 4, "selection", &w->left);
+  if (!status) status = adji_block_get(w->gpu, w->gpu->compute, (uint64_t(rows) + 2) * 4, "selection", &w->unfinished);
   if (status) return status;
-  ADJI_CUDA(w->gpu, cudaMemsetAsync(w->left.at, 0, 2 * sizeof(uint32_t), w->gpu->compute));
+  ADJI_CUDA(w->gpu, cudaMemsetAsync(w->unfinished.at, 0, 2 * sizeof(uint32_t), w->gpu->compute));
   status = launch_bounds(w, w->plan.first.how, all_rows(rows), together, divided_up(rows, together));
   if (!status) status = launch_scan(w, all_rows(rows), MANY_BLOCKS);
   if (!status) status = finish_found(w);
   if (status) return status;
-  leftovers left = w->leftover();
-  row_list wrong = {left.rows, NULL, left.wrong, rows}, rest = {left.rows, left.many, left.wrong, rows};
+  unfinished_rows unfinished = w->unfinished_list();
+  row_list wrong = {unfinished.rows, NULL, unfinished.wrong, rows},
+           rest = {unfinished.rows, unfinished.many, unfinished.wrong, rows};
   status = launch_bounds(w, w->plan.again.how, wrong, 1, busy);
   if (!status) status = launch_scan(w, wrong, busy);
   return status ? status : launch_finish(w, rest);
@@ -307,7 +314,7 @@ adj_status select_many(work<T> *w) {
 /* ---- Without a bound ----------------------------------------------------------------------------------------------
  */
 
-/* Few rows are cut into parts, each longer than what is left of it by far. */
+/* Few rows are cut into parts, each much longer than what remains of it. */
 template <class T>
 uint32_t parts_of_rows(const work<T> *w) {
   uint64_t blocks = static_cast<uint64_t>(w->gpu->multiprocessors) * 2, parts = blocks / w->s.rows;
@@ -340,8 +347,8 @@ adj_status select_by_gathering(work<T> *w, bool in_chunks) {
 /* ---- All rows -----------------------------------------------------------------------------------------------------
  */
 
-/* Rows done at a time: what is found of them takes no more than a quarter of the memory there is, and no more than 1
- * GiB; batches of the same size, since a small one takes nearly as long. */
+/* Rows done at a time. What is found of them takes at most a quarter of the available memory, and at most 1 GiB.
+ * Batches have equal sizes, since a small one takes nearly as long. */
 uint64_t rows_at_once(adji_gpu *gpu, const bound_plan &plan, uint64_t rows, size_t key_size) {
   uint64_t bytes = adji_gpu_available(gpu) / 4, most = UINT64_C(1) << 30;
   uint64_t fit = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);
@@ -376,7 +383,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
   return ADJ_OK;
 }
 
-/* Entries beyond the columns of the matrix. */
+/* Writes the padding entries beyond the columns of the matrix. One thread per entry; output in device memory. */
 template <class T>
 __global__ void pad_rows(uint64_t rows, uint32_t from, uint32_t k, T padding, uint32_t *columns, T *values) {
   uint64_t each = k - from, i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -397,11 +404,11 @@ adj_status pad(adji_gpu *gpu, const adji_gpu_select *job) {
   return ADJ_OK;
 }
 
-/* The algorithm, where none is asked for, or where the one asked for is not for such rows.
+/* Chooses the algorithm, if none was requested or the requested one is not for such rows.
  *
- * Short rows: those of which two fit a multiprocessor's shared memory, so that one is read while the other is worked
- * on, where that is quicker than a bound (on an H200, f32: up to 8,192 columns for few values, 4,096 for many, and
- * where k is too large a share of the row for a bound). */
+ * Short rows: those of which two fit a multiprocessor's shared memory, so that one is read while the other is
+ * processed, if that is faster than a bound (on an H200, f32: up to 8,192 columns for few values, 4,096 for many, and
+ * whenever k is too large a share of the row for a bound). */
 enum { SHORT_FEW = 8192, SHORT_MANY = 4096, FEW_VALUES = 128, BOUND_SHARE = 8 };
 
 bool suits_short(const adji_gpu_select *job) {
@@ -409,10 +416,10 @@ bool suits_short(const adji_gpu_select *job) {
          static_cast<uint64_t>(job->k) * BOUND_SHARE > job->columns;
 }
 
-/* Where no bound is of use: k is up to 2,048 and a large share of the row, which then has fewer than 16,384 columns.
- * Shared memory takes these, on a device that has 227 KiB of it for a block. On others a row that a block sorts at once
- * is read once, where digits take five readings; a longer one is sorted again and again in a buffer that throws little
- * away, which on an H200 took 13 ms where digits took 7.9 (16,384 rows of 32,768, k = 2,048). */
+/* Without a useful bound: k is up to 2,048 and a large share of the row, which then has fewer than 16,384 columns.
+ * Shared memory takes these on a device that has 227 KiB of it per block. On others a row that a block can sort at
+ * once is read once, where digits take five readings. A longer row would be sorted again and again in a buffer that
+ * discards little, which on an H200 took 13 ms where digits took 7.9 (16,384 rows of 32,768, k = 2,048). */
 adj_status choose_without_bound(adji_gpu *gpu, adji_gpu_select *job) {
   bool fits = false, sorted_at_once = job->columns <= (job->type == ADJ_F64 ? BLOCK_KEYS<double> : BLOCK_KEYS<float>);
   adj_status status = adji_select_short_fits(gpu, job, 1, &fits);
@@ -420,9 +427,9 @@ adj_status choose_without_bound(adji_gpu *gpu, adji_gpu_select *job) {
   return status;
 }
 
-/* More than 2,048. From three quarters of the row on there is nothing to be saved by not sorting it. Samples move fewer
- * bytes than digits, and were twice as fast in rows of 4 million and slower in those of 32,768 (H200, k up to 2,048);
- * for larger k that was not measured, so they are taken by name only. */
+/* More than 2,048. From three quarters of the row on, not sorting saves nothing. Samples move fewer bytes than digits;
+ * they were twice as fast in rows of 4 million and slower in rows of 32,768 (H200, k up to 2,048). For larger k that
+ * was not measured, so they are used only on request. */
 adji_select_algorithm choose_for_many(const adji_gpu_select *job) {
   return static_cast<uint64_t>(job->k) >= job->columns / 4 * 3 ? ADJI_SELECT_SORT : ADJI_SELECT_RADIX;
 }
@@ -443,7 +450,7 @@ adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
 
 }  // namespace
 
-adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
+adj_status adji_cuda_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   if (!job->rows) return ADJ_OK;
   bool f64 = job->type == ADJ_F64;
   adji_gpu_select mine = *job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k smallest, or largest, of each row of a matrix on a device: adj_cuda_select_k, and what brute force puts its
- * distances through. select.cu has the ways to do it, and chooses.
+ * The k smallest, or largest, of each row of a matrix on a device: for adj_cuda_select_k and for the distances of brute
+ * force. select.cu has the algorithms and chooses one.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_H
 #define ADJI_GPU_SELECT_SELECT_H
@@ -12,43 +12,43 @@
 extern "C" {
 #endif
 
-/* In the order of the names of tuning.c. */
+/* In the order of the names in tuning.c. */
 typedef enum adji_select_algorithm {
   ADJI_SELECT_AUTO,
-  ADJI_SELECT_SHORT,   /* each row in shared memory, read once: k <= 2048, rows of up to 16384 that fit there        */
-  ADJI_SELECT_BOUND,   /* a bound from a sample, one pass that collects what is below, a sort of that: k <= 2048      */
-  ADJI_SELECT_BITS,    /* one pass with a buffer that is sorted when it is full: k <= 2048                            */
-  ADJI_SELECT_BITONIC, /* one pass in chunks that are sorted and merged with the smallest so far: k <= 2048           */
-  ADJI_SELECT_RADIX,   /* digit by digit: any k                                                                       */
-  ADJI_SELECT_SAMPLE,  /* by splitters from samples: any k                                                            */
-  ADJI_SELECT_SORT     /* all of each row in order: any k                                                             */
+  ADJI_SELECT_SHORT,   /* each row in shared memory, read once: k <= 2048, rows of up to 16384 that fit */
+  ADJI_SELECT_BOUND,   /* a bound from a sample, one pass that collects what is below, a sort: k <= 2048 */
+  ADJI_SELECT_BITS,    /* one pass with a buffer that is sorted when full: k <= 2048 */
+  ADJI_SELECT_BITONIC, /* one pass in chunks that are sorted and merged with the smallest so far: k <= 2048 */
+  ADJI_SELECT_RADIX,   /* digit by digit: any k */
+  ADJI_SELECT_SAMPLE,  /* by splitters from samples: any k */
+  ADJI_SELECT_SORT     /* sort each row: any k */
 } adji_select_algorithm;
 
-enum { ADJI_SELECT_MOST = 2048 }; /* the largest k of those that keep it in one block */
+enum { ADJI_SELECT_MOST = 2048 }; /* the largest k of the algorithms that keep it in one block */
 
 static inline bool adji_select_takes(adji_select_algorithm algorithm, uint32_t k) {
   return algorithm == ADJI_SELECT_AUTO || algorithm >= ADJI_SELECT_RADIX || k <= ADJI_SELECT_MOST;
 }
 
-/* All pointers are to memory of the device. */
+/* All pointers are device memory. */
 typedef struct adji_gpu_select {
   adj_type type;
   const void *values;
-  uint64_t rows, columns; /* columns <= ADJ_MAX_COUNT                                     */
-  uint64_t row_stride;    /* in values                                                    */
-  uint32_t k;             /* >= 1; entries beyond the columns are ADJ_NO_ID and infinity  */
+  uint64_t rows, columns; /* columns <= ADJ_MAX_COUNT */
+  uint64_t row_stride;    /* in values */
+  uint32_t k;             /* >= 1; entries beyond the columns are ADJ_NO_ID and infinity */
   bool largest;           /* instead of the smallest: descending, ties by the lower column */
   bool sorted;
-  const uint32_t *ids; /* of the columns, told instead of their numbers; may be NULL         */
+  const uint32_t *ids; /* reported instead of column numbers; may be NULL */
   uint32_t *columns_out;
-  void *values_out; /* may be NULL                                                             */
+  void *values_out; /* may be NULL */
   adji_select_algorithm algorithm;
 } adji_gpu_select;
 
-/* Puts the work on the device's compute stream, and does not wait for it. Memory: up to 128 KiB a row, where rows
- * are fewer than multiprocessors up to 2 MiB, of as many rows at a time as a quarter of what is left allows; radix,
- * sample and sort: 16 to 24 bytes (f64: 24 to 40) for each value that is sorted of the rows that are done at a time,
- * and sample up to 2 (f64: 4) for each of the others. */
+/* Queues the work on the device's compute stream and does not wait. Memory: up to 128 KiB per row, or up to 2 MiB if
+ * rows are fewer than multiprocessors, for as many rows at a time as a quarter of the available memory allows. radix,
+ * sample and sort: 16 to 24 bytes (f64: 24 to 40) per sorted value of the rows done at a time; sample up to 2 (f64: 4)
+ * per other value. */
 adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
 
 #ifdef __cplusplus

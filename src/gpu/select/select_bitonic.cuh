@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection by partial bitonic sort: a row is read in chunks; each is sorted in registers, its smaller half together
- * with the smallest so far is taken, and that, a bitonic sequence, is merged into order. Up to WARP_CHUNK a warp does
- * this alone, and the lists of a block's warps meet in the end; up to ADJI_SELECT_MOST a block does it together.
+ * Selection by partial bitonic sort. A row is read in chunks. Each chunk is sorted in registers; the smaller half of it
+ * and the smallest so far is taken and, being a bitonic sequence, merged into order. Up to k = WARP_CHUNK each warp
+ * does this on its own, and the lists of a block's warps are merged at the end; up to ADJI_SELECT_MOST the whole block
+ * does it together.
  *
- * A chunk that has nothing below the k-th smallest so far is dropped before it is sorted. The kernel that selects
- * without a bound is here too, for it gathers in either way.
+ * A chunk with nothing below the k-th smallest so far is dropped before it is sorted. The kernel that selects without a
+ * bound is here too: it gathers in either way.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BITONIC_CUH
 #define ADJI_GPU_SELECT_SELECT_BITONIC_CUH
@@ -15,7 +16,7 @@
 namespace {
 
 enum {
-  CHUNK_EACH = 8, /* keys a thread */
+  CHUNK_EACH = 8, /* keys per thread */
   WARP_CHUNK = CHUNK_EACH * ADJI_WARP,
   BLOCK_CHUNK = CHUNK_EACH * FINISH_THREADS
 };
@@ -27,7 +28,7 @@ __device__ __forceinline__ wide_key of_lane(const wide_key &key, uint32_t lane) 
   return wide_key{of_lane(key.high, lane), of_lane(key.low, lane)};
 }
 
-/* Key `at` of a sorted list of EACH * 32 keys, to all lanes. */
+/* Key `at` of a sorted list of EACH * 32 keys, in all lanes. */
 template <int EACH, class KEY>
 __device__ __forceinline__ KEY key_at(const KEY (&v)[EACH], uint32_t at) {
   KEY key = v[0];
@@ -37,11 +38,11 @@ __device__ __forceinline__ KEY key_at(const KEY (&v)[EACH], uint32_t at) {
   return of_lane(key, at / EACH);
 }
 
-/* Of two sorted lists of EACH * 32 keys the smaller half, sorted, to the first one. */
+/* Keeps the smaller half of two sorted lists of EACH * 32 keys, sorted, in the first one. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void keep_smaller_of_warp(KEY (&best)[EACH], const KEY (&v)[EACH], uint32_t lane) {
 #pragma unroll
-  for (int i = 0; i < EACH; i++) { /* ends with ends */
+  for (int i = 0; i < EACH; i++) { /* compare with the mirror image */
     KEY other = from_lane(v[EACH - 1 - i], ADJI_WARP - 1);
     best[i] = less(other, best[i]) ? other : best[i];
   }
@@ -51,11 +52,11 @@ __device__ __forceinline__ void keep_smaller_of_warp(KEY (&best)[EACH], const KE
   merge_inside<EACH, EACH / 2>(best);
 }
 
-/* The same for lists of a block, thread t of which has keys t * EACH .. of both. shared: as for sort_row_together.
+/* The same for lists of a block; thread t owns keys t * EACH .. of both. shared: as for sort_row_together.
  *
- * 1. The new list goes to shared memory, and each key that is kept is the smaller one of two, ends with ends.
- * 2. Every thread takes each FINISH_THREADS-th key: levels of strides of at least that many are inside of a thread.
- * 3. Each takes the keys it had, for the narrower levels, as in merge_runs. */
+ * 1. The new list goes to shared memory; each key kept is the smaller of itself and its mirror image.
+ * 2. Every thread takes each FINISH_THREADS-th key: levels with strides of at least that are then inside a thread.
+ * 3. Each thread takes its own keys again, for the narrower levels, as in merge_runs. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const KEY (&v)[EACH], KEY *shared) {
   static_assert(FINISH_THREADS <= EACH * ADJI_WARP, "lanes that exchange keys are in one warp");
@@ -93,8 +94,8 @@ __device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const K
   merge_inside<EACH, EACH / 2>(best);
 }
 
-/* A chunk of CHUNK_EACH keys a thread, `threads` of them; false: the thread has nothing below the bound. Behind the end
- * there is what is behind all keys. */
+/* Reads a chunk of CHUNK_EACH keys per thread, `threads` threads. Returns false if the thread has nothing below the
+ * bound. Past the end it pads with the key after all others. */
 template <class T, class SOURCE>
 __device__ __forceinline__ bool read_chunk(const SOURCE &source, uint64_t begin, uint32_t length, uint32_t threads,
                                            const key_of<T> &bound, key_of<T> (&v)[CHUNK_EACH]) {
@@ -108,8 +109,8 @@ __device__ __forceinline__ bool read_chunk(const SOURCE &source, uint64_t begin,
   return some;
 }
 
-/* The k smallest of each warp's chunks, k <= WARP_CHUNK; the warps take turns. best: a thread's part of a sorted list.
- */
+/* The k smallest of each warp's chunks, k <= WARP_CHUNK; the warps take chunks in turn. best: a thread's part of a
+ * sorted list. */
 template <class T, class SOURCE>
 __device__ void chunks_of_warps(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> (&best)[CHUNK_EACH]) {
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
@@ -146,8 +147,8 @@ __device__ void chunks_of_block(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
-/* Of `length` keys, in chunks: the pool gets all lists, padded with what is behind all keys, and the k smallest are
- * among them. As gather_smallest. */
+/* Gathers in chunks: the pool gets all lists, padded with the key after all others, and the k smallest of `length` keys
+ * are among them. As gather_smallest. */
 template <class T, class SOURCE>
 __device__ void gather_in_chunks(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
                                  unsigned char *memory, uint32_t *held) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: a bound of each row, below which there should be its k smallest and not many more.
+ * Selection: a bound for each row, below which there should be its k smallest and not many more.
  *
- * A sample of the row, spread over it, is dealt out to GROUPS groups; the bound is the `rank`-th smallest of the
- * groups' least keys. It is a guess: whoever uses it counts what is below it, and does without it where it was wrong.
- * As keys have columns, rows of equal values get bounds as good as others.
+ * A sample spread over the row is distributed to GROUPS groups; the bound is the `rank`-th smallest of the groups'
+ * least keys. It is a guess: the pass that uses it counts what is below it, and if it was wrong the row is done without
+ * it. Keys contain columns, so rows of equal values get bounds as good as others.
  *
- * The row is cut into equal pieces, and each gives one run of values that follow each other, where a hash says: a run
- * costs one access to memory, but tells less than values from all over where neighbours are alike. Where the values of
- * a run go to several groups, fewer than k keys may then be below the bound; where all go to one, it is too many that
- * may be, up to as many times more as a run has values.
+ * The row is cut into equal pieces, and each contributes one run of consecutive values, at a hashed place. A run costs
+ * one memory access but says less than scattered values if neighbours are alike. If the values of a run go to several
+ * groups, fewer than k keys may then be below the bound. If all go to one group, there may be too many, up to as many
+ * times more as a run has values.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BOUND_CUH
 #define ADJI_GPU_SELECT_SELECT_BOUND_CUH
@@ -22,20 +22,20 @@ enum {
   GROUPS = 256,
   LOG_GROUPS = 8,
   MOST_ROWS_TOGETHER = GROUPS / ADJI_WARP,
-  PART_READERS = 4, /* threads that share a group of a part, or of all parts   */
+  PART_READERS = 4, /* threads that share a group of a part, or of all parts */
   PART_THREADS = GROUPS * PART_READERS,
-  PART_ACCESSES = 4, /* that a thread has on their way                          */
-  RUN_LANES = 2      /* that share a run of a part, each with a vector           */
+  PART_ACCESSES = 4, /* that a thread has in flight */
+  RUN_LANES = 2      /* that share a run of a part, each with a vector */
 };
 
 struct sampling {
   uint32_t log_size; /* 2^log_size values of a row, at least GROUPS and at most its length; log_size <= 31 */
-  uint32_t log_run;  /* in runs of 2^log_run                                                              */
-  uint32_t rank;     /* 1 .. GROUPS                                                                       */
-  uint32_t parts;    /* blocks that share a row: a power of two                                            */
+  uint32_t log_run;  /* in runs of 2^log_run */
+  uint32_t rank;     /* 1 .. GROUPS */
+  uint32_t parts;    /* blocks that share a row: a power of two */
 };
 
-/* Column of value i of the sample. */
+/* The column of value i of the sample. */
 __device__ __forceinline__ uint32_t sample_column(const sampling &how, uint32_t columns, uint32_t i) {
   uint32_t run = i >> how.log_run, log_runs = how.log_size - how.log_run, places = columns >> how.log_run;
   uint32_t begin = static_cast<uint32_t>((static_cast<uint64_t>(run) * places) >> log_runs), width = places >> log_runs;
@@ -45,8 +45,8 @@ __device__ __forceinline__ uint32_t sample_column(const sampling &how, uint32_t 
   return ((begin + __umulhi(hash, width)) << how.log_run) + (i & ((1u << how.log_run) - 1));
 }
 
-/* The least key of what read(0) .. read(many - 1) give, many a power of two, in steps of READS without a branch: so
- * that these reads are on their way together, where a loop that asks after each of them waits for each. */
+/* The least key of read(0) .. read(many - 1), many a power of two. READS reads at a time without a branch, so that
+ * they are in flight together; a loop with a test after each would wait for each. */
 template <class T, int READS, class READ, class KEY>
 __device__ __forceinline__ key_of<T> least_of(uint32_t many, const READ &read, const KEY &key) {
   if constexpr (READS > 1)
@@ -66,7 +66,7 @@ __device__ __forceinline__ key_of<T> least_of(uint32_t many, const READ &read, c
   return least;
 }
 
-/* Values of a row that follow each other, read at once. */
+/* Consecutive values of a row, read at once. */
 template <class T, int MANY>
 struct access {
   T values[MANY];
@@ -79,18 +79,18 @@ struct access {
     else
       unpack(__ldg(reinterpret_cast<const typename key_traits<T>::vector *>(row + column)), values);
   }
-  __device__ __forceinline__ key_of<T> least(bool turn) const {
+  __device__ __forceinline__ key_of<T> least(bool flip) const {
     key_of<T> least = last_key<T>();
 #pragma unroll
     for (int i = 0; i < MANY; i++) {
-      key_of<T> key = make_key(order_of_value(turned(values[i], turn)), column + i);
+      key_of<T> key = make_key(order_of_value(flipped(values[i], flip)), column + i);
       if (less(key, least)) least = key;
     }
     return least;
   }
 };
 
-/* The least key of what a group has of a row. Threads of a block are groups, so that they read runs together. */
+/* The least key of a group's part of a row. Threads of a block are groups, so that they read runs together. */
 template <class T>
 __device__ __forceinline__ key_of<T> least_of_group(const selection<T> &s, const sampling &how, uint32_t row,
                                                     uint32_t group) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ key_of<T> least_of_group(const selection<T> &s, const
   return least_of<T, 8>(
       (1u << how.log_size) / GROUPS,
       [&](uint32_t j) { return access<T, 1>(values, sample_column(how, s.columns, j * GROUPS + group)); },
-      [&](const access<T, 1> &x) { return x.least(s.turn); });
+      [&](const access<T, 1> &x) { return x.least(s.flip); });
 }
 
 /* A warp sorts the groups' least keys and writes the one of the rank. */
@@ -115,9 +115,12 @@ __device__ __forceinline__ void write_bound(const key_of<T> *least, uint32_t ran
     if (lane * EACH + i == rank - 1) *bound = v[i];
 }
 
-/* Bounds of the listed rows, and their counts set to 0. A block of GROUPS threads takes `together` rows at a time, up
- * to 8: each thread is a group of all of them, then each warp chooses for one. how.parts is 1. Limits: latency, 2
- * accesses in a row and some 2,000 cycles for the sort. */
+/* Finds bounds of the listed rows and sets their counts to 0. Values, bounds and counts in device memory. A block of
+ * GROUPS threads takes `together` rows at a time, up to 8.
+ * 1. Each thread is a group of all of them and finds its least keys.
+ * 2. After a barrier each warp sorts the groups of one row and writes its bound.
+ *
+ * how.parts is 1. Limits: latency, of 2 successive accesses and about 2,000 cycles for the sort. */
 template <class T>
 __global__ void __launch_bounds__(GROUPS) find_row_bounds(selection<T> s, sampling how, row_list list,
                                                           uint32_t together, key_of<T> *bounds, uint32_t *counts) {
@@ -141,12 +144,12 @@ __global__ void __launch_bounds__(GROUPS) find_row_bounds(selection<T> s, sampli
 /* ---- Parts ---------------------------------------------------------------------------------------------------------
  */
 
-/* Runs of a part: RUN_LANES vectors, 32 bytes, of which each is the access of a lane; or, of rows that are too short
- * for that, single values. */
+/* Runs of a part: RUN_LANES vectors, 32 bytes; each vector is the access of a lane. Rows too short for that are
+ * sampled in single values. */
 template <class T>
 constexpr uint32_t LOG_PART_RUN = sizeof(T) == 8 ? 2 : 3;
 
-/* The least of what is in shared memory for a group, one from each of its readers, in the first GROUPS threads. */
+/* The least of a group's keys in shared memory, one from each of its readers, in the first GROUPS threads. */
 template <class T>
 __device__ __forceinline__ key_of<T> least_of_readers(key_of<T> mine, const key_of<T> *least, uint32_t readers) {
 #pragma unroll
@@ -155,13 +158,14 @@ __device__ __forceinline__ key_of<T> least_of_readers(key_of<T> mine, const key_
   return mine;
 }
 
-/* Where rows are few, several blocks share one: block (part, row) writes the least keys of its groups.
+/* For few rows several blocks share one: block (part, row) writes the least keys of its groups. Values and parts in
+ * device memory.
  *
- * 1. A thread makes some accesses that do not depend on each other, all of the same group.
- * 2. Lanes that share runs, then readers that share a group, put together what they have.
+ * 1. A thread makes some independent accesses, all of the same group.
+ * 2. Lanes that share runs, then readers that share a group, combine their keys.
  *
  * RUNS: how.log_run is LOG_PART_RUN, and all of a run goes to one group; otherwise it is 0. Limits: latency, of one or
- * two accesses to memory that all other blocks make at the same time. */
+ * two memory accesses that all other blocks make at the same time. */
 template <class T, bool RUNS>
 __global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, sampling how, key_of<T> *parts) {
   constexpr uint32_t WIDTH = RUNS ? key_traits<T>::VECTOR : 1, LANES = RUNS ? RUN_LANES : 1;
@@ -175,7 +179,7 @@ __global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, sam
     uint32_t column = sample_column(how, s.columns - head, (first + j * PART_THREADS) * WIDTH);
     return access<T, WIDTH>(values, head + column);
   };
-  auto least_key = [&](const access<T, WIDTH> &x) { return x.least(s.turn); };
+  auto least_key = [&](const access<T, WIDTH> &x) { return x.least(s.flip); };
   if (threadIdx.x < each) mine = least_of<T, PART_ACCESSES>(max(each / PART_THREADS, 1u), read, least_key);
   if (RUNS) {
     key_of<T> other = from_lane(mine, 1);
@@ -188,8 +192,8 @@ __global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, sam
   parts[to + threadIdx.x] = least_of_readers<T>(least[threadIdx.x], least, PART_READERS / LANES);
 }
 
-/* From the parts to bounds, and counts set to 0: a block a row, PART_READERS threads a group, so that many reads are on
- * their way. Limits: latency, of those, and some 2,000 cycles for the sort. */
+/* Turns the parts into bounds and sets counts to 0. A block per row, PART_READERS threads per group, so that many
+ * reads are in flight. Limits: latency of these reads, and about 2,000 cycles for the sort. */
 template <class T>
 __global__ void __launch_bounds__(PART_THREADS)
     find_bounds_of_parts(sampling how, const key_of<T> *parts, key_of<T> *bounds, uint32_t *counts) {

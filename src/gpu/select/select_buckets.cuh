@@ -2,10 +2,10 @@
  *
  * Selection: the k smallest of some keys, in order, without sorting them all.
  *
- * The range of the values is cut into about as many equal buckets as there are keys. Counting gives each bucket its
- * place, and the keys of a bucket, one or two as a rule, are told apart by comparing each with the others. That takes
- * some 40 instructions a key, where a network takes 300 or more. It depends on how the values are spread: where a
- * bucket gets too many the caller is told so, and sorts.
+ * The range of values is cut into about as many equal buckets as there are keys. Counting gives each bucket its place.
+ * The keys of a bucket, one or two as a rule, are ordered by comparing each with the others. This takes about 40
+ * instructions per key, where a network takes 300 or more. It depends on how the values are spread: if a bucket gets
+ * too many, the function returns false and the caller sorts.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BUCKETS_CUH
 #define ADJI_GPU_SELECT_SELECT_BUCKETS_CUH
@@ -15,17 +15,17 @@
 namespace {
 
 enum {
-  BUCKET_MOST = 64, /* keys of a bucket that are compared with each other */
-  SCAN_SUMS = 32    /* what add_up works with: two for each warp           */
+  BUCKET_MOST = 64, /* keys of a bucket that are compared with each other, at most */
+  SCAN_SUMS = 32    /* the scratch of add_up: two per warp */
 };
 
-/* Four numbers that are read at once. */
+/* Four numbers read at once. */
 struct __align__(16) four_counts {
   uint32_t of[4];
 };
 
-/* Each of the counts becomes the sum of those before it; `many` is a multiple of 4 * THREADS. All threads of the block
- * come here, after a barrier, and leave with the largest count after another. */
+/* Turns each count into the sum of those before it; `many` is a multiple of 4 * THREADS. All threads of the block call
+ * it after a barrier, and it ends with a barrier. Returns the largest count. */
 template <int THREADS>
 __device__ uint32_t add_up(uint32_t *counts, uint32_t many, uint32_t *sums) {
   constexpr uint32_t WARPS_HERE = THREADS / ADJI_WARP;
@@ -69,10 +69,9 @@ __device__ uint32_t add_up(uint32_t *counts, uint32_t many, uint32_t *sums) {
   return most;
 }
 
-/* From keys to buckets: all up to the value of `low` to the first one, and from there on in equal steps, so that
- * `high`, which none is above, is in the last. A difference and a product round monotonously, so that no key is in a
- * bucket in front of a smaller one's, whatever the values; where they overflow all that is above `low` is in one
- * bucket. */
+/* Maps keys to buckets: all up to the value of `low` to the first one, and from there on in equal steps, so that
+ * `high`, which none is above, is in the last. A difference and a product round monotonically, so no key is in an
+ * earlier bucket than a smaller key, whatever the values. On overflow everything above `low` is in one bucket. */
 template <class T>
 struct bucket_map {
   T low, scale;
@@ -90,10 +89,10 @@ struct bucket_map {
   }
 };
 
-/* A value with a few below it, as bucket_map wants it: of the least values of 4 to 8 parts of what there is, the
- * largest. A value far below the others, such as the distance of a point from itself, thus does not make all steps
- * wide. least: a thread's own, NOT_A_NUMBER if it has none; sums: shared memory, one for each warp. All threads come
- * here, pass two barriers, and leave with the same. */
+/* A value with a few below it, for bucket_map: the largest of the least values of 4 to 8 parts of the keys. So a value
+ * far below the others, such as the distance of a point from itself, does not make all steps wide. least: the thread's
+ * own, NOT_A_NUMBER if it has none; sums: shared memory, one per warp. All threads call it; it contains two barriers
+ * and returns the same value in all. */
 template <class T, int THREADS>
 __device__ order_of<T> low_end(order_of<T> least, order_of<T> *sums) {
   constexpr int WARPS_HERE = THREADS / ADJI_WARP;
@@ -115,24 +114,24 @@ __device__ order_of<T> low_end(order_of<T> least, order_of<T> *sums) {
   return most;
 }
 
-/* Shared memory for that. */
+/* The shared memory of the buckets. */
 template <class T>
-struct bucket_room {
+struct bucket_memory {
   uint32_t *counts, *sums;
   key_of<T> *places;
   uint32_t capacity; /* of places: at least k + BUCKET_MOST */
 };
 
-/* Tells the k smallest keys of a row, or returns false, in all threads. keys.visit(f) calls f with each key that a
- * thread has to look at, the same ones each time. The block has passed a barrier before, and passes one at the end.
+/* Writes the k smallest keys of a row, or returns false in all threads. keys.visit(f) calls f with each key a thread
+ * owns, the same ones each time. Needs a barrier before, and ends with one.
  *
  * 1. Count the keys of each bucket, and add up.
- * 2. Bring each key to its bucket, in any order; the counts then are the ends of the buckets. Those behind what may be
- *    wanted are left out.
- * 3. A key's rank is the begin of its bucket and how many are smaller in there. */
+ * 2. Move each key to its bucket, in any order; the counts are then the ends of the buckets. Keys past what may be
+ *    needed are left out.
+ * 3. The rank of a key is the begin of its bucket plus the number of smaller keys in it. */
 template <class T, int THREADS, class KEYS>
-__device__ bool tell_by_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_map<T> &map,
-                                const bucket_room<T> &room) {
+__device__ bool write_by_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_map<T> &map,
+                                 const bucket_memory<T> &room) {
   if (!map.possible) return false;
   uint32_t buckets = map.last + 1;
   for (uint32_t i = threadIdx.x; i < buckets; i += THREADS)
@@ -159,8 +158,8 @@ __device__ bool tell_by_buckets(const selection<T> &s, uint32_t row, const KEYS 
   return true;
 }
 
-/* Sorts keys in shared memory, by a network that goes one way: what would be behind the end never moves. For when
- * nothing better is possible. The block has passed a barrier before, and passes one at the end. */
+/* Sorts keys in shared memory by a network in which padding past the end would never move. A last resort. Needs a
+ * barrier before, and ends with one. */
 template <int THREADS, class KEY>
 __device__ void sort_places(KEY *places, uint32_t length) {
   for (uint32_t size = 2; size / 2 < length; size *= 2)

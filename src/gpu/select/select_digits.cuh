@@ -14,10 +14,10 @@ template <class T>
 struct key_digits {
   order_of<T> order, order_mask;
   uint32_t column, column_mask;
-  uint32_t rank;        /* among the keys with these bits                            */
-  uint32_t matching;    /* keys with these bits                                      */
-  uint32_t left;        /* bits of the value, then of the column, that are not known */
-  uint32_t log_columns; /* columns are below 2^log_columns                           */
+  uint32_t rank;         /* among the keys with these bits */
+  uint32_t matching;     /* keys with these bits */
+  uint32_t unknown_bits; /* unknown bits of the value, then of the column */
+  uint32_t log_columns;  /* columns are below 2^log_columns */
   bool of_columns;
 
   __device__ bool match(order_of<T> other, uint32_t c) const {
@@ -34,7 +34,7 @@ struct key_digits {
   }
   __device__ void turn_to_columns() {
     of_columns = true;
-    left = log_columns;
+    unknown_bits = log_columns;
     column_mask = log_columns < 32 ? ~0u << log_columns : 0;
   }
   /* The largest key with these bits. */
@@ -49,18 +49,19 @@ __device__ __forceinline__ key_digits<T> no_digits(uint32_t k, uint32_t matching
   return key_digits<T>{0, 0, 0, 0, k, matching, static_cast<uint32_t>(sizeof(T) * 8), log_columns, false};
 }
 
-/* A bound with at least k and at most `most` of the keys up to it; at least one digit is found. keys.visit_all(f) calls
- * f with the value and the column of each key that a thread has, the same ones every time. Digits of the columns follow
- * those of the values, so that there is an end where many are equal. counts: 2^log_bins in shared memory, a multiple of
- * 4 * THREADS; sums: SCAN_SUMS for add_up, of which the first tell what was found. The block has passed a barrier
- * before, and passes one at the end. */
+/* Finds a bound with at least k and at most `most` keys up to it; finds at least one digit. keys.visit_all(f) calls f
+ * with the value and the column of each key a thread owns, the same ones every time. Digits of the columns follow
+ * those of the values, so it ends even if many values are equal. counts: 2^log_bins in shared memory, a multiple of
+ * 4 * THREADS; sums: SCAN_SUMS for add_up, the first of which also pass on the digit. Needs a barrier before, and ends
+ * with one. */
 template <class T, int THREADS, class KEYS>
 __device__ key_of<T> bound_by_digits(const KEYS &keys, key_digits<T> known, uint32_t most, uint32_t log_bins,
                                      uint32_t *counts, uint32_t *sums) {
   const uint32_t bins = 1u << log_bins, k = known.rank;
   for (;;) {
-    if (!known.left) known.turn_to_columns();
-    uint32_t shift = known.left > log_bins ? known.left - log_bins : 0, mask = (1u << (known.left - shift)) - 1;
+    if (!known.unknown_bits) known.turn_to_columns();
+    uint32_t shift = known.unknown_bits > log_bins ? known.unknown_bits - log_bins : 0,
+             mask = (1u << (known.unknown_bits - shift)) - 1;
     for (uint32_t i = threadIdx.x; i < bins; i += THREADS)
       counts[i] = 0;
     __syncthreads();
@@ -72,7 +73,7 @@ __device__ key_of<T> bound_by_digits(const KEYS &keys, key_digits<T> known, uint
     add_up<THREADS>(counts, bins, sums);
     for (uint32_t i = threadIdx.x; i <= mask; i += THREADS) {
       uint32_t before = counts[i], up_to = i < mask ? counts[i + 1] : known.matching;
-      if (before >= known.rank || up_to < known.rank) continue; /* one goes on */
+      if (before >= known.rank || up_to < known.rank) continue; /* exactly one digit continues */
       sums[0] = i;
       sums[1] = before;
       sums[2] = up_to;
@@ -81,7 +82,7 @@ __device__ key_of<T> bound_by_digits(const KEYS &keys, key_digits<T> known, uint
     uint32_t digit = sums[0], before = sums[1], up_to = sums[2];
     __syncthreads();
     known.add(digit, mask, shift);
-    known.left = shift;
+    known.unknown_bits = shift;
     if (k - known.rank + up_to <= most) return known.bound(); /* at the latest when all bits are known, of one key */
     known.rank -= before;
     known.matching = up_to - before;

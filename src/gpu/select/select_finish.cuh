@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: from what was found of a row to its k smallest, in order.
+ * Selection: from the keys found of a row to its k smallest, in order.
  *
  * By buckets (select_buckets.cuh), if the values are spread evenly enough. Otherwise up to BLOCK_KEYS keys are sorted
- * at once, in the registers of a block (row_sort_kernels.cuh). Longer lists, and rows of which nothing is known, pass
- * through a buffer of that size: what is not above the k-th smallest so far is added to it, and when it is full it is
- * sorted, and the k smallest stay ("bits": buffered bitonic selection).
+ * at once, in the registers of a block (row_sort_kernels.cuh). Longer lists, and rows without a bound, pass through a
+ * buffer of that size: what is not above the k-th smallest so far is added to it; when it is full it is sorted, and the
+ * k smallest stay ("bits": buffered bitonic selection).
  */
 #ifndef ADJI_GPU_SELECT_SELECT_FINISH_CUH
 #define ADJI_GPU_SELECT_SELECT_FINISH_CUH
@@ -49,7 +49,7 @@ struct sorted_list {
 /* ---- A block's selection ------------------------------------------------------------------------------------------
  */
 
-/* Sorts up to BLOCK_KEYS keys by as many warps as there are. The last barrier inside is before the stores. */
+/* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
 template <class T>
 __device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned char *memory, uint32_t length) {
   key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
@@ -80,13 +80,13 @@ struct list_source {
   }
 };
 
-/* The k smallest of `length` keys, k <= length, are among the *held that the pool has at the end. The pool is the
- * block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All threads come here,
- * and all have passed a barrier before they leave.
+/* Gathers keys: the k smallest of `length` keys, k <= length, are among the *held keys in the pool at the end. The
+ * pool is the block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All threads
+ * call it, and it ends with a barrier.
  *
- * 1. Each thread reads EACH keys, and adds to the pool those that are not above the bound.
- * 2. When the pool might not take as many once more, it is sorted, and the k-th smallest is the new bound. At least a
- *    third of its keys are thrown away. */
+ * 1. Each thread reads EACH keys and adds those not above the bound to the pool.
+ * 2. If the pool might not hold as many again, it is sorted, and the k-th smallest is the new bound. At least a third
+ *    of its keys are discarded. */
 template <class T, class SOURCE>
 __device__ void gather_smallest(const selection<T> &s, const SOURCE &source, uint32_t length, uint32_t k,
                                 key_of<T> *pool, unsigned char *memory, uint32_t *held) {
@@ -124,7 +124,7 @@ __device__ void gather_smallest(const selection<T> &s, const SOURCE &source, uin
 
 enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8, HELD_KEYS = 16 };
 
-/* A list that a block goes through; each thread has LIST_READS keys on their way. */
+/* A list that a block visits; each thread has LIST_READS keys in flight. */
 template <class T, int THREADS>
 struct list_keys {
   const key_of<T> *from;
@@ -163,7 +163,7 @@ struct held_keys {
   }
 };
 
-/* The largest number of all threads. sums: shared memory, one for each warp. */
+/* The largest number of all threads. sums: shared memory, one per warp. */
 template <class T, int THREADS>
 __device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
 #pragma unroll
@@ -180,10 +180,10 @@ __device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
   return most;
 }
 
-/* How finish_in_buckets uses its memory: SCAN_SUMS numbers, the counts, the places. */
+/* The memory of finish_in_buckets: SCAN_SUMS numbers, the counts, the places. */
 struct bucket_layout {
-  uint32_t most;     /* buckets: a power of two, from four a thread of the block to MOST_BUCKETS */
-  uint32_t capacity; /* at least k + BUCKET_MOST                                                */
+  uint32_t most;     /* buckets: a power of two, from four per thread of the block to MOST_BUCKETS */
+  uint32_t capacity; /* at least k + BUCKET_MOST */
 
   template <class T>
   __host__ __device__ constexpr uint32_t bytes() const {
@@ -191,12 +191,12 @@ struct bucket_layout {
   }
 };
 
-/* Tells the k smallest of a row's findings, of any length, or returns false. */
+/* Writes the k smallest of a row's keys, of any number, or returns false. */
 template <class T, int THREADS, class KEYS>
 __device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_layout &layout,
                                   unsigned char *memory) {
   uint32_t *sums = reinterpret_cast<uint32_t *>(memory), *counts = sums + SCAN_SUMS, buckets = 4 * THREADS;
-  bucket_room<T> room = {counts, sums, reinterpret_cast<key_of<T> *>(counts + layout.most), layout.capacity};
+  bucket_memory<T> room = {counts, sums, reinterpret_cast<key_of<T> *>(counts + layout.most), layout.capacity};
   while (buckets < layout.most && buckets < keys.length)
     buckets *= 2;
   order_of<T> least = NOT_A_NUMBER<T>, most = 0, *ends = reinterpret_cast<order_of<T> *>(sums);
@@ -207,15 +207,15 @@ __device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEY
   });
   order_of<T> low = low_end<T, THREADS>(least, ends);
   bucket_map<T> map(low, high_end<T, THREADS>(most, ends), buckets);
-  return tell_by_buckets<T, THREADS>(s, row, keys, map, room);
+  return write_by_buckets<T, THREADS>(s, row, keys, map, room);
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------
  */
 
-/* Rows that are not done yet: those found well, but not for buckets, from the front of `rows`, and those whose bound
- * was wrong from its end. */
-struct leftovers {
+/* Rows that are not finished: those whose bound held but that buckets are not for, from the front of `rows`; those
+ * whose bound was wrong, from its end. */
+struct unfinished_rows {
   uint32_t *rows;
   uint32_t *many, *wrong;
   uint32_t all;
@@ -228,11 +228,12 @@ struct leftovers {
   }
 };
 
-/* All rows, a block each, as far as buckets do. Limits: latency, of some ten barriers and three passes over a list that
- * is in the caches; with four blocks on a multiprocessor. */
+/* Finishes all rows by buckets, as far as possible. One block per row; keys in device memory, buckets in shared
+ * memory. Limits: latency, of about ten barriers and three passes over a list that is in the caches; four blocks per
+ * multiprocessor. */
 template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 4)
-    finish_by_buckets(selection<T> s, findings<T> found, bucket_layout layout, leftovers left) {
+    finish_by_buckets(selection<T> s, findings<T> found, bucket_layout layout, unfinished_rows unfinished) {
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t row = blockIdx.x, length = found.counts[row];
   bool wrong = length < s.k || length > found.capacity;
@@ -240,8 +241,8 @@ __global__ void __launch_bounds__(FINISH_THREADS, 4)
     list_keys<T, FINISH_THREADS> keys = {found.row(row), length};
     if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, layout, memory)) return;
   }
-  if (threadIdx.x == 0 && wrong) left.add_wrong(row);
-  if (threadIdx.x == 0 && !wrong) left.add_many(row);
+  if (threadIdx.x == 0 && wrong) unfinished.add_wrong(row);
+  if (threadIdx.x == 0 && !wrong) unfinished.add_many(row);
 }
 
 template <class T>
@@ -249,22 +250,23 @@ __host__ __device__ constexpr uint32_t finish_bytes() {
   return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
 }
 
-/* What the blocks that finish have to work with. */
+/* The parameters of the blocks that finish. */
 template <class T>
 struct finishing {
   findings<T> found;
   row_list list;
-  key_of<T> *pools; /* BLOCK_KEYS for each block */
+  key_of<T> *pools; /* BLOCK_KEYS per block */
 };
 
-/* Buckets in the memory that a sort takes. */
+/* Buckets in the memory of a sort. */
 __host__ __device__ constexpr bucket_layout all_buckets() {
   return bucket_layout{MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
 }
 static_assert(all_buckets().bytes<float>() <= finish_bytes<float>(), "room for buckets");
 static_assert(all_buckets().bytes<double>() <= finish_bytes<double>(), "room for buckets");
 
-/* A row that buckets are not for, or, if the bound was wrong, all of it, by FINISH_THREADS threads. */
+/* Finishes a row that buckets are not for or, if the bound was wrong, starts from the whole row; by FINISH_THREADS
+ * threads. */
 template <class T>
 __device__ void finish_by_sorting(const selection<T> &s, const finishing<T> &f, uint32_t row, bool wrong,
                                   unsigned char *memory, uint32_t *held) {
@@ -284,7 +286,8 @@ __device__ void finish_by_sorting(const selection<T> &s, const finishing<T> &f, 
   __syncthreads();
 }
 
-/* A block a row, one after the other: when all else has failed, or after a selection without a bound. */
+/* Finishes the listed rows, a block per row, one after the other: when all else has failed, or after a selection
+ * without a bound. */
 template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<T> s, finishing<T> f) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -301,8 +304,9 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<
   }
 }
 
-/* Few rows, a block each: all of them at once, so that a row may have as many threads as there are registers for. Those
- * beyond FINISH_THREADS are for the buckets only. Limits: latency, of some ten barriers and one reading of the list. */
+/* Finishes few rows, a block each, all at once, so that a row may have as many threads as there are registers for.
+ * Those past FINISH_THREADS are for the buckets only. Limits: latency, of about ten barriers and one reading of the
+ * list. */
 enum { FEW_THREADS = 512 };
 static_assert(4 * static_cast<int>(FEW_THREADS) <= static_cast<int>(MOST_BUCKETS), "four buckets a thread, or more");
 

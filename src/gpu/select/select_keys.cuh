@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: what rows are, and values as keys. A key is a value and its column in one number, so that no two keys of a
- * row are equal and all ways to select give the same answer: by value, ties by the lower column, a NaN behind every
- * number. -0 equals 0. The k largest are the k smallest of the values with their signs turned.
+ * Selection: rows, and values as keys. A key is a value and its column in one number. So no two keys of a row are
+ * equal, and all algorithms give the same answer: by value, ties by the lower column, NaN after every number. -0 equals
+ * 0. The k largest are the k smallest of the values with their signs flipped.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_KEYS_CUH
 #define ADJI_GPU_SELECT_SELECT_KEYS_CUH
@@ -22,8 +22,8 @@ struct key_traits<float> {
   typedef float4 vector;
   static constexpr order SIGN = 0x80000000u;
   enum {
-    VECTOR = 4, /* values of 16 bytes                                     */
-    EACH = 32   /* keys a thread can have in registers while it sorts      */
+    VECTOR = 4, /* values per 16 bytes */
+    EACH = 32   /* keys a thread can hold in registers while sorting */
   };
 };
 
@@ -53,11 +53,11 @@ __device__ __forceinline__ order_of<T> order_of_value(T x) {
   return x != x ? NOT_A_NUMBER<T> : in_order(x + T(0)); /* -0 + 0 is 0 */
 }
 
-__device__ __forceinline__ float turned(float x, bool turn) {
-  return __uint_as_float(__float_as_uint(x) ^ (turn ? 0x80000000u : 0u));
+__device__ __forceinline__ float flipped(float x, bool flip) {
+  return __uint_as_float(__float_as_uint(x) ^ (flip ? 0x80000000u : 0u));
 }
-__device__ __forceinline__ double turned(double x, bool turn) {
-  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x)) ^ (turn ? UINT64_C(0x8000000000000000) : 0);
+__device__ __forceinline__ double flipped(double x, bool flip) {
+  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x)) ^ (flip ? UINT64_C(0x8000000000000000) : 0);
   return __longlong_as_double(static_cast<long long>(bits));
 }
 
@@ -80,7 +80,7 @@ __device__ __forceinline__ uint32_t key_column(const wide_key &key) {
   return static_cast<uint32_t>(key.low);
 }
 
-/* Behind every key: no column has this number. */
+/* After every key: no column has this number. */
 template <class T>
 __device__ __forceinline__ key_of<T> last_key() {
   return make_key(NOT_A_NUMBER<T>, 0xffffffffu);
@@ -100,13 +100,12 @@ __device__ __forceinline__ void unpack(const double2 &v, double *to) {
   to[1] = v.y;
 }
 
-/* ---- Kernels one after the other -----------------------------------------------------------------------------------
+/* ---- Overlapping kernels ------------------------------------------------------------------------------------------
  *
- * A kernel that is launched to follow another one closely (select.cu) may begin when all blocks of that have said so or
- * ended; what it does before it waits must not depend on what that one does. All threads wait, and all but the first
- * kernel of such a row do: thus what has ended when one goes on are all kernels in front of it. Before 9.0 kernels are
- * not launched like that.
- */
+ * A kernel launched to overlap the previous one (select.cu) may begin when all blocks of that one have called
+ * let_next_begin() or ended. What it does before wait_for_previous() must not depend on the previous kernel. All
+ * threads wait, and so do all kernels of such a sequence but the first: so when one continues, all kernels before it
+ * have ended. Below compute capability 9.0 kernels are not launched like that. */
 
 __device__ __forceinline__ void let_next_begin() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -123,10 +122,10 @@ __device__ __forceinline__ void wait_for_previous() {
 template <class T>
 struct selection {
   const T *values;
-  uint64_t stride; /* from row to row, in values                */
+  uint64_t stride; /* from row to row, in values */
   uint32_t rows, columns;
-  uint32_t k, out_k; /* wanted, at most columns; entries of a row of the answer */
-  bool turn;         /* the largest: signs are turned                           */
+  uint32_t k, out_k; /* requested, at most columns; entries per row of the answer */
+  bool flip;         /* select the largest: flip signs */
   const uint32_t *ids;
   uint32_t *columns_out;
   T *values_out;
@@ -135,9 +134,9 @@ struct selection {
     return values + number * stride;
   }
   __device__ key_of<T> key(const T *row, uint32_t column) const {
-    return make_key(order_of_value(turned(__ldg(row + column), turn)), column);
+    return make_key(order_of_value(flipped(__ldg(row + column), flip)), column);
   }
-  /* Entry `at` of a row of the answer. Zeros and NaNs are the matrix's own, with their signs. */
+  /* Writes entry `at` of a row of the answer. Zeros and NaNs are the matrix's own, with their signs. */
   __device__ void put(uint32_t number, uint32_t at, const key_of<T> &key) const {
     uint64_t to = static_cast<uint64_t>(number) * out_k + at;
     uint32_t column = key_column(key);
@@ -145,7 +144,7 @@ struct selection {
     if (!values_out) return;
     order_of<T> order = key_order(key);
     values_out[to] =
-        order == ZERO<T> || order == NOT_A_NUMBER<T> ? __ldg(row(number) + column) : turned(from_order(order), turn);
+        order == ZERO<T> || order == NOT_A_NUMBER<T> ? __ldg(row(number) + column) : flipped(from_order(order), flip);
   }
 };
 
@@ -159,18 +158,18 @@ selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t f
   s.columns = static_cast<uint32_t>(job->columns);
   s.k = job->k;
   s.out_k = static_cast<uint32_t>(out_k);
-  s.turn = job->largest;
+  s.flip = job->largest;
   s.ids = job->ids;
   s.columns_out = job->columns_out + first * out_k;
   s.values_out = job->values_out ? static_cast<T *>(job->values_out) + first * out_k : NULL;
   return s;
 }
 
-/* Rows that are to be done: all, or those listed from the front of an array, from its end, or both. */
+/* The rows to be done: all, or those listed from the front of an array, from its end, or both. */
 struct row_list {
-  const uint32_t *rows;         /* NULL: all                                                    */
-  const uint32_t *front, *back; /* how many from where; NULL: none                              */
-  uint32_t all;                 /* rows there are, and places of the array                      */
+  const uint32_t *rows;         /* NULL: all */
+  const uint32_t *front, *back; /* how many from where; NULL: none */
+  uint32_t all;                 /* all rows, and entries of the array */
 
   __device__ uint32_t count() const {
     return rows ? (front ? *front : 0) + (back ? *back : 0) : all;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Selection for any k: radix selection (select_radix.cuh) or sample selection (select_sample.cuh) and a sort of what
- * they leave, or a sort of everything. CUB sorts; entries come to it by column, and its sorts are stable, so that equal
- * values end by column.
+ * they select, or a sort of everything. CUB sorts. Entries reach it by column, and its sorts are stable, so equal
+ * values end up by column.
  */
 #include <cmath>
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-/* Rows longer than this are sorted one by one where they are few, by all of the device. */
+/* LONG_ROW: if rows are few, longer ones are sorted one by one, each by the whole device. */
 enum { LONG_ROW = 1 << 17, FEW_ROWS = 64, SPREAD_BLOCKS = 4096 };
 
 template <class T>
@@ -84,14 +84,14 @@ adj_status sort_segments(work<T> *w, uint32_t each) {
   return ADJ_OK;
 }
 
-/* Sorts `each` entries of every row, and tells the first k. */
+/* Sorts `each` entries of every row and writes the first k. */
 template <class T>
-adj_status sort_and_tell(work<T> *w, uint32_t each) {
+adj_status sort_and_write(work<T> *w, uint32_t each) {
   adj_status status = w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each) : sort_segments(w, each);
   if (status) return status;
-  tell_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->sorted_orders),
-                                                             adji_at<uint32_t>(w->sorted_columns), each);
-  ADJI_LAUNCHED(w->gpu, "tell_sorted");
+  write_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->sorted_orders),
+                                                              adji_at<uint32_t>(w->sorted_columns), each);
+  ADJI_LAUNCHED(w->gpu, "write_sorted");
   return ADJ_OK;
 }
 
@@ -102,7 +102,7 @@ adj_status select_by_sort(work<T> *w) {
   list_values<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->orders),
                                                              adji_at<uint32_t>(w->columns));
   ADJI_LAUNCHED(w->gpu, "list_values");
-  return sort_and_tell(w, w->s.columns);
+  return sort_and_write(w, w->s.columns);
 }
 
 /* ---- Radix selection ----------------------------------------------------------------------------------------------
@@ -162,13 +162,13 @@ adj_status select_by_digits(work<T> *w, bool sorted) {
   if (status) return status;
   selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
   status = write_up_to_kth(w, to);
-  return status || !sorted ? status : sort_and_tell(w, w->s.k);
+  return status || !sorted ? status : sort_and_write(w, w->s.k);
 }
 
 /* ---- Sample selection ----------------------------------------------------------------------------------------------
  */
 
-/* Samples in a row, and the keys a row that lists of two passes after each other have room for. */
+/* The number of successive samples, and the capacity per row of the lists of two consecutive passes. */
 struct sample_plan {
   uint32_t levels;
   uint32_t capacity[2];
@@ -180,9 +180,9 @@ uint32_t sample_keys_of(uint32_t columns) {
   return columns < LONG_SAMPLED ? SAMPLE_KEYS<EACH_SHORT> : SAMPLE_KEYS<EACH_LONG>;
 }
 
-/* As many samples as make what is left so short that a block can do it. Between splitters that are `ranks` apart there
- * are as many times length / size keys, of a gamma distribution: 6 deviations, and 10 for its tail. From the second
- * sample on the k-th smallest may be anywhere, which is at most as many as for the middle. */
+/* As many samples as it takes until a block can do the rest. Between splitters that are `apart` ranks apart there are
+ * about apart * length / size keys, with a gamma distribution: 6 deviations are added, and 10 for its tail. From the
+ * second sample on the k-th smallest may be anywhere, which is at most as many as for the middle. */
 sample_plan plan_samples(uint32_t columns, uint32_t k) {
   sample_plan plan = {};
   float size = static_cast<float>(sample_keys_of(columns)), share = static_cast<float>(k) / static_cast<float>(columns);
@@ -212,8 +212,8 @@ adj_status launch_splitters(work<T> *w, const key_lists<T> &from) {
   return ADJ_OK;
 }
 
-/* A pass over the matrix, or over what the one before it has collected. */
-template <class T, bool TELL>
+/* A pass over the matrix, or over what the previous pass collected. */
+template <class T, bool WRITE>
 adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T> &to) {
   uint32_t each = from.keys ? (from.capacity - 1) / LIST_COLUMNS + 1 : warp_pieces(w->s.columns);
   uint32_t blocks = adji_blocks_for(static_cast<uint64_t>(w->s.rows) * each, SPLIT_WARPS);
@@ -221,15 +221,15 @@ adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T>
   list_pieces<T> lists = {from};
   row_pieces<T> matrix;
   if (from.keys)
-    split_rows<T, list_pieces<T>, TELL><<<blocks, SPLIT_THREADS, 0, w->gpu->compute>>>(w->s, lists, p);
+    split_rows<T, list_pieces<T>, WRITE><<<blocks, SPLIT_THREADS, 0, w->gpu->compute>>>(w->s, lists, p);
   else
-    split_rows<T, row_pieces<T>, TELL><<<blocks, SPLIT_THREADS, 0, w->gpu->compute>>>(w->s, matrix, p);
+    split_rows<T, row_pieces<T>, WRITE><<<blocks, SPLIT_THREADS, 0, w->gpu->compute>>>(w->s, matrix, p);
   ADJI_LAUNCHED(w->gpu, "split_rows");
   return ADJ_OK;
 }
 
-/* The k-th smallest key of each row, and all that is up to it: told, or counted in pieces. */
-template <class T, bool TELL>
+/* Finds the k-th smallest key of each row and everything up to it: written, or counted in pieces. */
+template <class T, bool WRITE>
 adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
   key_lists<T> from = {NULL, 0};
   for (uint32_t level = 0; level < plan.levels; level++) {
@@ -237,18 +237,18 @@ adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
     adj_status status = sample_keys_of(w->s.columns) == SAMPLE_KEYS<EACH_SHORT>
                             ? launch_splitters<T, EACH_SHORT>(w, from)
                             : launch_splitters<T, EACH_LONG>(w, from);
-    if (!status) status = launch_split<T, TELL>(w, from, to);
+    if (!status) status = launch_split<T, WRITE>(w, from, to);
     if (status) return status;
     from = to;
   }
   row_search<T> *searches = adji_at<row_search<T>>(w->state);
-  find_kth_keys<T, TELL>
+  find_kth_keys<T, WRITE>
       <<<w->s.rows, KTH_THREADS, 0, w->gpu->compute>>>(w->s, from, searches, adji_at<two_counts>(w->places));
   ADJI_LAUNCHED(w->gpu, "find_kth_keys");
   return ADJ_OK;
 }
 
-/* By column, for a sort. */
+/* Writes all keys up to the k-th smallest by column, for a sort. */
 template <class T>
 adj_status write_up_to_keys(work<T> *w) {
   cudaStream_t stream = w->gpu->compute;
@@ -264,7 +264,7 @@ adj_status write_up_to_keys(work<T> *w) {
   return ADJ_OK;
 }
 
-/* In one stage where the answer may be in any order, in two where it is sorted. */
+/* In one stage if the answer may be unordered, in two if it is sorted. */
 template <class T>
 adj_status select_by_samples(work<T> *w, bool sorted) {
   cudaStream_t stream = w->gpu->compute;
@@ -281,13 +281,13 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
   if (!sorted) return find_kth_by_samples<T, true>(w, plan);
   status = find_kth_by_samples<T, false>(w, plan);
   if (!status) status = write_up_to_keys(w);
-  return status ? status : sort_and_tell(w, w->s.k);
+  return status ? status : sort_and_write(w, w->s.k);
 }
 
 /* ---- All rows -----------------------------------------------------------------------------------------------------
  */
 
-/* Bytes that a row takes beside what is sorted of it. */
+/* Bytes per row beside what is sorted of it. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   uint32_t columns = static_cast<uint32_t>(job->columns);
   uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
@@ -297,11 +297,11 @@ uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   return 64 + pieces + (static_cast<uint64_t>(plan.capacity[0]) + plan.capacity[1]) * 2 * size;
 }
 
-/* Rows done at a time, in a third of the memory there is; CUB takes some of the rest. */
+/* Rows done at a time, in a third of the available memory; CUB takes some of the rest. */
 uint64_t rows_at_once(adji_gpu *gpu, const adji_gpu_select *job, size_t size) {
   uint64_t entries = job->algorithm == ADJI_SELECT_SORT ? job->columns : job->sorted ? job->k : 0;
   uint64_t bytes = entries * (2 * size + 8) + bytes_of_row(job, size);
-  uint64_t rows = adji_gpu_available(gpu) / 3 / bytes, most = 1 << 16; /* so that blocks can be counted */
+  uint64_t rows = adji_gpu_available(gpu) / 3 / bytes, most = 1 << 16; /* so that the number of blocks fits */
   uint64_t blocks = UINT64_C(0x7fffffff) / (job->columns / 4096 + 1);
   if (blocks < most) most = blocks;
   return rows < 1 ? 1 : rows > most ? most : rows;

@@ -2,10 +2,11 @@
  *
  * Selection for any k: the k-th smallest value of each row digit by digit, then everything up to it, by column.
  *
- * 1. For each digit, from the highest: count how often each of its values comes among those that have the digits found
- *    so far; the one that the k-th smallest has is the next of them. Every digit is a pass over the matrix.
+ * 1. For each digit, from the highest: count how often each of its values occurs among the values with the digits found
+ *    so far. The digit of the k-th smallest follows from the counts. Every digit is a pass over the matrix.
  * 2. Count what is below the k-th smallest, and what is equal, in each piece of a row; add up.
- * 3. Write what is below, and as many of the equal ones as are wanted from the left, each in the order of the columns.
+ * 3. Write what is below, and as many of the equal ones as needed from the first column on, in the order of the
+ *    columns.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_RADIX_CUH
 #define ADJI_GPU_SELECT_SELECT_RADIX_CUH
@@ -16,15 +17,15 @@ namespace {
 
 enum {
   DIGIT_BITS = 11,
-  DIGITS = 1 << DIGIT_BITS, /* values of one */
+  DIGITS = 1 << DIGIT_BITS, /* values of one digit */
   RADIX_THREADS = 256,
-  RADIX_READS = 8 /* values a thread has on their way */
+  RADIX_READS = 8 /* values a thread has in flight */
 };
 
 /* What is known of a row's k-th smallest. */
 template <class T>
 struct kth {
-  order_of<T> order; /* its digits found so far, others 0      */
+  order_of<T> order; /* its digits found so far, others 0 */
   uint32_t rank;     /* among the values that have these digits */
 };
 
@@ -34,9 +35,10 @@ __global__ void begin_rows(uint32_t rows, uint32_t k, kth<T> *state) {
   if (row < rows) state[row] = kth<T>{0, k};
 }
 
-/* Adds to histograms[row] the digits at `shift` of the values whose digits above are those found. A block takes one of
- * `pieces` pieces of a row, of `length` columns. above: the bits found so far, one of which the digit may have, too.
- * Limits: shared memory where many values are alike, otherwise memory. */
+/* Adds to histograms[row] the digits at `shift` of the values whose digits above are those found. Values and
+ * histograms in device memory, a block's counts in shared memory. A block takes one of `pieces` pieces of a row, of
+ * `length` columns. above: the bits found so far; the last digit may overlap them. Limits: shared memory if many
+ * values are alike, otherwise memory. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     count_digits(selection<T> s, const kth<T> *state, uint32_t *histograms, uint32_t shift, order_of<T> above,
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(RADIX_THREADS)
 #pragma unroll
     for (int i = 0; i < RADIX_READS; i++) {
       if (at + i * RADIX_THREADS >= end) continue;
-      order_of<T> order = order_of_value(turned(x[i], s.turn));
+      order_of<T> order = order_of_value(flipped(x[i], s.flip));
       if ((order & above) == known) atomicAdd(counts + (order >> shift & (DIGITS - 1)), 1u);
     }
   }
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(RADIX_THREADS)
     if (counts[d]) atomicAdd(histograms + static_cast<uint64_t>(row) * DIGITS + d, counts[d]);
 }
 
-/* The digit of each row's k-th smallest, by a block a row; clears the histogram for the next digit. */
+/* Finds the digit of each row's k-th smallest, a block per row; clears the histogram for the next digit. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS) choose_digit(uint32_t *histograms, kth<T> *state, uint32_t shift) {
   constexpr uint32_t EACH = DIGITS / RADIX_THREADS;
@@ -88,7 +90,7 @@ __global__ void __launch_bounds__(RADIX_THREADS) choose_digit(uint32_t *histogra
     __syncthreads();
   }
   uint32_t before = sums[threadIdx.x] - sum;
-  if (before >= rank || sums[threadIdx.x] < rank) return; /* one thread goes on */
+  if (before >= rank || sums[threadIdx.x] < rank) return; /* one thread continues */
   uint32_t i = 0;
   for (; before + counts[i] < rank; i++)
     before += counts[i];
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(RADIX_THREADS) choose_digit(uint32_t *histogra
   state[blockIdx.x].rank = rank - before;
 }
 
-/* Columns of a row that a warp goes through from left to right. */
+/* Columns of a row that a warp visits in order. */
 enum { WARP_COLUMNS = 4096 };
 
 __host__ __device__ constexpr uint32_t warp_pieces(uint32_t columns) {
@@ -108,16 +110,16 @@ template <class T, class VISIT>
 __device__ __forceinline__ void visit_piece(const selection<T> &s, uint32_t row, uint32_t piece, uint32_t lane,
                                             const VISIT &visit) {
   const T *values = s.row(row);
-  uint32_t begin = piece * WARP_COLUMNS, left = min(WARP_COLUMNS, s.columns - begin);
-  for (uint32_t at = 0; at < left; at += RADIX_READS * ADJI_WARP) {
+  uint32_t begin = piece * WARP_COLUMNS, remaining = min(WARP_COLUMNS, s.columns - begin);
+  for (uint32_t at = 0; at < remaining; at += RADIX_READS * ADJI_WARP) {
     T x[RADIX_READS] = {};
 #pragma unroll
     for (int i = 0; i < RADIX_READS; i++)
-      if (at + i * ADJI_WARP + lane < left) x[i] = __ldcs(values + begin + at + i * ADJI_WARP + lane);
+      if (at + i * ADJI_WARP + lane < remaining) x[i] = __ldcs(values + begin + at + i * ADJI_WARP + lane);
 #pragma unroll
     for (int i = 0; i < RADIX_READS; i++) {
       uint32_t here = at + i * ADJI_WARP + lane;
-      visit(order_of_value(turned(x[i], s.turn)), begin + here, here < left);
+      visit(order_of_value(flipped(x[i], s.flip)), begin + here, here < remaining);
     }
   }
 }
@@ -126,7 +128,7 @@ struct two_counts {
   uint32_t below, equal;
 };
 
-/* A warp for each piece of each row. */
+/* Counts what is below and equal to the k-th smallest. One warp per piece of each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     count_pieces(selection<T> s, const kth<T> *state, two_counts *counts, uint64_t pieces) {
@@ -144,7 +146,7 @@ __global__ void __launch_bounds__(RADIX_THREADS)
   if (lane == 0) counts[number] = two_counts{below, equal};
 }
 
-/* From counts to places: what is in the pieces to the left of each. A block a row. */
+/* Turns counts into places: what is in the earlier pieces of the row. A block per row. */
 __global__ void __launch_bounds__(RADIX_THREADS) add_up_pieces(two_counts *counts, uint32_t each) {
   __shared__ uint32_t below[RADIX_THREADS], equal[RADIX_THREADS];
   two_counts *row = counts + static_cast<uint64_t>(blockIdx.x) * each;
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(RADIX_THREADS) add_up_pieces(two_counts *count
   }
 }
 
-/* Where what is selected goes: to the answer, or to arrays that are sorted after that, k entries a row. */
+/* Where selected entries go: to the answer, or to arrays that are sorted afterwards, k entries per row. */
 template <class T>
 struct selected {
   order_of<T> *orders; /* NULL: to the answer */
@@ -186,22 +188,23 @@ struct selected {
   }
 };
 
-/* A warp for each piece of each row: below the k-th smallest from the front of the row, equal ones behind them. */
+/* Writes entries below the k-th smallest from the front of the row, and equal ones after them. One warp per piece of
+ * each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     write_selected(selection<T> s, const kth<T> *state, const two_counts *places, uint64_t pieces, selected<T> to) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
-  uint32_t row = static_cast<uint32_t>(number / each), to_the_left = (1u << lane) - 1;
+  uint32_t row = static_cast<uint32_t>(number / each), lanes_before = (1u << lane) - 1;
   order_of<T> limit = state[row].order;
   uint32_t wanted = state[row].rank, below = places[number].below, equal = places[number].equal;
   visit_piece(s, row, static_cast<uint32_t>(number % each), lane, [&](order_of<T> order, uint32_t column, bool there) {
     uint32_t is_below = __ballot_sync(ALL_LANES, there && order < limit);
     uint32_t is_equal = __ballot_sync(ALL_LANES, there && order == limit);
-    uint32_t rank = equal + __popc(is_equal & to_the_left);
+    uint32_t rank = equal + __popc(is_equal & lanes_before);
     if (is_below >> lane & 1)
-      to.put(s, row, below + __popc(is_below & to_the_left), order, column);
+      to.put(s, row, below + __popc(is_below & lanes_before), order, column);
     else if ((is_equal >> lane & 1) && rank < wanted)
       to.put(s, row, s.k - wanted + rank, order, column);
     below += __popc(is_below);
@@ -212,20 +215,20 @@ __global__ void __launch_bounds__(RADIX_THREADS)
 /* ---- To and from a sort -------------------------------------------------------------------------------------------
  */
 
-/* All values of the rows as numbers in order, and their columns. */
+/* Lists all values of the rows as ordered numbers, and their columns. One thread per value. */
 template <class T>
 __global__ void list_values(selection<T> s, order_of<T> *orders, uint32_t *columns) {
   uint64_t all = static_cast<uint64_t>(s.rows) * s.columns, i = static_cast<uint64_t>(blockIdx.x) * blockDim.x;
   for (i += threadIdx.x; i < all; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
     uint32_t row = static_cast<uint32_t>(i / s.columns), column = static_cast<uint32_t>(i % s.columns);
-    orders[i] = order_of_value(turned(__ldcs(s.row(row) + column), s.turn));
+    orders[i] = order_of_value(flipped(__ldcs(s.row(row) + column), s.flip));
     columns[i] = column;
   }
 }
 
-/* The first k of each row of `each` sorted entries are the answer. */
+/* Writes the first k of each row of `each` sorted entries as the answer. One thread per entry. */
 template <class T>
-__global__ void tell_sorted(selection<T> s, const order_of<T> *orders, const uint32_t *columns, uint32_t each) {
+__global__ void write_sorted(selection<T> s, const order_of<T> *orders, const uint32_t *columns, uint32_t each) {
   uint64_t all = static_cast<uint64_t>(s.rows) * s.k, i = static_cast<uint64_t>(blockIdx.x) * blockDim.x;
   for (i += threadIdx.x; i < all; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
     uint32_t row = static_cast<uint32_t>(i / s.k), at = static_cast<uint32_t>(i % s.k);

@@ -2,18 +2,19 @@
  *
  * Selection for any k by samples: "sample select" of the thesis on k-nearest neighbours on GPUs, with two splitters.
  *
- * 1. A sample of a row is sorted, and two of its keys, the splitters, are chosen so that the k-th smallest of the row
- * is between them all but certainly, and little else is: some hundred of 4,096 ranks.
- * 2. A pass over the row counts what is below the splitters, which is wanted, and collects what is between them.
- * 3. The same inside of what was collected, with its own sample, until a block can do the rest.
- * 4. That one finds the k-th smallest digit by digit. Exactly k keys are up to it.
+ * 1. A sample of a row is sorted. Two of its keys, the splitters, are chosen so that the k-th smallest of the row is
+ *    almost certainly between them, and little else is: some hundred of 4,096 ranks.
+ * 2. A pass over the row counts what is below the splitters, which belongs to the answer, and collects what is between
+ *    them.
+ * 3. The same again inside what was collected, with its own sample, until a block can do the rest.
+ * 4. This block finds the k-th smallest digit by digit. Exactly k keys are up to it.
  *
- * In one stage, where the answer may be in any order, each of these steps tells what it finds to be below: the matrix
- * is read once. In two, a second pass over the matrix writes all up to the k-th smallest by column, as a stable sort of
- * the values alone needs it; the steps before count what is up to it in each piece of a row, so that this pass knows
- * its places. All bounds are keys, so that equal values are nothing special.
+ * In one stage, if the answer may be unordered, each of these steps writes what it finds to be below: the matrix is
+ * read once. In two stages, a second pass over the matrix writes everything up to the k-th smallest by column, as a
+ * stable sort of the values alone needs it. The steps before count what is up to it in each piece of a row, so that
+ * this pass knows its places. All bounds are keys, so equal values need no special case.
  *
- * The splitters are a guess. Where they were wrong, which counts tell, a row is done by a block without them; so are
+ * The splitters are a guess. If they were wrong, which the counts show, a row is done by a block without them; so are
  * rows too short for a sample.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_SAMPLE_CUH
@@ -29,17 +30,17 @@ namespace {
 enum {
   SPLIT_THREADS = 256,
   SPLIT_WARPS = SPLIT_THREADS / ADJI_WARP,
-  LIST_COLUMNS = WARP_COLUMNS, /* keys of a list that a warp goes through */
+  LIST_COLUMNS = WARP_COLUMNS, /* keys of a list that a warp visits */
   KTH_THREADS = 512,
   LOG_KTH_BINS = 11,
-  KTH_READS = 8,     /* keys a thread has on their way              */
-  LAST_KEYS = 32768, /* that one block looks for the k-th smallest in */
+  KTH_READS = 8,     /* keys a thread has in flight */
+  LAST_KEYS = 32768, /* in which one block finds the k-th smallest */
 };
 
-/* Lists of keys, one for each row. */
+/* Lists of keys, one per row. */
 template <class T>
 struct key_lists {
-  key_of<T> *keys; /* NULL: none, the keys are those of the matrix */
+  key_of<T> *keys; /* NULL: the keys are those of the matrix */
   uint32_t capacity;
 
   __device__ key_of<T> *row(uint32_t number) const {
@@ -47,28 +48,28 @@ struct key_lists {
   }
 };
 
-/* Where a row's search is: of `length` keys the rank-th is wanted; k - rank are below all of them. */
+/* The state of a row's search: the rank-th of `length` keys is wanted; k - rank keys are below all of them. */
 template <class T>
 struct row_search {
-  key_of<T> low, high;    /* splitters; in the end both are the k-th smallest key                    */
-  uint32_t rank, length;  /* rank 0: the splitters were wrong                                       */
-  uint32_t below, inside; /* of these keys: counted by a pass                                       */
+  key_of<T> low, high;    /* splitters; in the end both are the k-th smallest key */
+  uint32_t rank, length;  /* rank 0: the splitters were wrong */
+  uint32_t below, inside; /* of these keys: counted by a pass */
 
-  /* Goes on with the keys that are inside, of which a list has all if they are not more than its capacity. */
+  /* Continues with the keys that are inside. A list has all of them if they are not more than its capacity. */
   __device__ bool descend(uint32_t capacity) {
-    bool right = below < rank && rank - below <= inside && inside <= capacity;
-    rank = right ? rank - below : 0;
-    length = right ? inside : 0;
-    return right;
+    bool correct = below < rank && rank - below <= inside && inside <= capacity;
+    rank = correct ? rank - below : 0;
+    length = correct ? inside : 0;
+    return correct;
   }
 };
 
 /* ---- Splitters ---------------------------------------------------------------------------------------------------
  */
 
-/* Of a sorted sample of `size` keys: the ranks of the splitters, counted from 0, for the key that has this share of all
- * keys up to it. How many of the sample are below that is at most binomial; 6 deviations, and 5 for the tail where few
- * are expected. Below 0, or `size` and above: there is no splitter. */
+/* The ranks of the splitters in a sorted sample of `size` keys, counted from 0, for the key that has this share of all
+ * keys up to it. The number of sampled keys below it is at most binomial; 6 deviations are added, and 5 for the tail
+ * if few are expected. Below 0, or `size` and above: there is no splitter. */
 struct splitter_ranks {
   float low, high;
 };
@@ -78,7 +79,7 @@ __host__ __device__ inline splitter_ranks ranks_of_splitters(float size, float s
   return splitter_ranks{floorf(mean - spread), ceilf(mean + spread)};
 }
 
-/* From a row, or its list, to a sample that is sorted, of which the splitters are kept. */
+/* From a row, or its list, to a sorted sample, of which the splitters are kept. */
 template <class T>
 struct sample_to_splitters {
   typedef key_of<T> key;
@@ -111,9 +112,9 @@ constexpr uint32_t sample_bytes() {
   return gapped<EACH>(SAMPLE_KEYS<EACH>) * sizeof(key_of<T>);
 }
 
-/* The splitters of each row, a block each: of the matrix, or of what the last pass has collected. A sample has EACH
- * keys a thread, each from another part of the row. Limits: latency of the reads, and instruction issue of the sort,
- * some 10 microseconds a block. */
+/* Chooses the splitters of each row, a block per row: from the matrix, or from what the last pass collected, both in
+ * device memory. A sample has EACH keys per thread, each from another part of the row. Limits: latency of the reads,
+ * and instruction issue of the sort, about 10 microseconds per block. */
 template <class T, int EACH>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     choose_splitters(selection<T> s, key_lists<T> from, row_search<T> *searches) {
@@ -148,14 +149,14 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
 /* ---- Passes ------------------------------------------------------------------------------------------------------
  */
 
-/* Keys of a warp on their way to somewhere, in shared memory. */
+/* Keys of a warp on their way to a list, in shared memory. */
 template <class T>
 struct warp_buffer {
-  static constexpr uint32_t ROOM = 2048 / sizeof(key_of<T>);
+  static constexpr uint32_t CAPACITY = 2048 / sizeof(key_of<T>);
   key_of<T> *keys;
   uint32_t held; /* the same in all lanes */
 
-  /* to(at, key) for each, at places that follow each other from what `count` was. */
+  /* Calls to(at, key) for each key, at consecutive places from the old value of `count` on. */
   template <class TO>
   __device__ void flush(uint32_t *count, uint32_t lane, const TO &to) {
     if (!held) return;
@@ -169,12 +170,12 @@ struct warp_buffer {
     __syncwarp();
   }
 
-  /* All lanes come here, those with `mine` add a key. */
+  /* All lanes call it; those with `mine` add a key. */
   template <class TO>
   __device__ void add(bool mine, const key_of<T> &key, uint32_t *count, uint32_t lane, const TO &to) {
     uint32_t mask = __ballot_sync(ALL_LANES, mine), many = __popc(mask);
     if (!many) return;
-    if (held + many > ROOM) flush(count, lane, to);
+    if (held + many > CAPACITY) flush(count, lane, to);
     if (mine) keys[held + __popc(mask & ((1u << lane) - 1))] = key;
     held += many;
   }
@@ -207,39 +208,39 @@ struct list_pieces {
   __device__ __forceinline__ void visit(const selection<T> &, uint32_t row, uint32_t piece, uint32_t length,
                                         uint32_t lane, const VISIT &visit) const {
     const key_of<T> *from = lists.row(row) + piece * LIST_COLUMNS;
-    uint32_t left = min(LIST_COLUMNS, length - piece * LIST_COLUMNS);
-    for (uint32_t at = 0; at < left; at += KTH_READS * ADJI_WARP) {
+    uint32_t remaining = min(LIST_COLUMNS, length - piece * LIST_COLUMNS);
+    for (uint32_t at = 0; at < remaining; at += KTH_READS * ADJI_WARP) {
       key_of<T> keys[KTH_READS];
 #pragma unroll
       for (int i = 0; i < KTH_READS; i++) {
         uint32_t here = at + i * ADJI_WARP + lane;
-        keys[i] = here < left ? from[here] : last_key<T>();
+        keys[i] = here < remaining ? from[here] : last_key<T>();
       }
 #pragma unroll
       for (int i = 0; i < KTH_READS; i++)
-        visit(keys[i], at + i * ADJI_WARP + lane < left);
+        visit(keys[i], at + i * ADJI_WARP + lane < remaining);
     }
   }
 };
 
-/* What a pass works with. */
+/* The parameters of a pass. */
 template <class T>
 struct splitting {
   row_search<T> *searches;
-  two_counts *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are told  */
-  key_lists<T> to;    /* gets what is inside                                              */
-  uint32_t each;      /* pieces a row of what is read                                     */
+  two_counts *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are written */
+  key_lists<T> to;    /* gets what is inside */
+  uint32_t each;      /* pieces per row of the input */
 };
 
-/* Splits the keys of each row at its splitters, a warp for each piece of a row. What is inside goes to the row's list.
- * TELL: what is below is told, from where the answer of the row has come to; otherwise it is counted, for the row and
- * for its piece of the matrix. WARP_COLUMNS and LIST_COLUMNS keys a piece.
+/* Splits the keys of each row at its splitters, a warp per piece of a row. Input and output in device memory. What is
+ * inside goes to the row's list. WRITE: what is below is written, from the current end of the row's answer on;
+ * otherwise it is counted, for the row and for its piece of the matrix. WARP_COLUMNS and LIST_COLUMNS keys per piece.
  *
- * Keys pass through 2 KiB of shared memory a warp, so that places are taken by one addition for some hundred of them,
- * and writes are coalesced. Limits: memory; some 15 instructions a value. */
-template <class T, class FROM, bool TELL>
+ * Keys pass through 2 KiB of shared memory per warp, so that one atomic addition reserves places for some hundred of
+ * them, and writes are coalesced. Limits: memory; about 15 instructions per value. */
+template <class T, class FROM, bool WRITE>
 __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM from, splitting<T> p) {
-  __shared__ __align__(16) unsigned char memory[(TELL ? 2 : 1) * SPLIT_WARPS * 2048];
+  __shared__ __align__(16) unsigned char memory[(WRITE ? 2 : 1) * SPLIT_WARPS * 2048];
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * SPLIT_WARPS + warp;
   if (number >= static_cast<uint64_t>(s.rows) * p.each) return;
@@ -249,7 +250,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
   if (!rank || static_cast<uint64_t>(piece) * LIST_COLUMNS >= length) return;
   key_of<T> low = search->low, high = search->high;
   warp_buffer<T> inside = {reinterpret_cast<key_of<T> *>(memory + warp * 2048), 0};
-  warp_buffer<T> below = {reinterpret_cast<key_of<T> *>(memory + (TELL ? SPLIT_WARPS + warp : 0) * 2048), 0};
+  warp_buffer<T> below = {reinterpret_cast<key_of<T> *>(memory + (WRITE ? SPLIT_WARPS + warp : 0) * 2048), 0};
   auto to_list = [&](uint32_t at, const key_of<T> &key) {
     if (at < p.to.capacity) p.to.row(row)[at] = key;
   };
@@ -259,7 +260,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
   from.visit(s, row, piece, length, lane, [&](const key_of<T> &key, bool there) {
     bool is_below = there && less(key, low);
     inside.add(there && !is_below && !less(high, key), key, &search->inside, lane, to_list);
-    if (TELL) {
+    if (WRITE) {
       below.add(is_below, key, &search->below, lane, to_answer);
     } else {
       mine += is_below;
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
     }
   });
   inside.flush(&search->inside, lane, to_list);
-  if (TELL) return below.flush(&search->below, lane, to_answer);
+  if (WRITE) return below.flush(&search->below, lane, to_answer);
   mine = __reduce_add_sync(ALL_LANES, mine);
   if (lane == 0 && mine) atomicAdd(&search->below, mine);
   if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts{mine, 0};
@@ -313,35 +314,35 @@ __device__ __forceinline__ uint32_t bits_of(uint64_t x) {
   return 64 - __clzll(static_cast<long long>(x));
 }
 
-/* What all keys between two have in common. */
+/* The digits that all keys between the splitters share. */
 template <class T>
 __device__ key_digits<T> common_digits(const row_search<T> &search, uint32_t log_columns) {
   key_digits<T> known = no_digits<T>(search.rank, search.length, log_columns);
-  known.left = bits_of(key_order(search.low) ^ key_order(search.high));
-  known.order_mask = known.left < sizeof(T) * 8 ? ~order_of<T>(0) << known.left : 0;
+  known.unknown_bits = bits_of(key_order(search.low) ^ key_order(search.high));
+  known.order_mask = known.unknown_bits < sizeof(T) * 8 ? ~order_of<T>(0) << known.unknown_bits : 0;
   known.order = key_order(search.low) & known.order_mask;
   return known;
 }
 
-/* The k-th smallest key of each row, a block each, among what the last pass has collected (from.keys NULL: without
- * passes), or among all keys of the row where splitters were wrong. TELL: tells what is up to it of those; otherwise
- * counts that in the pieces. Limits: latency, of three to six readings of a list that is in the caches, and some thirty
- * barriers. */
-template <class T, bool TELL>
+/* Finds the k-th smallest key of each row, a block per row, among what the last pass collected (from.keys NULL:
+ * without passes), or among all keys of the row if the splitters were wrong. WRITE: writes what is up to it; otherwise
+ * counts that in the pieces. Limits: latency, of three to six readings of a list that is in the caches, and about
+ * thirty barriers. */
+template <class T, bool WRITE>
 __global__ void __launch_bounds__(KTH_THREADS)
     find_kth_keys(selection<T> s, key_lists<T> from, row_search<T> *searches, two_counts *pieces) {
   __shared__ __align__(16) uint32_t counts[1 << LOG_KTH_BINS];
-  __shared__ uint32_t sums[SCAN_SUMS], told;
+  __shared__ uint32_t sums[SCAN_SUMS], written;
   uint32_t row = blockIdx.x, each = warp_pieces(s.columns);
-  two_counts *mine = TELL ? NULL : pieces + static_cast<uint64_t>(row) * each;
+  two_counts *mine = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
   row_search<T> search = {};
   if (from.keys) search = searches[row];
   bool whole = !from.keys || !search.rank || !search.descend(from.capacity);
   if (whole) search = row_search<T>{make_key(order_of<T>(0), 0), last_key<T>(), s.k, s.columns, 0, 0};
-  if (whole && !TELL)
+  if (whole && !WRITE)
     for (uint32_t i = threadIdx.x; i < each; i += KTH_THREADS)
       mine[i] = two_counts{0, 0};
-  if (threadIdx.x == 0) told = s.k - search.rank;
+  if (threadIdx.x == 0) written = s.k - search.rank;
   __syncthreads();
   block_keys<T> keys = {s, s.row(row), whole ? NULL : from.row(row), search.length};
   key_of<T> kth = search.high;
@@ -351,15 +352,15 @@ __global__ void __launch_bounds__(KTH_THREADS)
   if (threadIdx.x == 0) searches[row].low = searches[row].high = kth;
   keys.visit([&](const key_of<T> &key) {
     if (less(kth, key)) return;
-    if (TELL)
-      s.put(row, atomicAdd(&told, 1u), key);
+    if (WRITE)
+      s.put(row, atomicAdd(&written, 1u), key);
     else
       atomicAdd(&mine[key_column(key) / WARP_COLUMNS].below, 1u);
   });
 }
 
-/* All keys up to the k-th smallest, by column, to arrays that are sorted after that: a warp for each piece of each row.
- * places: how many are to the left of each. */
+/* Writes all keys up to the k-th smallest, by column, to arrays that are sorted afterwards. One warp per piece of each
+ * row. places: how many are before each piece. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     write_up_to(selection<T> s, const row_search<T> *searches, const two_counts *places, uint64_t pieces,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: one pass over the values that collects those which are not above their row's bound.
+ * Selection: one pass over the values that collects those not above their row's bound.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_SCAN_CUH
 #define ADJI_GPU_SELECT_SELECT_SCAN_CUH
@@ -9,8 +9,8 @@
 
 namespace {
 
-/* What was found: row r has counts[r] keys up to its bound, and keys[r * capacity] .. hold all of them, in any order,
- * if they are not more than the capacity. */
+/* What was found: row r has counts[r] keys up to its bound. keys[r * capacity] .. holds all of them, unordered, if
+ * they are not more than the capacity. */
 template <class T>
 struct findings {
   const key_of<T> *bounds;
@@ -25,21 +25,21 @@ struct findings {
 
 enum {
   SCAN_WARPS = 8,
-  SCAN_VECTORS = 4, /* a thread has at once */
+  SCAN_VECTORS = 4, /* that a thread reads at once */
   SCAN_TILE = SCAN_VECTORS * ADJI_WARP
 };
 
 template <class T>
 constexpr int SCAN_VALUES = SCAN_VECTORS *key_traits<T>::VECTOR;
 
-/* Keys on their way to a row's findings: those of one warp, in shared memory. There is room for all values that a warp
- * reads at once. */
+/* Keys of one warp on their way to a row's findings, in shared memory. There is room for all values that a warp reads
+ * at once. */
 template <class T>
 struct collector {
-  static constexpr uint32_t ROOM = ADJI_WARP * SCAN_VALUES<T>;
+  static constexpr uint32_t CAPACITY = ADJI_WARP * SCAN_VALUES<T>;
   key_of<T> *buffer;
   uint32_t held; /* the same in all lanes, as is full */
-  bool full;     /* the row has more than its capacity, whatever comes */
+  bool full;     /* the row exceeds its capacity in any case */
 
   __device__ void flush(const findings<T> &to, uint32_t row, uint32_t lane) {
     if (!held) return;
@@ -54,7 +54,7 @@ struct collector {
     __syncwarp();
   }
 
-  /* A place for each lane's `mine` keys. */
+  /* Reserves a place for each lane's `mine` keys. */
   __device__ uint32_t reserve(const findings<T> &to, uint32_t row, uint32_t lane, uint32_t mine) {
     uint32_t sum = mine;
 #pragma unroll
@@ -63,21 +63,21 @@ struct collector {
       if (lane >= step) sum += other;
     }
     uint32_t total = __shfl_sync(ALL_LANES, sum, ADJI_WARP - 1);
-    if (held + total > ROOM) flush(to, row, lane);
+    if (held + total > CAPACITY) flush(to, row, lane);
     uint32_t at = held + sum - mine;
     held += total;
     return at;
   }
 };
 
-/* A stretch of a row: vectors begin .. end - 1, counted from the first one that is aligned, which is at column head. */
+/* A segment of a row: vectors begin .. end - 1, counted from the first aligned one, which is at column head. */
 template <class T>
-struct stretch {
+struct segment {
   const T *row;
   uint32_t head, begin, end;
-  bool turn;
+  bool flip;
 
-  /* The vectors first + lane, first + 32 + lane, ...; NaNs, which are above every bound, where there are none. */
+  /* Loads vectors first + lane, first + 32 + lane, ...; NaNs, which are above every bound, past the end. */
   __device__ void load(uint32_t first, uint32_t lane, T (&x)[SCAN_VALUES<T>]) const {
     constexpr int VECTOR = key_traits<T>::VECTOR;
     const typename key_traits<T>::vector *from =
@@ -103,8 +103,8 @@ struct stretch {
   }
 };
 
-/* A bound as the scan of a stretch of columns uses it: a value belongs if it is at most `value`, except that where the
- * bound's column is inside the stretch (`mixed`), one equal to it must not be behind `column`. */
+/* A bound as used in a segment of columns: a value belongs if it is at most `value`, except that if the bound's column
+ * is inside the segment (`mixed`), an equal value must not be after `column`. */
 template <class T>
 struct scan_bound {
   key_of<T> key;
@@ -112,8 +112,8 @@ struct scan_bound {
   uint32_t column;
   bool mixed;
 
-  /* A bound that is a NaN is as good as one behind all numbers: where there are k of them, no NaN is wanted; where
-   * there are not, too few are found. */
+  /* A NaN bound counts as one after all numbers: if there are k of them, no NaN is needed; if not, too few are found.
+   */
   __device__ explicit scan_bound(const key_of<T> &bound) : key(bound) {
     if (key_order(key) == NOT_A_NUMBER<T>) key = make_key(in_order(T(INFINITY)), 0xffffffffu);
   }
@@ -127,9 +127,9 @@ struct scan_bound {
   }
 };
 
-/* Adds to the collector what belongs of a lane's values. All lanes of the warp are here. */
+/* Adds a lane's values that belong to the collector. All lanes of the warp call it. */
 template <class T>
-__device__ void collect(collector<T> &c, const findings<T> &to, uint32_t row, const stretch<T> &part,
+__device__ void collect(collector<T> &c, const findings<T> &to, uint32_t row, const segment<T> &part,
                         const scan_bound<T> &bound, const T (&x)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
   uint32_t belongs = 0;
 #pragma unroll
@@ -146,7 +146,7 @@ __device__ void collect(collector<T> &c, const findings<T> &to, uint32_t row, co
     if (belongs >> i & 1) c.buffer[at++] = make_key(order_of_value(x[i]), part.column(first, lane, i));
 }
 
-/* The few values in front of and behind the vectors, by one warp. */
+/* The few values before and after the vectors, by one warp. */
 template <class T>
 __device__ void collect_ends(collector<T> &c, const findings<T> &to, const selection<T> &s, uint32_t row,
                              const key_of<T> &bound, uint32_t head, uint32_t tail, uint32_t lane) {
@@ -158,10 +158,10 @@ __device__ void collect_ends(collector<T> &c, const findings<T> &to, const selec
   if (there) c.buffer[at] = key;
 }
 
-/* Scans a stretch by all warps of a block; each has its own collector, and none waits for another. The next values are
- * asked for before those that came are looked at. now: the first ones, from vector `first` on. */
+/* Scans a segment with all warps of a block; each has its own collector, and none waits for another. The next values
+ * are requested before the current ones are compared. now: the first ones, from vector `first` on. */
 template <class T>
-__device__ void scan_stretch(collector<T> &c, const findings<T> &to, uint32_t row, const stretch<T> &part,
+__device__ void scan_segment(collector<T> &c, const findings<T> &to, uint32_t row, const segment<T> &part,
                              const scan_bound<T> &bound, T (&now)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
   T next[SCAN_VALUES<T>];
   for (; first < part.end && !c.full; first += SCAN_WARPS * SCAN_TILE) {
@@ -169,7 +169,7 @@ __device__ void scan_stretch(collector<T> &c, const findings<T> &to, uint32_t ro
     bool some = false;
 #pragma unroll
     for (int i = 0; i < SCAN_VALUES<T>; i++) {
-      now[i] = turned(now[i], part.turn);
+      now[i] = flipped(now[i], part.flip);
       some |= now[i] <= bound.value;
     }
     if (__any_sync(ALL_LANES, some)) collect(c, to, row, part, bound, now, first, lane);
@@ -179,41 +179,42 @@ __device__ void scan_stretch(collector<T> &c, const findings<T> &to, uint32_t ro
   }
 }
 
-/* All listed rows, in stretches of `length` vectors, `stretches` of them a row; a block takes one after the other.
+/* Collects the keys not above the bound of all listed rows, in segments of `length` vectors, `segments` per row; a
+ * block takes one after the other. Values, bounds and findings in device memory.
  *
- * 1. A thread reads 4 x 16 bytes, whose lifetime in the caches is short, and compares. The first of them are on their
- *    way before the bound is known.
- * 2. A warp that has found something adds it to its buffer in shared memory; a full buffer goes to the row's findings,
- *    at a place that one addition to the row's count gives.
- * 3. At the end of a stretch the buffers are emptied. A warp that learns that the row is beyond its capacity stops.
+ * 1. A thread reads 4 x 16 bytes, with a short lifetime in the caches, and compares. The first of them are in flight
+ *    before the bound is known.
+ * 2. A warp that has found something adds it to its buffer in shared memory. A full buffer goes to the row's findings,
+ *    at a place that one atomic addition to the row's count gives.
+ * 3. At the end of a segment the buffers are flushed. A warp that learns that the row exceeds its capacity stops.
  *
- * Launched to follow another kernel closely, it is for all rows, as a list is read before what that one does is waited
- * for. Values per thread and the reading ahead keep 128 bytes a thread on their way. Limits: memory; about 3
- * instructions a value where little is found, of the 30 there are time for. */
+ * If launched to overlap the previous kernel, it must be for all rows, since a list is read before the wait. Values
+ * per thread and reading ahead keep 128 bytes per thread in flight. Limits: memory; about 3 instructions per value if
+ * little is found, of the 30 there is time for. */
 template <class T>
 __global__ void __launch_bounds__(SCAN_WARPS *ADJI_WARP, 4)
-    scan_rows(selection<T> s, row_list list, findings<T> to, uint32_t length, uint32_t stretches) {
+    scan_rows(selection<T> s, row_list list, findings<T> to, uint32_t length, uint32_t segments) {
   constexpr uint32_t VECTOR = key_traits<T>::VECTOR;
-  __shared__ __align__(16) unsigned char memory[SCAN_WARPS * collector<T>::ROOM * sizeof(key_of<T>)];
+  __shared__ __align__(16) unsigned char memory[SCAN_WARPS * collector<T>::CAPACITY * sizeof(key_of<T>)];
   uint32_t warp = threadIdx.x / ADJI_WARP, lane = threadIdx.x % ADJI_WARP;
   let_next_begin();
-  uint64_t tasks = static_cast<uint64_t>(list.count()) * stretches;
+  uint64_t tasks = static_cast<uint64_t>(list.count()) * segments;
   for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
-    uint32_t row = list.row(static_cast<uint32_t>(task / stretches)), number = static_cast<uint32_t>(task % stretches);
+    uint32_t row = list.row(static_cast<uint32_t>(task / segments)), number = static_cast<uint32_t>(task % segments);
     const T *values = s.row(row);
     uint32_t head = static_cast<uint32_t>((16 - reinterpret_cast<uintptr_t>(values) % 16) % 16 / sizeof(T));
     head = min(head, s.columns);
     uint32_t vectors = (s.columns - head) / VECTOR;
-    stretch<T> part = {values, head, number * length, min(number * length + length, vectors), s.turn};
+    segment<T> part = {values, head, number * length, min(number * length + length, vectors), s.flip};
     uint32_t first = part.begin + warp * SCAN_TILE;
     T now[SCAN_VALUES<T>];
     if (first < part.end) part.load(first, lane, now);
     wait_for_previous();
     scan_bound<T> bound(to.bounds[row]);
-    collector<T> c = {reinterpret_cast<key_of<T> *>(memory) + warp * collector<T>::ROOM, 0, false};
+    collector<T> c = {reinterpret_cast<key_of<T> *>(memory) + warp * collector<T>::CAPACITY, 0, false};
     if (number == 0 && warp == 0) collect_ends(c, to, s, row, bound.key, head, head + vectors * VECTOR, lane);
     bound.apply(head + part.begin * VECTOR, head + part.end * VECTOR);
-    scan_stretch(c, to, row, part, bound, now, first, lane);
+    scan_segment(c, to, row, part, bound, now, first, lane);
     c.flush(to, row, lane);
   }
 }

@@ -8,15 +8,15 @@
 
 namespace {
 
-/* Threads for a row, so that each has 32 values or more, and rows that can be done at once are many: a warp has no
- * barriers to wait at, but takes long where much is selected. */
+/* Threads per row: each has 32 values or more, and many rows are done at once. A warp has no barriers to wait at, but
+ * takes long if much is selected. */
 uint32_t threads_of(uint32_t columns, uint32_t k) {
   if (k <= MOST_BY_GROUPS && columns <= 2048) return 32;
   return columns <= (k <= MOST_BY_GROUPS ? 4096 : 2048) ? 128 : 256;
 }
 
-/* Room for half as many keys again as are wanted where groups give the bound, a quarter where digits do; bins for
- * add_up to have four a thread, and where much is selected a digit of 11 bits. */
+/* Capacity for half as many keys again as requested if groups give the bound, a quarter if digits do. Bins such that
+ * add_up has four per thread, and, if much is selected, a digit of 11 bits. */
 template <class T>
 short_layout<T> layout_of(uint32_t columns, uint32_t k) {
   uint32_t capacity = k + k / (k <= MOST_BY_GROUPS ? 2 : 4) + BUCKET_MOST, threads = threads_of(columns, k);

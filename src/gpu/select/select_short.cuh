@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection from short rows: one that fits shared memory is read once, and all else happens there.
+ * Selection from short rows: a row that fits shared memory is read once, and everything else happens there.
  *
  * A bound is found first, with at least k keys up to it and not many more: for small k from the least keys of groups of
- * columns, for larger k digit by digit. Both are proven, nothing is a guess: what is up to the bound has the k
- * smallest. Then these are put into order, in buckets where that is possible.
+ * columns, for larger k digit by digit. Both are proven, not guessed: the k smallest are up to the bound. These are
+ * then ordered, in buckets if possible.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_SHORT_CUH
 #define ADJI_GPU_SELECT_SELECT_SHORT_CUH
@@ -14,12 +14,12 @@
 namespace {
 
 enum {
-  SHORT_GROUPS = 256,    /* of columns                                                         */
-  MOST_BY_GROUPS = 128,  /* k: half of the groups                                              */
-  HALF_OF_GROUPS = 48,   /* k: half as many groups do                                          */
-  MOST_BY_WARP = 32,     /* k: the few keys are sorted by a warp, without buckets               */
-  SHORT_VECTORS = 8,     /* a thread has on their way                                          */
-  LOG_MOST_COLUMNS = 14, /* of rows                                                            */
+  SHORT_GROUPS = 256,    /* of columns */
+  MOST_BY_GROUPS = 128,  /* k: half of the groups */
+  HALF_OF_GROUPS = 48,   /* k: half as many groups suffice */
+  MOST_BY_WARP = 32,     /* k: a warp sorts the few keys, without buckets */
+  SHORT_VECTORS = 8,     /* that a thread has in flight */
+  LOG_MOST_COLUMNS = 14, /* of rows */
 };
 
 /* What is in shared memory, in this order. */
@@ -44,14 +44,13 @@ struct short_layout {
   }
 };
 
-/* Numbers of 16 bytes. */
+/* 16 bytes of ordered numbers. */
 template <class T>
 struct __align__(16) order_vector {
   order_of<T> of[key_traits<T>::VECTOR];
 };
 
-/* A row in shared memory, as numbers in order: vectors from column head on, and a few values in front of and behind
- * them. */
+/* A row in shared memory, as ordered numbers: vectors from column head on, and a few values before and after them. */
 template <class T, int THREADS>
 struct short_row {
   static constexpr uint32_t VECTOR = key_traits<T>::VECTOR;
@@ -62,8 +61,8 @@ struct short_row {
   __device__ const order_vector<T> *begin() const {
     return reinterpret_cast<const order_vector<T> *>(orders + head);
   }
-  /* Calls visit(order, column) with a thread's values. Those of a vector come by one load: what is done with one value
-   * would keep the compiler from loading the next one before that. */
+  /* Calls visit(order, column) with a thread's values. Those of a vector come by one load: otherwise what is done with
+   * one value would keep the compiler from loading the next one earlier. */
   template <class VISIT>
   __device__ __forceinline__ void visit_all(const VISIT &visit) const {
     for (uint32_t v = threadIdx.x; v < vectors; v += THREADS) {
@@ -85,7 +84,7 @@ struct short_row {
   }
 };
 
-/* The least values of every `each` of a row, 2 or 4 that follow each other, or all values of it (1). */
+/* The least values of every `each` consecutive values of a row, 2 or 4, or all its values (1). */
 template <class T, int THREADS>
 struct short_minima {
   const short_row<T, THREADS> &row;
@@ -116,7 +115,7 @@ struct short_minima {
   static constexpr uint32_t VECTOR = key_traits<T>::VECTOR, FOURTH = 4 / VECTOR; /* vectors of four values */
 };
 
-/* Those up to a bound. */
+/* The keys up to a bound. */
 template <class T, int THREADS>
 struct short_keys {
   const short_row<T, THREADS> &row;
@@ -130,18 +129,18 @@ struct short_keys {
 /* ---- Reading -------------------------------------------------------------------------------------------------------
  */
 
-__device__ __forceinline__ order_vector<float> orders_of(const float4 &v, bool turn) {
-  return order_vector<float>{{order_of_value(turned(v.x, turn)), order_of_value(turned(v.y, turn)),
-                              order_of_value(turned(v.z, turn)), order_of_value(turned(v.w, turn))}};
+__device__ __forceinline__ order_vector<float> orders_of(const float4 &v, bool flip) {
+  return order_vector<float>{{order_of_value(flipped(v.x, flip)), order_of_value(flipped(v.y, flip)),
+                              order_of_value(flipped(v.z, flip)), order_of_value(flipped(v.w, flip))}};
 }
-__device__ __forceinline__ order_vector<double> orders_of(const double2 &v, bool turn) {
-  return order_vector<double>{{order_of_value(turned(v.x, turn)), order_of_value(turned(v.y, turn))}};
+__device__ __forceinline__ order_vector<double> orders_of(const double2 &v, bool flip) {
+  return order_vector<double>{{order_of_value(flipped(v.x, flip)), order_of_value(flipped(v.y, flip))}};
 }
 
-/* The vectors of a row; returns the least number of the thread's. */
+/* Reads the vectors of a row; returns the least number of the thread's. */
 template <class T, int THREADS>
 __device__ __forceinline__ order_of<T> read_vectors(const typename key_traits<T>::vector *from, order_vector<T> *to,
-                                                    uint32_t many, bool turn) {
+                                                    uint32_t many, bool flip) {
   order_of<T> least = NOT_A_NUMBER<T>;
   for (uint32_t first = threadIdx.x; first < many; first += SHORT_VECTORS * THREADS) {
     typename key_traits<T>::vector v[SHORT_VECTORS];
@@ -151,7 +150,7 @@ __device__ __forceinline__ order_of<T> read_vectors(const typename key_traits<T>
 #pragma unroll
     for (int u = 0; u < SHORT_VECTORS; u++) {
       if (first + u * THREADS >= many) break;
-      order_vector<T> orders = orders_of(v[u], turn);
+      order_vector<T> orders = orders_of(v[u], flip);
       to[first + u * THREADS] = orders;
 #pragma unroll
       for (int e = 0; e < key_traits<T>::VECTOR; e++)
@@ -161,7 +160,7 @@ __device__ __forceinline__ order_of<T> read_vectors(const typename key_traits<T>
   return least;
 }
 
-/* Reads a row. In shared memory it is as far from a multiple of 16 bytes as where it comes from. */
+/* Reads a row. In shared memory it has the same offset from a multiple of 16 bytes as in device memory. */
 template <class T, int THREADS>
 __device__ short_row<T, THREADS> read_row(const selection<T> &s, uint32_t number, unsigned char *memory,
                                           order_of<T> *sums) {
@@ -171,11 +170,11 @@ __device__ short_row<T, THREADS> read_row(const selection<T> &s, uint32_t number
   uint32_t head = min((VECTOR - skew) % VECTOR, s.columns), vectors = (s.columns - head) / VECTOR;
   order_of<T> *to = reinterpret_cast<order_of<T> *>(memory) + skew;
   order_of<T> least = read_vectors<T, THREADS>(reinterpret_cast<const typename key_traits<T>::vector *>(from + head),
-                                               reinterpret_cast<order_vector<T> *>(to + head), vectors, s.turn);
+                                               reinterpret_cast<order_vector<T> *>(to + head), vectors, s.flip);
   uint32_t ends = s.columns - vectors * VECTOR; /* fewer than 2 vectors, and than threads */
   if (threadIdx.x < ends) {
     uint32_t c = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * VECTOR;
-    to[c] = order_of_value(turned(from[c], s.turn));
+    to[c] = order_of_value(flipped(from[c], s.flip));
     least = to[c] < least ? to[c] : least;
   }
   order_of<T> low = low_end<T, THREADS>(least, sums);
@@ -204,9 +203,10 @@ __device__ __forceinline__ void choose_group(const order_of<T> *least, uint32_t 
     if (lane * EACH + i == k - 1) *bound = v[i];
 }
 
-/* The k-th smallest of the groups' least values: k groups have one up to it. Column c is in group c % groups; at least
- * k groups have columns, as k <= columns and k <= groups / 2. Values alone, as that is half the work; where so many are
- * equal that this is not enough, what follows finds too many keys up to the bound. least and bound: shared memory. */
+/* The k-th smallest of the groups' least values: k groups have one up to it. Column c is in group c % groups. At least
+ * k groups have columns, as k <= columns and k <= groups / 2. It uses values alone, which is half the work; if so many
+ * are equal that this is not enough, the next step finds too many keys up to the bound. least and bound: shared
+ * memory. */
 template <class T, int THREADS>
 __device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t k, order_of<T> *least,
                                      order_of<T> *bound) {
@@ -230,17 +230,17 @@ __device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t 
   return make_key(*bound, 0xffffffffu);
 }
 
-/* How many values share one that is counted where digits give the bound: the k-th smallest of the least ones is a
- * bound, as k of them are up to it, and close to the best one while there are twice as many of them as are wanted. */
+/* How many values share one count if digits give the bound. The k-th smallest of the least ones is a bound, as k of
+ * them are up to it, and it is close to the best while there are twice as many of them as needed. */
 __device__ __forceinline__ uint32_t values_counted_together(uint32_t columns, uint32_t k) {
   return columns >= 8 * k ? 4 : columns >= 4 * k ? 2 : 1;
 }
 
-/* A bound with at least k keys up to it; each 1: and no more than there is room for. Otherwise it is a value alone, and
- * where many are equal there are more. */
+/* A bound with at least k keys up to it and, if each is 1, no more than the capacity. Otherwise it is a value alone,
+ * and if many are equal there are more. */
 template <class T, int THREADS>
 __device__ __forceinline__ key_of<T> bound_of_minima(const short_minima<T, THREADS> &minima, uint32_t k,
-                                                     const short_layout<T> &layout, const bucket_room<T> &room) {
+                                                     const short_layout<T> &layout, const bucket_memory<T> &room) {
   bool all = minima.each == 1;
   key_digits<T> known = no_digits<T>(k, minima.count(), LOG_MOST_COLUMNS);
   key_of<T> bound = bound_by_digits<T, THREADS>(minima, known, all ? layout.capacity : k + k / 8, layout.log_bins,
@@ -251,9 +251,10 @@ __device__ __forceinline__ key_of<T> bound_of_minima(const short_minima<T, THREA
 /* ---- The kernel ----------------------------------------------------------------------------------------------------
  */
 
-/* All keys up to the bound to the places, in any order; returns how many there are, which may be more than fit. */
+/* Copies all keys up to the bound to the places, unordered; returns how many there are, which may be more than fit. */
 template <class T, int THREADS>
-__device__ uint32_t gather_short(const short_row<T, THREADS> &row, const key_of<T> &bound, const bucket_room<T> &room) {
+__device__ uint32_t gather_short(const short_row<T, THREADS> &row, const key_of<T> &bound,
+                                 const bucket_memory<T> &room) {
   if (threadIdx.x == 0) room.sums[0] = 0;
   __syncthreads();
   row.visit_up_to(bound, [&](const key_of<T> &key) {
@@ -284,13 +285,13 @@ struct places_to_answer {
   }
 };
 
-/* Tells the k smallest of the keys up to a bound; false: there are too many, or they are too close. */
+/* Writes the k smallest of the keys up to a bound; false: there are too many, or they are too close. */
 template <class T, int THREADS>
-__device__ bool tell_short(const selection<T> &s, uint32_t number, const short_row<T, THREADS> &row,
-                           const key_of<T> &bound, uint32_t buckets, const bucket_room<T> &room) {
+__device__ bool write_short(const selection<T> &s, uint32_t number, const short_row<T, THREADS> &row,
+                            const key_of<T> &bound, uint32_t buckets, const bucket_memory<T> &room) {
   if (s.k > MOST_BY_WARP) {
     bucket_map<T> map(row.low, key_order(bound), buckets);
-    return tell_by_buckets<T, THREADS>(s, number, short_keys<T, THREADS>{row, bound}, map, room);
+    return write_by_buckets<T, THREADS>(s, number, short_keys<T, THREADS>{row, bound}, map, room);
   }
   static_assert(MOST_BY_WARP * 3 / 2 + BUCKET_MOST <= 4 * ADJI_WARP, "a warp sorts what there is room for");
   uint32_t held = gather_short(row, bound, room);
@@ -307,25 +308,26 @@ __device__ bool tell_short(const selection<T> &s, uint32_t number, const short_r
   return true;
 }
 
-/* All rows, a block each, one after the other. 1 <= k <= columns <= 2^LOG_MOST_COLUMNS, k <= ADJI_SELECT_MOST.
+/* Selects from all rows, a block per row, one after the other. Values and answer in device memory.
+ * 1 <= k <= columns <= 2^LOG_MOST_COLUMNS, k <= ADJI_SELECT_MOST.
  *
- * 1. The row goes to shared memory, 8 x 16 bytes a thread on their way.
- * 2. A bound with at least k keys up to it: of the groups' least keys, or digit by digit, of the least of every few
- *    values where k is a small share of them.
- * 3. What is up to it goes to buckets, and is told from there.
- * 4. Where that fails, because the values are equal or spread unevenly: a bound with no more keys than there is room
- *    for, and a sort of them.
+ * 1. The row goes to shared memory, with 8 x 16 bytes per thread in flight.
+ * 2. Find a bound with at least k keys up to it: from the groups' least keys, or digit by digit from the least of
+ *    every few values if k is a small share of them.
+ * 3. Keys up to it go to buckets and are written from there.
+ * 4. If that fails, because values are equal or unevenly spread: find a bound with no more keys than the capacity, and
+ *    sort them.
  *
  * Limits: for small k the read; blocks of one multiprocessor are at different steps. For large k shared memory: an
- * addition for each value or every few, and for each that is selected some ten accesses. */
+ * addition per value or per few, and about ten accesses per selected key. */
 template <class T, int THREADS>
 __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREADS)
     select_short(selection<T> s, short_layout<T> layout) {
   extern __shared__ __align__(16) unsigned char memory[];
   unsigned char *behind_row = memory + layout.row_bytes(), *behind_places = behind_row + layout.place_bytes();
   uint32_t *sums = reinterpret_cast<uint32_t *>(behind_places + layout.count_bytes());
-  bucket_room<T> room = {reinterpret_cast<uint32_t *>(behind_places), sums, reinterpret_cast<key_of<T> *>(behind_row),
-                         layout.capacity};
+  bucket_memory<T> room = {reinterpret_cast<uint32_t *>(behind_places), sums, reinterpret_cast<key_of<T> *>(behind_row),
+                           layout.capacity};
   const uint32_t bins = 1u << layout.log_bins;
   for (uint32_t number = blockIdx.x; number < s.rows; number += gridDim.x) {
     short_row<T, THREADS> row = read_row<T, THREADS>(s, number, memory, reinterpret_cast<order_of<T> *>(sums));
@@ -333,17 +335,17 @@ __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREA
       key_of<T> bound = bound_by_groups(row, s.k, reinterpret_cast<order_of<T> *>(behind_places),
                                         reinterpret_cast<order_of<T> *>(sums));
       __syncthreads();
-      if (tell_short(s, number, row, bound, bins, room)) continue;
+      if (write_short(s, number, row, bound, bins, room)) continue;
     }
     short_minima<T, THREADS> minima = {row, s.k > MOST_BY_GROUPS ? values_counted_together(row.columns, s.k) : 1};
-    bool told = false;
+    bool written = false;
     key_of<T> bound;
     for (;; minima.each = 1) {
       bound = bound_of_minima(minima, s.k, layout, room);
-      told = s.k > MOST_BY_GROUPS && tell_short(s, number, row, bound, bins, room);
-      if (told || minima.each == 1) break;
+      written = s.k > MOST_BY_GROUPS && write_short(s, number, row, bound, bins, room);
+      if (written || minima.each == 1) break;
     }
-    if (told) continue;
+    if (written) continue;
     uint32_t held = gather_short(row, bound, room);
     sort_places<THREADS>(room.places, held);
     for (uint32_t at = threadIdx.x; at < s.k; at += THREADS)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chunks of the sets of a join, and the joins of two of them.
+ */
+#ifndef ADJI_GPU_WORKER_CHUNK_PAIRS_H
+#define ADJI_GPU_WORKER_CHUNK_PAIRS_H
+
+#include "gpu/worker/chunks.h"
+
+/* Rows or ids first .. end - 1. */
+typedef struct adji_chunk {
+  uint64_t first, end;
+} adji_chunk;
+
+typedef struct adji_chunks {
+  adji_join join;
+  adji_chunk_source source;
+  adji_measure sums;    /* the measure, reporting sums as they are                                */
+  adji_row_style style; /* of a join of two chunks. By distance: any order, with sums             */
+  uint64_t size;        /* points a chunk: halved when the device has no room                     */
+  uint64_t cells;
+  adji_run *run; /* at work */
+  const adji_pass *pass;
+} adji_chunks;
+
+/* A run of the joins of chunks, which reports its progress to the whole run. */
+typedef struct adji_chunk_run {
+  adji_run run, *whole;
+  const char *phase;
+  double done, share, all; /* the call at work is `share` of `all`, and `done` was done before it */
+  uint64_t pairs;          /* found before it */
+} adji_chunk_run;
+
+void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase);
+/* Adds its statistics to the whole run, and to tally the candidates. */
+void adji_chunk_run_end(adji_chunk_run *r, adji_tally *tally);
+/* Before each pass of a join of chunks. */
+void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t pairs);
+
+/* A join of two chunks, and the sets that it reads. */
+typedef struct adji_chunk_pair {
+  adji_chunk rows, ids;
+  adj_dataset left, right;
+  adji_engine engine;
+} adji_chunk_pair;
+
+/* Chunk number i of a set. */
+adji_chunk adji_chunk_at(const adji_chunks *c, const adj_dataset *set, uint64_t i);
+uint64_t adji_chunk_count(const adji_chunks *c, const adj_dataset *set);
+/* Whether these are of one chunk of a set that is joined with itself. */
+bool adji_chunk_own(const adji_chunks *c, adji_chunk rows, adji_chunk ids);
+/* Whether no pair of them is part of the result. */
+bool adji_chunk_skipped(const adji_chunks *c, adji_chunk rows, adji_chunk ids);
+
+/* The rows that were opened may be more than were asked for: a chunk with itself is opened whole, so that rows and
+ * ids are numbered alike. The pair stays where it is until it is closed. */
+adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p);
+void adji_chunk_close(adji_chunk_pair *p);
+
+/* After a failure: whether it was a lack of device memory, and chunks could be made smaller. */
+bool adji_chunks_shrink(adji_chunks *c, adj_status status);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Joins in chunks: counts, estimates, the worker.
+ */
+#include "gpu/worker/chunks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/worker/chunk_pairs.h"
+#include "gpu/worker/chunks_fill.h"
+#include "gpu/worker/devices.h"
+#include "queue/feed.h"
+
+/* Right chunks that an estimate looks at, about. */
+enum { MOST_SAMPLED = 16 };
+
+/* ---- Count ---------------------------------------------------------------------------------------------------- */
+
+typedef struct counting {
+  adji_chunks *c;
+  adji_chunk_run run;
+  uint32_t *degrees; /* of all rows; may be NULL    */
+  uint32_t *some;    /* of a chunk; NULL if that is */
+  uint64_t pairs;
+} counting;
+
+typedef struct addition {
+  uint32_t *to;
+  const uint32_t *more;
+  uint64_t count, tasks;
+} addition;
+
+static adj_status add_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const addition *a = user;
+  uint64_t begin, end;
+  adji_slice(a->count, a->tasks, task, &begin, &end);
+  for (uint64_t i = begin; i < end; i++)
+    a->to[i] += a->more[i];
+  return ADJ_OK;
+}
+
+static adj_status count_pair(counting *k, adji_chunk rows, adji_chunk ids) {
+  adji_chunk_pair pair;
+  uint64_t pairs = 0;
+  adj_status status = adji_chunk_open(k->c, rows, ids, &pair);
+  if (status) return status;
+  status = adji_engine_count(&pair.engine, &k->run.run, k->some, &pairs);
+  adji_chunk_close(&pair);
+  k->pairs += pairs;
+  if (!status) status = adji_run_check_pairs(k->run.whole, k->pairs);
+  if (status || !k->degrees) return status;
+  adj_ctx *ctx = k->c->join.ctx;
+  addition a = {k->degrees + rows.first, k->some, rows.end - rows.first, 4 * (uint64_t)ctx->threads};
+  return adji_loop(ctx, a.tasks, add_some, &a);
+}
+
+static adj_status count_all(counting *k) {
+  adji_chunks *c = k->c;
+  uint64_t lefts = adji_chunk_count(c, c->join.left), rights = adji_chunk_count(c, c->join.right), done = 0;
+  adj_status status = ADJ_OK;
+  if (k->degrees && c->join.left->count) memset(k->degrees, 0, c->join.left->count * sizeof *k->degrees);
+  k->pairs = 0;
+  k->run.all = (double)lefts * (double)rights;
+  for (uint64_t i = 0; i < lefts && !status; i++) {
+    adji_chunk rows = adji_chunk_at(c, c->join.left, i);
+    for (uint64_t j = 0; j < rights && !status; j++, done++) {
+      adji_chunk ids = adji_chunk_at(c, c->join.right, j);
+      adji_chunk_run_next(&k->run, (double)done, 1, k->pairs);
+      if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(k, rows, ids);
+    }
+  }
+  return status;
+}
+
+static adj_status count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
+  adji_memory *memory = &c->join.ctx->memory;
+  uint64_t rows = c->join.left->count < c->size ? c->join.left->count : c->size;
+  counting k = {.c = c, .degrees = degrees};
+  if (degrees) {
+    k.some = adji_alloc(memory, rows, sizeof *k.some, "counts of a chunk");
+    if (!k.some) return ADJ_E_MEMORY;
+  }
+  adji_chunk_run_begin(&k.run, run, "count");
+  adj_status status = count_all(&k);
+  while (adji_chunks_shrink(c, status)) {
+    run->redone++;
+    status = count_all(&k);
+  }
+  adji_chunk_run_end(&k.run, tally);
+  adji_free(memory, k.some);
+  tally->pairs = k.pairs;
+  return status;
+}
+
+/* ---- Estimate --------------------------------------------------------------------------------------------------- */
+
+static adj_status estimate_pair(adji_chunks *c, adji_chunk rows, adji_chunk ids, uint64_t sample, double *pairs,
+                                double *candidates) {
+  adji_chunk_pair pair;
+  adj_status status = adji_chunk_open(c, rows, ids, &pair);
+  if (status) return status;
+  status = c->source.estimate(&pair.engine.workers[0], sample, pairs, candidates);
+  uint64_t cells = status ? 0 : c->source.cells(&pair.engine.workers[0]);
+  if (cells > c->cells) c->cells = cells;
+  adji_chunk_close(&pair);
+  return status;
+}
+
+/* A chunk with itself counts once, since neighbours may be near in the order of the rows; of many others some stand
+ * for all. */
+static adj_status estimate_all(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
+  uint64_t lefts = adji_chunk_count(c, c->join.left), rights = adji_chunk_count(c, c->join.right);
+  uint64_t every = rights / MOST_SAMPLED + 1;
+  *pairs = *candidates = 0;
+  c->cells = 0;
+  if (!lefts) return ADJ_OK;
+  adji_chunk rows = adji_chunk_at(c, c->join.left, lefts / 2);
+  double scale = (double)c->join.left->count / (double)(rows.end - rows.first);
+  adj_status status = ADJ_OK;
+  for (uint64_t j = 0; j < rights && !status; j++) {
+    adji_chunk ids = adji_chunk_at(c, c->join.right, j);
+    bool own = adji_chunk_own(c, rows, ids);
+    if (adji_chunk_skipped(c, rows, ids) || (!own && j % every != every / 2)) continue;
+    double found = 0, compared = 0, weight = own ? scale : scale * (double)every;
+    status = estimate_pair(c, rows, ids, sample, &found, &compared);
+    *pairs += found * weight;
+    *candidates += compared * weight;
+  }
+  return status;
+}
+
+adj_status adji_chunks_estimate(adji_worker *worker, uint64_t sample, double *pairs, double *candidates) {
+  adji_chunks *c = worker->state;
+  adj_status status = estimate_all(c, sample, pairs, candidates);
+  while (adji_chunks_shrink(c, status))
+    status = estimate_all(c, sample, pairs, candidates);
+  return status;
+}
+
+uint64_t adji_chunks_cells(const adji_worker *worker) {
+  return ((const adji_chunks *)worker->state)->cells;
+}
+
+uint64_t adji_chunks_size(const adji_worker *worker) {
+  return ((const adji_chunks *)worker->state)->size;
+}
+
+/* ---- Making it --------------------------------------------------------------------------------------------------- */
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  (void)shared;
+  const adji_join *join = &((const adji_chunks *)state)->join;
+  uint64_t count = join->left->count;
+  adj_status status = adji_queue_init(queue, join->ctx, 1);
+  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
+}
+
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  adji_chunks *c = state;
+  c->run = run;
+  c->pass = pass;
+  return ADJ_OK;
+}
+
+static adj_status drain(void *state, adji_feed *feed) {
+  adji_chunks *c = state;
+  const adji_batch *batches;
+  uint64_t many;
+  adji_tally tally = {0};
+  if (!adji_feed_take(feed, &batches, &many)) return ADJ_OK; /* no queries */
+  adj_status status = c->pass->kind == ADJI_PASS_COUNT ? count(c, c->run, c->pass->degrees, &tally)
+                                                       : adji_chunks_fill(c, c->run, c->pass->window, &tally);
+  if (status) return status;
+  adji_feed_found(feed);
+  return adji_feed_done(feed, &tally);
+}
+
+static void end(void *state, adji_run *run) {
+  (void)state;
+  (void)run;
+}
+
+static void destroy(void *state) {
+  adji_chunks *c = state;
+  c->source.destroy(c->source.state);
+  free(c);
+}
+
+bool adji_is_chunks(const adji_worker *worker) {
+  return worker->destroy == destroy;
+}
+
+adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *source, uint64_t size, adji_worker *out) {
+  adji_chunks *c = calloc(1, sizeof *c);
+  if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  c->join = *join;
+  c->source = *source;
+  c->size = size;
+  c->style = join->style;
+  if (join->style.order == ADJ_ORDER_DISTANCE) {
+    c->sums = *join->style.measure;
+    c->sums.report = ADJI_REPORT_SUM;
+    c->style.measure = &c->sums;
+    c->style.order = ADJ_ORDER_ANY;
+    c->style.distances = true;
+  }
+  *out = (adji_worker){.state = c,
+                       .name = adji_gpu_worker_name(0),
+                       .is_device = true,
+                       .large_windows = true,
+                       .fill_queue = fill_queue,
+                       .begin = begin,
+                       .drain = drain,
+                       .end = end,
+                       .destroy = destroy};
+  return ADJ_OK;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker for sets that do not fit a device. The left set is cut into chunks of rows, the right set into chunks of
+ * ids. A left and a right chunk are a join of their own, which is all that the device has at a time; this worker puts
+ * the results together. It gets these joins through a table of functions, so that tests can use others.
+ */
+#ifndef ADJI_GPU_WORKER_CHUNKS_H
+#define ADJI_GPU_WORKER_CHUNKS_H
+
+#include "queue/engine.h"
+
+/* Where the joins of two chunks come from. */
+typedef struct adji_chunk_source {
+  void *state;
+  /* A worker that counts and fills alone. The sets of the join outlive it. ADJ_E_DEVICE_MEMORY, also from its passes:
+   * smaller chunks are tried. */
+  adj_status (*open)(void *state, const adji_join *join, adji_worker *out);
+  /* As adji_gpu_range_worker_estimate and adji_gpu_range_worker_cells. */
+  adj_status (*estimate)(adji_worker *worker, uint64_t sample, double *pairs, double *candidates);
+  uint64_t (*cells)(const adji_worker *worker);
+  void (*destroy)(void *state);
+} adji_chunk_source;
+
+/* Chunks have at most `size` points. On success the worker owns the source.
+ * Memory of a fill, beside the window: 16 bytes a row of a chunk; for entries on their way 256 MiB, or a quarter of
+ * what the limit leaves, or the longest row; and for rows ordered by distance, per thread, four of the longest rows. */
+adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *source, uint64_t size, adji_worker *out);
+
+bool adji_is_chunks(const adji_worker *worker);
+uint64_t adji_chunks_size(const adji_worker *worker);
+/* From the middle one of the left chunks, scaled up to all. */
+adj_status adji_chunks_estimate(adji_worker *worker, uint64_t sample, double *pairs, double *candidates);
+/* Non-empty cells of the largest index that the estimate met. */
+uint64_t adji_chunks_cells(const adji_worker *worker);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Joins in chunks: filling rows.
+ *
+ * The rows of a window are taken a left chunk at a time, and joined with one right chunk after the other. What such
+ * a join finds goes to a buffer, some rows at a time, and from there to the end of what the rows hold already.
+ * Chunks ascend, so rows in the order of their ids stay so. Rows in the order of their distances are collected with
+ * the canonical sums, and sorted when they are complete; where no distances are wanted, the sums are in a buffer of
+ * their own, and as many rows are taken at a time as fit that.
+ */
+#include "gpu/worker/chunks_fill.h"
+
+#include <string.h>
+
+/* Bytes of entries on their way, at most, unless a row is longer. */
+static const uint64_t BUFFER = (uint64_t)256 << 20;
+
+typedef struct filling {
+  adji_chunks *c;
+  adji_chunk_run run;
+  const adji_window *window;
+  bool by_distance;
+  size_t size;   /* of a value, 0 without                           */
+  uint64_t room; /* entries that the buffers hold                   */
+  uint32_t *ids;
+  void *values;        /* sums when ordered by distance, else distances   */
+  void *sums;          /* of complete rows, where the window has no place */
+  uint32_t *degrees;   /* of the rows of a join of chunks              */
+  uint64_t *offsets;   /* that they add up to                             */
+  uint32_t *taken;     /* entries of the rows at work that are there      */
+  adji_chunk rows;     /* at work                                         */
+  uint64_t placed;     /* entries of the window                           */
+  adji_row_style done; /* of complete rows */
+  adji_row_room *rooms;
+} filling;
+
+/* ---- Buffers ------------------------------------------------------------------------------------------------- */
+
+static uint64_t longest_row(const adji_window *w) {
+  uint64_t longest = 1;
+  for (uint64_t i = w->first_row; i < w->end_row; i++)
+    if (w->offsets[i + 1] - w->offsets[i] > longest) longest = w->offsets[i + 1] - w->offsets[i];
+  return longest;
+}
+
+static adj_status make_rooms(filling *f, uint64_t longest) {
+  adj_ctx *ctx = f->c->join.ctx;
+  f->rooms = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *f->rooms, "row buffers");
+  adj_status status = f->rooms ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
+    status = adji_row_room_reserve(&f->rooms[lane], &ctx->memory, &f->done, longest);
+  return status;
+}
+
+static adj_status make_buffers(filling *f) {
+  const adji_window *w = f->window;
+  adji_memory *memory = &f->c->join.ctx->memory;
+  uint64_t longest = longest_row(w), pairs = w->offsets[w->end_row] - w->offsets[w->first_row];
+  uint64_t rows = w->end_row - w->first_row < f->c->size ? w->end_row - w->first_row : f->c->size;
+  uint64_t whole = f->c->join.left->count < f->c->size ? f->c->join.left->count : f->c->size;
+  bool own_sums = f->by_distance && !w->distances;
+  uint64_t left = adji_memory_available(memory), bytes = BUFFER < left / 4 ? BUFFER : left / 4;
+  f->room = bytes / (4 + f->size + (own_sums ? f->size : 0));
+  if (f->room > pairs) f->room = pairs;
+  if (f->room < longest) f->room = longest;
+  f->ids = adji_alloc(memory, f->room, sizeof *f->ids, "entries of a chunk");
+  f->degrees = adji_alloc(memory, whole, sizeof *f->degrees, "counts of a chunk");
+  f->offsets = adji_alloc(memory, whole + 1, sizeof *f->offsets, "offsets of a chunk");
+  f->taken = adji_alloc(memory, rows, sizeof *f->taken, "counts of a chunk");
+  if (!f->ids || !f->degrees || !f->offsets || !f->taken) return ADJ_E_MEMORY;
+  if (f->size) {
+    f->values = adji_alloc(memory, f->room, f->size, "entries of a chunk");
+    if (!f->values) return ADJ_E_MEMORY;
+  }
+  if (own_sums) {
+    f->sums = adji_alloc(memory, f->room, f->size, "entries of a chunk");
+    if (!f->sums) return ADJ_E_MEMORY;
+  }
+  return f->by_distance ? make_rooms(f, longest) : ADJ_OK;
+}
+
+static void free_buffers(filling *f) {
+  adj_ctx *ctx = f->c->join.ctx;
+  for (uint32_t lane = 0; f->rooms && lane < ctx->threads; lane++)
+    adji_row_room_clear(&f->rooms[lane]);
+  void *blocks[] = {f->ids, f->values, f->sums, f->degrees, f->offsets, f->taken, f->rooms};
+  for (int i = 0; i < 7; i++)
+    adji_free(&ctx->memory, blocks[i]);
+}
+
+/* ---- Entries to their rows -------------------------------------------------------------------------------------- */
+
+/* Rows that were filled into the buffer. */
+typedef struct delivery {
+  filling *f;
+  const adji_chunk_pair *pair;
+  adji_chunk rows;
+  uint64_t tasks;
+} delivery;
+
+/* Where the row's entries begin in the window, and where its values do. */
+static uint64_t place_of(const filling *f, uint64_t row) {
+  return f->window->offsets[row] - f->window->offsets[f->window->first_row];
+}
+static char *values_of(const filling *f, uint64_t row) {
+  if (!f->sums) return (char *)f->window->distances + place_of(f, row) * f->size;
+  return (char *)f->sums + (f->window->offsets[row] - f->window->offsets[f->rows.first]) * f->size;
+}
+
+static adj_status append(const delivery *d, uint64_t row) {
+  filling *f = d->f;
+  uint64_t base = d->pair->rows.first, from = f->offsets[row - base] - f->offsets[d->rows.first - base];
+  uint64_t many = f->offsets[row - base + 1] - f->offsets[row - base];
+  uint64_t there = f->taken[row - f->rows.first], length = f->window->offsets[row + 1] - f->window->offsets[row];
+  if (many > length - there)
+    return adji_fail(ADJ_E_INTERNAL, "row %llu has more neighbours than the %llu counted", (unsigned long long)row,
+                     (unsigned long long)length);
+  if (!many) return ADJ_OK;
+  uint32_t *ids = f->window->ids + place_of(f, row) + there, first = (uint32_t)d->pair->ids.first;
+  for (uint64_t i = 0; i < many; i++)
+    ids[i] = f->ids[from + i] + first;
+  if (f->size) memcpy(values_of(f, row) + there * f->size, (char *)f->values + from * f->size, many * f->size);
+  f->taken[row - f->rows.first] = (uint32_t)(there + many);
+  return ADJ_OK;
+}
+
+static adj_status append_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const delivery *d = user;
+  uint64_t begin, end;
+  adj_status status = ADJ_OK;
+  adji_slice(d->rows.end - d->rows.first, d->tasks, task, &begin, &end);
+  for (uint64_t i = begin; i < end && !status; i++)
+    status = append(d, d->rows.first + i);
+  return status;
+}
+
+/* ---- A join of two chunks ----------------------------------------------------------------------------------------
+ */
+
+/* The end of the longest chunk of rows from first on whose entries fit the buffers. */
+static uint64_t fitting(const uint64_t *offsets, uint64_t first, uint64_t end, uint64_t room) {
+  uint64_t last = first;
+  while (last < end && offsets[last + 1] - offsets[first] <= room)
+    last++;
+  return last;
+}
+
+static adj_status count_pair(filling *f, adji_chunk_pair *pair) {
+  uint64_t pairs = 0, rows = pair->rows.end - pair->rows.first;
+  f->run.run.fills = true;
+  adji_chunk_run_next(&f->run, (double)f->placed, 0, f->placed);
+  adj_status status = adji_engine_count(&pair->engine, &f->run.run, f->degrees, &pairs);
+  if (status) return status;
+  f->offsets[0] = 0;
+  for (uint64_t i = 0; i < rows; i++)
+    f->offsets[i + 1] = f->offsets[i] + f->degrees[i];
+  return ADJ_OK;
+}
+
+static adj_status fill_pair(filling *f, adji_chunk_pair *pair) {
+  uint64_t base = pair->rows.first, tasks = 8 * (uint64_t)f->c->join.ctx->threads;
+  adj_status status = count_pair(f, pair);
+  for (uint64_t first = f->rows.first - base, end = f->rows.end - base; first < end && !status;) {
+    uint64_t last = fitting(f->offsets, first, end, f->room), pairs = f->offsets[last] - f->offsets[first];
+    if (last == first)
+      return adji_fail(ADJ_E_INTERNAL, "row %llu has more neighbours than were counted",
+                       (unsigned long long)(base + first));
+    adji_window window = {first, last, f->offsets, f->ids, f->values, 0};
+    delivery d = {f, pair, {base + first, base + last}, tasks};
+    adji_chunk_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
+    if (pairs) status = adji_engine_fill(&pair->engine, &f->run.run, &window);
+    if (!status && pairs) status = adji_loop(f->c->join.ctx, tasks, append_some, &d);
+    f->placed += pairs;
+    first = last;
+  }
+  return status;
+}
+
+/* ---- Rows that are complete
+ * ------------------------------------------------------------------------------------------ */
+
+static adj_status complete(filling *f, uint64_t row, uint32_t lane) {
+  uint64_t length = f->window->offsets[row + 1] - f->window->offsets[row];
+  uint32_t many = f->taken[row - f->rows.first];
+  if (many != length)
+    return adji_fail(ADJ_E_INTERNAL, "row %llu: %u neighbours found where %llu were counted", (unsigned long long)row,
+                     many, (unsigned long long)length);
+  if (!f->by_distance || !many) return ADJ_OK;
+  adji_row_room *room = &f->rooms[lane];
+  memcpy(room->ids[0], f->window->ids + place_of(f, row), many * sizeof(uint32_t));
+  memcpy(room->sums[0], values_of(f, row), many * f->size);
+  many = adji_row_order(&f->done, room, 0, (uint32_t)row, many);
+  return adji_row_place(&f->done, room, 0, (uint32_t)row, many, f->window);
+}
+
+static adj_status complete_some(void *user, uint64_t task, uint32_t lane) {
+  const delivery *d = user;
+  uint64_t begin, end;
+  adj_status status = ADJ_OK;
+  adji_slice(d->rows.end - d->rows.first, d->tasks, task, &begin, &end);
+  for (uint64_t i = begin; i < end && !status; i++)
+    status = complete(d->f, d->rows.first + i, lane);
+  return status;
+}
+
+/* The rows at work with all ids. */
+static adj_status fill_rows(filling *f) {
+  adji_chunks *c = f->c;
+  adj_status status = ADJ_OK;
+  memset(f->taken, 0, (f->rows.end - f->rows.first) * sizeof *f->taken);
+  f->placed = place_of(f, f->rows.first);
+  for (uint64_t j = 0, rights = adji_chunk_count(c, c->join.right); j < rights && !status; j++) {
+    adji_chunk ids = adji_chunk_at(c, c->join.right, j);
+    if (adji_chunk_skipped(c, f->rows, ids)) continue;
+    adji_chunk_pair pair;
+    status = adji_chunk_open(c, f->rows, ids, &pair);
+    if (status) break;
+    status = fill_pair(f, &pair);
+    adji_chunk_close(&pair);
+  }
+  if (status) return status;
+  delivery d = {.f = f, .rows = f->rows, .tasks = 64 * (uint64_t)c->join.ctx->threads};
+  return adji_loop(c->join.ctx, d.tasks, complete_some, &d);
+}
+
+/* A chunk's part of the window at a time, or as much of it as the buffer of the sums holds; again from where it was
+ * with smaller chunks when the device has no room. */
+static adj_status fill_all(filling *f) {
+  const adji_window *w = f->window;
+  adji_chunks *c = f->c;
+  adj_status status = ADJ_OK;
+  for (uint64_t row = w->first_row; row < w->end_row && !status;) {
+    adji_chunk whole = adji_chunk_at(c, c->join.left, row / c->size);
+    uint64_t end = whole.end < w->end_row ? whole.end : w->end_row;
+    f->rows = (adji_chunk){row, f->sums ? fitting(w->offsets, row, end, f->room) : end};
+    status = w->offsets[f->rows.end] > w->offsets[row] ? fill_rows(f) : ADJ_OK;
+    if (!status) {
+      row = f->rows.end;
+    } else if (adji_chunks_shrink(c, status)) {
+      f->run.run.redone++;
+      status = ADJ_OK;
+    }
+  }
+  return status;
+}
+
+adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
+  filling f = {.c = c, .window = window, .by_distance = c->join.style.order == ADJ_ORDER_DISTANCE};
+  f.size = c->style.distances ? adji_type_size(c->style.type) : 0;
+  f.done = c->join.style;
+  f.done.drop_self = f.done.one_way = false; /* that was left out before */
+  adji_chunk_run_begin(&f.run, run, "join");
+  f.run.all = (double)(window->offsets[window->end_row] - window->offsets[window->first_row]);
+  adj_status status = f.run.all > 0 ? make_buffers(&f) : ADJ_OK;
+  if (!status && f.run.all > 0) status = fill_all(&f);
+  free_buffers(&f);
+  adji_chunk_run_end(&f.run, tally);
+  return status;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a kNN join: see knn.h.
+ *
+ * Alone it finds rows in the order of the result, as many at once as it has memory for. Beside the cores it takes lists
+ * of queries (lists.c).
+ */
+#include "gpu/worker/knn.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/device/staging.h"
+#include "gpu/worker/devices.h"
+#include "gpu/worker/place_knn.h"
+
+/* Bytes of the device for the rows of a list. */
+static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
+
+/* Nanoseconds that a multiprocessor takes for a point of a tree: 10 million took an H200, which has 132, 1.1 to 1.5 ms.
+ */
+static const double TREE_NS = 20;
+
+typedef struct knn_device {
+  adji_gpu *gpu;
+  adji_gpu_knn *knn;
+  adji_join join;
+  uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
+  adji_lists lists;
+  const adji_pass *pass;
+  adji_run *run;
+  adji_device_stats reported; /* of the join's statistics, until now */
+} knn_device;
+
+/* ---- Alone ------------------------------------------------------------------------------------------- */
+
+enum { ROWS_A_TASK = 1 << 14 };
+
+typedef struct row_counter {
+  const adji_window *window;
+  _Atomic uint64_t pairs;
+} row_counter;
+
+static adj_status count_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  row_counter *c = user;
+  const adji_window *w = c->window;
+  uint64_t first = w->first_row + task * ROWS_A_TASK, end = first + ROWS_A_TASK, pairs = 0;
+  for (uint64_t row = first; row < end && row < w->end_row; row++)
+    pairs += adji_padded_row_length(w->ids + adji_window_at(w, row), w->k);
+  atomic_fetch_add(&c->pairs, pairs);
+  return ADJ_OK;
+}
+
+/* Without a radius, every row is as long as can be. */
+static adj_status count_pairs(const knn_device *d, const adji_window *window, uint64_t *pairs) {
+  uint64_t rows = window->end_row - window->first_row;
+  row_counter counter = {.window = window};
+  adj_status status = ADJ_OK;
+  if (d->join.limit < (double)INFINITY)
+    status = adji_loop(d->join.ctx, (rows + ROWS_A_TASK - 1) / ROWS_A_TASK, count_some, &counter);
+  else
+    atomic_store(&counter.pairs, rows * adji_join_reach(&d->join));
+  *pairs = atomic_load(&counter.pairs);
+  return status;
+}
+
+/* Ids and distances of the rows from first on, on the device and where they go. Returns how many arrays these are. */
+static uint32_t arrays_of(const knn_device *d, const adji_gpu_table *from, uint64_t first, adji_array arrays[2]) {
+  const adji_window *to = d->pass->window;
+  uint64_t size = adji_type_size(d->join.left->type);
+  uint64_t there = (first - from->first_row) * to->k, here = adji_window_at(to, first);
+  arrays[0] = (adji_array){from->ids + there, to->ids + here, sizeof *to->ids};
+  if (!to->distances) return 1;
+  arrays[1] = (adji_array){(const char *)from->distances + there * size, (char *)to->distances + here * size, size};
+  return 2;
+}
+
+/* Rows from row on, up to the last that is found with it. While the device computes, the lanes prefault the memory that
+ * the rows will go to: fresh memory takes as long to get as to copy to. */
+static adj_status find_some(knn_device *d, uint64_t row, uint64_t *end) {
+  const adji_window *window = d->pass->window;
+  adji_gpu_table found;
+  adj_status status = adji_gpu_knn_begin(d->knn, row, &found);
+  if (status) return status;
+  *end = found.end_row < window->end_row ? found.end_row : window->end_row;
+  adji_array arrays[2];
+  uint32_t count = arrays_of(d, &found, row, arrays);
+  uint64_t entries = (*end - row) * window->k;
+  status = adji_prefault_arrays(d->gpu, arrays, count, entries);
+  adj_status ended = adji_gpu_knn_end(d->knn);
+  if (!status) status = ended;
+  if (!status) status = adji_download_arrays(d->gpu, arrays, count, entries, &d->run->device);
+  return status;
+}
+
+static adj_status find_rows(knn_device *d) {
+  const adji_window *window = d->pass->window;
+  uint64_t rows = window->end_row - window->first_row;
+  adj_status status = ADJ_OK;
+  for (uint64_t row = window->first_row; row < window->end_row && !status;) {
+    uint64_t begun = adji_now_ns(), end = row;
+    status = find_some(d, row, &end);
+    adji_trace(d->join.ctx, "join", 0, begun, end - row);
+    d->run->batches++;
+    row = end;
+    if (!status) status = adji_check_cancel(d->join.ctx);
+    if (!status)
+      status =
+          adji_run_report(d->run, "join", (double)(row - window->first_row) / (double)rows, d->run->tally.pairs, false);
+  }
+  return status;
+}
+
+static adj_status drain_alone(knn_device *d, adji_feed *feed) {
+  const adji_batch *batches;
+  uint64_t count, before = adji_gpu_knn_effort_of(d->knn).candidates;
+  adji_tally tally = {0};
+  if (!adji_feed_take(feed, &batches, &count)) return ADJ_OK; /* no queries */
+  adj_status status = find_rows(d);
+  if (!status) status = count_pairs(d, d->pass->window, &tally.pairs);
+  tally.candidates = adji_gpu_knn_effort_of(d->knn).candidates - before;
+  if (status) return status;
+  adji_feed_found(feed);
+  return adji_feed_done(feed, &tally);
+}
+
+/* ---- Passes ------------------------------------------------------------------------------------------ */
+
+static uint64_t queries_a_list(const knn_device *d) {
+  uint64_t row = (uint64_t)d->join.k * (4 + adji_type_size(d->join.left->type)) + 16, queries = LIST_BYTES / row + 1;
+  if (queries > d->join.left->count) queries = d->join.left->count + 1;
+  return d->rows_at_once && d->rows_at_once < queries ? d->rows_at_once : queries;
+}
+
+static adj_status begin_lists(knn_device *d, const adji_pass *pass) {
+  d->lists.list_queries = queries_a_list(d);
+  adj_status status = adji_lists_begin(&d->lists, pass);
+  if (status) return status;
+  status = adji_staging_open(d->gpu, d->join.ctx->threads + 1);
+  if (!status)
+    status = adji_gpu_knn_begin_lists(d->knn, pass->window->first_row, pass->window->end_row, &d->lists.list_queries);
+  if (status) adji_lists_end(&d->lists, &(adji_device_stats){0});
+  return status;
+}
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  (void)shared;
+  const adji_join *join = &((const knn_device *)state)->join;
+  uint64_t count = join->left->count;
+  adj_status status = adji_queue_init(queue, join->ctx, 1);
+  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
+}
+
+/* The device is this pass's until its end: a thread that has the team must not wait for the device. */
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  knn_device *d = state;
+  d->pass = pass;
+  d->run = run;
+  adji_gpu_lock(d->gpu);
+  adj_status status = pass->alone ? ADJ_OK : begin_lists(d, pass);
+  if (status) adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+static adj_status drain(void *state, adji_feed *feed) {
+  knn_device *d = state;
+  adji_gpu_use(d->gpu);
+  return d->pass->alone ? drain_alone(d, feed) : adji_lists_drain(&d->lists, feed);
+}
+
+static void end(void *state, adji_run *run) {
+  knn_device *d = state;
+  if (!d->pass->alone) {
+    adji_gpu_knn_end_lists(d->knn);
+    adji_lists_end(&d->lists, &run->device);
+  }
+  adji_device_stats now = adji_gpu_knn_work(d->knn);
+  adji_device_stats_report(&now, &d->reported, &run->device);
+  adji_gpu_unlock(d->gpu);
+}
+
+/* ---- Making it --------------------------------------------------------------------------------------- */
+
+/* Up to so many queries, brute force reads the points once, and building a tree reads them many times. */
+enum { FEW_QUERIES = 16 };
+
+static adj_status check_choice(const adji_knn_request *request) {
+  if (request->brute && !adji_select_takes(request->choice.select, request->join->k))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: of select= only radix, sample and sort are for k above %d, which is %u",
+                     (int)ADJI_SELECT_MOST, request->join->k);
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason) {
+  bool can = adji_gpu_knn_can(request->join, request->measure), few = request->join->left->count <= FEW_QUERIES;
+  if (algorithm && strcmp(algorithm, "brute") && !can)
+    return adji_fail(
+        ADJ_E_UNSUPPORTED,
+        "algorithm: on a GPU trees and grids are for up to six dimensions, and for L2, L1 and Linf (and what is "
+        "computed from these); \"brute\" is for all others");
+  request->brute = algorithm ? !strcmp(algorithm, "brute") : few || !can;
+  request->grid.use = algorithm && !strcmp(algorithm, "grid");
+  *reason = request->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
+            : algorithm       ? "asked for"
+            : !request->brute ? "in few dimensions a tree leaves few candidates"
+            : !can            ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
+                              : "for few queries a tree is not worth building";
+  return check_choice(request);
+}
+
+adj_status adji_gpu_knn_can_share(const adji_knn_request *request) {
+  if (!adji_gpu_knn_can(request->join, request->measure))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "cores and a GPU share joins in up to six dimensions, by L2, L1 and Linf (and by what is computed "
+                     "from these)");
+  if (!adji_knn_row_fits(request->join))
+    return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU",
+                     request->join->k);
+  return ADJ_OK;
+}
+
+static void destroy(void *state) {
+  knn_device *d = state;
+  adji_gpu_lock(d->gpu);
+  adji_gpu_knn_close(d->knn);
+  adji_gpu_unlock(d->gpu);
+  free(d);
+}
+
+static adj_status open_device(knn_device *d, const adji_knn_request *request, uint32_t number) {
+  adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
+  if (status) return status;
+  adji_gpu_knn_options options = {.join = request->join,
+                                  .measure = request->measure,
+                                  .rows_at_once = request->rows_at_once,
+                                  .budget = request->budget,
+                                  .blocks = request->blocks,
+                                  .per_query = request->per_query,
+                                  .dense = request->dense,
+                                  .cut = request->cut,
+                                  .brute = request->brute ? &request->choice : NULL,
+                                  .grid = request->grid};
+  adji_gpu_lock(d->gpu);
+  status = adji_gpu_knn_open(d->gpu, &options, &d->knn);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+adj_status adji_gpu_knn_worker_create(const adji_knn_request *request, uint32_t number, adji_worker *out) {
+  knn_device *d = calloc(1, sizeof *d);
+  if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  d->join = *request->join;
+  d->rows_at_once = request->rows_at_once;
+  adj_status status = open_device(d, request, number);
+  if (status) {
+    free(d);
+    return status;
+  }
+  d->lists = (adji_lists){.gpu = d->gpu,
+                          .knn = d->knn,
+                          .join = &d->join,
+                          .placer = &adji_knn_placer,
+                          .misses = request->grid.use,
+                          .list_ranges = ADJI_MOST_RANGES};
+  *out = (adji_worker){.state = d,
+                       .name = adji_gpu_worker_name(number),
+                       .is_device = true,
+                       .fill_queue = fill_queue,
+                       .begin = begin,
+                       .drain = drain,
+                       .end = end,
+                       .destroy = destroy};
+  return ADJ_OK;
+}
+
+uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker) {
+  return adji_gpu_knn_chunk(((const knn_device *)worker->state)->knn);
+}
+
+adj_status adji_gpu_knn_worker_follow(adji_worker *worker, const uint32_t *rows) {
+  knn_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  adj_status status = adji_gpu_knn_follow(d->knn, rows);
+  if (!status) status = adji_gpu_wait(d->gpu);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+/* ---- Trials ------------------------------------------------------------------------------------------ */
+
+/* The time of up to so many queries; *queries: how many they were. */
+static adj_status time_some(knn_device *d, uint64_t *queries, double *seconds) {
+  uint64_t rows, candidates, many = adji_lists_sample(d->join.left->count, *queries, d->lists.ranges, queries);
+  uint64_t begun = adji_now_ns();
+  adj_status status = adji_gpu_knn_list(d->knn, d->lists.ranges, many, 0, d->join.ctx->threads, &rows);
+  if (!status) status = adji_gpu_knn_listed(d->knn, 0, &candidates);
+  *seconds = (double)(adji_now_ns() - begun) * 1e-9;
+  return status;
+}
+
+/* First a quarter of the queries. What the others take beyond that is what more queries would take: few queries do not
+ * keep a device busy. */
+static adj_status try_list(knn_device *d, uint64_t queries, double *seconds) {
+  uint64_t count = d->join.left->count;
+  if (queries > count) queries = count;
+  adj_status status = adji_staging_open(d->gpu, d->join.ctx->threads + 1);
+  if (!status) status = adji_gpu_knn_begin_lists(d->knn, 0, count, &queries); /* or fewer */
+  if (status) return status;
+  uint64_t few = queries / 4 + 1;
+  double first, all;
+  status = time_some(d, &few, &first);
+  if (!status) status = time_some(d, &queries, &all);
+  if (status)
+    adji_gpu_quiesce(d->gpu);
+  else
+    *seconds = all + fmax(all - first, all / 8) * (double)(count - queries) / fmax((double)queries - (double)few, 1);
+  adji_gpu_knn_end_lists(d->knn);
+  return status;
+}
+
+static double copy_seconds(const knn_device *d) {
+  double entry = 4 + (d->join.style.distances ? (double)adji_type_size(d->join.left->type) : 0);
+  return (double)d->join.left->count * d->join.k * entry / ADJI_COPY_RATE;
+}
+
+adj_status adji_gpu_knn_worker_try(adji_worker *worker, uint64_t queries, double *seconds) {
+  knn_device *d = worker->state;
+  adji_pass pass = {.kind = ADJI_PASS_FILL};
+  *seconds = 0;
+  if (!d->join.left->count) return ADJ_OK;
+  d->lists.list_queries = queries_a_list(d);
+  adj_status status = adji_lists_begin(&d->lists, &pass);
+  if (status) return status;
+  adji_gpu_lock(d->gpu);
+  status = try_list(d, queries, seconds);
+  adji_gpu_unlock(d->gpu);
+  adji_lists_end(&d->lists, &(adji_device_stats){0});
+  *seconds += copy_seconds(d);
+  return status;
+}
+
+double adji_gpu_knn_worker_guess(const adji_worker *worker, double searches) {
+  const knn_device *d = worker->state;
+  double points = (double)d->join.right->count + (d->join.self_join ? 0 : (double)d->join.left->count);
+  return searches * points * TREE_NS * 1e-9 / adji_gpu_multiprocessors(d->gpu) + copy_seconds(d);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a kNN join: alone, in the order of the result, or beside the cores, by lists.
+ */
+#ifndef ADJI_GPU_WORKER_KNN_H
+#define ADJI_GPU_WORKER_KNN_H
+
+#include "gpu/knn/knn.h"
+#include "queue/engine.h"
+
+/* What is wanted, and how, as adji_gpu_knn_options has it. */
+typedef struct adji_knn_request {
+  const adji_join *join;
+  const adji_measure *measure;
+  uint64_t rows_at_once;
+  uint32_t budget, blocks;
+  bool per_query, dense, cut;
+  bool brute; /* by brute force, as choice says, not through trees */
+  adji_brute_choice choice;
+  adji_knn_grid_options grid;
+} adji_knn_request;
+
+/* Chooses trees, a grid or brute force: sets request->brute and request->grid.use, and *reason. algorithm: what was
+ * asked for, or NULL. Refuses what cannot be done. */
+adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason);
+
+/* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
+adj_status adji_gpu_knn_can_share(const adji_knn_request *request);
+
+/* Opens the number-th device of the context, copies the points there and builds the trees, if there are any. Any
+ * thread. */
+adj_status adji_gpu_knn_worker_create(const adji_knn_request *request, uint32_t number, adji_worker *out);
+
+/* Points of the right set that the device has at a time; 0: all of them. */
+uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker);
+
+/* Before the first pass beside cores: rows[i] is the row of their i-th query. */
+adj_status adji_gpu_knn_worker_follow(adji_worker *worker, const uint32_t *rows);
+
+/* How long the device would take for all queries, about, with copies of the result: from its size, if a search takes
+ * `searches` times as long as building a tree; or from so many queries. The first queries of all include loading
+ * kernels, so they seem slower than they are. */
+double adji_gpu_knn_worker_guess(const adji_worker *worker, double searches);
+adj_status adji_gpu_knn_worker_try(adji_worker *worker, uint64_t queries, double *seconds);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pipeline. The wanted rows are cut into windows that fit a slot, and the entries of a window into pieces that fit
+ * a buffer. Lanes take the pieces in order. For each a lane begins the copy, prefaults the memory it goes to, waits for
+ * the copy and puts it into place. Any lane begins the windows ahead once all copies out of their slots were begun; the
+ * device keeps the order.
+ *
+ * Lanes wait for copies that others begin, so a lane that gives up must say so. That is why cancelling is checked here
+ * and not by the parallel loop, which would silently leave out a piece.
+ */
+#include "gpu/worker/pipeline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct window {
+  adji_gpu_window rows;
+  uint64_t first_piece; /* number of its first piece              */
+  uint64_t id_pieces;   /* pieces of ids; those of sums follow    */
+  uint64_t pieces;
+  uint64_t asked; /* pieces whose copy was asked for */
+} window;
+
+typedef struct pipe {
+  adji_run *run;
+  const adji_pipe_job *job;
+  window *windows;
+  uint64_t window_count, room;
+  uint64_t pieces;
+  uint64_t ids_each, sums_each; /* entries a piece */
+  pthread_mutex_t lock;         /* guards what follows, and the order of the calls of the device */
+  pthread_cond_t moved;
+  uint64_t filled; /* windows begun */
+  uint64_t placed; /* entries whose ids are in place */
+  uint64_t wait_ns, place_ns, bytes;
+  adj_status failed; /* the first failure, and what it says */
+  char message[512];
+} pipe;
+
+/* ---- Windows and pieces --------------------------------------------------------------------------------- */
+
+/* The end of the longest stretch of rows from first on that fits a slot. */
+static uint64_t window_end(const adji_window *to, uint64_t first, uint64_t pairs) {
+  uint64_t low = first, high = to->end_row; /* rows up to low fit */
+  while (low < high) {
+    uint64_t middle = low + (high - low + 1) / 2;
+    if (to->offsets[middle] - to->offsets[first] <= pairs)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/* Entries of the result before a window. */
+static uint64_t entries_before(const pipe *p, const adji_gpu_window *rows) {
+  return rows->base - p->job->to->offsets[p->job->to->first_row];
+}
+
+/* Pieces end where whole ones of the result do, so that a huge page of it is a single lane's. */
+static uint64_t pieces_of(const pipe *p, const adji_gpu_window *rows, uint64_t each) {
+  return (entries_before(p, rows) % each + rows->pairs + each - 1) / each;
+}
+
+static adj_status add_window(pipe *p, uint64_t first, uint64_t end) {
+  const adji_window *to = p->job->to;
+  if (p->window_count == p->room) {
+    uint64_t room = 2 * p->room + 16, keep = p->window_count * sizeof *p->windows;
+    if (!adji_grow(&p->run->ctx->memory, (void **)&p->windows, room, sizeof *p->windows, keep, "batches"))
+      return ADJ_E_MEMORY;
+    p->room = room;
+  }
+  window w = {{first, end, to->offsets[first], to->offsets[end] - to->offsets[first]}, p->pieces, 0, 0, 0};
+  w.id_pieces = pieces_of(p, &w.rows, p->ids_each);
+  w.pieces = w.id_pieces + (to->distances ? pieces_of(p, &w.rows, p->sums_each) : 0);
+  p->pieces += w.pieces;
+  p->windows[p->window_count++] = w;
+  return ADJ_OK;
+}
+
+static adj_status cut_windows(pipe *p) {
+  const adji_window *to = p->job->to;
+  adj_status status = ADJ_OK;
+  for (uint64_t first = to->first_row; first < to->end_row && !status;) {
+    uint64_t end = window_end(to, first, p->job->slot_pairs);
+    if (end == first) return adji_fail(ADJ_E_INTERNAL, "row %llu does not fit a batch", (unsigned long long)first);
+    if (to->offsets[end] > to->offsets[first]) status = add_window(p, first, end);
+    first = end;
+  }
+  return status;
+}
+
+static window *window_of(const pipe *p, uint64_t piece) {
+  uint64_t low = 0, high = p->window_count - 1;
+  while (low < high) {
+    uint64_t middle = low + (high - low + 1) / 2;
+    if (p->windows[middle].first_piece <= piece)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return &p->windows[low];
+}
+
+/* ---- One piece -------------------------------------------------------------------------------------------- */
+
+/* Begins every window whose slot is free: all copies out of it were asked for. */
+static adj_status fill_ahead(pipe *p) {
+  const adji_pipe_job *job = p->job;
+  while (p->filled < p->window_count) {
+    uint64_t next = p->filled;
+    const window *before = next >= job->slots ? &p->windows[next - job->slots] : NULL;
+    if (before && before->asked < before->pieces) return ADJ_OK;
+    adj_status status = job->device->fill(job->device->state, &p->windows[next].rows, (uint32_t)(next % job->slots));
+    if (status) return status;
+    p->filled++;
+    pthread_cond_broadcast(&p->moved);
+  }
+  return ADJ_OK;
+}
+
+typedef struct piece {
+  window *window;
+  adji_gpu_part part;
+  uint64_t first, entries; /* in the window */
+} piece;
+
+static piece find_piece(const pipe *p, uint64_t number) {
+  window *w = window_of(p, number);
+  uint64_t at = number - w->first_piece;
+  bool ids = at < w->id_pieces;
+  uint64_t each = ids ? p->ids_each : p->sums_each, lead = entries_before(p, &w->rows) % each;
+  if (!ids) at -= w->id_pieces;
+  uint64_t first = at ? at * each - lead : 0, end = (at + 1) * each - lead;
+  if (end > w->rows.pairs) end = w->rows.pairs;
+  return (piece){w, ids ? ADJI_PART_IDS : ADJI_PART_SUMS, first, end - first};
+}
+
+/* Asks for the copy once the piece's window was begun; the lock is held. */
+static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
+  const adji_pipe_device *device = p->job->device;
+  uint64_t number = (uint64_t)(wanted->window - p->windows);
+  adj_status status = p->failed ? ADJ_OK : fill_ahead(p);
+  while (!status && !p->failed && p->filled <= number)
+    pthread_cond_wait(&p->moved, &p->lock);
+  if (p->failed) return adji_fail(p->failed, "%s", p->message);
+  uint32_t slot = (uint32_t)(number % p->job->slots);
+  if (!status) status = device->fetch(device->state, slot, wanted->part, wanted->first, wanted->entries, lane);
+  if (!status && ++wanted->window->asked == wanted->window->pieces) {
+    status = device->release(device->state, slot);
+    if (!status) status = fill_ahead(p);
+  }
+  return status;
+}
+
+static size_t entry_size(const pipe *p, const piece *some) {
+  return some->part == ADJI_PART_IDS ? sizeof *p->job->to->ids : adji_type_size(p->job->style->type);
+}
+
+/* Where a piece goes. */
+static char *place_of(const pipe *p, const piece *some) {
+  const adji_window *to = p->job->to;
+  char *array = some->part == ADJI_PART_IDS ? (char *)to->ids : to->distances;
+  return array + (entries_before(p, &some->window->rows) + some->first) * entry_size(p, some);
+}
+
+static void place(const pipe *p, const piece *arrived, const void *from) {
+  const adji_row_style *style = p->job->style;
+  char *to = place_of(p, arrived);
+  if (arrived->part == ADJI_PART_IDS)
+    memcpy(to, from, arrived->entries * sizeof(uint32_t));
+  else
+    adji_report_distances(style->measure, style->type, from, arrived->entries, to);
+}
+
+/* A lane that failed must not leave others waiting for its work. The lock is held. */
+static adj_status give_up(pipe *p, adj_status status) {
+  if (!p->failed) {
+    snprintf(p->message, sizeof p->message, "%s", adj_last_error());
+    p->failed = status;
+  }
+  pthread_cond_broadcast(&p->moved);
+  return status;
+}
+
+static adj_status give_up_alone(pipe *p, adj_status status) {
+  pthread_mutex_lock(&p->lock);
+  give_up(p, status);
+  pthread_mutex_unlock(&p->lock);
+  return status;
+}
+
+static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
+  pipe *p = user;
+  const adji_pipe_device *device = p->job->device;
+  piece mine = find_piece(p, number);
+  uint64_t begin = p->run->ctx->trace ? adji_now_ns() : 0;
+  pthread_mutex_lock(&p->lock);
+  adj_status status = adji_check_cancel(p->run->ctx);
+  if (!status) status = ask(p, &mine, lane);
+  if (status) give_up(p, status);
+  pthread_mutex_unlock(&p->lock);
+  if (status) return status;
+  uint64_t asked = adji_now_ns();
+  adji_prefault(place_of(p, &mine), mine.entries * entry_size(p, &mine)); /* while it is on its way */
+  uint64_t touched = adji_now_ns();
+  status = device->wait(device->state, lane);
+  if (status) return give_up_alone(p, status);
+  uint64_t arrived = adji_now_ns();
+  place(p, &mine, device->buffer(device->state, lane));
+  uint64_t placing = adji_now_ns() - arrived;
+  adji_trace(p->run->ctx, "place", lane, begin, mine.entries);
+  pthread_mutex_lock(&p->lock);
+  p->wait_ns += arrived - touched;
+  p->place_ns += placing + (touched - asked);
+  p->bytes += mine.entries * entry_size(p, &mine);
+  if (mine.part == ADJI_PART_IDS) p->placed += mine.entries;
+  uint64_t placed = p->placed;
+  pthread_mutex_unlock(&p->lock);
+  const adji_window *to = p->job->to;
+  double all = (double)(to->offsets[to->end_row] - to->offsets[to->first_row]);
+  status = adji_run_report(p->run, "join", (double)placed / all, placed, false);
+  return status ? give_up_alone(p, status) : ADJ_OK;
+}
+
+/* ---- All of them ------------------------------------------------------------------------------------------ */
+
+static adj_status open_pipe(pipe *p, adji_run *run, const adji_pipe_job *job) {
+  *p = (pipe){.run = run, .job = job, .ids_each = job->buffer_bytes / 4, .filled = job->filled};
+  p->sums_each = job->buffer_bytes / adji_type_size(job->style->type);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->moved, NULL);
+  return cut_windows(p);
+}
+
+static void close_pipe(pipe *p) {
+  pthread_cond_destroy(&p->moved);
+  pthread_mutex_destroy(&p->lock);
+  adji_free(&p->run->ctx->memory, p->windows);
+}
+
+adj_status adji_pipe_begin(adji_run *run, adji_pipe_job *job) {
+  pipe p;
+  adj_status status = open_pipe(&p, run, job);
+  if (!status) status = fill_ahead(&p);
+  if (!status) job->filled = p.filled;
+  close_pipe(&p);
+  return status;
+}
+
+adj_status adji_pipe_run(adji_run *run, const adji_pipe_job *job) {
+  pipe p;
+  adj_status status = open_pipe(&p, run, job);
+  if (!status) status = adji_parallel(run->ctx->team, p.pieces, fetch_piece, &p, false);
+  run->batches += p.filled;
+  run->device.down_s += (double)p.wait_ns * 1e-9;
+  run->device.place_s += (double)p.place_ns * 1e-9;
+  run->device.bytes_down += p.bytes;
+  close_pipe(&p);
+  return status;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a range join: see range.h.
+ *
+ * Alone it counts all rows, and fills windows of rows in the order of the result (range_ordered.c). Beside the cores it
+ * takes lists of queries (lists.c). In a single evaluation it keeps the pairs it finds; at the end it is asked for
+ * them, or takes over those of the cores as well (range_add.c).
+ */
+#include "gpu/worker/range.h"
+
+#include <stdlib.h>
+
+#include "gpu/device/staging.h"
+#include "gpu/worker/devices.h"
+#include "gpu/worker/place_rows.h"
+#include "gpu/worker/range_add.h"
+#include "gpu/worker/range_ordered.h"
+
+/* What a list has at most, unless the options say otherwise. */
+static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;
+
+typedef struct range_device {
+  adji_gpu *gpu;
+  const char *name;
+  adji_gpu_range *range;
+  adji_join join;
+  uint64_t batch_bytes, slots; /* as in the options */
+  bool has_order;              /* of the cores, from the beginning */
+  adji_lists lists;
+  const adji_pass *pass;
+  adji_run *run;
+  adji_prefetched prefetched;
+  adj_status drained;         /* how the pass went                                                       */
+  adji_gpu_counted found;     /* by the last count                                                       */
+  bool has_all;               /* single evaluation: the pairs of the cores, too                          */
+  adji_device_stats made;     /* while the plan was made: every run counts it as its own                 */
+  adji_device_stats reported; /* of the range's statistics, until now                                    */
+} range_device;
+
+static void report_stats(range_device *d, adji_device_stats *to) {
+  adji_device_stats now = adji_gpu_range_work(d->range);
+  adji_device_stats_report(&now, &d->reported, to);
+}
+
+static uint64_t entry_bytes(const range_device *d) {
+  return 4 + (adji_row_needs_sums(&d->join.style) ? adji_type_size(d->join.left->type) : 0);
+}
+
+/* ---- Alone ------------------------------------------------------------------------------------------- */
+
+/* While the device counts, the lanes prefault the memory that the rows will go to. */
+static adj_status prefault_ahead(range_device *d, const adji_ahead *ahead) {
+  if (!ahead->ids) return ADJ_OK;
+  adji_array arrays[] = {{NULL, ahead->ids, sizeof *ahead->ids},
+                         {NULL, ahead->distances, adji_type_size(d->join.left->type)}};
+  return adji_prefault_arrays(d->gpu, arrays, ahead->distances ? 2 : 1, ahead->entries);
+}
+
+static adj_status count_alone(range_device *d, adji_run *run) {
+  adj_status status = adji_gpu_range_count(d->range, d->pass->fills);
+  if (status) return status;
+  adj_status prefaulted = prefault_ahead(d, &run->ahead);
+  status = adji_gpu_range_counted(d->range, &d->found);
+  if (!status) status = prefaulted;
+  if (!status) status = adji_check_cancel(d->join.ctx);
+  if (status) return status;
+  run->redone += d->found.redone;
+  run->device.slots += d->found.slots;
+  if (!d->pass->degrees) return ADJ_OK;
+  return adji_download(d->gpu, adji_gpu_range_degrees(d->range), d->join.left->count * sizeof(uint32_t),
+                       d->pass->degrees, &run->device);
+}
+
+static adji_ordered_fill ordered_fill(const range_device *d) {
+  return (adji_ordered_fill){d->gpu, d->range, &d->join.style, d->batch_bytes, d->slots, d->found.longest};
+}
+
+static adj_status fill_alone(range_device *d, adji_run *run) {
+  adji_ordered_fill fill = ordered_fill(d);
+  const adji_window *window = d->pass->window;
+  adj_status status = adji_ordered_fill_window(&fill, run, window, &d->prefetched);
+  if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget(d->range)) { /* there is room if pairs are found again */
+    run->redone++;
+    status = adji_ordered_fill_window(&fill, run, window, NULL);
+  }
+  if (window->end_row - window->first_row == d->join.left->count) adji_gpu_range_end_fills(d->range);
+  return status;
+}
+
+static adj_status drain_alone(range_device *d, adji_run *run, adji_feed *feed) {
+  const adji_batch *batches;
+  uint64_t count;
+  adji_tally tally = {0};
+  if (!adji_feed_take(feed, &batches, &count)) return ADJ_OK; /* no queries */
+  adj_status status = d->pass->kind == ADJI_PASS_COUNT ? count_alone(d, run) : fill_alone(d, run);
+  if (status) return status;
+  if (d->pass->kind == ADJI_PASS_COUNT) tally = (adji_tally){d->found.pairs, d->found.candidates};
+  adji_feed_found(feed);
+  return adji_feed_done(feed, &tally);
+}
+
+static adj_status offsets(void *state, adji_run *run, uint64_t *to) {
+  range_device *d = state;
+  adji_gpu_lock(d->gpu);
+  uint64_t bytes = (d->join.left->count + 1) * sizeof *to;
+  adj_status status = adji_download(d->gpu, adji_gpu_range_offsets(d->range), bytes, to, &run->device);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+static void prefetch(void *state, adji_run *run, const adji_window *window) {
+  range_device *d = state;
+  adji_ordered_fill fill = ordered_fill(d);
+  adji_gpu_lock(d->gpu);
+  adji_ordered_prefetch(&fill, run, window, &d->prefetched);
+  adji_gpu_unlock(d->gpu);
+}
+
+/* ---- Beside the cores -------------------------------------------------------------------------------- */
+
+static adj_status open_lists(range_device *d, const adji_pass *pass, uint64_t queries) {
+  bool single = pass->kind == ADJI_PASS_SINGLE;
+  uint64_t bytes = d->batch_bytes ? d->batch_bytes : LIST_BYTES;
+  adji_lists_request request = {pass->window, single, pass->longest, queries, bytes / entry_bytes(d) + 1};
+  if (pass->window && request.pairs > adji_window_entries(pass->window))
+    request.pairs = adji_window_entries(pass->window);
+  adj_status status = adji_staging_open(d->gpu, d->join.ctx->threads + 1);
+  if (!status && single) status = adji_gpu_range_begin_count(d->range, pass->result);
+  if (!status) status = adji_gpu_lists_begin(d->lists.range, &request);
+  d->lists.list_queries = request.queries;
+  d->lists.list_pairs = request.pairs;
+  return status;
+}
+
+/* The lists of a device that is beside others, made when they are first needed. */
+static adj_status make_lists(range_device *d) {
+  if (d->lists.range) return ADJ_OK;
+  return adji_gpu_lists_open(d->range, &d->lists.range);
+}
+
+static adj_status begin_lists(range_device *d, const adji_pass *pass) {
+  adj_status status = adji_lists_begin(&d->lists, pass);
+  if (status) return status;
+  status = open_lists(d, pass, LIST_QUERIES);
+  if (!status) return ADJ_OK;
+  adji_gpu_quiesce(d->gpu);
+  adji_gpu_range_end_fills(d->range);
+  adji_lists_end(&d->lists, &(adji_device_stats){0});
+  return status;
+}
+
+/* ---- Passes ------------------------------------------------------------------------------------------ */
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  (void)shared;
+  const adji_join *join = &((const range_device *)state)->join;
+  uint64_t count = join->left->count;
+  adj_status status = adji_queue_init(queue, join->ctx, 1);
+  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
+}
+
+/* The device is this pass's until its end: a thread that has the team must not wait for the device. */
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  range_device *d = state;
+  d->pass = pass;
+  d->run = run;
+  d->drained = ADJ_OK;
+  d->has_all = false;
+  adji_gpu_lock(d->gpu);
+  if (pass->alone) { /* lists of a trial are not needed */
+    adji_gpu_lists_close(d->lists.range);
+    d->lists.range = NULL;
+    return ADJ_OK;
+  }
+  adj_status status = begin_lists(d, pass);
+  if (status) adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+static adj_status drain(void *state, adji_feed *feed) {
+  range_device *d = state;
+  adji_gpu_use(d->gpu);
+  d->drained = d->pass->alone ? drain_alone(d, d->run, feed) : adji_lists_drain(&d->lists, feed);
+  return d->drained;
+}
+
+static void end(void *state, adji_run *run) {
+  range_device *d = state;
+  if (d->pass->alone) {
+    if (d->pass->kind == ADJI_PASS_COUNT) adji_device_stats_add(&run->device, &d->made);
+  } else {
+    adji_gpu_lists_end(d->lists.range);
+    adji_gpu_range_end_fills(d->range);
+    adji_lists_end(&d->lists, &run->device);
+  }
+  report_stats(d, &run->device);
+  adji_gpu_unlock(d->gpu);
+}
+
+/* ---- Single evaluation ------------------------------------------------------------------------------- */
+
+/* Before what the device found is asked for, by a thread that may have used another device. */
+static adj_status use_found(const range_device *d) {
+  adji_gpu_use(d->gpu);
+  if (!d->drained) return ADJ_OK;
+  return adji_fail(ADJ_E_DEVICE, "%s has failed: %s", d->name, adj_status_text(d->drained));
+}
+
+static adj_status add(void *state, adji_run *run, const adji_found *found) {
+  range_device *d = state;
+  adj_status status = use_found(d);
+  if (!status) status = adji_gpu_range_send_found(d->gpu, d->range, &d->join, run, found);
+  d->has_all = !status;
+  return status;
+}
+
+static adj_status counts(void *state, adji_run *run, uint32_t *to) {
+  range_device *d = state;
+  adj_status status = use_found(d);
+  if (!status) status = adji_gpu_range_end_count(d->range, &d->found);
+  if (status) return status;
+  return adji_download(d->gpu, adji_gpu_range_degrees(d->range), d->join.left->count * 4, to, &run->device);
+}
+
+/* Sums of a part of the result stay sums. */
+static adj_status rows(void *state, adji_run *run, const adji_window *to) {
+  static const adji_measure as_sums = {.report = ADJI_REPORT_SUM};
+  range_device *d = state;
+  adji_gpu_use(d->gpu);
+  adji_row_style style = d->join.style;
+  if (!d->has_all) style.measure = &as_sums;
+  adji_ordered_fill fill = ordered_fill(d);
+  fill.style = &style;
+  return adji_ordered_fill_window(&fill, run, to, NULL);
+}
+
+/* ---- Making it --------------------------------------------------------------------------------------- */
+
+adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options) {
+  if (adji_access_by_point(options->range.points.access))
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: access= is for a GPU that does a join alone");
+  if (options->chunk) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for a GPU that does a join alone");
+  return ADJ_OK;
+}
+
+static void destroy(void *state) {
+  range_device *d = state;
+  adji_gpu_lock(d->gpu);
+  adji_gpu_lists_close(d->lists.range);
+  adji_gpu_range_close(d->range);
+  adji_gpu_unlock(d->gpu);
+  free(d);
+}
+
+static adj_status open_device(range_device *d, const adji_gpu_range_options *options, uint32_t number) {
+  adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
+  if (status) return status;
+  adji_gpu_lock(d->gpu);
+  status = adji_gpu_mark(d->gpu, ADJI_MARK_BEGIN);
+  if (!status) status = adji_gpu_range_open(d->gpu, options, &d->range);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, uint32_t number, adji_worker *out) {
+  range_device *d = calloc(1, sizeof *d);
+  if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  d->name = adji_gpu_worker_name(number);
+  d->join = *options->range.join;
+  d->batch_bytes = options->batch_bytes;
+  d->slots = options->slots;
+  d->has_order = options->range.order;
+  adj_status status = open_device(d, &options->range, number);
+  if (status) {
+    free(d);
+    return status;
+  }
+  d->lists = (adji_lists){.gpu = d->gpu, .join = &d->join, .placer = &adji_row_placer, .list_ranges = ADJI_MOST_RANGES};
+  *out = (adji_worker){.state = d,
+                       .name = d->name,
+                       .is_device = true,
+                       .fill_queue = fill_queue,
+                       .begin = begin,
+                       .drain = drain,
+                       .end = end,
+                       .destroy = destroy,
+                       .counts = counts,
+                       .rows = rows,
+                       .add = add,
+                       .offsets = offsets,
+                       .prefetch = prefetch};
+  return ADJ_OK;
+}
+
+/* Single evaluation keeps half of what is available at most: both points of a pair, and the sum. */
+bool adji_gpu_range_worker_has_room(adji_worker *worker, uint64_t pairs) {
+  range_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  uint64_t available = adji_gpu_available(d->gpu);
+  adji_gpu_unlock(d->gpu);
+  return pairs <= available / 2 / (4 + entry_bytes(d));
+}
+
+adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *order) {
+  range_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  adj_status status = make_lists(d);
+  if (!status && !d->has_order) {
+    status = adji_gpu_lists_follow(d->lists.range, order);
+    if (!status) status = adji_gpu_wait(d->gpu);
+  }
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+/* ---- Estimates and trials ---------------------------------------------------------------------------- */
+
+adj_status adji_gpu_range_worker_estimate(adji_worker *worker, uint64_t sample, double *pairs, double *candidates) {
+  range_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  adj_status status = adji_gpu_range_sample(d->range, sample, pairs, candidates);
+  report_stats(d, &d->made);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+uint64_t adji_gpu_range_worker_cells(const adji_worker *worker) {
+  return adji_gpu_range_cells(((const range_device *)worker->state)->range);
+}
+
+/* In few dimensions a lane of a warp has a query of its own, and a sample fills two lanes of 32: that takes as long as
+ * if all were filled, which would meet twice as many candidates at most. */
+enum { LANE_DIM = 3, LANE_QUERIES = 8 };
+
+/* What some queries met and took, scaled up to all. */
+static adji_range_trial scale_up(const range_device *d, uint64_t queries, double seconds, double pairs,
+                                 double candidates) {
+  double scale = (double)d->join.left->count / (double)queries;
+  adji_range_trial t = {seconds * scale, 0, pairs * scale, candidates * scale, queries};
+  t.copy_s =
+      t.pairs * (4 + (d->join.style.distances ? (double)adji_type_size(d->join.left->type) : 0)) / ADJI_COPY_RATE;
+  return t;
+}
+
+adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adji_range_trial *out) {
+  range_device *d = worker->state;
+  uint64_t all = d->join.left->count, queries = sample < all ? sample : all;
+  double pairs = 0, candidates = 0, part = all ? (double)queries / (double)all : 0;
+  *out = (adji_range_trial){0};
+  if (!all) return ADJ_OK;
+  adji_gpu_lock(d->gpu);
+  double before = adji_gpu_range_work(d->range).kernel_s;
+  adj_status status = adji_gpu_range_sample(d->range, queries, &pairs, &candidates);
+  double seconds = adji_gpu_range_work(d->range).kernel_s - before;
+  adji_gpu_unlock(d->gpu);
+  if (d->join.left->dim <= LANE_DIM && queries < all) seconds /= LANE_QUERIES;
+  if (!status) *out = scale_up(d, queries, seconds, pairs * part, candidates * part);
+  return status;
+}
+
+static adj_status count_some(range_device *d, uint64_t wanted, adji_range_trial *out) {
+  uint64_t queries, listed;
+  adji_tally found = {0};
+  if (wanted > d->lists.list_queries) wanted = d->lists.list_queries;
+  adji_list_ranges list = {d->lists.ranges, 0, 0};
+  list.count = adji_lists_sample(d->join.left->count, wanted, d->lists.ranges, &queries);
+  uint64_t begun = adji_now_ns();
+  adj_status status = adji_gpu_lists_list(d->lists.range, &list, 0, d->join.ctx->threads, &listed);
+  if (!status) status = adji_gpu_lists_listed(d->lists.range, 0, &found);
+  double seconds = (double)(adji_now_ns() - begun) * 1e-9;
+  if (!status) *out = scale_up(d, queries, seconds, (double)found.pairs, (double)found.candidates);
+  return status;
+}
+
+adj_status adji_gpu_range_worker_try(adji_worker *worker, uint64_t queries, adji_range_trial *out) {
+  range_device *d = worker->state;
+  adji_pass pass = {.kind = ADJI_PASS_COUNT};
+  *out = (adji_range_trial){0};
+  if (!d->join.left->count) return ADJ_OK;
+  adji_gpu_lock(d->gpu);
+  adj_status status = make_lists(d);
+  if (!status) status = adji_lists_begin(&d->lists, &pass);
+  if (!status) {
+    status = open_lists(d, &pass, queries < LIST_QUERIES ? queries : LIST_QUERIES);
+    if (!status) status = count_some(d, queries, out);
+    if (status) adji_gpu_quiesce(d->gpu);
+    adji_gpu_lists_end(d->lists.range);
+    adji_lists_end(&d->lists, &(adji_device_stats){0});
+  }
+  adji_gpu_unlock(d->gpu);
+  return status;
+}

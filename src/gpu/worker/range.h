@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device as a worker of a range join: alone, in the order of the result, or beside the cores, by lists.
+ */
+#ifndef ADJI_GPU_WORKER_RANGE_H
+#define ADJI_GPU_WORKER_RANGE_H
+
+#include "gpu/range/range.h"
+#include "queue/engine.h"
+
+typedef struct adji_gpu_worker_options {
+  adji_gpu_range_options range;
+  uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
+  uint64_t slots;       /* batches in flight; 0: the default                          */
+  uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
+} adji_gpu_worker_options;
+
+/* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
+adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options);
+
+/* Opens the number-th device of the context, copies the points there and builds the index. Measure and grid outlive the
+ * worker. Any thread. */
+adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, uint32_t number, adji_worker *out);
+
+/* Before the first pass beside cores: rows[i] is the row of their i-th query. */
+adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *rows);
+
+/* Whether the device has room to keep so many pairs in a single evaluation. */
+bool adji_gpu_range_worker_has_room(adji_worker *worker, uint64_t pairs);
+
+/* From some queries spread over the order of the index, scaled up to all. */
+adj_status adji_gpu_range_worker_estimate(adji_worker *worker, uint64_t sample, double *pairs, double *candidates);
+/* Non-empty cells: known after an estimate or a count. */
+uint64_t adji_gpu_range_worker_cells(const adji_worker *worker);
+
+/* What the device would take for all queries, from so many of them in its own order. */
+typedef struct adji_range_trial {
+  double count_s; /* to count; filling takes about as long, and writes as well */
+  double copy_s;  /* of the rows to the host                                   */
+  double pairs, candidates;
+  uint64_t queries; /* that were tried */
+} adji_range_trial;
+/* By the time of the kernel that estimates. An upper bound, since few queries do not keep a device busy. */
+adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adji_range_trial *out);
+/* By the time of a list. The first list of all includes loading kernels, so it seems slower than it is. */
+adj_status adji_gpu_range_worker_try(adji_worker *worker, uint64_t queries, adji_range_trial *out);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker of a device that is alone: see range_create.h.
+ */
+#include "gpu/worker/range_create.h"
+
+#include <stdlib.h>
+
+#include "gpu/worker/chunks.h"
+
+/* ---- In chunks --------------------------------------------------------------------------------------- */
+
+static adj_status open_chunk(void *state, const adji_join *join, adji_worker *out) {
+  adji_gpu_worker_options options = *(const adji_gpu_worker_options *)state;
+  options.range.join = join;
+  if (!join->self_join && adji_access_mirrors(options.range.points.access))
+    options.range.points.access = ADJI_ACCESS_FULL; /* two chunks have no rows in common */
+  return adji_gpu_range_worker_create(&options, 0, out);
+}
+
+static adj_status create_chunks(const adji_gpu_worker_options *options, uint64_t chunk, adji_worker *out) {
+  adji_gpu_worker_options *mine = malloc(sizeof *mine);
+  if (!mine) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  *mine = *options;
+  adji_chunk_source source = {mine, open_chunk, adji_gpu_range_worker_estimate, adji_gpu_range_worker_cells, free};
+  adj_status status = adji_chunks_create(options->range.join, &source, chunk, out);
+  if (status) free(mine);
+  return status;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+  return a > b ? a : b;
+}
+
+/* Bytes that so many points take at least (the header of index.cu): the most of when the right ones are sorted or
+ * gathered, when the left ones are, and when both are there with counts and offsets. Directory, batches, copies for
+ * products and images of points come on top. */
+static uint64_t least_bytes(const adji_gpu_worker_options *options, uint64_t left, uint64_t right) {
+  const adji_join *join = options->range.join;
+  uint64_t dim = join->left->dim, size = adji_type_size(join->left->type), point = dim * size;
+  uint64_t placed = (ADJI_GPU_WIDTH(dim) ? ADJI_GPU_WIDTH(dim) : dim) * size; /* in the index */
+  uint64_t number = 4 + (options->range.grid->key_bits > 32 ? 8 : 4);         /* and id */
+  uint64_t building = point + number + larger(number, placed), built = placed + number;
+  if (join->self_join) return larger(right * building, right * built + left * 12);
+  return larger(larger(right * building, right * built + left * building), (right + left) * built + left * 12);
+}
+
+/* Points that may be on the device at a time so that half of its memory remains for what comes on top; 0: all. */
+static adj_status choose_chunk(const adji_gpu_worker_options *options, uint64_t *chunk) {
+  const adji_join *join = options->range.join;
+  uint64_t left = join->left->count, right = join->right->count, most = left > right ? left : right;
+  *chunk = options->chunk < most ? options->chunk : 0;
+  if (options->chunk) return ADJ_OK;
+  adji_gpu *gpu;
+  adj_status status = adji_gpu_of(join->ctx, &gpu);
+  if (status) return status;
+  adji_gpu_lock(gpu);
+  uint64_t room = adji_gpu_available(gpu);
+  adji_gpu_unlock(gpu);
+  if (least_bytes(options, left, right) <= room) return ADJ_OK;
+  for (uint64_t many = 2; !*chunk || most / many > 1024; many++) {
+    *chunk = most / many + 1;
+    uint64_t some_left = left < *chunk ? left : *chunk, some_right = right < *chunk ? right : *chunk;
+    if (2 * least_bytes(options, some_left, some_right) <= room) break;
+  }
+  return ADJ_OK;
+}
+
+/* Whether the points fit, and leave hardly any room for batches of the result. */
+static bool is_cramped(adj_ctx *ctx, uint64_t bytes) {
+  adji_gpu *gpu;
+  if (adji_gpu_of(ctx, &gpu)) return false;
+  adji_gpu_lock(gpu);
+  uint64_t available = adji_gpu_available(gpu);
+  adji_gpu_unlock(gpu);
+  return available < bytes / 8;
+}
+
+static adj_status create_worker(const adji_gpu_worker_options *options, adji_worker *out) {
+  const adji_join *join = options->range.join;
+  uint64_t left = join->left->count, right = join->right->count, chunk = 0, most = left > right ? left : right;
+  adj_status status = choose_chunk(options, &chunk);
+  if (status) return status;
+  if (chunk) return create_chunks(options, chunk, out);
+  status = adji_gpu_range_worker_create(options, 0, out);
+  bool cramped = !status && is_cramped(join->ctx, least_bytes(options, left, right));
+  if ((status != ADJ_E_DEVICE_MEMORY && !cramped) || options->chunk || most < 2) return status;
+  if (cramped) out->destroy(out->state);
+  return create_chunks(options, most / 2 + 1, out);
+}
+
+adj_status adji_gpu_range_create(const adji_gpu_worker_options *options, adji_engine *out) {
+  adji_worker worker;
+  adj_status status = create_worker(options, &worker);
+  if (status) return status;
+  adji_engine_init(out, options->range.join);
+  adji_engine_add(out, &worker);
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
+  adji_worker *worker = &engine->workers[0];
+  if (adji_is_chunks(worker)) return adji_chunks_estimate(worker, sample, pairs, candidates);
+  return adji_gpu_range_worker_estimate(worker, sample, pairs, candidates);
+}
+
+uint64_t adji_gpu_range_engine_cells(const adji_engine *engine) {
+  const adji_worker *worker = &engine->workers[0];
+  return adji_is_chunks(worker) ? adji_chunks_cells(worker) : adji_gpu_range_worker_cells(worker);
+}
+
+uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine) {
+  const adji_worker *worker = &engine->workers[0];
+  return adji_is_chunks(worker) ? adji_chunks_size(worker) : 0;
+}

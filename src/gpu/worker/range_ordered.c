@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rows of a window from a device, in order: see range_ordered.h. Batches of the result are computed in slots on the
+ * device, and cross to the host through the pipeline.
+ */
+#include "gpu/worker/range_ordered.h"
+
+#include "gpu/device/staging.h"
+#include "gpu/worker/pipeline.h"
+
+enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 8 };
+
+/* ---- What the pipeline asks for ---------------------------------------------------------------------- */
+
+/* By any lane, which may have used another device before. */
+static adj_status pipe_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
+  const adji_ordered_fill *f = state;
+  adji_gpu_use(f->gpu);
+  return adji_gpu_range_fill(f->range, window, slot);
+}
+static adj_status pipe_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+                             uint32_t buffer) {
+  return adji_gpu_range_fetch(((const adji_ordered_fill *)state)->range, slot, part, first, entries, buffer);
+}
+static adj_status pipe_release(void *state, uint32_t slot) {
+  return adji_gpu_range_release(((const adji_ordered_fill *)state)->range, slot);
+}
+static adj_status pipe_wait(void *state, uint32_t buffer) {
+  return adji_staging_wait(((const adji_ordered_fill *)state)->gpu, buffer);
+}
+static const void *pipe_buffer(void *state, uint32_t buffer) {
+  return adji_staging_at(((const adji_ordered_fill *)state)->gpu, buffer);
+}
+
+static adji_pipe_device device_of(const adji_ordered_fill *f) {
+  return (adji_pipe_device){(void *)f, pipe_fill, pipe_fetch, pipe_release, pipe_wait, pipe_buffer};
+}
+
+/* ---- Slots ------------------------------------------------------------------------------------------- */
+
+static adji_pipe_job job_of(const adji_ordered_fill *f, const adji_pipe_device *device, const adji_window *window) {
+  adji_pipe_job job = {.device = device, .style = f->style, .to = window};
+  uint64_t pairs = adji_window_entries(window);
+  uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
+  job.buffer_bytes = ADJI_HUGE_PAGE; /* a page of the result, which is still in the cache when it is written to */
+  job.slots = f->slots ? (uint32_t)f->slots : DEFAULT_SLOTS;
+  if (job.slots > MOST_SLOTS) job.slots = MOST_SLOTS;
+  job.slot_pairs = (f->batch_bytes ? f->batch_bytes : ADJI_GPU_BATCH) / entry;
+  if (job.slot_pairs > pairs) job.slot_pairs = pairs;
+  if (job.slot_pairs < f->longest) job.slot_pairs = f->longest;
+  return job;
+}
+
+/* Less memory for the slots, down to one for the longest row; false: there is no less. */
+static bool take_less(const adji_ordered_fill *f, adji_pipe_job *job) {
+  if (job->slot_pairs > f->longest) {
+    job->slot_pairs = job->slot_pairs / 2 > f->longest ? job->slot_pairs / 2 : f->longest;
+    return true;
+  }
+  if (job->slots == 1) return false;
+  job->slots = 1;
+  return true;
+}
+
+/* Slots of the wanted size, halved as long as the device has no room for them. Query hits and tile hits are for a fill
+ * of all rows at once, and are given up first. */
+static adj_status make_slots(const adji_ordered_fill *f, adji_pipe_job *job) {
+  uint64_t pairs = adji_window_entries(job->to);
+  for (;;) {
+    if (job->slot_pairs < pairs) adji_gpu_range_forget_whole(f->range);
+    adj_status status = adji_gpu_range_slots(f->range, job->slots, job->slot_pairs);
+    if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget_whole(f->range))
+      status = adji_gpu_range_slots(f->range, job->slots, job->slot_pairs);
+    if (status != ADJ_E_DEVICE_MEMORY || !take_less(f, job)) return status;
+  }
+}
+
+/* ---- Filling ----------------------------------------------------------------------------------------- */
+
+/* All batches. Again with smaller ones where there was no room beside them to sort long rows. */
+static adj_status fill_batches(const adji_ordered_fill *f, adji_run *run, adji_pipe_job *job) {
+  for (;;) {
+    adj_status status = job->filled ? ADJ_OK : make_slots(f, job);
+    if (!status) status = adji_pipe_run(run, job);
+    if (!status) return ADJ_OK;
+    adji_gpu_quiesce(f->gpu); /* copies under way still write to buffers */
+    job->filled = 0;
+    if (status != ADJ_E_DEVICE_MEMORY || !take_less(f, job)) return status;
+    run->redone++;
+  }
+}
+
+adj_status adji_ordered_fill_window(const adji_ordered_fill *f, adji_run *run, const adji_window *window,
+                                    adji_prefetched *prefetched) {
+  adji_pipe_device device = device_of(f);
+  adji_pipe_job job = job_of(f, &device, window);
+  if (!adji_window_entries(window)) return ADJ_OK;
+  if (prefetched && prefetched->filled) {
+    if (prefetched->first_row == window->first_row && prefetched->end_row == window->end_row) {
+      job.slots = prefetched->slots;
+      job.slot_pairs = prefetched->slot_pairs;
+      job.filled = prefetched->filled;
+    } else {
+      adji_gpu_quiesce(f->gpu);
+    }
+    prefetched->filled = 0;
+  }
+  adj_status status = adji_staging_open(f->gpu, run->ctx->threads);
+  if (!status) status = fill_batches(f, run, &job);
+  return status ? status : adji_gpu_range_check(f->range);
+}
+
+void adji_ordered_prefetch(const adji_ordered_fill *f, adji_run *run, const adji_window *window, adji_prefetched *out) {
+  adji_pipe_device device = device_of(f);
+  adji_pipe_job job = job_of(f, &device, window);
+  out->filled = 0;
+  if (!adji_window_entries(window)) return;
+  if (make_slots(f, &job) || adji_pipe_begin(run, &job)) {
+    adji_gpu_quiesce(f->gpu);
+    return;
+  }
+  *out = (adji_prefetched){window->first_row, window->end_row, job.slots, job.slot_pairs, job.filled};
+}

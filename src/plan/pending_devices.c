@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Devices that are being opened: see pending_devices.h.
+ */
+#include "plan/pending_devices.h"
+
+#include <stdio.h>
+
+bool adji_a_device_is_open(adj_ctx *ctx) {
+  pthread_mutex_lock(&ctx->device_lock);
+  bool open = ctx->gpus[0] != NULL;
+  pthread_mutex_unlock(&ctx->device_lock);
+  return open;
+}
+
+static void *open_device(void *argument) {
+  adji_pending_device *d = argument;
+  d->status = d->all->open(d->all->options, d->number, &d->worker);
+  if (d->status) {
+    d->worker = (adji_worker){0};
+    snprintf(d->message, sizeof d->message, "%s", adj_last_error());
+  }
+  return NULL;
+}
+
+void adji_pending_open(adji_pending_devices *all, bool beside) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    adji_pending_device *d = &all->each[i];
+    *d = (adji_pending_device){.all = all, .number = i};
+    d->threaded = beside && !adji_inside_task() && !adji_thread_start(&d->thread, open_device, d);
+    if (!d->threaded) open_device(d);
+  }
+}
+
+static void join_thread(adji_pending_device *d) {
+  if (d->threaded) pthread_join(d->thread, NULL);
+  d->threaded = false;
+}
+
+adj_status adji_pending_wait(adji_pending_device *d) {
+  join_thread(d);
+  return d->status ? adji_fail(d->status, "%s", d->message) : ADJ_OK;
+}
+
+adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, const uint32_t *rows, uint32_t *added) {
+  adj_status status = ADJ_OK;
+  *added = 0;
+  for (uint32_t i = 0; i < all->count; i++) {
+    adji_pending_device *d = &all->each[i];
+    adj_status opened = adji_pending_wait(d);
+    if (!opened) opened = all->follow(&d->worker, rows);
+    if (!opened) {
+      adji_engine_add(engine, &d->worker);
+      d->worker = (adji_worker){0};
+      (*added)++;
+      continue;
+    }
+    if (opened != ADJ_E_DEVICE && opened != ADJ_E_DEVICE_MEMORY && all->count == 1) status = opened;
+    if (!status) adji_log(engine->join.ctx, ADJ_LOG_WARN, "a GPU takes no part: %s", adj_last_error());
+  }
+  return status;
+}
+
+void adji_pending_give(adji_pending_device *d, adji_engine *engine, const adji_join *join) {
+  adji_engine_init(engine, join);
+  adji_engine_add(engine, &d->worker);
+  d->worker = (adji_worker){0};
+}
+
+void adji_pending_drop(adji_pending_devices *all) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    adji_pending_device *d = &all->each[i];
+    join_thread(d); /* its message is not that of the plan's failure */
+    if (d->worker.destroy) d->worker.destroy(d->worker.state);
+    d->worker = (adji_worker){0};
+  }
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running a plan: what run.c and stream.c share.
+ */
+#ifndef ADJI_PLAN_RUN_H
+#define ADJI_PLAN_RUN_H
+
+#include "plan/plan.h"
+
+/* The part of a run's progress that counting is. */
+#define ADJI_COUNTING_SHARE 0.4
+
+/* Where the rows of a result are. */
+typedef struct adji_layout {
+  uint32_t k;        /* kNN: entries of every row; the rest is not used  */
+  uint32_t *degrees; /* NULL where nobody needs them                     */
+  uint64_t *offsets; /* left count + 1                                   */
+  uint64_t entries;  /* of all rows                                      */
+} adji_layout;
+
+/* Counts the rows of a range join. */
+adj_status adji_lay_out(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout);
+void adji_layout_clear(adj_plan *plan, adji_layout *layout);
+
+/* Calls fn for slices of 0 .. rows - 1, in parallel. */
+typedef void (*adji_rows_fn)(void *user, uint64_t begin, uint64_t end);
+adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_rows_fn fn, void *user);
+
+/* The statistics of a run that ends well. */
+adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
+                           adj_stats *stats);
+
+/* ADJ_E_MEMORY, and how large the result would be, when it cannot be held. */
+adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact);
+
+/* Bytes of the buffer of a stream: what the tuning says, or the default, or half of what the limit leaves. */
+uint64_t adji_stream_buffer(const adj_plan *plan);
+
+/* Whether a result is collected by single evaluation, and what that needs of the result's size. */
+bool adji_collects_single(const adj_plan *plan);
+double adji_single_memory_factor(const adj_plan *plan);
+
+/* kNN: whether a radius limits the neighbours; how many there are without one; rows that fit the buffer of a stream;
+ * and the exact number. */
+bool adji_knn_is_bounded(const adj_plan *plan);
+uint64_t adji_knn_most_pairs(const adj_plan *plan);
+uint64_t adji_knn_buffer_rows(const adj_plan *plan);
+adj_status adji_knn_count(adj_plan *plan, adji_run *run, uint32_t *degrees, uint64_t *pairs);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pass at work: the state that feeds, lanes and the scheduler share.
+ */
+#ifndef ADJI_DRAIN_H
+#define ADJI_DRAIN_H
+
+#include "queue/worker.h"
+
+/* Stretches of the queue that a device may hold: one at work, one that waits for it, and those without any work. */
+enum { ADJI_MOST_HELD = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
+
+typedef struct adji_drain adji_drain;
+
+/* A worker's side of a pass. Written by the worker's thread only, with the drain's lock held. */
+struct adji_feed {
+  adji_drain *drain;
+  uint32_t device; /* its number among the devices of the pass */
+  /* What the device holds, the oldest first: so many were handed to the worker, and so many of these are computed. */
+  adji_batch_run held[ADJI_MOST_HELD];
+  uint32_t held_count, handed, found;
+  uint64_t since_ns;           /* when it began the oldest one, or finished the one before               */
+  double fell_asleep, slept_s; /* its thread: when, from the start of the pass; how long until it last woke */
+  /* The parallel loop that runs; guarded by the lock. */
+  adji_task_fn fn;
+  void *user;
+  uint64_t (*enough)(const void *user);
+  uint64_t count, next, busy;
+  adj_status status;
+  char message[512];
+};
+
+struct adji_drain {
+  adji_run *run;
+  adji_queue *queue;
+  const adji_pass *pass;
+  const adji_active *active;
+  uint64_t begin_ns;
+  double total_work;
+
+  pthread_mutex_t tally_lock; /* guards what batches add to */
+  double work_done;
+  adji_tally tally;
+  uint64_t batches;
+  double busy_max, busy_sum;
+
+  pthread_mutex_t lock; /* guards what follows, where several workers share the queue */
+  pthread_cond_t changed;
+  adji_share share;
+  uint32_t running;     /* devices that have not finished */
+  adji_batch *returned; /* batches of queries that devices returned; the first returned_taken are done or at work */
+  uint64_t returned_count, returned_taken, returned_room;
+  adj_status failed; /* why the pass was given up */
+  char message[512];
+  adji_worker_stats workers[1 + ADJI_MOST_DEVICES];
+  double last_end[1 + ADJI_MOST_DEVICES]; /* when each last finished batches, from the start */
+  double work[1 + ADJI_MOST_DEVICES];     /* that each has done                              */
+  double lanes_s;                         /* seconds of lanes for theirs                     */
+  adji_feed feeds[ADJI_MOST_DEVICES];
+  bool full; /* there is a lane for each core */
+};
+
+/* Seconds from the start of the pass. */
+double adji_drain_now(const adji_drain *d);
+
+/* After batches: adds up, checks the limit of pairs, reports progress. */
+adj_status adji_drain_account(adji_drain *d, double work, uint64_t batches, const adji_tally *tally);
+
+/* Ends the pass for everyone, with the message of the caller's failure. The lock is held. */
+void adji_drain_give_up(adji_drain *d, adj_status status);
+
+double adji_drain_work_of(const adji_drain *d, adji_batch_run batches);
+
+#endif

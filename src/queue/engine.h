@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An engine answers a join: a queue of queries and the workers that drain it. The planner puts it together, runs ask
+ * it to count and to fill windows of rows.
+ */
+#ifndef ADJI_ENGINE_H
+#define ADJI_ENGINE_H
+
+#include "queue/join.h"
+#include "queue/scheduler.h"
+
+typedef struct adji_engine {
+  adji_join join;
+  adji_queue queue;
+  adji_worker workers[1 + ADJI_MOST_DEVICES]; /* the cores first, if they take part; the engine's own */
+  uint32_t worker_count;
+  adji_share_options share;
+  /* The order of the cores' index: the i-th query of the queue is row order[i]. NULL: row i. */
+  const uint32_t *order;
+  uint32_t group; /* of queries that the cores search together */
+  bool single;    /* degrees are counted, and results collected, by evaluating each pair once */
+} adji_engine;
+
+void adji_engine_init(adji_engine *engine, const adji_join *join);
+void adji_engine_clear(adji_engine *engine);
+
+/* Adds a worker, which is the engine's from then on; the cores before devices. Empties the queue. */
+void adji_engine_add(adji_engine *engine, const adji_worker *worker);
+
+/* Fills the queue, if it is empty. Otherwise the first pass does. */
+adj_status adji_engine_prepare(adji_engine *engine);
+
+/* Whether a fill costs much whatever the window: a stream should have few. */
+bool adji_engine_wants_large_windows(const adji_engine *engine);
+
+/* degrees (by row, may be NULL) receives the number of neighbours of each left point. */
+adj_status adji_engine_count(adji_engine *engine, adji_run *run, uint32_t *degrees, uint64_t *total);
+
+/* After a count: where each row of the whole result begins (left count + 1 entries), if a worker has that. */
+bool adji_engine_has_offsets(const adji_engine *engine);
+adj_status adji_engine_offsets(adji_engine *engine, adji_run *run, uint64_t *offsets);
+
+/* Fills the rows of the window. */
+adj_status adji_engine_fill(adji_engine *engine, adji_run *run, const adji_window *window);
+/* This window will be filled next: a device may begin with it. */
+void adji_engine_prefetch(adji_engine *engine, adji_run *run, const adji_window *window);
+
+/* Fills the result's offsets, ids, distances and pairs without counting first, each pair evaluated once. */
+bool adji_engine_can_collect(const adji_engine *engine);
+adj_status adji_engine_collect(adji_engine *engine, adji_run *run, adj_result *result);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cores' side of a pass.
+ *
+ * Alone, every lane takes batches from the heavy end until none is left, so that the lanes finish together.
+ *
+ * Beside devices, lanes take from the light end (HEGJoin 4.1). A lane does the first of these that it can: a task of a
+ * device's loop that has too few lanes; a batch; a batch of queries that a device returned; any task of a device's
+ * loop; nothing, until something changes. Putting a device's row into place takes a lane a fraction of the time that
+ * finding it would. Lanes stay until the devices are done, since a device that fails returns its batches.
+ *
+ * Where there is a lane for each core, some lanes give way to the threads of devices that are mostly awake. With one
+ * thread more than cores, one thread is always off its core for milliseconds. If that is a device's thread, or a lane
+ * with a task of its loop, the device waits as well.
+ */
+#include "queue/lanes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "queue/feed.h"
+
+/* Returned batches that a lane takes at once. */
+enum { RETURNED_AT_ONCE = 16 };
+
+/* One lane in so many gives way to devices, at most, and only to threads that sleep for less of the time than this. */
+enum { GIVE_WAY = 4 };
+static const double MOSTLY_AWAKE = 0.2;
+
+typedef struct lanes {
+  adji_drain *drain;
+  adji_process_fn process;
+  void *user;
+} lanes;
+
+static adj_status process_batch(const lanes *l, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  const adji_drain *d = l->drain;
+  adj_status status = adji_check_cancel(d->run->ctx);
+  if (status) return status;
+  uint64_t begin = d->run->ctx->trace ? adji_now_ns() : 0;
+  status = l->process(l->user, batch, lane, tally);
+  adji_trace(d->run->ctx, d->pass->name, lane, begin, batch->end - batch->begin);
+  return status;
+}
+
+static void add_busy(adji_drain *d, double busy) {
+  pthread_mutex_lock(&d->tally_lock);
+  d->busy_sum += busy;
+  if (busy > d->busy_max) d->busy_max = busy;
+  pthread_mutex_unlock(&d->tally_lock);
+}
+
+/* ---- Alone ------------------------------------------------------------------------------------------ */
+
+static adj_status drain_alone(void *user, uint64_t task, uint32_t lane) {
+  const lanes *l = user;
+  adji_drain *d = l->drain;
+  adji_batch batch;
+  adj_status status = ADJ_OK;
+  uint64_t begin = adji_now_ns(), turn = 0;
+  while (!status && adji_queue_take(d->queue, task, d->run->ctx->threads, &turn, &batch)) {
+    adji_tally tally = {0};
+    status = process_batch(l, &batch, lane, &tally);
+    if (!status) status = adji_drain_account(d, batch.work, 1, &tally);
+  }
+  add_busy(d, (double)(adji_now_ns() - begin) * 1e-9);
+  return status;
+}
+
+/* ---- Beside devices --------------------------------------------------------------------------------- */
+
+/* Nothing is known before the thread has slept. */
+static bool mostly_awake(const adji_drain *d, const adji_feed *feed) {
+  return feed->slept_s > 0 && feed->slept_s < MOSTLY_AWAKE * adji_drain_now(d) && !d->share.device[feed->device].gone;
+}
+
+static bool gives_way(const adji_drain *d, uint32_t lane) {
+  uint32_t count = d->share.lanes, away = 0;
+  for (uint32_t i = 0; i < d->share.devices; i++)
+    away += mostly_awake(d, &d->feeds[i]);
+  if (away > count / GIVE_WAY) away = count / GIVE_WAY;
+  return d->full && lane + away >= count;
+}
+
+static adj_status process_batches(const lanes *l, adji_batch_run mine, uint32_t lane, uint64_t *queries) {
+  adji_drain *d = l->drain;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = mine.begin; i < mine.end && !status; i++) {
+    const adji_batch *batch = &d->queue->batches[i];
+    adji_tally tally = {0};
+    status = process_batch(l, batch, lane, &tally);
+    *queries += batch->end - batch->begin;
+    if (!status) status = adji_drain_account(d, batch->work, 1, &tally);
+  }
+  return status;
+}
+
+/* Takes and does batches, if it should. The lock is held, but not while it works. */
+static bool do_batches(const lanes *l, uint32_t lane) {
+  adji_drain *d = l->drain;
+  double remaining, next, begin = adji_drain_now(d);
+  adji_batch_run mine;
+  if (!l->process || !adji_queue_look(d->queue, false, &remaining, &next)) return false;
+  double work = adji_share_for_lane(&d->share, begin, remaining, next);
+  if (work < 0 && d->running) return false;
+  if (!d->share.options.fixed) work = ADJI_ONE_BATCH;
+  if (!adji_queue_take_some(d->queue, false, work, &mine)) return false;
+  pthread_mutex_unlock(&d->lock);
+  uint64_t queries = 0;
+  adj_status status = process_batches(l, mine, lane, &queries);
+  pthread_mutex_lock(&d->lock);
+  double end = adji_drain_now(d), did = adji_drain_work_of(d, mine);
+  adji_share_lane_did(&d->share, did, end - begin);
+  d->work[0] += did;
+  d->lanes_s += end - begin;
+  d->workers[0].queries += queries;
+  d->workers[0].batches += mine.end - mine.begin;
+  d->workers[0].busy_s += (end - begin) / d->share.lanes;
+  d->last_end[0] = fmax(d->last_end[0], end);
+  if (status) adji_drain_give_up(d, status);
+  return true;
+}
+
+/* Does some returned batches, if there are any. The lock is held, but not while it works. */
+static bool do_returned(const lanes *l, uint32_t lane) {
+  adji_drain *d = l->drain;
+  adji_batch mine[RETURNED_AT_ONCE];
+  uint64_t many = d->returned_count - d->returned_taken, queries = 0;
+  if (!l->process || !many) return false;
+  if (many > RETURNED_AT_ONCE) many = RETURNED_AT_ONCE;
+  memcpy(mine, d->returned + d->returned_taken, many * sizeof *mine);
+  d->returned_taken += many;
+  pthread_mutex_unlock(&d->lock);
+  uint64_t begin = adji_now_ns();
+  adji_tally tally = {0};
+  adj_status status = adji_check_cancel(d->run->ctx);
+  for (uint64_t i = 0; i < many && !status; i++) {
+    status = l->process(l->user, &mine[i], lane, &tally);
+    queries += mine[i].end - mine[i].begin;
+  }
+  adji_trace(d->run->ctx, "again", lane, begin, queries);
+  if (!status) status = adji_drain_account(d, 0, 0, &tally);
+  double took = (double)(adji_now_ns() - begin) * 1e-9;
+  pthread_mutex_lock(&d->lock);
+  adji_share_lane_spent(&d->share, took);
+  d->workers[0].queries += queries;
+  d->workers[0].busy_s += took / d->share.lanes;
+  d->last_end[0] = fmax(d->last_end[0], adji_drain_now(d));
+  if (status) adji_drain_give_up(d, status);
+  return true;
+}
+
+static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane) {
+  (void)task;
+  const lanes *l = user;
+  adji_drain *d = l->drain;
+  double idle = 0, begin = adji_drain_now(d);
+  pthread_mutex_lock(&d->lock);
+  while (!d->failed) {
+    bool away = gives_way(d, lane);
+    adji_feed *feed = away ? NULL : adji_feed_needs_help(d, true);
+    if (!feed && !away && (do_batches(l, lane) || do_returned(l, lane))) continue;
+    if (!feed && !away) feed = adji_feed_needs_help(d, false);
+    if (feed) {
+      adji_feed_help(feed, lane);
+    } else {
+      if (!d->running) break;
+      double from = adji_drain_now(d);
+      pthread_cond_wait(&d->changed, &d->lock);
+      idle += adji_drain_now(d) - from;
+    }
+  }
+  adj_status status = d->failed;
+  if (status) adji_fail(status, "%s", d->message);
+  pthread_mutex_unlock(&d->lock);
+  add_busy(d, adji_drain_now(d) - begin - idle);
+  return status;
+}
+
+adj_status adji_lanes_drain(adji_feed *feed, adji_process_fn process, void *user) {
+  adji_drain *d = feed->drain;
+  lanes l = {d, process, user};
+  return adji_loop(d->run->ctx, d->run->ctx->threads, d->pass->alone ? drain_alone : drain_beside_devices, &l);
+}
