@@ -89,7 +89,8 @@ static int run(const subcommand *command, int argc, char **argv) {
     signals_watch(ctx);
     status = generate(ctx, kind, &request, &points);
   }
-  int code = status ? join_failed(status) : EXIT_DONE;
+  const char *files[] = {request.output, NULL};
+  int code = status ? join_failed(status, files) : EXIT_DONE;
   if (!status && !request.quiet) summarise(points, &request, seconds_now() - began);
   signals_watch(NULL);
   adj_dataset_destroy(points);

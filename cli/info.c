@@ -149,9 +149,9 @@ static void print_points(const char *path, const join_request *request, const ad
 
 static void print_log(void *user, adj_log_level level, const char *line) {
   char text[MESSAGE_ROOM];
-  (void)user;
   if (level == ADJ_LOG_DEBUG) return;
-  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", message_with_options(line, text));
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note",
+          message_with_options(line, user, text));
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
@@ -164,7 +164,9 @@ static int run(const subcommand *command, int argc, char **argv) {
   adj_dataset *points = NULL;
   adj_ctx_options settings;
   adj_ctx_options_init(&settings, sizeof settings);
+  const char *files[] = {path, NULL};
   settings.log = print_log;
+  settings.log_user = files;
   adj_status status = adj_ctx_create(&settings, &ctx);
   if (!status) signals_watch(ctx);
   if (!status && path) {
@@ -175,7 +177,7 @@ static int run(const subcommand *command, int argc, char **argv) {
   } else if (!status) {
     print_machine(ctx);
   }
-  int code = status ? join_failed(status) : EXIT_DONE;
+  int code = status ? join_failed(status, files) : EXIT_DONE;
   signals_watch(NULL);
   adj_dataset_destroy(points);
   adj_ctx_destroy(ctx);

@@ -27,11 +27,24 @@ typedef struct join_job {
   run_report report;
 } join_job;
 
+enum { MOST_FILES = 5 };
+
+/* The paths of the run, ended by NULL. */
+static void list_files(const join_request *request, const char **files) {
+  const char *const all[] = {request->left, request->right, request->output, request->distances};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i]) *files++ = all[i];
+  *files = NULL;
+}
+
 static void print_log(void *user, adj_log_level level, const char *line) {
   const join_request *request = user;
+  const char *files[MOST_FILES];
   char text[MESSAGE_ROOM];
   if (request->quiet || level == ADJ_LOG_DEBUG) return;
-  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", message_with_options(line, text));
+  list_files(request, files);
+  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note",
+          message_with_options(line, files, text));
 }
 
 static adj_status create_context(join_job *job) {
@@ -219,21 +232,27 @@ static adj_status run_plan(join_job *job) {
 
 /* ---- The whole run -------------------------------------------------------------------------------- */
 
-int join_failed(adj_status status) {
+int join_failed(adj_status status, const char *const *files) {
   int number = signals_received();
   if (status == ADJ_CANCELLED && number) {
     fprintf(stderr, "adjoin: stopped\n");
     return 128 + number;
   }
   char text[MESSAGE_ROOM];
-  fprintf(stderr, "adjoin: %s\n", message_of_failure(status, text));
+  fprintf(stderr, "adjoin: %s\n", message_of_failure(status, files, text));
   return status == ADJ_E_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static int run_failed(const join_job *job, adj_status status) {
+  const char *files[MOST_FILES];
+  list_files(job->request, files);
+  return join_failed(status, files);
 }
 
 /* The library names the row, after "left: " or "right: " in a join of two sets, but not the file. */
 static int plan_failed(const join_job *job, adj_status status) {
   const char *said = adj_last_error(), *file = job->request->left;
-  if (status != ADJ_E_DATA) return join_failed(status);
+  if (status != ADJ_E_DATA) return run_failed(job, status);
   if (!strncmp(said, "left: ", 6)) {
     said += 6;
   } else if (!strncmp(said, "right: ", 7)) {
@@ -267,18 +286,18 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (request->trace && !text_can_save(request->trace)) return EXIT_FAILED;
   adj_status status = create_context(job);
   if (!status) status = open_points(job);
-  if (status) return join_failed(status);
+  if (status) return run_failed(job, status);
   int code = check_match(job);
   if (code) return code;
   note_padding(job);
   status = create_plan(job);
   if (status) return plan_failed(job, status);
   if (request->explain || request->dry_run) job->plan_text = explain(job->plan, &status);
-  if (status) return join_failed(status);
+  if (status) return run_failed(job, status);
   if (job->plan_text) fputs(job->plan_text, request->dry_run ? stdout : stderr);
   if (request->dry_run) return EXIT_DONE;
   status = run_plan(job);
-  return status ? join_failed(status) : report_all(job, command);
+  return status ? run_failed(job, status) : report_all(job, command);
 }
 
 int join_run(const subcommand *command, const join_request *request) {

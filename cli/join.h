@@ -64,7 +64,8 @@ int join_run(const subcommand *command, const join_request *request);
 /* The part of the request that says how to read a file. */
 adj_open_options join_open_options(const join_request *request);
 
-/* Prints why a call of the library failed. Returns the exit code, which depends on a signal. */
-int join_failed(adj_status status);
+/* Prints why a call of the library failed. files are the paths of the run, ended by NULL. Returns the exit code, which
+ * depends on a signal. */
+int join_failed(adj_status status, const char *const *files);
 
 #endif

@@ -46,8 +46,17 @@ static const argument *find_argument(const char *text) {
   return NULL;
 }
 
-const char *message_with_options(const char *said, char *buffer) {
-  for (const char *at = said; at; at = strstr(at, ": ") ? strstr(at, ": ") + 2 : NULL) {
+/* Where the text continues after "FILE: ", or its beginning. */
+static const char *after_file(const char *text, const char *const *files) {
+  for (; *files; files++) {
+    size_t length = strlen(*files);
+    if (!strncmp(text, *files, length) && !strncmp(text + length, ": ", 2)) return text + length + 2;
+  }
+  return text;
+}
+
+const char *message_with_options(const char *said, const char *const *files, char *buffer) {
+  for (const char *at = after_file(said, files); at; at = strstr(at, ": ") ? strstr(at, ": ") + 2 : NULL) {
     const argument *found = find_argument(at);
     if (!found) continue;
     snprintf(buffer, MESSAGE_ROOM, "%.*s%s%s", (int)(at - said), said, found->option, at + strlen(found->name));
@@ -57,9 +66,9 @@ const char *message_with_options(const char *said, char *buffer) {
   return buffer;
 }
 
-const char *message_of_failure(adj_status status, char *buffer) {
+const char *message_of_failure(adj_status status, const char *const *files, char *buffer) {
   if (status == ADJ_E_ARGUMENT || status == ADJ_E_UNSUPPORTED || status == ADJ_E_LIMIT)
-    return message_with_options(adj_last_error(), buffer);
+    return message_with_options(adj_last_error(), files, buffer);
   snprintf(buffer, MESSAGE_ROOM, "%s", adj_last_error());
   return buffer;
 }

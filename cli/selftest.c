@@ -2,39 +2,80 @@
  *
  * adjoin selftest: runs the list of cases on this machine, on every backend and instruction set it
  * offers, and compares each whole result with a reference that shares no code with the library.
+ *
+ * A case is a row of the table. Lanes, one thread each with contexts of its own, take one row at a time: they build its
+ * points, compute the reference answer once, and compare every setup of every column with it. Rows are printed in the
+ * order of the list.
  */
 #include <adjoin.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "compare.h"
 
 int adjoin_selftest(int argc, char **argv);
 
-enum { MOST_COLUMNS = 8, CELL = 16 };
+enum { MOST_COLUMNS = 8, MOST_LANES = 8, MOST_SETUPS = 32, JOIN_THREADS = 3, CELL = 16 };
+
+/* The exit status when the backend asked for is not there: ctest takes it for a skipped test. */
+enum { NOT_HERE = 77 };
+
+/* Whether the cases took a setup, which is an algorithm with a tuning. */
+typedef struct setup_use {
+  atomic_uint taken, refused;
+} setup_use;
 
 /* What is tested: one column of the table. */
 typedef struct column {
   char title[32];
   adj_backend backend;
-  adj_ctx *ctx;
+  adj_ctx *lanes[MOST_LANES];
+  setup_use uses[2][MOST_SETUPS]; /* of range joins, of kNN joins */
 } column;
 
 typedef struct request {
   const char *backend, *isa; /* NULL: all there are */
   const char *only;          /* NULL: all cases     */
-  uint32_t threads;          /* 0: one per core     */
+  uint32_t threads;          /* of one join         */
   bool quick;
 } request;
+
+typedef struct cell {
+  join_verdict verdict;
+  char message[512];
+} cell;
+
+typedef struct row {
+  bool done, wanted;
+  char name[80];
+  cell cells[MOST_COLUMNS];
+} row;
 
 typedef struct table {
   column columns[MOST_COLUMNS];
   int count;
+  uint32_t lanes;
   bool quick;
   const char *only;
   uint64_t passed, failed, skipped;
+  uint32_t row_count;
+  row *rows;
+  atomic_uint next; /* row to be taken */
+  atomic_bool out_of_memory;
+  pthread_mutex_t lock; /* of what follows, and of done */
+  uint32_t printed;
+  double reference_s; /* time of the lanes in the reference */
 } table;
+
+typedef struct lane {
+  table *t;
+  uint32_t number;
+  pthread_t thread;
+} lane;
 
 static const struct {
   const char *name;
@@ -47,18 +88,19 @@ static const struct {
 enum { BACKEND_COUNT = sizeof BACKENDS / sizeof *BACKENDS };
 
 static const char HELP[] =
-    "adjoin selftest: every backend against the definition of right\n"
+    "adjoin selftest: check every backend against the reference\n"
     "\n"
     "Usage: adjoin selftest [--backend auto|cpu|gpu|hybrid|reference] [--isa NAME] [--threads N]\n"
     "                       [--case TEXT] [--quick]\n"
     "\n"
     "Joins a list of small, difficult sets on this machine and compares every id and every bit of\n"
     "every distance with plain nested loops. Without options: every backend and instruction set\n"
-    "there is. Exit status 1 when a result differs.\n"
+    "there is. Exit status 1 when a result differs, 77 when there is no device for --backend gpu or\n"
+    "hybrid.\n"
     "\n"
     "  --backend NAME   only this backend\n"
     "  --isa NAME       only this instruction set (see adjoin info)\n"
-    "  --threads N      threads to use; default one per core\n"
+    "  --threads N      threads of each join, 3 by default; several joins run at a time\n"
     "  --case TEXT      only the cases whose names hold this text\n"
     "  --quick          the smaller cases only, a few seconds\n"
     "  -h, --help       this text\n";
@@ -121,7 +163,7 @@ static int parse(request *wanted, int argc, char **argv) {
 /* ---- What can be tested ------------------------------------------------------------------------------ */
 
 /* A join of two points tells whether a backend is there. */
-static bool try_backend(adj_ctx *ctx, adj_backend backend) {
+static adj_status try_backend(adj_ctx *ctx, adj_backend backend) {
   float coordinates[] = {0, 1};
   adj_points points;
   adj_points_init(&points, sizeof points);
@@ -138,45 +180,68 @@ static bool try_backend(adj_ctx *ctx, adj_backend backend) {
   if (!status) status = adj_plan_create(ctx, &spec, set, NULL, &plan);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
-  return status == ADJ_OK;
+  return status;
 }
 
-static bool add_column(table *t, const request *wanted, int backend, const char *isa) {
-  if (t->count == MOST_COLUMNS) return true;
+static bool uses_device(const column *c) {
+  return c->backend == ADJ_BACKEND_GPU || c->backend == ADJ_BACKEND_HYBRID;
+}
+
+/* Lanes share the memory of the devices. */
+static uint64_t device_memory_of(const table *t, const column *c) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (!uses_device(c) || adj_device_describe(0, &device)) return 0;
+  return device.memory_free / (4 * (uint64_t)t->lanes); /* two columns have devices; half is for others */
+}
+
+static void close_column(column *c) {
+  for (int i = 0; i < MOST_LANES; i++)
+    adj_ctx_destroy(c->lanes[i]);
+}
+
+/* 0: go on; otherwise 1 + the exit status. */
+static int add_column(table *t, const request *wanted, int backend, const char *isa) {
+  if (t->count == MOST_COLUMNS) return 0;
   column *c = &t->columns[t->count];
+  c->backend = BACKENDS[backend].backend;
+  snprintf(c->title, sizeof c->title, "%s%s%s", BACKENDS[backend].name, isa ? "/" : "", isa ? isa : "");
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = wanted->threads;
   options.isa = isa;
-  if (adj_ctx_create(&options, &c->ctx)) {
-    fprintf(stderr, "adjoin selftest: %s\n", adj_last_error());
-    return false;
-  }
-  c->backend = BACKENDS[backend].backend;
-  snprintf(c->title, sizeof c->title, "%s%s%s", BACKENDS[backend].name, isa ? "/" : "", isa ? isa : "");
-  if (try_backend(c->ctx, c->backend)) {
+  options.device_memory_limit = device_memory_of(t, c);
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; !status && i < t->lanes; i++)
+    status = adj_ctx_create(&options, &c->lanes[i]);
+  bool made = !status;
+  if (made) status = try_backend(c->lanes[0], c->backend);
+  if (!status) {
     t->count++;
-    return true;
+    return 0;
+  }
+  close_column(c);
+  memset(c, 0, sizeof *c);
+  if (!made || status != ADJ_E_UNSUPPORTED) {
+    fprintf(stderr, "adjoin selftest: %s: %s\n", BACKENDS[backend].name, adj_last_error());
+    return 1 + 1;
   }
   printf("%s cannot run here: %s\n", BACKENDS[backend].name, adj_last_error());
-  adj_ctx_destroy(c->ctx);
-  return wanted->backend == NULL; /* it was only looked for, not asked for */
+  return wanted->backend ? 1 + NOT_HERE : 0; /* it may only have been looked for */
 }
 
 /* The columns asked for; without a request, the reference, the CPU with every instruction set, and
  * whatever devices there are. */
-static bool choose_columns(table *t, const request *wanted) {
-  for (int b = 0; b < BACKEND_COUNT; b++) {
+static int choose_columns(table *t, const request *wanted) {
+  int exits = 0;
+  for (int b = 0; !exits && b < BACKEND_COUNT; b++) {
     bool cpu = BACKENDS[b].backend == ADJ_BACKEND_CPU;
     if (wanted->backend ? strcmp(wanted->backend, BACKENDS[b].name) != 0 : b == 0) continue;
-    if (!cpu || wanted->isa) {
-      if (!add_column(t, wanted, b, wanted->isa)) return false;
-      continue;
-    }
-    for (uint32_t i = 0; adj_isa_name(i); i++)
-      if (!add_column(t, wanted, b, adj_isa_name(i))) return false;
+    if (!cpu || wanted->isa) exits = add_column(t, wanted, b, wanted->isa);
+    for (uint32_t i = 0; !exits && cpu && !wanted->isa && adj_isa_name(i); i++)
+      exits = add_column(t, wanted, b, adj_isa_name(i));
   }
-  return true;
+  return exits;
 }
 
 /* ---- The table --------------------------------------------------------------------------------------- */
@@ -277,77 +342,141 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   return text;
 }
 
-/* Every algorithm (quick: the automatic one and one more), in rotating order of the rows and with and
- * without distances. */
-static join_verdict run_cell(const column *col, const join_case *c, const join_answer *answer, const table *t,
-                             uint32_t turn, char *message, size_t capacity) {
-  static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
-  const char *const *algorithms = c->k ? nearest : range;
-  bool device = col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID;
-  bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
-  int last = device && c->k                    ? hybrid ? HYBRID_SETUP_COUNT : NEAREST_SETUP_COUNT
-             : hybrid                          ? HYBRID_RANGE_TUNING_COUNT
-             : device                          ? DEVICE_TUNING_COUNT + POINT_TUNINGS
-             : col->backend != ADJ_BACKEND_CPU ? 1
-             : c->k                            ? 3
-                                               : 4;
-  uint32_t point = turn * POINT_TUNINGS, number = turn / 2; /* f32 and f64 have the same */
-  for (int a = 0; a < last; a++, turn++) {
-    if (t->quick && a && turn % 3) continue;
-    if (last == NEAREST_SETUP_COUNT && a >= ROTATING_SETUPS && (number + (uint32_t)a) % 2) continue;
-    char text[128];
-    const char *tuning = !device                   ? NULL
-                         : c->k                    ? hybrid ? HYBRID_SETUPS[a].tuning : NEAREST_SETUPS[a].tuning
-                         : hybrid                  ? HYBRID_RANGE_TUNINGS[a]
-                         : a < DEVICE_TUNING_COUNT ? DEVICE_TUNINGS[a]
-                                                   : point_tuning(point++, text, sizeof text);
-    const char *algorithm = !device  ? algorithms[a]
-                            : !c->k  ? NULL
-                            : hybrid ? HYBRID_SETUPS[a].algorithm
-                                     : NEAREST_SETUPS[a].algorithm;
-    join_setup setup = {col->backend, algorithm, tuning, (adj_order)(turn % 3), turn % 2};
-    join_verdict verdict = compare_case(col->ctx, c, answer, &setup, message, capacity);
-    size_t used = strlen(message);
-    if (verdict == JOIN_DIFFERS && device && (algorithm || tuning))
-      snprintf(message + used, capacity - used, " (%s%s%s)", algorithm ? algorithm : "",
-               algorithm && tuning ? ", " : "", tuning ? tuning : "");
-    if (verdict == JOIN_DIFFERS || (verdict == JOIN_REFUSED && a == 0)) return verdict;
+/* One way to run a case. */
+typedef struct cell_setup {
+  const char *algorithm, *tuning;
+  char text[128]; /* of a tuning that is made up */
+} cell_setup;
+
+/* How many setups a column has for a kind of join. */
+static int setup_count(const column *col, bool nearest) {
+  if (col->backend == ADJ_BACKEND_HYBRID) return nearest ? HYBRID_SETUP_COUNT : HYBRID_RANGE_TUNING_COUNT;
+  if (col->backend == ADJ_BACKEND_GPU) return nearest ? NEAREST_SETUP_COUNT : DEVICE_TUNING_COUNT + POINT_TUNINGS;
+  if (col->backend == ADJ_BACKEND_CPU) return nearest ? 3 : 4;
+  return 1;
+}
+
+/* Setup number a; point tells which of the kernels by point comes first. */
+static void choose_setup(const column *col, bool nearest, int a, uint32_t point, cell_setup *out) {
+  static const char *const on_range[] = {NULL, "grid", "ego", "brute"};
+  static const char *const on_nearest[] = {NULL, "kdtree", "brute"};
+  out->algorithm = out->tuning = NULL;
+  if (!uses_device(col)) {
+    out->algorithm = nearest ? on_nearest[a] : on_range[a];
+  } else if (nearest) {
+    bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
+    out->algorithm = hybrid ? HYBRID_SETUPS[a].algorithm : NEAREST_SETUPS[a].algorithm;
+    out->tuning = hybrid ? HYBRID_SETUPS[a].tuning : NEAREST_SETUPS[a].tuning;
+  } else if (col->backend == ADJ_BACKEND_HYBRID) {
+    out->tuning = HYBRID_RANGE_TUNINGS[a];
+  } else if (a < DEVICE_TUNING_COUNT) {
+    out->tuning = DEVICE_TUNINGS[a];
+  } else {
+    out->tuning = point_tuning(point + (uint32_t)(a - DEVICE_TUNING_COUNT), out->text, sizeof out->text);
   }
-  return JOIN_SAME;
+}
+
+/* Whether a case leaves a setup out: quick runs have the automatic one and every third, and half of a GPU's many ways
+ * to find the nearest take turns. */
+static bool left_out(const table *t, const column *col, bool nearest, int a, uint32_t turn, uint32_t number) {
+  if (t->quick && a && turn % 3) return true;
+  return col->backend == ADJ_BACKEND_GPU && nearest && a >= ROTATING_SETUPS && (number + (uint32_t)a) % 2;
+}
+
+static void name_setup(const cell_setup *setup, char *message, size_t capacity) {
+  size_t used = strlen(message);
+  if (!setup->algorithm && !setup->tuning) return;
+  snprintf(message + used, capacity - used, " (%s%s%s)", setup->algorithm ? setup->algorithm : "",
+           setup->algorithm && setup->tuning ? ", " : "", setup->tuning ? setup->tuning : "");
+}
+
+/* A case in every setup of a column, in rotating order of the rows and with and without distances. The cell has the
+ * first setup that differs. */
+static void run_cell(const table *t, column *col, uint32_t lane_number, const join_case *c, const join_answer *answer,
+                     uint32_t number, cell *out) {
+  bool nearest = c->k > 0;
+  uint32_t turn = number;
+  for (int a = 0; a < setup_count(col, nearest); a++, turn++) {
+    if (left_out(t, col, nearest, a, turn, number / 2)) continue; /* f32 and f64 have the same */
+    cell_setup chosen;
+    choose_setup(col, nearest, a, number * POINT_TUNINGS, &chosen);
+    join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn % 2};
+    join_verdict verdict = compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
+    setup_use *use = &col->uses[nearest][a];
+    atomic_fetch_add(verdict == JOIN_REFUSED ? &use->refused : &use->taken, 1);
+    if (verdict == JOIN_SAME || (verdict == JOIN_REFUSED && a)) continue;
+    out->verdict = verdict;
+    if (verdict == JOIN_DIFFERS) name_setup(&chosen, out->message, sizeof out->message);
+    return;
+  }
+  out->verdict = JOIN_SAME;
 }
 
 static void print_cell(const table *t, int column_number, const char *text) {
   printf(" %-*s", column_number + 1 < t->count ? CELL : 0, text);
 }
 
-static bool run_row(table *t, const join_case *c, uint32_t number) {
-  join_answer answer;
-  if (!answer_case(c, &answer)) {
-    fprintf(stderr, "adjoin selftest: out of memory\n");
-    return false;
-  }
-  char messages[MOST_COLUMNS][512] = {{0}};
+static void print_row(table *t, const row *r) {
+  printf("%-52s", r->name);
   bool failed[MOST_COLUMNS] = {false};
-  printf("%-52s", c->name);
   for (int i = 0; i < t->count; i++) {
-    const column *col = &t->columns[i];
-    join_verdict verdict = run_cell(col, c, &answer, t, number, messages[i], sizeof messages[i]);
+    join_verdict verdict = r->cells[i].verdict;
     /* A device may say that it cannot do a join; a CPU may not. */
-    bool skipped = verdict == JOIN_REFUSED && (col->backend == ADJ_BACKEND_GPU || col->backend == ADJ_BACKEND_HYBRID);
+    bool skipped = verdict == JOIN_REFUSED && uses_device(&t->columns[i]);
     failed[i] = verdict != JOIN_SAME && !skipped;
     print_cell(t, i, failed[i] ? "FAILED" : skipped ? "-" : "ok");
-    if (skipped)
-      t->skipped++;
-    else if (failed[i])
-      t->failed++;
-    else
-      t->passed++;
+    ++*(failed[i] ? &t->failed : skipped ? &t->skipped : &t->passed);
   }
   putchar('\n');
   for (int i = 0; i < t->count; i++)
-    if (failed[i]) printf("    %s: %s\n", t->columns[i].title, messages[i]);
+    if (failed[i]) printf("    %s: %s\n", t->columns[i].title, r->cells[i].message);
+}
+
+/* ---- The lanes --------------------------------------------------------------------------------------- */
+
+/* Seconds of a clock: of this thread's work, or of the day. */
+static double seconds(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Prints what can be printed in order. */
+static void finish_row(table *t, row *r, double reference_s) {
+  pthread_mutex_lock(&t->lock);
+  r->done = true;
+  t->reference_s += reference_s;
+  for (; t->printed < t->row_count && t->rows[t->printed].done; t->printed++)
+    if (t->rows[t->printed].wanted) print_row(t, &t->rows[t->printed]);
+  pthread_mutex_unlock(&t->lock);
+}
+
+static bool run_row(lane *l, uint32_t number) {
+  table *t = l->t;
+  row *r = &t->rows[number];
+  join_case c;
+  join_answer answer = {0};
+  if (!case_build(number, &c)) return false;
+  snprintf(r->name, sizeof r->name, "%s", c.name);
+  r->wanted = (!t->quick || c.quick) && (!t->only || strstr(c.name, t->only));
+  double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
+  bool fine = !r->wanted || answer_case(&c, &answer);
+  double reference_s = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+  for (int i = 0; fine && r->wanted && i < t->count; i++)
+    run_cell(t, &t->columns[i], l->number, &c, &answer, number, &r->cells[i]);
   answer_free(&answer);
-  return true;
+  case_free(&c);
+  if (fine) finish_row(t, r, reference_s);
+  return fine;
+}
+
+static void *run_lane(void *given) {
+  lane *l = given;
+  for (;;) {
+    uint32_t number = atomic_fetch_add(&l->t->next, 1);
+    if (number >= l->t->row_count || atomic_load(&l->t->out_of_memory)) return NULL;
+    if (!run_row(l, number)) atomic_store(&l->t->out_of_memory, true);
+  }
 }
 
 static bool run_table(table *t) {
@@ -355,33 +484,85 @@ static bool run_table(table *t) {
   for (int i = 0; i < t->count; i++)
     print_cell(t, i, t->columns[i].title);
   putchar('\n');
-  for (uint32_t number = 0; number < case_count(); number++) {
-    join_case c;
-    if (!case_build(number, &c)) {
-      fprintf(stderr, "adjoin selftest: out of memory\n");
-      return false;
-    }
-    bool wanted = (!t->quick || c.quick) && (!t->only || strstr(c.name, t->only));
-    bool done = !wanted || run_row(t, &c, number);
-    case_free(&c);
-    if (!done) return false;
+  t->row_count = case_count();
+  t->rows = calloc(t->row_count, sizeof *t->rows);
+  if (!t->rows) return false;
+  lane lanes[MOST_LANES];
+  uint32_t started = 0;
+  for (uint32_t i = 0; i < MOST_LANES; i++)
+    lanes[i] = (lane){.t = t, .number = i};
+  while (started + 1 < t->lanes && !pthread_create(&lanes[started + 1].thread, NULL, run_lane, &lanes[started + 1]))
+    started++;
+  run_lane(&lanes[0]);
+  for (uint32_t i = 1; i <= started; i++)
+    pthread_join(lanes[i].thread, NULL);
+  free(t->rows);
+  return !atomic_load(&t->out_of_memory);
+}
+
+/* ---- The summary ------------------------------------------------------------------------------------- */
+
+/* A setup may be refused by some cases. One that no case takes tests nothing: the setting is gone, or the library
+ * refuses too much. One such a column may be: cuBLAS is not on every machine. */
+static bool check_uses(table *t) {
+  enum { MOST_UNUSED = 1 };
+  uint32_t taken = 0, refused = 0;
+  bool fine = true;
+  for (int i = 0; i < t->count; i++) {
+    int unused = 0;
+    for (int kind = 0; kind < 2; kind++)
+      for (int a = 0; a < setup_count(&t->columns[i], kind); a++) {
+        const setup_use *use = &t->columns[i].uses[kind][a];
+        cell_setup setup;
+        char text[256] = "";
+        choose_setup(&t->columns[i], kind, a, 0, &setup);
+        name_setup(&setup, text, sizeof text);
+        taken += use->taken;
+        refused += use->refused;
+        if (use->taken || !use->refused) continue;
+        unused++;
+        printf("%s: no case takes setup %d of %s joins%s\n", t->columns[i].title, a, kind ? "kNN" : "range", text);
+      }
+    if (unused > MOST_UNUSED) fine = false;
   }
-  return true;
+  printf("%u setups of cases compared, %u left out because the library refuses them\n", taken, refused);
+  return fine || t->quick || t->only;
+}
+
+static uint32_t lanes_for(uint32_t threads) {
+  adj_ctx *ctx = NULL;
+  if (adj_ctx_create(NULL, &ctx)) return 1;
+  uint32_t cores = adj_ctx_threads(ctx);
+  adj_ctx_destroy(ctx);
+  if (threads > JOIN_THREADS) cores /= threads;
+  return cores < 1 ? 1 : cores > MOST_LANES ? MOST_LANES : cores;
+}
+
+static int summarise(table *t, const request *wanted, double begin) {
+  if (wanted->only && !t->passed && !t->failed && !t->skipped)
+    return usage("--case: no case has this in its name: ", wanted->only);
+  bool used = check_uses(t);
+  printf("%.1f s, and %.1f s of CPU time in the reference\n", seconds(CLOCK_MONOTONIC) - begin, t->reference_s);
+  printf("%llu passed, %llu failed", (unsigned long long)t->passed, (unsigned long long)t->failed);
+  if (t->skipped) printf(", %llu that a device cannot do", (unsigned long long)t->skipped);
+  putchar('\n');
+  return t->failed > 0 || !used;
 }
 
 int adjoin_selftest(int argc, char **argv) {
-  request wanted = {0};
+  request wanted = {.threads = JOIN_THREADS};
   int exits = parse(&wanted, argc, argv);
   if (exits) return exits - 1;
-  table t = {.quick = wanted.quick, .only = wanted.only};
-  bool done = choose_columns(&t, &wanted) && t.count > 0 && run_table(&t);
+  double begin = seconds(CLOCK_MONOTONIC);
+  table t = {.quick = wanted.quick, .only = wanted.only, .lanes = lanes_for(wanted.threads)};
+  pthread_mutex_init(&t.lock, NULL);
+  exits = choose_columns(&t, &wanted);
+  if (!exits && !run_table(&t)) {
+    fprintf(stderr, "adjoin selftest: out of memory\n");
+    exits = 1 + 1;
+  }
   for (int i = 0; i < t.count; i++)
-    adj_ctx_destroy(t.columns[i].ctx);
-  if (!done) return 1;
-  if (wanted.only && !t.passed && !t.failed && !t.skipped)
-    return usage("--case: no case has this in its name: ", wanted.only);
-  printf("%llu passed, %llu failed", (unsigned long long)t.passed, (unsigned long long)t.failed);
-  if (t.skipped) printf(", %llu that a device cannot do", (unsigned long long)t.skipped);
-  putchar('\n');
-  return t.failed > 0;
+    close_column(&t.columns[i]);
+  pthread_mutex_destroy(&t.lock);
+  return exits ? exits - 1 : summarise(&t, &wanted, begin);
 }

@@ -13,7 +13,9 @@
 typedef struct comparison {
   const join_case *c;
   const join_setup *setup;
-  const reference_rows *right; /* the answer in the order asked for; kNN rows are padded */
+  const reference_rows *expected; /* the answer in the order asked for; kNN rows are padded */
+  uint64_t pairs;                 /* of the answer, without padding                         */
+  uint32_t *places;               /* by id, all 0 between rows: see check_any_order         */
   adj_plan *plan;
   char *message;
   size_t capacity;
@@ -55,55 +57,91 @@ static uint64_t pairs_of(const reference_rows *rows) {
 
 /* ---- Whole results ----------------------------------------------------------------------------------- */
 
-/* One entry of a row, for putting rows of any order into ascending order of id. */
-typedef struct entry {
-  uint32_t id;
-  double distance;
-} entry;
+/* Entries of one row: what the library reports, or what is expected. */
+typedef struct row_view {
+  const uint32_t *ids;
+  const char *distances; /* NULL: not compared */
+  size_t size;           /* of a distance      */
+} row_view;
 
-static int by_id(const void *x, const void *y) {
-  const entry *a = x, *b = y;
-  return a->id < b->id ? -1 : a->id > b->id;
+static row_view view_row(const comparison *job, const uint32_t *ids, const void *distances, uint64_t at) {
+  size_t size = type_size(job->c->left.type);
+  return (row_view){ids + at, distances ? (const char *)distances + at * size : NULL, size};
 }
 
-static double distance_at(adj_type type, const void *distances, uint64_t at) {
-  return type == ADJ_F64 ? ((const double *)distances)[at] : (double)((const float *)distances)[at];
+static bool same_distance(const row_view *a, uint64_t n, const row_view *b, uint64_t m) {
+  return !a->distances || !b->distances || !memcmp(a->distances + n * a->size, b->distances + m * b->size, a->size);
 }
 
-static void take_entries(const comparison *job, const uint32_t *ids, const void *distances, uint64_t at, uint64_t count,
-                         entry *out) {
+static double distance_at(const row_view *row, uint64_t n) {
+  if (row->size == sizeof(double)) return ((const double *)row->distances)[n];
+  return (double)((const float *)row->distances)[n];
+}
+
+/* Names the first entry that differs. */
+static bool check_entries(comparison *job, const char *call, uint64_t row, const row_view *got,
+                          const row_view *expected, uint64_t count) {
+  for (uint64_t n = 0; n < count; n++) {
+    if (got->ids[n] != expected->ids[n])
+      return differs(job, "%s: row %" PRIu64 ", entry %" PRIu64 ": id %u instead of %u", call, row, n, got->ids[n],
+                     expected->ids[n]);
+    if (!same_distance(got, n, expected, n))
+      return differs(job, "%s: row %" PRIu64 ", id %u: distance %a instead of %a", call, row, got->ids[n],
+                     distance_at(got, n), distance_at(expected, n));
+  }
+  return true;
+}
+
+/* The same entries in another order: every expected id once, with its distance, and the padding. */
+static bool check_any_order(comparison *job, const char *call, uint64_t row, const row_view *got,
+                            const row_view *expected, uint64_t count) {
+  uint64_t right_count = job->c->self_join ? job->c->left.count : job->c->right.count, padding = 0;
+  if (!job->places) job->places = calloc(right_count + 1, sizeof *job->places);
+  if (!job->places) return differs(job, "out of memory");
   for (uint64_t n = 0; n < count; n++)
-    out[n] = (entry){ids[at + n], distances ? distance_at(job->c->left.type, distances, at + n) : 0};
-  if (job->setup->order == ADJ_ORDER_ANY) qsort(out, count, sizeof *out, by_id);
+    if (expected->ids[n] == ADJ_NO_ID)
+      padding++;
+    else
+      job->places[expected->ids[n]] = (uint32_t)n + 1;
+  bool same = true;
+  for (uint64_t n = 0; same && n < count; n++) {
+    uint32_t id = got->ids[n];
+    bool padded = id == ADJ_NO_ID && padding > 0;
+    uint64_t place = padded ? count : id < right_count ? job->places[id] : 0;
+    if (!place)
+      same = differs(job, "%s: row %" PRIu64 ", entry %" PRIu64 ": id %u is too many", call, row, n, id);
+    else if (!same_distance(got, n, expected, place - 1))
+      same = differs(job, "%s: row %" PRIu64 ", id %u: distance %a instead of %a", call, row, id, distance_at(got, n),
+                     distance_at(expected, place - 1));
+    if (padded)
+      padding--;
+    else if (place)
+      job->places[id] = 0;
+  }
+  for (uint64_t n = 0; n < count; n++)
+    if (expected->ids[n] != ADJ_NO_ID) job->places[expected->ids[n]] = 0;
+  return same;
 }
 
 /* A row of the library against a row of the reference; NULL distances are not compared. */
 static bool check_row(comparison *job, const char *call, uint64_t row, const uint32_t *ids, const void *distances,
                       uint64_t at, uint64_t count) {
-  const reference_rows *right = job->right;
-  uint64_t begin = right->offsets[row], wanted = right->offsets[row + 1] - begin;
+  const reference_rows *all = job->expected;
+  uint64_t begin = all->offsets[row], wanted = all->offsets[row + 1] - begin;
   if (count != wanted)
     return differs(job, "%s: row %" PRIu64 " has %" PRIu64 " entries instead of %" PRIu64, call, row, count, wanted);
-  entry *mine = malloc(2 * (count + 1) * sizeof *mine), *theirs = mine + count;
-  if (!mine) return differs(job, "out of memory");
-  take_entries(job, ids, distances, at, count, mine);
-  take_entries(job, right->ids, distances ? right->distances : NULL, begin, count, theirs);
-  bool same = true;
-  for (uint64_t n = 0; same && n < count; n++)
-    if (mine[n].id != theirs[n].id)
-      same = differs(job, "%s: row %" PRIu64 ", entry %" PRIu64 ": id %u instead of %u", call, row, n, mine[n].id,
-                     theirs[n].id);
-    else if (memcmp(&mine[n].distance, &theirs[n].distance, sizeof mine[n].distance) != 0)
-      same = differs(job, "%s: row %" PRIu64 ", id %u: distance %a instead of %a", call, row, mine[n].id,
-                     mine[n].distance, theirs[n].distance);
-  free(mine);
-  return same;
+  if (!count) return true;
+  row_view got = view_row(job, ids, distances, at), expected = view_row(job, all->ids, all->distances, begin);
+  if (!memcmp(got.ids, expected.ids, count * sizeof *ids) &&
+      (!got.distances || !expected.distances || !memcmp(got.distances, expected.distances, count * got.size)))
+    return true;
+  if (job->setup->order == ADJ_ORDER_ANY) return check_any_order(job, call, row, &got, &expected, count);
+  return check_entries(job, call, row, &got, &expected, count);
 }
 
 static bool check_stats(comparison *job, const char *call, const adj_stats *stats) {
-  uint64_t pairs = pairs_of(job->right);
-  if (stats->pairs == pairs) return true;
-  return differs(job, "%s: stats say %" PRIu64 " pairs instead of %" PRIu64, call, stats->pairs, pairs);
+  if (stats->pairs == job->pairs) return true;
+  return differs(job, "%s: stats say %" PRIu64 " pairs instead of %" PRIu64, call, stats->pairs, job->pairs);
 }
 
 static bool check_collected(comparison *job) {
@@ -113,16 +151,17 @@ static bool check_collected(comparison *job) {
   adj_status status = adj_collect(job->plan, &result, NULL, &stats);
   if (status) return call_failed(job, "collect", status);
   bool same = check_stats(job, "collect", &stats);
-  if (same && adj_result_rows(result) != job->right->rows) same = differs(job, "collect: wrong number of rows");
-  if (same && adj_result_pairs(result) != pairs_of(job->right)) same = differs(job, "collect: wrong number of pairs");
+  if (same && adj_result_rows(result) != job->expected->rows) same = differs(job, "collect: wrong number of rows");
+  if (same && adj_result_pairs(result) != pairs_of(job->expected))
+    same = differs(job, "collect: wrong number of pairs");
   if (same && adj_result_type(result) != job->c->left.type) same = differs(job, "collect: wrong type");
   const void *distances = adj_result_distances(result);
-  if (same && job->setup->distances && !distances && entries_of(job->right))
+  if (same && job->setup->distances && !distances && entries_of(job->expected))
     same = differs(job, "collect: no distances");
   if (same && !job->setup->distances && distances) same = differs(job, "collect: distances that nobody asked for");
   const uint64_t *offsets = adj_result_offsets(result);
   if (same && offsets[0] != 0) same = differs(job, "collect: the offsets do not begin with 0");
-  for (uint64_t row = 0; same && row < job->right->rows; row++)
+  for (uint64_t row = 0; same && row < job->expected->rows; row++)
     same = check_row(job, "collect", row, adj_result_ids(result), distances, offsets[row],
                      offsets[row + 1] - offsets[row]);
   adj_result_destroy(result);
@@ -130,8 +169,8 @@ static bool check_collected(comparison *job) {
 }
 
 static bool check_degrees(comparison *job, const char *call, const uint32_t *degrees) {
-  for (uint64_t row = 0; row < job->right->rows; row++) {
-    uint64_t wanted = neighbours_in(job->right, row);
+  for (uint64_t row = 0; row < job->expected->rows; row++) {
+    uint64_t wanted = neighbours_in(job->expected, row);
     if (degrees[row] != wanted)
       return differs(job, "%s: row %" PRIu64 " has %u neighbours instead of %" PRIu64, call, row, degrees[row], wanted);
   }
@@ -139,17 +178,17 @@ static bool check_degrees(comparison *job, const char *call, const uint32_t *deg
 }
 
 static bool check_counted(comparison *job) {
-  uint32_t *degrees = malloc((job->right->rows + 1) * sizeof *degrees);
+  uint32_t *degrees = malloc((job->expected->rows + 1) * sizeof *degrees);
   if (!degrees) return differs(job, "out of memory");
-  memset(degrees, 0xee, (job->right->rows + 1) * sizeof *degrees);
+  memset(degrees, 0xee, (job->expected->rows + 1) * sizeof *degrees);
   uint64_t total = 0, again = 0;
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
   adj_status status = adj_count(job->plan, degrees, &total, NULL, &stats);
   bool same = status ? call_failed(job, "count", status) : check_degrees(job, "count", degrees);
-  if (same && total != pairs_of(job->right)) same = differs(job, "count: wrong total");
+  if (same && total != job->pairs) same = differs(job, "count: wrong total");
   if (same) same = check_stats(job, "count", &stats);
-  if (same && degrees[job->right->rows] != 0xeeeeeeee) same = differs(job, "count: wrote behind the degrees");
+  if (same && degrees[job->expected->rows] != 0xeeeeeeee) same = differs(job, "count: wrote behind the degrees");
   if (same) {
     status = adj_count(job->plan, NULL, &again, NULL, NULL);
     if (status) same = call_failed(job, "count without degrees", status);
@@ -173,7 +212,7 @@ static adj_status stream_begin(void *user, uint64_t rows, uint64_t pairs, const 
   comparison *job = check->job;
   check->begun++;
   bool same = true;
-  if (rows != job->right->rows || pairs != entries_of(job->right))
+  if (rows != job->expected->rows || pairs != entries_of(job->expected))
     same = differs(job, "stream: begin says %" PRIu64 " rows and %" PRIu64 " pairs", rows, pairs);
   else if (job->c->k && degrees)
     same = differs(job, "stream: begin has degrees where every row has k entries");
@@ -187,7 +226,7 @@ static adj_status stream_write(void *user, const adj_rows *rows) {
   comparison *job = check->job;
   bool same = check->begun == 1 && !check->ended;
   if (!same) differs(job, "stream: write outside of begin and end");
-  if (same && (rows->first_row != check->next_row || rows->first_row + rows->row_count > job->right->rows))
+  if (same && (rows->first_row != check->next_row || rows->first_row + rows->row_count > job->expected->rows))
     same = differs(job, "stream: rows %" PRIu64 " to %" PRIu64 " come after row %" PRIu64, rows->first_row,
                    rows->first_row + rows->row_count, check->next_row);
   if (same && job->setup->distances != (rows->distances != NULL) && rows->offsets[rows->row_count] > rows->offsets[0])
@@ -221,8 +260,8 @@ static bool check_streamed(comparison *job) {
   if (check.begun != 1 || check.ended != 1 || check.outcome != ADJ_OK)
     return differs(job, "stream: begin %d times, end %d times with %s", check.begun, check.ended,
                    adj_status_name(check.outcome));
-  if (check.next_row != job->right->rows)
-    return differs(job, "stream: %" PRIu64 " rows instead of %" PRIu64, check.next_row, job->right->rows);
+  if (check.next_row != job->expected->rows)
+    return differs(job, "stream: %" PRIu64 " rows instead of %" PRIu64, check.next_row, job->expected->rows);
   return check_stats(job, "stream", &stats);
 }
 
@@ -249,10 +288,17 @@ static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
   return spec;
 }
 
+/* Whether the library may refuse that: a case that this build or machine cannot join, or a setting that does not fit
+ * it. Callers check that every setting fits some case. */
+static bool may_refuse(const join_setup *setup, adj_status status) {
+  return status == ADJ_E_UNSUPPORTED || (status == ADJ_E_ARGUMENT && (setup->algorithm || setup->tuning));
+}
+
 join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                           char *message, size_t capacity) {
   comparison job = {.c = c, .setup = setup, .message = message, .capacity = capacity};
-  job.right = setup->order == ADJ_ORDER_DISTANCE && !c->k ? &answer->by_distance : &answer->by_id;
+  job.expected = setup->order == ADJ_ORDER_DISTANCE && !c->k ? &answer->by_distance : &answer->by_id;
+  job.pairs = pairs_of(job.expected);
   join_verdict verdict = JOIN_DIFFERS;
   adj_dataset *left = NULL, *right = NULL;
   adj_join_spec spec = spec_of(c, setup);
@@ -261,10 +307,11 @@ join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *a
   if (!status) status = adj_plan_create(ctx, &spec, left, right, &job.plan);
   if (status) {
     call_failed(&job, "plan", status);
-    if (status == ADJ_E_UNSUPPORTED) verdict = JOIN_REFUSED;
+    if (may_refuse(setup, status)) verdict = JOIN_REFUSED;
   } else if (check_collected(&job) && check_counted(&job) && check_streamed(&job)) {
     verdict = JOIN_SAME;
   }
+  free(job.places);
   adj_plan_destroy(job.plan);
   adj_dataset_destroy(right);
   adj_dataset_destroy(left);

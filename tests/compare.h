@@ -19,11 +19,11 @@ typedef struct join_setup {
 
 typedef enum join_verdict {
   JOIN_SAME,
-  JOIN_DIFFERS, /* or failed where it should not have                                */
-  JOIN_REFUSED  /* the library says that it cannot do that: ADJ_E_UNSUPPORTED        */
+  JOIN_DIFFERS, /* or failed where it should not have                                              */
+  JOIN_REFUSED  /* ADJ_E_UNSUPPORTED; ADJ_E_ARGUMENT, if an algorithm or a tuning was asked for */
 } join_verdict;
 
-/* The right answer to a case, in both orders. That of a kNN join has one, by_id. */
+/* The reference's answer to a case, in both orders. That of a kNN join has one, by_id. */
 typedef struct join_answer {
   reference_rows by_id, by_distance;
 } join_answer;

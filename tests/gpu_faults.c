@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every call of CUDA fails in turn: the n-th one of a join, for n from 0 until the join goes through. Each failure must
- * be told with the device and the call named, and give all memory back; after it the same context must join on the GPU
- * and on the CPU, with the same result. Also: two contexts in two threads, and points that are on the device already.
+ * Every call of CUDA fails in turn: the n-th one of a join, for n from 0 until the join goes through. The error must
+ * name the device and the call, and all memory must be given back. Afterwards the same context must join on the GPU
+ * with the CPU's result: every offset, id and bit of a distance. Also: two contexts in two threads, and limits of
+ * device memory.
  *
  * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
  * there is no GPU here.
@@ -30,6 +31,7 @@ typedef struct problem {
   uint32_t k; /* 0: all within the radius */
   adj_order order;
   const char *tuning, *algorithm; /* the algorithm is the GPU's only */
+  bool distances;
 } problem;
 
 static adj_dataset *points(adj_ctx *ctx, uint64_t count, uint32_t dim) {
@@ -54,6 +56,7 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
   }
   spec.backend = backend;
   spec.order = p->order;
+  if (p->distances) spec.flags |= ADJ_WITH_DISTANCE;
   spec.tuning = p->tuning;
   if (backend == ADJ_BACKEND_GPU) spec.algorithm = p->algorithm;
   adj_plan *plan = NULL;
@@ -63,14 +66,31 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
   return status;
 }
 
-static bool same(const adj_result *a, const adj_result *b) {
-  uint64_t rows = adj_result_rows(a), entries = adj_result_offsets(a)[rows];
-  return adj_result_pairs(a) == adj_result_pairs(b) && rows == adj_result_rows(b) &&
-         !memcmp(adj_result_ids(a), adj_result_ids(b), entries * sizeof(uint32_t));
+static bool same_bytes(const void *a, const void *b, uint64_t bytes) {
+  return !bytes || (a && b && !memcmp(a, b, bytes));
 }
 
-/* The n-th call fails, for all n. Returns how many there were. */
-static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right) {
+/* Whole results: every offset, id and bit of a distance. */
+static bool same(const adj_result *a, const adj_result *b) {
+  uint64_t rows = adj_result_rows(a), entries = adj_result_offsets(a)[rows];
+  size_t size = adj_result_type(a) == ADJ_F64 ? sizeof(double) : sizeof(float);
+  return rows == adj_result_rows(b) && adj_result_pairs(a) == adj_result_pairs(b) &&
+         adj_result_type(a) == adj_result_type(b) &&
+         same_bytes(adj_result_offsets(a), adj_result_offsets(b), (rows + 1) * sizeof(uint64_t)) &&
+         same_bytes(adj_result_ids(a), adj_result_ids(b), entries * sizeof(uint32_t)) &&
+         same_bytes(adj_result_distances(a), adj_result_distances(b), entries * size);
+}
+
+/* The same join once more, with nothing failing. */
+static void check_join(const problem *p, const adj_result *expected, const char *what) {
+  adj_result *result = NULL;
+  need(!join(p, ADJ_BACKEND_GPU, &result) && same(result, expected), what);
+  adj_result_destroy(result);
+}
+
+/* The n-th call fails, for all n. Returns how many there were. With recover, the join is repeated after every failure;
+ * without, failures come one after another, so that they also meet what a context does only once. */
+static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *expected, bool recover) {
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(p->ctx);
   for (int64_t n = 0;; n++) {
     adj_result *result = NULL;
@@ -78,7 +98,7 @@ static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right)
     adj_status status = join(p, ADJ_BACKEND_GPU, &result);
     int64_t calls = adji_gpu_fail_at(gpu, -1);
     if (status == ADJ_OK) {
-      need(same(result, right), "the result after a failure that could be done without");
+      need(same(result, expected), "the result after a failure that could be done without");
       adj_result_destroy(result);
       if (calls <= n) return n;
       continue;
@@ -88,33 +108,38 @@ static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *right)
     need(adji_gpu_used(gpu) == device_bytes, "device memory is given back");
     need(adj_ctx_memory_used(p->ctx) == host_bytes, "host memory is given back");
     need(n < 100000, "an end to the failures");
+    if (recover) check_join(p, expected, "the join on the GPU after a failure");
   }
 }
 
-static void check_problem(const problem *p, adji_gpu *gpu) {
-  adj_result *cpu = NULL, *after = NULL;
-  need(!join(p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
-  int64_t calls = try_all(p, gpu, cpu);
-  need(!join(p, ADJ_BACKEND_GPU, &after) && same(after, cpu), "the join on the GPU after failures");
-  printf("%u-D, %s: each of %lld calls failed once\n", adj_dataset_dim(p->set),
+/* Failures one after another without distances, then with distances and a join after each. */
+static void check_problem(problem *p, adji_gpu *gpu) {
+  int64_t calls[2];
+  for (int pass = 0; pass < 2; pass++) {
+    p->distances = pass == 1;
+    adj_result *cpu = NULL;
+    need(!join(p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+    calls[pass] = try_all(p, gpu, cpu, pass == 1);
+    check_join(p, cpu, "the join on the GPU after failures");
+    adj_result_destroy(cpu);
+  }
+  printf("%u-D, %s: each of %lld calls failed once, and each of %lld with distances\n", adj_dataset_dim(p->set),
          p->tuning      ? p->tuning
          : p->algorithm ? p->algorithm
                         : "no tuning",
-         (long long)calls);
-  adj_result_destroy(cpu);
-  adj_result_destroy(after);
+         (long long)calls[0], (long long)calls[1]);
   adj_dataset_destroy(p->set);
 }
 
 static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
                          const char *tuning) {
   const char *algorithm = k && tuning && strstr(tuning, "way=") ? "brute" : NULL;
-  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning, algorithm};
+  problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning, algorithm, false};
   check_problem(&p, gpu);
 }
 
 static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_t k) {
-  problem p = {ctx, points(ctx, 3000, dim), 0, k, ADJ_ORDER_DISTANCE, NULL, "grid"};
+  problem p = {ctx, points(ctx, 3000, dim), 0, k, ADJ_ORDER_DISTANCE, NULL, "grid", false};
   check_problem(&p, gpu);
 }
 
@@ -122,7 +147,7 @@ static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_
 static void check_gemm_faults(adj_ctx *ctx, adji_gpu *gpu) {
   adj_ctx *other = NULL; /* so that the handle of ctx is made while calls fail */
   need(!adj_ctx_create(NULL, &other), "a context");
-  problem p = {other, points(other, 10, 3), 0, 2, ADJ_ORDER_DISTANCE, "way=gemm", "brute"};
+  problem p = {other, points(other, 10, 3), 0, 2, ADJ_ORDER_DISTANCE, "way=gemm", "brute", false};
   adj_result *result = NULL;
   adj_status status = join(&p, ADJ_BACKEND_GPU, &result);
   adj_result_destroy(result);
@@ -138,7 +163,7 @@ static void check_gemm_faults(adj_ctx *ctx, adji_gpu *gpu) {
 static void *join_in_thread(void *number) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
-  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL, NULL};
+  problem p = {ctx, points(ctx, 20000, 2 + (uint32_t)(size_t)number), 0.05, 0, ADJ_ORDER_ID, NULL, NULL, true};
   adj_result *cpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   for (int i = 0; i < 20; i++) {
@@ -161,40 +186,50 @@ static void check_threads(void) {
   printf("two contexts in two threads: the same results\n");
 }
 
-/* The same for the nearest: the points and their tree must fit, their neighbours need not; by brute force not even the
- * points. */
+/* A join within a limit of device memory: the CPU's result, or an error that says that it does not fit. Returns the
+ * status without distances; with them, which takes more memory, either will do. */
+static adj_status join_within_limit(problem *p, const char *what) {
+  adj_status statuses[2];
+  for (int pass = 0; pass < 2; pass++) {
+    p->distances = pass == 0;
+    adj_result *cpu = NULL, *gpu = NULL;
+    need(!join(p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+    statuses[pass] = join(p, ADJ_BACKEND_GPU, &gpu);
+    need(statuses[pass] == ADJ_OK ? same(gpu, cpu) : statuses[pass] == ADJ_E_DEVICE_MEMORY, what);
+    adj_result_destroy(gpu);
+    adj_result_destroy(cpu);
+  }
+  return statuses[1];
+}
+
+/* The points and their tree must fit, their neighbours need not; by brute force not even the points. */
 static void check_nearest_limit(adj_ctx *ctx, const char *algorithm) {
-  problem p = {ctx, points(ctx, 4000, 3), 0, 100, ADJ_ORDER_DISTANCE, NULL, algorithm};
-  adj_result *cpu = NULL, *gpu = NULL;
-  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the nearest on the CPU");
-  adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
-  need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the nearest within a limit");
+  problem p = {ctx, points(ctx, 4000, 3), 0, 100, ADJ_ORDER_DISTANCE, NULL, algorithm, false};
+  adj_status status = join_within_limit(&p, "the nearest within a limit");
   printf("  100 nearest%s: %s\n", algorithm ? ", brute force" : "", status ? adj_last_error() : "found");
-  adj_result_destroy(gpu);
-  adj_result_destroy(cpu);
   adj_dataset_destroy(p.set);
+}
+
+static adj_ctx *limited_context(uint64_t limit) {
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.device_memory_limit = limit;
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(&options, &ctx), "a context");
+  return ctx;
 }
 
 /* A limit below what any join needs is an error that says so; one below what all points need at once is none, and
  * neither is one that leaves room for small batches only. */
 static void check_limits(void) {
   for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 28; limit *= 4) {
-    adj_ctx_options options;
-    adj_ctx_options_init(&options, sizeof options);
-    options.device_memory_limit = limit;
-    adj_ctx *ctx = NULL;
-    need(!adj_ctx_create(&options, &ctx), "a context");
-    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL, NULL};
-    adj_result *cpu = NULL, *gpu = NULL;
-    need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
-    adj_status status = join(&p, ADJ_BACKEND_GPU, &gpu);
-    need(status == ADJ_OK ? same(gpu, cpu) : status == ADJ_E_DEVICE_MEMORY, "the join within a limit");
+    adj_ctx *ctx = limited_context(limit);
+    problem p = {ctx, points(ctx, 20000, 3), 0.1, 0, ADJ_ORDER_ID, NULL, NULL, false};
+    adj_status status = join_within_limit(&p, "the join within a limit");
     need(limit < (uint64_t)1 << 20 || status == ADJ_OK, "1 MiB is enough, if not for all points at once");
     printf("device memory limit %llu KiB: %s\n", (unsigned long long)limit >> 10, status ? adj_last_error() : "joined");
     check_nearest_limit(ctx, NULL);
     check_nearest_limit(ctx, "brute");
-    adj_result_destroy(gpu);
-    adj_result_destroy(cpu);
     adj_dataset_destroy(p.set);
     adj_ctx_destroy(ctx);
   }
@@ -203,18 +238,10 @@ static void check_limits(void) {
 /* Rows of more than 8,192 entries take as much memory again to be sorted: batches are made smaller until there is room
  * for that, too. */
 static void check_long_rows(void) {
-  adj_ctx_options options;
-  adj_ctx_options_init(&options, sizeof options);
-  options.device_memory_limit = (uint64_t)4 << 20;
-  adj_ctx *ctx = NULL;
-  need(!adj_ctx_create(&options, &ctx), "a context");
-  problem p = {ctx, points(ctx, 8300, 2), 2, 0, ADJ_ORDER_ID, NULL, NULL};
-  adj_result *cpu = NULL, *gpu = NULL;
-  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
-  need(!join(&p, ADJ_BACKEND_GPU, &gpu) && same(gpu, cpu), "long rows within a limit");
+  adj_ctx *ctx = limited_context((uint64_t)4 << 20);
+  problem p = {ctx, points(ctx, 8300, 2), 2, 0, ADJ_ORDER_ID, NULL, NULL, false};
+  need(!join_within_limit(&p, "long rows within a limit"), "4 MiB is enough for long rows");
   printf("rows of 8,299 neighbours within 4 MiB: joined\n");
-  adj_result_destroy(gpu);
-  adj_result_destroy(cpu);
   adj_dataset_destroy(p.set);
   adj_ctx_destroy(ctx);
 }

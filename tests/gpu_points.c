@@ -23,7 +23,7 @@
 typedef struct run {
   adj_ctx *ctx;
   const join_case *c;
-  const reference_rows *right; /* the answer */
+  const reference_rows *expected;
   adj_join_spec spec;
   layout how;
   const adj_cuda_points *points, *others; /* others NULL: a self-join */
@@ -54,30 +54,30 @@ static bool check_join(const run *r) {
   if (!accepted(r, knn ? adj_cuda_knn_join(r->ctx, &r->spec, r->points, r->others, NULL, &result)
                        : adj_cuda_range_join(r->ctx, &r->spec, r->points, r->others, NULL, &result)))
     return false;
-  uint64_t rows = r->right->rows, entries = r->right->offsets[rows], pairs = 0;
+  uint64_t rows = r->expected->rows, entries = r->expected->offsets[rows], pairs = 0;
   for (uint64_t i = 0; i < entries; i++)
-    pairs += r->right->ids[i] != ADJ_NO_ID;
+    pairs += r->expected->ids[i] != ADJ_NO_ID;
   if (adj_cuda_result_rows(result) != rows) say_differs(r, "the number of rows");
   if (adj_cuda_result_pairs(result) != pairs) say_differs(r, "the number of pairs");
   if (!knn)
-    need_same(r, "an offset", adj_cuda_result_offsets(result), r->right->offsets, (rows + 1) * sizeof(uint64_t));
-  need_same(r, "an id", adj_cuda_result_ids(result), r->right->ids, entries * sizeof(uint32_t));
+    need_same(r, "an offset", adj_cuda_result_offsets(result), r->expected->offsets, (rows + 1) * sizeof(uint64_t));
+  need_same(r, "an id", adj_cuda_result_ids(result), r->expected->ids, entries * sizeof(uint32_t));
   if (r->spec.flags & ADJ_WITH_DISTANCE)
-    need_same(r, "a distance", adj_cuda_result_distances(result), r->right->distances,
+    need_same(r, "a distance", adj_cuda_result_distances(result), r->expected->distances,
               entries * type_size(r->c->left.type));
   adj_cuda_result_destroy(result, NULL);
   return true;
 }
 
 static bool check_count(const run *r) {
-  uint64_t rows = r->right->rows, total = 0;
+  uint64_t rows = r->expected->rows, total = 0;
   void *device = NULL;
   need_cuda(cudaMalloc(&device, (rows + 1) * sizeof(uint32_t)));
   bool done = accepted(r, adj_cuda_range_count(r->ctx, &r->spec, r->points, r->others, NULL, device, &total));
   uint32_t *degrees = from_device(device, done ? rows * sizeof *degrees : 0);
-  if (done && total != r->right->offsets[rows]) say_differs(r, "the total");
+  if (done && total != r->expected->offsets[rows]) say_differs(r, "the total");
   for (uint64_t row = 0; done && row < rows; row++)
-    if (degrees[row] != r->right->offsets[row + 1] - r->right->offsets[row]) say_differs(r, "a degree");
+    if (degrees[row] != r->expected->offsets[row + 1] - r->expected->offsets[row]) say_differs(r, "a degree");
   free(degrees);
   need_cuda(cudaFree(device));
   return done;
@@ -117,11 +117,11 @@ static void check_layout(adj_ctx *ctx, const join_case *c, const join_answer *an
       r.spec.flags |= ADJ_WITH_DISTANCE;
       r.spec.order = order;
       r.spec.algorithm = algorithms[a];
-      r.right = order == ADJ_ORDER_DISTANCE && !c->k ? &answer->by_distance : &answer->by_id;
+      r.expected = order == ADJ_ORDER_DISTANCE && !c->k ? &answer->by_distance : &answer->by_id;
       add(t, check_join(&r));
       if (!c->k && order == ADJ_ORDER_ID) add(t, check_count(&r));
     }
-  r.right = &answer->by_id;
+  r.expected = &answer->by_id;
   if (!c->k && how == PACKED) check_without_distances(&r, t);
   need_cuda(cudaFree(memory[0]));
   need_cuda(cudaFree(memory[1]));

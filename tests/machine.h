@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
  * What test_cases and test_random vary: contexts of every instruction set and several numbers of
- * threads, algorithms, and the settings of the planner.
+ * threads, algorithms, and the settings of the planner. A join that fails or gives a wrong result is a failure of the
+ * test. A setting may be refused where it does not fit the case: those joins are counted, and there may not be many.
  */
 #ifndef ADJOIN_TEST_MACHINE_H
 #define ADJOIN_TEST_MACHINE_H
 
+#include <stdio.h>
+
 #include "check.h"
 #include "compare.h"
 
-enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 32 };
+enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 40 };
+
+/* How many joins with a tuning were compared, and how many the library refused. */
+typedef struct tuning_use {
+  uint64_t compared, refused;
+  char reason[200]; /* of the first one refused */
+} tuning_use;
 
 typedef struct machine {
   adj_ctx *contexts[MOST_CONTEXTS]; /* one per instruction set and 1 to MOST_THREADS threads */
   int context_count;
-  /* What this library takes, of range joins and of kNN joins; the first of each is NULL. */
-  const char *tunings[2][MOST_TUNINGS];
-  int tuning_counts[2];
+  tuning_use uses[2][MOST_TUNINGS]; /* of range joins and of kNN joins */
+  uint64_t compared, refused, wrong;
 } machine;
 
 /* What a case can be joined with; NULL, the planner's choice, comes first. */
@@ -82,28 +90,17 @@ static const char *const NEAREST_TUNINGS[] = {
     "filter=gemm,batch=3,buffer=10000",
 };
 
-/* Whether a plan with that tuning can be had at all. */
-static inline bool tuning_is_known(adj_ctx *ctx, uint32_t k, const char *tuning) {
-  float coordinates[] = {0, 0, 0, 1, 1, 1};
-  join_case c = {.self_join = true, .k = k, .radius = 1, .metric = ADJ_L2};
-  c.left = (point_set){ADJ_F32, 3, 2, coordinates};
-  c.right = (point_set){ADJ_F32, 3, 0, NULL};
-  join_setup setup = {.backend = ADJ_BACKEND_CPU, .tuning = tuning};
-  join_answer answer;
-  char message[256];
-  assert_true(answer_case(&c, &answer));
-  join_verdict verdict = compare_case(ctx, &c, &answer, &setup, message, sizeof message);
-  answer_free(&answer);
-  if (verdict != JOIN_SAME) print_message("tuning \"%s\" is left out: %s\n", tuning, message);
-  return verdict == JOIN_SAME;
-}
+enum {
+  RANGE_TUNING_COUNT = sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS,
+  NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS
+};
+_Static_assert((int)RANGE_TUNING_COUNT <= (int)MOST_TUNINGS && (int)NEAREST_TUNING_COUNT <= (int)MOST_TUNINGS,
+               "room for the use of every tuning");
 
-static inline void keep_tunings(machine *m, uint32_t k, const char *const *tunings, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!tunings[i] || tuning_is_known(m->contexts[0], k, tunings[i])) {
-      assert_true(m->tuning_counts[k] < MOST_TUNINGS);
-      m->tunings[k][m->tuning_counts[k]++] = tunings[i];
-    }
+/* The settings that a case can be joined with; NULL, the defaults, comes first. */
+static inline int tunings_for(const join_case *c, const char *const **tunings) {
+  *tunings = c->k ? NEAREST_TUNINGS : RANGE_TUNINGS;
+  return c->k ? NEAREST_TUNING_COUNT : RANGE_TUNING_COUNT;
 }
 
 static inline void machine_start(machine *m) {
@@ -113,22 +110,11 @@ static inline void machine_start(machine *m) {
       assert_true(m->context_count < MOST_CONTEXTS);
       m->contexts[m->context_count++] = context_of(threads, adj_isa_name(i));
     }
-  keep_tunings(m, 0, RANGE_TUNINGS, sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS);
-  keep_tunings(m, 1, NEAREST_TUNINGS, sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS);
 }
 
-/* The settings that a case can be joined with, one for each turn. */
-static inline int tunings_for(const machine *m, const join_case *c, const char *const **tunings) {
-  *tunings = m->tunings[c->k > 0];
-  return m->tuning_counts[c->k > 0];
-}
-
-/* Everything the runs took must have been given back. */
-static inline void machine_stop(machine *m) {
-  for (int i = 0; i < m->context_count; i++) {
-    assert_int_equal(adj_ctx_memory_used(m->contexts[i]), 0);
-    adj_ctx_destroy(m->contexts[i]);
-  }
+/* One of the contexts, by any number. */
+static inline adj_ctx *context_at(const machine *m, uint64_t number) {
+  return m->context_count > 0 ? m->contexts[number % (uint64_t)m->context_count] : NULL;
 }
 
 static inline const char *name_or(const char *name, const char *otherwise) {
@@ -145,6 +131,65 @@ static inline void print_failure(const join_case *c, const adj_ctx *ctx, const j
       (int)c->metric, c->p, c->box_count ? c->box[0] : 0, c->flags, (int)setup->backend,
       name_or(setup->algorithm, "auto"), adj_ctx_isa(ctx), adj_ctx_threads(ctx), orders[setup->order],
       name_or(setup->tuning, "none"), setup->distances ? ", with distances" : "", message);
+}
+
+/* What became of a join, for its tuning. A refusal may be due to the algorithm, where there is one. */
+static inline void count_use(machine *m, const join_case *c, const join_setup *setup, bool refused,
+                             const char *reason) {
+  const char *const *tunings;
+  int count = tunings_for(c, &tunings);
+  for (int i = 0; i < count; i++) {
+    if (tunings[i] != setup->tuning || (refused && setup->algorithm)) continue;
+    tuning_use *use = &m->uses[c->k > 0][i];
+    if (refused && !use->refused++) snprintf(use->reason, sizeof use->reason, "%s", reason);
+    use->compared += !refused;
+  }
+}
+
+/* Compares a case with its answer, and counts it. False: the join failed, or its result is wrong. */
+static inline bool machine_compare(machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
+                                   const join_setup *setup) {
+  enum { MOST_PRINTED = 20 };
+  char message[512] = "";
+  join_verdict verdict = compare_case(ctx, c, answer, setup, message, sizeof message);
+  bool refused = verdict == JOIN_REFUSED, asked = setup->algorithm || setup->tuning;
+  if (refused && !asked) verdict = JOIN_DIFFERS; /* cores can do every case */
+  if (verdict == JOIN_DIFFERS) {
+    if (m->wrong++ < MOST_PRINTED) print_failure(c, ctx, setup, message);
+    return false;
+  }
+  count_use(m, c, setup, refused, message);
+  ++*(refused ? &m->refused : &m->compared);
+  return true;
+}
+
+/* No tuning may be refused by every case, and no more than one join of five. Random joins are few with a sanitizer: it
+ * takes more than a few refusals to tell. */
+static inline void check_refusals(const machine *m) {
+  enum { ENOUGH = 5 };
+  int unused = 0;
+  for (int kind = 0; kind < 2; kind++)
+    for (int i = 0; i < (kind ? NEAREST_TUNING_COUNT : RANGE_TUNING_COUNT); i++) {
+      const tuning_use *use = &m->uses[kind][i];
+      if (use->compared || use->refused < ENOUGH) continue;
+      print_message("every %s join refuses tuning \"%s\": %s\n", kind ? "kNN" : "range",
+                    name_or(kind ? NEAREST_TUNINGS[i] : RANGE_TUNINGS[i], "none"), use->reason);
+      unused++;
+    }
+  print_message("%llu joins compared, %llu refused, %llu wrong\n", (unsigned long long)m->compared,
+                (unsigned long long)m->refused, (unsigned long long)m->wrong);
+  assert_int_equal(m->wrong, 0);
+  assert_int_equal(unused, 0);
+  assert_true(m->compared > 0 && m->refused <= ENOUGH + m->compared / 4);
+}
+
+/* Everything the runs took must have been given back. */
+static inline void machine_stop(machine *m) {
+  check_refusals(m);
+  for (int i = 0; i < m->context_count; i++) {
+    assert_int_equal(adj_ctx_memory_used(m->contexts[i]), 0);
+    adj_ctx_destroy(m->contexts[i]);
+  }
 }
 
 #endif

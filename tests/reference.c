@@ -16,20 +16,29 @@ typedef struct neighbour {
 } neighbour;
 
 typedef struct neighbours {
-  neighbour *list;
+  neighbour *list; /* room entries, and as many behind them for sorting */
   uint64_t count, room;
 } neighbours;
 
-static int by_value_then_id(const void *x, const void *y) {
-  const neighbour *a = x, *b = y;
-  if (a->value != b->value) return a->value < b->value ? -1 : 1;
-  return a->id < b->id ? -1 : a->id > b->id;
+static bool comes_before(const neighbour *a, const neighbour *b) {
+  return a->value < b->value || (a->value == b->value && a->id < b->id);
+}
+
+/* Sorts by (value, id): both halves, then merges them. spare has room for half of the list. */
+static void merge_sort(neighbour *list, neighbour *spare, uint64_t count) {
+  if (count < 2) return;
+  uint64_t half = count / 2, first = 0, second = half;
+  merge_sort(list, spare, half);
+  merge_sort(list + half, spare, count - half);
+  memcpy(spare, list, half * sizeof *list);
+  for (uint64_t n = 0; first < half; n++)
+    list[n] = second < count && comes_before(&list[second], &spare[first]) ? list[second++] : spare[first++];
 }
 
 static bool append(neighbours *row, double value, uint32_t id) {
   if (row->count == row->room) {
     uint64_t room = row->room ? 2 * row->room : 64;
-    neighbour *list = realloc(row->list, room * sizeof *list);
+    neighbour *list = realloc(row->list, 2 * room * sizeof *list);
     if (!list) return false;
     row->list = list;
     row->room = room;
@@ -45,7 +54,7 @@ static bool wanted(const adj_join_spec *spec, uint64_t i, uint64_t j) {
 }
 
 static void sort_row(neighbours *row) {
-  if (row->count) qsort(row->list, row->count, sizeof *row->list, by_value_then_id);
+  if (row->count) merge_sort(row->list, row->list + row->room, row->count);
 }
 
 /* The k nearest of a row, by distance. */
@@ -62,7 +71,7 @@ static bool find_row(const point_set *left, const point_set *right, const adj_jo
   row->count = 0;
   for (uint64_t j = 0; j < other->count; j++) {
     if (!right && !wanted(spec, i, j)) continue;
-    double value = reference_value(spec, left->type, row_of(left, i), row_of(other, j), left->dim);
+    double value = reference_measured_value(spec, left->type, row_of(left, i), row_of(other, j), left->dim);
     if (value <= threshold && !append(row, value, (uint32_t)j)) return false;
     /* No other point is among the k nearest if it is further than k of them; sorting all would take longest. */
     if (nearest && row->count && row->count == 4 * (uint64_t)spec->k) {
@@ -109,8 +118,9 @@ static bool join_row(const point_set *left, const point_set *right, const adj_jo
   return add_row(row, left->type, spec, by_distance);
 }
 
-bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out,
-                    reference_rows *by_distance) {
+/* Joins points that can be measured as they are. */
+static bool join_measured(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out,
+                          reference_rows *by_distance) {
   reference_rows rows = {.offsets = calloc(left->count + 1, sizeof(uint64_t))};
   reference_rows sorted = {.offsets = calloc(left->count + 1, sizeof(uint64_t))};
   neighbours row = {0};
@@ -128,6 +138,17 @@ bool reference_join(const point_set *left, const point_set *right, const adj_joi
   }
   reference_free(&rows);
   reference_free(&sorted);
+  return fine;
+}
+
+bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out,
+                    reference_rows *by_distance) {
+  if (!reference_is_derived(spec)) return join_measured(left, right, spec, out, by_distance);
+  point_set derived = {0}, others = {0};
+  bool fine = reference_derive(spec, left, &derived) && (!right || reference_derive(spec, right, &others)) &&
+              join_measured(&derived, right ? &others : NULL, spec, out, by_distance);
+  free(derived.data);
+  free(others.data);
   return fine;
 }
 

@@ -44,6 +44,13 @@ double reference_value(const adj_join_spec *spec, adj_type type, const void *a, 
 double reference_threshold(const adj_join_spec *spec, adj_type type);
 double reference_distance(const adj_join_spec *spec, adj_type type, double value);
 
+/* Cosine and great circles measure derived points: of length 1, and on the sphere. reference_derive makes those of a
+ * whole set once (false: out of memory; out->data is to be freed), and reference_measured_value takes them. With other
+ * metrics the points are measured as they are. */
+bool reference_is_derived(const adj_join_spec *spec);
+bool reference_derive(const adj_join_spec *spec, const point_set *set, point_set *out);
+double reference_measured_value(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim);
+
 static inline size_t type_size(adj_type type) {
   return type == ADJ_F64 ? sizeof(double) : sizeof(float);
 }

@@ -3,6 +3,7 @@
  * The canonical distance of every metric, written from docs/exactness.md and from nothing else.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "reference.h"
@@ -13,6 +14,13 @@ static double rounded_to(adj_type type, double x) {
 
 static double coordinate(adj_type type, const void *point, uint32_t j) {
   return type == ADJ_F64 ? ((const double *)point)[j] : (double)((const float *)point)[j];
+}
+
+static void set_coordinate(adj_type type, void *point, uint32_t j, double x) {
+  if (type == ADJ_F64)
+    ((double *)point)[j] = x;
+  else
+    ((float *)point)[j] = (float)x;
 }
 
 /* c[0] z^(n-1) + ... + c[n-1], by Horner's rule with fma. */
@@ -145,32 +153,55 @@ static double unit_of(const adj_join_spec *spec) {
 
 /* ---- Derived points ---------------------------------------------------------------------------------- */
 
-static void normalise(adj_type type, const void *point, uint32_t dim, double *out) {
+static void normalise(adj_type type, const void *point, uint32_t dim, void *out) {
   double largest = 0, sum = 0;
   for (uint32_t j = 0; j < dim; j++)
     largest = fmax(largest, fabs(coordinate(type, point, j)));
   int exponent = ilogb(largest) + 1;
   for (uint32_t j = 0; j < dim; j++) {
-    out[j] = scalbn(coordinate(type, point, j), -exponent);
-    sum = fma(out[j], out[j], sum);
+    double x = scalbn(coordinate(type, point, j), -exponent);
+    sum = fma(x, x, sum);
   }
   for (uint32_t j = 0; j < dim; j++)
-    out[j] = rounded_to(type, out[j] / sqrt(sum));
+    set_coordinate(type, out, j, scalbn(coordinate(type, point, j), -exponent) / sqrt(sum));
 }
 
-static void to_sphere(adj_type type, adj_angle angle, const void *point, double *out) {
+static void to_sphere(adj_type type, adj_angle angle, const void *point, void *out) {
   double longitude = coordinate(type, point, 0), latitude = coordinate(type, point, 1);
   double flat = sine_of(latitude, angle, 1);
-  out[0] = rounded_to(type, flat * sine_of(longitude, angle, 1));
-  out[1] = rounded_to(type, flat * sine_of(longitude, angle, 0));
-  out[2] = rounded_to(type, sine_of(latitude, angle, 0));
+  set_coordinate(type, out, 0, flat * sine_of(longitude, angle, 1));
+  set_coordinate(type, out, 1, flat * sine_of(longitude, angle, 0));
+  set_coordinate(type, out, 2, sine_of(latitude, angle, 0));
+}
+
+bool reference_is_derived(const adj_join_spec *spec) {
+  return spec->metric == ADJ_COSINE || spec->metric == ADJ_HAVERSINE;
+}
+
+/* The point that is measured instead. Returns its dimension. */
+static uint32_t derive_point(const adj_join_spec *spec, adj_type type, const void *point, uint32_t dim, void *out) {
+  if (spec->metric == ADJ_HAVERSINE) {
+    to_sphere(type, spec->angle, point, out);
+    return 3;
+  }
+  normalise(type, point, dim, out);
+  return dim;
+}
+
+bool reference_derive(const adj_join_spec *spec, const point_set *set, point_set *out) {
+  *out = *set;
+  if (spec->metric == ADJ_HAVERSINE) out->dim = 3;
+  out->data = calloc(set->count * out->dim + 1, type_size(set->type));
+  for (uint64_t i = 0; out->data && i < set->count; i++)
+    derive_point(spec, set->type, row_of(set, i), set->dim, (char *)out->data + i * out->dim * type_size(set->type));
+  return out->data != NULL;
 }
 
 /* ---- The canonical value ------------------------------------------------------------------------------ */
 
 /* Which metric is measured, and with which p, after Lp's special cases. */
 static adj_metric plain_metric(const adj_join_spec *spec) {
-  if (spec->metric == ADJ_COSINE || spec->metric == ADJ_HAVERSINE) return ADJ_L2;
+  if (reference_is_derived(spec)) return ADJ_L2;
   if (spec->metric != ADJ_LP) return spec->metric;
   return spec->p == 1 ? ADJ_L1 : spec->p == 2 ? ADJ_L2 : isinf(spec->p) ? ADJ_LINF : ADJ_LP;
 }
@@ -187,13 +218,11 @@ static double fused(adj_type type, double x, double y, double z) {
   return type == ADJ_F64 ? fma(x, y, z) : (double)fmaf((float)x, (float)y, (float)z);
 }
 
-static double value_of(const adj_join_spec *spec, adj_type type, const double *a, const double *b, uint32_t dim) {
+static double value_of(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim) {
   adj_metric metric = plain_metric(spec);
   double s = 0;
   for (uint32_t j = 0; j < dim; j++) {
-    /* The analyser does not see that both points were filled up to dim.
-     * NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign) */
-    double x = a[j], y = b[j];
+    double x = coordinate(type, a, j), y = coordinate(type, b, j);
     double t = metric == ADJ_DOT ? 0 : way(spec, type, x, y, j);
     if (metric == ADJ_L2) s = fused(type, t, t, s);
     if (metric == ADJ_L1) s = rounded_to(type, s + t);
@@ -202,20 +231,6 @@ static double value_of(const adj_join_spec *spec, adj_type type, const double *a
     if (metric == ADJ_DOT) s = fused(type, x, y, s);
   }
   return metric == ADJ_DOT ? 0 - s : s;
-}
-
-/* The point that is measured, in f64 as all of T are. Returns its dimension. */
-static uint32_t measured_point(const adj_join_spec *spec, adj_type type, const void *point, uint32_t dim, double *out) {
-  if (spec->metric == ADJ_HAVERSINE) {
-    to_sphere(type, spec->angle, point, out);
-    return 3;
-  }
-  if (spec->metric == ADJ_COSINE)
-    normalise(type, point, dim, out);
-  else
-    for (uint32_t j = 0; j < dim; j++)
-      out[j] = coordinate(type, point, j);
-  return dim;
 }
 
 /* The plain metrics as they are, because most of the tests' time goes into them. */
@@ -241,13 +256,18 @@ static double plain_f64(adj_metric metric, const double *a, const double *b, uin
   return s;
 }
 
+double reference_measured_value(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim) {
+  adj_metric metric = plain_metric(spec);
+  if (metric > ADJ_LINF || spec->box_count) return value_of(spec, type, a, b, dim);
+  return type == ADJ_F64 ? plain_f64(metric, a, b, dim) : (double)plain_f32(metric, a, b, dim);
+}
+
 double reference_value(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim) {
-  if (spec->metric <= ADJ_LINF && !spec->box_count)
-    return type == ADJ_F64 ? plain_f64(spec->metric, a, b, dim) : (double)plain_f32(spec->metric, a, b, dim);
-  double x[REFERENCE_MOST_DIM], y[REFERENCE_MOST_DIM];
-  measured_point(spec, type, a, dim, x);
-  dim = measured_point(spec, type, b, dim, y);
-  return value_of(spec, type, x, y, dim);
+  if (!reference_is_derived(spec)) return reference_measured_value(spec, type, a, b, dim);
+  double x[REFERENCE_MOST_DIM], y[REFERENCE_MOST_DIM]; /* room for either type */
+  derive_point(spec, type, a, dim, x);
+  dim = derive_point(spec, type, b, dim, y);
+  return reference_measured_value(spec, type, x, y, dim);
 }
 
 double reference_threshold(const adj_join_spec *spec, adj_type type) {

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "gpu/device/conveyor.h"
 
-enum { MOST_BUFFERS = 8, MOST_PIECES = 1000 };
+enum { MOST_BUFFERS = 8, MOST_PIECES = 250 };
 
 typedef struct simulated {
   adj_ctx *ctx;

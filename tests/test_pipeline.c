@@ -41,7 +41,7 @@ static adj_status turn(simulated *s) {
   uint64_t call = s->calls++;
   pthread_mutex_unlock(&s->lock);
   if (s->slow_every && call % s->slow_every == 0) /* others overtake */
-    for (volatile int i = 0; i < 100000; i++) {
+    for (volatile int i = 0; i < 20000; i++) {
     }
   if (s->cancels && call == (uint64_t)s->cancel_at) {
     adj_cancel(s->cancels);
@@ -184,7 +184,7 @@ static void run_setting(const rows *r, setting as) {
   uint64_t pairs = r->offsets[as.end_row] - r->offsets[as.first_row];
   uint32_t *ids = calloc(pairs + 1, sizeof *ids);
   float *distances = calloc(pairs + 1, sizeof *distances);
-  s->slow_every = 7;
+  s->slow_every = 7 + pairs * sizeof *ids / as.buffer_bytes / 100; /* some hundred slow calls, however many there are */
   must(run_pipe(s, ctx, r, &as, ids, distances));
   check_placed(r, &as, ids, distances);
   if (pairs > 4 * as.slot_pairs) assert_true(s->fills >= 4);

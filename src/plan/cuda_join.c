@@ -33,8 +33,6 @@ void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size) {
   adji_init_struct(times, struct_size, &defaults, sizeof defaults);
 }
 
-#ifdef ADJI_HAVE_CUDA
-
 /* ---- The join -------------------------------------------------------------------------------------------- */
 
 typedef struct cuda_join {
@@ -54,8 +52,8 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
   adj_status status = adji_take_struct(&plan->spec, sizeof plan->spec, spec, "adj_join_spec");
   plan->spec.backend = ADJ_BACKEND_GPU;
   plan->spec.kind = kind;
-  if (!status) status = adji_cuda_take(left, "left", &j->left);
-  if (!status && !plan->self_join) status = adji_cuda_take(right, "right", &j->right);
+  if (!status) status = adji_cuda_side_take(left, "left", &j->left);
+  if (!status && !plan->self_join) status = adji_cuda_side_take(right, "right", &j->right);
   if (status) return status;
   const adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
   j->left.set = (adj_dataset){.type = j->left.rows.type, .dim = j->left.rows.dim};
@@ -75,10 +73,10 @@ enum { SAMPLE = 2048, SMALL_SAMPLE = 1024 };
 static adj_status describe(cuda_join *j, uint64_t sample) {
   adj_plan *plan = &j->plan;
   adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
-  adj_status status = adji_cuda_derive(j->gpu, &plan->spec, &j->left, plan->self_join ? NULL : "left");
-  if (!status && !plan->self_join) status = adji_cuda_derive(j->gpu, &plan->spec, &j->right, "right");
-  if (!status) status = adji_cuda_survey(plan->ctx, j->gpu, &j->left, sample, plan->self_join ? "points" : "left");
-  if (!status && !plan->self_join) status = adji_cuda_survey(plan->ctx, j->gpu, &j->right, sample, "right");
+  adj_status status = adji_cuda_side_derive(j->gpu, &plan->spec, &j->left, plan->self_join ? NULL : "left");
+  if (!status && !plan->self_join) status = adji_cuda_side_derive(j->gpu, &plan->spec, &j->right, "right");
+  if (!status) status = adji_cuda_side_survey(plan->ctx, j->gpu, &j->left, sample, plan->self_join ? "points" : "left");
+  if (!status && !plan->self_join) status = adji_cuda_side_survey(plan->ctx, j->gpu, &j->right, sample, "right");
   if (status) return status;
   plan->left = &j->left.set;
   plan->right = &r->set;
@@ -127,8 +125,8 @@ static void finish(cuda_join *j) {
   adji_gpu_knn_close(j->nearest);
   adji_grid_clear(plan->ctx, &plan->grid);
   adji_forget_join(plan);
-  adji_cuda_forget(plan->ctx, &j->left);
-  adji_cuda_forget(plan->ctx, &j->right);
+  adji_cuda_side_forget(plan->ctx, &j->left);
+  adji_cuda_side_forget(plan->ctx, &j->right);
 }
 
 /* A call: what is joined, and the stream it is in the order of. */
@@ -297,39 +295,6 @@ adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
   adji_gpu_unlock(gpu);
   return adji_give_struct(out, &mine, sizeof mine, "adj_cuda_times");
 }
-
-#else
-
-adj_status adj_cuda_range_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                               const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
-  (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)out;
-  return adji_gpu_missing();
-}
-
-adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                             const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out) {
-  (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)out;
-  return adji_gpu_missing();
-}
-
-adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
-                                const adj_cuda_points *right, adj_cuda_stream stream, uint32_t *degrees,
-                                uint64_t *total) {
-  (void)ctx, (void)spec, (void)left, (void)right, (void)stream, (void)degrees, (void)total;
-  return adji_gpu_missing();
-}
-
-void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream) {
-  (void)stream;
-  free(result);
-}
-
-adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
-  (void)ctx, (void)out;
-  return adji_gpu_missing();
-}
-
-#endif
 
 uint64_t adj_cuda_result_rows(const adj_cuda_result *result) {
   return result->csr.rows;

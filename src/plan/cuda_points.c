@@ -4,9 +4,7 @@
  */
 #include "plan/cuda_points.h"
 
-#ifdef ADJI_HAVE_CUDA
-
-adj_status adji_cuda_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out) {
+adj_status adji_cuda_side_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out) {
   adj_cuda_points mine;
   adj_cuda_points_init(&mine, sizeof mine);
   adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_cuda_points");
@@ -28,7 +26,7 @@ adj_status adji_cuda_take(const adj_cuda_points *points, const char *name, adji_
   return ADJ_OK;
 }
 
-adj_status adji_cuda_derive(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_side *s, const char *name) {
+adj_status adji_cuda_side_derive(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_side *s, const char *name) {
   adj_status status;
   if (spec->metric == ADJ_COSINE)
     status = adji_gpu_derive_units(gpu, &s->rows, &s->derived);
@@ -41,7 +39,7 @@ adj_status adji_cuda_derive(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_
   return ADJ_OK;
 }
 
-adj_status adji_cuda_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint64_t sample, const char *name) {
+adj_status adji_cuda_side_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint64_t sample, const char *name) {
   const adji_gpu_rows *rows = &s->rows;
   size_t size = adji_type_size(rows->type);
   uint64_t room = adji_gpu_survey_rows(rows->dim, rows->type);
@@ -59,10 +57,8 @@ adj_status adji_cuda_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint
   return status ? adji_fail_in(status, name) : ADJ_OK;
 }
 
-void adji_cuda_forget(adj_ctx *ctx, adji_cuda_side *s) {
+void adji_cuda_side_forget(adj_ctx *ctx, adji_cuda_side *s) {
   adji_free(&ctx->memory, s->bounds);
   adji_free(&ctx->memory, s->sample);
   adji_gpu_derived_free(&s->derived);
 }
-
-#endif

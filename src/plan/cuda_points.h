@@ -19,14 +19,14 @@ typedef struct adji_cuda_side {
 } adji_cuda_side;
 
 /* Checks what a caller says of points; name is the argument. */
-adj_status adji_cuda_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out);
+adj_status adji_cuda_side_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out);
 
 /* Cosine and great-circle distances are those of derived points, which take the place of the caller's; name NULL: no
  * argument is named in a failure. Other metrics leave the rows as they are. */
-adj_status adji_cuda_derive(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_side *s, const char *name);
+adj_status adji_cuda_side_derive(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_side *s, const char *name);
 
 /* Finds the bounds, and a sample of so many rows or fewer: the set then has these. */
-adj_status adji_cuda_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint64_t sample, const char *name);
-void adji_cuda_forget(adj_ctx *ctx, adji_cuda_side *s);
+adj_status adji_cuda_side_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s, uint64_t sample, const char *name);
+void adji_cuda_side_forget(adj_ctx *ctx, adji_cuda_side *s);
 
 #endif

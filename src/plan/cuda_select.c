@@ -14,8 +14,6 @@ void adj_cuda_select_options_init(adj_cuda_select_options *options, size_t struc
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
 }
 
-#ifdef ADJI_HAVE_CUDA
-
 static const struct {
   const char *name;
   adji_select_algorithm algorithm;
@@ -75,13 +73,3 @@ adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
   adji_gpu_unlock(gpu);
   return status;
 }
-
-#else
-
-adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, const adj_cuda_select_options *options,
-                             adj_cuda_stream stream, uint32_t *columns, void *values) {
-  (void)ctx, (void)matrix, (void)k, (void)options, (void)stream, (void)columns, (void)values;
-  return adji_gpu_missing();
-}
-
-#endif

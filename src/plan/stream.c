@@ -160,11 +160,11 @@ static adj_status stream_rows(stream *s) {
     s->run->progress_from = progress_at(s, window.first_row);
     s->run->progress_to = progress_at(s, window.end_row);
     if (adji_window_entries(&window)) status = adji_engine_fill(&plan->engine, s->run, &window);
-    if (!status) status = adji_check_cancel(plan->ctx);
     if (status) break;
     next = window_from(s, window.end_row);
     if (window.end_row < count) adji_engine_prefetch(&plan->engine, s->run, &next);
     status = deliver(s, &window);
+    if (!status) status = adji_check_cancel(plan->ctx);
     if (window.end_row == count) break;
   }
   return status;

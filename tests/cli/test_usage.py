@@ -102,6 +102,10 @@ class Usage(ProgramTest):
         self.adjoin("selftest", "--backend", "reference", "--case", "two points, apart")
         done = self.adjoin("selftest", "--backend", "reference", "--case", "no such case", code=2)
         self.assertIn("no case has this in its name: no such case", done.stderr)
+        if "devices         none" in self.adjoin("info").stdout:
+            done = self.adjoin("selftest", "--backend", "gpu", "--case", "two points", code=77)
+            self.assertIn("gpu cannot run here", done.stdout)
+        self.adjoin("selftest", "--backend", "cpu", "--isa", "no such set", code=1)
 
     def test_backends(self):
         """A GPU gives the CPU's bytes; where there is none, the reason is told."""

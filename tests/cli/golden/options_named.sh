@@ -29,3 +29,8 @@ refused generate unif -d 2 -o x.npy
 refused generate unif -n 5 -o x.npy
 refused generate expo -n 5 -d 2 --lambda 0.001 -o x.npy
 refused generate lattice -n 1G -d 1 --type f32 -o x.npy
+# A file whose name is that of an argument stays a file.
+cp room.csv columns
+adjoin range -r 1 columns --id name
+refused range -r 1 columns --id name --columns z
+refused range -r 1 p.npy -o p
