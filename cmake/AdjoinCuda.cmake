@@ -6,29 +6,25 @@
 #   OFF    none
 # Sets adjoin_cuda_sources, empty where they are left out, and adjoin_found_cuda, which says why.
 
-# The compute capabilities of this machine's GPUs, as in "80;90"; empty without one. nvcc's own program asks the
-# driver; older compilers have none, and there nvidia-smi serves.
+# The compute capabilities of this machine's GPUs, as in "80;90"; empty without one. nvcc has a program that asks the
+# driver; where that is missing or fails, nvidia-smi is asked.
 function(adjoin_find_gpus nvcc result)
   get_filename_component(folder ${nvcc} REALPATH)
   get_filename_component(folder ${folder} DIRECTORY)
-  set(output "")
-  if(EXISTS ${folder}/__nvcc_device_query)
-    execute_process(COMMAND ${folder}/__nvcc_device_query RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_QUIET)
-  else()
-    find_program(ADJOIN_NVIDIA_SMI nvidia-smi)
-    mark_as_advanced(ADJOIN_NVIDIA_SMI)
-    set(failed TRUE)
-    if(ADJOIN_NVIDIA_SMI)
-      execute_process(COMMAND ${ADJOIN_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
-        RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_QUIET)
-    endif()
-  endif()
+  find_program(ADJOIN_DEVICE_QUERY __nvcc_device_query HINTS ${folder})
+  find_program(ADJOIN_NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(ADJOIN_DEVICE_QUERY ADJOIN_NVIDIA_SMI)
   set(gpus "")
-  if(NOT failed)
-    string(REPLACE "." "" output "${output}")
-    string(REGEX MATCHALL "[0-9]+" gpus "${output}")
-    list(REMOVE_DUPLICATES gpus)
-  endif()
+  foreach(query "${ADJOIN_DEVICE_QUERY}" "${ADJOIN_NVIDIA_SMI};--query-gpu=compute_cap;--format=csv,noheader")
+    if(NOT gpus)
+      execute_process(COMMAND ${query} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_QUIET)
+      if(NOT failed)
+        string(REPLACE "." "" output "${output}")
+        string(REGEX MATCHALL "[0-9]+" gpus "${output}")
+      endif()
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES gpus)
   set(${result} ${gpus} PARENT_SCOPE)
 endfunction()
 
@@ -74,12 +70,13 @@ endfunction()
 
 # For 80 and 90, kernels are translated to PTX once, for 80, and that to machine code for both. For 90 this gives the same
 # machine code as PTX of its own, in two thirds of the time. Not so where the source asks for the architecture, as
-# selection and CUB do: such sources get PTX for each. CUB's sort of long rows asks, and gets the same answer for both.
+# selection and CUB do: such sources get PTX for each. Sources are looked at, not their headers, of which
+# row_sort_long.cuh has CUB: its sort of long rows asks too, and gets the same answer for both.
 function(adjoin_share_ptx target sources)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
   foreach(source IN LISTS sources)
     file(STRINGS ${source} asks REGEX "cub/|thrust/|gpu/select/|__CUDA_ARCH__")
-    if(asks AND NOT source MATCHES "row_sort_long")
+    if(asks)
       set(flags "--generate-code=arch=compute_80,code=[sm_80]" "--generate-code=arch=compute_90,code=[sm_90,compute_90]")
     else()
       set(flags "--generate-code=arch=compute_80,code=[sm_80,sm_90,compute_80]")

@@ -56,11 +56,18 @@ typedef void (*adji_count_fn)(const adji_task *task, uint32_t *counts);
  * past the last. */
 typedef void (*adji_list_fn)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found);
 
+/* The kernels of one instruction set and type, by step. */
+typedef struct adji_typed_kernels {
+  adji_count_fn count[ADJI_STEPS];
+  adji_list_fn list[ADJI_STEPS];
+  adji_tree_kernels tree[ADJI_STEPS]; /* none for inner products */
+} adji_typed_kernels;
+
 typedef struct adji_kernels {
   const char *isa;
-  adji_count_fn count[2][ADJI_STEPS]; /* [0]: f32, [1]: f64 */
-  adji_list_fn list[2][ADJI_STEPS];
-  adji_tree_kernels tree[2][ADJI_STEPS];           /* none for inner products */
+  const adji_count_fn *count[2]; /* by step; [0]: f32, [1]: f64 */
+  const adji_list_fn *list[2];
+  const adji_tree_kernels *tree[2];
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
   bool sorts_in_registers;                         /* sort_ids is fast for rows of up to a few hundred ids */
   /* Finishes a row: copies count ids to `to`, without `drop`, sorted if requested. `drop` is among the ids, or
@@ -78,6 +85,7 @@ extern const adji_kernels adji_kernels_scalar;
 #if defined(__x86_64__)
 extern const adji_kernels adji_kernels_avx2;
 extern const adji_kernels adji_kernels_avx512;
+extern const adji_typed_kernels adji_kernels_f64_avx512; /* in a file of their own, as they take long to compile */
 #elif defined(__aarch64__)
 extern const adji_kernels adji_kernels_neon;
 #endif

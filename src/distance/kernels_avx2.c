@@ -70,6 +70,7 @@ static inline __m256i front_pairs(uint32_t mask) {
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_avx2 =
-    ADJI_KERNEL_TABLE("avx2", adji_sort_ids_portable, false, adji_place_ids_portable, adji_stream_row_portable);
+static const adji_typed_kernels kernels_f32 = ADJI_KERNELS_F32, kernels_f64 = ADJI_KERNELS_F64;
+const adji_kernels adji_kernels_avx2 = ADJI_KERNEL_TABLE("avx2", kernels_f32, kernels_f64, adji_sort_ids_portable,
+                                                         false, adji_place_ids_portable, adji_stream_row_portable);
 #endif

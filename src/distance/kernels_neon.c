@@ -76,6 +76,7 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #include "distance/kernels_type.h"
 
 #include "distance/kernels_table.h"
-const adji_kernels adji_kernels_neon =
-    ADJI_KERNEL_TABLE("neon", adji_sort_ids_portable, false, adji_place_ids_portable, adji_stream_row_portable);
+static const adji_typed_kernels kernels_f32 = ADJI_KERNELS_F32, kernels_f64 = ADJI_KERNELS_F64;
+const adji_kernels adji_kernels_neon = ADJI_KERNEL_TABLE("neon", kernels_f32, kernels_f64, adji_sort_ids_portable,
+                                                         false, adji_place_ids_portable, adji_stream_row_portable);
 #endif

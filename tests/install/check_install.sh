@@ -38,6 +38,13 @@ if [ -e "$lib/libadjoin.so" ] && command -v nm >/dev/null; then
   diff "$work/declared" "$work/exported" || { echo "< declared, > exported"; exit 1; }
 fi
 
+# Until 1.0 a minor version may break the ABI, so it is part of the library's name.
+if [ -e "$lib/libadjoin.so" ] && command -v readelf >/dev/null; then
+  step "the shared library's name"
+  soname=$(sed -E 's/^(0\.[0-9]+|[1-9][0-9]*)\..*/libadjoin.so.\1/' "$source/VERSION")
+  readelf -d "$lib/libadjoin.so" | grep -F "SONAME" | grep -F "[$soname]"
+fi
+
 if [ -x "$prefix/bin/adjoin" ]; then
   step "the program finds its library beside itself"
   "$prefix/bin/adjoin" --version

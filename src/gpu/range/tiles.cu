@@ -13,6 +13,8 @@ bool adji_tiles_can_keep_tile_hits(const adji_measure *measure, adj_type type, u
 
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
-  if (job->measure->step != ADJI_STEP_L2) return adji_tiles_metrics(gpu, stream, job);
-  return job->type == ADJ_F64 ? adji_tiles_f64(gpu, stream, job) : adji_tiles_f32(gpu, stream, job);
+  bool f64 = job->type == ADJ_F64;
+  if (job->measure->step == ADJI_STEP_L2)
+    return f64 ? adji_tiles_f64(gpu, stream, job) : adji_tiles_f32(gpu, stream, job);
+  return f64 ? adji_tiles_metrics_f64(gpu, stream, job) : adji_tiles_metrics_f32(gpu, stream, job);
 }

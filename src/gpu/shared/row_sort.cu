@@ -4,6 +4,8 @@
  * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Rows too long for that go to CUB
  * (row_sort_long.cu).
  */
+#include "gpu/shared/row_sort.cuh"
+
 #include "gpu/shared/row_sort_private.cuh"
 
 static adj_status sort_ids(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {

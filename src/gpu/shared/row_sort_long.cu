@@ -2,7 +2,7 @@
  *
  * Rows too long for a block's registers: they are listed, and CUB sorts them.
  */
-#include <cub/device/device_segmented_sort.cuh>
+#include "gpu/shared/row_sort_long.cuh"
 
 #include "gpu/shared/row_sort_private.cuh"
 
@@ -18,64 +18,13 @@ __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t 
   ends[at] = static_cast<int64_t>(offsets[row + 1] - base);
 }
 
-/* A block for each row: from one array to another. */
-template <class V>
-__global__ void copy_long(const int64_t *begins, const int64_t *ends, const V *from, V *to) {
-  for (int64_t i = begins[blockIdx.x] + threadIdx.x; i < ends[blockIdx.x]; i += blockDim.x)
-    to[i] = from[i];
-}
-
-struct long_rows {
-  adji_gpu *gpu;
-  cudaStream_t stream;
-  const adji_row_sort_job *job;
-  adji_block begins, ends, ids, sums, temporary;
-  uint64_t count;
-};
-
-#define SEGMENTED(l, function, ...)                                                                                    \
-  do {                                                                                                                 \
-    size_t bytes_ = 0;                                                                                                 \
-    const int64_t *begins_ = adji_at<int64_t>((l)->begins), *ends_ = adji_at<int64_t>((l)->ends);                      \
-    int64_t items_ = static_cast<int64_t>((l)->job->pairs), rows_ = static_cast<int64_t>((l)->count);                  \
-    ADJI_CUDA((l)->gpu, function(NULL, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream));              \
-    adj_status status_ = adji_block_reserve((l)->gpu, (l)->stream, bytes_, &(l)->temporary);                           \
-    if (status_) return status_;                                                                                       \
-    ADJI_CUDA((l)->gpu, function((l)->temporary.at, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream)); \
-  } while (0)
-
-template <class V>
-adj_status copy_back(long_rows *l, const adji_block &from, void *to) {
-  copy_long<V><<<static_cast<uint32_t>(l->count), 256, 0, l->stream>>>(
-      adji_at<int64_t>(l->begins), adji_at<int64_t>(l->ends), adji_at<V>(from), static_cast<V *>(to));
-  ADJI_LAUNCHED(l->gpu, "copy_long");
-  return ADJ_OK;
-}
-
-adj_status sort_long_ids(long_rows *l) {
+adj_status sort_long_ids(adji_long_rows *l) {
   const uint32_t *ids = l->job->ids;
   SEGMENTED(l, cub::DeviceSegmentedSort::SortKeys, ids, adji_at<uint32_t>(l->ids));
   return copy_back<uint32_t>(l, l->ids, l->job->ids);
 }
 
-/* By id, and where it is asked for by sum after that: the second sort is stable. */
-template <class T>
-adj_status sort_long_pairs(long_rows *l) {
-  const uint32_t *ids = l->job->ids;
-  T *sums = static_cast<T *>(l->job->sums);
-  SEGMENTED(l, cub::DeviceSegmentedSort::SortPairs, ids, adji_at<uint32_t>(l->ids), static_cast<const T *>(sums),
-            adji_at<T>(l->sums));
-  if (l->job->order == ADJ_ORDER_ID) {
-    adj_status status = copy_back<uint32_t>(l, l->ids, l->job->ids);
-    return status ? status : copy_back<T>(l, l->sums, sums);
-  }
-  adj_status status = ADJ_OK;
-  SEGMENTED(l, cub::DeviceSegmentedSort::StableSortPairs, static_cast<const T *>(adji_at<T>(l->sums)), sums,
-            static_cast<const uint32_t *>(adji_at<uint32_t>(l->ids)), l->job->ids);
-  return status;
-}
-
-adj_status find_long(long_rows *l, uint64_t least) {
+adj_status find_long(adji_long_rows *l, uint64_t least) {
   const adji_row_sort_job *job = l->job;
   uint64_t most = job->pairs / least + 1, rows = job->end_row - job->first_row;
   adj_status status = adji_block_get(l->gpu, l->stream, most * 8, "long rows", &l->begins);
@@ -91,21 +40,21 @@ adj_status find_long(long_rows *l, uint64_t least) {
   return status;
 }
 
-adj_status sort_found(long_rows *l) {
+adj_status sort_found(adji_long_rows *l) {
   const adji_row_sort_job *job = l->job;
   size_t size = job->type == ADJ_F64 ? 8 : 4;
   adj_status status = adji_block_get(l->gpu, l->stream, job->pairs * 4, "long rows", &l->ids);
   if (!status && job->sums) status = adji_block_get(l->gpu, l->stream, job->pairs * size, "long rows", &l->sums);
   if (status) return status;
   if (!job->sums) return sort_long_ids(l);
-  return job->type == ADJ_F64 ? sort_long_pairs<double>(l) : sort_long_pairs<float>(l);
+  return job->type == ADJ_F64 ? adji_sort_long_f64(l) : adji_sort_long_f32(l);
 }
 
 }  // namespace
 
 adj_status adji_row_sort_long(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, uint64_t least) {
   if (job->longest <= least) return ADJ_OK;
-  long_rows l = {gpu, stream, job, {}, {}, {}, {}, {}, 0};
+  adji_long_rows l = {gpu, stream, job, {}, {}, {}, {}, {}, 0};
   adj_status status = find_long(&l, least);
   if (!status && l.count) status = sort_found(&l);
   adji_block *blocks[] = {&l.begins, &l.ends, &l.ids, &l.sums, &l.temporary};

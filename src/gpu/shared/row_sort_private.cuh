@@ -6,6 +6,7 @@
 #ifndef ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
 
+#include "gpu/shared/row_sort_job.cuh"
 #include "gpu/shared/row_sort_kernels.cuh"
 
 /* Ids with sums of that type, in either order. */

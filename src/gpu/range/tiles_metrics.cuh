@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * The range join's kernels for metrics other than L2, and for periodic boxes: any number of dimensions. Those of Lp,
- * and of periodic boxes but for L2, share kernels.
+ * and of periodic boxes but for L2, share kernels. tiles_metrics_f32.cu and tiles_metrics_f64.cu.
  */
+#ifndef ADJI_GPU_RANGE_TILES_METRICS_CUH
+#define ADJI_GPU_RANGE_TILES_METRICS_CUH
+
 #include "gpu/range/tiles_kernel.cuh"
 #include "gpu/range/tiles_private.cuh"
 
+namespace {
+
 template <class T>
-static adj_status launch_step(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
+adj_status launch_metric(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   tiles<T> typed = with_types<T>(gpu, job);
   switch (job->measure->step) {
     case ADJI_STEP_L1:
@@ -28,6 +33,6 @@ static adj_status launch_step(adji_gpu *gpu, cudaStream_t stream, const adji_til
   }
 }
 
-adj_status adji_tiles_metrics(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
-  return job->type == ADJ_F64 ? launch_step<double>(gpu, stream, job) : launch_step<float>(gpu, stream, job);
-}
+}  // namespace
+
+#endif
