@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU, as the rest of the library sees it. Host code calls these functions, and those of staging.h, derive.h, range.h, range_list.h,
+ * A device, as the rest of the library sees it: a GPU, or the software device that tests ask for
+ * (gpu/software/software.h). Host code calls these functions, and those of staging.h, derive.h, range.h, range_list.h,
  * knn.h and select.h; they go to the table of operations of the device at hand (ops.h). A build without CUDA has all of
  * it but the GPU, and says so when one is needed. The driver is looked for when a device is first asked for, so one
  * binary runs on machines with and without it.
@@ -49,8 +50,8 @@ adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
  * milliseconds. Starts nothing. */
 bool adji_gpu_is_up(adj_ctx *ctx);
 
-/* In a build without CUDA: fails, and says so. */
-adj_status adji_gpu_missing(void);
+/* ADJ_OK where there can be devices. A build without CUDA fails, and says so, unless the context has software ones. */
+adj_status adji_gpu_can_be(const adj_ctx *ctx);
 
 /* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);

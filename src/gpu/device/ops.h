@@ -5,6 +5,7 @@
  * to do; devices.c and ops.c call the operation of the same name and type in the table of the device at hand.
  *
  *   adji_cuda_ops      GPUs: gpu/device/cuda_ops.cu, in builds with CUDA
+ *   adji_software_ops  host memory and plain loops, for tests: gpu/software/software.h
  */
 #ifndef ADJI_GPU_DEVICE_OPS_H
 #define ADJI_GPU_DEVICE_OPS_H
@@ -105,6 +106,7 @@ struct adji_device_ops {
 #undef ADJI_OP_
 };
 
+extern const adji_device_ops adji_software_ops;
 #ifdef ADJI_HAVE_CUDA
 extern const adji_device_ops adji_cuda_ops;
 #endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The software device itself: opening it, its memory, and what a GPU has streams and events for.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/software/software.h"
+
+enum { NONSENSE = 0xa5, LOOKS_BUSY = 3 };
+
+/* Bytes of a device, unless the context sets a limit. */
+static const uint64_t MEMORY = (uint64_t)1 << 30;
+
+typedef struct software {
+  adji_gpu_base base;
+  adji_software_staging staging;
+  uint64_t marks[ADJI_MARKS]; /* nanoseconds; 0: not set */
+  uint64_t candidates;
+  _Atomic uint32_t busy; /* so many looks */
+} software;
+
+static software *device_of(adji_gpu *gpu) {
+  return (software *)gpu;
+}
+
+/* ---- What there is ------------------------------------------------------------------------------------ */
+
+bool adji_software_is_up(adj_ctx *ctx) {
+  (void)ctx;
+  return true;
+}
+
+adj_status adji_software_count(adj_ctx *ctx, uint32_t *count) {
+  uint32_t there = ctx->device_count >= 0 ? (uint32_t)ctx->device_count : ctx->software_devices;
+  *count = there < ADJI_MOST_GPUS ? there : ADJI_MOST_GPUS;
+  return ADJ_OK;
+}
+
+adj_status adji_software_describe(uint32_t i, adj_device *out) {
+  uint32_t count = 0;
+  adj_status status = adji_software_devices(&count);
+  if (status) return status;
+  if (i >= count) return adji_fail(ADJ_E_UNSUPPORTED, "device %u: there are %u", i, count);
+  adj_device mine = {.number = i, .multiprocessors = 1, .memory = MEMORY, .memory_free = MEMORY};
+  snprintf(mine.name, sizeof mine.name, "software device, for tests");
+  return adji_give_struct(out, &mine, sizeof mine, "adj_device");
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+/* The device that is current in this thread; negative: none, which no kernel forgives. */
+static _Thread_local int current = -1;
+
+static int current_device(void) {
+  return current;
+}
+
+static void make_current(int device) {
+  current = device;
+}
+
+static void close_device(adji_gpu *gpu) {
+  adji_software_staging_close(&device_of(gpu)->staging);
+  adji_gpu_clear_base(&device_of(gpu)->base);
+  free(gpu);
+}
+
+static adj_status open_device(const adji_device_ops *ops, adj_ctx *ctx, uint32_t i, adji_gpu **out) {
+  int device = ctx->device_count > 0 ? ctx->devices[i] : (int)i;
+  if (device < 0 || device >= (int)ctx->software_devices)
+    return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %u", device, ctx->software_devices);
+  software *d = calloc(1, sizeof *d);
+  if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a device");
+  adji_gpu_init_base(&d->base, ops, ctx);
+  d->base.device = device;
+  d->base.limit = ctx->device_memory_limit ? ctx->device_memory_limit : MEMORY;
+  pthread_mutex_init(&d->staging.lock, NULL);
+  current = device;
+  *out = (adji_gpu *)d;
+  return ADJ_OK;
+}
+
+#define ADJI_ENTER_(function, operation) .operation = adji_software_##operation,
+const adji_device_ops adji_software_ops = {.open = open_device,
+                                           .close = close_device,
+                                           .current = current_device,
+                                           .make_current = make_current,
+                                           ADJI_DEVICE_OPS(ADJI_ENTER_)};
+#undef ADJI_ENTER_
+
+/* ---- Operations that fail ----------------------------------------------------------------------------- */
+
+adj_status adji_software_turn(adji_gpu *gpu, const char *operation) {
+  adji_gpu_base *base = &device_of(gpu)->base;
+  atomic_fetch_add(&base->calls, 1);
+  if (atomic_load(&base->fail_at) < 0 || atomic_fetch_sub(&base->fail_at, 1)) return ADJ_OK;
+  return adji_fail(ADJ_E_DEVICE, "device %d: %s fails, as a test wants it to", base->device, operation);
+}
+
+adj_status adji_software_launch(adji_gpu *gpu, const char *operation) {
+  int device = device_of(gpu)->base.device;
+  if (current != device)
+    return adji_fail(ADJ_E_INTERNAL, "device %d: %s: device %d is current", device, operation, current);
+  return adji_software_turn(gpu, operation);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------- */
+
+adj_status adji_software_get(adji_gpu *gpu, uint64_t bytes, const char *what, adji_software_block *out) {
+  adji_gpu_base *base = &device_of(gpu)->base;
+  *out = (adji_software_block){0};
+  if (!bytes) bytes = 16; /* so that an empty set has addresses too */
+  adj_status status = adji_software_launch(gpu, what);
+  if (status) return status;
+  bool fits = bytes <= base->limit && base->used <= base->limit - bytes;
+  void *at = fits ? malloc(bytes) : NULL;
+  if (!at)
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: %llu bytes more, but %llu of %llu are in use", base->device,
+                     what, (unsigned long long)bytes, (unsigned long long)base->used, (unsigned long long)base->limit);
+  memset(at, NONSENSE, bytes);
+  *out = (adji_software_block){at, bytes};
+  base->used += bytes;
+  if (base->used > base->peak) base->peak = base->used;
+  return ADJ_OK;
+}
+
+void adji_software_free(adji_gpu *gpu, adji_software_block *block) {
+  if (!block->at) return;
+  device_of(gpu)->base.used -= block->bytes;
+  free(block->at);
+  *block = (adji_software_block){0};
+}
+
+/* ---- Streams and events ------------------------------------------------------------------------------- */
+
+uint32_t adji_software_multiprocessors(const adji_gpu *gpu) {
+  (void)gpu;
+  return 1;
+}
+
+adj_status adji_software_wait(adji_gpu *gpu) {
+  return adji_software_turn(gpu, "wait");
+}
+
+void adji_software_at_work(adji_gpu *gpu) {
+  atomic_store(&device_of(gpu)->busy, LOOKS_BUSY);
+}
+
+bool adji_software_busy(adji_gpu *gpu) {
+  uint32_t looks = atomic_load(&device_of(gpu)->busy);
+  while (looks && !atomic_compare_exchange_weak(&device_of(gpu)->busy, &looks, looks - 1)) {
+  }
+  return looks > 0;
+}
+
+void adji_software_quiesce(adji_gpu *gpu) {
+  adji_software_copy_all(gpu);
+}
+
+adj_status adji_software_mark(adji_gpu *gpu, adji_mark mark) {
+  uint64_t *marks = device_of(gpu)->marks;
+  if (mark == ADJI_MARK_BEGIN) memset(marks, 0, sizeof device_of(gpu)->marks);
+  adj_status status = adji_software_turn(gpu, "mark");
+  if (!status) marks[mark] = adji_now_ns();
+  return status;
+}
+
+double adji_software_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
+  const uint64_t *marks = device_of(gpu)->marks;
+  return marks[from] && marks[to] > marks[from] ? (double)(marks[to] - marks[from]) * 1e-9 : 0;
+}
+
+void adji_software_compared(adji_gpu *gpu, uint64_t candidates) {
+  device_of(gpu)->candidates = candidates;
+}
+
+uint64_t adji_software_last_candidates(const adji_gpu *gpu) {
+  return ((const software *)gpu)->candidates;
+}
+
+uint64_t adji_software_last_slots(const adji_gpu *gpu) {
+  (void)gpu;
+  return 0;
+}
+
+/* Streams are the caller's: what was asked of them is done. */
+adj_status adji_software_after(adji_gpu *gpu, void *stream) {
+  (void)stream;
+  return adji_software_turn(gpu, "after");
+}
+
+adj_status adji_software_before(adji_gpu *gpu, void *stream) {
+  (void)stream;
+  return adji_software_turn(gpu, "before");
+}
+
+adji_software_staging *adji_software_staging_of(adji_gpu *gpu) {
+  return &device_of(gpu)->staging;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins on the software device: tables of rows, and lists of queries.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/software/software.h"
+
+enum { LEAST_QUERIES = 16 };
+
+typedef struct list_slot {
+  adji_software_block rows, ids, distances, missed;
+  uint64_t count, missed_count;
+  uint64_t candidates; /* of all lists since they were begun, up to this one */
+} list_slot;
+
+typedef struct knn {
+  adji_on_device on;
+  adji_software_sets sets;
+  uint64_t rows_at_once, chunk;
+  bool grid;
+  adji_software_block ids, distances; /* rows first_row .. end_row - 1 */
+  uint64_t first_row, end_row;
+  adji_software_block order; /* rows in the host's order, or nothing */
+  list_slot slots[ADJI_LISTS];
+  uint64_t list_first, list_end, queries, candidates;
+  adji_gpu_knn_effort effort;
+  adji_device_stats work;
+} knn;
+
+static knn *knn_of(adji_gpu_knn *nearest) {
+  return (knn *)nearest;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+adj_status adji_software_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
+  knn *n = calloc(1, sizeof *n);
+  if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  const adji_join *join = options->join;
+  n->on.gpu = gpu;
+  n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
+  n->chunk = options->brute && options->brute->chunk < join->right->count ? options->brute->chunk : 0;
+  n->grid = options->grid.use;
+  adj_status status =
+      adji_software_sets_open(gpu, join, options->measure, options->left_rows, options->right_rows, &n->sets, &n->work);
+  if (!status) status = adji_software_mark(gpu, ADJI_MARK_INDEXED);
+  if (status)
+    adji_software_knn_close((adji_gpu_knn *)n);
+  else
+    *out = (adji_gpu_knn *)n;
+  return status;
+}
+
+static void free_table(knn *n) {
+  adji_software_free(n->on.gpu, &n->ids);
+  adji_software_free(n->on.gpu, &n->distances);
+  n->first_row = n->end_row = 0;
+}
+
+void adji_software_knn_close(adji_gpu_knn *nearest) {
+  knn *n = knn_of(nearest);
+  adji_software_knn_end_lists(nearest);
+  free_table(n);
+  adji_software_free(n->on.gpu, &n->order);
+  adji_software_sets_close(n->on.gpu, &n->sets);
+  free(n);
+}
+
+uint64_t adji_software_knn_chunk(const adji_gpu_knn *nearest) {
+  return ((const knn *)nearest)->chunk;
+}
+adji_device_stats adji_software_knn_work(adji_gpu_knn *nearest) {
+  return knn_of(nearest)->work;
+}
+adji_gpu_knn_effort adji_software_knn_effort_of(const adji_gpu_knn *nearest) {
+  return ((const knn *)nearest)->effort;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------------------- */
+
+/* The neighbours of a row to row `to` of a table, which begins at 0. entries: room for a row. */
+static void find_row(const knn *n, uint64_t row, const adji_table *table, uint64_t to, adji_software_entry *entries) {
+  const adji_software_sets *sets = &n->sets;
+  uint64_t size = adji_type_size(sets->left.type), at = to * table->k,
+           count = adji_software_nearest(sets, row, entries);
+  adji_software_put(sets->left.type, entries, count, at, table->ids, table->distances);
+  char *sums = (char *)table->distances + at * size;
+  adji_report_distances(&sets->measure, sets->left.type, sums, count, sums);
+  adji_software_entry none = {sets->measure.report == ADJI_REPORT_NEGATED ? -(double)INFINITY : (double)INFINITY,
+                              ADJ_NO_ID};
+  for (uint64_t i = count; i < table->k; i++)
+    adji_software_put(sets->left.type, &none, 1, at + i, table->ids, table->distances);
+}
+
+static adj_status make_table(knn *n, uint64_t first_row, uint64_t rows) {
+  uint64_t entries = adji_mul(rows, n->sets.join.k), size = adji_type_size(n->sets.left.type);
+  free_table(n);
+  adj_status status = adji_software_get(n->on.gpu, adji_mul(entries, 4), "table of neighbours", &n->ids);
+  if (!status) status = adji_software_get(n->on.gpu, adji_mul(entries, size), "table of neighbours", &n->distances);
+  if (status) {
+    free_table(n);
+    return status;
+  }
+  n->first_row = first_row;
+  n->end_row = first_row + rows;
+  return ADJ_OK;
+}
+
+static adj_status find_table(knn *n, uint64_t row) {
+  uint64_t left = n->sets.left.count - row, rows = n->rows_at_once < left ? n->rows_at_once : left;
+  adj_status status = make_table(n, row, rows);
+  while (status == ADJ_E_DEVICE_MEMORY && rows > 1) {
+    rows /= 2;
+    status = make_table(n, row, rows);
+  }
+  adji_software_entry *entries = status ? NULL : adji_software_make_row(&n->sets);
+  if (!status && !entries) status = ADJ_E_MEMORY;
+  adji_table table = {0, rows, n->sets.join.k, n->ids.at, n->distances.at};
+  for (uint64_t i = 0; i < rows && !status; i++)
+    find_row(n, row + i, &table, i, entries);
+  free(entries);
+  if (status) free_table(n);
+  return status;
+}
+
+adj_status adji_software_knn_begin(adji_gpu_knn *nearest, uint64_t row, adji_gpu_table *out) {
+  knn *n = knn_of(nearest);
+  adj_status status = ADJ_OK;
+  if (row < n->first_row || row >= n->end_row) {
+    uint64_t begin = adji_now_ns();
+    status = adji_software_launch(n->on.gpu, "knn_begin");
+    if (!status) status = find_table(n, row);
+    if (status) return status;
+    adji_software_worked(&n->work, begin);
+    adji_software_at_work(n->on.gpu);
+    n->effort.candidates += (n->end_row - n->first_row) * n->sets.right.count;
+    adji_software_compared(n->on.gpu, n->effort.candidates);
+    status = adji_software_mark(n->on.gpu, ADJI_MARK_COUNTED);
+  }
+  *out = (adji_gpu_table){n->first_row, n->end_row, n->ids.at, n->distances.at};
+  return status;
+}
+
+adj_status adji_software_knn_end(adji_gpu_knn *nearest) {
+  adj_status status = adji_software_turn(knn_of(nearest)->on.gpu, "knn_end");
+  if (status) free_table(knn_of(nearest));
+  return status;
+}
+
+adj_status adji_software_knn_take(adji_gpu_knn *nearest, adji_gpu_csr *out) {
+  knn *n = knn_of(nearest);
+  uint64_t rows = n->sets.left.count;
+  adji_gpu_table table;
+  *out = (adji_gpu_csr){.gpu = n->on.gpu, .rows = rows};
+  if (!rows) return ADJ_OK;
+  adj_status status = adji_software_knn_begin(nearest, 0, &table);
+  if (!status) status = adji_software_knn_end(nearest);
+  if (status) return status;
+  if (table.end_row < rows)
+    return adji_fail(ADJ_E_DEVICE_MEMORY, "software device: the neighbours of %llu points, of all %llu, have room",
+                     (unsigned long long)table.end_row, (unsigned long long)rows);
+  if (!n->sets.join.style.distances) adji_software_free(n->on.gpu, &n->distances);
+  out->pairs = rows * n->sets.join.k;
+  out->ids = n->ids.at;
+  out->distances = n->distances.at;
+  out->bytes[1] = n->ids.bytes;
+  out->bytes[2] = n->distances.bytes;
+  n->ids = n->distances = (adji_software_block){0};
+  n->first_row = n->end_row = 0;
+  return ADJ_OK;
+}
+
+/* ---- Lists -------------------------------------------------------------------------------------------- */
+
+adj_status adji_software_knn_follow(adji_gpu_knn *nearest, const uint32_t *rows) {
+  knn *n = knn_of(nearest);
+  uint64_t bytes = n->sets.left.count * 4;
+  adji_software_free(n->on.gpu, &n->order);
+  if (!rows || !bytes) return ADJ_OK;
+  adj_status status = adji_software_get(n->on.gpu, bytes, "queries", &n->order);
+  if (!status) status = adji_upload_bytes(n->on.gpu, rows, bytes, n->order.at, &n->work);
+  if (status) adji_software_free(n->on.gpu, &n->order);
+  return status;
+}
+
+static adj_status make_slots(knn *n, uint64_t queries) {
+  adji_gpu *gpu = n->on.gpu;
+  uint64_t entries = adji_mul(queries, n->sets.join.k), size = adji_type_size(n->sets.left.type);
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < ADJI_LISTS && !status; i++) {
+    list_slot *slot = &n->slots[i];
+    status = adji_software_get(gpu, queries * 4, "list of queries", &slot->rows);
+    if (!status) status = adji_software_get(gpu, queries * 4, "list of queries", &slot->missed);
+    if (!status) status = adji_software_get(gpu, adji_mul(entries, 4), "table of neighbours", &slot->ids);
+    if (!status) status = adji_software_get(gpu, adji_mul(entries, size), "table of neighbours", &slot->distances);
+  }
+  if (status) adji_software_knn_end_lists((adji_gpu_knn *)n);
+  return status;
+}
+
+adj_status adji_software_knn_begin_lists(adji_gpu_knn *nearest, uint64_t first_row, uint64_t end_row,
+                                         uint64_t *queries) {
+  knn *n = knn_of(nearest);
+  uint64_t many = *queries < n->sets.left.count ? *queries : n->sets.left.count;
+  if (!many) many = 1;
+  adj_status status = make_slots(n, many);
+  while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {
+    many = many / 2 > LEAST_QUERIES ? many / 2 : LEAST_QUERIES;
+    status = make_slots(n, many);
+  }
+  if (!status) status = adji_software_wait(n->on.gpu);
+  if (status) adji_software_knn_end_lists(nearest);
+  n->list_first = first_row;
+  n->list_end = end_row;
+  n->candidates = 0;
+  *queries = n->queries = many;
+  return status;
+}
+
+void adji_software_knn_end_lists(adji_gpu_knn *nearest) {
+  knn *n = knn_of(nearest);
+  adji_software_copy_all(n->on.gpu);
+  for (int i = 0; i < ADJI_LISTS; i++) {
+    list_slot *slot = &n->slots[i];
+    adji_software_block *blocks[] = {&slot->rows, &slot->ids, &slot->distances, &slot->missed};
+    for (int b = 0; b < 4; b++)
+      adji_software_free(n->on.gpu, blocks[b]);
+    *slot = (list_slot){0};
+  }
+}
+
+/* One query of a list: its row, unless that is missed. A row that is missed holds nonsense. */
+static void find_query(knn *n, uint32_t query, list_slot *slot, adji_software_entry *entries) {
+  const uint32_t *order = n->order.at;
+  uint32_t row = order ? order[query] : (uint32_t)(n->sets.left.count - 1 - query);
+  if (row < n->list_first || row >= n->list_end) return;
+  adji_table table = {0, n->queries, n->sets.join.k, slot->ids.at, slot->distances.at};
+  ((uint32_t *)slot->rows.at)[slot->count] = row;
+  n->work.grid.queries += n->grid;
+  if (n->grid && order && row % ADJI_SOFTWARE_MISSED == 0) {
+    ((uint32_t *)slot->missed.at)[slot->missed_count++] = query;
+    n->work.grid.failed++;
+  } else {
+    find_row(n, row, &table, slot->count, entries);
+  }
+  slot->count++;
+  n->candidates += n->sets.right.count;
+}
+
+static adj_status find_list(knn *n, const adji_batch *ranges, uint64_t count, list_slot *slot) {
+  uint64_t queries = 0;
+  for (uint64_t i = 0; i < count; i++)
+    queries += ranges[i].end - ranges[i].begin;
+  if (queries > n->queries)
+    return adji_fail(ADJ_E_INTERNAL, "software device: a list of %llu queries, with room for %llu",
+                     (unsigned long long)queries, (unsigned long long)n->queries);
+  adji_software_entry *entries = adji_software_make_row(&n->sets);
+  if (!entries) return ADJ_E_MEMORY;
+  slot->count = slot->missed_count = 0;
+  for (uint64_t i = 0; i < count; i++)
+    for (uint32_t query = ranges[i].begin; query < ranges[i].end; query++)
+      find_query(n, query, slot, entries);
+  free(entries);
+  return ADJ_OK;
+}
+
+adj_status adji_software_knn_list(adji_gpu_knn *nearest, const adji_batch *ranges, uint64_t count, uint32_t number,
+                                  uint32_t buffer, uint64_t *rows) {
+  (void)buffer; /* ranges are where the device can read them */
+  knn *n = knn_of(nearest);
+  list_slot *slot = &n->slots[number];
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_software_launch(n->on.gpu, "knn_list");
+  if (!status) status = find_list(n, ranges, count, slot);
+  if (status) return status;
+  slot->candidates = n->candidates;
+  adji_software_worked(&n->work, begin);
+  *rows = slot->count;
+  return ADJ_OK;
+}
+
+adj_status adji_software_knn_listed(adji_gpu_knn *nearest, uint32_t slot, uint64_t *candidates) {
+  adj_status status = adji_software_turn(knn_of(nearest)->on.gpu, "knn_listed");
+  if (!status) *candidates = knn_of(nearest)->slots[slot].candidates;
+  return status;
+}
+
+adj_status adji_software_knn_missed(adji_gpu_knn *nearest, uint32_t number, uint32_t *to, uint64_t *count) {
+  const list_slot *slot = &knn_of(nearest)->slots[number];
+  adj_status status = adji_software_turn(knn_of(nearest)->on.gpu, "knn_missed");
+  if (status) return status;
+  *count = slot->missed_count;
+  memcpy(to, slot->missed.at, *count * sizeof *to);
+  return ADJ_OK;
+}
+
+adj_status adji_software_knn_fetch(adji_gpu_knn *nearest, uint32_t number, uint64_t first, uint64_t rows,
+                                   bool distances, uint32_t buffer) {
+  const knn *n = knn_of(nearest);
+  const list_slot *slot = &n->slots[number];
+  uint64_t k = n->sets.join.k, size = distances ? adji_type_size(n->sets.left.type) : 0;
+  adji_list_piece piece = adji_list_piece_of(rows, n->sets.join.k, size);
+  const char *numbers = slot->rows.at, *ids = slot->ids.at, *values = slot->distances.at;
+  adj_status status = adji_software_fetch(n->on.gpu, buffer, 0, numbers + first * 4, rows * 4);
+  if (!status) status = adji_software_fetch(n->on.gpu, buffer, piece.ids, ids + first * k * 4, rows * k * 4);
+  if (!status && distances)
+    status = adji_software_fetch(n->on.gpu, buffer, piece.distances, values + first * k * size, rows * k * size);
+  return status;
+}

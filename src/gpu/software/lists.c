@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Range joins on the software device, for lists of queries.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/software/software.h"
+
+enum { LEAST_QUERIES = 16 };
+
+typedef struct list_slot {
+  adji_software_block rows, counts, offsets, ids, sums;
+  uint64_t count, pairs;
+  adji_tally found; /* by all lists of the pass, up to this one */
+} list_slot;
+
+typedef struct lists {
+  adji_on_device on;
+  adji_software_range *range;
+  adji_software_block order; /* rows in the host's order, or nothing */
+  bool fills, once;
+  uint64_t first_row, end_row;
+  uint64_t queries, pairs; /* that a slot has room for */
+  adji_tally found;
+  uint64_t broken;
+  list_slot slots[ADJI_LISTS];
+} lists;
+
+static lists *lists_of(adji_gpu_lists *l) {
+  return (lists *)l;
+}
+
+adj_status adji_software_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
+  lists *l = calloc(1, sizeof *l);
+  if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  l->range = (adji_software_range *)range;
+  l->on = l->range->on;
+  *out = (adji_gpu_lists *)l;
+  return ADJ_OK;
+}
+
+void adji_software_lists_close(adji_gpu_lists *handle) {
+  lists *l = lists_of(handle);
+  adji_software_lists_end(handle);
+  adji_software_free(l->on.gpu, &l->order);
+  free(l);
+}
+
+adj_status adji_software_lists_follow(adji_gpu_lists *handle, const uint32_t *rows) {
+  lists *l = lists_of(handle);
+  uint64_t bytes = l->range->rows * 4;
+  adji_software_free(l->on.gpu, &l->order);
+  if (!rows || !bytes) return ADJ_OK;
+  adj_status status = adji_software_get(l->on.gpu, bytes, "queries", &l->order);
+  if (!status) status = adji_upload_bytes(l->on.gpu, rows, bytes, l->order.at, &l->range->work);
+  if (status) adji_software_free(l->on.gpu, &l->order);
+  return status;
+}
+
+/* ---- Room --------------------------------------------------------------------------------------------- */
+
+static adj_status make_slot(lists *l, list_slot *slot) {
+  adji_gpu *gpu = l->on.gpu;
+  const adji_software_sets *sets = &l->range->sets;
+  uint64_t size = adji_row_needs_sums(&sets->join.style) ? adji_type_size(sets->left.type) : 0;
+  adj_status status = adji_software_get(gpu, l->queries * 4, "list of queries", &slot->rows);
+  if (!status && !l->fills) status = adji_software_get(gpu, l->queries * 4, "list of queries", &slot->counts);
+  if (status || !l->fills) return status;
+  status = adji_software_get(gpu, (l->queries + 1) * 8, "list of queries", &slot->offsets);
+  if (!status) status = adji_software_get(gpu, adji_mul(l->pairs, 4), "batch of the result", &slot->ids);
+  if (!status && size) status = adji_software_get(gpu, adji_mul(l->pairs, size), "batch of the result", &slot->sums);
+  return status;
+}
+
+static adj_status make_slots(lists *l) {
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < ADJI_LISTS && !status; i++)
+    status = make_slot(l, &l->slots[i]);
+  if (status) adji_software_lists_end((adji_gpu_lists *)l);
+  return status;
+}
+
+static uint64_t half_of(uint64_t what, uint64_t least) {
+  return what / 2 > least ? what / 2 : least < what ? least : what;
+}
+
+/* As much as there is memory for, and no fewer pairs than the longest row has. */
+static adj_status find_room(lists *l, uint64_t longest) {
+  adj_status status = make_slots(l);
+  while (status == ADJ_E_DEVICE_MEMORY && (l->queries > LEAST_QUERIES || l->pairs > longest)) {
+    l->queries = half_of(l->queries, LEAST_QUERIES);
+    l->pairs = half_of(l->pairs, longest);
+    status = make_slots(l);
+  }
+  return status;
+}
+
+adj_status adji_software_lists_begin(adji_gpu_lists *handle, adji_lists_request *request) {
+  lists *l = lists_of(handle);
+  adji_software_range *r = l->range;
+  const adji_window *window = request->window;
+  l->fills = window;
+  l->once = request->once;
+  l->first_row = window ? window->first_row : 0;
+  l->end_row = window ? window->end_row : r->rows;
+  l->queries = request->queries < r->rows ? request->queries : r->rows;
+  if (!l->queries) l->queries = 1;
+  l->pairs = request->pairs > request->longest ? request->pairs : request->longest;
+  l->found = (adji_tally){0};
+  l->broken = 0;
+  adj_status status = find_room(l, request->longest);
+  request->queries = l->queries;
+  request->pairs = l->pairs;
+  if (!status && window) { /* rows are as long as the host says, which has counted some of them itself */
+    uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
+    uint64_t *to = (uint64_t *)r->offsets.at + window->first_row;
+    status = adji_upload_bytes(l->on.gpu, window->offsets + window->first_row, bytes, to, &r->work);
+  }
+  if (!status) status = adji_software_wait(l->on.gpu);
+  if (status) adji_software_lists_end(handle);
+  return status;
+}
+
+void adji_software_lists_end(adji_gpu_lists *handle) {
+  lists *l = lists_of(handle);
+  adji_software_copy_all(l->on.gpu);
+  for (int i = 0; i < ADJI_LISTS; i++) {
+    list_slot *slot = &l->slots[i];
+    adji_software_block *blocks[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
+    for (int b = 0; b < 5; b++)
+      adji_software_free(l->on.gpu, blocks[b]);
+    *slot = (list_slot){0};
+  }
+}
+
+/* ---- A list ------------------------------------------------------------------------------------------- */
+
+/* Positions of the queries whose rows are wanted, by their rows: in the device's order, which is none of the host's. */
+static adj_status take_queries(const lists *l, const adji_list_ranges *list, list_slot *slot) {
+  const uint32_t *order = l->order.at ? l->order.at : l->range->order.at;
+  uint32_t *rows = slot->rows.at;
+  slot->count = 0;
+  for (uint64_t i = list->count; i--;)
+    for (uint32_t q = list->ranges[i].end; q-- > list->ranges[i].begin;) {
+      if (order[q] < l->first_row || order[q] >= l->end_row) continue;
+      if (slot->count == l->queries)
+        return adji_fail(ADJ_E_INTERNAL, "software device: a list has more than %llu queries",
+                         (unsigned long long)l->queries);
+      rows[slot->count++] = order[q];
+    }
+  return ADJ_OK;
+}
+
+static void count_list(lists *l, const list_slot *slot, adji_software_entry *row) {
+  const uint32_t *rows = slot->rows.at;
+  uint32_t *counts = slot->counts.at;
+  for (uint64_t i = 0; i < slot->count; i++) {
+    counts[i] = (uint32_t)adji_software_find(&l->range->sets, rows[i], row);
+    l->found.pairs += counts[i];
+  }
+}
+
+static adj_status add_up(const lists *l, const list_slot *slot) {
+  const uint64_t *all = l->range->offsets.at;
+  const uint32_t *rows = slot->rows.at;
+  uint64_t *offsets = slot->offsets.at;
+  offsets[0] = 0;
+  for (uint64_t i = 0; i < slot->count; i++)
+    offsets[i + 1] = offsets[i] + all[rows[i] + (uint64_t)1] - all[rows[i]];
+  if (offsets[slot->count] == slot->pairs && slot->pairs <= l->pairs) return ADJ_OK;
+  return adji_fail(ADJ_E_INTERNAL, "software device: a list of %llu entries is said to have %llu, with room for %llu",
+                   (unsigned long long)offsets[slot->count], (unsigned long long)slot->pairs,
+                   (unsigned long long)l->pairs);
+}
+
+static adj_status fill_list(lists *l, const list_slot *slot, adji_software_entry *row) {
+  const adji_software_sets *sets = &l->range->sets;
+  const uint32_t *rows = slot->rows.at;
+  const uint64_t *offsets = slot->offsets.at;
+  adj_status status = add_up(l, slot);
+  for (uint64_t i = 0; i < slot->count && !status; i++) {
+    uint64_t count = adji_software_find(sets, rows[i], row);
+    bool fits = count == offsets[i + 1] - offsets[i];
+    l->broken += !fits;
+    if (!fits) continue;
+    adji_software_sort(row, count, sets->join.style.order);
+    adji_software_put(sets->left.type, row, count, offsets[i], slot->ids.at, slot->sums.at);
+    l->found.pairs += count;
+  }
+  return status;
+}
+
+/* What comes behind a query in the order, for both points of a pair. */
+static void pair_query(lists *l, uint32_t position) {
+  adji_software_range *r = l->range;
+  const uint32_t *order = r->order.at;
+  uint32_t *degrees = r->degrees.at, row = order[position];
+  bool one_way = r->sets.join.style.one_way;
+  for (uint64_t q = (uint64_t)position + 1; q < r->rows; q++) {
+    double sum = adji_software_sum(&r->sets, row, order[q]);
+    if (!(sum <= r->sets.join.limit)) continue;
+    uint32_t a = one_way && order[q] < row ? order[q] : row, b = a == row ? order[q] : row;
+    degrees[a]++;
+    if (!one_way) degrees[b]++;
+    l->found.pairs += one_way ? 1 : 2;
+    adji_software_keep(r, a, &(adji_software_entry){sum, b});
+  }
+}
+
+static void pair_list(lists *l, const adji_list_ranges *list) {
+  for (uint64_t i = 0; i < list->count; i++)
+    for (uint32_t q = list->ranges[i].begin; q < list->ranges[i].end; q++)
+      pair_query(l, q);
+}
+
+static adj_status do_list(lists *l, const adji_list_ranges *list, list_slot *slot) {
+  adji_software_entry *row = adji_software_make_row(&l->range->sets);
+  if (!row) return ADJ_E_MEMORY;
+  adj_status status = take_queries(l, list, slot);
+  if (!status && l->once)
+    pair_list(l, list);
+  else if (!status && l->fills)
+    status = fill_list(l, slot, row);
+  else if (!status)
+    count_list(l, slot, row);
+  free(row);
+  l->found.candidates += slot->count * l->range->sets.right.count;
+  if (l->once) l->range->found = l->found;
+  return status;
+}
+
+adj_status adji_software_lists_list(adji_gpu_lists *handle, const adji_list_ranges *list, uint32_t number,
+                                    uint32_t buffer, uint64_t *rows) {
+  (void)buffer; /* ranges are where the device can read them */
+  lists *l = lists_of(handle);
+  list_slot *slot = &l->slots[number];
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_software_launch(l->on.gpu, "lists_list");
+  if (status) return status;
+  slot->pairs = list->pairs;
+  status = do_list(l, list, slot);
+  slot->found = l->found;
+  adji_software_worked(&l->range->work, begin);
+  if (!status) *rows = slot->count;
+  return status;
+}
+
+adj_status adji_software_lists_listed(adji_gpu_lists *handle, uint32_t slot, adji_tally *found) {
+  const lists *l = lists_of(handle);
+  adj_status status = adji_software_turn(l->on.gpu, "lists_listed");
+  if (status) return status;
+  if (l->broken)
+    return adji_fail(ADJ_E_INTERNAL, "software device: %llu rows are not as long as they were counted",
+                     (unsigned long long)l->broken);
+  *found = l->slots[slot].found;
+  return ADJ_OK;
+}
+
+adj_status adji_software_lists_fetch(adji_gpu_lists *handle, uint32_t number, const adji_list_stretch *stretch,
+                                     uint32_t buffer) {
+  const lists *l = lists_of(handle);
+  const list_slot *slot = &l->slots[number];
+  const adji_software_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
+  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->range->sets.left.type)}, size = sizes[stretch->part];
+  const char *from = parts[stretch->part]->at;
+  return adji_software_fetch(l->on.gpu, buffer, stretch->to, from + stretch->first * size, stretch->entries * size);
+}

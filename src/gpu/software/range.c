@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Range joins on the software device: counting, and rows in slots.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/software/software.h"
+
+/* Entries a row that a count makes room for, where nobody says how many; and rows that a sample looks at. */
+enum { ENTRIES_A_ROW = 64, MOST_SAMPLED = 64 };
+
+static adji_software_range *range_of(adji_gpu_range *range) {
+  return (adji_software_range *)range;
+}
+static const adji_software_range *look_at(const adji_gpu_range *range) {
+  return (const adji_software_range *)range;
+}
+
+static bool wants_sums(const adji_software_range *r) {
+  return adji_row_needs_sums(&r->sets.join.style);
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+static adj_status make_order(adji_software_range *r, const uint32_t *wanted) {
+  adji_gpu *gpu = r->on.gpu;
+  adj_status status = adji_software_get(gpu, r->rows * 4, "queries", &r->order);
+  if (status) return status;
+  uint32_t *order = r->order.at;
+  if (wanted) return adji_upload_bytes(gpu, wanted, r->rows * 4, order, &r->work);
+  for (uint64_t i = 0; i < r->rows; i++)
+    order[i] = (uint32_t)(r->rows - 1 - i);
+  return ADJ_OK;
+}
+
+static adj_status open_parts(adji_software_range *r, const adji_gpu_range_options *o) {
+  adji_gpu *gpu = r->on.gpu;
+  adj_status status =
+      adji_software_sets_open(gpu, o->join, o->measure, o->left_rows, o->right_rows, &r->sets, &r->work);
+  r->rows = o->join->left->count;
+  if (!status) status = make_order(r, o->order);
+  if (!status) status = adji_software_get(gpu, (r->rows + 1) * 4, "neighbour counts", &r->degrees);
+  if (!status) status = adji_software_get(gpu, (r->rows + 1) * 8, "row offsets", &r->offsets);
+  return status ? status : adji_software_mark(gpu, ADJI_MARK_INDEXED);
+}
+
+adj_status adji_software_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+  adji_software_range *r = calloc(1, sizeof *r);
+  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  r->on.gpu = gpu;
+  r->once = options->once;
+  r->whole = options->tile_hit_candidates > 0 || options->marks;
+  r->single_pairs = options->single_pairs;
+  r->mirrored =
+      options->mirrored && options->join->self_join && adji_gpu_can_mirror(options->measure, options->join->left->dim);
+  adj_status status = open_parts(r, options);
+  if (status)
+    adji_software_range_close((adji_gpu_range *)r);
+  else
+    *out = (adji_gpu_range *)r;
+  return status;
+}
+
+static void free_slots(adji_software_range *r) {
+  for (uint32_t i = 0; i < r->slot_count; i++) {
+    adji_software_free(r->on.gpu, &r->slots[i].ids);
+    adji_software_free(r->on.gpu, &r->slots[i].sums);
+  }
+  r->slot_count = 0;
+}
+
+static void free_kept(adji_software_range *r) {
+  adji_software_free(r->on.gpu, &r->kept.pairs);
+  adji_software_free(r->on.gpu, &r->kept.sums);
+  r->kept = (adji_software_kept){0};
+  r->added = 0;
+}
+
+void adji_software_range_close(adji_gpu_range *range) {
+  adji_software_range *r = range_of(range);
+  adji_gpu *gpu = r->on.gpu;
+  adji_software_copy_all(gpu); /* a run that failed may have left copies under way */
+  free_slots(r);
+  free_kept(r);
+  adji_software_free(gpu, &r->order);
+  adji_software_free(gpu, &r->degrees);
+  adji_software_free(gpu, &r->offsets);
+  adji_software_sets_close(gpu, &r->sets);
+  free(r);
+}
+
+uint64_t adji_software_range_cells(const adji_gpu_range *range) {
+  return look_at(range)->sets.right.count > 0; /* all points are in one */
+}
+adji_device_stats adji_software_range_work(adji_gpu_range *range) {
+  return look_at(range)->work;
+}
+const uint32_t *adji_software_range_degrees(const adji_gpu_range *range) {
+  return look_at(range)->degrees.at;
+}
+const uint64_t *adji_software_range_offsets(const adji_gpu_range *range) {
+  return look_at(range)->offsets.at;
+}
+
+/* ---- What a count keeps ------------------------------------------------------------------------------- */
+
+static double sum_at(const adji_software_kept *kept, adj_type type, uint64_t i) {
+  if (!kept->sums.at) return 0;
+  return type == ADJ_F64 ? ((const double *)kept->sums.at)[i] : (double)((const float *)kept->sums.at)[i];
+}
+
+/* Where there is no room for them, pairs are evaluated again. */
+static adj_status make_kept(adji_software_range *r, bool both) {
+  adji_gpu *gpu = r->on.gpu;
+  uint64_t size = wants_sums(r) ? adji_type_size(r->sets.left.type) : 0;
+  uint64_t most = adji_gpu_available(gpu) / 2 / (8 + size);
+  free_kept(r);
+  uint64_t room = r->single_pairs ? r->single_pairs : r->rows * ENTRIES_A_ROW + 1024;
+  if (room > most) return ADJ_OK;
+  adj_status status = adji_software_get(gpu, room * 8, "pairs of neighbours", &r->kept.pairs);
+  if (!status && size) status = adji_software_get(gpu, room * size, "pairs of neighbours", &r->kept.sums);
+  if (status) {
+    free_kept(r);
+    return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status;
+  }
+  r->kept.form = r->once || both ? ADJI_SOFTWARE_ENTRIES : ADJI_SOFTWARE_WHOLE;
+  r->kept.both = both && !r->sets.join.style.one_way;
+  r->kept.room = room;
+  return ADJ_OK;
+}
+
+void adji_software_keep(adji_software_range *r, uint32_t row, const adji_software_entry *entry) {
+  adji_software_kept *kept = &r->kept;
+  if (kept->form == ADJI_SOFTWARE_NONE) return;
+  uint64_t at = kept->count++;
+  if (at >= kept->room) return;
+  uint32_t *pair = (uint32_t *)kept->pairs.at + 2 * at;
+  pair[0] = row;
+  pair[1] = entry->id;
+  if (!kept->sums.at) return;
+  if (r->sets.left.type == ADJ_F64)
+    ((double *)kept->sums.at)[at] = entry->sum;
+  else
+    ((float *)kept->sums.at)[at] = (float)entry->sum;
+}
+
+bool adji_software_range_forget(adji_gpu_range *range) {
+  bool some = look_at(range)->kept.form != ADJI_SOFTWARE_NONE;
+  free_kept(range_of(range));
+  return some;
+}
+
+bool adji_software_range_forget_whole(adji_gpu_range *range) {
+  return look_at(range)->kept.form == ADJI_SOFTWARE_WHOLE && adji_software_range_forget(range);
+}
+
+void adji_software_range_end_fills(adji_gpu_range *range) {
+  free_kept(range_of(range));
+  free_slots(range_of(range));
+}
+
+/* ---- Counting ----------------------------------------------------------------------------------------- */
+
+/* Once all rows have their counts. */
+static adj_status add_up(adji_software_range *r) {
+  const uint32_t *degrees = r->degrees.at;
+  uint64_t *offsets = r->offsets.at;
+  offsets[0] = 0;
+  r->counted = (adji_gpu_counted){.candidates = r->found.candidates};
+  for (uint64_t i = 0; i < r->rows; i++) {
+    offsets[i + 1] = offsets[i] + degrees[i];
+    if (degrees[i] > r->counted.longest) r->counted.longest = degrees[i];
+  }
+  r->counted.pairs = offsets[r->rows];
+  r->counted.redone = r->kept.form != ADJI_SOFTWARE_NONE && r->kept.count > r->kept.room;
+  if (r->counted.redone) free_kept(r);
+  adji_software_compared(r->on.gpu, r->found.candidates);
+  return adji_software_mark(r->on.gpu, ADJI_MARK_COUNTED);
+}
+
+static adj_status begin_count(adji_software_range *r, bool keep, bool both) {
+  adj_status status = adji_software_launch(r->on.gpu, "range_count");
+  if (status) return status;
+  r->found = (adji_tally){0};
+  r->broken = 0;
+  if (keep) return make_kept(r, both);
+  free_kept(r);
+  return ADJ_OK;
+}
+
+static void count_rows(adji_software_range *r, adji_software_entry *row) {
+  uint32_t *degrees = r->degrees.at;
+  for (uint64_t i = 0; i < r->rows; i++) {
+    uint64_t count = adji_software_find(&r->sets, i, row);
+    degrees[i] = (uint32_t)count;
+    for (uint64_t j = 0; j < count; j++)
+      adji_software_keep(r, (uint32_t)i, &row[j]);
+    r->found.pairs += count;
+    r->found.candidates += r->sets.right.count;
+  }
+}
+
+adj_status adji_software_range_count(adji_gpu_range *range, bool fills) {
+  adji_software_range *r = range_of(range);
+  uint64_t begin = adji_now_ns();
+  adj_status status = begin_count(r, fills && (r->once || r->whole), false);
+  if (status) return status;
+  adji_software_entry *row = adji_software_make_row(&r->sets);
+  if (!row) return ADJ_E_MEMORY;
+  count_rows(r, row);
+  free(row);
+  adji_software_at_work(r->on.gpu);
+  adji_software_worked(&r->work, begin);
+  return add_up(r);
+}
+
+adj_status adji_software_range_counted(adji_gpu_range *range, adji_gpu_counted *out) {
+  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_counted");
+  if (!status) *out = look_at(range)->counted;
+  return status;
+}
+
+static adj_status no_room_for_pairs(void) {
+  return adji_fail(ADJ_E_DEVICE_MEMORY, "software device: no room for all pairs of neighbours");
+}
+
+adj_status adji_software_range_begin_count(adji_gpu_range *range, bool keep) {
+  adji_software_range *r = range_of(range);
+  if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "software device: it was not asked to find pairs once");
+  adj_status status = begin_count(r, keep, true);
+  if (status) return status;
+  memset(r->degrees.at, 0, (r->rows + 1) * 4);
+  return keep && r->kept.form == ADJI_SOFTWARE_NONE ? no_room_for_pairs() : ADJ_OK;
+}
+
+adj_status adji_software_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out) {
+  adji_software_range *r = range_of(range);
+  adji_software_kept *kept = &r->kept;
+  adj_status status = adji_software_turn(r->on.gpu, "range_add");
+  if (status) return status;
+  if (kept->form != ADJI_SOFTWARE_ENTRIES || kept->count > kept->room || pairs > kept->room - kept->count)
+    return no_room_for_pairs();
+  r->added = pairs;
+  out->pairs = (uint32_t *)kept->pairs.at + 2 * kept->count;
+  out->sums = kept->sums.at ? (char *)kept->sums.at + kept->count * adji_type_size(r->sets.left.type) : NULL;
+  return ADJ_OK;
+}
+
+adj_status adji_software_range_end_count(adji_gpu_range *range, adji_gpu_counted *out) {
+  adji_software_range *r = range_of(range);
+  bool keep = r->kept.form == ADJI_SOFTWARE_ENTRIES;
+  adj_status status = adji_software_launch(r->on.gpu, "range_end_count");
+  if (status) return status;
+  const uint32_t *added = keep ? (const uint32_t *)r->kept.pairs.at + 2 * r->kept.count : NULL;
+  uint32_t *degrees = r->degrees.at;
+  for (uint64_t i = 0; i < r->added; i++) {
+    degrees[added[2 * i]]++;
+    if (r->kept.both) degrees[added[2 * i + 1]]++;
+  }
+  r->kept.count += r->added;
+  status = add_up(r);
+  if (status) return status;
+  *out = r->counted;
+  return keep && out->redone ? no_room_for_pairs() : ADJ_OK;
+}
+
+adj_status adji_software_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates) {
+  adji_software_range *r = range_of(range);
+  uint64_t begin = adji_now_ns(), found = 0;
+  adj_status status = adji_software_launch(r->on.gpu, "range_sample");
+  if (status) return status;
+  adji_software_entry *row = adji_software_make_row(&r->sets);
+  if (!row) return ADJ_E_MEMORY;
+  if (sample > MOST_SAMPLED) sample = MOST_SAMPLED;
+  if (sample > r->rows) sample = r->rows;
+  for (uint64_t i = 0; i < sample; i++)
+    found += adji_software_find(&r->sets, i * r->rows / sample, row);
+  free(row);
+  double scale = sample ? (double)r->rows / (double)sample : 0;
+  *pairs = (double)found * scale;
+  *candidates = (double)r->rows * (double)r->sets.right.count;
+  adji_software_worked(&r->work, begin);
+  return ADJ_OK;
+}
+
+adj_status adji_software_range_copy_degrees(adji_gpu_range *range, uint32_t *to) {
+  const adji_software_range *r = look_at(range);
+  adj_status status = adji_software_turn(r->on.gpu, "range_copy_degrees");
+  if (!status && r->rows) memcpy(to, r->degrees.at, r->rows * 4);
+  return status;
+}
+
+void adji_software_range_forget_degrees(adji_gpu_range *range) {
+  adji_software_free(range_of(range)->on.gpu, &range_of(range)->degrees);
+}
+
+/* ---- Slots -------------------------------------------------------------------------------------------- */
+
+adj_status adji_software_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs) {
+  adji_software_range *r = range_of(range);
+  adji_gpu *gpu = r->on.gpu;
+  if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
+  adji_software_copy_all(gpu);
+  free_slots(r);
+  uint64_t size = adji_type_size(r->sets.left.type);
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < count && !status; i++) {
+    r->slot_count = i + 1;
+    status = adji_software_get(gpu, adji_mul(pairs, 4), "batch of the result", &r->slots[i].ids);
+    if (!status && wants_sums(r))
+      status = adji_software_get(gpu, adji_mul(pairs, size), "batch of the result", &r->slots[i].sums);
+  }
+  r->slot_pairs = pairs;
+  if (status) free_slots(r);
+  return status;
+}
+
+/* Rows of a window on their way to a slot. */
+typedef struct filling {
+  adji_software_range *range;
+  const adji_gpu_window *window;
+  uint32_t slot;
+} filling;
+
+/* A row that is not as long as it was counted is left out, and told by the check. */
+static void put_row(const filling *f, uint64_t i, adji_software_entry *row, uint64_t count) {
+  adji_software_range *r = f->range;
+  const uint64_t *offsets = r->offsets.at;
+  bool fits = count == offsets[i + 1] - offsets[i] && offsets[i + 1] - f->window->base <= r->slot_pairs;
+  r->broken += !fits;
+  if (!fits) return;
+  adji_software_sort(row, count, r->sets.join.style.order);
+  adji_software_put(r->sets.left.type, row, count, offsets[i] - f->window->base, r->slots[f->slot].ids.at,
+                    r->slots[f->slot].sums.at);
+}
+
+static adj_status evaluate_again(const filling *f) {
+  adji_software_entry *row = adji_software_make_row(&f->range->sets);
+  if (!row) return ADJ_E_MEMORY;
+  for (uint64_t i = f->window->first_row; i < f->window->end_row; i++)
+    put_row(f, i, row, adji_software_find(&f->range->sets, i, row));
+  free(row);
+  return ADJ_OK;
+}
+
+/* Adds an entry to its row, if that is one of the window's and has room; counts: what the rows have. */
+static void deal(const filling *f, uint32_t row, adji_software_entry entry, adji_software_entry *to, uint64_t *counts) {
+  const adji_gpu_window *w = f->window;
+  const uint64_t *offsets = f->range->offsets.at;
+  if (row < w->first_row || row >= w->end_row) return;
+  uint64_t at = offsets[row] + counts[row - w->first_row]++;
+  if (at < offsets[row + (uint64_t)1]) to[at - w->base] = entry;
+}
+
+static void deal_kept(const filling *f, adji_software_entry *to, uint64_t *counts) {
+  const adji_software_kept *kept = &f->range->kept;
+  const uint32_t *pairs = kept->pairs.at;
+  for (uint64_t i = 0; i < kept->count; i++) {
+    double sum = sum_at(kept, f->range->sets.left.type, i);
+    uint32_t a = pairs[2 * i], b = pairs[2 * i + 1];
+    deal(f, a, (adji_software_entry){sum, b}, to, counts);
+    if (kept->both) deal(f, b, (adji_software_entry){sum, a}, to, counts);
+  }
+}
+
+static adj_status place_kept(const filling *f) {
+  const adji_gpu_window *w = f->window;
+  const uint64_t *offsets = f->range->offsets.at;
+  adji_software_entry *entries = malloc((w->pairs + 1) * sizeof *entries);
+  uint64_t *counts = calloc(w->end_row - w->first_row + 1, sizeof *counts);
+  adj_status status = entries && counts ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "no memory for rows");
+  if (!status) {
+    deal_kept(f, entries, counts);
+    for (uint64_t i = w->first_row; i < w->end_row; i++)
+      put_row(f, i, entries + (offsets[i] - w->base), counts[i - w->first_row]);
+  }
+  free(entries);
+  free(counts);
+  return status;
+}
+
+adj_status adji_software_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot) {
+  adji_software_range *r = range_of(range);
+  uint64_t begin = adji_now_ns();
+  bool all = window->end_row - window->first_row == r->rows;
+  bool kept = r->kept.form == ADJI_SOFTWARE_ENTRIES || (r->kept.form == ADJI_SOFTWARE_WHOLE && all);
+  filling f = {r, window, slot};
+  adj_status status = adji_software_launch(r->on.gpu, "range_fill");
+  if (!status) status = kept ? place_kept(&f) : evaluate_again(&f);
+  adji_software_worked(&r->work, begin);
+  if (!status) status = adji_software_mark(r->on.gpu, ADJI_MARK_FILLED);
+  return status ? status : adji_software_mark(r->on.gpu, ADJI_MARK_SORTED);
+}
+
+adj_status adji_software_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
+                                     uint64_t entries, uint32_t buffer) {
+  const adji_software_range *r = look_at(range);
+  uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->sets.left.type);
+  const char *from = part == ADJI_PART_IDS ? r->slots[slot].ids.at : r->slots[slot].sums.at;
+  return adji_software_fetch(r->on.gpu, buffer, 0, from + first * size, entries * size);
+}
+
+adj_status adji_software_range_release(adji_gpu_range *range, uint32_t slot) {
+  (void)slot;
+  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_release");
+  if (!status) adji_software_copy_all(look_at(range)->on.gpu);
+  return status;
+}
+
+adj_status adji_software_range_check(adji_gpu_range *range) {
+  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_check");
+  if (status || !look_at(range)->broken) return status;
+  return adji_fail(ADJ_E_INTERNAL, "software device: %llu rows are not as long as they were counted",
+                   (unsigned long long)look_at(range)->broken);
+}
+
+/* ---- Results that stay -------------------------------------------------------------------------------- */
+
+adj_status adji_software_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out) {
+  adji_software_range *r = range_of(range);
+  adji_software_block *ids = &r->slots[slot].ids, *sums = &r->slots[slot].sums;
+  adj_status status = adji_software_launch(r->on.gpu, "range_take");
+  if (status) return status;
+  if (r->sets.join.style.distances)
+    adji_report_distances(&r->sets.measure, r->sets.left.type, sums->at, r->counted.pairs, sums->at);
+  else
+    adji_software_free(r->on.gpu, sums);
+  *out = (adji_gpu_csr){r->on.gpu, r->rows, r->counted.pairs, r->offsets.at, ids->at, sums->at, {0}};
+  out->bytes[0] = r->offsets.bytes;
+  out->bytes[1] = ids->bytes;
+  out->bytes[2] = sums->bytes;
+  r->offsets = *ids = *sums = (adji_software_block){0};
+  return ADJ_OK;
+}
+
+void adji_software_csr_free(adji_gpu_csr *csr, void *stream) {
+  (void)stream;
+  void *parts[] = {csr->offsets, csr->ids, csr->distances};
+  for (int i = 0; i < 3; i++)
+    adji_software_free(csr->gpu, &(adji_software_block){parts[i], csr->bytes[i]});
+}
