@@ -220,7 +220,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!status) status = adji_check_spec(&mine, left, right, &algorithm);
   if (!status) status = adji_tuning_parse(mine.tuning, &tuning);
   if (!status) status = adji_tuning_fits(&tuning, mine.kind, algorithm);
-  if (!status && (mine.backend == ADJ_BACKEND_GPU || mine.backend == ADJ_BACKEND_HYBRID)) status = adji_gpu_can_be(ctx);
+  if (!status && mine.backend == ADJ_BACKEND_HYBRID) status = adji_gpu_can_be(ctx);
   if (status) return status;
 
   adj_plan *plan = calloc(1, sizeof *plan);

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The host code of devices, on devices in software: joins on one device and on several beside the cores; every
+ * operation of a device failing in turn, and every allocation of the host; limits of device memory; joins that are
+ * cancelled on the way. Whole results are compared with those of the cores.
+ */
+#include "software.h"
+
+/* Joins that a device does alone: in one batch and in many, with what a count keeps and without, in chunks. */
+static const problem ALONE[] = {
+    {"unif", 300, 2, 0, 0.1, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 300, 3, 0, 0.2, "device_batch=4000,streams=2,once=off", NULL, 0, ADJ_ORDER_ID, false},
+    {"expo", 250, 4, 0, 0.02, "once=on,mirror=on", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 250, 4, 0, 0.3, "once=on,device_pairs=40,device_batch=3000", NULL, 0, ADJ_ORDER_ID, true},
+    {"unif", 300, 3, 0, 0.2, "stages=on,device_batch=9000", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
+    {"unif", 700, 2, 0, 0.05, "device_chunk=256", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
+    {"unif", 150, 9, 7, 0, "device_chunk=40", "brute", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 200, 3, 8, 0.1, NULL, "grid", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+};
+enum { ALONE_COUNT = sizeof ALONE / sizeof *ALONE };
+
+/* Joins that cores and devices share. */
+static const problem SHARED[] = {
+    {"unif", 400, 3, 0, 0.15, "share=rates,batch=16,once=off", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"expo", 400, 2, 0, 0.02, "share=fixed,n_large=1,n_cwin=0.001,batch=16,device_batch=4000,once=off", NULL, 0,
+     ADJ_ORDER_ID, false},
+    {"unif", 300, 5, 0, 0.4, "share=fixed,n_large=0.5,n_cwin=0.2,batch=16,once=off", NULL, ADJ_WITH_DISTANCE,
+     ADJ_ORDER_DISTANCE, true},
+    {"unif", 400, 4, 0, 0.25, "share=rates,batch=16,once=on,mirror=on,product=off", NULL, ADJ_WITH_DISTANCE,
+     ADJ_ORDER_ID, false},
+    {"unif", 400, 4, 0, 0.25, "share=fixed,n_large=0.5,n_cwin=0.1,batch=16,once=on,mirror=on,product=off", NULL,
+     ADJ_ONE_WAY | ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 400, 4, 0, 0.25, "share=rates,batch=16,once=on,mirror=on,product=off,device_pairs=20", NULL, 0,
+     ADJ_ORDER_ID, false},
+    {"unif", 400, 3, 8, 0, "share=rates,batch=16", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"expo", 400, 2, 5, 0, "share=fixed,n_large=1,n_cwin=0.001,batch=16,device_rows=77", NULL, 0, ADJ_ORDER_ID, true},
+    {"unif", 400, 3, 6, 0, "share=fixed,n_large=0.9,n_cwin=0.1,batch=16", "grid", ADJ_WITH_DISTANCE, ADJ_ORDER_ID,
+     false},
+};
+enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
+
+/* ---- Results ------------------------------------------------------------------------------------------ */
+
+static void a_device_alone(void **state) {
+  (void)state;
+  for (uint32_t threads = 1; threads <= 3; threads += 2)
+    for (int i = 0; i < ALONE_COUNT; i++) {
+      adj_ctx *ctx = software_context(threads, 1, 0);
+      scene s = open_scene(ctx, &ALONE[i]);
+      adj_result *result = NULL;
+      must(join(&s, ADJ_BACKEND_GPU, &result, NULL));
+      must_be_same(&s, result);
+      assert_int_equal(device_bytes(&s), 0);
+      adj_result_destroy(result);
+      close_scene(&s);
+      adj_ctx_destroy(ctx);
+    }
+}
+
+/* Every query is done once a pass, by somebody. */
+static uint64_t queries_of_devices(const scene *s, const adj_stats *stats) {
+  uint64_t done = 0, by_devices = 0, all = adj_dataset_count(s->left);
+  for (uint64_t w = 0; w < stats->worker_count; w++) {
+    done += stats->workers[w].queries;
+    by_devices += w ? stats->workers[w].queries : 0;
+  }
+  assert_true(stats->worker_count >= 2);
+  assert_true(done == all || (!s->problem->k && done == 2 * all));
+  return by_devices;
+}
+
+static void devices_and_cores(void **state) {
+  (void)state;
+  uint64_t by_devices = 0;
+  atomic_store(&warnings, 0);
+  for (uint32_t devices = 1; devices <= 3; devices++)
+    for (int i = 0; i < SHARED_COUNT; i++) {
+      if (SHARED[i].tuning && strstr(SHARED[i].tuning, "device_pairs")) continue; /* see without_room_for_pairs */
+      adj_ctx *ctx = software_context(2, devices, 0);
+      scene s = open_scene(ctx, &SHARED[i]);
+      adj_result *result = NULL;
+      adj_stats stats;
+      adj_stats_init(&stats, sizeof stats);
+      must(join(&s, ADJ_BACKEND_HYBRID, &result, &stats));
+      must_be_same(&s, result);
+      by_devices += queries_of_devices(&s, &stats);
+      assert_int_equal(device_bytes(&s), 0);
+      adj_result_destroy(result);
+      close_scene(&s);
+      adj_ctx_destroy(ctx);
+    }
+  assert_true(by_devices > 0);
+  assert_int_equal(atomic_load(&warnings), 0);
+}
+
+/* Pairs are found once, and a device has no room for those that it finds: cores find them again. */
+static void without_room_for_pairs(void **state) {
+  (void)state;
+  adj_ctx *ctx = software_context(2, 1, 0);
+  scene s = open_scene(ctx, &SHARED[5]);
+  adj_result *result = NULL;
+  atomic_store(&warnings, 0);
+  must(join(&s, ADJ_BACKEND_HYBRID, &result, NULL));
+  must_be_same(&s, result);
+  assert_true(atomic_load(&warnings) > 0);
+  adj_result_destroy(result);
+  close_scene(&s);
+  adj_ctx_destroy(ctx);
+}
+
+/* What nobody asked for is not there. */
+static void only_when_asked_for(void **state) {
+  (void)state;
+  adj_ctx *ctx = NULL;
+  static const char *const wrong[] = {"software:", "software:0", "software:9", "software:2x", "hardware"};
+  for (int i = 0; i < 5; i++) {
+    assert_int_equal(setenv("ADJOIN_DEVICE", wrong[i], 1), 0);
+    must_fail(ADJ_E_ARGUMENT, "ADJOIN_DEVICE", adj_ctx_create(NULL, &ctx));
+    assert_null(ctx);
+  }
+  assert_int_equal(setenv("ADJOIN_DEVICE", "", 1), 0);
+  must(adj_ctx_create(NULL, &ctx));
+  assert_int_equal(ctx->software_devices, 0);
+  adj_ctx_destroy(ctx);
+  ctx = software_context(1, 2, 0);
+  adji_gpu *gpu;
+  int32_t other = 2;
+  must(adji_gpu_at(ctx, 1, &gpu));
+  adj_ctx_destroy(ctx);
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.devices = &other;
+  options.device_count = 1;
+  assert_int_equal(setenv("ADJOIN_DEVICE", "software:2", 1), 0);
+  must(adj_ctx_create(&options, &ctx));
+  must_fail(ADJ_E_ARGUMENT, "no device 2", adji_gpu_of(ctx, &gpu));
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  must(adj_device_describe(1, &device));
+  assert_non_null(strstr(device.name, "software"));
+  must_fail(ADJ_E_UNSUPPORTED, "there are 2", adj_device_describe(2, &device));
+  unsetenv("ADJOIN_DEVICE");
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- Failures ----------------------------------------------------------------------------------------- */
+
+/* The n-th operation of a device fails, for all n. Alone, the join fails, or does without it. */
+static void fail_alone(const problem *p) {
+  adj_ctx *ctx = software_context(2, 1, 0);
+  scene s = open_scene(ctx, p);
+  adji_gpu *gpu = NULL;
+  must(adji_gpu_of(ctx, &gpu));
+  uint64_t host = adj_ctx_memory_used(ctx);
+  int64_t n = 0, calls = 1;
+  for (; n <= calls; n++) { /* the last one has no failure */
+    adj_result *result = NULL;
+    adji_gpu_fail_at(gpu, n);
+    adj_status status = join(&s, ADJ_BACKEND_GPU, &result, NULL);
+    int64_t made = adji_gpu_fail_at(gpu, -1);
+    if (status) {
+      assert_int_equal(status, ADJ_E_DEVICE);
+      assert_non_null(strstr(adj_last_error(), "device 0: "));
+      assert_null(result);
+    } else {
+      must_be_same(&s, result);
+      calls = made;
+    }
+    adj_result_destroy(result);
+    assert_int_equal(device_bytes(&s), 0);
+    assert_int_equal(adj_ctx_memory_used(ctx), host);
+    if (status) calls = n + 1;
+    assert_true(n < 100000);
+  }
+  print_message("%s, %u-D: each of %lld operations failed once\n", p->k ? "kNN" : "range", p->dim, (long long)n - 1);
+  close_scene(&s);
+  adj_ctx_destroy(ctx);
+}
+
+static void every_operation_fails(void **state) {
+  (void)state;
+  for (int i = 0; i < ALONE_COUNT; i++)
+    fail_alone(&ALONE[i]);
+}
+
+/* Beside cores there is a result whatever a device does; and a warning, if it failed. */
+static void fail_shared(const problem *p, uint32_t devices) {
+  adj_ctx *ctx = software_context(2, devices, 0);
+  scene s = open_scene(ctx, p);
+  adji_gpu *gpu = NULL;
+  must(adji_gpu_at(ctx, devices - 1, &gpu));
+  uint64_t host = adj_ctx_memory_used(ctx);
+  bool always = p->tuning && strstr(p->tuning, "device_pairs"); /* it has no room in any case */
+  int64_t n = 0, calls = 1;
+  for (; n <= calls; n++) {
+    adj_result *result = NULL;
+    atomic_store(&warnings, 0);
+    adji_gpu_fail_at(gpu, n);
+    must(join(&s, ADJ_BACKEND_HYBRID, &result, NULL));
+    calls = adji_gpu_fail_at(gpu, -1);
+    must_be_same(&s, result);
+    assert_true(n >= calls || always || atomic_load(&warnings) > 0);
+    adj_result_destroy(result);
+    assert_int_equal(device_bytes(&s), 0);
+    assert_int_equal(adj_ctx_memory_used(ctx), host);
+    assert_true(n < 100000);
+  }
+  print_message("%s, %u-D, %u devices: each of %lld operations failed once\n", p->k ? "kNN" : "range", p->dim, devices,
+                (long long)n - 1);
+  close_scene(&s);
+  adj_ctx_destroy(ctx);
+}
+
+static void every_operation_fails_beside_cores(void **state) {
+  (void)state;
+  for (int i = 0; i < SHARED_COUNT; i++)
+    fail_shared(&SHARED[i], 1 + (uint32_t)i % 3);
+}
+
+/* The n-th allocation of the host fails, for all n. */
+static void fail_allocations(const problem *p, adj_backend backend) {
+  adj_ctx *ctx = software_context(1, 1, 0);
+  scene s = open_scene(ctx, p);
+  uint64_t host = adj_ctx_memory_used(ctx);
+  bool hit = true;
+  int64_t n = 0;
+  for (; hit; n++) {
+    adj_result *result = NULL;
+    atomic_store(&ctx->memory.fail_at, n);
+    adj_status status = join(&s, backend, &result, NULL);
+    hit = atomic_load(&ctx->memory.fail_at) < 0;
+    atomic_store(&ctx->memory.fail_at, -1);
+    if (status) assert_int_equal(status, ADJ_E_MEMORY);
+    if (!status) must_be_same(&s, result);
+    adj_result_destroy(result);
+    assert_int_equal(device_bytes(&s), 0);
+    assert_int_equal(adj_ctx_memory_used(ctx), host);
+    assert_true(n < 100000);
+  }
+  print_message("%s, %u-D: each of %lld allocations failed once\n", p->k ? "kNN" : "range", p->dim, (long long)n - 1);
+  close_scene(&s);
+  adj_ctx_destroy(ctx);
+}
+
+static void every_allocation_fails(void **state) {
+  (void)state;
+  for (int i = 0; i < ALONE_COUNT; i++)
+    fail_allocations(&ALONE[i], ADJ_BACKEND_GPU);
+  for (int i = 0; i < SHARED_COUNT; i++)
+    fail_allocations(&SHARED[i], ADJ_BACKEND_HYBRID);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------- */
+
+/* A device that has too little says so; with more there is a result, and beside cores there is one in any case. */
+static void within_limits(void **state) {
+  (void)state;
+  int results = 0, refused = 0;
+  for (uint64_t limit = 256; limit <= 1 << 18; limit = limit * 2)
+    for (int i = 0; i < ALONE_COUNT + SHARED_COUNT; i++) {
+      bool alone = i < ALONE_COUNT;
+      adj_ctx *ctx = software_context(2, 1, limit);
+      scene s = open_scene(ctx, alone ? &ALONE[i] : &SHARED[i - ALONE_COUNT]);
+      adj_result *result = NULL;
+      adj_status status = join(&s, alone ? ADJ_BACKEND_GPU : ADJ_BACKEND_HYBRID, &result, NULL);
+      if (status) assert_true(alone && status == ADJ_E_DEVICE_MEMORY);
+      if (!status) must_be_same(&s, result);
+      results += !status;
+      refused += status != ADJ_OK;
+      assert_int_equal(device_bytes(&s), 0);
+      if (ctx->gpus[0]) assert_true(adji_gpu_peak(ctx->gpus[0]) <= limit);
+      adj_result_destroy(result);
+      close_scene(&s);
+      adj_ctx_destroy(ctx);
+    }
+  assert_true(results > refused && refused > 0);
+}
+
+/* ---- Cancel ------------------------------------------------------------------------------------------- */
+
+static int stop_later(void *user, const adj_progress *where) {
+  (void)where;
+  int *left = user;
+  return (*left)-- <= 0;
+}
+
+/* Stopped at the n-th report of progress, for all n. */
+static void cancelled(void **state) {
+  (void)state;
+  int stops = 0;
+  for (int i = 0; i < ALONE_COUNT + SHARED_COUNT; i++) {
+    bool alone = i < ALONE_COUNT;
+    adj_ctx *ctx = software_context(2, alone ? 1 : 2, 0);
+    scene s = open_scene(ctx, alone ? &ALONE[i] : &SHARED[i - ALONE_COUNT]);
+    uint64_t host = adj_ctx_memory_used(ctx);
+    s.control.progress = stop_later;
+    s.control.interval_ms = 0;
+    adj_status status = ADJ_CANCELLED;
+    for (int n = 0; status; n += 1 + n / 4) {
+      int left = n;
+      adj_result *result = NULL;
+      s.control.user = &left;
+      status = join(&s, alone ? ADJ_BACKEND_GPU : ADJ_BACKEND_HYBRID, &result, NULL);
+      if (status) assert_int_equal(status, ADJ_CANCELLED);
+      if (!status) must_be_same(&s, result);
+      stops += status != ADJ_OK;
+      adj_result_destroy(result);
+      assert_int_equal(device_bytes(&s), 0);
+      assert_int_equal(adj_ctx_memory_used(ctx), host);
+    }
+    close_scene(&s);
+    adj_ctx_destroy(ctx);
+  }
+  assert_true(stops > ALONE_COUNT + SHARED_COUNT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(only_when_asked_for),    cmocka_unit_test(a_device_alone),
+      cmocka_unit_test(devices_and_cores),      cmocka_unit_test(without_room_for_pairs),
+      cmocka_unit_test(within_limits),          cmocka_unit_test(cancelled),
+      cmocka_unit_test(every_operation_fails),  cmocka_unit_test(every_operation_fails_beside_cores),
+      cmocka_unit_test(every_allocation_fails),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
