@@ -30,7 +30,7 @@ typedef struct problem {
   double radius;
   uint32_t k; /* 0: all within the radius */
   adj_order order;
-  const char *tuning, *algorithm; /* the algorithm is the GPU's only */
+  const char *tuning, *algorithm; /* of the GPU only */
   bool distances;
 } problem;
 
@@ -54,11 +54,13 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
   } else {
     spec.radius = p->radius;
   }
+  if (p->distances) spec.flags |= ADJ_WITH_DISTANCE;
   spec.backend = backend;
   spec.order = p->order;
-  if (p->distances) spec.flags |= ADJ_WITH_DISTANCE;
-  spec.tuning = p->tuning;
-  if (backend == ADJ_BACKEND_GPU) spec.algorithm = p->algorithm;
+  if (backend == ADJ_BACKEND_GPU) {
+    spec.algorithm = p->algorithm;
+    spec.tuning = p->tuning;
+  }
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
   if (!status) status = adj_collect(plan, out, NULL, NULL);
