@@ -345,7 +345,7 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
 /* One way to run a case. */
 typedef struct cell_setup {
   const char *algorithm, *tuning;
-  char text[128]; /* of a tuning that is made up */
+  char text[256]; /* of a tuning that is made up */
 } cell_setup;
 
 /* How many setups a column has for a kind of join. */
@@ -514,7 +514,7 @@ static bool check_uses(table *t) {
       for (int a = 0; a < setup_count(&t->columns[i], kind); a++) {
         const setup_use *use = &t->columns[i].uses[kind][a];
         cell_setup setup;
-        char text[256] = "";
+        char text[400] = "";
         choose_setup(&t->columns[i], kind, a, 0, &setup);
         name_setup(&setup, text, sizeof text);
         taken += use->taken;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The builders of points for the cases. Each writes what a thoughtful adversary would: where a grid's
- * arithmetic rounds, where squares underflow or overflow, where ties and duplicates pile up.
+ * The builders of points for the cases. Each aims at a weak spot: where a grid's arithmetic rounds, where squares
+ * underflow or overflow, where ties and duplicates abound.
  */
 #include <float.h>
 #include <math.h>
@@ -329,7 +329,7 @@ void build_wide_left(join_case *c, const case_entry *entry) {
     uniform_row(c, i % 4 ? entry : &unit, &c->left, i);
 }
 
-/* right holds the points of left, in reverse: a self-join in disguise. */
+/* right holds the points of left in reverse order. */
 void build_same_sets(join_case *c, const case_entry *entry) {
   for (uint64_t i = 0; i < c->left.count; i++)
     uniform_row(c, entry, &c->left, i);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One list of cases for every backend: the usual suspects (empty, one point, all equal, sizes around
- * block edges, ...) and an adversary's choice (one ulp either side of the radius, radii that
- * underflow when squared, coordinates that overflow, lattices of ties, ...). Used by the tests and
- * by `adjoin selftest`.
+ * One list of cases for every backend: the ordinary edge cases (empty, one point, all equal, sizes around block edges,
+ * ...) and the difficult ones (one ulp either side of the radius, radii that underflow when squared, coordinates that
+ * overflow, lattices of ties, ...). Used by the tests and by `adjoin selftest`.
  */
 #ifndef ADJOIN_CASES_H
 #define ADJOIN_CASES_H
@@ -40,7 +39,7 @@ adj_join_spec case_spec(const join_case *c);
 
 typedef struct case_entry case_entry;
 
-/* Makes the points of an entry that is not in the list: what the random test does. */
+/* Makes the points of an entry that is not in the list, for the random test. */
 bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, join_case *out);
 
 /* The next random number of a case: 64 bits, or uniform in [0, 1). */

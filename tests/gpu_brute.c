@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k nearest of points that are on a device (adj_cuda_knn_join) against those that the CPU finds, every id and every
- * bit of every distance: by brute force in every way, in many dimensions, for rows that are packed, that have gaps, and
- * that lie column by column; with little memory, and sets that come in pieces.
+ * Brute-force kNN joins of points on a device (adj_cuda_knn_join) against the CPU: every id and every bit of a
+ * distance. All methods, many dimensions, rows that are packed, with gaps or column by column; with little memory, and
+ * sets in chunks.
  *
  *   gpu_brute [TEXT]    only the cases whose names hold this text
  *
- * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
- * there is no GPU here.
+ * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -16,7 +15,7 @@
 
 /* ---- Points ---------------------------------------------------------------------------------------------- */
 
-/* Few different values a dimension, so that there are ties; far from the origin where there is an offset. */
+/* Few different values per dimension give ties; the offset moves them far from the origin. */
 static point_set make_points(adj_type type, uint64_t count, uint32_t dim, double offset, uint64_t seed) {
   point_set p = {type, dim, count, malloc((count * dim + 1) * type_size(type))};
   need(p.data, "memory");
@@ -88,7 +87,7 @@ static const char *const TUNINGS[] = {NULL,
                                       "way=matrix,device_chunk=700",
                                       "device_chunk=333"};
 
-/* Whether a way is missing here, which is told once: cuBLAS need not be on every machine. */
+/* Whether this machine lacks the method: cuBLAS may be missing. Printed once. */
 static bool is_missing(adj_status status) {
   static bool told = false;
   if (status != ADJ_E_UNSUPPORTED) return false;
@@ -97,7 +96,7 @@ static bool is_missing(adj_status status) {
   return true;
 }
 
-/* Little memory makes small matrices; a limit of 0 is none. */
+/* Little memory makes small matrices. 0: no limit. */
 static const uint64_t LIMITS[] = {0, (uint64_t)12 << 20};
 
 static void check_layout(const problem *p, adj_type type, layout how) {

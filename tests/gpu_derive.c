@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points derived on a device, for cosine and great-circle joins of adjoin_cuda.h: every bit as the host derives them,
- * rows that have no derived point refused in the words of the host, and every call of CUDA failing in turn without
- * leaving memory behind.
+ * Points derived on a device, for cosine and great-circle joins of adjoin_cuda.h: the same bits as on the host, the
+ * same error for a row without a derived point, and no memory lost when any CUDA call fails.
  *
- * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
- * there is no GPU here.
+ * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include "data/derive.h"
 
@@ -42,8 +40,8 @@ static void put(point_set *set, uint64_t row, uint32_t j, double x) {
 
 /* ---- Bits ------------------------------------------------------------------------------------------------ */
 
-/* Directions: of all lengths, coordinates that vanish beside others, few that are not 0. Every row has one that is
- * not, also in f32. */
+/* Directions of all lengths, with coordinates that vanish beside others and many zeros. No row is all 0, not even in
+ * f32. */
 static point_set make_directions(adj_type type, uint64_t count, uint32_t dim) {
   point_set set = make_set(type, count, dim);
   int most = type == ADJ_F64 ? 1000 : 120;
@@ -215,7 +213,7 @@ static void check_refusals(adji_gpu *gpu) {
 
 /* ---- Failures ---------------------------------------------------------------------------------------------- */
 
-/* The n-th call of CUDA fails, for all n until the join goes through. */
+/* The n-th CUDA call fails, for n from 0 until the join succeeds. */
 static void check_failures(adji_gpu *gpu, const refusal *r, bool knn) {
   adj_ctx *ctx = adji_gpu_ctx(gpu);
   point_set set = make_refused(r, ADJ_F32, false);

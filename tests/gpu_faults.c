@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every call of CUDA fails in turn: the n-th one of a join, for n from 0 until the join goes through. The error must
- * name the device and the call, and all memory must be given back. Afterwards the same context must join on the GPU
- * with the CPU's result: every offset, id and bit of a distance. Also: two contexts in two threads, and limits of
- * device memory.
+ * Every CUDA call fails in turn: the n-th one of a join, for n from 0 until the join succeeds. The error must name the
+ * device and the call, and all memory must be given back. Afterwards the same context must join on the GPU with the
+ * CPU's result: every offset, id and bit of a distance. Also: two contexts in two threads, and limits of device memory.
  *
- * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
- * there is no GPU here.
+ * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include <adjoin_cuda.h>
 #include <pthread.h>
@@ -30,7 +28,7 @@ typedef struct problem {
   double radius;
   uint32_t k; /* 0: all within the radius */
   adj_order order;
-  const char *tuning, *algorithm; /* the algorithm is the GPU's only */
+  const char *tuning, *algorithm; /* of the GPU only */
   bool distances;
 } problem;
 
@@ -54,11 +52,13 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
   } else {
     spec.radius = p->radius;
   }
+  if (p->distances) spec.flags |= ADJ_WITH_DISTANCE;
   spec.backend = backend;
   spec.order = p->order;
-  if (p->distances) spec.flags |= ADJ_WITH_DISTANCE;
-  spec.tuning = p->tuning;
-  if (backend == ADJ_BACKEND_GPU) spec.algorithm = p->algorithm;
+  if (backend == ADJ_BACKEND_GPU) {
+    spec.algorithm = p->algorithm;
+    spec.tuning = p->tuning;
+  }
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
   if (!status) status = adj_collect(plan, out, NULL, NULL);
@@ -219,8 +219,8 @@ static adj_ctx *limited_context(uint64_t limit) {
   return ctx;
 }
 
-/* A limit below what any join needs is an error that says so; one below what all points need at once is none, and
- * neither is one that leaves room for small batches only. */
+/* A limit below what any join needs is an error that says so. A limit that leaves room for chunks or for small batches
+ * only is no error. */
 static void check_limits(void) {
   for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 28; limit *= 4) {
     adj_ctx *ctx = limited_context(limit);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins that cores and a GPU share, kNN and range: the same as those of cores alone, in every dimension that a GPU has,
- * for short and long rows, batches of all sizes, one set and two; with the device opened twice; with every call of CUDA
- * failing in turn, after which the cores finish the join; and within limits of device memory.
+ * Joins shared by cores and a GPU, kNN and range, give the result of the cores alone: in every dimension that has GPU
+ * kernels, with short and long rows, batches of all sizes, one set and two. Also: the device opened twice; every CUDA
+ * call failing in turn, after which the cores finish the join; limits of device memory.
  *
- * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
- * there is no GPU here.
+ * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include <adjoin.h>
 #include <stdatomic.h>
@@ -243,7 +242,7 @@ static void check_joins(int32_t devices) {
   adj_ctx_destroy(ctx);
 }
 
-/* The n-th call fails, for all n: the result is there nevertheless, and a warning. */
+/* The n-th CUDA call fails, for all n: the join succeeds with a warning. */
 static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx *ctx = context(devices, 0);
   adj_dataset *set = points(ctx, "unif", 4000, strstr(tuning, "once=on") ? 4 : 3, 1);
@@ -274,7 +273,7 @@ static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx_destroy(ctx);
 }
 
-/* Pairs are found once, and the device has no room for those that it finds: cores find them again. */
+/* Single evaluation on a device without room for the pairs it finds: the cores find them again. */
 static const char ONCE[] = "share=rates,once=on,mirror=on";
 
 static void check_no_room(void) {
@@ -299,7 +298,7 @@ static void check_no_room(void) {
   adj_ctx_destroy(ctx);
 }
 
-/* Whatever the device has room for, there is a result. */
+/* Every limit of device memory gives a result. */
 static void check_limits(uint32_t k, uint32_t dim) {
   for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 26; limit *= 4) {
     adj_ctx *ctx = context(1, limit);
@@ -318,8 +317,8 @@ static void check_limits(uint32_t k, uint32_t dim) {
   }
 }
 
-/* What a device cannot take, here points larger than its buffers, cores do where nobody asked for a device: even when
- * it is open, so that every join is worth it. */
+/* ADJ_BACKEND_AUTO leaves to the cores what a device cannot join, here points larger than its buffers; even when the
+ * device is open, which makes it the first choice. */
 static void check_too_large(void) {
   adj_ctx *ctx = context(1, 0);
   adj_dataset *small = points(ctx, "unif", 1000, 3, 1), *large = points(ctx, "unif", 8, 1100000, 1);

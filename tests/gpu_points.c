@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of cases with points that are on a device, and results that stay there (adjoin_cuda.h): range joins, their
- * counts, and kNN joins in every way there is, by every metric, against the reference; every offset, id and bit of a
- * distance. Rows are packed, have gaps, or lie column by column.
+ * The list of cases with points and results on a device (adjoin_cuda.h), against the reference: range joins, counts and
+ * kNN joins with every algorithm and metric; every offset, id and bit of a distance. Rows are packed, have gaps, or lie
+ * column by column.
  *
  *   gpu_points [TEXT]    only the cases whose names hold this text
  *
- * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
- * there is no GPU here.
+ * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -92,7 +91,7 @@ static void add(tally *t, bool done) {
   t->refused += !done;
 }
 
-/* Range joins without distances, whose fills may know by the count what belongs. */
+/* Range joins without distances, which can reuse the hits of the count. */
 static void check_without_distances(run *r, tally *t) {
   static const char *const tunings[] = {NULL, "marks=on", "marks=on,device_blocks=3", "marks=on,fine=2", "stages=on"};
   for (size_t i = 0; i < sizeof tunings / sizeof *tunings; i++) {
@@ -194,7 +193,7 @@ static int check_some(const char *text, uint32_t first, uint32_t of) {
   return 0;
 }
 
-/* The reference takes most of the time, on one core, so cases are dealt out to processes. */
+/* Processes share the cases, because the reference takes most of the time and uses one core. */
 int main(int argc, char **argv) {
   enum { MOST = 8 };
   long cores = sysconf(_SC_NPROCESSORS_ONLN);

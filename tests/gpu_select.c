@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_cuda_select_k against sorting every row: every algorithm, both types, k around every boundary, values that are
- * hard on a selection, strides, ids, little memory; and every call of CUDA fails in turn.
+ * adj_cuda_select_k against sorting every row: every algorithm, both types, k around every boundary, difficult values,
+ * strides, ids, little memory; and every CUDA call fails in turn.
  *
  *   gpu_select [TEXT [N]]    only the cases whose names hold this text, and N selections of each, for slow checkers
  *
- * A program of its own, without cmocka, for machines that have a GPU and nothing else. Exit status 0: all is well; 77:
- * there is no GPU here.
+ * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include <adjoin_cuda.h>
 #include <cuda_runtime_api.h>
@@ -149,7 +148,7 @@ static void *do_stretch(void *argument) {
   return NULL;
 }
 
-/* All rows, in as many stretches as there are cores: the reference takes longer than the device. */
+/* All rows, split among the cores: the reference takes longer than the device. */
 static void by_all_cores(uint64_t rows, rows_fn *fn, void *user) {
   enum { MOST = 32 };
   pthread_t threads[MOST];
@@ -335,7 +334,7 @@ static uint64_t right_bits(const data *d, uint64_t row, uint32_t column) {
   return bits;
 }
 
-/* Entries of a row in no order: each column once, and with its value; then by the reference's order. */
+/* An unordered row: each column at most once, with its value. Then it is sorted and compared with the reference. */
 static bool sort_into_order(const data *d, answer *a, uint64_t row, uint32_t k) {
   uint64_t here = k < d->p.columns ? k : d->p.columns;
   entry *entries = malloc(here * sizeof *entries + 1);
@@ -414,7 +413,7 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
 static const char *const ALGORITHMS[] = {NULL, "short", "bound", "bits", "bitonic", "radix", "sample", "sort"};
 enum { ALGORITHM_COUNT = 8, FIRST_FOR_ANY_K = 5 };
 
-/* All algorithms that take k; what else there is in turns. */
+/* All algorithms that support k. The other options take turns. */
 static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {
   for (int a = 0; a < ALGORITHM_COUNT; a++, ++*turn) {
     if (k > 2048 && a > 0 && a < FIRST_FOR_ANY_K) continue;
@@ -423,7 +422,7 @@ static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {
     adj_order order = *turn % 3 == 2 && !d->p.ids ? ADJ_ORDER_ANY : ADJ_ORDER_DISTANCE;
     check(ctx, d, k, ALGORITHMS[a], order);
   }
-  ++*turn; /* so that no algorithm always has the same of the above */
+  ++*turn; /* so that an algorithm does not always get the same options */
 }
 
 static void check_shape(adj_ctx *ctx, const char *only, const char *name, problem p, const uint32_t *ks, int k_count) {
@@ -443,8 +442,8 @@ static void check_shape(adj_ctx *ctx, const char *only, const char *name, proble
   fflush(stdout);
 }
 
-/* Rows around the lengths, and k around the numbers, at which select_short.cu does something else. More rows than
- * blocks that a device has at once. */
+/* Row lengths and k around those where select_short.cu changes its method. More rows than the device runs blocks at a
+ * time. */
 static void check_short_rows(adj_ctx *ctx, const char *only) {
   static const uint32_t lengths[] = {1,    2,    31,   32,   33,   127,   128,   129,   255,   256,
                                      257,  511,  512,  513,  1000, 2047,  2048,  2049,  4095,  4096,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For programs that give points on a device to the library: what must be true, and sets brought there in every layout.
+ * For tests with points on a device: checks that exit on failure, and copies of a set to the device in every layout.
  */
 #ifndef ADJOIN_ON_DEVICE_H
 #define ADJOIN_ON_DEVICE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force for kNN joins: every filter, instruction set and type against the reference, on data that
- * filters go wrong on; and the bounds that the filters rely on, pair by pair.
+ * Brute force for kNN joins: every prefilter, instruction set and type against the reference, on data that is difficult
+ * for prefilters; and the bounds that prefilters rely on, pair by pair.
  */
 #include <math.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ static void check_shape(const machine *m, kind shape, adj_type type, uint32_t di
   free(s.left.data);
 }
 
-static void shapes_are_right(void **state) {
+static void shapes_match_the_reference(void **state) {
   for (int shape = 0; shape < SHAPES; shape++)
     for (adj_type type = ADJ_F32; type <= ADJ_F64; type++) {
       check_shape(*state, (kind)shape, type, 3, 90);
@@ -194,15 +194,14 @@ static void shapes_are_right(void **state) {
     }
 }
 
-static void dimensions_are_right(void **state) {
+static void dimensions_match_the_reference(void **state) {
   static const uint32_t dims[] = {1, 2, 4, 5, 15, 17, 31, 63, 65, 100, 257, 1000};
   for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
     check_shape(*state, i % 2 ? UNIFORM : LATTICE, i % 3 ? ADJ_F32 : ADJ_F64, dims[i], 90);
 }
 
-/* Enough points for several tiles, for the keys of a query to overflow (ties without end), and for the
- * trial of filters. */
-static void many_points_are_right(void **state) {
+/* Enough points for several tiles, for the keys of a query to overflow (many ties), and for the trial of prefilters. */
+static void many_points_match_the_reference(void **state) {
   static const uint32_t ks[] = {2, 100, 1000};
   static const kind shapes[] = {UNIFORM, LATTICE, CLUSTERS, STRAYS};
   for (int i = 0; i < 4; i++) {
@@ -213,7 +212,7 @@ static void many_points_are_right(void **state) {
   }
 }
 
-static void two_sets_and_a_radius_are_right(void **state) {
+static void two_sets_and_a_radius_match_the_reference(void **state) {
   static const uint32_t ks[] = {1, 10, 338};
   static const double radii[] = {INFINITY, 1.5, 0.3, 0};
   for (int i = 0; i < 4; i++) {
@@ -252,7 +251,7 @@ static void other_metrics_have_no_filter(void **state) {
 }
 
 /* Empty sets, one point, and columns that do not lie side by side. */
-static void odd_sets_are_right(void **state) {
+static void odd_sets_match_the_reference(void **state) {
   static const uint32_t ks[] = {1, 3};
   for (uint64_t left = 0; left <= 2; left++)
     for (uint64_t right = 0; right <= 2; right++) {
@@ -356,13 +355,13 @@ static void bounds_hold_for_every_pair(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bounds_hold_for_every_pair),
-      cmocka_unit_test(shapes_are_right),
-      cmocka_unit_test(dimensions_are_right),
-      cmocka_unit_test(many_points_are_right),
-      cmocka_unit_test(two_sets_and_a_radius_are_right),
+      cmocka_unit_test(shapes_match_the_reference),
+      cmocka_unit_test(dimensions_match_the_reference),
+      cmocka_unit_test(many_points_match_the_reference),
+      cmocka_unit_test(two_sets_and_a_radius_match_the_reference),
       cmocka_unit_test(few_queries_use_segments),
       cmocka_unit_test(other_metrics_have_no_filter),
-      cmocka_unit_test(odd_sets_are_right),
+      cmocka_unit_test(odd_sets_match_the_reference),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }

@@ -61,7 +61,7 @@ static void run_case(machine *m, const join_case *c, uint32_t number) {
   answer_free(&answer);
 }
 
-static void every_case_is_right(void **state) {
+static void every_case_matches_the_reference(void **state) {
   (void)state;
   machine m;
   machine_start(&m);
@@ -88,6 +88,6 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: test_cases [--quick] [--all] [PART PARTS]\n");
     return 2;
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_is_right)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_matches_the_reference)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

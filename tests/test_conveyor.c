@@ -113,6 +113,8 @@ static void all_pieces_cross(void **state) {
     adj_ctx *ctx = context(threads);
     for (uint32_t buffers = 1; buffers <= MOST_BUFFERS; buffers++)
       for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
+        bool some = buffers > 1 && buffers < MOST_BUFFERS; /* other tests send many pieces through three buffers */
+        if (some && counts[i / 2] == MOST_PIECES) continue;
         simulated *s = simulate(ctx, i % 2);
         check_all(s, counts[i / 2], buffers);
         free(s);

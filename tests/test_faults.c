@@ -143,7 +143,7 @@ static adj_status act_create(attempt *a, uint64_t *result) {
   return status;
 }
 
-/* Planned for cores and a device; the context has none, which is told in the end. */
+/* Planned for cores and a device. The context has no device, which is reported at the end. */
 static adj_status act_plan_both(attempt *a, uint64_t *result) {
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(a->ctx, &a->spec, a->left, a->right, &plan);
@@ -260,7 +260,7 @@ static void joining_by_other_metrics(void **state) {
   adj_ctx_destroy(a.ctx);
 }
 
-/* With the filter of products, and slabs of unequal width. In any build there can be a device in software. */
+/* With the tensor prefilter, and slabs of unequal width. */
 static void planning_for_a_device_too(void **state) {
   (void)state;
   assert_int_equal(setenv("ADJOIN_DEVICE", "software", 1), 0);

@@ -278,7 +278,7 @@ static void clusters_vary_in_density(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-static void logarithm_is_right(void **state) {
+static void logarithm_is_accurate(void **state) {
   (void)state;
   for (uint64_t i = 1; i < 200000; i++) {
     double x = (double)(adji_random(5, i) >> 11) * 0x1p-53;
@@ -402,7 +402,7 @@ int main(void) {
       cmocka_unit_test(lattice_is_a_lattice),
       cmocka_unit_test(duplicates_repeat_their_centres),
       cmocka_unit_test(clusters_vary_in_density),
-      cmocka_unit_test(logarithm_is_right),
+      cmocka_unit_test(logarithm_is_accurate),
       cmocka_unit_test(published_names),
       cmocka_unit_test(given_sizes_go_first),
       cmocka_unit_test(errors_name_the_argument),

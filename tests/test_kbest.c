@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k best of a query, against sorting everything: every instruction set, both types, k from 1 to more
- * than there are candidates, in the orders and with the values that selections go wrong on.
+ * The k best of a query, against sorting everything: every instruction set, both types, k from 1 to more than there are
+ * candidates, with difficult orders and values.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static void check_selection(adj_ctx *ctx, adj_type type, uint64_t k, const sums_
   adji_kbest_clear(&other);
 }
 
-static void selections_are_right(void **unused) {
+static void selections_match_sorting(void **unused) {
   (void)unused;
   static const uint64_t ks[] = {1, 2, 7, 8, 9, 31, 32, 33, 64, 65, 100, 255, 1000, 2999, 3000, 3005};
   static const uint64_t counts[] = {0, 1, 7, 64, 65, 300, 3000};
@@ -194,7 +194,7 @@ static void keys_keep_sums(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(selections_are_right),
+      cmocka_unit_test(selections_match_sorting),
       cmocka_unit_test(keys_are_sorted_and_selected),
       cmocka_unit_test(keys_keep_sums),
   };

@@ -165,7 +165,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void random_joins_are_right(void **state) {
+static void random_joins_match_the_reference(void **state) {
   (void)state;
   const char *given = getenv("ADJOIN_SEED"), *how_long = getenv("ADJOIN_SECONDS");
   uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
@@ -183,6 +183,6 @@ static void random_joins_are_right(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_joins_are_right)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(random_joins_match_the_reference)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,8 @@ static adj_status fail_task(void *user, uint64_t task, uint32_t lane) {
   return adji_fail(ADJ_E_DATA, "task %llu fails", (unsigned long long)task);
 }
 
-/* Tasks are handed out in ascending order, so with one lane the first failing task is the one told;
- * with more, it is one of the first few, and hardly any task starts after it. */
+/* Tasks are handed out in ascending order. With one lane, the first failing task is reported; with more, one of the
+ * first few, and hardly any task starts after it. */
 static void failure_stops_the_loop(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 4; threads++) {

@@ -102,7 +102,7 @@ class Reports(ProgramTest):
         self.assertEqual(plain.stdout, quiet.stdout)
 
     def test_progress_without_a_terminal(self):
-        self.generate("unif", 20000, 2, "slow.npy")
+        self.generate("unif", 12000, 2, "slow.npy")
         shown = self.adjoin("count", "-r", 0.5, "slow.npy", "--backend", "reference", "--progress", "--threads", 1)
         lines = shown.stderr.splitlines()
         self.assertGreaterEqual(len(lines), 2)
