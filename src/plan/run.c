@@ -423,6 +423,7 @@ static adj_status stream_collected(stream *s, adj_result *result) {
   status = begin_sink(s);
   adji_window all = {0, count, result->offsets, result->ids, result->distances};
   if (!status && count) status = deliver(s, &all);
+  if (!status) status = adji_check_cancel(s->plan->ctx);
   end_sink(s, status);
   return status;
 }

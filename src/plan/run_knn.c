@@ -99,13 +99,9 @@ static adj_status count_rows(knn_run *r, uint32_t *degrees) {
   adj_status status = make_table(r, buffer_rows(r), false);
   for (uint64_t first = 0; first < count && !status; first = r->table.end_row) {
     status = fill_rows(r, first);
-    for (uint64_t row = r->table.first_row; row < r->table.end_row && !status; row++) {
-      const adji_table *t = &r->table;
-      uint32_t length = adji_table_row_length(t->ids + (row - t->first_row) * t->k, t->k);
-      if (degrees) degrees[row] = length;
-      r->pairs += length;
-    }
+    if (!status && degrees) status = adji_table_degrees(r->plan->ctx, &r->table, degrees);
   }
+  r->pairs = r->run.tally.pairs;
   return status;
 }
 
@@ -191,6 +187,7 @@ static adj_status stream_rows(knn_run *r, const adj_sink *sink) {
     r->sink_s += (double)(adji_now_ns() - begin) * 1e-9;
     adji_trace(r->plan->ctx, "write", 0, begin, block.row_count);
   }
+  if (!status) status = adji_check_cancel(r->plan->ctx);
   begin = adji_now_ns();
   if (sink->end) sink->end(sink->user, status);
   r->sink_s += (double)(adji_now_ns() - begin) * 1e-9;
