@@ -738,8 +738,8 @@ static cancel_setup set_up_cancels(uint32_t threads) {
 }
 
 static void tear_down_cancels(cancel_setup *s) {
-  remove("points.csv");
-  remove("cancelled.csv");
+  unlink("points.csv");
+  unlink("cancelled.csv");
   adj_plan_destroy(s->plan);
   adj_dataset_destroy(s->set);
   assert_int_equal(adj_ctx_memory_used(s->ctx), 0);
@@ -778,7 +778,7 @@ static void every_call_can_be_cancelled(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, cancel_always, &c), 0);
     for (int i = 0; i < CANCEL_CALL_COUNT; i++) {
       adj_status status = ADJ_OK;
-      remove("cancelled.csv");
+      unlink("cancelled.csv");
       for (time_t end = time(NULL) + 60; !status && time(NULL) < end;)
         status = CANCEL_CALLS[i](&s);
       if (status != ADJ_CANCELLED) fail_msg("call %d: %s", i, adj_status_name(status));
