@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two sets: how many shops (right) does each home (left) have within half a kilometre? Shows the longer way
- * through the interface: context, datasets, plan, run, and the statistics of the run.
+ * Two sets: how many shops (right) does each home (left) have within half a kilometre? Shows all steps of
+ * the interface: context, datasets, plan, run, and the statistics of the run.
  *
  *   cc two_sets.c $(pkg-config --cflags --libs adjoin) -o two_sets
  */

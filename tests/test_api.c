@@ -738,8 +738,8 @@ static cancel_setup set_up_cancels(uint32_t threads) {
 }
 
 static void tear_down_cancels(cancel_setup *s) {
-  remove("points.csv");
-  remove("cancelled.csv");
+  unlink("points.csv");
+  unlink("cancelled.csv");
   adj_plan_destroy(s->plan);
   adj_dataset_destroy(s->set);
   assert_int_equal(adj_ctx_memory_used(s->ctx), 0);
@@ -778,7 +778,7 @@ static void every_call_can_be_cancelled(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, cancel_always, &c), 0);
     for (int i = 0; i < CANCEL_CALL_COUNT; i++) {
       adj_status status = ADJ_OK;
-      remove("cancelled.csv");
+      unlink("cancelled.csv");
       for (time_t end = time(NULL) + 60; !status && time(NULL) < end;)
         status = CANCEL_CALLS[i](&s);
       if (status != ADJ_CANCELLED) fail_msg("call %d: %s", i, adj_status_name(status));
@@ -848,6 +848,49 @@ static void calls_that_share_a_context_are_cancelled(void **state) {
   tear_down_cancels(&s);
 }
 
+typedef struct last_write {
+  adj_ctx *ctx;
+  uint64_t rows;
+  adj_status outcome;
+} last_write;
+
+static adj_status cancel_in_write(void *user, const adj_rows *rows) {
+  last_write *w = user;
+  w->rows += rows->row_count;
+  adj_cancel(w->ctx);
+  return ADJ_OK;
+}
+
+static void tell_outcome(void *user, adj_status outcome) {
+  ((last_write *)user)->outcome = outcome;
+}
+
+/* A stream is under way until its last write is over, however many there are. */
+static void the_only_write_can_cancel(void **state) {
+  (void)state;
+  cancel_setup s = set_up_cancels(2);
+  static const char *const tunings[] = {"once=off", "once=on", NULL};
+  for (int i = 0; i < 3; i++) {
+    adj_join_spec spec = range_spec(0.02);
+    spec.kind = tunings[i] ? ADJ_RANGE : ADJ_KNN;
+    spec.k = tunings[i] ? 0 : 3;
+    spec.tuning = tunings[i];
+    adj_plan *plan = NULL;
+    last_write w = {.ctx = s.ctx};
+    adj_sink sink;
+    adj_sink_init(&sink, sizeof sink);
+    sink.user = &w;
+    sink.write = cancel_in_write;
+    sink.end = tell_outcome;
+    must(adj_plan_create(s.ctx, &spec, s.set, NULL, &plan));
+    must_fail(ADJ_CANCELLED, "stopped", adj_stream(plan, &sink, NULL, NULL));
+    assert_int_equal(w.rows, 10000);
+    assert_int_equal(w.outcome, ADJ_CANCELLED);
+    adj_plan_destroy(plan);
+  }
+  tear_down_cancels(&s);
+}
+
 /* Calls inside a callback belong to the call that runs it; those in another context do not. */
 typedef struct inside {
   const cancel_setup *same, *other;
@@ -905,6 +948,7 @@ int main(void) {
       cmocka_unit_test(every_call_can_be_cancelled),
       cmocka_unit_test(calls_that_share_a_context_are_cancelled),
       cmocka_unit_test(callbacks_belong_to_their_call),
+      cmocka_unit_test(the_only_write_can_cancel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

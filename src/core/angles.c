@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Angles: what core/circle.h and core/arc.h compute, as functions of the library.
+ * The functions of core/circle.h and core/arc.h, compiled once.
  */
 #include "core/angles.h"
 

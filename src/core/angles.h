@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sines, cosines and arcs of angles, with the same bits on every machine: those of a C library differ
- * in their last bits. Within 3 ulp.
+ * Sines, cosines and arc sines with the same bits on every machine (C libraries differ in the last bits). Within 3 ulp.
  */
 #ifndef ADJI_ANGLES_H
 #define ADJI_ANGLES_H
 
 #define ADJI_PI 0x1.921fb54442d18p+1
 
-/* Radians that are reduced without losing digits. */
+/* Largest angle in radians that is reduced without loss. */
 #define ADJI_MOST_RADIANS 0x1p20
 
 typedef struct adji_direction {
   double sin, cos;
 } adji_direction;
 
-/* Of any finite angle in degrees: exact at multiples of 90. */
+/* Any finite angle in degrees. Exact at multiples of 90. */
 adji_direction adji_direction_degrees(double x);
 
-/* Of an angle in radians, |x| <= ADJI_MOST_RADIANS. */
+/* An angle in radians, |x| <= ADJI_MOST_RADIANS. */
 adji_direction adji_direction_radians(double x);
 
 double adji_asin(double h); /* 0 <= h <= 1 */

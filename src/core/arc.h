@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arcs, for C and CUDA alike: see core/angles.h.
+ * Arc sines, for C and CUDA: see core/angles.h.
  */
 #ifndef ADJI_ARC_H
 #define ADJI_ARC_H
@@ -10,8 +10,8 @@
 #include "core/angles.h"
 #include "core/everywhere.h"
 
-/* asin h = h + h z P(z), z = h^2, for h <= 1/2, with P the polynomial that is nearest to it; otherwise
- * pi / 2 - 2 asin(sqrt((1 - h) / 2)). */
+/* h <= 1/2: asin h = h + h z P(z) with z = h^2 and P the minimax polynomial. Larger h: pi / 2 - 2 asin(sqrt((1 - h) /
+ * 2)). */
 ADJI_EVERYWHERE double adji_small_arc(double h) {
   double z = h * h, p = 0x1.d72b2bc8155f8p-6;
   p = fma(p, z, -0x1.e6aaa8a0a04ccp-7);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Atomic members of structs that C and CUDA's C++ both see: the same objects under the names of either
- * language.
+ * Atomic members of structs that C and CUDA's C++ share: the same object, by the name it has in each language.
  */
 #ifndef ADJI_ATOMIC_H
 #define ADJI_ATOMIC_H

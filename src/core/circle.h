@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sines and cosines, for C and CUDA alike: see core/angles.h. An angle is reduced to an eighth of a turn in two
- * parts, then a series. docs/exactness.md repeats every step, because the bits are part of the definition of
- * great-circle joins. Nothing here leaves a product and a sum for a compiler to fuse.
+ * Sines and cosines, for C and CUDA: see core/angles.h. The angle is reduced to an eighth of a turn, in two parts; then
+ * comes a series. docs/exactness.md repeats every step, because the bits are part of the definition of great-circle
+ * joins. There is no product followed by a sum that a compiler could fuse.
  */
 #ifndef ADJI_CIRCLE_H
 #define ADJI_CIRCLE_H
@@ -17,7 +17,7 @@ ADJI_EVERYWHERE double adji_nearest_whole(double x) {
   return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-/* The Taylor series of sin and cos of a + low, |a| <= pi / 4: the terms left out are below 2^-60. */
+/* The Taylor series of sin and cos of a + low, |a| <= pi / 4. The terms not used are below 2^-60. */
 ADJI_EVERYWHERE adji_direction adji_circle_series(double a, double low) {
   double z = a * a, s = 1.0 / 355687428096000, c = -1.0 / 6402373705728000;
   s = fma(s, z, -1.0 / 1307674368000);
@@ -41,7 +41,7 @@ ADJI_EVERYWHERE adji_direction adji_circle_series(double a, double low) {
   return d;
 }
 
-/* The direction of k quarter turns and a rest. */
+/* The direction of k quarter turns and the angle a + low. */
 ADJI_EVERYWHERE adji_direction adji_circle_turned(double k, double a, double low) {
   adji_direction d = adji_circle_series(a, low), turned = d;
   int quarter = (int)(k - 4 * adji_nearest_whole(k * 0.25)); /* -2 .. 2 */
@@ -55,8 +55,7 @@ ADJI_EVERYWHERE adji_direction adji_circle_turned(double k, double a, double low
   return turned;
 }
 
-/* The remainder of a division is exact, and so is what is left of it beside a multiple of 90. The sign of a remainder
- * that is 0 has no effect. */
+/* remainder() is exact, and so is the difference to a multiple of 90. The sign of a remainder of 0 has no effect. */
 ADJI_EVERYWHERE adji_direction adji_circle_degrees(double x) {
   const double radian = 0x1.1df46a2529d39p-6, radian_low = 0x1.5c1d8becdd291p-62; /* pi / 180 */
   double rest = remainder(x, 360.0), k = adji_nearest_whole(rest * (1.0 / 90));

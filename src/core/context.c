@@ -17,7 +17,7 @@ void adj_ctx_options_init(adj_ctx_options *options, size_t struct_size) {
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
 }
 
-/* What the system says it can hand out without swapping; half of what it has when it does not say. */
+/* The memory that the system can hand out without swapping; half of its memory where it does not tell. */
 static uint64_t available_memory(void) {
   uint64_t kib = 0;
   FILE *file = fopen("/proc/meminfo", "r");
@@ -25,7 +25,7 @@ static uint64_t available_memory(void) {
     char line[128];
     while (!kib && fgets(line, sizeof line, file)) {
       unsigned long long value;
-      /* The kernel writes the number, and nothing depends on its being exact. NOLINTNEXTLINE(cert-err34-c) */
+      /* The kernel wrote the number, and an estimate is enough. NOLINTNEXTLINE(cert-err34-c) */
       if (sscanf(line, "MemAvailable: %llu kB", &value) == 1) kib = value;
     }
     fclose(file);
@@ -44,7 +44,7 @@ static adj_status choose_isa(const char *wanted, const char **isa) {
       *isa = adj_isa_name(i);
       return ADJ_OK;
     }
-  return adji_fail(ADJ_E_UNSUPPORTED, "isa: \"%s\" is not one this CPU runs (best here: %s)", wanted, adji_isa_best());
+  return adji_fail(ADJ_E_UNSUPPORTED, "isa: this CPU cannot run \"%s\" (best here: %s)", wanted, adji_isa_best());
 }
 
 adj_status adji_software_devices(uint32_t *count) {
@@ -66,7 +66,7 @@ adj_status adji_software_devices(uint32_t *count) {
 /* Which devices the context may use. They are opened when a join first needs one. */
 static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   int32_t count = options->device_count;
-  if (count < -1 || count > 64) return adji_fail(ADJ_E_ARGUMENT, "device_count: %d is no number of devices", count);
+  if (count < -1 || count > 64) return adji_fail(ADJ_E_ARGUMENT, "device_count: %d is not between -1 and 64", count);
   if (count > 0 && !options->devices)
     return adji_fail(ADJ_E_ARGUMENT, "devices: is NULL, but device_count is %d", count);
   ctx->device_memory_limit = options->device_memory_limit;

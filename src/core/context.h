@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The context: what every other part of the library is handed.
+ * The context: threads, memory limit, devices, log, trace and cancels. Every other part of the library is given one.
  */
 #ifndef ADJI_CONTEXT_H
 #define ADJI_CONTEXT_H
@@ -48,7 +48,7 @@ adj_status adji_check_cancel(const adj_ctx *ctx);
 
 void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Reports work that began at begin_ns and ends now. */
+/* Reports a piece of work that began at begin_ns and ends now. */
 void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-bool adji_isa_usable(const char *name); /* built in, and the CPU has it */
+bool adji_isa_usable(const char *name); /* this build has it, and the CPU runs it */
 const char *adji_isa_best(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions in headers that C and CUDA's kernels share.
+ * Functions in headers that C code and CUDA kernels share.
  */
 #ifndef ADJI_EVERYWHERE_H
 #define ADJI_EVERYWHERE_H

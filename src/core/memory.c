@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checked memory with a limit. A block carries its size in the 64 bytes in front of it; blocks of a
- * megabyte and more come straight from the system, aligned so that huge pages can back them.
+ * Checked memory with a limit. The size of a block is in the 64 bytes in front of it. Blocks of a megabyte and more are
+ * mappings of their own, aligned to huge pages.
  */
 #define _GNU_SOURCE
 #include "core/memory.h"
@@ -15,7 +15,7 @@ enum { PREFIX = 64, HUGE_PAGE = ADJI_HUGE_PAGE, PAGE = 4096 };
 static const uint64_t LARGE = (uint64_t)1 << 20;
 
 typedef struct prefix {
-  uint64_t bytes;  /* as accounted for            */
+  uint64_t bytes;  /* as charged                  */
   uint64_t mapped; /* length of the mapping, or 0 */
   void *base;      /* of the mapping              */
 } prefix;
@@ -55,7 +55,7 @@ const char *adji_bytes_text(double bytes, char *buffer) {
 
 bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what) {
   if (atomic_load_explicit(&memory->fail_at, memory_order_relaxed) >= 0 && atomic_fetch_sub(&memory->fail_at, 1) == 0) {
-    adji_fail(ADJ_E_MEMORY, "%s: out of memory (asked for by a test)", what);
+    adji_fail(ADJ_E_MEMORY, "%s: out of memory (simulated by a test)", what);
     return false;
   }
   uint64_t before = atomic_fetch_add(&memory->used, bytes);
@@ -78,14 +78,14 @@ void adji_discharge(adji_memory *memory, uint64_t bytes) {
   atomic_fetch_sub(&memory->used, bytes);
 }
 
-/* A mapping whose start is a multiple of the huge page, with the prefix in the page before it. */
+/* A mapping. The block begins at a multiple of the huge page; the prefix is in the page before. */
 static char *map_large(uint64_t bytes, prefix *head) {
   uint64_t length = bytes + 3 * (uint64_t)HUGE_PAGE;
   char *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return NULL;
   uintptr_t start = ((uintptr_t)base + PREFIX + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
 #ifdef MADV_HUGEPAGE
-  /* The last one too when at least half of it is needed. A hint: failing is fine. */
+  /* Also for the last page if half of it is used. A hint: it may fail. */
   uint64_t pages = (bytes + HUGE_PAGE / 2) / HUGE_PAGE;
   if (pages) madvise((void *)start, pages * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
@@ -97,8 +97,7 @@ static char *map_large(uint64_t bytes, prefix *head) {
 void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what) {
   uint64_t bytes = adji_mul(count, size);
   if (bytes > (uint64_t)1 << 60) {
-    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes are more than any machine has", what,
-              (unsigned long long)count, size);
+    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes exceed any machine", what, (unsigned long long)count, size);
     return NULL;
   }
   if (!adji_charge(memory, bytes, what)) return NULL;
@@ -113,7 +112,7 @@ void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *w
   if (!block) {
     adji_discharge(memory, bytes);
     char need[32];
-    adji_fail(ADJ_E_MEMORY, "%s: the system has no %s left", what, adji_bytes_text((double)bytes, need));
+    adji_fail(ADJ_E_MEMORY, "%s: the system cannot provide %s", what, adji_bytes_text((double)bytes, need));
     return NULL;
   }
   memcpy(block - PREFIX, &head, sizeof head);
@@ -181,7 +180,7 @@ void adji_free(adji_memory *memory, void *block) {
 void adji_prefault(void *at, uint64_t bytes) {
   char *first = at;
 #ifdef MADV_POPULATE_WRITE
-  uintptr_t before = (uintptr_t)at % PAGE; /* of its page; the kernel wants whole ones, and leaves what is in them */
+  uintptr_t before = (uintptr_t)at % PAGE; /* the kernel wants whole pages; this keeps their contents */
   if (bytes && !madvise(first - before, bytes + before, MADV_POPULATE_WRITE)) return;
 #endif
   for (uint64_t i = 0; i < bytes; i += PAGE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checked memory with a limit. Everything the library holds that grows with the data comes from
- * here, so that peak_bytes is true and memory_limit is kept.
+ * Checked memory with a limit. Everything that grows with the data comes from here: so memory_limit is kept and
+ * peak_bytes is exact.
  */
 #ifndef ADJI_MEMORY_H
 #define ADJI_MEMORY_H
@@ -21,33 +21,34 @@ typedef struct adji_memory {
 
 void adji_memory_init(adji_memory *memory, uint64_t limit);
 
-/* count * size bytes, aligned to 64, not zeroed (zeroed with _zero). Large blocks are backed by huge
- * pages where the system allows and are first touched by whoever writes them. what names the block
- * in the message. Returns NULL with the message set (ADJ_E_MEMORY is the status to return). */
+/* count * size bytes, aligned to 64; zeroed by _zero only. Large blocks use huge pages where the system has them; a
+ * page gets its memory when it is first written. `what` names the block in the message. NULL: failed, the message is
+ * set, and the status to return is ADJ_E_MEMORY. */
 void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what);
 void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what);
 
-/* Grows a block to at least count * size bytes, keeping its first keep bytes. *block may be NULL. */
+/* Grows a block to at least count * size bytes and keeps its first `keep` bytes. *block may be NULL. False as above;
+ * the block is then unchanged. */
 bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *what);
 
-/* For what is about to be written and whose size is but guessed: large blocks of so many bytes, which may become up to
- * room without moving. NULL, which is no failure, where there are none to be had. Resizing says whether the block has
- * so many bytes now; the limit counts those. */
+/* A large block whose size is an estimate: `bytes` now, and up to `room` later without moving. Only the bytes in use
+ * count against the limit. NULL is not a failure: there is no such block, and no message. adji_resize tells whether the
+ * block has the new size. */
 void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room);
 bool adji_resize(adji_memory *memory, void *block, uint64_t bytes);
 
 void adji_free(adji_memory *memory, void *block); /* NULL is fine */
 
-/* Has the system find the pages of fresh memory, bytes from `at` on, which takes it as long as a copy to there does;
- * what is in them already is lost. A huge page wants a single thread, for each that meets a missing one clears one. */
+/* Makes the system provide the pages of fresh memory, `bytes` from `at` on, which takes as long as copying that much.
+ * The contents are lost. Use one thread for each huge page: every thread that meets a missing one clears it all. */
 enum { ADJI_HUGE_PAGE = 2 << 20 };
 void adji_prefault(void *at, uint64_t bytes);
 
-/* For memory that others own on our behalf, such as a library's buffers. */
+/* Counts memory that adji_alloc did not make, such as buffers of another library. */
 bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what);
 void adji_discharge(adji_memory *memory, uint64_t bytes);
 
-/* Starts a new peak measurement. */
+/* The peak is measured anew from here on. */
 void adji_memory_reset_peak(adji_memory *memory);
 
 /* Bytes that may still be allocated. 0 when the limit is passed for a moment: threads that share a context charge
@@ -57,7 +58,7 @@ uint64_t adji_memory_available(const adji_memory *memory);
 /* Whether this many bytes may still be allocated. */
 bool adji_fits(const adji_memory *memory, uint64_t bytes);
 
-/* Bytes as people read them, "1.5 GiB"; buffer of at least 32 characters. */
+/* A size for people: "1.5 GiB". buffer: at least 32 characters. */
 const char *adji_bytes_text(double bytes, char *buffer);
 
 /* a * b, or UINT64_MAX when that overflows. */

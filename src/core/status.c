@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Status codes, their texts, the per-thread message, and versioned structs.
+ * Status codes and their texts, the message of each thread, and structs of other versions.
  */
 #include "core/status.h"
 
@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#undef adji_fail /* what the analyser is told about it is for callers */
+#undef adji_fail /* the analyser's version is for callers */
 
-/* Like errno: one message per thread, so that concurrent calls cannot garble each other's. */
+/* One message per thread, as errno is: calls in other threads cannot change it. */
 static _Thread_local char message[1024];
 
 const char *adj_last_error(void) {

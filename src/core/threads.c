@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The team: threads wait on a condition variable, a loop is a shared counter they all draw from. Loops often
- * follow each other closely, and waking a thread takes as long as a short loop: so threads look out for a moment
+ * The team. Threads wait on a condition variable; a loop is a shared counter that all of them draw tasks from. Loops
+ * often follow each other closely, and waking a thread takes as long as a short loop. So threads spin for a moment
  * before they sleep, unless there are more of them than cores.
  */
 #define _GNU_SOURCE
@@ -16,17 +16,17 @@
 
 struct adji_team {
   uint32_t size;
-  uint32_t started; /* threads that really run, for destroy */
+  uint32_t started; /* threads that run, for destroy */
   pthread_t *threads;
-  pthread_mutex_t turn; /* held by the caller whose loop runs */
+  pthread_mutex_t turn; /* held by the caller of the current loop */
   pthread_mutex_t lock; /* guards what follows                */
   pthread_cond_t work, done;
   _Atomic uint64_t generation; /* of loops; a change wakes the team   */
   _Atomic uint32_t busy;       /* lanes still in the current loop     */
   bool quit;
-  uint32_t looks;       /* so many before a thread sleeps      */
-  adj_status status;    /* failure of the current loop: of its  */
-  uint64_t failed_task; /* lowest task that failed              */
+  uint32_t spins;       /* before a thread sleeps             */
+  adj_status status;    /* of the lowest task that failed in   */
+  uint64_t failed_task; /* the current loop                    */
   char message[1024];
   /* The loop; written under lock before generation changes. */
   adji_task_fn fn;
@@ -42,12 +42,12 @@ typedef struct member {
   uint32_t lane;
 } member;
 
-/* Set while a thread runs a task: a nested loop must not wait for its own team. */
+/* Set while a thread runs a task. A nested loop must not wait for its own team. */
 static _Thread_local const adji_team *inside_team;
 static _Thread_local uint32_t inside_lane;
 
-/* Tasks are handed out in ascending order and finish once begun, so the lowest one that fails always
- * runs: keeping its message makes the message the same for any number of threads. */
+/* Tasks are handed out in ascending order and run to their end, so the lowest task that fails always runs. Its message
+ * is kept: it is the same for any number of threads. */
 static void keep_failure(adji_team *team, uint64_t task, adj_status status) {
   pthread_mutex_lock(&team->lock);
   if (!team->status || task < team->failed_task) {
@@ -79,15 +79,15 @@ static void draw_tasks(adji_team *team, uint32_t lane) {
   adji_call_set(before);
 }
 
-enum { LOOKS = 1000 }; /* some 50 microseconds */
+enum { SPINS = 1000 }; /* about 50 microseconds */
 
 static void await_loop(const adji_team *team, uint64_t seen) {
-  for (uint32_t i = 0; i < team->looks && atomic_load(&team->generation) == seen; i++)
+  for (uint32_t i = 0; i < team->spins && atomic_load(&team->generation) == seen; i++)
     adji_pause();
 }
 
 static void await_end(const adji_team *team) {
-  for (uint32_t i = 0; i < team->looks && atomic_load(&team->busy); i++)
+  for (uint32_t i = 0; i < team->spins && atomic_load(&team->busy); i++)
     adji_pause();
 }
 
@@ -133,7 +133,7 @@ adji_team *adji_team_create(uint32_t threads) {
     return NULL;
   }
   team->size = threads;
-  team->looks = threads <= adji_usable_cores() ? LOOKS : 0;
+  team->spins = threads <= adji_usable_cores() ? SPINS : 0;
   pthread_mutex_init(&team->turn, NULL);
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->work, NULL);
@@ -141,7 +141,7 @@ adji_team *adji_team_create(uint32_t threads) {
   for (uint32_t lane = 1; lane < threads; lane++) {
     if (!start_member(team, lane)) {
       adji_team_destroy(team);
-      adji_fail(ADJ_E_MEMORY, "the system does not start thread %u of %u", lane + 1, threads);
+      adji_fail(ADJ_E_MEMORY, "the system cannot start thread %u of %u", lane + 1, threads);
       return NULL;
     }
   }
@@ -168,8 +168,8 @@ uint32_t adji_team_size(const adji_team *team) {
   return team->size;
 }
 
-/* A nested loop. The lane of the task belongs to the task's own team; a loop of another team (of a
- * context that a callback uses) is that team's only lane here. */
+/* A nested loop runs in the calling thread. Inside its own team it has the lane of the task. In another team (a
+ * callback may use another context) it has lane 0. */
 static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable) {
   uint32_t lane = inside_team == team ? inside_lane : 0;
   for (uint64_t task = 0; task < count; task++) {

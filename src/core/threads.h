@@ -13,12 +13,12 @@
 
 typedef struct adji_team adji_team;
 
-/* threads >= 1 lanes, the caller's included. NULL with the message set when threads cannot start. */
+/* threads >= 1 lanes, the caller's included. NULL, and the message is set, when a thread cannot start. */
 adji_team *adji_team_create(uint32_t threads);
 void adji_team_destroy(adji_team *team);
 uint32_t adji_team_size(const adji_team *team);
 
-/* One task of a loop. lane < adji_team_size: for per-lane scratch. */
+/* One task of a loop. lane < adji_team_size: for scratch memory of each lane. */
 typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
 
 /* Runs tasks 0 .. count - 1, each once, handed out in ascending order to whichever lane is free.
@@ -28,7 +28,7 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
  * (core/call.h). Loops of several callers take turns. A loop inside a task runs in the task's own lane. */
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable);
 
-/* Whether the caller runs a task of some team: then another thread must not be waited for that needs the team. */
+/* Whether the calling thread runs a task of a team. Then it must not wait for a thread that needs the team. */
 bool adji_inside_task(void);
 
 /* Task t of count equal pieces of n items: [*begin, *end). */
@@ -38,7 +38,7 @@ static inline void adji_slice(uint64_t n, uint64_t count, uint64_t t, uint64_t *
   *end = *begin + each + (t < rest);
 }
 
-/* Some tens of cycles, for a thread that looks again and again whether something has happened. */
+/* Some tens of cycles, for a thread that spins. */
 static inline void adji_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

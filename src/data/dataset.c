@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Datasets: adopted from a reader, a generator or the caller's memory; checked in one parallel pass.
+ * Datasets. They come from a reader, a generator or the caller's memory, and are checked in one parallel pass.
  */
 #include "data/dataset.h"
 
@@ -17,9 +17,8 @@ typedef struct scan {
   double *bounds; /* per piece: dim lows, dim highs */
 } scan;
 
-/* Bounds of rows [begin, end). Each dimension is scanned on its own when columns are contiguous,
- * row by row otherwise: both read memory in order. A NaN fails both comparisons, and x - x is 0 for
- * finite x only, so the sum of those differences is 0 exactly when all are finite. */
+/* Bounds of rows [begin, end), SCAN_DIMS dimensions at a time. x - x is 0 for finite x and NaN otherwise, so the sum of
+ * these differences is 0 iff all coordinates are finite. */
 #define SCAN_ROWS(T)                                                                                           \
   static bool scan_rows_##T(const adj_dataset *set, uint64_t begin, uint64_t end, double *low, double *high) { \
     bool finite = true;                                                                                        \
@@ -62,7 +61,7 @@ static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_
         return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate", (unsigned long long)i + 1,
                          j + 1, isnan(x) ? "NaN" : "infinity");
     }
-  return adji_fail(ADJ_E_INTERNAL, "a coordinate was taken for infinite and is not");
+  return adji_fail(ADJ_E_INTERNAL, "the check found a value that is not finite, but every value is");
 }
 
 static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {
@@ -110,8 +109,8 @@ static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
     return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
                      (unsigned long long)count, (unsigned long long)ADJ_MAX_COUNT);
   if (adji_mul(count, (uint64_t)dim * 8) >> 60)
-    return adji_fail(ADJ_E_ARGUMENT, "count, dim: %llu x %u coordinates are more than any machine holds",
-                     (unsigned long long)count, dim);
+    return adji_fail(ADJ_E_ARGUMENT, "count, dim: %llu x %u coordinates exceed any machine", (unsigned long long)count,
+                     dim);
   return ADJ_OK;
 }
 
@@ -177,18 +176,41 @@ void adj_points_init(adj_points *points, size_t struct_size) {
   adji_init_struct(points, struct_size, &defaults, sizeof defaults);
 }
 
-/* ADJ_COPY: packed rows, whatever the strides were. */
-static adj_status copy_points(adj_ctx *ctx, const adj_points *points, adji_dataset_parts *parts) {
-  size_t size = adji_type_size(points->type);
-  char *copy = adji_alloc(&ctx->memory, points->count * points->dim, size, "points");
-  if (!copy) return ADJ_E_MEMORY;
-  char *to = copy;
-  for (uint64_t i = 0; i < points->count; i++) {
-    const char *from = (const char *)points->data + i * parts->row_stride;
-    for (uint32_t j = 0; j < points->dim; j++, from += parts->column_stride, to += size)
-      memcpy(to, from, size);
+typedef struct copying {
+  const adji_dataset_parts *from;
+  char *to;
+  uint64_t pieces;
+} copying;
+
+static adj_status copy_piece(void *user, uint64_t piece, uint32_t lane) {
+  (void)lane;
+  const copying *job = user;
+  const adji_dataset_parts *from = job->from;
+  size_t size = adji_type_size(from->type), row_bytes = from->dim * size;
+  bool contiguous = from->column_stride == size;
+  uint64_t begin, end;
+  adji_slice(from->count, job->pieces, piece, &begin, &end);
+  for (uint64_t i = begin; i < end; i++) {
+    const char *row = (const char *)from->data + i * from->row_stride;
+    char *to = job->to + i * row_bytes;
+    if (contiguous)
+      memcpy(to, row, row_bytes);
+    else
+      for (uint32_t j = 0; j < from->dim; j++)
+        memcpy(to + j * size, row + j * from->column_stride, size);
   }
-  parts->data = parts->owner = copy;
+  return ADJ_OK;
+}
+
+/* ADJ_COPY: packed rows, whatever the strides were. On failure parts->owner is what to free. */
+static adj_status copy_points(adj_ctx *ctx, adji_dataset_parts *parts) {
+  char *copy = adji_alloc(&ctx->memory, parts->count * parts->dim, adji_type_size(parts->type), "points");
+  if (!copy) return ADJ_E_MEMORY;
+  copying job = {parts, copy, parts->count * parts->dim / 65536 + 1};
+  parts->owner = copy;
+  adj_status status = adji_loop(ctx, job.pieces, copy_piece, &job);
+  if (status) return status;
+  parts->data = copy;
   parts->release = adji_release_block;
   parts->row_stride = parts->column_stride = 0;
   return ADJ_OK;
@@ -212,7 +234,7 @@ adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_datase
   if (mine.ownership != ADJ_COPY && mine.ownership != ADJ_BORROW)
     return adji_fail(ADJ_E_ARGUMENT, "ownership: %d is neither ADJ_COPY nor ADJ_BORROW", (int)mine.ownership);
   adji_call outer = adji_call_begin(&ctx->cancels);
-  if (mine.ownership == ADJ_COPY) status = copy_points(ctx, &mine, &parts);
+  if (mine.ownership == ADJ_COPY) status = copy_points(ctx, &parts);
   if (!status) status = adji_dataset_adopt(ctx, &parts, out);
   adji_call_set(outer);
   if (status) adji_free(&ctx->memory, parts.owner);

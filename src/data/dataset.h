@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A set of points: held once, in the type and layout they came in, checked, with bounds.
+ * A set of points in the type and layout they came in: checked, with bounds.
  */
 #ifndef ADJI_DATASET_H
 #define ADJI_DATASET_H
@@ -13,12 +13,12 @@ struct adj_dataset {
   uint32_t dim;
   uint64_t count;
   const char *data;
-  uint64_t row_stride, column_stride; /* bytes; a Fortran-order file has the small one by row */
-  double *low, *high;                 /* dim entries each: exact, for both types              */
+  uint64_t row_stride, column_stride; /* bytes; in Fortran order row_stride is the small one */
+  double *low, *high;                 /* dim entries each; exact for both types              */
   /* Labels of the rows (may be NULL): label i is text[ends[i - 1]] .. text[ends[i] - 1]. */
   char *label_text;
   uint64_t *label_ends;
-  /* Frees what data points to; NULL when borrowed. */
+  /* Frees the data; NULL when they are the caller's. */
   void (*release)(adj_dataset *dataset);
   void *owner; /* for release: the block, or the start of the mapping */
   uint64_t owner_bytes;
@@ -28,9 +28,7 @@ static inline size_t adji_type_size(adj_type type) {
   return type == ADJ_F64 ? 8 : 4;
 }
 
-/* What a reader or a generator hands over. On success the dataset owns data (through release) and
- * the labels; on failure the caller still does. Checks every coordinate (a NaN or an infinity is
- * ADJ_E_DATA and names row and column, both counted from 1) and finds the bounds. */
+/* What a dataset is made of. */
 typedef struct adji_dataset_parts {
   adj_type type;
   uint32_t dim;
@@ -44,10 +42,12 @@ typedef struct adji_dataset_parts {
   uint64_t owner_bytes;
 } adji_dataset_parts;
 
+/* Makes a dataset. On success it owns the data (by release) and the labels; on failure the caller still does. Finds the
+ * bounds and checks every coordinate: a NaN or an infinity is ADJ_E_DATA, and the message names row and column, both
+ * counted from 1. */
 adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out);
 
-/* A release for data from adji_alloc (owner is the block), and one for a mapping (munmap of owner,
- * owner_bytes). */
+/* Values of release: for a block of adji_alloc, and for a mapping of owner_bytes. */
 void adji_release_block(adj_dataset *dataset);
 void adji_release_mapping(adj_dataset *dataset);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Derived sets. Each row's bits depend on that row alone and on operations that IEEE 754 fixes, so they
- * are the same on every machine (docs/exactness.md).
+ * Derived sets. A derived row depends on its own row only, and on operations whose result IEEE 754 defines. So it has
+ * the same bits on every machine (docs/exactness.md).
  */
 #include "data/derive.h"
 
@@ -34,12 +34,12 @@ adj_status adji_derive_refuse(adji_fault fault, uint64_t row, double longitude, 
       return adji_fail(ADJ_E_DATA, "row %llu, column 2: latitude %g is beyond a pole; columns are longitude, latitude",
                        number, latitude);
     case ADJI_FAULT_LONGITUDE:
-      return adji_fail(ADJ_E_DATA, "row %llu, column 1: longitude %g is more radians than can be reduced to a turn",
-                       number, longitude);
+      return adji_fail(ADJ_E_DATA, "row %llu, column 1: longitude %g is too many radians to be reduced exactly", number,
+                       longitude);
     case ADJI_FAULT_NONE:
       break;
   }
-  return adji_fail(ADJ_E_INTERNAL, "row %llu was taken for one that has no place and is not", number);
+  return adji_fail(ADJ_E_INTERNAL, "row %llu: has no derived point, for no known reason", number);
 }
 
 static adj_status unit_row(const derive *d, uint64_t row) {

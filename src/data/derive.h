@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sets derived from others, row by row: what some metrics are measured on. Labels stay with the
- * original.
+ * Derived sets: the points that some metrics are measured on, computed row by row. Labels stay with the original set.
  */
 #ifndef ADJI_DERIVE_H
 #define ADJI_DERIVE_H
@@ -17,7 +16,7 @@ adj_status adji_derive_units(adj_ctx *ctx, const adj_dataset *set, adj_dataset *
  * pole is ADJ_E_DATA. Time: one parallel pass. Memory: 3 * sizeof(T) bytes a point. */
 adj_status adji_derive_sphere(adj_ctx *ctx, const adj_dataset *set, adj_angle angle, adj_dataset **out);
 
-/* The failure of a row, wherever it was found. longitude and latitude: those of a place. */
+/* The failure of a row, found here or on a device. longitude and latitude: for the last two faults. */
 adj_status adji_derive_refuse(adji_fault fault, uint64_t row, double longitude, double latitude);
 
 #endif

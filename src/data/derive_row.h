@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The coordinates of derived points, for C and CUDA alike: data/derive.c and gpu/device/derive.cu go through rows, and
- * this says what they compute, so that both have the same bits (docs/exactness.md).
+ * The coordinates of derived points, for C and CUDA: used by data/derive.c and gpu/device/derive.cu, so that both
+ * compute the same bits (docs/exactness.md).
  */
 #ifndef ADJI_DERIVE_ROW_H
 #define ADJI_DERIVE_ROW_H
@@ -21,16 +21,16 @@ typedef enum adji_fault {
 
 /* ---- Unit vectors ------------------------------------------------------------------------------------- */
 
-/* The length is summed in f64, of coordinates that are scaled by a power of two such that the largest
- * is in [1/2, 1): no square of it over- or underflows, and equal directions of different length give
- * equal rows where the lengths differ by a power of two. */
+/* Coordinates are scaled by a power of two so that the largest is in [1/2, 1), and the squares are summed in f64. Its
+ * square neither overflows nor underflows. Points of the same direction give the same row if their lengths differ by a
+ * power of two. */
 ADJI_EVERYWHERE int adji_unit_exponent(double largest) {
   int exponent;
   frexp(largest, &exponent);
   return exponent;
 }
 
-/* The sum of squares, one coordinate further; they come in the order of the row. */
+/* Adds the square of the next coordinate, in the order of the row. */
 ADJI_EVERYWHERE double adji_unit_add(double sum, double x, int exponent) {
   double scaled = ldexp(x, -exponent);
   return fma(scaled, scaled, sum);
@@ -47,7 +47,7 @@ typedef struct adji_place {
   double x, y, z;
 } adji_place;
 
-/* A latitude that counts as a pole: a right angle rounded up to f32 is still one. */
+/* The largest latitude. In f32 a right angle is rounded up, and is still a pole. */
 ADJI_EVERYWHERE double adji_pole(bool degrees, bool single) {
   return degrees ? 90 : single ? (double)(float)(ADJI_PI / 2) : ADJI_PI / 2;
 }

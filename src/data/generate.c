@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points from a generator: the options checked, the name resolved, the rows made in parallel. The
- * bytes depend on the options alone: not on the machine, the instruction set or the threads.
+ * Points from a generator: checks the options, resolves the name, makes the rows in parallel. The points depend on the
+ * options only, not on the machine, the instruction set or the threads.
  */
 #include "data/generate.h"
 
@@ -13,13 +13,13 @@ void adj_generate_options_init(adj_generate_options *options, size_t struct_size
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
 }
 
-/* About sqrt(count) centres, unless told otherwise. */
+/* About sqrt(count) centres. */
 static uint32_t default_clusters(uint64_t count) {
   double root = sqrt((double)count);
   return root < 1 ? 1 : (uint32_t)root;
 }
 
-/* Resolves the name, which may fix count and dim; what the caller gives goes first. */
+/* Resolves the name. A published set gives count and dim where the caller gives none. */
 static adj_status resolve_name(adj_generate_options *options, const adji_generator_kind **kind) {
   if (!options->name) return adji_fail(ADJ_E_ARGUMENT, "name: must not be NULL");
   *kind = adji_generator_find(options->name);
@@ -49,7 +49,7 @@ static adj_status check_options(const adj_generate_options *options) {
   if (options->count > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
                      (unsigned long long)options->count, (unsigned long long)ADJ_MAX_COUNT);
-  /* Below 0.01, more than 99 of 100 draws would fall outside of [0, 1]. */
+  /* Below 0.01 more than 99 of 100 draws would be outside [0, 1]. */
   if (!(options->lambda >= 0.01 && options->lambda <= 1e9))
     return adji_fail(ADJ_E_ARGUMENT, "lambda: %g is not between 0.01 and 1e9", options->lambda);
   return ADJ_OK;
@@ -71,7 +71,7 @@ static adj_status make_piece(void *user, uint64_t piece, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Small pieces, so that a cancel is heard soon; a piece is at least one row. */
+/* Small pieces, so that a cancel is noticed soon. A piece has at least one row. */
 static adj_status make_rows(adj_ctx *ctx, const adji_generator *g, adji_generate_row row) {
   making job = {g, row, g->count * g->dim / 65536 + 1};
   if (job.pieces > g->count) job.pieces = g->count;

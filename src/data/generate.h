@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside the generators: random numbers that are a pure function of (seed, row, column), so that any
- * thread may make any row, and mathematics whose every bit is the same on every machine.
+ * Inside the generators. Random numbers are a function of (seed, row, column) only, so any thread can make any row. The
+ * mathematics gives the same bits on every machine.
  */
 #ifndef ADJI_GENERATE_H
 #define ADJI_GENERATE_H
@@ -34,18 +34,18 @@ typedef struct adji_generator_kind {
 /* The kind of that name, or NULL. */
 const adji_generator_kind *adji_generator_find(const char *name);
 
-/* What a kind needs before its first row: the lattice's side, the clusters' weights (from
- * adji_alloc, to be freed with adji_free). */
+/* What a kind needs before its first row: the side of the lattice; the weights of the clusters, to be freed with
+ * adji_free. */
 adj_status adji_generator_prepare(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g);
 
-/* "Expo6D10M" taken apart: the generator's name, and its count and dim. False when name is not of
- * that form. */
+/* The parts of a name such as "Expo6D10M": generator, dim and count. */
 typedef struct adji_published_set {
   const char *generator;
   uint64_t count;
   uint32_t dim;
 } adji_published_set;
 
+/* False when the name does not have that form. */
 bool adji_published_find(const char *name, adji_published_set *set);
 
 /* ln x of a positive, normal x, within 2 ulp. */
@@ -59,8 +59,7 @@ static inline uint64_t adji_mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/* Numbers with different counters below one key, and below different keys, are independent for all
- * that a join can notice. */
+/* Random bits. Numbers of different counters or keys are independent, as far as a join can notice. */
 static inline uint64_t adji_random(uint64_t key, uint64_t counter) {
   return adji_mix(key + (counter + 1) * UINT64_C(0x9e3779b97f4a7c15));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of generated sets: one function per kind writes one row. Column j of row i depends on
- * the seed, i and j alone; a draw that falls outside is repeated with the next attempt's counter.
+ * The kinds of generated sets: one function per kind writes one row. Column j of row i depends on the seed, i and j
+ * only. A draw that is out of range is repeated with the counter of the next attempt.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "data/generate.h"
 
-/* Keys of one seed, kept apart by what they are for. */
+/* One seed has several keys, by purpose. */
 enum { FOR_ROWS, FOR_CENTRES, FOR_WEIGHTS, FOR_WIDTHS };
 
 static uint64_t key_of(const adji_generator *g, unsigned purpose, uint64_t index) {

@@ -208,6 +208,7 @@ static adj_status stream_collected(stream *s, adj_result *result) {
   status = begin_sink(s);
   adji_window all = {0, count, result->offsets, result->ids, result->distances, 0};
   if (!status && count) status = deliver(s, &all);
+  if (!status) status = adji_check_cancel(plan->ctx);
   end_sink(s, status);
   return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k best of a query, and the selection on keys in plain C.
+ * The k best of a query, and the functions on keys in plain C.
  */
 #include "result/kbest.h"
 
@@ -11,7 +11,7 @@
 
 enum { SHORT = 24 };
 
-/* Without a branch on the comparison, which nobody could predict. */
+/* Without a branch on the comparison: it would be unpredictable. */
 #define PLAIN_PARTITION(name, key_type)                                         \
   static inline uint64_t name(key_type *keys, uint64_t count, key_type pivot) { \
     uint64_t below = 0;                                                         \
@@ -99,7 +99,7 @@ static uint64_t pack_f64(const double *sums, const uint32_t *ids, uint64_t count
 
 /* ---- The k best ------------------------------------------------------------------------------------------ */
 
-/* Keys beyond k that are held before the next selection, and how many are added at once. */
+/* Keys beyond k that are collected before the next selection; and keys that are added at once. */
 static uint64_t surplus(uint64_t k) {
   return k + 32;
 }
@@ -153,8 +153,8 @@ void adji_kbest_tighten(adji_kbest *best) {
   best->held = best->k;
 }
 
-/* After keys were added: there is room for a piece again, and the first k give the first limit. */
-static void settle(adji_kbest *best, uint64_t before) {
+/* After keys were added: makes room for the next piece, and sets the first limit once there are k keys. */
+static void after_add(adji_kbest *best, uint64_t before) {
   bool first = before < best->k && best->held >= best->k;
   if (first || best->held > best->k + surplus(best->k)) adji_kbest_tighten(best);
 }
@@ -168,7 +168,7 @@ void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uin
     else
       best->held += best->kernels->pack((const float *)sums + i, ids + i, piece, best->last_f32,
                                         (uint64_t *)best->keys + best->held);
-    settle(best, before);
+    after_add(best, before);
   }
 }
 
@@ -178,7 +178,7 @@ void adji_kbest_merge(adji_kbest *best, const adji_kbest *other) {
     uint64_t piece = other->held - i < PIECE ? other->held - i : PIECE, before = best->held;
     memcpy((char *)best->keys + best->held * size, (const char *)other->keys + i * size, piece * size);
     best->held += piece;
-    settle(best, before);
+    after_add(best, before);
   }
 }
 

@@ -90,18 +90,18 @@ static void sort_short(uint64_t *keys, uint64_t count) {
 
 /* ---- Partitions ------------------------------------------------------------------------------------ */
 
-/* Deals the lanes of v out to the free places behind *left and before *right. */
-KEY_INLINE void deal(__m512i v, __m512i pivot, uint64_t **left, uint64_t **right) {
+/* Moves the lanes of v to free places: those below the pivot to *bottom and up, the others to *top and down. */
+KEY_INLINE void deal(__m512i v, __m512i pivot, uint64_t **bottom, uint64_t **top) {
   __mmask8 upper = _mm512_cmpge_epu64_mask(v, pivot);
   uint32_t above = (uint32_t)__builtin_popcount(upper);
-  _mm512_mask_storeu_epi64(*left, (__mmask8)(0xffu >> above), _mm512_maskz_compress_epi64((__mmask8)~upper, v));
-  *left += 8 - above;
-  *right -= above;
-  _mm512_mask_storeu_epi64(*right, (__mmask8)((1u << above) - 1), _mm512_maskz_compress_epi64(upper, v));
+  _mm512_mask_storeu_epi64(*bottom, (__mmask8)(0xffu >> above), _mm512_maskz_compress_epi64((__mmask8)~upper, v));
+  *bottom += 8 - above;
+  *top -= above;
+  _mm512_mask_storeu_epi64(*top, (__mmask8)((1u << above) - 1), _mm512_maskz_compress_epi64(upper, v));
 }
 
-/* In place: two vectors are taken out, which leaves room for two; the next is always read from the side
- * with less room, so neither side runs out of it. count is more than SHORT. */
+/* In place. Two vectors are held back, which leaves two free places. The next vector is read from the side with fewer
+ * free places, so neither side runs out. count is more than SHORT. */
 static inline uint64_t partition(uint64_t *keys, uint64_t count, uint64_t pivot) {
   uint64_t *low = keys, *high = keys + count;
   while ((high - low) % 8) { /* the odd ones, one by one */
@@ -115,23 +115,23 @@ static inline uint64_t partition(uint64_t *keys, uint64_t count, uint64_t pivot)
   }
   __m512i pivots = _mm512_set1_epi64((int64_t)pivot);
   __m512i first = _mm512_loadu_si512(low), last = _mm512_loadu_si512(high - 8);
-  uint64_t *left = low, *right = high; /* free places: [left, low) and [high, right) */
+  uint64_t *bottom = low, *top = high; /* free places: [bottom, low) and [high, top) */
   low += 8;
   high -= 8;
   while (low != high) {
     __m512i v;
-    if (low - left <= right - high) {
+    if (low - bottom <= top - high) {
       v = _mm512_loadu_si512(low);
       low += 8;
     } else {
       high -= 8;
       v = _mm512_loadu_si512(high);
     }
-    deal(v, pivots, &left, &right);
+    deal(v, pivots, &bottom, &top);
   }
-  deal(first, pivots, &left, &right);
-  deal(last, pivots, &left, &right);
-  return (uint64_t)(left - keys);
+  deal(first, pivots, &bottom, &top);
+  deal(last, pivots, &bottom, &top);
+  return (uint64_t)(bottom - keys);
 }
 
 #define KEY uint64_t

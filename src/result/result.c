@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A finished join held in memory: created, read and destroyed here.
+ * A finished join in memory: created, read and destroyed here.
  */
 #include "result/result.h"
 
@@ -37,7 +37,7 @@ static void fill_offsets(adj_result *result) {
 
 const uint64_t *adj_result_offsets(const adj_result *result) {
   bool there = !result->each || atomic_load_explicit(&result->filled, memory_order_acquire);
-  if (!there) fill_offsets((adj_result *)result); /* which no other call reads */
+  if (!there) fill_offsets((adj_result *)result); /* no other function reads them */
   return result->offsets;
 }
 

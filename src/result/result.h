@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A finished join held in memory.
+ * A finished join in memory.
  */
 #ifndef ADJI_RESULT_H
 #define ADJI_RESULT_H
@@ -16,8 +16,8 @@ struct adj_result {
   adj_type type;
   uint64_t rows;
   uint64_t pairs; /* neighbours; padding of kNN rows is not counted */
-  /* Rows of a kNN join have `each` entries, and hardly anybody asks where they begin: their offsets have room, and are
-   * filled in by the first who does. 0: offsets are there. */
+  /* kNN: every row has `each` entries. Offsets are rarely asked for; the first call that does writes them. 0: a range
+   * join, which has its offsets. */
   uint32_t each;
   ADJI_ATOMIC(bool) filled;
   pthread_mutex_t lock;
@@ -26,7 +26,7 @@ struct adj_result {
   void *distances;
 };
 
-/* Empty; the engine fills it in. NULL with the message set. */
+/* Without arrays: the run adds them. NULL: failed, the message is set. */
 adj_result *adji_result_create(adj_ctx *ctx, uint64_t rows, adj_type type);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows: filtered, ordered and put into place.
+ * Rows: drop what is not wanted, sort, copy to the result.
  */
 #include "result/rows.h"
 
@@ -68,7 +68,7 @@ static void heap_sort(entry *entries, uint64_t count) {
   }
 }
 
-/* Quicksort on the middle of three, insertion for short pieces, a heap when the pivots are bad. */
+/* Quicksort with the median of three; insertion sort for short runs; heap sort when the pivots are bad. */
 static void sort_entries(entry *entries, uint64_t count, int depth) {
   while (count > 24) {
     if (depth-- == 0) {
@@ -105,8 +105,8 @@ static void sort_entries(entry *entries, uint64_t count, int depth) {
   }
 }
 
-/* A sum as an integer of the same order. The bits of floats order like them when they are positive and
- * the other way round when they are negative; a sum of 0 is never negative. */
+/* A sum as an integer with the same order. The bits of positive floats order as the floats do, those of negative ones
+ * the other way round. A sum of 0 is never negative. */
 static uint64_t sum_key(adj_type type, const void *sums, uint32_t i) {
   const uint64_t sign = (uint64_t)1 << 63;
   uint64_t bits;
@@ -167,8 +167,8 @@ static uint32_t keep_above(const adji_row_style *style, adji_row_room *room, uin
   return kept;
 }
 
-/* Takes entry i out: what follows moves up when it is in order, otherwise the last one takes its place. */
-static void take_out(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t i, uint32_t count) {
+/* Removes entry i. In a row that is in order the rest moves up; otherwise the last entry takes its place. */
+static void remove_entry(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t i, uint32_t count) {
   uint32_t *ids = room->ids[slot], from = style->in_order ? i + 1 : count - 1, many = count - from;
   memmove(ids + i, ids + from, many * sizeof *ids);
   if (!room->sums[slot]) return;
@@ -181,7 +181,7 @@ static uint32_t drop_one(const adji_row_style *style, adji_row_room *room, uint3
                          uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (room->ids[slot][i] != row) continue;
-    take_out(style, room, slot, i, count);
+    remove_entry(style, room, slot, i, count);
     return count - 1;
   }
   return count;
@@ -202,7 +202,7 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
   return count;
 }
 
-/* From sums to the distances that are reported. */
+/* Stores the distances that belong to the sums. */
 static void store_distances(const adji_row_style *style, const void *sums, uint32_t count, void *to, uint64_t at) {
   adji_report_distances(style->measure, style->type, sums, count, (char *)to + at * (style->type == ADJ_F64 ? 8 : 4));
 }
@@ -213,7 +213,7 @@ adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room
   if (length != count)
     return adji_fail(ADJ_E_INTERNAL, "row %u: %u neighbours found where %llu were counted", row, count,
                      (unsigned long long)length);
-  if (count) memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t)); /* else there may be no room */
+  if (count) memcpy(window->ids + at, room->ids[slot], count * sizeof(uint32_t)); /* else ids may be NULL */
   if (window->distances) store_distances(style, room->sums[slot], count, window->distances, at);
   return ADJ_OK;
 }
@@ -234,3 +234,7 @@ void adji_row_place_padded(const adji_window *window, const adji_row_style *styl
       ((float *)window->distances)[at + i] = far;
   }
 }
+
+/* ---- Lengths of the rows of a table --------------------------------------------------------------------- */
+
+enum { ROWS_A_TASK = 1 << 14 };

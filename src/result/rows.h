@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows: from the neighbours a worker found, in the order it found them, to a row of the result in
- * its final place.
+ * Rows: from the neighbours of a query, as a worker found them, to the final row in the result.
  */
 #ifndef ADJI_ROWS_H
 #define ADJI_ROWS_H
@@ -14,14 +13,14 @@ typedef struct adji_row_style {
   adj_type type;
   const adji_measure *measure;
   adj_order order;
-  bool distances; /* to be stored                                     */
+  bool distances; /* stored in the result                             */
   bool drop_self; /* the row's own id is not part of it               */
   bool one_way;   /* only ids above the row's own                     */
-  bool in_order;  /* neighbours are listed in ascending order of id */
+  bool in_order;  /* workers list neighbours in ascending order of id */
   const adji_kernels *kernels;
 } adji_row_style;
 
-/* Sums must be listed beside the ids: to be stored, or to sort by. */
+/* Whether workers must list sums with the ids: to store distances, or to sort by them. */
 static inline bool adji_row_needs_sums(const adji_row_style *style) {
   return style->distances || style->order == ADJ_ORDER_DISTANCE;
 }
@@ -70,7 +69,8 @@ static inline uint32_t adji_padded_row_length(const uint32_t *ids, uint32_t k) {
   return low;
 }
 
-/* One lane's room for the neighbours of up to ADJI_LIST_MAX queries. */
+
+/* The buffers of one lane: neighbours of up to ADJI_LIST_MAX queries. */
 typedef struct adji_row_room {
   adji_memory *memory;
   uint32_t *ids[ADJI_LIST_MAX];
@@ -79,16 +79,16 @@ typedef struct adji_row_room {
   uint64_t capacity;
 } adji_row_room;
 
-/* Room for rows of up to capacity entries; grows what is there. */
+/* Grows the buffers to rows of `capacity` entries. */
 adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const adji_row_style *style,
                                  uint64_t capacity);
 void adji_row_room_clear(adji_row_room *room);
 
-/* Drops from the count neighbours listed in room what the style does not want and brings the rest
- * into order. Returns how many are left. */
+/* Drops those of the `count` neighbours in a slot that the style does not want, and sorts the others. Returns how many
+ * these are. */
 uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row, uint32_t count);
 
-/* Copies an ordered row to its place. ADJ_E_INTERNAL when it is not as long as its place. */
+/* Copies a sorted row to the window. ADJ_E_INTERNAL when its length is not the one that was counted. */
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window);
 

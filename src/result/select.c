@@ -2,8 +2,8 @@
  *
  * adj_select_k: the k smallest values of each row of a matrix.
  *
- * Nearly all values of a long row are above the k best so far, so they are looked at in runs that the
- * compiler makes vectors of, and only a run with something below the limit is looked at again.
+ * Nearly all values of a long row are above the limit of the k best so far. So values are compared with it in runs, by
+ * vectors, and only a run with a value that is not above it is looked at again.
  */
 #include <math.h>
 #include <string.h>
@@ -19,14 +19,15 @@ void adj_matrix_init(adj_matrix *matrix, size_t struct_size) {
 
 enum { RUN = 64, FEWEST_COLUMNS = 1 << 16, ROWS_A_TASK_BYTES = 1 << 20 };
 
-/* What is left of a run of values once those above the limit are gone. */
+/* The values of a run that are not above the limit. */
 typedef struct run {
   uint32_t columns[RUN];
   double values[RUN]; /* room for either type */
   uint32_t count;
 } run;
 
-/* Lists what is not above the limit of count <= RUN values from column first on. A NaN is above every limit. */
+/* Lists those of count <= RUN values, from column first on, that are not above the limit. A NaN is above every limit.
+ */
 #define RUN_OF(suffix, T)                                                                       \
   static void run_##suffix(const T *values, uint32_t first, uint32_t count, T limit, run *to) { \
     int some = 0;                                                                               \
@@ -63,16 +64,16 @@ static void scan_row(const selection *s, uint64_t row, uint64_t begin, uint64_t 
   adji_kbest_reset(best, INFINITY);
   for (uint64_t at = begin; at < end; at += RUN) {
     uint32_t count = end - at < RUN ? (uint32_t)(end - at) : RUN, first = (uint32_t)at;
-    run left;
+    run some;
     if (f64)
-      run_f64((const double *)(const void *)values + at, first, count, best->limit, &left);
+      run_f64((const double *)(const void *)values + at, first, count, best->limit, &some);
     else
-      run_f32((const float *)(const void *)values + at, first, count, (float)best->limit, &left);
-    if (left.count) adji_kbest_add(best, left.columns, left.values, left.count);
+      run_f32((const float *)(const void *)values + at, first, count, (float)best->limit, &some);
+    if (some.count) adji_kbest_add(best, some.columns, some.values, some.count);
   }
 }
 
-/* Behind the numbers of a row come the columns of its NaNs. Returns how many entries there are then, at most k. */
+/* NaNs come after the numbers of a row. Appends their columns; returns the number of entries, at most k. */
 static uint64_t add_nans(const selection *s, uint64_t row, uint64_t found, uint32_t *columns) {
   const char *values = (const char *)s->matrix.values + row * s->matrix.row_stride;
   bool f64 = s->matrix.type == ADJ_F64;
@@ -82,7 +83,7 @@ static uint64_t add_nans(const selection *s, uint64_t row, uint64_t found, uint3
   return found;
 }
 
-/* The best of a row into its place. Values are the matrix's own, so that a zero keeps its sign. */
+/* Writes the best of a row. Values are read from the matrix, so that a zero keeps its sign. */
 static void place_row(const selection *s, uint64_t row, adji_kbest *best) {
   uint32_t *columns = s->columns + row * s->k;
   uint64_t found = adji_kbest_finish(best, s->order != ADJ_ORDER_ANY, columns, NULL);
@@ -132,22 +133,23 @@ static void merge_parts(const selection *s) {
 /* ---- The call ----------------------------------------------------------------------------------------- */
 
 adj_status adji_check_selection(const adj_matrix *m, uint32_t k, adj_order order) {
-  if (m->type != ADJ_F32 && m->type != ADJ_F64) return adji_fail(ADJ_E_ARGUMENT, "type: %d is no type", (int)m->type);
-  if (!k) return adji_fail(ADJ_E_ARGUMENT, "k: at least 1 value a row must be wanted");
+  if (m->type != ADJ_F32 && m->type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)m->type);
+  if (!k) return adji_fail(ADJ_E_ARGUMENT, "k: must be at least 1");
   if (order < ADJ_ORDER_ID || order > ADJ_ORDER_ANY)
-    return adji_fail(ADJ_E_ARGUMENT, "order: %d is no order", (int)order);
+    return adji_fail(ADJ_E_ARGUMENT, "order: %d is not an adj_order", (int)order);
   if (m->columns > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_ARGUMENT, "columns: %llu are more than %llu", (unsigned long long)m->columns,
                      (unsigned long long)ADJ_MAX_COUNT);
   if (!m->values && m->rows && m->columns) return adji_fail(ADJ_E_ARGUMENT, "values: must not be NULL");
   size_t size = adji_type_size(m->type);
   if (m->row_stride % size || (m->row_stride && m->row_stride < m->columns * size))
-    return adji_fail(ADJ_E_ARGUMENT, "row_stride: %llu bytes cannot be for %llu values of %zu",
+    return adji_fail(ADJ_E_ARGUMENT, "row_stride: %llu bytes do not fit rows of %llu values of %zu bytes",
                      (unsigned long long)m->row_stride, (unsigned long long)m->columns, size);
   return ADJ_OK;
 }
 
-/* Rows too few to keep all threads busy, and long enough, are cut into parts. */
+/* Long rows are cut into parts when there are too few of them for all threads. */
 static void cut_rows(selection *s) {
   uint64_t threads = s->ctx->threads, bytes = s->matrix.columns * adji_type_size(s->matrix.type) + 1;
   uint64_t most = s->matrix.columns / FEWEST_COLUMNS, parts = 1;

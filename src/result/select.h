@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What selections on the host and on a device have in common.
+ * What selections on the host and on a device share.
  */
 #ifndef ADJI_RESULT_SELECT_H
 #define ADJI_RESULT_SELECT_H
 
 #include "core/context.h"
 
-/* What a matrix, a k and an order must be. */
+/* Checks the arguments of a selection. */
 adj_status adji_check_selection(const adj_matrix *matrix, uint32_t k, adj_order order);
 
 #endif

@@ -312,20 +312,22 @@ __global__ void count_entries(const uint32_t *ids, uint64_t entries, unsigned lo
   if (threadIdx.x % ADJI_WARP == 0 && mine) atomicAdd(pairs, mine);
 }
 
-/* The neighbours of all rows. Without a radius every row is as long as it can be. */
-static adj_status count_pairs(adji_gpu_knn *n, uint64_t *pairs) {
+/* Without a radius every row is as long as it can be. With one, begins to count; adji_gpu_knn_end fetches the answer.
+ */
+static bool must_count_pairs(const adji_gpu_knn *n) {
+  return n->join.limit < static_cast<double>(INFINITY);
+}
+
+static adj_status begin_count(adji_gpu_knn *n, const adji_gpu_table *table) {
   adji_gpu *gpu = n->gpu;
-  *pairs = n->join.left->count * adji_join_reach(&n->join);
-  if (!(n->join.limit < static_cast<double>(INFINITY)) || !*pairs) return ADJ_OK;
   adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_PAIRS, 1);
   if (status) return status;
-  uint64_t entries = n->join.left->count * n->join.k, blocks = (entries + COUNT_THREADS - 1) / COUNT_THREADS;
+  uint64_t entries = (table->end_row - table->first_row) * n->join.k;
+  uint64_t blocks = (entries + COUNT_THREADS - 1) / COUNT_THREADS;
   count_entries<<<static_cast<uint32_t>(blocks < COUNT_BLOCKS ? blocks : COUNT_BLOCKS), COUNT_THREADS, 0,
-                  gpu->compute>>>(adji_at<uint32_t>(n->ids), entries, adji_answer_at(gpu, ADJI_ANSWER_PAIRS));
+                  gpu->compute>>>(table->ids, entries, adji_answer_at(gpu, ADJI_ANSWER_PAIRS));
   ADJI_LAUNCHED(gpu, "count_entries");
-  status = adji_answers_fetch(gpu, gpu->compute);
-  *pairs = gpu->answers[ADJI_ANSWER_PAIRS];
-  return status;
+  return ADJ_OK;
 }
 
 adj_status adji_cuda_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
@@ -333,14 +335,16 @@ adj_status adji_cuda_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   if (!n->join.left->count) return ADJ_OK;
   adji_gpu_table table;
   adj_status status = adji_gpu_knn_begin(n, 0, &table);
-  if (!status) status = adji_gpu_knn_end(n);
+  if (!status && must_count_pairs(n)) status = begin_count(n, &table);
+  adj_status ended = adji_gpu_knn_end(n);
+  if (!status) status = ended;
   if (status) return status;
   if (table.end_row < n->join.left->count)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: memory holds the neighbours of %llu of %llu points only",
                      n->gpu->device, (unsigned long long)table.end_row, (unsigned long long)n->join.left->count);
-  status = count_pairs(n, &out->pairs);
-  if (status) return status;
   if (!n->join.style.distances) adji_block_free(n->gpu, n->gpu->compute, &n->sums);
+  out->pairs =
+      must_count_pairs(n) ? n->gpu->answers[ADJI_ANSWER_PAIRS] : n->join.left->count * adji_join_reach(&n->join);
   out->ids = adji_at<uint32_t>(n->ids);
   out->distances = n->sums.at;
   out->bytes[1] = n->ids.bytes;
