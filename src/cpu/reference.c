@@ -119,7 +119,7 @@ static adj_status reference_fill(void *state, adji_run *run, const adji_window *
   return run_with_rooms(r, run, fill_batch);
 }
 
-/* ---- kNN --------------------------------------------------------------------------------------------- */
+/* ---- kNN ------------------------------------------------------------------------------------- */
 
 static adj_status knn_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
   const adji_table *table = r->table;

@@ -46,7 +46,7 @@ struct adji_gpu_brute {
   adji_brute_prefilter_state prefilter;
 };
 
-/* ---- Points ------------------------------------------------------------------------------------------ */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 static bool is_packed(const side *s) {
   return s->given && s->rows.column_stride == 1 && s->rows.row_stride == s->rows.dim;
@@ -137,7 +137,7 @@ static bool is_shared(const adji_gpu_brute *b) {
   return b->join.self_join && (is_whole(&b->right) || is_packed(&b->right));
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Two buffers for chunks of the right set: as large as requested, or as there is memory for. */
 static adj_status get_buffers(adji_gpu_brute *b) {
@@ -244,7 +244,7 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
   return rows < most ? rows : most;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Chooses the method; the matrix method takes every job. */
 static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {

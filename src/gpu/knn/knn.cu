@@ -25,7 +25,7 @@ bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
   return known && join->left->dim <= ADJI_TREE_DIMS;
 }
 
-/* ---- Opening ---------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static adj_status build_tree(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows, bool boxes,
                              adji_gpu_tree *out) {
@@ -118,7 +118,7 @@ uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *n) {
   return n->brute ? adji_gpu_brute_chunk(n->brute) : 0;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static adj_status make_rows(adji_gpu_knn *n, uint64_t rows) {
   adji_gpu *gpu = n->gpu;

@@ -20,7 +20,7 @@ enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
 template <class T>
 constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
 
-/* ---- Keys in and out ------------------------------------------------------------------------------------------- */
+/* ---- Keys in and out ------------------------------------------------------------------------- */
 
 /* From a list of keys to the answer of a row. */
 template <class T>
@@ -58,8 +58,7 @@ struct list_to_list {
   }
 };
 
-/* ---- A block's selection ------------------------------------------------------------------------------------------
- */
+/* ---- A block's selection --------------------------------------------------------------------- */
 
 /* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
 template <class T, class ENTRIES>
@@ -131,8 +130,7 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
-/* ---- Buckets ------------------------------------------------------------------------------------------------------
- */
+/* ---- Buckets --------------------------------------------------------------------------------- */
 
 enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8, HELD_KEYS = 16 };
 
@@ -222,8 +220,7 @@ __device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEY
   return write_by_buckets<T, THREADS>(s, row, keys, map, room);
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------------------------------
- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 /* Rows that are not finished: those whose bound held but that buckets are not for, from the front of `rows`; those
  * whose bound was wrong, from its end. */
