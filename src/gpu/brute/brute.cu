@@ -304,7 +304,8 @@ static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_bru
     status = search_chunk(b, job, first, first ? adji_brute_lists_in(*more) : best);
     if (status || !first) continue;
     adji_brute_lists both = best.ids == table.ids ? adji_brute_lists_in(*other) : table;
-    status = adji_brute_merge_lists(b->gpu, job->type, job->queries, job->k, best, adji_brute_lists_in(*more), both);
+    adji_brute_merge merge = {job->type, job->queries, job->k, best, adji_brute_lists_in(*more), both};
+    status = adji_brute_merge_lists(b->gpu, merge);
     best = both;
   }
   adji_brute_finish f = {};

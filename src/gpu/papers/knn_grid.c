@@ -108,8 +108,9 @@ adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adj
   uint64_t most = UINT64_C(1) << (axes && 60 / axes < 20 ? 60 / axes : 20);
   for (uint32_t a = 0; a < axes; a++) {
     adji_axis wanted = {.dim = dims[a], .reach = 1, .low = right->low[dims[a]]};
-    adj_status status = adji_axis_init(ctx, &out->axes[a], &wanted, right->high[dims[a]], widths[a], most,
-                                       sample->values + dims[a] * sample->count, sample->count);
+    adji_axis_extent extent = {right->high[dims[a]], widths[a], most, sample->values + dims[a] * sample->count,
+                               sample->count};
+    adj_status status = adji_axis_init(ctx, &out->axes[a], &wanted, &extent);
     if (status) {
       adji_grid_clear(ctx, out);
       return status;
