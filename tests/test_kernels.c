@@ -375,7 +375,8 @@ static void slabs_keep_their_promise(void **state) {
       sample[i] = low + (high - low) * i / 50;
     adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4), .low = low};
     uint64_t most = (uint64_t)1 << case_random(&random) % 31;
-    must(adji_axis_init(ctx, &axis, &wanted, high, adji_grid_width(type, &measure, limit, 0), most, sample, 50));
+    adji_axis_extent extent = {high, adji_grid_width(type, &measure, limit, 0), most, sample, 50};
+    must(adji_axis_init(ctx, &axis, &wanted, &extent));
     assert_true(axis.slabs >= 1 && axis.slabs <= most);
     for (int i = 0; i < 200; i++)
       for (int k = 0; k < 200; k++) {
@@ -423,8 +424,8 @@ static void slabs_are_wide_enough(void **state) {
     double limit = reference_threshold(&spec, type);
     adji_axis axis, wanted = {.dim = 0, .reach = 1 + (uint32_t)(case_random(&random) % 4)};
     if (type == ADJ_F64 && round % 5 == 0) wanted.low = -1000 * case_random_unit(&random);
-    must(adji_axis_init(ctx, &axis, &wanted, wanted.low + 100, adji_grid_width(type, &measure, limit, 0), 1 << 20, NULL,
-                        0));
+    adji_axis_extent extent = {wanted.low + 100, adji_grid_width(type, &measure, limit, 0), 1 << 20, NULL, 0};
+    must(adji_axis_init(ctx, &axis, &wanted, &extent));
     assert_null(axis.breaks);
     uint64_t slab = case_random(&random) % (axis.slabs - 1);
     double a = axis.low + (double)(slab + 1) / axis.inverse;

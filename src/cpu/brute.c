@@ -30,7 +30,7 @@ void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_
   lane->evaluated += count;
 }
 
-/* ---- Rows of the result ------------------------------------------------------------------------------- */
+/* ---- Rows of the result ---------------------------------------------------------------------- */
 
 static void finish_piece(brute *b, brute_lane *lane, const brute_piece *piece, adji_tally *tally) {
   size_t size = adji_type_size(b->join.style.type);
@@ -76,7 +76,7 @@ static void merge_segments(brute *b, adji_run *run) {
   }
 }
 
-/* ---- Lanes ------------------------------------------------------------------------------------------------ */
+/* ---- Lanes ----------------------------------------------------------------------------------- */
 
 static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
   adj_type type = b->join.style.type;
@@ -136,7 +136,7 @@ static void close_lanes(brute *b) {
   b->lanes = NULL;
 }
 
-/* ---- Pieces of work ---------------------------------------------------------------------------------------- */
+/* ---- Pieces of work -------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t n, uint64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -344,7 +344,7 @@ static adj_status choose_prefilter(brute *b, adji_brute_prefilter_kind wanted) {
   return status;
 }
 
-/* ---- Creation --------------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static void brute_destroy(void *state) {
   brute *b = state;

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Queries ------------------------------------------------------------------------------------------ */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 /* Copies the coordinates of the selected points of a leaf, and the box of the leaf. */
 #define COPY(T)                                                                                 \
@@ -72,7 +72,7 @@ static void add_query(adji_knn_group *g, uint32_t i, uint32_t row) {
   g->own[q] = g->join->style.drop_self ? row : ADJ_NO_ID;
 }
 
-/* ---- Reach: how far neighbours can be ----------------------------------------------------------------- */
+/* ---- Reach: how far neighbours can be -------------------------------------------------------- */
 
 static void measure_reach(adji_knn_group *g) {
   g->reach = -1;
@@ -104,7 +104,7 @@ static inline bool in_reach(const adji_knn_group *g, double bound, uint32_t leas
   return bound < g->reach || (bound == g->reach && least_id <= g->reach_id);
 }
 
-/* ---- Visiting leaves ------------------------------------------------------------------------------------ */
+/* ---- Visiting leaves ------------------------------------------------------------------------- */
 
 static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   const adji_row_style *style = &g->join->style;
@@ -166,7 +166,7 @@ static void add_leaf(adji_knn_group *g, uint64_t leaf) {
   }
 }
 
-/* ---- The search ------------------------------------------------------------------------------------------ */
+/* ---- The search ------------------------------------------------------------------------------ */
 
 /* The lower bounds of the nodes of a chunk. */
 typedef struct chunk_bounds {
@@ -175,13 +175,18 @@ typedef struct chunk_bounds {
   uint32_t near; /* bit i: node i is within reach */
 } chunk_bounds;
 
-/* low, high: the box to measure from, dim entries each. */
-static void bound_chunk(const adji_knn_group *g, const void *low, const void *high, double reach, uint32_t level_number,
-                        uint64_t chunk, chunk_bounds *out) {
+/* A box to measure from, dim entries each, and how far. */
+typedef struct box_reach {
+  const void *low, *high;
+  double reach;
+} box_reach;
+
+static void bound_chunk(const adji_knn_group *g, box_reach from, uint32_t level_number, uint64_t chunk,
+                        chunk_bounds *out) {
   const adji_tree_level *level = &g->right->level[level_number];
   bool wide = g->right->type == ADJ_F64;
   const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
-  out->near = g->kernels->box_bounds(g->join->style.measure, low, high, g->right->dim, boxes, reach,
+  out->near = g->kernels->box_bounds(g->join->style.measure, from.low, from.high, g->right->dim, boxes, from.reach,
                                      wide ? (void *)out->wide : (void *)out->narrow);
   uint64_t remaining = level->count - chunk * ADJI_FAN;
   if (remaining < ADJI_FAN) out->near &= (UINT32_C(1) << remaining) - 1;
@@ -194,9 +199,9 @@ static inline double bound_at(const adji_knn_group *g, const chunk_bounds *bound
 /* The node of a chunk that is nearest to the first query. */
 static uint32_t nearest_node(const adji_knn_group *g, uint32_t level, uint64_t chunk) {
   chunk_bounds bounds;
-  bound_chunk(g, g->coords, g->coords, 0, level, chunk, &bounds);
+  bound_chunk(g, (box_reach){g->coords, g->coords, 0}, level, chunk, &bounds);
   if (bounds.near) return (uint32_t)__builtin_ctz(bounds.near);
-  bound_chunk(g, g->coords, g->coords, INFINITY, level, chunk, &bounds);
+  bound_chunk(g, (box_reach){g->coords, g->coords, INFINITY}, level, chunk, &bounds);
   uint32_t nearest = 0;
   for (uint32_t others = bounds.near & ~UINT32_C(1); others; others &= others - 1) {
     uint32_t i = (uint32_t)__builtin_ctz(others);
@@ -241,7 +246,7 @@ static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
 static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) {
   const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
   chunk_bounds bounds;
-  bound_chunk(g, g->low, g->high, g->reach, level_number, chunk, &bounds);
+  bound_chunk(g, (box_reach){g->low, g->high, g->reach}, level_number, chunk, &bounds);
   for (uint32_t from = g->depth; bounds.near; bounds.near &= bounds.near - 1) {
     uint32_t i = (uint32_t)__builtin_ctz(bounds.near);
     uint64_t node = chunk * ADJI_FAN + i;
@@ -266,7 +271,7 @@ static void search(adji_knn_group *g, adji_tally *tally) {
   visit_leaves(g, tally);
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Writes the neighbours in the list of a query to ids and sums. */
 static uint32_t read_list(adji_knn_group *g, uint32_t q) {
@@ -344,7 +349,7 @@ void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   }
 }
 
-/* ---- Creation ------------------------------------------------------------------------------------------ */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 enum { KEYS_AT_ONCE = 1 << 16 };
 

@@ -29,6 +29,7 @@ void adji_prefilter_clear(adji_prefilter *prefilter) {
 
 /* Where the neighbours of each query go. */
 typedef struct listing {
+  adj_type type;
   uint32_t *const *ids; /* NULL: count only; so may be sums */
   void *const *sums;
   uint32_t *found;
@@ -36,12 +37,12 @@ typedef struct listing {
 
 /* The canonical test of what passed for query k. If `forward`, candidates up to the query's own position are skipped;
  * positions ascend, so these are the first ones of the list. */
-static void refine(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t k,
+static void refine(const adji_prefilter *prefilter, const adji_task *task, uint32_t k,
                    const adji_prefilter_codes_task *tile, uint32_t passed, const listing *to) {
   uint32_t position = task->queries[k], skip = 0;
   while (task->forward && skip < passed && (uint64_t)tile->range.begin + prefilter->kept[k][skip] <= position)
     skip++;
-  size_t size = type == ADJ_F64 ? 8 : 4;
+  size_t size = to->type == ADJ_F64 ? 8 : 4;
   adji_refine_task work = {.right = task->right,
                            .query = (const char *)task->left->coords + position * size,
                            .query_stride = task->left->stride,
@@ -51,13 +52,13 @@ static void refine(const adji_prefilter *prefilter, adj_type type, const adji_ta
                            .count = passed - skip};
   uint32_t *ids = to->ids ? to->ids[k] + to->found[k] : NULL;
   void *sums = to->sums ? (char *)to->sums[k] + to->found[k] * size : NULL;
-  to->found[k] += prefilter->plan->filter->refine[type == ADJ_F64](&work, ids, sums);
+  to->found[k] += prefilter->plan->filter->refine[to->type == ADJ_F64](&work, ids, sums);
 }
 
 void adji_prefilter_list(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t *const *ids,
                          void *const *sums, uint32_t *found) {
   const adji_prefilter_plan *plan = prefilter->plan;
-  const listing to = {ids, sums, found};
+  const listing to = {type, ids, sums, found};
   adji_prefilter_codes_task tile = {.bytes = plan->right->bytes,
                                     .offset = plan->right->offset,
                                     .groups = plan->right->groups,
@@ -75,7 +76,7 @@ void adji_prefilter_list(const adji_prefilter *prefilter, adj_type type, const a
       tile.range = (adji_range){(uint32_t)begin, (uint32_t)(end - begin > TILE ? begin + TILE : end)};
       plan->filter->keep(&tile, prefilter->kept, passed);
       for (uint32_t k = 0; k < task->query_count; k++)
-        if (passed[k]) refine(prefilter, type, task, k, &tile, passed[k], &to);
+        if (passed[k]) refine(prefilter, task, k, &tile, passed[k], &to);
     }
   }
 }

@@ -59,14 +59,14 @@ static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_
   const adji_boxes *boxes = w->options->boxes;
   w->split.near_count = w->split.inside_count = 0;
   adji_box_of(&w->options->left->view, boxes->type, w->queries, query_count, w->box);
-  uint32_t behind = w->queries[query_count - 1] + 1;
+  uint32_t after_queries = w->queries[query_count - 1] + 1;
   for (uint32_t r = 0; r < count; r++) {
     adji_range range = ranges[r];
-    if (w->forward && range.begin < behind) { /* among the queries themselves: compare */
-      uint32_t end = range.end < behind ? range.end : behind;
+    if (w->forward && range.begin < after_queries) { /* among the queries themselves: compare */
+      uint32_t end = range.end < after_queries ? range.end : after_queries;
       uint32_t begin = range.begin > w->queries[0] ? range.begin : w->queries[0];
       if (begin < end) w->split.near[w->split.near_count++] = (adji_range){begin, end};
-      range.begin = behind;
+      range.begin = after_queries;
     }
     if (range.begin >= range.end) continue;
     if (range.end - range.begin < SHORT_RANGE)
@@ -136,20 +136,20 @@ static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t
   return false;
 }
 
-/* Visits the queries [begin, end) of one cell, in groups. */
-static adj_status visit_cell(adji_walker *w, uint32_t begin, uint32_t end, const adji_range *ranges, uint32_t count,
+/* Visits the queries of one cell, in groups. */
+static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *ranges, uint32_t count,
                              const adji_walk *walk, adji_tally *tally) {
   const uint32_t *rows = w->options->left->view.ids;
   adj_status status = ADJ_OK;
-  for (uint64_t p = begin; p < end && !status;) {
+  for (uint64_t p = cell.begin; p < cell.end && !status;) {
     uint32_t many = 0;
-    for (; p < end && many < ADJI_GROUP; p++) {
+    for (; p < cell.end && many < ADJI_GROUP; p++) {
       w->queries[many] = (uint32_t)p;
       many += !walk->window || is_wanted(walk->window, rows[p]);
       if (walk->window) fetch_ahead(walk->window, rows + p);
     }
     if (many) status = visit_group(w, many, ranges, count, walk, tally);
-    if (!status && end - begin > ADJI_GROUP) status = adji_check_cancel(w->join->ctx);
+    if (!status && cell.end - cell.begin > ADJI_GROUP) status = adji_check_cancel(w->join->ctx);
   }
   return status;
 }
@@ -162,7 +162,7 @@ static adj_status walk_everything(adji_walker *w, const adji_batch *batch, const
   for (uint64_t p = batch->begin; p < batch->end && !status; p += ADJI_GROUP) {
     uint32_t end = p + ADJI_GROUP < batch->end ? (uint32_t)p + ADJI_GROUP : batch->end;
     adji_range all = {w->forward ? (uint32_t)p : 0, right};
-    status = visit_cell(w, (uint32_t)p, end, &all, 1, walk, tally);
+    status = visit_cell(w, (adji_range){(uint32_t)p, end}, &all, 1, walk, tally);
     if (!status) status = adji_check_cancel(w->join->ctx);
   }
   return status;
@@ -194,13 +194,13 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_w
       continue;
     }
     uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
-    status = visit_cell(w, p, end, w->neighbours.found, count, walk, tally);
+    status = visit_cell(w, (adji_range){p, end}, w->neighbours.found, count, walk, tally);
     p = end;
   }
   return status;
 }
 
-/* ---- Neighbours of a group --------------------------------------------------------------------------- */
+/* ---- Neighbours of a group ------------------------------------------------------------------- */
 
 /* Copies the ids of candidates that belong without comparing. */
 static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t found) {

@@ -33,8 +33,8 @@ ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t 
 }
 
 /* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a growing sum is
- * abandoned once no lane of any query can belong (SHORTC): a lane above the limit stays above it. Returns false then.
- */
+ * abandoned once no lane of any query can belong (SHORTC): a lane above the limit stays above it. Returns false
+ * then. */
 ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stride, const uint32_t wide,
                           const uint32_t dim, const bool is_long, VEC *s) {
   for (uint32_t k = 0; k < wide; k++)

@@ -32,7 +32,7 @@ SORT_INLINE void sort_padded(uint32_t *ids, uint32_t count, const uint32_t many)
   }
 }
 
-/* ---- Rows longer than the network ------------------------------------------------------------------ */
+/* ---- Rows longer than the network ------------------------------------------------------------ */
 
 SORT_INLINE void store_front(uint32_t *to, __mmask16 keep, __m512i v, uint32_t many) {
   _mm512_mask_storeu_epi32(to, (__mmask16)((1u << many) - 1), _mm512_maskz_compress_epi32(keep, v));
@@ -135,7 +135,7 @@ static void sort_ids_avx512(uint32_t *ids, uint32_t count) {
   }
 }
 
-/* ---- Finishing a row --------------------------------------------------------------------------------- */
+/* ---- Finishing a row ------------------------------------------------------------------------- */
 
 /* Replaces `drop` by the last id, in a row of any length. */
 static inline uint32_t close_gap(uint32_t *ids, uint32_t count, uint32_t drop) {

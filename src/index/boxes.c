@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Per type ------------------------------------------------------------------------------------ */
+/* ---- Per type -------------------------------------------------------------------------------- */
 
 #define BOXES(T, suffix, ABS)                                                                          \
   static void widen_##T(T *to, const T *from, uint32_t dim) {                                          \
@@ -87,7 +87,7 @@
 BOXES(float, f32, fabsf)
 BOXES(double, f64, fabs)
 
-/* ---- Build ------------------------------------------------------------------------------------------ */
+/* ---- Build ----------------------------------------------------------------------------------- */
 
 typedef struct build {
   const adji_view *view;
@@ -176,7 +176,7 @@ void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions
     some_float(view, positions, count, bounds);
 }
 
-/* ---- Split ------------------------------------------------------------------------------------------ */
+/* ---- Split ----------------------------------------------------------------------------------- */
 
 typedef struct split {
   const adji_boxes *boxes;

@@ -30,7 +30,7 @@ typedef struct build {
   bool reorder; /* items already hold row numbers, in the order so far */
 } build;
 
-/* ---- Cell numbers ------------------------------------------------------------------------------ */
+/* ---- Cell numbers ---------------------------------------------------------------------------- */
 
 static uint64_t cell_number(const adji_grid *grid, const adj_dataset *set, uint64_t row) {
   uint64_t key = 0;
@@ -97,7 +97,7 @@ static adj_status make_items(build *b, uint64_t count) {
   return b->items && b->spare ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* ---- Cell numbers of images ------------------------------------------------------------------------ */
+/* ---- Cell numbers of images ------------------------------------------------------------------ */
 
 static adj_status count_images(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
@@ -150,7 +150,7 @@ static adj_status sort_images(build *b) {
   return status;
 }
 
-/* ---- Order ------------------------------------------------------------------------------------------ */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static adj_status sort_points(build *b) {
   if (b->options->images) return sort_images(b);
@@ -167,7 +167,7 @@ static adj_status sort_points(build *b) {
   return status;
 }
 
-/* ---- Cells ---------------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 static inline uint64_t key_at(const build *b, uint64_t i) {
   if (__builtin_expect(b->grid->key_bits + b->id_bits <= 64, 1)) return b->items[i] >> b->id_bits;
@@ -227,7 +227,7 @@ static adj_status find_cells(build *b) {
   return status;
 }
 
-/* ---- Coordinates ---------------------------------------------------------------------------------- */
+/* ---- Coordinates ----------------------------------------------------------------------------- */
 
 enum { GATHER_AHEAD = 24 };
 
@@ -275,7 +275,7 @@ static adj_status gather_points(build *b) {
   return adji_loop(b->ctx, b->slices, gather_slice, b);
 }
 
-/* ---- Build ------------------------------------------------------------------------------------------ */
+/* ---- Build ----------------------------------------------------------------------------------- */
 
 static uint64_t slices_for(const adj_ctx *ctx, uint64_t count) {
   uint64_t slices = count / 8192 + 1;

@@ -10,7 +10,7 @@
 
 enum { SCALE_SAMPLE = 1024 };
 
-/* ---- Scale --------------------------------------------------------------------------------------- */
+/* ---- Scale ----------------------------------------------------------------------------------- */
 
 static int ascending(const void *left, const void *right) {
   double a = *(const double *)left, b = *(const double *)right;
@@ -74,7 +74,7 @@ void adji_code_scale_clear(adji_code_scale *scale) {
   *scale = (adji_code_scale){0};
 }
 
-/* ---- Build ------------------------------------------------------------------------------------------ */
+/* ---- Build ----------------------------------------------------------------------------------- */
 
 typedef struct build {
   const adji_index *index;

@@ -63,31 +63,32 @@ uint64_t adji_axis_slab(const adji_axis *axis, double x) {
   return q < (double)axis->slabs ? (uint64_t)q : axis->slabs - 1;
 }
 
-static uint64_t place_breaks(double *breaks, uint64_t most, double width, const double *sample, uint64_t count) {
+static uint64_t place_breaks(double *breaks, const adji_axis_extent *extent) {
+  const double *sample = extent->sample;
+  uint64_t most = extent->max_slabs, count = extent->sample_count;
   uint64_t made = 0, least = (count + most - 1) / most, begun = 0;
   for (uint64_t i = 0; i < count && made < most; i++) {
     /* The difference rounds by 2^-53 of itself. The factor keeps breaks truly more than width apart. */
-    if (made && (i - begun < least || !(sample[i] - breaks[made - 1] > width * (1 + 0x1p-50)))) continue;
+    if (made && (i - begun < least || !(sample[i] - breaks[made - 1] > extent->width * (1 + 0x1p-50)))) continue;
     breaks[made++] = sample[i];
     begun = i;
   }
   return made;
 }
 
-adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, double high, double width,
-                          uint64_t max_slabs, const double *sample, uint64_t sample_count) {
+adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, const adji_axis_extent *extent) {
   *axis = *wanted;
   axis->breaks = NULL;
-  axis->inverse = axis->reach * (1 - 0x1p-18) / width;
-  double needed = (high - axis->low) * axis->inverse;
-  if (needed < (double)max_slabs && needed < 0x1p31) {
+  axis->inverse = axis->reach * (1 - 0x1p-18) / extent->width;
+  double needed = (extent->high - axis->low) * axis->inverse;
+  if (needed < (double)extent->max_slabs && needed < 0x1p31) {
     axis->slabs = (uint64_t)needed + 1;
     return ADJ_OK;
   }
   axis->reach = 1;
-  axis->breaks = adji_alloc(&ctx->memory, max_slabs, sizeof *axis->breaks, "slabs of the grid");
+  axis->breaks = adji_alloc(&ctx->memory, extent->max_slabs, sizeof *axis->breaks, "slabs of the grid");
   if (!axis->breaks) return ADJ_E_MEMORY;
-  axis->slabs = place_breaks(axis->breaks, max_slabs, width, sample, sample_count);
+  axis->slabs = place_breaks(axis->breaks, extent);
   if (!axis->slabs) axis->breaks[axis->slabs++] = axis->low;
   return ADJ_OK;
 }

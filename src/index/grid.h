@@ -40,11 +40,18 @@ typedef struct adji_grid {
  * the shorter way round. Slabs must be at least this wide. */
 double adji_grid_width(adj_type type, const adji_measure *measure, double limit, uint32_t j);
 
+/* The extent of an axis from its `low` on, and how its slabs may be. */
+typedef struct adji_axis_extent {
+  double high, width;
+  uint64_t max_slabs;
+  const double *sample; /* sorted coordinates, used if max_slabs is too few for slabs of equal width */
+  uint64_t sample_count;
+} adji_axis_extent;
+
 /* Sets up an axis over [low, high] with at most max_slabs slabs of at least width / reach each. If that is too few for
- * equal slabs, slabs begin at values of the sorted sample instead, so that an outlier does not put all other points
+ * slabs of equal width, slabs begin at values of the sample instead, so that an outlier does not put all other points
  * into one slab. */
-adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, double high, double width,
-                          uint64_t max_slabs, const double *sample, uint64_t sample_count);
+adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, const adji_axis_extent *extent);
 
 /* Gives the axes their strides. The product of the slab counts must fit into 62 bits. */
 void adji_grid_finish(adji_grid *grid);

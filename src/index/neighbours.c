@@ -56,7 +56,7 @@ void adji_neighbours_clear(adji_neighbours *n) {
   *n = (adji_neighbours){0};
 }
 
-/* ---- Cursors ---------------------------------------------------------------------------------------- */
+/* ---- Cursors --------------------------------------------------------------------------------- */
 
 uint32_t adji_search_cell(const uint64_t *keys, uint64_t from, uint64_t count, uint64_t key) {
   uint64_t low = from, high = count;

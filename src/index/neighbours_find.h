@@ -9,7 +9,7 @@
 
 /* Cell numbers a cursor looks at together. The table of cell numbers is padded with UINT64_MAX for this. */
 enum { ADJI_KEYS_AT_ONCE = 8 };
-_Static_assert((int)ADJI_KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may look behind the last cell");
+_Static_assert((int)ADJI_KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
 
 /* The first cell from `from` on whose number is at least key. */
 uint32_t adji_search_cell(const uint64_t *keys, uint64_t from, uint64_t count, uint64_t key);

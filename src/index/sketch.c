@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Rows --------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 typedef struct packing {
   const adj_dataset *set;
@@ -59,7 +59,7 @@ static void centre_row(adj_type type, const void *row, const double *centre, uin
   }
 }
 
-/* ---- Sketches of one row -------------------------------------------------------------------------------- */
+/* ---- Sketches of one row --------------------------------------------------------------------- */
 
 /* The measures of one row's sketch. With codes, norm_sq and sum are integers, exact in a double. */
 typedef struct shape {
@@ -114,7 +114,7 @@ static double error_bound(const adji_sketch *sketch, shape s) {
   return sqrt(s.error_sq) * (1 + 0x1p-20) + noise;
 }
 
-/* ---- Scale ------------------------------------------------------------------------------------------------ */
+/* ---- Scale ----------------------------------------------------------------------------------- */
 
 enum { SAMPLE_ROWS = 1024, SAMPLE_ENTRIES = 1 << 20, SCALES = 10 };
 static const double SMALLER = 0.85; /* ratio of each scale to the one before */
@@ -189,7 +189,7 @@ static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, dou
   return status;
 }
 
-/* ---- Sketches of all rows ---------------------------------------------------------------------------------- */
+/* ---- Sketches of all rows -------------------------------------------------------------------- */
 
 enum { POINTS_A_TASK = 512 };
 
@@ -332,7 +332,7 @@ void adji_sketch_clear(adji_sketch *sketch) {
   *sketch = (adji_sketch){0};
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------ */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *scratch, void *words,
                             adji_sketch_query *out) {

@@ -55,7 +55,7 @@ static uint64_t piece_points(const build *b, piece p) {
   return point_end(b, p.end) - p.begin * b->tree->leaf;
 }
 
-/* ---- Loading ---------------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
@@ -80,7 +80,7 @@ static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* ---- Cutting ---------------------------------------------------------------------------------------- */
+/* ---- Cutting --------------------------------------------------------------------------------- */
 
 static const char *column(const build *b, const adji_columns *from, uint32_t dim) {
   return (const char *)from->coords + dim * from->stride * b->size;
@@ -130,16 +130,16 @@ static adji_split_job open_job(const build *b, piece p, piece left, piece right,
   return job;
 }
 
-static const void *job_values(const build *b, const adji_split_job *job) {
-  return column(b, &job->from, job->axis);
+static adji_split_values job_values(const build *b, const adji_split_job *job) {
+  return (adji_split_values){b->kernels, b->tree->type, column(b, &job->from, job->axis), job->end};
 }
 
-static void part_job(adji_split_job *job, uint64_t rank, adji_parting parting) {
-  job->value = parting.value;
-  job->equal = rank - parting.below;
+static void set_split(adji_split_job *job, uint64_t rank, adji_split_point point) {
+  job->value = point.value;
+  job->equal = rank - point.below;
 }
 
-/* ---- Leaves and boxes ------------------------------------------------------------------------------- */
+/* ---- Leaves and boxes ------------------------------------------------------------------------ */
 
 static void set_bound(const build *b, adji_tree_level *level, uint64_t node, uint32_t dim, double low, double high) {
   uint64_t at = (node / ADJI_FAN * b->tree->dim + dim) * 2 * ADJI_FAN + node % ADJI_FAN;
@@ -190,7 +190,8 @@ static void cut_down(const build *b, piece p, void *scratch) {
     halve(p, &left, &right);
     adji_split_job job = open_job(b, p, left, right, scratch);
     uint64_t rank = piece_points(b, left);
-    part_job(&job, rank, adji_part(b->kernels, b->tree->type, job_values(b, &job), job.end, rank, scratch));
+    adji_split_values values = job_values(b, &job);
+    set_split(&job, rank, adji_find_split(&values, rank, scratch));
     b->kernels->split(&job);
     cut_down(b, right, scratch);
     p = left;
@@ -209,7 +210,7 @@ static adj_status cut_piece(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* ---- Large pieces, cut by all threads ---------------------------------------------------------------------- */
+/* ---- Large pieces, cut by all threads -------------------------------------------------------- */
 
 static void job_slice(const build *b, uint64_t slice, uint64_t *begin, uint64_t *end) {
   *begin = slice * SLICE;
@@ -224,19 +225,18 @@ static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
   job_slice(b, slice, &begin, &end);
   b->slice_below[slice] = 0;
   b->slice_equal[slice] =
-      b->kernels->collect((const char *)job_values(b, &b->job) + begin * b->size, end - begin, b->low, b->high,
+      b->kernels->collect((const char *)job_values(b, &b->job).x + begin * b->size, end - begin, b->low, b->high,
                           (char *)b->room->scratch + slice * (SLICE + SPARE) * b->size, &b->slice_below[slice]);
   return ADJ_OK;
 }
 
-/* adji_part() with all threads. */
-static adj_status part_parallel(build *b, uint64_t slices, uint64_t rank) {
+/* adji_find_split() with all threads. */
+static adj_status find_split_parallel(build *b, uint64_t slices, uint64_t rank) {
   adji_split_job *job = &b->job;
   char *scratch = b->room->scratch;
-  const void *x = job_values(b, job);
-  adj_type type = b->tree->type;
-  if (!adji_bracket(b->kernels, type, x, job->end, rank, scratch, &b->low, &b->high)) {
-    part_job(job, rank, adji_part(b->kernels, type, x, job->end, rank, scratch));
+  adji_split_values values = job_values(b, job);
+  if (!adji_bracket(&values, rank, scratch, &b->low, &b->high)) {
+    set_split(job, rank, adji_find_split(&values, rank, scratch));
     return ADJ_OK;
   }
   adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
@@ -246,7 +246,7 @@ static adj_status part_parallel(build *b, uint64_t slices, uint64_t rank) {
     in.taken += b->slice_equal[s];
     in.below += b->slice_below[s];
   }
-  if (!status) part_job(job, rank, adji_part_between(b->kernels, type, x, job->end, rank, in, scratch));
+  if (!status) set_split(job, rank, adji_find_split_between(&values, rank, in, scratch));
   return status;
 }
 
@@ -255,7 +255,7 @@ static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   const build *b = user;
   uint64_t begin, end, not_above;
   job_slice(b, slice, &begin, &end);
-  b->kernels->count((const char *)job_values(b, &b->job) + begin * b->size, end - begin, b->job.value,
+  b->kernels->count((const char *)job_values(b, &b->job).x + begin * b->size, end - begin, b->job.value,
                     &b->slice_below[slice], &not_above);
   b->slice_equal[slice] = not_above - b->slice_below[slice];
   return ADJ_OK;
@@ -288,7 +288,7 @@ static void place_slices(build *b, uint64_t slices) {
 static adj_status cut_parallel(build *b, piece p, piece left, piece right) {
   b->job = open_job(b, p, left, right, b->room->scratch);
   uint64_t slices = (b->job.end + SLICE - 1) / SLICE;
-  adj_status status = part_parallel(b, slices, piece_points(b, left));
+  adj_status status = find_split_parallel(b, slices, piece_points(b, left));
   if (!status) status = adji_loop(b->ctx, slices, count_slice, b);
   if (status) return status;
   place_slices(b, slices);
@@ -309,7 +309,7 @@ static adj_status cut_into_tasks(build *b, piece p, uint64_t most) {
   return status;
 }
 
-/* ---- Levels above the leaves ------------------------------------------------------------------------------ */
+/* ---- Levels above the leaves ----------------------------------------------------------------- */
 
 /* The box round ADJI_FAN boxes. Padding boxes have low > high and change nothing. */
 #define JOIN(T)                                                                                     \
@@ -367,7 +367,7 @@ static adj_status make_upper_levels(build *b) {
   return status;
 }
 
-/* ---- Build -------------------------------------------------------------------------------------------------- */
+/* ---- Build ----------------------------------------------------------------------------------- */
 
 void adji_tree_room_clear(adj_ctx *ctx, adji_tree_room *room) {
   adji_free(&ctx->memory, room->coords);

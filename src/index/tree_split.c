@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Plain loops ------------------------------------------------------------------------------------- */
+/* ---- Plain loops ----------------------------------------------------------------------------- */
 
 #define SPLIT(T)                                                                                                  \
   static void range_##T(const void *values, uint64_t count, double *low, double *high) {                          \
@@ -73,7 +73,7 @@ const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type)
   return type == ADJ_F64 ? &plain_double : &plain_float;
 }
 
-/* ---- The value to split at ------------------------------------------------------------------------------ */
+/* ---- The value to split at ------------------------------------------------------------------- */
 
 enum { GUESSES = 10, MEANS = 30 };
 
@@ -119,20 +119,22 @@ static double guess(adj_type type, int round, double low, double high, double sh
 
 /* Finds the value by counting repeatedly. Invariant: the values in (low, high) remain; too few values are up to low,
  * too many are below high. */
-static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
-                                     uint64_t rank) {
+static adji_split_point split_by_counting(const adji_split_values *v, uint64_t rank) {
+  const adji_split_kernels *kernels = v->kernels;
+  const void *x = v->x;
+  uint64_t count = v->count;
   double low, high;
   kernels->range(x, count, &low, &high);
   uint64_t below, not_above, up_to_low, below_high;
   kernels->count(x, count, low, &below, &up_to_low);
-  if (up_to_low >= rank) return (adji_parting){low, 0};
+  if (up_to_low >= rank) return (adji_split_point){low, 0};
   kernels->count(x, count, high, &below_high, &not_above);
-  if (below_high <= rank) return (adji_parting){high, below_high};
+  if (below_high <= rank) return (adji_split_point){high, below_high};
   for (int round = 0;; round++) {
     double share = ((double)rank - (double)up_to_low) / ((double)below_high - (double)up_to_low);
-    double middle = guess(type, round, low, high, share);
+    double middle = guess(v->type, round, low, high, share);
     kernels->count(x, count, middle, &below, &not_above);
-    if (below <= rank && rank <= not_above) return (adji_parting){middle, below};
+    if (below <= rank && rank <= not_above) return (adji_split_point){middle, below};
     if (below > rank) {
       high = middle;
       below_high = below;
@@ -144,67 +146,63 @@ static adji_parting part_by_counting(const adji_split_kernels *kernels, adj_type
 }
 
 /* For few values. The count compares values, so -0 counts as 0. */
-static adji_parting part_few(const adji_split_kernels *kernels, const void *x, uint64_t count, uint64_t rank) {
+static adji_split_point split_few(const adji_split_values *v, uint64_t rank) {
   uint64_t below, not_above;
-  double value = kernels->pick(x, (uint32_t)count, (uint32_t)(rank ? rank - 1 : 0));
-  kernels->count(x, count, value, &below, &not_above);
-  return (adji_parting){value, below};
+  double value = v->kernels->pick(v->x, (uint32_t)v->count, (uint32_t)(rank ? rank - 1 : 0));
+  v->kernels->count(v->x, v->count, value, &below, &not_above);
+  return (adji_split_point){value, below};
 }
 
 /* A bracket without a sample: a few values round the place where the rank would be if they were spread evenly. Often
  * the wanted value is among them. */
-static bool guess_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
-                          uint64_t rank, double *low, double *high) {
-  if (!kernels->pick) return false;
-  double least, most, share = (double)rank / (double)count, slack = 0.8 / sqrt((double)count);
-  kernels->range(x, count, &least, &most);
+static bool guess_bracket(const adji_split_values *v, uint64_t rank, double *low, double *high) {
+  if (!v->kernels->pick) return false;
+  double least, most, share = (double)rank / (double)v->count, slack = 0.8 / sqrt((double)v->count);
+  v->kernels->range(v->x, v->count, &least, &most);
   *low = least + (most - least) * fmax(share - slack, 0);
   *high = least + (most - least) * fmin(share + slack, 1);
-  if (type == ADJ_F32) {
+  if (v->type == ADJ_F32) {
     *low = (double)(float)*low;
     *high = (double)(float)*high;
   }
   return *low <= *high; /* not where the range overflows */
 }
 
-bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
-                  void *scratch, double *low, double *high) {
-  if (count <= (uint64_t)4 * ADJI_BRACKET) return false;
-  uint64_t each = count / ADJI_BRACKET; /* one from each stretch of this length, at a place chosen by a hash */
+bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, double *low, double *high) {
+  if (v->count <= (uint64_t)4 * ADJI_BRACKET) return false;
+  uint64_t each = v->count / ADJI_BRACKET; /* one from each stretch of this length, at a place chosen by a hash */
   for (uint64_t i = 0; i < ADJI_BRACKET; i++) {
     uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), at = i * each + ((hash >> 32) * each >> 32);
-    if (type == ADJ_F64)
-      ((double *)scratch)[i] = ((const double *)x)[at];
+    if (v->type == ADJ_F64)
+      ((double *)scratch)[i] = ((const double *)v->x)[at];
     else
-      ((float *)scratch)[i] = ((const float *)x)[at];
+      ((float *)scratch)[i] = ((const float *)v->x)[at];
   }
-  double at = (double)rank / (double)count * ADJI_BRACKET;
+  double at = (double)rank / (double)v->count * ADJI_BRACKET;
   double slack = 1.6 * sqrt(ADJI_BRACKET); /* more than three standard errors */
   uint64_t under = (uint64_t)fmax(at - slack, 0), over = (uint64_t)fmin(at + slack, ADJI_BRACKET);
-  *low = part_by_counting(kernels, type, scratch, ADJI_BRACKET, under).value;
-  *high = part_by_counting(kernels, type, scratch, ADJI_BRACKET, over).value;
+  const adji_split_values sample = {v->kernels, v->type, scratch, ADJI_BRACKET};
+  *low = split_by_counting(&sample, under).value;
+  *high = split_by_counting(&sample, over).value;
   return true;
 }
 
-adji_parting adji_part_between(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
-                               uint64_t rank, adji_bracketed in, void *scratch) {
-  if (rank < in.below || rank > in.below + in.taken || !in.taken || in.taken > count / 2)
-    return part_by_counting(kernels, type, x, count, rank); /* the sample misled, or there are many equal values */
-  size_t size = type == ADJ_F64 ? 8 : 4;
-  void *rest = (char *)scratch + (in.taken + 16) * size;
-  adji_parting found = adji_part(kernels, type, scratch, in.taken, rank - in.below, rest);
+adji_split_point adji_find_split_between(const adji_split_values *v, uint64_t rank, adji_bracketed in, void *scratch) {
+  if (rank < in.below || rank > in.below + in.taken || !in.taken || in.taken > v->count / 2)
+    return split_by_counting(v, rank); /* the sample misled, or there are many equal values */
+  size_t size = v->type == ADJ_F64 ? 8 : 4;
+  const adji_split_values between = {v->kernels, v->type, scratch, in.taken};
+  adji_split_point found = adji_find_split(&between, rank - in.below, (char *)scratch + (in.taken + 16) * size);
   found.below += in.below;
   return found;
 }
 
-adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
-                       void *scratch) {
+adji_split_point adji_find_split(const adji_split_values *v, uint64_t rank, void *scratch) {
   double low, high;
-  if (kernels->pick && count <= ADJI_FEW) return part_few(kernels, x, count, rank);
-  if (!adji_bracket(kernels, type, x, count, rank, scratch, &low, &high) &&
-      !guess_bracket(kernels, type, x, count, rank, &low, &high))
-    return part_by_counting(kernels, type, x, count, rank);
+  if (v->kernels->pick && v->count <= ADJI_FEW) return split_few(v, rank);
+  if (!adji_bracket(v, rank, scratch, &low, &high) && !guess_bracket(v, rank, &low, &high))
+    return split_by_counting(v, rank);
   adji_bracketed in = {0};
-  in.taken = kernels->collect(x, count, low, high, scratch, &in.below);
-  return adji_part_between(kernels, type, x, count, rank, in, scratch);
+  in.taken = v->kernels->collect(v->x, v->count, low, high, scratch, &in.below);
+  return adji_find_split_between(v, rank, in, scratch);
 }

@@ -47,27 +47,33 @@ const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type)
 extern const adji_split_kernels adji_split_avx512_f32, adji_split_avx512_f64;
 #endif
 
-/* Finds a value that parts count > 0 numbers: at most `rank` are below it, and at least `rank` are not above it,
- * 0 <= rank <= count. scratch has room for count + 512 values. Expected time: O(count). */
-typedef struct adji_parting {
+/* The values along the axis of a split. */
+typedef struct adji_split_values {
+  const adji_split_kernels *kernels;
+  adj_type type;
+  const void *x;
+  uint64_t count; /* > 0 */
+} adji_split_values;
+
+/* Finds a value that splits them: at most `rank` are below it, and at least `rank` are not above it, 0 <= rank <=
+ * count. scratch has room for count + 512 values. Expected time: O(count). */
+typedef struct adji_split_point {
   double value;
-  uint64_t below; /* numbers below value */
-} adji_parting;
+  uint64_t below; /* values below it */
+} adji_split_point;
 
-adji_parting adji_part(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
-                       void *scratch);
+adji_split_point adji_find_split(const adji_split_values *v, uint64_t rank, void *scratch);
 
-/* The two halves of adji_part(), for threads that share the work. First: two values that almost surely enclose the one
- * wanted, from a sample. Returns false if a sample is not worth it. scratch has room for ADJI_BRACKET values. */
+/* The two halves of adji_find_split(), for threads that share the work. First: two values that almost surely
+ * enclose the one wanted, from a sample. Returns false if a sample is not worth it. scratch has room for
+ * ADJI_BRACKET values. */
 enum { ADJI_BRACKET = 1024 };
-bool adji_bracket(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count, uint64_t rank,
-                  void *scratch, double *low, double *high);
+bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, double *low, double *high);
 
 /* Second: the answer, from the values between the two, which collect() has put into scratch. */
 typedef struct adji_bracketed {
   uint64_t below, taken;
 } adji_bracketed;
-adji_parting adji_part_between(const adji_split_kernels *kernels, adj_type type, const void *x, uint64_t count,
-                               uint64_t rank, adji_bracketed in, void *scratch);
+adji_split_point adji_find_split_between(const adji_split_values *v, uint64_t rank, adji_bracketed in, void *scratch);
 
 #endif

@@ -402,7 +402,7 @@ static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, 
   cell = fmax(cell, period * reach * 1.01 / ((double)allowed - 4.0 * reach));
   cell = fmin(cell, period / LEAST_CELLS);
   adji_axis wanted = {.dim = dim, .reach = reach, .low = -cell, .period = period, .margin = c->widths[dim]};
-  return adji_axis_init(c->plan->ctx, axis, &wanted, period + cell, cell, allowed, NULL, 0);
+  return adji_axis_init(c->plan->ctx, axis, &wanted, &(adji_axis_extent){period + cell, cell, allowed, NULL, 0});
 }
 
 /* The most selective last: it is the fine one. */
@@ -423,7 +423,8 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
     values = sorted_values(c, dim, &count);
     if (!values) return ADJ_E_MEMORY;
   }
-  adj_status status = adji_axis_init(c->plan->ctx, axis, &wanted, ends->high, width, allowed, values, count);
+  adji_axis_extent extent = {ends->high, width, allowed, values, count};
+  adj_status status = adji_axis_init(c->plan->ctx, axis, &wanted, &extent);
   adji_free(&c->plan->ctx->memory, values);
   return status;
 }

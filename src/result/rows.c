@@ -234,7 +234,3 @@ void adji_row_place_padded(const adji_window *window, const adji_row_style *styl
       ((float *)window->distances)[at + i] = far;
   }
 }
-
-/* ---- Lengths of the rows of a table --------------------------------------------------------------------- */
-
-enum { ROWS_A_TASK = 1 << 14 };

@@ -46,7 +46,7 @@ struct adji_gpu_brute {
   adji_brute_prefilter_state prefilter;
 };
 
-/* ---- Points ------------------------------------------------------------------------------------------ */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 static bool is_packed(const side *s) {
   return s->given && s->rows.column_stride == 1 && s->rows.row_stride == s->rows.dim;
@@ -137,7 +137,7 @@ static bool is_shared(const adji_gpu_brute *b) {
   return b->join.self_join && (is_whole(&b->right) || is_packed(&b->right));
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Two buffers for chunks of the right set: as large as requested, or as there is memory for. */
 static adj_status get_buffers(adji_gpu_brute *b) {
@@ -244,7 +244,7 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
   return rows < most ? rows : most;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Chooses the method; the matrix method takes every job. */
 static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
@@ -304,7 +304,8 @@ static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_bru
     status = search_chunk(b, job, first, first ? adji_brute_lists_in(*more) : best);
     if (status || !first) continue;
     adji_brute_lists both = best.ids == table.ids ? adji_brute_lists_in(*other) : table;
-    status = adji_brute_merge_lists(b->gpu, job->type, job->queries, job->k, best, adji_brute_lists_in(*more), both);
+    adji_brute_merge merge = {job->type, job->queries, job->k, best, adji_brute_lists_in(*more), both};
+    status = adji_brute_merge_lists(b->gpu, merge);
     best = both;
   }
   adji_brute_finish f = {};

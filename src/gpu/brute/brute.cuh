@@ -30,8 +30,8 @@ typedef struct adji_brute_job {
   bool drop_self; /* row i of the right set is no neighbour of row i of the left set */
   bool root;      /* report distances, not squared ones */
   double limit;   /* of sums */
-  /* The result of row i: k entries from (i - first_row) * k on, nearest first; ADJ_NO_ID and infinity after the last.
-   */
+  /* The result of row i: k entries from (i - first_row) * k on, nearest first; ADJ_NO_ID and infinity after the
+   * last. */
   uint32_t *ids;
   void *distances;
 } adji_brute_job;
@@ -39,7 +39,7 @@ typedef struct adji_brute_job {
 /* The matrix method, see brute_matrix.cu. Runs in the order of the compute stream. */
 adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice);
 
-/* ---- Points and rows of a join: see brute.cu ----------------------------------------------------------- */
+/* ---- Points and rows of a join: see brute.cu ------------------------------------------------- */
 
 typedef struct adji_gpu_brute adji_gpu_brute;
 

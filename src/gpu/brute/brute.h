@@ -37,7 +37,7 @@ typedef struct adji_brute_choice {
   uint64_t chunk; /* right points on the device at a time; 0: all, if there is memory */
 } adji_brute_choice;
 
-/* ---- Sizes of tiles ---------------------------------------------------------------------------------- */
+/* ---- Sizes of tiles -------------------------------------------------------------------------- */
 
 /* Rows of a matrix begin at multiples of ADJI_TILE_COLUMNS values. Tiles of queries are multiples of ADJI_TILE_ROWS,
  * except for the last. */
@@ -95,8 +95,8 @@ static inline bool adji_brute_fewer_values(uint64_t *values) {
   return true;
 }
 
-/* Rows of a set that fit into `available` bytes: all of them, or as many as fit, but at least one. row: bytes per row.
- */
+/* Rows of a set that fit into `available` bytes: all of them, or as many as fit, but at least one. row: bytes per
+ * row. */
 static inline uint64_t adji_brute_rows_that_fit(uint64_t count, uint64_t row, uint64_t available) {
   uint64_t most = available / row;
   return count <= most ? count : most ? most : 1;

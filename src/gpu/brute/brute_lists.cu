@@ -111,14 +111,15 @@ adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job) 
   return ADJ_OK;
 }
 
-adj_status adji_brute_merge_lists(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, const adji_brute_lists &a,
-                                  const adji_brute_lists &b, const adji_brute_lists &to) {
-  if (!rows) return ADJ_OK;
-  uint32_t blocks = blocks_for(2 * rows * k);
-  if (type == ADJ_F64)
-    merge<double><<<blocks, THREADS, 0, gpu->compute>>>(rows, k, typed<double>(a), typed<double>(b), typed<double>(to));
+adj_status adji_brute_merge_lists(adji_gpu *gpu, const adji_brute_merge &job) {
+  if (!job.rows) return ADJ_OK;
+  uint32_t blocks = blocks_for(2 * job.rows * job.k);
+  if (job.type == ADJ_F64)
+    merge<double><<<blocks, THREADS, 0, gpu->compute>>>(job.rows, job.k, typed<double>(job.a), typed<double>(job.b),
+                                                        typed<double>(job.to));
   else
-    merge<float><<<blocks, THREADS, 0, gpu->compute>>>(rows, k, typed<float>(a), typed<float>(b), typed<float>(to));
+    merge<float><<<blocks, THREADS, 0, gpu->compute>>>(job.rows, job.k, typed<float>(job.a), typed<float>(job.b),
+                                                       typed<float>(job.to));
   ADJI_LAUNCHED(gpu, "merge");
   return ADJ_OK;
 }
@@ -153,7 +154,7 @@ adj_status adji_brute_running_add(adji_gpu *gpu, adji_brute_running *s, uint64_t
   f.from = f.to = adji_brute_running_next(s);
   adj_status status = adji_brute_finish_lists(gpu, &f);
   if (!status && s->started) {
-    status = adji_brute_merge_lists(gpu, s->type, s->rows, s->k, s->best, s->more, s->both);
+    status = adji_brute_merge_lists(gpu, adji_brute_merge{s->type, s->rows, s->k, s->best, s->more, s->both});
     adji_brute_lists spare = s->best;
     s->best = s->both;
     s->both = spare;

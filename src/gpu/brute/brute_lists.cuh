@@ -37,8 +37,13 @@ typedef struct adji_brute_finish {
 adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job);
 
 /* Merges two lists of the same rows, without common ids, into the k nearest of both, in other memory. */
-adj_status adji_brute_merge_lists(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, const adji_brute_lists &a,
-                                  const adji_brute_lists &b, const adji_brute_lists &to);
+typedef struct adji_brute_merge {
+  adj_type type;
+  uint64_t rows;
+  uint32_t k;
+  adji_brute_lists a, b, to; /* device */
+} adji_brute_merge;
+adj_status adji_brute_merge_lists(adji_gpu *gpu, const adji_brute_merge &job);
 
 /* The running best of one column range of the right set after the other. */
 typedef struct adji_brute_running {

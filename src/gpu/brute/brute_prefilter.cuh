@@ -20,8 +20,8 @@ typedef struct adji_brute_prefilter_state {
 bool adji_brute_prefilter_applies(const adji_brute_job *job, const adji_brute_choice *choice);
 
 /* keep: the right points will be the same the next time. */
-adj_status adji_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
-                                adji_brute_prefilter_state *prefilter);
+adj_status adji_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
+                                       bool keep, adji_brute_prefilter_state *prefilter);
 void adji_brute_prefilter_clear(adji_gpu *gpu, adji_brute_prefilter_state *prefilter);
 
 #endif

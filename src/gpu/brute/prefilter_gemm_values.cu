@@ -10,7 +10,7 @@ namespace {
 
 enum { THREADS = 256, ROWS_EACH = 8, MOST_BLOCKS_ACROSS = 65535 };
 
-/* ---- Norms ------------------------------------------------------------------------------------------------------- */
+/* ---- Norms ----------------------------------------------------------------------------------- */
 
 /* 16 bytes of a row of the matrix. */
 template <class T>
@@ -80,7 +80,7 @@ adj_status launch_norms(adji_gpu *gpu, const adji_gemm_values *job) {
   return ADJ_OK;
 }
 
-/* ---- The certificate --------------------------------------------------------------------------------------------- */
+/* ---- The certificate ------------------------------------------------------------------------- */
 
 template <class T>
 struct certifying {

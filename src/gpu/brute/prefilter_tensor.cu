@@ -11,10 +11,15 @@ enum { FEWEST = 1024, LONGEST = 16384, MOST_REFINED = 8192, AGAIN_AT_ONCE = 2048
 /* The part of a list that a round is expected to fill, and how many more pairs pass than in exact arithmetic. */
 const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
 
-/* Scans positions first .. end - 1 for all queries; first is a multiple of ADJI_TENSOR_TILE. Lists the values not
- * below the bounds, or all. */
+/* The positions of a scan, first .. end - 1; first is a multiple of ADJI_TENSOR_TILE. */
+struct scan_range {
+  uint64_t first, end;
+  bool all; /* list all values, not only those within the bounds */
+};
+
+/* Lists the values of all queries with these positions that are not below the bounds, or all. */
 adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, const adji_tensor_batch *b,
-                bool all, uint64_t first, uint64_t end) {
+                const scan_range &range) {
   adji_tensor_scan_job s = {};
   s.left = adji_at<uint4>(b->values);
   s.right = adji_at<uint4>(points->values);
@@ -23,12 +28,12 @@ adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brut
   s.about = adji_at<adji_tensor_query>(b->about);
   s.queries = static_cast<uint32_t>(job->queries);
   s.width = points->rules.width;
-  s.first = first;
-  s.end = end;
+  s.first = range.first;
+  s.end = range.end;
   s.point_count = points->count;
   s.point_stride = points->stride;
   s.right_first = job->right_first;
-  s.all = all;
+  s.all = range.all;
   s.drop_self = job->drop_self;
   s.capacity = b->rounds.capacity;
   s.counts = adji_at<uint32_t>(b->counts);
@@ -39,14 +44,14 @@ adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brut
 adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                        const adji_tensor_batch *b) {
   const adji_tensor_rounds rounds = b->rounds;
-  adj_status status = scan(gpu, points, job, b, true, 0, rounds.first);
+  adj_status status = scan(gpu, points, job, b, scan_range{0, rounds.first, true});
   if (!status) status = adji_tensor_tighten(gpu, points, b, job, rounds.first);
   for (uint64_t begin = rounds.first; begin < points->count && !status;) {
     uint64_t end =
         static_cast<uint64_t>(static_cast<double>(begin) * rounds.factor) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
     /* A slightly longer round is better than another short one. */
     if (end + end / 4 > points->count) end = points->count;
-    status = scan(gpu, points, job, b, false, begin, end);
+    status = scan(gpu, points, job, b, scan_range{begin, end, false});
     if (!status) status = adji_tensor_tighten(gpu, points, b, job, 0);
     begin = end;
   }
@@ -78,8 +83,8 @@ adj_status search_again(adji_gpu *gpu, const adji_tensor_points *points, const a
   return ADJ_OK;
 }
 
-/* Searches again for all failed queries, with longer lists. Writing the failures in place never overtakes the reading.
- */
+/* Searches again for all failed queries, with longer lists. Writing the failures in place never overtakes the
+ * reading. */
 adj_status search_failed(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                          adji_tensor_batch *batch, adji_tensor_outcome *out) {
   adji_tensor_batch longer = {};

@@ -69,9 +69,9 @@ typedef struct adji_tensor_batch {
   uint64_t row_capacity; /* entries of the blocks, in whole tiles */
   adji_tensor_rounds rounds;
   adji_block values, about; /* halves; adji_tensor_query */
-  adji_block bounds,
-      counts; /* of values, float, infinity for a failed query; of pairs, more than the capacity: some are lost */
-  adji_block passed; /* uint2, `capacity` per query */
+  adji_block bounds;        /* of values, float; infinity for a failed query */
+  adji_block counts;        /* of pairs; more than the capacity: some are lost */
+  adji_block passed;        /* uint2, `capacity` per query */
   adji_block failed; /* uint32_t: the number of failed queries, the number of pairs refined, then the failed queries */
 } adji_tensor_batch;
 
@@ -84,8 +84,8 @@ adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_points *poi
                                     const adji_tensor_batch *to);
 
 /* ---- prefilter_tensor_refine.cu ---- */
-/* Computes bounds from what passed and drops what they exclude. dense: every query has this many pairs; 0: as counted.
- */
+/* Computes bounds from what passed and drops what they exclude. dense: every query has this many pairs; 0: as
+ * counted. */
 adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
                                const adji_brute_job *job, uint32_t dense);
 /* Computes the canonical sums of what remains, and the rows. */

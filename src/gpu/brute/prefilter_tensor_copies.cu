@@ -12,11 +12,11 @@ namespace {
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 enum { THREADS = 256, AT_ONCE = 8, SAMPLE = 256, BINS = 1024, MOST_STRAYS = 64 };
 
-/* Where the largest coordinate of the sample is scaled to: leaves room for far larger ones, and for much smaller ones.
- */
+/* Where the largest coordinate of the sample is scaled to: leaves room for far larger ones, and for much smaller
+ * ones. */
 #define AIM 0x1p10
 
-/* ---- The frame --------------------------------------------------------------------------------------------------- */
+/* ---- The frame ------------------------------------------------------------------------------- */
 
 /* centre[j] = median of dimension j in a sample: a few points far away do not move it. One block per dimension: a
  * bitonic network sorts 256 values in shared memory, one per thread. rows, centre and frame are in device memory;
@@ -47,7 +47,7 @@ __global__ void choose_scale(adji_tensor_frame *frame) {
   frame->scale = ldexp(AIM, exponent > -1000 ? -exponent : 1000);
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------------------------ */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* What is copied: entry i is row numbers[i], or (first + i * stride) modulo `of`; nothing past the last. */
 template <class T>
@@ -91,9 +91,9 @@ __device__ __forceinline__ void load_values(const T *from, bool fours, uint32_t 
     to[k] = first + k < dim ? from[first + k] : 0;
 }
 
-/* Eight halves of a row, and their contribution to the sums of squares. In the type of the points z is off by half an
- * ulp, z - x^ is exact, and the squares of halves are exact; eight of them are added up before their sum becomes f64.
- */
+/* Eight halves of a row, and their contribution to the sums of squares. In the type of the points z is off by half
+ * an ulp, z - x^ is exact, and the squares of halves are exact; eight of them are added up before their sum becomes
+ * f64. */
 template <class T>
 __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first,
                                             adji_tensor_scaling<T> scale, T *rest_sq, double *norm_sq) {
@@ -204,7 +204,7 @@ __global__ void copy_queries(const copying<T> c, adji_tensor_query *about) {
                                static_cast<uint32_t>(row_of(c, i))};
 }
 
-/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 uint32_t lanes_of(uint32_t width) {
   uint32_t lanes = 1;

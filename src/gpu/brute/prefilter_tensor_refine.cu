@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 enum { DIGITS = 256 };
 
-/* ---- Bounds ------------------------------------------------------------------------------------------------------ */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 struct tightening {
   adji_tensor_rules rules;
@@ -154,7 +154,7 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   job.counts[query] = at.kept;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 template <class T>
 struct refining {
@@ -278,7 +278,7 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
   atomicAdd(job.failed + 1, count);
 }
 
-/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 template <class T>
 adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,

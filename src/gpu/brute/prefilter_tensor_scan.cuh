@@ -9,12 +9,12 @@
  * A block owns 128 queries and takes its candidates `points` at a time. A warp owns MT * 16 of the queries and takes 64
  * candidates at a time, whose values are in its registers. Steps:
  *
- *   1. stage     copies of candidates (for wide rows slices of them, and of the queries) go to shared memory DEPTH - 1
- *                stages ahead of their use (cp.async). A row is padded by 16 bytes, so that eight rows are in different
- * banks.
+ *   1. stage     copies of candidates (for wide rows slices of them, and of the queries) go to shared memory
+ *                DEPTH - 1 stages ahead of their use (cp.async). A row is padded by 16 bytes, so that eight rows are
+ *                in different banks.
  *   2. product   mma.sync m16n8k16; the first one starts from -v.
  *   3. filter    all results are compared with the bounds of their rows, one comparison each. If one is not below, the
- * pair becomes pending in its warp's list in shared memory,
+ *                pair becomes pending in its warp's list in shared memory,
  *   4. list      and is flushed from there to the list of its query: one atomic each, 32 at a time.
  *
  * Grid: x: blocks of queries, y: ranges of candidates. Blocks that run at the same time share candidates, which
@@ -75,7 +75,7 @@ inline dim3 choose_grid(const adji_gpu *gpu, adji_tensor_scan_job *job, uint32_t
   return dim3(blocks, (job->stages + job->block_stages - 1) / job->block_stages);
 }
 
-/* ---- 2. Product -------------------------------------------------------------------------------------------------- */
+/* ---- 2. Product ------------------------------------------------------------------------------ */
 
 /* The initial results of the lane's two columns, in both of its rows. */
 __device__ __forceinline__ void load_start(uint32_t from, float (&c)[4]) {
@@ -83,8 +83,7 @@ __device__ __forceinline__ void load_start(uint32_t from, float (&c)[4]) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[2]), "=f"(c[3]) : "r"(from));
 }
 
-/* ---- 3. and 4. Filter and list
- * -------------------------------------------------------------------------------------- */
+/* ---- 3. and 4. Filter and list --------------------------------------------------------------- */
 
 /* Pending pairs of a warp on their way to the lists: values, positions, and the block's row. */
 struct pending_pairs {

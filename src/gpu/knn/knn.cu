@@ -22,7 +22,7 @@ enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 
 
 static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE_DIMS), "as trees have it");
 
-/* ---- Opening ---------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static adj_status build_tree(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows, bool boxes,
                              adji_gpu_tree *out) {
@@ -115,7 +115,7 @@ uint64_t adji_cuda_knn_chunk(const adji_gpu_knn *n) {
   return n->brute ? adji_gpu_brute_chunk(n->brute) : 0;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static adj_status make_rows(adji_gpu_knn *n, uint64_t rows) {
   adji_gpu *gpu = n->gpu;

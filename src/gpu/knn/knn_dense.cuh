@@ -12,15 +12,15 @@
  * bound.
  *
  *   1. start    search the group of 32 leaves around the queries' own position: lists become good bounds. Long lists
- * start with a bound that is guessed, and proven by counting
+ *               start with a bound that is guessed, and proven by counting
  *   2. descend  each lane tests one box of a group: the distance between the box of the warp's queries and that box,
  *               against the largest bound of the warp. The nearest is searched first; the others stay as a mask
- *   3. gather   the points of up to eight near leaves, two per lane, are tested in the same way. Those that are near go
- * to a pool in shared memory: a third or a fourth of the points
+ *   3. gather   the points of up to eight near leaves, two per lane, are tested in the same way. Those that are near
+ *               go to a pool in shared memory: a third or a fourth of the points
  *   4. compare  all lanes compare eight points of the pool at a time with their queries. What is within the lane's
- * bound goes to a short queue of the lane in shared memory
+ *               bound goes to a short queue of the lane in shared memory
  *   5. insert   when a queue may overflow, or a group is done, all lanes sort some of their queue and merge it into
- * their lists, in lockstep
+ *               their lists, in lockstep
  *
  * Queries that are far apart although consecutive along the curve would keep a warp busy long after all others. Such a
  * warp gives up and leaves them to knn_per_query.cuh.
@@ -109,7 +109,7 @@ __device__ __forceinline__ void store_queued(uint32_t to, double s, uint32_t id)
   asm volatile("st.shared.f64 [%0], %1;\n\tst.shared.b32 [%0 + 8], %2;" ::"r"(to), "d"(s), "r"(id) : "memory");
 }
 
-/* ---- The list ------------------------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 /* Step 5: inserts the pending candidates, SORTED at a time. The smaller ones of the list read backwards and the sorted
  * candidates read forwards form a bitonic sequence, and so do its halves after each exchange. */
@@ -151,7 +151,7 @@ __device__ __forceinline__ void insert_pending(const knn_job<typename W::T> &job
   warp->bound = warp_max(mine->bound);
 }
 
-/* ---- Candidates ----------------------------------------------------------------------------------------------- */
+/* ---- Candidates ------------------------------------------------------------------------------ */
 
 template <class T>
 __device__ __forceinline__ T bits_as(uint32_t id);
@@ -256,7 +256,7 @@ __device__ __forceinline__ void compare_pool(const knn_job<T> &job, dense_shared
   __syncwarp();
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------------------------- */
+/* ---- Boxes ----------------------------------------------------------------------------------- */
 
 /* A lower bound of the sum between the warp's queries and box base + lane of a level. */
 template <class W, class T>
@@ -364,7 +364,7 @@ __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K>
   }
 }
 
-/* ---- The first bound ------------------------------------------------------------------------------------------ */
+/* ---- The first bound ------------------------------------------------------------------------- */
 
 /* Before long lists are filled: sums within which there probably are k neighbours. Counting in the queries' own group
  * proves those that have k. Few candidates beyond the k nearest then enter a list. */
@@ -409,7 +409,7 @@ __device__ __forceinline__ void bound_first(const knn_job<T> &job, lane_query<W,
   warp->bound = warp_max(mine->bound);
 }
 
-/* ---- The kernel ----------------------------------------------------------------------------------------------- */
+/* ---- The kernel ------------------------------------------------------------------------------ */
 
 template <class W, int K, class T>
 __device__ __forceinline__ lane_query<W, K> open_lane_query(const knn_job<T> &job, dense_shared<W, K> *at,

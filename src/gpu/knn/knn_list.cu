@@ -13,7 +13,7 @@
 
 enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
-/* ---- The order -------------------------------------------------------------------------------------- */
+/* ---- The order ------------------------------------------------------------------------------- */
 
 adj_status adji_cuda_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
@@ -28,7 +28,7 @@ adj_status adji_cuda_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   return adji_knn_grid_return_failed(n, adji_at<uint32_t>(n->order));
 }
 
-/* ---- Buffers ---------------------------------------------------------------------------------------- */
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
 static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *slot) {
   adji_gpu *gpu = n->gpu;
@@ -92,7 +92,7 @@ void adji_cuda_knn_end_lists(adji_gpu_knn *n) {
   }
 }
 
-/* ---- A list ----------------------------------------------------------------------------------------- */
+/* ---- A list ---------------------------------------------------------------------------------- */
 
 /* places[rows[i]] = i: the place of each row in the list. One thread per row; rows and places in device memory. */
 static __global__ void number_rows(const uint32_t *rows, uint64_t count, uint32_t *places) {
@@ -150,7 +150,7 @@ adj_status adji_cuda_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t 
   return ADJ_OK;
 }
 
-/* ---- To the host ------------------------------------------------------------------------------------ */
+/* ---- To the host ----------------------------------------------------------------------------- */
 
 static adj_status copy_part(adji_gpu_knn *n, const adji_block *from, uint64_t first, uint64_t bytes, uint32_t buffer,
                             uint64_t to) {

@@ -63,7 +63,7 @@ struct query_search {
   warp_list<typename W::T, E> list;
 };
 
-/* ---- The list ------------------------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 /* Orders two entries. */
 template <class T>
@@ -156,7 +156,7 @@ __device__ __forceinline__ void merge_pending(per_query_shared<T, E> *at, query_
   if (mine->bound > last) mine->bound = last;
 }
 
-/* ---- Leaves --------------------------------------------------------------------------------------------------- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 /* The leaves base + i for the set bits i of mask; s: lower bound of the sum to leaf base + lane. */
 template <class T>
@@ -195,7 +195,7 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
   mine->pending += __popc(found);
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------------------------- */
+/* ---- Boxes ----------------------------------------------------------------------------------- */
 
 /* A lower bound of the sum to box base + lane of a level; NaN if nothing there is of interest. */
 template <class W, int E, class T>
@@ -287,7 +287,7 @@ __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T
   }
 }
 
-/* ---- The kernel ----------------------------------------------------------------------------------------------- */
+/* ---- The kernel ------------------------------------------------------------------------------ */
 
 template <class W, int E, class T>
 __device__ __forceinline__ query_search<W, E> open_query_search(const knn_job<T> &job, uint64_t position,

@@ -48,7 +48,7 @@ struct knn_instance {
   static constexpr int STEP = STEP_, DIM = DIM_, ROOM = DIM_ ? DIM_ : ADJI_TREE_DIMS;
 };
 
-/* ---- Points --------------------------------------------------------------------------------------------------- */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 __device__ __forceinline__ uint32_t id_bits(float x) {
   return __float_as_uint(x);
@@ -97,7 +97,7 @@ __device__ __forceinline__ T sum_of(const knn_job<T> &job, const T (&x)[W::ROOM]
   return s;
 }
 
-/* ---- Boxes ---------------------------------------------------------------------------------------------------- */
+/* ---- Boxes ----------------------------------------------------------------------------------- */
 
 template <class W>
 struct box {

@@ -21,7 +21,7 @@ static __device__ __forceinline__ T distance_of(T s) {
   return W::STEP == ADJI_STEP_L2 ? root_of_sum(s) : s;
 }
 
-/* ---- The mean ----------------------------------------------------------------------------------------- */
+/* ---- The mean -------------------------------------------------------------------------------- */
 
 /* Adds up the distances between samples of both sides: sums[block] += distance(left i, right j), in f64.
  *
@@ -54,7 +54,7 @@ static __global__ void add_distances(const knn_job<typename W::T> job, uint64_t 
   sums[blockIdx.x] = sum;
 }
 
-/* ---- Bins --------------------------------------------------------------------------------------------- */
+/* ---- Bins ------------------------------------------------------------------------------------ */
 
 /* Counts the distances d < end between `sample` left points and all right points in bins: bin floor(d * inverse).
  *
@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (mine[b]) atomicAdd(bins + b, static_cast<unsigned long long>(mine[b]));
 }
 
-/* ---- Launching ---------------------------------------------------------------------------------------- */
+/* ---- Launching ------------------------------------------------------------------------------- */
 
 /* The parameters of one of the two kernels. */
 typedef struct sampling {

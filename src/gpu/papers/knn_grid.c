@@ -6,10 +6,10 @@
 
 #include <math.h>
 
-/* ---- Epsilon ------------------------------------------------------------------------------------------ */
+/* ---- Epsilon --------------------------------------------------------------------------------- */
 
-/* The mean of fewer than LEAST_MEAN distances says little, and distances between more than MOST_MEAN points take long.
- */
+/* The mean of fewer than LEAST_MEAN distances says little, and distances between more than MOST_MEAN points take
+ * long. */
 enum { LEAST_MEAN = 128, MOST_MEAN = 1 << 14, COARSE_BINS = 8 };
 
 static double real_or(double value, double otherwise) {
@@ -58,7 +58,7 @@ double adji_knn_grid_limit(adji_step step, adj_type type, double epsilon) {
   return type == ADJ_F32 ? (double)(float)limit : limit;
 }
 
-/* ---- Failures ----------------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 /* A limit on growing epsilon, whatever the options: one point far away from all others would take forever. */
 enum { MOST_WIDENED = 256 };
@@ -73,7 +73,7 @@ adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint
   return widened < MOST_WIDENED ? ADJI_GRID_WIDEN : ADJI_GRID_TAIL;
 }
 
-/* ---- Shapes ------------------------------------------------------------------------------------------- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* Shared memory of a block without opting in to more, less what the kernel uses besides the lists. */
 enum { SHARED_BYTES = 46 << 10, WARP = 32 };
@@ -90,7 +90,7 @@ adji_knn_grid_shape adji_knn_grid_shape_of(uint32_t k, uint64_t entry_bytes, uin
   return (adji_knn_grid_shape){threads, block, block / threads * list};
 }
 
-/* ---- Cells -------------------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 /* A dimension in which all points lie within three slabs gets no axis. The bits of a cell number are shared evenly
  * among the axes. One bit is for the numbers that stay empty after each axis. */
@@ -108,8 +108,9 @@ adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adj
   uint64_t most = UINT64_C(1) << (axes && 60 / axes < 20 ? 60 / axes : 20);
   for (uint32_t a = 0; a < axes; a++) {
     adji_axis wanted = {.dim = dims[a], .reach = 1, .low = right->low[dims[a]]};
-    adj_status status = adji_axis_init(ctx, &out->axes[a], &wanted, right->high[dims[a]], widths[a], most,
-                                       sample->values + dims[a] * sample->count, sample->count);
+    adji_axis_extent extent = {right->high[dims[a]], widths[a], most, sample->values + dims[a] * sample->count,
+                               sample->count};
+    adj_status status = adji_axis_init(ctx, &out->axes[a], &wanted, &extent);
     if (status) {
       adji_grid_clear(ctx, out);
       return status;

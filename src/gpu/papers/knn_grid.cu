@@ -17,7 +17,7 @@
 
 enum { THREADS = 256, VALUES = 2048, MOST_ROUNDS = 6 };
 
-/* ---- Epsilon ------------------------------------------------------------------------------------------ */
+/* ---- Epsilon --------------------------------------------------------------------------------- */
 
 static adji_gpu_rows points_of(const adji_gpu_knn *n, const adji_gpu_index *points) {
   return adji_gpu_rows{points->coords, n->join.right->type, n->join.right->dim,
@@ -122,7 +122,7 @@ static bool set_epsilon(adji_gpu_knn *n, double epsilon) {
   return std::isfinite(g->limit) && g->limit > before;
 }
 
-/* ---- The index ---------------------------------------------------------------------------------------- */
+/* ---- The index ------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ void put_bits(uint32_t id, float *to) {
   *to = __uint_as_float(id);
@@ -189,7 +189,7 @@ static adj_status index_points(adji_gpu_knn *n) {
   return status;
 }
 
-/* ---- Batches ------------------------------------------------------------------------------------------ */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 /* Starts to search for the queries of the job. Failed queries go to g->failed[turn]. */
 static adj_status begin_batch(adji_gpu_knn *n, const adji_knn_job *job, int turn) {
@@ -272,7 +272,7 @@ adj_status adji_knn_grid_search(adji_gpu_knn *n, adji_knn_job *job) {
   return ADJ_OK;
 }
 
-/* ---- Beside cores ----------------------------------------------------------------------------------------- */
+/* ---- Beside cores ---------------------------------------------------------------------------- */
 
 /* The inverse of an order: positions[order[i]] = i. One thread per query. */
 static __global__ void invert(const uint32_t *order, uint64_t count, uint32_t *positions) {
@@ -328,7 +328,7 @@ adj_status adji_knn_grid_account_list(adji_gpu_knn *n, uint64_t queries, uint64_
   return status;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------ */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 adj_status adji_knn_grid_open(adji_gpu_knn *n, const adji_knn_grid_options *options) {
   adji_knn_grid *g = &n->grid;

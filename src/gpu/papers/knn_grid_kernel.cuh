@@ -13,7 +13,7 @@
  *
  *   1. cell    of the query
  *   2. look up each lane finds one row of cells around it; their candidates are numbered consecutively, in shared
- * memory
+ *              memory
  *   3. compare the lanes of the group take the candidates in turn
  *   4. keep    what comes before the last of the list, one by one: it takes the next free entry, or that of the last
  *   5. rank    each entry counts those before it, which gives its place in the row
@@ -50,7 +50,7 @@ struct team {
   uint32_t bits, threads, member, lane;
 };
 
-/* ---- The list ------------------------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 /* The same in all lanes of a group, except for the lane's own entries. */
 template <class T>
@@ -116,7 +116,7 @@ __device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32
   list->last_id = last_id;
 }
 
-/* ---- Candidates ----------------------------------------------------------------------------------------------- */
+/* ---- Candidates ------------------------------------------------------------------------------ */
 
 /* Rows of cells whose candidates are numbered consecutively: the end of a thread's row, and what to add to a number to
  * get its position. */
@@ -204,7 +204,7 @@ __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const g
   return compared;
 }
 
-/* ---- The kernel ----------------------------------------------------------------------------------------------- */
+/* ---- The kernel ------------------------------------------------------------------------------ */
 
 /* Step 5. */
 template <class W, class T>
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(ADJI_GRID_BLOCK) find_in_cells(const grid_job<
   adji_answer_add(job.common.candidates, compared, t.lane);
 }
 
-/* ---- Launching ------------------------------------------------------------------------------------------------ */
+/* ---- Launching ------------------------------------------------------------------------------- */
 
 template <class T>
 grid_job<T> with_cells(const adji_knn_grid_job *job) {

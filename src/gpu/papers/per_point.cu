@@ -11,8 +11,7 @@
 
 enum { THREADS = 256 };
 
-/* ---- The order of the queries -------------------------------------------------------------------------------------
- */
+/* ---- The order of the queries ---------------------------------------------------------------- */
 
 /* Counts the candidates of the points of each cell, the same for all of them: written to work, at the position of the
  * cell's first point. One thread per position; all arrays in device memory. A count is at most the number of points,
@@ -84,8 +83,7 @@ static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_ti
   return status;
 }
 
-/* ---- After the launch ----------------------------------------------------------------------------------------------
- */
+/* ---- After the launch ------------------------------------------------------------------------ */
 
 static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -118,7 +116,7 @@ static adj_status account_rows(adji_gpu *gpu, const adji_per_point *state, const
   return ADJ_OK;
 }
 
-/* ---- The launch ------------------------------------------------------------------------------------------------ */
+/* ---- The launch ------------------------------------------------------------------------------ */
 
 static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
   uint64_t bytes = (job->end_row - job->first_row) * 4;

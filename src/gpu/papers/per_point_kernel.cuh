@@ -14,7 +14,7 @@
  *
  *   1. queries    take the next ones by the warp's number, or from the head of the queue
  *   2. visit      all groups look up the cell, or row of cells, of the same visit number around their own. One that is
- * not visited is empty. With sortidu two binary searches narrow the range
+ *                 not visited is empty. With sortidu two binary searches narrow the range
  *   3. compare    the lanes of a group take the candidates of the range in turn
  *   4. account    lanes add up what they counted
  *
@@ -55,7 +55,7 @@ struct points {
   uint64_t first_row, end_row;
 };
 
-/* ---- Visits ---------------------------------------------------------------------------------------------------- */
+/* ---- Visits ---------------------------------------------------------------------------------- */
 
 /* The candidates of a visit. both: they do not meet the query in a visit of their own. */
 template <class T>
@@ -116,8 +116,7 @@ __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position,
   return range{begin, end - begin};
 }
 
-/* ---- Comparing ----------------------------------------------------------------------------------------------------
- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 /* What a lane has counted. */
 struct tally {
@@ -231,7 +230,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
   if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
 }
 
-/* ---- Launching ----------------------------------------------------------------------------------------------- */
+/* ---- Launching ------------------------------------------------------------------------------- */
 
 template <class T>
 points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {

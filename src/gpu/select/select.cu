@@ -28,8 +28,7 @@
 
 namespace {
 
-/* ---- Plans ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 enum { LEAST_LOG_SIZE = LOG_GROUPS, SHORTEST_ROW = 4096, MOST_PARTS = 256, MOST_CAPACITY = 131072 };
 
@@ -127,8 +126,7 @@ bool plan_bounds(const adji_gpu *gpu, const adji_gpu_select *job, bound_plan *pl
   return plan->first.expected <= most && (plan->few || plan->again.expected <= most);
 }
 
-/* ---- Launches ------------------------------------------------------------------------------------------------------
- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 template <class T>
 struct work {
@@ -196,9 +194,10 @@ adj_status launch_scan(work<T> *w, const row_list &list, uint64_t most_blocks) {
 }
 
 template <class T>
-adj_status launch_bounds(work<T> *w, const sampling &how, const row_list &list, uint32_t together, uint32_t blocks) {
-  find_row_bounds<T><<<blocks, GROUPS, 0, w->gpu->compute>>>(w->s, how, list, together, adji_at<key_of<T>>(w->bounds),
-                                                             adji_at<uint32_t>(w->counts));
+adj_status launch_bounds(work<T> *w, const sampling &how, const row_list &list, uint32_t rows_per_block,
+                         uint32_t blocks) {
+  find_row_bounds<T><<<blocks, GROUPS, 0, w->gpu->compute>>>(
+      w->s, how, list, rows_per_block, adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts));
   ADJI_LAUNCHED(w->gpu, "find_row_bounds");
   return ADJ_OK;
 }
@@ -291,15 +290,15 @@ adj_status finish_found(work<T> *w) {
 
 template <class T>
 adj_status select_many(work<T> *w) {
-  uint32_t rows = w->s.rows, together = rows / 1024;
-  together = together < 1 ? 1 : together > MOST_ROWS_TOGETHER ? MOST_ROWS_TOGETHER : together;
+  uint32_t rows = w->s.rows, rows_per_block = rows / 1024;
+  rows_per_block = rows_per_block < 1 ? 1 : rows_per_block > MOST_ROWS_PER_BLOCK ? MOST_ROWS_PER_BLOCK : rows_per_block;
   uint32_t busy = static_cast<uint32_t>(w->gpu->multiprocessors) * 4;
   adj_status status = get_findings(w);
   if (!status) status = get_pools(w);
   if (!status) status = adji_block_get(w->gpu, w->gpu->compute, (uint64_t(rows) + 2) * 4, "selection", &w->unfinished);
   if (status) return status;
   ADJI_CUDA(w->gpu, cudaMemsetAsync(w->unfinished.at, 0, 2 * sizeof(uint32_t), w->gpu->compute));
-  status = launch_bounds(w, w->plan.first.how, all_rows(rows), together, divided_up(rows, together));
+  status = launch_bounds(w, w->plan.first.how, all_rows(rows), rows_per_block, divided_up(rows, rows_per_block));
   if (!status) status = launch_scan(w, all_rows(rows), MANY_BLOCKS);
   if (!status) status = finish_found(w);
   if (status) return status;
@@ -311,8 +310,7 @@ adj_status select_many(work<T> *w) {
   return status ? status : launch_finish(w, rest);
 }
 
-/* ---- Without a bound ----------------------------------------------------------------------------------------------
- */
+/* ---- Without a bound ------------------------------------------------------------------------- */
 
 /* Few rows are cut into parts, each much longer than what remains of it. */
 template <class T>
@@ -344,8 +342,7 @@ adj_status select_by_gathering(work<T> *w, bool in_chunks) {
   return parts > 1 ? launch_finish(w, all_rows(w->s.rows)) : ADJ_OK;
 }
 
-/* ---- All rows -----------------------------------------------------------------------------------------------------
- */
+/* ---- All rows -------------------------------------------------------------------------------- */
 
 /* Rows done at a time. What is found of them takes at most a quarter of the available memory, and at most 1 GiB.
  * Batches have equal sizes, since a small one takes nearly as long. */

@@ -21,7 +21,7 @@ namespace {
 enum {
   GROUPS = 256,
   LOG_GROUPS = 8,
-  MOST_ROWS_TOGETHER = GROUPS / ADJI_WARP,
+  MOST_ROWS_PER_BLOCK = GROUPS / ADJI_WARP,
   PART_READERS = 4, /* threads that share a group of a part, or of all parts */
   PART_THREADS = GROUPS * PART_READERS,
   PART_ACCESSES = 4, /* that a thread has in flight */
@@ -116,19 +116,20 @@ __device__ __forceinline__ void write_bound(const key_of<T> *least, uint32_t ran
 }
 
 /* Finds bounds of the listed rows and sets their counts to 0. Values, bounds and counts in device memory. A block of
- * GROUPS threads takes `together` rows at a time, up to 8.
+ * GROUPS threads takes `rows_per_block` rows at a time, up to 8.
  * 1. Each thread is a group of all of them and finds its least keys.
  * 2. After a barrier each warp sorts the groups of one row and writes its bound.
  *
  * how.parts is 1. Limits: latency, of 2 successive accesses and about 2,000 cycles for the sort. */
 template <class T>
-__global__ void __launch_bounds__(GROUPS) find_row_bounds(selection<T> s, sampling how, row_list list,
-                                                          uint32_t together, key_of<T> *bounds, uint32_t *counts) {
-  __shared__ __align__(16) unsigned char memory[MOST_ROWS_TOGETHER * GROUPS * sizeof(key_of<T>)];
+__global__ void __launch_bounds__(GROUPS)
+    find_row_bounds(selection<T> s, sampling how, row_list list, uint32_t rows_per_block, key_of<T> *bounds,
+                    uint32_t *counts) {
+  __shared__ __align__(16) unsigned char memory[MOST_ROWS_PER_BLOCK * GROUPS * sizeof(key_of<T>)];
   key_of<T> *least = reinterpret_cast<key_of<T> *>(memory);
   uint32_t warp = threadIdx.x / ADJI_WARP, lane = threadIdx.x % ADJI_WARP, many = list.count();
-  for (uint32_t first = blockIdx.x * together; first < many; first += gridDim.x * together) {
-    uint32_t here = min(together, many - first);
+  for (uint32_t first = blockIdx.x * rows_per_block; first < many; first += gridDim.x * rows_per_block) {
+    uint32_t here = min(rows_per_block, many - first);
     for (uint32_t i = 0; i < here; i++)
       least[i * GROUPS + threadIdx.x] = least_of_group(s, how, list.row(first + i), threadIdx.x);
     __syncthreads();
@@ -141,8 +142,7 @@ __global__ void __launch_bounds__(GROUPS) find_row_bounds(selection<T> s, sampli
   }
 }
 
-/* ---- Parts ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* Runs of a part: RUN_LANES vectors, 32 bytes; each vector is the access of a lane. Rows too short for that are
  * sampled in single values. */

@@ -20,7 +20,7 @@ enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
 template <class T>
 constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
 
-/* ---- Keys in and out ------------------------------------------------------------------------------------------- */
+/* ---- Keys in and out ------------------------------------------------------------------------- */
 
 /* The k smallest of a list: to the front of it or of another, or to the answer of a row. One type for both, so that a
  * kernel holds one copy of the sort, which is most of its code. */
@@ -46,8 +46,7 @@ struct sorted_list {
   }
 };
 
-/* ---- A block's selection ------------------------------------------------------------------------------------------
- */
+/* ---- A block's selection --------------------------------------------------------------------- */
 
 /* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
 template <class T>
@@ -119,8 +118,7 @@ __device__ void gather_smallest(const selection<T> &s, const SOURCE &source, uin
   }
 }
 
-/* ---- Buckets ------------------------------------------------------------------------------------------------------
- */
+/* ---- Buckets --------------------------------------------------------------------------------- */
 
 enum { MOST_BUCKETS = 4096, LEAST_BUCKETS = 4 * FINISH_THREADS, LIST_READS = 8, HELD_KEYS = 16 };
 
@@ -210,8 +208,7 @@ __device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEY
   return write_by_buckets<T, THREADS>(s, row, keys, map, room);
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------------------------------
- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 /* Rows that are not finished: those whose bound held but that buckets are not for, from the front of `rows`; those
  * whose bound was wrong, from its end. */

@@ -86,8 +86,7 @@ __device__ __forceinline__ key_of<T> last_key() {
   return make_key(NOT_A_NUMBER<T>, 0xffffffffu);
 }
 
-/* ---- Vectors -------------------------------------------------------------------------------------------------------
- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
 __device__ __forceinline__ void unpack(const float4 &v, float *to) {
   to[0] = v.x;
@@ -100,7 +99,7 @@ __device__ __forceinline__ void unpack(const double2 &v, double *to) {
   to[1] = v.y;
 }
 
-/* ---- Overlapping kernels ------------------------------------------------------------------------------------------
+/* ---- Overlapping kernels ---------------------------------------------------------------------
  *
  * A kernel launched to overlap the previous one (select.cu) may begin when all blocks of that one have called
  * let_next_begin() or ended. What it does before wait_for_previous() must not depend on the previous kernel. All

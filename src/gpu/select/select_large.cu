@@ -37,8 +37,7 @@ void free_work(work<T> *w) {
     adji_block_free(w->gpu, w->gpu->compute, block);
 }
 
-/* ---- Sorting -------------------------------------------------------------------------------------------------------
- */
+/* ---- Sorting --------------------------------------------------------------------------------- */
 
 struct times {
   int64_t each;
@@ -105,8 +104,7 @@ adj_status select_by_sort(work<T> *w) {
   return sort_and_write(w, w->s.columns);
 }
 
-/* ---- Radix selection ----------------------------------------------------------------------------------------------
- */
+/* ---- Radix selection ------------------------------------------------------------------------- */
 
 template <class T>
 adj_status find_kth(work<T> *w) {
@@ -165,8 +163,7 @@ adj_status select_by_digits(work<T> *w, bool sorted) {
   return status || !sorted ? status : sort_and_write(w, w->s.k);
 }
 
-/* ---- Sample selection ----------------------------------------------------------------------------------------------
- */
+/* ---- Sample selection ------------------------------------------------------------------------ */
 
 /* The number of successive samples, and the capacity per row of the lists of two consecutive passes. */
 struct sample_plan {
@@ -284,8 +281,7 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
   return status ? status : sort_and_write(w, w->s.k);
 }
 
-/* ---- All rows -----------------------------------------------------------------------------------------------------
- */
+/* ---- All rows -------------------------------------------------------------------------------- */
 
 /* Bytes per row beside what is sorted of it. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {

@@ -212,8 +212,7 @@ __global__ void __launch_bounds__(RADIX_THREADS)
   });
 }
 
-/* ---- To and from a sort -------------------------------------------------------------------------------------------
- */
+/* ---- To and from a sort ---------------------------------------------------------------------- */
 
 /* Lists all values of the rows as ordered numbers, and their columns. One thread per value. */
 template <class T>

@@ -64,8 +64,7 @@ struct row_search {
   }
 };
 
-/* ---- Splitters ---------------------------------------------------------------------------------------------------
- */
+/* ---- Splitters ------------------------------------------------------------------------------- */
 
 /* The ranks of the splitters in a sorted sample of `size` keys, counted from 0, for the key that has this share of all
  * keys up to it. The number of sampled keys below it is at most binomial; 6 deviations are added, and 5 for the tail
@@ -146,8 +145,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
   sort_row_together<EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS<EACH>);
 }
 
-/* ---- Passes ------------------------------------------------------------------------------------------------------
- */
+/* ---- Passes ---------------------------------------------------------------------------------- */
 
 /* Keys of a warp on their way to a list, in shared memory. */
 template <class T>
@@ -276,8 +274,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
   if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts{mine, 0};
 }
 
-/* ---- The k-th smallest -------------------------------------------------------------------------------------------
- */
+/* ---- The k-th smallest ----------------------------------------------------------------------- */
 
 /* All keys of a list or of a row, by the threads of a block. */
 template <class T>

@@ -112,8 +112,8 @@ struct scan_bound {
   uint32_t column;
   bool mixed;
 
-  /* A NaN bound counts as one after all numbers: if there are k of them, no NaN is needed; if not, too few are found.
-   */
+  /* A NaN bound counts as one after all numbers: if there are k of them, no NaN is needed; if not, too few are
+   * found. */
   __device__ explicit scan_bound(const key_of<T> &bound) : key(bound) {
     if (key_order(key) == NOT_A_NUMBER<T>) key = make_key(in_order(T(INFINITY)), 0xffffffffu);
   }

@@ -126,8 +126,7 @@ struct short_keys {
   }
 };
 
-/* ---- Reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 __device__ __forceinline__ order_vector<float> orders_of(const float4 &v, bool flip) {
   return order_vector<float>{{order_of_value(flipped(v.x, flip)), order_of_value(flipped(v.y, flip)),
@@ -182,8 +181,7 @@ __device__ short_row<T, THREADS> read_row(const selection<T> &s, uint32_t number
   return short_row<T, THREADS>{to, s.columns, head, vectors, low};
 }
 
-/* ---- Bounds --------------------------------------------------------------------------------------------------------
- */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 /* A warp finds the k-th smallest of the least values of EACH * 32 groups, or of pairs of groups. */
 template <class T, int EACH>
@@ -248,8 +246,7 @@ __device__ __forceinline__ key_of<T> bound_of_minima(const short_minima<T, THREA
   return all ? bound : make_key(key_order(bound), 0xffffffffu);
 }
 
-/* ---- The kernel ----------------------------------------------------------------------------------------------------
- */
+/* ---- The kernel ------------------------------------------------------------------------------ */
 
 /* Copies all keys up to the bound to the places, unordered; returns how many there are, which may be more than fit. */
 template <class T, int THREADS>
