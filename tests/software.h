@@ -70,7 +70,25 @@ typedef struct scene {
   adj_run_control control;
 } scene;
 
-static inline adj_status join(const scene *s, adj_backend backend, adj_result **out, adj_stats *stats) {
+/* What the workers of a shared join did. */
+typedef struct shared_work {
+  uint32_t workers;
+  uint64_t queries, by_devices;
+} shared_work;
+
+static inline shared_work work_of(const adj_plan *plan, uint64_t workers) {
+  shared_work work = {.workers = (uint32_t)workers};
+  for (uint32_t i = 0; i < workers; i++) {
+    adj_worker worker;
+    adj_worker_init(&worker, sizeof worker);
+    must(adj_plan_worker(plan, i, &worker));
+    work.queries += worker.queries;
+    work.by_devices += i ? worker.queries : 0;
+  }
+  return work;
+}
+
+static inline adj_status join(const scene *s, adj_backend backend, adj_result **out, shared_work *work) {
   const problem *p = s->problem;
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
@@ -84,7 +102,10 @@ static inline adj_status join(const scene *s, adj_backend backend, adj_result **
   if (backend != ADJ_BACKEND_CPU) spec.algorithm = p->algorithm;
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(s->ctx, &spec, s->left, s->right, &plan);
-  if (!status) status = adj_collect(plan, out, &s->control, stats);
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  if (!status) status = adj_collect(plan, out, &s->control, &stats);
+  if (!status && work) *work = work_of(plan, stats.worker_count);
   adj_plan_destroy(plan);
   return status;
 }

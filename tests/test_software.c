@@ -60,15 +60,10 @@ static void a_device_alone(void **state) {
 }
 
 /* Every query is done once a pass, by somebody. */
-static uint64_t queries_of_devices(const scene *s, const adj_stats *stats) {
-  uint64_t done = 0, by_devices = 0, all = adj_dataset_count(s->left);
-  for (uint64_t w = 0; w < stats->worker_count; w++) {
-    done += stats->workers[w].queries;
-    by_devices += w ? stats->workers[w].queries : 0;
-  }
-  assert_true(stats->worker_count >= 2);
-  assert_true(done == all || (!s->problem->k && done == 2 * all));
-  return by_devices;
+static void check_work(const scene *s, const shared_work *work) {
+  uint64_t all = adj_dataset_count(s->left);
+  assert_true(work->workers >= 2);
+  assert_true(work->queries == all || (!s->problem->k && work->queries == 2 * all));
 }
 
 static void devices_and_cores(void **state) {
@@ -81,11 +76,11 @@ static void devices_and_cores(void **state) {
       adj_ctx *ctx = software_context(2, devices, 0);
       scene s = open_scene(ctx, &SHARED[i]);
       adj_result *result = NULL;
-      adj_stats stats;
-      adj_stats_init(&stats, sizeof stats);
-      must(join(&s, ADJ_BACKEND_HYBRID, &result, &stats));
+      shared_work work = {0};
+      must(join(&s, ADJ_BACKEND_HYBRID, &result, &work));
       must_be_same(&s, result);
-      by_devices += queries_of_devices(&s, &stats);
+      check_work(&s, &work);
+      by_devices += work.by_devices;
       assert_int_equal(device_bytes(&s), 0);
       adj_result_destroy(result);
       close_scene(&s);
