@@ -271,9 +271,8 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
   job.queue = half ? SHORT_QUEUE : QUEUE;
   uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
   if (warps > MOST_WARPS) warps = MOST_WARPS;
-  if (warps * each > 48 << 10)
-    ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(warps * each)));
+  if (warps * each > 48 << 10) /* the same for all: contexts in other threads set it too */
+    ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_SHARED));
   uint64_t threads = warps * ADJI_WARP, queries = warps * job.lanes;
   uint64_t blocks = (job.query_count + queries - 1) / queries;
   join_tiles<W><<<static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads), warps * each, stream>>>(job);

@@ -280,8 +280,9 @@ adj_status finish_found(work<T> *w) {
   while (layout.most < MOST_BUCKETS && layout.most < w->plan.first.expected)
     layout.most *= 2;
   uint32_t bytes = layout.bytes<T>();
+  /* The same for all: contexts in other threads set it too. */
   ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_buckets<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(bytes)));
+                                         static_cast<int>(all_buckets().bytes<T>())));
   finish_by_buckets<T>
       <<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, w->unfinished_list());
   ADJI_LAUNCHED(w->gpu, "finish_by_buckets");
