@@ -22,15 +22,15 @@ const char *adji_gpu_partner_name(uint32_t number);
 adj_status adji_gpu_partner_create(const adji_knn_request *request, uint32_t number, adji_partner *out);
 
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
-adj_status adji_gpu_partner_follow(adji_partner *partner, const uint32_t *rows);
+adj_status adji_gpu_partner_follow(adji_partner *made, const uint32_t *rows);
 
 /* About how long the device would take for all queries, copies of the result included: by its size, where searching
  * takes `searches` times as long as building a tree; or from so many of the queries. The first of all have kernels
  * loaded: that lets it seem slower than it is. */
-double adji_gpu_partner_guess(const adji_partner *partner, double searches);
-adj_status adji_gpu_partner_try(adji_partner *partner, uint64_t queries, double *seconds);
+double adji_gpu_partner_guess(const adji_partner *made, double searches);
+adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *seconds);
 
 /* Makes the engine that has the device alone do the join. The partner is gone then. */
-adj_status adji_gpu_partner_alone(adji_partner *partner, adji_engine *out);
+adj_status adji_gpu_partner_alone(adji_partner *made, adji_engine *out);
 
 #endif

@@ -14,10 +14,10 @@ adj_status adji_gpu_range_partner_can(const adji_gpu_engine_options *options);
 adj_status adji_gpu_range_partner_create(const adji_gpu_engine_options *options, uint32_t number, adji_partner *out);
 
 /* rows[i] is the row of the cores' i-th query: before the first pass. */
-adj_status adji_gpu_range_partner_follow(adji_partner *partner, const uint32_t *rows);
+adj_status adji_gpu_range_partner_follow(adji_partner *made, const uint32_t *rows);
 
 /* Whether there is room on the device for so many pairs that are kept while they are found, each once. */
-bool adji_gpu_range_partner_has_room(adji_partner *partner, uint64_t pairs);
+bool adji_gpu_range_partner_has_room(adji_partner *made, uint64_t pairs);
 
 /* What the device would take for all queries, from so many of them in its own order. */
 typedef struct adji_range_trial {
@@ -28,11 +28,11 @@ typedef struct adji_range_trial {
 } adji_range_trial;
 /* By the time of the kernel that samples what queries meet: at most what they take, for so few do not keep a device
  * busy. It costs what an estimate costs. */
-adj_status adji_gpu_range_partner_guess(adji_partner *partner, uint64_t sample, adji_range_trial *out);
+adj_status adji_gpu_range_partner_guess(adji_partner *made, uint64_t sample, adji_range_trial *out);
 /* By the time of lists. The first of all have kernels loaded: that lets it seem slower than it is. */
-adj_status adji_gpu_range_partner_try(adji_partner *partner, uint64_t queries, adji_range_trial *out);
+adj_status adji_gpu_range_partner_try(adji_partner *made, uint64_t queries, adji_range_trial *out);
 
 /* Makes the engine that has the device alone do the join. The partner is gone then. */
-adj_status adji_gpu_range_partner_alone(adji_partner *partner, adji_engine *out);
+adj_status adji_gpu_range_partner_alone(adji_partner *made, adji_engine *out);
 
 #endif
