@@ -110,6 +110,35 @@ static void without_room_for_pairs(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* Where a device is open, a plan that is free to choose may take it. What it cannot do at all, cores do. */
+static void chosen_by_the_plan(void **state) {
+  (void)state;
+  static const problem free_ones[] = {{.name = "unif", .count = 400, .dim = 3, .radius = 0.2, .order = ADJ_ORDER_ID},
+                                      {.name = "unif", .count = 400, .dim = 9, .radius = 0.9, .order = ADJ_ORDER_ID},
+                                      {.name = "unif", .count = 400, .dim = 2, .k = 5},
+                                      {.name = "unif", .count = 200, .dim = 12, .k = 5}};
+  for (uint64_t limit = 0; limit <= 2000; limit += 2000) {
+    double kernel_s = 0;
+    for (int i = 0; i < 4; i++) {
+      adj_ctx *ctx = software_context(2, 1, limit);
+      scene s = open_scene(ctx, &free_ones[i]);
+      adji_gpu *gpu;
+      adj_result *result = NULL;
+      adj_stats stats;
+      adj_stats_init(&stats, sizeof stats);
+      must(adji_gpu_of(ctx, &gpu));
+      must(join(&s, ADJ_BACKEND_AUTO, &result, &stats));
+      must_be_same(&s, result);
+      kernel_s += stats.kernel_s;
+      assert_int_equal(device_bytes(&s), 0);
+      adj_result_destroy(result);
+      close_scene(&s);
+      adj_ctx_destroy(ctx);
+    }
+    assert_true(kernel_s > 0 || limit);
+  }
+}
+
 /* What nobody asked for is not there. */
 static void only_when_asked_for(void **state) {
   (void)state;
@@ -318,10 +347,15 @@ static void cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(only_when_asked_for),    cmocka_unit_test(a_device_alone),
-      cmocka_unit_test(devices_and_cores),      cmocka_unit_test(without_room_for_pairs),
-      cmocka_unit_test(within_limits),          cmocka_unit_test(cancelled),
-      cmocka_unit_test(every_operation_fails),  cmocka_unit_test(every_operation_fails_beside_cores),
+      cmocka_unit_test(only_when_asked_for),
+      cmocka_unit_test(a_device_alone),
+      cmocka_unit_test(devices_and_cores),
+      cmocka_unit_test(without_room_for_pairs),
+      cmocka_unit_test(chosen_by_the_plan),
+      cmocka_unit_test(within_limits),
+      cmocka_unit_test(cancelled),
+      cmocka_unit_test(every_operation_fails),
+      cmocka_unit_test(every_operation_fails_beside_cores),
       cmocka_unit_test(every_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
