@@ -13,7 +13,7 @@ static const problem ALONE[] = {
     {"expo", 250, 4, 0, 0.02, "once=on,mirror=on", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
     {"unif", 250, 4, 0, 0.3, "once=on,device_pairs=40,device_batch=3000", NULL, 0, ADJ_ORDER_ID, true},
     {"unif", 300, 3, 0, 0.2, "stages=on,device_batch=9000", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
-    {"unif", 700, 2, 0, 0.05, "device_chunk=256", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 300, 2, 0, 0.08, "device_chunk=160", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
     {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
     {"unif", 150, 9, 7, 0, "device_chunk=40", "brute", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
