@@ -22,7 +22,8 @@
  * The same results, bit for bit, as adj_collect's on the host; see adjoin.h for what a spec means. No point and no
  * pair crosses to the host. Needs a library that was built with CUDA: otherwise every call is ADJ_E_UNSUPPORTED.
  *
- * Pointers are to memory of the context's device: the first one of adj_ctx_options.devices, 0 by default.
+ * Pointers are to memory of the context's device: the first one of adj_ctx_options.devices, 0 by default. It need not
+ * be the current device of the calling thread, which stays what it was.
  */
 #ifndef ADJOIN_CUDA_H
 #define ADJOIN_CUDA_H
