@@ -164,6 +164,27 @@ static void check_cancel(adj_ctx *ctx) {
   need_cuda(cudaFree(memory));
 }
 
+/* The device that was current stays so. With one device only that is no great feat. */
+static void check_current(adj_ctx *ctx) {
+  float values[] = {0, 0, 0.5f, 0};
+  point_set set = {ADJ_F32, 2, 2, values};
+  void *memory = NULL;
+  adj_cuda_points points = to_device(&set, PACKED, &memory);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 1;
+  uint64_t total = 0;
+  int count = 0, before = 0, after = -1;
+  need_cuda(cudaGetDevice(&before));
+  need_cuda(cudaGetDeviceCount(&count));
+  need_cuda(cudaSetDevice(count - 1));
+  need(!adj_cuda_range_count(ctx, &spec, &points, NULL, NULL, NULL, &total) && total == 2, "a count on device 0");
+  need_cuda(cudaGetDevice(&after));
+  need(after == count - 1, "the current device is as it was");
+  need_cuda(cudaSetDevice(before));
+  need_cuda(cudaFree(memory));
+}
+
 /* Every `of`-th case, from `first` on. */
 static int check_some(const char *text, uint32_t first, uint32_t of) {
   adj_device device;
@@ -175,6 +196,7 @@ static int check_some(const char *text, uint32_t first, uint32_t of) {
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(NULL, &ctx), "a context");
   check_cancel(ctx);
+  check_current(ctx);
   tally t = {0};
   for (uint32_t i = first; i < case_count(); i += of) {
     join_case c;

@@ -13,7 +13,7 @@ static const problem ALONE[] = {
     {"expo", 250, 4, 0, 0.02, "once=on,mirror=on", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
     {"unif", 250, 4, 0, 0.3, "once=on,device_pairs=40,device_batch=3000", NULL, 0, ADJ_ORDER_ID, true},
     {"unif", 300, 3, 0, 0.2, "stages=on,device_batch=9000", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
-    {"unif", 700, 2, 0, 0.05, "device_chunk=256", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 300, 2, 0, 0.08, "device_chunk=160", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
     {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
     {"unif", 150, 9, 7, 0, "device_chunk=40", "brute", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
@@ -103,6 +103,35 @@ static void without_room_for_pairs(void **state) {
   adj_result_destroy(result);
   close_scene(&s);
   adj_ctx_destroy(ctx);
+}
+
+/* Where a device is open, a plan that is free to choose may take it. What it cannot do at all, cores do. */
+static void chosen_by_the_plan(void **state) {
+  (void)state;
+  static const problem free_ones[] = {{.name = "unif", .count = 400, .dim = 3, .radius = 0.2, .order = ADJ_ORDER_ID},
+                                      {.name = "unif", .count = 400, .dim = 9, .radius = 0.9, .order = ADJ_ORDER_ID},
+                                      {.name = "unif", .count = 400, .dim = 2, .k = 5},
+                                      {.name = "unif", .count = 200, .dim = 12, .k = 5}};
+  for (uint64_t limit = 0; limit <= 2000; limit += 2000) {
+    double kernel_s = 0;
+    for (int i = 0; i < 4; i++) {
+      adj_ctx *ctx = software_context(2, 1, limit);
+      scene s = open_scene(ctx, &free_ones[i]);
+      adji_gpu *gpu;
+      adj_result *result = NULL;
+      adj_stats stats;
+      adj_stats_init(&stats, sizeof stats);
+      must(adji_gpu_of(ctx, &gpu));
+      must(join(&s, ADJ_BACKEND_AUTO, &result, &stats));
+      must_be_same(&s, result);
+      kernel_s += stats.kernel_s;
+      assert_int_equal(device_bytes(&s), 0);
+      adj_result_destroy(result);
+      close_scene(&s);
+      adj_ctx_destroy(ctx);
+    }
+    assert_true(kernel_s > 0 || limit);
+  }
 }
 
 /* What nobody asked for is not there. */
@@ -313,10 +342,15 @@ static void cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(only_when_asked_for),    cmocka_unit_test(a_device_alone),
-      cmocka_unit_test(devices_and_cores),      cmocka_unit_test(without_room_for_pairs),
-      cmocka_unit_test(within_limits),          cmocka_unit_test(cancelled),
-      cmocka_unit_test(every_operation_fails),  cmocka_unit_test(every_operation_fails_beside_cores),
+      cmocka_unit_test(only_when_asked_for),
+      cmocka_unit_test(a_device_alone),
+      cmocka_unit_test(devices_and_cores),
+      cmocka_unit_test(without_room_for_pairs),
+      cmocka_unit_test(chosen_by_the_plan),
+      cmocka_unit_test(within_limits),
+      cmocka_unit_test(cancelled),
+      cmocka_unit_test(every_operation_fails),
+      cmocka_unit_test(every_operation_fails_beside_cores),
       cmocka_unit_test(every_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,18 +248,23 @@ adj_status adji_software_range_add(adji_gpu_range *range, uint64_t pairs, adji_g
   return ADJ_OK;
 }
 
-adj_status adji_software_range_end_count(adji_gpu_range *range, adji_gpu_counted *out) {
-  adji_software_range *r = range_of(range);
-  bool keep = r->kept.form == ADJI_SOFTWARE_ENTRIES;
-  adj_status status = adji_software_launch(r->on.gpu, "range_end_count");
-  if (status) return status;
-  const uint32_t *added = keep ? (const uint32_t *)r->kept.pairs.at + 2 * r->kept.count : NULL;
+static void count_added(adji_software_range *r) {
+  if (!r->added || !r->kept.pairs.at) return;
+  const uint32_t *added = (const uint32_t *)r->kept.pairs.at + 2 * r->kept.count;
   uint32_t *degrees = r->degrees.at;
   for (uint64_t i = 0; i < r->added; i++) {
     degrees[added[2 * i]]++;
     if (r->kept.both) degrees[added[2 * i + 1]]++;
   }
   r->kept.count += r->added;
+}
+
+adj_status adji_software_range_end_count(adji_gpu_range *range, adji_gpu_counted *out) {
+  adji_software_range *r = range_of(range);
+  bool keep = r->kept.form == ADJI_SOFTWARE_ENTRIES;
+  adj_status status = adji_software_launch(r->on.gpu, "range_end_count");
+  if (status) return status;
+  count_added(r);
   status = add_up(r);
   if (status) return status;
   *out = r->counted;
