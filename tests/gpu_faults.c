@@ -67,7 +67,7 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
 }
 
 static bool same_bytes(const void *a, const void *b, uint64_t bytes) {
-  return !bytes || (a && b && !memcmp(a, b, bytes));
+  return !bytes || (!a && !b) || (a && b && !memcmp(a, b, bytes));
 }
 
 /* Whole results: every offset, id and bit of a distance. */

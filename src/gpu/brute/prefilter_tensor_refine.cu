@@ -306,8 +306,7 @@ adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_te
   s.ids = job->ids;
   s.distances = static_cast<T *>(job->distances);
   uint64_t bytes = s.most * (sizeof(T) + 4) + (job->dim + 3) / 4 * 4 * sizeof(T);
-  ADJI_CUDA(gpu,
-            cudaFuncSetAttribute(refine_rows<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  ADJI_ALLOW_SHARED(gpu, refine_rows<T>);
   refine_rows<T><<<static_cast<uint32_t>(job->queries), 128, bytes, gpu->compute>>>(s);
   ADJI_LAUNCHED(gpu, "refine_rows");
   return ADJ_OK;
@@ -334,8 +333,7 @@ adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, 
   t.passed = adji_at<uint2>(batch->passed);
   t.failed = adji_at<uint32_t>(batch->failed);
   uint32_t bytes = batch->rounds.capacity * sizeof(uint2), threads = batch->rounds.capacity > 4096 ? 512 : 128;
-  ADJI_CUDA(gpu,
-            cudaFuncSetAttribute(tighten_bounds, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  ADJI_ALLOW_SHARED(gpu, tighten_bounds);
   tighten_bounds<<<static_cast<uint32_t>(job->queries), threads, bytes, gpu->compute>>>(t);
   ADJI_LAUNCHED(gpu, "tighten_bounds");
   return ADJ_OK;

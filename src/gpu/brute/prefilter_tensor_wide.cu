@@ -188,8 +188,7 @@ template <bool HOLD>
 adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
   dim3 grid = choose_grid(gpu, &job, POINTS, 1);
   uint32_t bytes = DEPTH * shape<HOLD>::STAGE + (HOLD ? ADJI_TENSOR_ROWS * (job.width * 2 + 16) : 0);
-  ADJI_CUDA(
-      gpu, cudaFuncSetAttribute(scan_wide<HOLD>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  ADJI_ALLOW_SHARED(gpu, scan_wide<HOLD>);
   scan_wide<HOLD><<<grid, THREADS, bytes, gpu->compute>>>(job);
   ADJI_LAUNCHED(gpu, "scan_wide");
   return ADJ_OK;

@@ -31,6 +31,7 @@ enum { ADJI_KEPT_BLOCKS = 48 };
 
 struct adji_gpu : adji_gpu_base {
   int multiprocessors;
+  int block_shared_bytes; /* shared memory that a block can have at most */
   cudaStream_t compute, copy, side;
   cudaMemPool_t pool;
   adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
@@ -93,6 +94,16 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     cudaError_t adji_error_ = adji_cuda_turn(gpu);                                           \
     if (adji_error_ == cudaSuccess) adji_error_ = cudaGetLastError();                        \
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
+  } while (0)
+
+/* Lets a kernel use all the dynamic shared memory that a block of the device can have. That is one value per kernel and
+ * device in the whole process: a launch that set it to what it needs could take it from a launch of another thread. */
+#define ADJI_ALLOW_SHARED(gpu, ...)                                                                             \
+  do {                                                                                                          \
+    cudaFuncAttributes adji_attributes_;                                                                        \
+    ADJI_CUDA(gpu, cudaFuncGetAttributes(&adji_attributes_, __VA_ARGS__));                                      \
+    int adji_most_ = (gpu)->block_shared_bytes - static_cast<int>(adji_attributes_.sharedSizeBytes);            \
+    ADJI_CUDA(gpu, cudaFuncSetAttribute(__VA_ARGS__, cudaFuncAttributeMaxDynamicSharedMemorySize, adji_most_)); \
   } while (0)
 
 /* The side stream, for work beside that of `stream`: begins behind it, and is waited for by what comes next. status is

@@ -118,6 +118,8 @@ static adj_status open_device(adji_gpu *gpu) {
     return adji_fail(ADJ_E_UNSUPPORTED, "device %d: compute capability %d.x; the kernels need 8.0 or later",
                      gpu->device, major);
   ADJI_CUDA(gpu, cudaDeviceGetAttribute(&gpu->multiprocessors, cudaDevAttrMultiProcessorCount, gpu->device));
+  ADJI_CUDA(gpu,
+            cudaDeviceGetAttribute(&gpu->block_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->compute, cudaStreamNonBlocking));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->copy, cudaStreamNonBlocking));
   ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&gpu->side, cudaStreamNonBlocking));

@@ -200,9 +200,7 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
 /* ---- Cuts -------------------------------------------------------------------------------------------- */
 
 adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has) {
-  int most = 0;
-  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
-  *has = bytes <= static_cast<size_t>(most);
+  *has = bytes <= static_cast<size_t>(gpu->block_shared_bytes);
   return ADJ_OK;
 }
 

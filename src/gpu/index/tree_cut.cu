@@ -189,8 +189,7 @@ adj_status cut(adji_gpu *gpu, uint32_t dim, adji_gpu_index *points) {
   bool has;
   adj_status status = adji_tree_has_memory(gpu, bytes, &has);
   if (status || !has) return status;
-  ADJI_CUDA(gpu,
-            cudaFuncSetAttribute(cut_runs<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  ADJI_ALLOW_SHARED(gpu, cut_runs<T>);
   uint32_t width_bits = static_cast<uint32_t>(log2(points->point_step));
   cut_runs<T><<<adji_blocks_for(points->count, cut_memory<T>::RUN), CUT_THREADS, bytes, gpu->compute>>>(
       static_cast<T *>(points->coords), points->ids, width_bits, dim, points->count);

@@ -174,8 +174,7 @@ adj_status cut_long(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t *ids) {
   bool has;
   adj_status status = adji_tree_has_memory(gpu, bytes, &has);
   if (status || !has) return status;
-  ADJI_CUDA(gpu, cudaFuncSetAttribute(cut_long_runs<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(bytes)));
+  ADJI_ALLOW_SHARED(gpu, cut_long_runs<T>);
   cut_long_runs<T><<<adji_blocks_for(rows->count, LONG_RUN), LONG_THREADS, bytes, gpu->compute>>>(*rows, ids);
   ADJI_LAUNCHED(gpu, "cut_long_runs");
   return ADJ_OK;

@@ -59,9 +59,7 @@ static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_
 
 /* Bytes of shared memory that a block may have at most. */
 static adj_status most_shared(adji_gpu *gpu, uint64_t *out) {
-  int bytes = 0;
-  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
-  *out = static_cast<uint64_t>(bytes);
+  *out = static_cast<uint64_t>(gpu->block_shared_bytes);
   return ADJ_OK;
 }
 
@@ -73,8 +71,7 @@ static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job
     parts = held / blocks ? held / blocks : 1;
     if (parts > job.tiles) parts = job.tiles;
   }
-  ADJI_CUDA(gpu, cudaFuncSetAttribute(join_products<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(bytes)));
+  ADJI_ALLOW_SHARED(gpu, join_products<S>);
   dim3 grid(static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts));
   join_products<S><<<grid, S::THREADS, bytes, stream>>>(job);
   ADJI_LAUNCHED(gpu, "join_products");

@@ -27,7 +27,7 @@ short_layout<T> layout_of(uint32_t columns, uint32_t k) {
 template <class T, int THREADS>
 adj_status launch_short(adji_gpu *gpu, const selection<T> &s, const short_layout<T> &layout) {
   int blocks = 0, bytes = static_cast<int>(layout.bytes());
-  ADJI_CUDA(gpu, cudaFuncSetAttribute(select_short<T, THREADS>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  ADJI_ALLOW_SHARED(gpu, select_short<T, THREADS>);
   ADJI_CUDA(gpu, cudaFuncSetAttribute(select_short<T, THREADS>, cudaFuncAttributePreferredSharedMemoryCarveout,
                                       cudaSharedmemCarveoutMaxShared));
   ADJI_CUDA(gpu, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, select_short<T, THREADS>, THREADS,
@@ -67,8 +67,7 @@ adj_status adji_select_short_fits(adji_gpu *gpu, const adji_gpu_select *job, uin
   uint32_t columns = static_cast<uint32_t>(job->columns);
   uint32_t bytes =
       job->type == ADJ_F64 ? layout_of<double>(columns, job->k).bytes() : layout_of<float>(columns, job->k).bytes();
-  int of_block = 0, of_all = 0;
-  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
+  int of_block = gpu->block_shared_bytes, of_all = 0;
   ADJI_CUDA(gpu, cudaDeviceGetAttribute(&of_all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu->device));
   *out = bytes <= static_cast<uint32_t>(of_block) && blocks * (bytes + 1024) <= static_cast<uint32_t>(of_all);
   return ADJ_OK;
