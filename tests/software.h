@@ -70,15 +70,16 @@ typedef struct scene {
   adj_run_control control;
 } scene;
 
-/* What the workers of a shared join did. */
+/* What the workers of a join did. */
 typedef struct shared_work {
   uint32_t workers;
   uint64_t queries, by_devices;
+  double kernel_s;
 } shared_work;
 
-static inline shared_work work_of(const adj_plan *plan, uint64_t workers) {
-  shared_work work = {.workers = (uint32_t)workers};
-  for (uint32_t i = 0; i < workers; i++) {
+static inline shared_work work_of(const adj_plan *plan, const adj_stats *stats) {
+  shared_work work = {.workers = (uint32_t)stats->worker_count, .kernel_s = stats->kernel_s};
+  for (uint32_t i = 0; i < stats->worker_count; i++) {
     adj_worker worker;
     adj_worker_init(&worker, sizeof worker);
     must(adj_plan_worker(plan, i, &worker));
@@ -105,7 +106,7 @@ static inline adj_status join(const scene *s, adj_backend backend, adj_result **
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
   if (!status) status = adj_collect(plan, out, &s->control, &stats);
-  if (!status && work) *work = work_of(plan, stats.worker_count);
+  if (!status && work) *work = work_of(plan, &stats);
   adj_plan_destroy(plan);
   return status;
 }

@@ -119,12 +119,11 @@ static void chosen_by_the_plan(void **state) {
       scene s = open_scene(ctx, &free_ones[i]);
       adji_gpu *gpu;
       adj_result *result = NULL;
-      adj_stats stats;
-      adj_stats_init(&stats, sizeof stats);
+      shared_work work = {0};
       must(adji_gpu_of(ctx, &gpu));
-      must(join(&s, ADJ_BACKEND_AUTO, &result, &stats));
+      must(join(&s, ADJ_BACKEND_AUTO, &result, &work));
       must_be_same(&s, result);
-      kernel_s += stats.kernel_s;
+      kernel_s += work.kernel_s;
       assert_int_equal(device_bytes(&s), 0);
       adj_result_destroy(result);
       close_scene(&s);

@@ -153,7 +153,7 @@ static adj_status count(cuda_join *j, const call_spec *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j);
   if (!status) status = adji_check_cancel(call->ctx);
-  if (!status) status = adji_gpu_range_count(j->range, fills);
+  if (!status) status = adji_gpu_range_count(j->range, fills, 0, UINT64_MAX);
   if (!status) status = adji_gpu_range_counted(j->range, &j->counted);
   return status ? status : adji_check_cancel(call->ctx);
 }

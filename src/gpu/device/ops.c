@@ -97,8 +97,11 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range) {
 adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out) {
   return adji_ops_on(range)->range_counted(range, out);
 }
-adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills) {
-  return adji_ops_on(range)->range_count(range, fills);
+adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries) {
+  return adji_ops_on(range)->range_count(range, fills, first, queries);
+}
+adj_status adji_gpu_range_so_far(adji_gpu_range *range, adji_tally *found) {
+  return adji_ops_on(range)->range_so_far(range, found);
 }
 adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep) {
   return adji_ops_on(range)->range_begin_count(range, keep);

@@ -53,6 +53,7 @@ extern "C" {
   X(adji_gpu_range_offsets, range_offsets)               \
   X(adji_gpu_range_counted, range_counted)               \
   X(adji_gpu_range_count, range_count)                   \
+  X(adji_gpu_range_so_far, range_so_far)                 \
   X(adji_gpu_range_begin_count, range_begin_count)       \
   X(adji_gpu_range_add, range_add)                       \
   X(adji_gpu_range_end_count, range_end_count)           \

@@ -422,14 +422,26 @@ adj_status adji_cuda_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   return ADJ_OK;
 }
 
-adj_status adji_cuda_range_count(adji_gpu_range *r, bool fills) {
+adj_status adji_cuda_range_count(adji_gpu_range *r, bool fills, uint64_t first, uint64_t queries) {
   adji_tiles_job job = adji_gpu_range_job(r);
+  uint64_t remaining = job.query_count - first;
   job.degrees = adji_at<uint32_t>(r->degrees);
-  adj_status status = begin_count(r, fills);
+  job.first_query = first;
+  job.query_count = queries < remaining ? queries : remaining;
+  adj_status status = first ? adji_range_start_watch(r) : begin_count(r, fills);
   if (status) return status;
   adji_range_keep_items(r, &job);
   status = adji_range_compare(r, &job);
-  return status ? status : end_count(r, fills);
+  if (status) return status;
+  return queries < remaining ? adji_range_stop_watch(r) : end_count(r, fills);
+}
+
+adj_status adji_cuda_range_so_far(adji_gpu_range *r, adji_tally *found) {
+  adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
+  if (status) return status;
+  adji_totals totals = adji_answer_totals(r->gpu);
+  *found = adji_tally{totals.pairs, totals.candidates};
+  return ADJ_OK;
 }
 
 static adj_status no_room_for_pairs(const adji_gpu_range *r) {

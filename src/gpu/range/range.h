@@ -97,9 +97,13 @@ adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim);
 /* What the device did for this join until now, as far as it is over: kernels, and the copies of the points. */
 adji_device_stats adji_gpu_range_work(adji_gpu_range *range);
 
-/* Begins to count all rows, whose degrees and offsets stay on the device, and waits for the end of it. fills: some will
- * follow. */
-adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills);
+/* Begins to count the rows of so many queries from the first-th one on, in the order of the index. Slices follow each
+ * other, from 0 to the last query; whoever needs all in one launch asks for UINT64_MAX. Degrees and offsets stay on the
+ * device. fills: rows will be filled. */
+adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries);
+/* Between two slices: waits, and says what was found until now. */
+adj_status adji_gpu_range_so_far(adji_gpu_range *range, adji_tally *found);
+/* After the last slice: waits for it. */
 adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out);
 /* The same for queries that are not known at once and are compared in between (gpu/range/range_list.h): each finds what
  * comes behind it in the order, and that is counted for both. keep: for fills, which then have what was found and no

@@ -190,9 +190,9 @@ static adj_status begin_count(adji_software_range *r, bool keep, bool both) {
   return ADJ_OK;
 }
 
-static void count_rows(adji_software_range *r, adji_software_entry *row) {
+static void count_rows(adji_software_range *r, uint64_t first, uint64_t end, adji_software_entry *row) {
   uint32_t *degrees = r->degrees.at;
-  for (uint64_t i = 0; i < r->rows; i++) {
+  for (uint64_t i = first; i < end; i++) {
     uint64_t count = adji_software_find(&r->sets, i, row);
     degrees[i] = (uint32_t)count;
     for (uint64_t j = 0; j < count; j++)
@@ -202,18 +202,25 @@ static void count_rows(adji_software_range *r, adji_software_entry *row) {
   }
 }
 
-adj_status adji_software_range_count(adji_gpu_range *range, bool fills) {
+adj_status adji_software_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries) {
   adji_software_range *r = range_of(range);
-  uint64_t begin = adji_now_ns();
-  adj_status status = begin_count(r, fills && (r->once || r->whole), false);
+  uint64_t begin = adji_now_ns(), remaining = r->rows - first;
+  adj_status status =
+      first ? adji_software_launch(r->on.gpu, "range_count") : begin_count(r, fills && (r->once || r->whole), false);
   if (status) return status;
   adji_software_entry *row = adji_software_make_row(&r->sets);
   if (!row) return ADJ_E_MEMORY;
-  count_rows(r, row);
+  count_rows(r, first, queries < remaining ? first + queries : r->rows, row);
   free(row);
   adji_software_at_work(r->on.gpu);
   adji_software_worked(&r->work, begin);
-  return add_up(r);
+  return queries < remaining ? ADJ_OK : add_up(r);
+}
+
+adj_status adji_software_range_so_far(adji_gpu_range *range, adji_tally *found) {
+  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_so_far");
+  if (!status) *found = look_at(range)->found;
+  return status;
 }
 
 adj_status adji_software_range_counted(adji_gpu_range *range, adji_gpu_counted *out) {

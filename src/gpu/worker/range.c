@@ -26,6 +26,8 @@ typedef struct range_device {
   adji_join join;
   uint64_t batch_bytes, slots; /* as in the options */
   bool has_order;              /* of the cores, from the beginning */
+  bool slices;                 /* counts may be cut into slices    */
+  double candidates;           /* estimated; 0: not known          */
   adji_lists lists;
   const adji_pass *pass;
   adji_run *run;
@@ -56,14 +58,52 @@ static adj_status prefault_ahead(range_device *d, const adji_ahead *ahead) {
   return adji_prefault_arrays(d->gpu, arrays, ahead->distances ? 2 : 1, ahead->entries);
 }
 
-static adj_status count_alone(range_device *d, adji_run *run) {
-  adj_status status = adji_gpu_range_count(d->range, d->pass->fills);
-  if (status) return status;
-  adj_status prefaulted = prefault_ahead(d, &run->ahead);
-  status = adji_gpu_range_counted(d->range, &d->found);
-  if (!status) status = prefaulted;
+/* A count is cut into slices of about so many candidates, so that it can be cancelled, report progress and keep the
+ * limit of pairs. On an H200 that is 20 ms or more, against which the start of a launch is nothing. A slice that takes
+ * longer than SLICE_S makes the next ones shorter. */
+static const double SLICE_CANDIDATES = 4e10, SLICE_S = 0.25;
+
+/* Queries of a slice. */
+static uint64_t first_slice(const range_device *d) {
+  double slices = d->candidates / SLICE_CANDIDATES;
+  if (slices < 1 || !d->slices) return UINT64_MAX;
+  return (uint64_t)((double)d->join.left->count / slices) + 1;
+}
+
+/* After a slice that is not the last one. */
+static adj_status check_slice(range_device *d, adji_run *run, uint64_t done) {
+  adji_tally found;
+  adj_status status = adji_gpu_range_so_far(d->range, &found);
   if (!status) status = adji_check_cancel(d->join.ctx);
+  if (!status) status = adji_run_check_pairs(run, found.pairs);
   if (status) return status;
+  return adji_run_report(run, d->pass->name, (double)done / (double)d->join.left->count, found.pairs, false);
+}
+
+static adj_status count_slices(range_device *d, adji_run *run) {
+  uint64_t all = d->join.left->count, slice = first_slice(d), done = 0;
+  adj_status status;
+  do {
+    uint64_t begun = adji_now_ns();
+    status = adji_gpu_range_count(d->range, d->pass->fills, done, slice);
+    if (!status) status = prefault_ahead(d, &run->ahead);
+    done = slice < all - done ? done + slice : all;
+    if (status || done == all) break;
+    status = check_slice(d, run, done);
+    double took = (double)(adji_now_ns() - begun) * 1e-9;
+    if (took > SLICE_S) slice = (uint64_t)((double)slice * SLICE_S / took) + 1;
+  } while (!status);
+  return status;
+}
+
+static adj_status count_alone(range_device *d, adji_run *run) {
+  adj_status status = count_slices(d, run);
+  if (!status) status = adji_gpu_range_counted(d->range, &d->found);
+  if (!status) status = adji_check_cancel(d->join.ctx);
+  if (status) {
+    adji_gpu_quiesce(d->gpu);
+    return status;
+  }
   run->redone += d->found.redone;
   run->device.slots += d->found.slots;
   if (!d->pass->degrees) return ADJ_OK;
@@ -271,6 +311,7 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->batch_bytes = options->batch_bytes;
   d->slots = options->slots;
   d->has_order = options->range.order;
+  d->slices = !adji_access_by_point(options->range.points.access);
   adj_status status = open_device(d, &options->range, number);
   if (status) {
     free(d);
@@ -320,6 +361,7 @@ adj_status adji_gpu_range_worker_estimate(adji_worker *worker, uint64_t sample, 
   range_device *d = worker->state;
   adji_gpu_lock(d->gpu);
   adj_status status = adji_gpu_range_sample(d->range, sample, pairs, candidates);
+  if (!status) d->candidates = *candidates;
   report_stats(d, &d->made);
   adji_gpu_unlock(d->gpu);
   return status;
@@ -356,6 +398,7 @@ adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adj
   adji_gpu_unlock(d->gpu);
   if (d->join.left->dim <= LANE_DIM && queries < all) seconds /= LANE_QUERIES;
   if (!status) *out = scale_up(d, queries, seconds, pairs * part, candidates * part);
+  d->candidates = out->candidates;
   return status;
 }
 
