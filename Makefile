@@ -42,7 +42,7 @@ test: ## build and run all tests (LABEL=fast for the quick ones)
 install: build ## install under PREFIX, by default /usr/local
 	@cmake --install build/release --prefix "$(PREFIX)"
 
-lint: ## formatting, static analysis, shell scripts
+lint: ## module graph, formatting, static analysis, shell scripts
 	@scripts/setup.sh develop
 	@scripts/lint.sh
 

@@ -6,14 +6,7 @@
 #ifndef ADJI_ANGLES_H
 #define ADJI_ANGLES_H
 
-#define ADJI_PI 0x1.921fb54442d18p+1
-
-/* Radians that are reduced without losing digits. */
-#define ADJI_MOST_RADIANS 0x1p20
-
-typedef struct adji_direction {
-  double sin, cos;
-} adji_direction;
+#include "core/circle.h"
 
 /* Of any finite angle in degrees: exact at multiples of 90. */
 adji_direction adji_direction_degrees(double x);

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "core/angles.h"
+#include "core/circle.h"
 #include "core/everywhere.h"
 
 /* asin h = h + h z P(z), z = h^2, for h <= 1/2, with P the polynomial that is nearest to it; otherwise

@@ -6,10 +6,11 @@
  * into 64 bits, the points are sorted by the low part of the cell's number first and by the rest
  * after: the sort is stable, so the result is the same.
  */
+#include "index/build.h"
+
 #include <string.h>
 
 #include "index/block_order.h"
-#include "index/grid.h"
 #include "index/images.h"
 #include "index/radix_sort.h"
 

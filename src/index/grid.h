@@ -53,7 +53,7 @@ void adji_grid_clear(adj_ctx *ctx, adji_grid *grid);
  * first or last slab. */
 uint64_t adji_axis_slab(const adji_axis *axis, double x);
 
-/* Points in grid order. */
+/* Points in grid order: see index/build.h. */
 typedef struct adji_index {
   adj_ctx *ctx;
   const adj_dataset *set;
@@ -63,17 +63,5 @@ typedef struct adji_index {
   uint32_t *cell_starts; /* cell_count + 1 entries: first position          */
   uint32_t largest_cell;
 } adji_index;
-
-typedef struct adji_order_options {
-  bool boxes;  /* long cells get an order in which blocks of points have small bounding boxes */
-  bool images; /* points near the faces of a periodic box are there twice, see index/images.h */
-} adji_order_options;
-
-/* Sorts the points of set into the order of the grid.
- * Time: O(n) passes. Memory, images counting as points: 4 bytes a point for ids, the size of the points, 12 bytes a
- * cell; while building, 16 bytes a point more. */
-adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
-                            const adji_order_options *options, adji_index *out);
-void adji_index_clear(adji_index *index);
 
 #endif

@@ -3,6 +3,7 @@
  * HDF5 files: one dataset of numbers, named by the caller or the only one with rows and columns. Values
  * are read in blocks of rows, so that a cancel is heeded and conversions need little room.
  */
+#include "io/read.h"
 #include "io/read_table.h"
 
 #ifndef ADJI_HAVE_HDF5

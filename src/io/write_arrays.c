@@ -4,7 +4,7 @@
  */
 #include "io/write_arrays.h"
 
-#include "io/write.h"
+#include "io/write_npy_header.h"
 
 /* A part on its way, with the checksum of each of its pieces. */
 typedef struct append_job {

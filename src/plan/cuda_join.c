@@ -11,6 +11,7 @@
 
 #include "gpu/knn/knn.h"
 #include "gpu/knn/knn_engine.h"
+#include "gpu/range/range.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"

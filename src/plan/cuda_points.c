@@ -4,6 +4,8 @@
  */
 #include "plan/cuda_points.h"
 
+#include "gpu/device/survey.h"
+
 #ifdef ADJI_HAVE_CUDA
 
 adj_status adji_cuda_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through products as a way of brute.cu, on tensor cores or by cuBLAS: which joins take it, queries in
+ * Brute force through products as a way of brute_join.cu, on tensor cores or by cuBLAS: which joins take it, queries in
  * batches, and those that it cannot certify to the general way.
  */
 #include "gpu/brute/brute_prefilter.cuh"
 
+#include "gpu/brute/brute_matrix.cuh"
 #include "gpu/brute/prefilter_gemm.cuh"
 
 namespace {
@@ -21,7 +22,7 @@ uint64_t batch_of(const adji_brute_job *job, bool gemm) {
   return queries > ADJI_TENSOR_ROWS ? queries : ADJI_TENSOR_ROWS;
 }
 
-adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji_brute_prefilter_state *s) {
+adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji_gpu_brute_prefilter_state *s) {
   if (s->copied) return ADJ_OK;
   adj_status status =
       gemm ? adji_gemm_copy_points(gpu, job, &s->points) : adji_tensor_copy_points(gpu, job, &s->points);
@@ -29,14 +30,14 @@ adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji
   return status;
 }
 
-void drop_points(adji_gpu *gpu, adji_brute_prefilter_state *s) {
+void drop_points(adji_gpu *gpu, adji_gpu_brute_prefilter_state *s) {
   if (s->copied) adji_tensor_points_clear(gpu, &s->points);
   s->copied = false;
 }
 
 /* One batch, and what it leaves to the general way. */
 adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
-                        adji_brute_prefilter_state *s) {
+                        adji_gpu_brute_prefilter_state *s) {
   adji_tensor_outcome found;
   adj_status status = choice->way == ADJI_WAY_GEMM ? adji_gemm_search(gpu, &s->points, job, choice, &s->batch, &found)
                                                    : adji_tensor_search(gpu, &s->points, job, &s->batch, &found);
@@ -53,7 +54,7 @@ adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_bru
 }
 
 adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
-                          adji_brute_prefilter_state *s) {
+                          adji_gpu_brute_prefilter_state *s) {
   uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job, choice->way == ADJI_WAY_GEMM);
   adj_status status = ADJ_OK;
   for (uint64_t done = 0; done < job->queries && !status;) {
@@ -75,15 +76,15 @@ adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_b
 
 }  // namespace
 
-bool adji_brute_prefilters(const adji_brute_job *job, const adji_brute_choice *choice) {
+bool adji_gpu_brute_prefilters(const adji_brute_job *job, const adji_brute_choice *choice) {
   if (choice->way == ADJI_WAY_MATRIX || job->numbers) return false;
   if (choice->way == ADJI_WAY_GEMM) return adji_gemm_can(job);
   if (choice->distance || choice->select || !adji_tensor_can(job)) return false;
   return choice->way == ADJI_WAY_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
-adj_status adji_brute_prefilter(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice, bool keep,
-                                adji_brute_prefilter_state *s) {
+adj_status adji_gpu_brute_prefilter(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
+                                    bool keep, adji_gpu_brute_prefilter_state *s) {
   adj_status status = copy_points(gpu, job, choice->way == ADJI_WAY_GEMM, s);
   if (!status) status = search_batches(gpu, job, choice, s);
   adji_tensor_batch_clear(gpu, &s->batch);
@@ -93,6 +94,6 @@ adj_status adji_brute_prefilter(adji_gpu *gpu, const adji_brute_job *job, const 
   return status;
 }
 
-void adji_brute_prefilter_clear(adji_gpu *gpu, adji_brute_prefilter_state *s) {
+void adji_gpu_brute_prefilter_clear(adji_gpu *gpu, adji_gpu_brute_prefilter_state *s) {
   drop_points(gpu, s);
 }

@@ -76,6 +76,13 @@ adj_status make_handle(adji_gpu *gpu) {
   return ADJ_OK;
 }
 
+void close_cublas(adji_gpu *gpu) {
+  if (!gpu->cublas) return;
+  if (gpu->cublas->handle) gpu->cublas->destroy(gpu->cublas->handle);
+  free(gpu->cublas);
+  gpu->cublas = NULL;
+}
+
 adj_status open_cublas(adji_gpu *gpu) {
   void *library = load_library();
   if (!library)
@@ -85,7 +92,8 @@ adj_status open_cublas(adji_gpu *gpu) {
   if (!gpu->cublas) return adji_fail(ADJ_E_MEMORY, "no memory for a handle of cuBLAS");
   adj_status status = find_functions(library, gpu->cublas);
   if (!status) status = make_handle(gpu);
-  if (status) adji_cublas_close(gpu);
+  gpu->close_cublas = close_cublas;
+  if (status) close_cublas(gpu);
   return status;
 }
 
@@ -121,13 +129,6 @@ adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
   return ADJ_OK;
 }
 
-void adji_cublas_close(adji_gpu *gpu) {
-  if (!gpu->cublas) return;
-  if (gpu->cublas->handle) gpu->cublas->destroy(gpu->cublas->handle);
-  free(gpu->cublas);
-  gpu->cublas = NULL;
-}
-
 #else
 
 static adj_status refuse() {
@@ -145,10 +146,6 @@ adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
   (void)gpu;
   (void)job;
   return refuse();
-}
-
-void adji_cublas_close(adji_gpu *gpu) {
-  (void)gpu;
 }
 
 #endif

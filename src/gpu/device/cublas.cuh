@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_DEVICE_CUBLAS_CUH
 #define ADJI_GPU_DEVICE_CUBLAS_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 /* Rows of points by rows of points, all packed and in memory of the device: the product of x_i and y_j, negative, goes
  * to values[i * stride + j]. In the arithmetic of the type: no sum or product is rounded to less. */
@@ -25,8 +25,5 @@ adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room);
 
 /* On the compute stream. */
 adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job);
-
-/* The handle of a device that is closed. */
-void adji_cublas_close(adji_gpu *gpu);
 
 #endif

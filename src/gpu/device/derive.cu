@@ -7,11 +7,12 @@
  * The first coordinate that is not finite and the first row without a derived point are answers of the device, as the
  * complements of their numbers: these begin at 0, and the largest is the first.
  */
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "data/derive.h"
 #include "gpu/device/derive.h"
+#include "gpu/device/survey.h"
 }
 
 enum { THREADS = 128, WARPS = THREADS / ADJI_WARP, FEW_DIMS = 8 };

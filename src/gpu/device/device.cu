@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a device, and what belongs to it: streams, events, answers. Its memory is in blocks.cu.
+ * Opening a device, and what belongs to it: streams, events, answers. Its memory is in device_blocks.cu.
  */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "gpu/device/cublas.cuh"
+#include "gpu/device/device.cuh"
 
 /* ---- Failures ---------------------------------------------------------------------------------------- */
 
@@ -74,7 +74,7 @@ static void close_gpu(void *opened) {
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
   if (gpu->side) cudaStreamSynchronize(gpu->side);
-  adji_cublas_close(gpu);
+  if (gpu->close_cublas) gpu->close_cublas(gpu);
   for (uint32_t i = 0; i < gpu->staging_count; i++) {
     if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
     if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
@@ -200,6 +200,13 @@ adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
 
 uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
   return static_cast<uint32_t>(gpu->multiprocessors);
+}
+
+adj_status adji_gpu_has_shared_memory(adji_gpu *gpu, size_t bytes, bool *has) {
+  int most = 0;
+  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
+  *has = bytes <= static_cast<size_t>(most);
+  return ADJ_OK;
 }
 
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many) {

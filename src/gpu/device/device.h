@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A GPU, as the rest of the library sees it. A build without CUDA has the same functions, which say so
- * (missing.c). The driver is looked for when a device is first asked for, so one binary runs on machines
+ * (device_describe.c). The driver is looked for when a device is first asked for, so one binary runs on machines
  * with and without it.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_H

@@ -4,7 +4,7 @@
  */
 #include <cstdlib>
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"

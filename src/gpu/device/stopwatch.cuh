@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_DEVICE_STOPWATCH_CUH
 #define ADJI_GPU_DEVICE_STOPWATCH_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 /* More than there are stretches under way: those of batches in flight. */
 enum { ADJI_LAPS = 32 };

@@ -8,10 +8,11 @@
  */
 #include <cmath>
 
-#include "gpu/index/index.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
+#include "gpu/device/survey.h"
 }
 
 enum { DIMS = 4, FEW_DIMS = 8, THREADS = 256, WARPS = THREADS / ADJI_WARP, ROWS_A_BLOCK = 2048 };

@@ -5,7 +5,18 @@
 #ifndef ADJI_GPU_INDEX_CURVE_CUH
 #define ADJI_GPU_INDEX_CURVE_CUH
 
-#include "gpu/index/index.cuh"
+#include "gpu/device/device.cuh"
+
+extern "C" {
+#include "gpu/device/points.h"
+}
+
+/* Hilbert's curve through a cube: coordinates become whole numbers of so many bits. */
+enum { ADJI_CURVE_DIMS = 6 };
+typedef struct adji_gpu_curve {
+  uint32_t bits; /* of each dimension */
+  double low[ADJI_CURVE_DIMS], scale;
+} adji_gpu_curve;
 
 /* Turns coordinates of `bits` bits into those whose bits, taken in turns from the highest, are the number on Hilbert's
  * curve: from the highest bit down, the part of the cube that a bit of a dimension tells is turned so that its curve

@@ -19,7 +19,6 @@
 #include <cub/device/device_scan.cuh>
 #include <utility>
 
-#include "gpu/index/curve.cuh"
 #include "gpu/index/index_private.cuh"
 
 extern "C" {

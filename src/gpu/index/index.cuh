@@ -5,11 +5,14 @@
 #ifndef ADJI_GPU_INDEX_INDEX_CUH
 #define ADJI_GPU_INDEX_INDEX_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/index/curve.cuh"
 
 extern "C" {
-#include "gpu/range/range.h"
+#include "gpu/device/points.h"
+#include "gpu/index/index.h"
 #include "index/grid.h"
+#include "queue/scheduler.h"
 }
 
 /* An axis of the grid, as kernels see it: adji_axis with its breaks on the device. */
@@ -130,16 +133,9 @@ typedef struct adji_gpu_index {
   adji_block coords_block, ids_block, numbers_block, directory_block, rows_block;
 } adji_gpu_index;
 
-/* Hilbert's curve through a cube: coordinates become whole numbers of so many bits. */
-enum { ADJI_CURVE_DIMS = 6 };
-typedef struct adji_gpu_curve {
-  uint32_t bits; /* of each dimension */
-  double low[ADJI_CURVE_DIMS], scale;
-} adji_gpu_curve;
-
 typedef struct adji_gpu_index_options {
   const adji_gpu_curve *curve; /* along which points are sorted, not by cells; NULL: by cells */
-  bool cut;                    /* and long runs of it are cut in two: see tree_cut_long.cu */
+  bool cut;                    /* and long runs of it are cut in two: see index_cut.cu */
   bool images;                 /* points near the faces of a periodic box are there twice */
   bool cells;                  /* candidates are looked up in it                          */
   bool sorted;                 /* points of a cell ascend along dimension sort_dim, not by row; without images */

@@ -20,7 +20,8 @@ typedef struct adji_building {
 /* Step 3. */
 adj_status adji_index_find_cells(adji_building *b);
 
-/* Cuts runs of rows that are in the order of a curve: see tree_cut_long.cu. */
+/* Cuts runs of rows that are in the order of a curve: see index_cut.cu. They stay in it where a block cannot have the
+ * shared memory for that. */
 adj_status adji_index_cut(adji_building *b);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_INDEX_LIST_ORDER_CUH
 #define ADJI_GPU_INDEX_LIST_ORDER_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/index/list_order.h"

@@ -197,15 +197,6 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
   return status;
 }
 
-/* ---- Cuts -------------------------------------------------------------------------------------------- */
-
-adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has) {
-  int most = 0;
-  ADJI_CUDA(gpu, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu->device));
-  *has = bytes <= static_cast<size_t>(most);
-  return ADJ_OK;
-}
-
 /* ---- All of it --------------------------------------------------------------------------------------- */
 
 adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const adji_gpu_tree_options *options,

@@ -42,9 +42,8 @@ typedef struct adji_gpu_tree_options {
 
 adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const adji_gpu_tree_options *options,
                                adji_gpu_tree *out);
-/* Whether a block may have so much shared memory. Where it may not, points stay in the order they are in. */
-adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has);
-/* Cuts runs of the points in two again and again, down to leaves: see tree_cut.cu. There are points. */
+/* Cuts runs of the points in two again and again, down to leaves: see tree_cut.cu. There are points. They stay in the
+ * order they are in where a block cannot have the shared memory for it. */
 adj_status adji_gpu_tree_cut(adji_gpu *gpu, adj_type type, uint32_t dim, adji_gpu_index *points);
 /* Brings the points into the order of a host's kd-tree: its i-th point is at position order[i], and then at that of the
  * host or near it, which order says. Queries that a host hands over by whole nodes of its tree are then 32 neighbours

@@ -3,7 +3,7 @@
  * A better order for a tree than the curve's: each run of it is cut in two again and again, down to leaves, as a
  * kd-tree is. Leaves, the queries of a warp and groups of leaves become boxes that are about as long as they are wide,
  * where pieces of the curve are bent. Runs are as long as fits the shared memory of a block; in many dimensions they
- * come from longer ones that were cut before (tree_cut_long.cu).
+ * come from longer ones that were cut before (index_cut.cu).
  *
  * A block owns a run of CUT_THREADS * ITEMS points, which it keeps in shared memory; where the last one is short, what
  * is missing stays behind everything.
@@ -187,7 +187,7 @@ template <class T>
 adj_status cut(adji_gpu *gpu, uint32_t dim, adji_gpu_index *points) {
   size_t bytes = sizeof(cut_memory<T>) + (dim - 1) * sizeof(cut_memory<T>::x);
   bool has;
-  adj_status status = adji_tree_has_memory(gpu, bytes, &has);
+  adj_status status = adji_gpu_has_shared_memory(gpu, bytes, &has);
   if (status || !has) return status;
   ADJI_CUDA(gpu,
             cudaFuncSetAttribute(cut_runs<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));

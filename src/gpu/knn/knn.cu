@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device: points, trees, and the launches that a join needs; or brute force (brute.cu) in their place.
+ * kNN joins on a device: points, trees, and the launches that a join needs; or brute force (brute_join.cu) in their
+ * place.
  *
  * Memory: the trees (tree.cu), or the points; for each row of the result that is on the device k ids and distances, and
  * 8 bytes.
@@ -12,6 +13,8 @@
 #include <cstdlib>
 #include <cub/device/device_select.cuh>
 
+#include "gpu/knn/knn_dense.cuh"
+#include "gpu/knn/knn_per_query.cuh"
 #include "gpu/shared/report.cuh"
 
 /* Leaves that a warp searches for 32 queries before it gives up, several times what it takes on the average; and
@@ -69,6 +72,9 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->gpu = gpu;
   n->join = *join;
   n->measure = *options->measure;
+  n->grid.gpu = gpu;
+  n->grid.join = &n->join;
+  n->grid.measure = &n->measure;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->blocks = options->blocks;
@@ -76,7 +82,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->together = options->together;
   n->cut = options->cut;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
-  if (!status && !n->brute) status = adji_knn_grid_open(n, &options->grid);
+  if (!status && !n->brute) status = adji_knn_grid_open(&n->grid, n->left, &n->right, &options->grid, &n->watch);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_knn_close(n);
@@ -86,7 +92,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
 }
 
 static void free_work(adji_gpu_knn *n) {
-  adji_knn_grid_free_lists(n);
+  adji_knn_grid_free_lists(&n->grid);
   adji_block_free(n->gpu, n->gpu->compute, &n->queries);
   adji_block_free(n->gpu, n->gpu->compute, &n->hard);
   adji_block_free(n->gpu, n->gpu->compute, &n->temporary);
@@ -103,7 +109,7 @@ void adji_gpu_knn_close(adji_gpu_knn *n) {
   cudaSetDevice(n->gpu->device);
   free_work(n);
   free_rows(n);
-  adji_knn_grid_close(n);
+  adji_knn_grid_close(&n->grid);
   adji_gpu_knn_end_lists(n);
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_gpu_brute_close(n->brute);
@@ -220,7 +226,7 @@ adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target) {
   job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
-  adj_status status = adji_knn_grid_search(n, &job);
+  adj_status status = adji_knn_grid_search(&n->grid, &job);
   if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   bool together = !n->alone && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
@@ -319,7 +325,7 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
 
 adji_device_stats adji_gpu_knn_work(adji_gpu_knn *n) {
   n->work.kernel_s = adji_stopwatch_read(&n->watch);
-  n->work.grid = adji_knn_grid_stats_of(n);
+  n->work.grid = adji_knn_grid_stats_of(&n->grid);
   return n->work;
 }
 

@@ -7,9 +7,11 @@
 #define ADJI_GPU_KNN_KNN_H
 
 #include "gpu/brute/brute.h"
+#include "gpu/device/points.h"
+#include "gpu/device/result.h"
 #include "gpu/index/list_order.h"
 #include "gpu/papers/knn_grid.h"
-#include "gpu/range/range.h"
+#include "queue/join.h"
 
 #ifdef __cplusplus
 extern "C" {

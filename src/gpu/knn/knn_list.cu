@@ -17,14 +17,14 @@ enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
-  adji_knn_grid_keep(n);
+  adji_knn_grid_keep(&n->grid);
   if (!rows || !n->join.left->count) return ADJ_OK;
   adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
   if (status) return status;
   adji_gpu_tree *left = n->join.self_join ? &n->right : &n->left_tree;
   status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
   if (status && status != ADJ_E_DEVICE_MEMORY) return status; /* the order says where points are in any case */
-  return adji_knn_grid_hand_back(n, adji_at<uint32_t>(n->order));
+  return adji_knn_grid_hand_back(&n->grid, adji_at<uint32_t>(n->order));
 }
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   if (status || !n->grid.handed) return status;
   slot->handed = true;
   slot->indexed = n->grid.work.reindexed;
-  return adji_knn_grid_tell(n, slot->count, &slot->failed);
+  return adji_knn_grid_tell(&n->grid, slot->count, &slot->failed);
 }
 
 adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
@@ -137,7 +137,7 @@ adj_status adji_gpu_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candida
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
   const adji_knn_slot *of = &n->slots[slot];
   if (!of->handed) return ADJ_OK;
-  return adji_knn_grid_listed(n, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
+  return adji_knn_grid_listed(&n->grid, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
 }
 
 adj_status adji_gpu_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {

@@ -5,9 +5,9 @@
 #ifndef ADJI_GPU_KNN_KNN_PRIVATE_CUH
 #define ADJI_GPU_KNN_KNN_PRIVATE_CUH
 
-#include "gpu/brute/brute.cuh"
+#include "gpu/brute/brute_join.cuh"
 #include "gpu/device/stopwatch.cuh"
-#include "gpu/knn/knn.cuh"
+#include "gpu/knn/knn_job.cuh"
 #include "gpu/papers/knn_grid.cuh"
 
 extern "C" {
@@ -63,21 +63,5 @@ typedef struct adji_knn_target {
 
 /* Adds the candidates to the answers. */
 adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target);
-
-/* The grid, where it is asked for: search finds what it can and leaves the other queries in the job, for the tree. */
-adj_status adji_knn_grid_open(adji_gpu_knn *n, const adji_knn_grid_options *options);
-adj_status adji_knn_grid_search(adji_gpu_knn *n, adji_knn_job *job);
-void adji_knn_grid_free_lists(adji_gpu_knn *n); /* after a search */
-/* From now on what fails is for cores, whose i-th query is at position order[i] of the left tree: a search leaves
- * nothing in the job, and says by grid.handed whether some of it may have failed. Their queries then go to a block with
- * room for them all, as many as ADJI_ANSWER_HEAD says; and so many of a list failed, for which points had been indexed
- * again so often: epsilon grows where they are too many, and where that does not help the tree searches from then on.
- * Lists of an epsilon that has grown since say nothing of the present one. */
-adj_status adji_knn_grid_hand_back(adji_gpu_knn *n, const uint32_t *order);
-adj_status adji_knn_grid_tell(adji_gpu_knn *n, uint64_t queries, const adji_block *to);
-adj_status adji_knn_grid_listed(adji_gpu_knn *n, uint64_t queries, uint64_t failed, uint64_t indexed);
-void adji_knn_grid_keep(adji_gpu_knn *n); /* what fails is for the tree again */
-void adji_knn_grid_close(adji_gpu_knn *n);
-adji_knn_grid_stats adji_knn_grid_stats_of(adji_gpu_knn *n);
 
 #endif

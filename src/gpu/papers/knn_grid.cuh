@@ -6,15 +6,20 @@
 #define ADJI_GPU_PAPERS_KNN_GRID_CUH
 
 #include "gpu/device/stopwatch.cuh"
-#include "gpu/knn/knn.cuh"
+#include "gpu/knn/knn_job.cuh"
 
 extern "C" {
 #include "gpu/papers/knn_grid.h"
-#include "queue/scheduler.h"
+#include "queue/join.h"
 }
 
 /* What such a join has besides its trees. Queries are positions of the left tree, in whose order they are searched. */
 typedef struct adji_knn_grid {
+  /* Of the join, which outlives it. */
+  adji_gpu *gpu;
+  const adji_join *join;
+  const adji_measure *measure;
+  const adji_gpu_tree *left, *right;
   adji_knn_grid_options options;
   bool ready;           /* there is an index; otherwise the tree searches for all */
   double first_epsilon; /* by whose parts it grows                                */
@@ -32,6 +37,30 @@ typedef struct adji_knn_grid {
   adji_stopwatch choosing, indexing;
   adji_knn_grid_stats work;
 } adji_knn_grid;
+
+/* Chooses epsilon and builds the index, where the options ask for it; the members of the join but the trees are set
+ * before. watch: of kernels, runs while points are indexed. */
+adj_status adji_knn_grid_open(adji_knn_grid *g, const adji_gpu_tree *left, const adji_gpu_tree *right,
+                              const adji_knn_grid_options *options, adji_stopwatch *watch);
+void adji_knn_grid_close(adji_knn_grid *g);
+adji_knn_grid_stats adji_knn_grid_stats_of(adji_knn_grid *g);
+
+/* Finds what it can and leaves the other queries in the job, for the tree. */
+adj_status adji_knn_grid_search(adji_knn_grid *g, adji_knn_job *job);
+void adji_knn_grid_free_lists(adji_knn_grid *g); /* after a search */
+
+/* From now on cores search for the queries that fail; their i-th query is at position order[i] of the left tree. A
+ * search leaves nothing in the job, and g->handed says whether some of it may have failed. */
+adj_status adji_knn_grid_hand_back(adji_knn_grid *g, const uint32_t *order);
+/* The queries that failed, to a block with room for all of the search's: as many as ADJI_ANSWER_HEAD says. */
+adj_status adji_knn_grid_tell(adji_knn_grid *g, uint64_t queries, const adji_block *to);
+/* How many of a list failed; indexed: how often points had been indexed again when it was searched. Epsilon grows where
+ * too many fail, and where that does not help the tree searches from then on. A list that was searched before epsilon
+ * grew says nothing of the present one. */
+adj_status adji_knn_grid_listed(adji_knn_grid *g, uint64_t queries, uint64_t failed, uint64_t indexed);
+void adji_knn_grid_keep(adji_knn_grid *g); /* what fails is for the tree again */
+
+/* ---- Launches ------------------------------------------------------------------------------------------ */
 
 /* A launch for the queries of a job: those that find fewer than `enough` within the limit go to failed, the others have
  * their rows. */

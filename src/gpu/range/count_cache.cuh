@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a count keeps of what it finds, so that a fill only moves it: pieces of rows, pairs of neighbours, or
- * stages or marks, which say what belongs (adji_tiles_job in tiles.cuh).
+ * stages or marks, which say what belongs (adji_tiles_job).
  */
 #ifndef ADJI_GPU_RANGE_COUNT_CACHE_CUH
 #define ADJI_GPU_RANGE_COUNT_CACHE_CUH
 
-#include "gpu/range/tiles.cuh"
+#include "gpu/range/tiles_job.cuh"
+
+extern "C" {
+#include "gpu/device/result.h"
+}
 
 typedef enum adji_count_cache_form {
   ADJI_CACHE_NONE,

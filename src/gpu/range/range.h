@@ -6,7 +6,9 @@
 #ifndef ADJI_GPU_RANGE_RANGE_H
 #define ADJI_GPU_RANGE_RANGE_H
 
-#include "gpu/device/device.h"
+#include "gpu/device/points.h"
+#include "gpu/device/result.h"
+#include "gpu/index/index.h"
 #include "gpu/papers/access.h"
 #include "gpu/shared/halves.h"
 #include "index/grid.h"
@@ -17,24 +19,6 @@ extern "C" {
 #endif
 
 typedef struct adji_gpu_range adji_gpu_range;
-
-/* In few dimensions the coordinates of a point lie together in the index, in so many elements that a lane loads them at
- * once; where one of these is left over, the last holds the bits of the id. 0: dimension by dimension. */
-#define ADJI_GPU_WIDTH(dim) ((dim) <= 2 ? (dim) : (dim) <= 4 ? 4 : (dim) <= 6 ? 8 : 0)
-
-/* Most entries of a directory of cells, a little less than two a point: the directory, the numbers and the ids of
- * points in a plane then take less than twice the bytes of the points. */
-#define ADJI_GPU_BUCKETS(points) (2 * (points) - (points) / 16 + 1024)
-
-/* Points on the device, as they came: coordinate j of row i is at data[i * row_stride + j * column_stride], in
- * elements. */
-typedef struct adji_gpu_rows {
-  const void *data;
-  adj_type type;
-  uint32_t dim;
-  uint64_t count;
-  uint64_t row_stride, column_stride;
-} adji_gpu_rows;
 
 /* Whether there is a kernel that compares every two points of a self-join once: in so many dimensions queries fit into
  * shared memory. */
@@ -70,12 +54,6 @@ typedef struct adji_gpu_counted {
   bool redone;    /* what was kept did not fit its room, and pairs will be evaluated again */
 } adji_gpu_counted;
 
-/* Rows first .. end - 1 of the result. */
-typedef struct adji_gpu_window {
-  uint64_t first_row, end_row;
-  uint64_t base, pairs; /* entries of the whole result it holds: base .. base + pairs - 1 */
-} adji_gpu_window;
-
 typedef enum adji_gpu_part { ADJI_PART_IDS, ADJI_PART_SUMS } adji_gpu_part;
 
 /* Copies the points to the device and builds the index there. */
@@ -83,14 +61,6 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
 void adji_gpu_range_close(adji_gpu_range *range);
 /* Known after the first count or sample. */
 uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
-
-/* What a plan needs to know of points on the device: bounds to low and high (dim entries each), and `sample` rows
- * spread over them, packed, to rows. Every coordinate must be finite. */
-uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type); /* the largest sample that it can take, at least 1 */
-adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
-                           void *rows);
-/* The failure of a coordinate that is not, number row * dim + column. */
-adj_status adji_gpu_refuse_value(uint64_t value, uint32_t dim);
 
 /* What the device did for this join until now, as far as it is over: kernels, and the copies of the points. */
 adji_device_stats adji_gpu_range_work(adji_gpu_range *range);
@@ -135,17 +105,7 @@ adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_p
 adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot);
 /* A filled slot and the offsets change hands: from now on they are the caller's. Distances take the place of sums where
  * they were asked for. */
-typedef struct adji_gpu_csr {
-  adji_gpu *gpu;
-  uint64_t rows, pairs;
-  uint64_t *offsets;
-  uint32_t *ids;
-  void *distances;
-  uint64_t bytes[3]; /* of the three */
-} adji_gpu_csr;
 adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out);
-/* After what stream was asked before. */
-void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* Gives back what the count kept: fills compare again, unless what was kept is all they have. Returns whether there was
  * any; and the same of what is for a fill of all rows only, stages and marks. */

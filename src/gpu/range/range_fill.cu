@@ -179,14 +179,6 @@ adj_status adji_gpu_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr 
   return ADJ_OK;
 }
 
-void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
-  void *parts[] = {csr->offsets, csr->ids, csr->distances};
-  for (int i = 0; i < 3; i++) {
-    adji_block block = {parts[i], csr->bytes[i]};
-    adji_block_free(csr->gpu, static_cast<cudaStream_t>(stream), &block);
-  }
-}
-
 adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first,
                                 uint64_t entries, uint32_t buffer) {
   const adji_range_slot *s = &r->slots[number];

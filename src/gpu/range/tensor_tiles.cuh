@@ -6,8 +6,8 @@
 #ifndef ADJI_GPU_RANGE_TENSOR_TILES_CUH
 #define ADJI_GPU_RANGE_TENSOR_TILES_CUH
 
-#include "gpu/range/tiles.cuh"
-#include "gpu/shared/halves.cuh"
+#include "gpu/range/halves.cuh"
+#include "gpu/range/tiles_job.cuh"
 
 /* The points as they came, on the device. */
 typedef struct adji_tensor_tiles_rows {

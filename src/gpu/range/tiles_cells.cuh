@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_RANGE_TILES_CELLS_CUH
 #define ADJI_GPU_RANGE_TILES_CELLS_CUH
 
-#include "gpu/range/tiles.cuh"
+#include "gpu/range/tiles_job.cuh"
 
 namespace {
 

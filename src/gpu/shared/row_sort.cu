@@ -5,6 +5,7 @@
  */
 #include <cub/device/device_segmented_sort.cuh>
 
+#include "gpu/shared/row_sort.cuh"
 #include "gpu/shared/row_sort_kernels.cuh"
 
 namespace {

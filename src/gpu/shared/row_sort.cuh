@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_SHARED_ROW_SORT_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 typedef struct adji_row_sort_job {
   adj_type type;           /* of sums                                             */

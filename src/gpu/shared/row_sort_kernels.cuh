@@ -18,7 +18,7 @@
 #ifndef ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 
-#include "gpu/shared/row_sort.cuh"
+#include "gpu/device/device.cuh"
 
 namespace {
 

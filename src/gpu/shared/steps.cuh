@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_SHARED_STEPS_CUH
 #define ADJI_GPU_SHARED_STEPS_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "distance/measure.h"

@@ -7,11 +7,12 @@
  * compared with, and lists of the nearest so far are merged with those of each piece. A left set that is too large
  * comes with the rows that are asked for.
  */
-#include "gpu/brute/brute.cuh"
+#include "gpu/brute/brute_join.cuh"
 
 #include <cstdlib>
 
 #include "gpu/brute/brute_lists.cuh"
+#include "gpu/brute/brute_matrix.cuh"
 #include "gpu/brute/brute_prefilter.cuh"
 #include "gpu/shared/report.cuh"
 
@@ -43,7 +44,7 @@ struct adji_gpu_brute {
   adji_block box;
   side left, right;
   cudaEvent_t used[BUFFERS]; /* a buffer of the right set was compared with */
-  adji_brute_prefilter_state prefilter;
+  adji_gpu_brute_prefilter_state prefilter;
 };
 
 /* ---- Points ------------------------------------------------------------------------------------------ */
@@ -220,7 +221,7 @@ void adji_gpu_brute_close(adji_gpu_brute *b) {
     if (b->used[i]) cudaEventDestroy(b->used[i]);
   }
   adji_block_free(b->gpu, b->gpu->compute, &b->box);
-  adji_brute_prefilter_clear(b->gpu, &b->prefilter);
+  adji_gpu_brute_prefilter_clear(b->gpu, &b->prefilter);
   free(b);
 }
 
@@ -245,8 +246,8 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
 
 /* Which way is taken: the matrix is for every job. */
 static adj_status run_way(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (!adji_brute_prefilters(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
-  return adji_brute_prefilter(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
+  if (!adji_gpu_brute_prefilters(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
+  return adji_gpu_brute_prefilter(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
 }
 
 /* The points of the queries. */

@@ -4,7 +4,7 @@
  * back are kept for the next of the same size, because a join of a few million points asks for some forty of them, and
  * the pool takes microseconds for each.
  */
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 uint64_t adji_gpu_used(const adji_gpu *gpu) {
   return gpu->used;

@@ -18,7 +18,6 @@
 #include <cub/block/block_radix_sort.cuh>
 
 #include "gpu/index/index_private.cuh"
-#include "gpu/index/tree.cuh"
 
 namespace {
 
@@ -39,9 +38,9 @@ struct long_memory {
     typename sorter::TempStorage sort;
     uint32_t ids[LONG_RUN];
   };
-  float means[ADJI_TREE_DIMS][LONG_WARPS], squares[ADJI_TREE_DIMS][LONG_WARPS];
-  float zeros[ADJI_TREE_DIMS], scales[ADJI_TREE_DIMS];
-  uint32_t sums[ADJI_TREE_DIMS][LONG_WARPS], square_sums[ADJI_TREE_DIMS][LONG_WARPS];
+  float means[ADJI_CURVE_DIMS][LONG_WARPS], squares[ADJI_CURVE_DIMS][LONG_WARPS];
+  float zeros[ADJI_CURVE_DIMS], scales[ADJI_CURVE_DIMS];
+  uint32_t sums[ADJI_CURVE_DIMS][LONG_WARPS], square_sums[ADJI_CURVE_DIMS][LONG_WARPS];
   uint8_t codes[1][LONG_RUN]; /* as many as there are dimensions */
 };
 
@@ -172,7 +171,7 @@ template <class T>
 adj_status cut_long(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t *ids) {
   size_t bytes = sizeof(long_memory) + (rows->dim - 1) * LONG_RUN;
   bool has;
-  adj_status status = adji_tree_has_memory(gpu, bytes, &has);
+  adj_status status = adji_gpu_has_shared_memory(gpu, bytes, &has);
   if (status || !has) return status;
   ADJI_CUDA(gpu, cudaFuncSetAttribute(cut_long_runs<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(bytes)));

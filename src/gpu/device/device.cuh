@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every .cu file of this folder starts from: the open device, calls that are checked, memory with a
- * limit.
+ * What every .cu file starts from: the open device, checked calls, memory with a limit.
  */
-#ifndef ADJI_GPU_DEVICE_CUDA_CUH
-#define ADJI_GPU_DEVICE_CUDA_CUH
+#ifndef ADJI_GPU_DEVICE_DEVICE_CUH
+#define ADJI_GPU_DEVICE_DEVICE_CUH
 
 #include <cuda_runtime.h>
 
@@ -26,7 +25,7 @@ typedef struct adji_block {
   uint64_t bytes;
 } adji_block;
 
-/* Blocks that were given back: see blocks.cu. */
+/* Blocks that were given back: see device_blocks.cu. */
 enum { ADJI_KEPT_BLOCKS = 48 };
 
 struct adji_gpu {
@@ -49,7 +48,8 @@ struct adji_gpu {
   void **staging;
   cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */
   uint32_t staging_count;
-  struct adji_cublas *cublas; /* see cublas.cuh; NULL until it is asked for */
+  struct adji_cublas *cublas; /* see cublas.cuh; NULL until it is asked for, as is the function that closes it */
+  void (*close_cublas)(adji_gpu *gpu);
 };
 
 /* The places of answers. */
@@ -98,6 +98,9 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     if (adji_error_ == cudaSuccess) adji_error_ = cudaGetLastError();                        \
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
   } while (0)
+
+/* Whether a block of threads can have so much shared memory. */
+adj_status adji_gpu_has_shared_memory(adji_gpu *gpu, size_t bytes, bool *has);
 
 /* The side stream, for work beside that of `stream`: begins behind it, and is waited for by what comes next. status is
  * that of what was asked in between, and what rejoin returns unless it fails itself; it waits in any case. */

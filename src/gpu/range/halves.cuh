@@ -2,8 +2,8 @@
  *
  * The half-precision copies of the points of a join, on the device: gpu/shared/halves.h says what they are.
  */
-#ifndef ADJI_GPU_SHARED_HALVES_CUH
-#define ADJI_GPU_SHARED_HALVES_CUH
+#ifndef ADJI_GPU_RANGE_HALVES_CUH
+#define ADJI_GPU_RANGE_HALVES_CUH
 
 #include "gpu/index/index.cuh"
 #include "gpu/shared/halves.h"

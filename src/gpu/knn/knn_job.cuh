@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches of the kernels of kNN joins.
+ * What a launch of the kernels of kNN joins does.
  */
-#ifndef ADJI_GPU_KNN_KNN_CUH
-#define ADJI_GPU_KNN_KNN_CUH
+#ifndef ADJI_GPU_KNN_KNN_JOB_CUH
+#define ADJI_GPU_KNN_KNN_JOB_CUH
 
 #include "gpu/index/tree.cuh"
 
@@ -37,10 +37,5 @@ typedef struct adji_knn_job {
 
 /* The most neighbours that a lane, or a warp, keeps in registers. */
 enum { ADJI_MOST_DENSE = 32, ADJI_MOST_PER_QUERY = 1024 };
-
-/* Whether a warp can search for 32 queries at once; one for a query always can. */
-bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k);
-adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
-adj_status adji_knn_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include <cuda_fp16.h>
 
-#include "gpu/shared/halves.cuh"
+#include "gpu/range/halves.cuh"
 
 enum { THREADS = 256, AT_ONCE = 8 };
 
