@@ -5,7 +5,7 @@
  * significant, which is the epsilon grid order; only non-empty cells are stored.
  *
  * What a grid promises: the slabs of two points that belong to each other under the join's radius
- * differ by at most `reach` along every axis. See axis_slab() in grid.c for the proof.
+ * differ by at most `reach` along every axis. See index/slab.h for the proof.
  */
 #ifndef ADJI_GRID_H
 #define ADJI_GRID_H

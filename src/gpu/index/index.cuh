@@ -12,6 +12,7 @@ extern "C" {
 #include "gpu/device/points.h"
 #include "gpu/index/index.h"
 #include "index/grid.h"
+#include "index/slab.h"
 #include "queue/scheduler.h"
 }
 
@@ -24,22 +25,8 @@ typedef struct adji_gpu_axis {
   double period, margin;
 } adji_gpu_axis;
 
-/* The same operations as adji_axis_slab. */
 static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_gpu_axis &axis, double x) {
-  if (axis.breaks) {
-    uint64_t low = 0, high = axis.slabs;
-    while (high - low > 1) {
-      uint64_t middle = low + (high - low) / 2;
-      if (axis.breaks[middle] <= x)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
-  }
-  double q = (x - axis.low) * axis.inverse;
-  if (!(q > 0)) return 0;
-  return q < static_cast<double>(axis.slabs) ? static_cast<uint64_t>(q) : axis.slabs - 1;
+  return adji_slab(x, axis.low, axis.inverse, axis.slabs, axis.breaks);
 }
 
 /* The combination of slabs of a row of cells, among those of the first axes and of the rest. */
