@@ -46,7 +46,7 @@ void adji_code_scale_clear(adji_code_scale *scale);
 adj_status adji_codes_build(adj_ctx *ctx, const adji_index *index, const adji_code_scale *scale, adji_codes *out);
 void adji_codes_clear(adji_codes *codes);
 
-/* The code of one position as the query of a filter, see distance/filter.h: groups words to words. */
+/* The code of one position as the query of a filter, see distance/code_filter.h: groups words to words. */
 int64_t adji_codes_query(const adji_codes *codes, uint32_t position, uint32_t *words);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The devices of this machine, and what a build without CUDA has in place of device.cu.
+ * Describes the devices of this machine; and what a build without CUDA has instead of device.cu.
  */
 #include "gpu/device/device.h"
 
@@ -8,7 +8,7 @@
 
 #include <dlfcn.h>
 
-/* The driver is asked only where somebody has loaded it, for loading it is what takes long. */
+/* Asks the driver only if the process has loaded it already: loading it is what takes long. */
 bool adji_cuda_is_up(adj_ctx *ctx) {
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!driver) return false;

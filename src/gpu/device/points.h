@@ -7,8 +7,7 @@
 
 #include "gpu/device/device.h"
 
-/* Points on the device, as they came: coordinate j of row i is at data[i * row_stride + j * column_stride], in
- * elements. */
+/* Coordinate j of row i is at data[i * row_stride + j * column_stride], in elements. */
 typedef struct adji_gpu_rows {
   const void *data;
   adj_type type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results on a device: giving back their memory.
+ * Results on a device: freeing their memory.
  */
 #include "gpu/device/device.cuh"
 

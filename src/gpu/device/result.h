@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results on a device: some rows of one at a time, or the whole.
+ * Results on a device: a window of rows, or all of them.
  */
 #ifndef ADJI_GPU_DEVICE_RESULT_H
 #define ADJI_GPU_DEVICE_RESULT_H
@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-/* Rows first .. end - 1 of the result. */
+/* Rows first_row .. end_row - 1 of the result. */
 typedef struct adji_gpu_window {
   uint64_t first_row, end_row;
-  uint64_t base, pairs; /* entries of the whole result it holds: base .. base + pairs - 1 */
+  uint64_t base, pairs; /* its entries of the whole result: base .. base + pairs - 1 */
 } adji_gpu_window;
 
 /* A whole result, owned by whoever holds this. distances is NULL unless asked for; a table of neighbours has no
@@ -25,9 +25,9 @@ typedef struct adji_gpu_csr {
   uint64_t *offsets;
   uint32_t *ids;
   void *distances;
-  uint64_t bytes[3]; /* of the three */
+  uint64_t bytes[3]; /* of offsets, ids and distances */
 } adji_gpu_csr;
-/* After what stream was asked before. */
+/* In the order of the stream. */
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 #ifdef __cplusplus

@@ -20,7 +20,7 @@ typedef struct adji_per_point {
   adji_block temporary; /* for CUB */
 } adji_per_point;
 
-/* What adji_tiles_run() does, on the compute stream. Pieces are not supported; of the rows that are filled only
+/* What adji_tiles_run() does, on the compute stream. Row chunks are not supported; of the rows that are filled only
  * job->first_row .. end_row - 1 are written, whatever the queries find; where pairs of cells are met once, the queries
  * must be all of them for that. Rows have no order. */
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job);

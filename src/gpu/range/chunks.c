@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of chunks: stretches, their joins, counts and estimates.
+ * The chunk engine: stretches, their joins, counts and estimates.
  *
- * Of a self-join, a stretch with itself is a self-join too, which leaves out what the whole leaves out. A stretch with
- * another is a join of two sets that leaves nothing out: no id is that of the row, and where only ids above the row's
- * are wanted, all ids of a later stretch are, and none of an earlier one.
+ * In a self-join, a stretch with itself is a self-join too, with the same style. Two different stretches are a join
+ * of two sets with all pairs: no id equals the row; and if only ids above the row's are wanted, a later stretch has
+ * all of them and an earlier one none.
  */
 #include "gpu/range/chunks.h"
 
@@ -13,9 +13,9 @@
 
 #include "gpu/range/chunks_private.h"
 
-/* Smaller stretches are not tried: a device that has no room for them has none for anything. */
+/* Smaller stretches are not tried: a device without room for them has no room for anything. */
 enum { LEAST_SIZE = 256 };
-/* Right stretches that an estimate looks at, about. */
+/* Right stretches that an estimate uses, about. */
 enum { MOST_SAMPLED = 16 };
 
 /* ---- Stretches --------------------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ bool adji_chunks_shrink(adji_chunks *c, adj_status status) {
 
 /* ---- Joins of two stretches ---------------------------------------------------------------------------------- */
 
-/* Rows of a set as a set; what it owns stays the set's. */
+/* Some rows of a set as a set, which still owns the memory. */
 static adj_dataset view_of(const adj_dataset *set, adji_stretch rows) {
   adj_dataset view = *set;
   view.data = set->count ? set->data + rows.first * set->row_stride : set->data;
@@ -91,7 +91,7 @@ void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase)
   *r = (adji_chunk_run){.whole = whole, .phase = phase};
   r->run = (adji_run){.ctx = whole->ctx, .progress_to = 1};
   adj_run_control_init(&r->run.control, sizeof r->run.control);
-  r->run.control.interval_ms = 0; /* the whole run's interval counts */
+  r->run.control.interval_ms = 0; /* the progress interval is that of the whole run */
   if (whole->control.progress) r->run.control.progress = hand_on;
   r->run.control.user = r;
   pthread_mutex_init(&r->run.report_lock, NULL);
@@ -120,7 +120,7 @@ void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t 
 typedef struct counting {
   adji_chunks *c;
   adji_chunk_run run;
-  uint32_t *degrees; /* of all rows; may be NULL    */
+  uint32_t *degrees; /* of all rows; may be NULL */
   uint32_t *some;    /* of a stretch; NULL if that is */
   uint64_t pairs;
 } counting;
@@ -217,8 +217,7 @@ static adj_status estimate_pair(adji_chunks *c, adji_stretch rows, adji_stretch 
   return status;
 }
 
-/* A stretch with itself counts once, since neighbours may be near in the order of the rows; of many others some stand
- * for all. */
+/* A stretch with itself counts once, since neighbours may be close in row order. Of the others, a few represent all. */
 static adj_status estimate_all(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
   uint64_t lefts = adji_stretch_count(c, c->join.left), rights = adji_stretch_count(c, c->join.right);
   uint64_t every = rights / MOST_SAMPLED + 1;

@@ -8,7 +8,7 @@
  * which the counts tell. What is collected of other rows is all there is up to the bound, and at least k, so it has the
  * k smallest. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second
  * pass. Those that fail again are done by a block each without a bound. This is sample select in one stage, with one
- * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cuh).
+ * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cu).
  *
  * Nothing comes back to the host in between: what is to be done again is in lists on the device, and the kernels that
  * do it find them empty as a rule. Where rows are few, what comes before and after the pass counts: each kernel begins

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows into order, by their length: a warp sorts a row in its registers, several warps of a block do for longer ones
- * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Rows too long for that go to CUB.
+ * Sorts rows by their length. A warp sorts a row in its registers; several warps of a block sort longer ones
+ * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows go to CUB.
  */
 #include <cub/device/device_segmented_sort.cuh>
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-/* So many blocks keep a device busy until the end, however long their rows are. */
+/* So many blocks keep a device busy to the end, however long their rows are. */
 enum { FEW_BLOCKS = 16384 };
 
 /* ---- Rows in registers ----------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ adj_status sort_together(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort
 /* ---- Long rows
  * -------------------------------------------------------------------------------------------------------- */
 
-/* Where the rows longer than `least` begin and end, in no order; *count says how many. */
+/* Where the rows longer than `least` begin and end, in any order; *count: how many. */
 __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base, uint64_t least,
                           int64_t *begins, int64_t *ends, unsigned long long *count) {
   uint64_t row = first_row + static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -55,7 +55,7 @@ __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t 
   ends[at] = static_cast<int64_t>(offsets[row + 1] - base);
 }
 
-/* A block for each row: from one array to another. */
+/* One block per row: from one array to another. */
 template <class V>
 __global__ void copy_long(const int64_t *begins, const int64_t *ends, const V *from, V *to) {
   for (int64_t i = begins[blockIdx.x] + threadIdx.x; i < ends[blockIdx.x]; i += blockDim.x)
@@ -95,7 +95,7 @@ adj_status sort_long_ids(long_rows *l) {
   return copy_back<uint32_t>(l, l->ids, l->job->ids);
 }
 
-/* By id, and where it is asked for by sum after that: the second sort is stable. */
+/* By id first; then by sum if wanted: the second sort is stable. */
 template <class T>
 adj_status sort_long_pairs(long_rows *l) {
   const uint32_t *ids = l->job->ids;
