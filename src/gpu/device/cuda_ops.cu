@@ -3,7 +3,7 @@
  * The table of operations of GPUs. The .cu files of the other folders define them, under adji_cuda_ and their names in
  * the table. Names of C++ hold the types of the parameters: a definition that does not fit its place is not linked.
  */
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/device/ops.h"

@@ -11,7 +11,9 @@
 #define ADJI_GPU_DEVICE_OPS_H
 
 #include "gpu/device/derive.h"
+#include "gpu/device/result.h"
 #include "gpu/device/staging.h"
+#include "gpu/device/survey.h"
 #include "gpu/knn/knn.h"
 #include "gpu/range/range_list.h"
 #include "gpu/select/select.h"
