@@ -2,7 +2,7 @@
  *
  * Rows too long for a block's registers: they are listed, and CUB sorts them.
  */
-#include "gpu/shared/row_sort_long.cuh"
+#include "gpu/shared/row_sort_long_private.cuh"
 
 #include "gpu/shared/row_sort_private.cuh"
 

@@ -3,8 +3,8 @@
  * Rows too long for a block's registers, sorted by CUB: what the files of row_sort_long.cu share. CUB takes long to
  * compile, so there is one file for each type.
  */
-#ifndef ADJI_GPU_SHARED_ROW_SORT_LONG_CUH
-#define ADJI_GPU_SHARED_ROW_SORT_LONG_CUH
+#ifndef ADJI_GPU_SHARED_ROW_SORT_LONG_PRIVATE_CUH
+#define ADJI_GPU_SHARED_ROW_SORT_LONG_PRIVATE_CUH
 
 #include <cub/device/device_segmented_sort.cuh>
 
