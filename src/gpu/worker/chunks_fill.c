@@ -8,9 +8,9 @@
  * sorted when they are complete. If no distances are wanted, the sums have their own buffer, and only as many rows as
  * fit it are filled at a time.
  */
-#include "gpu/worker/chunks_fill.h"
-
 #include <string.h>
+
+#include "gpu/worker/chunks_private.h"
 
 /* The most bytes of entries in flight, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
