@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the functions that host code calls to the operations of the device at hand: see ops.h.
+ * The functions of devices that host code calls: each calls the operation of the device's table, see ops.h.
  */
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 
 /* ---- The device -------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "gpu/device/device.cuh"
 
 extern "C" {
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 }
 
 #define ADJI_DECLARE_(function, operation) __typeof__(function) adji_cuda_##operation;
