@@ -255,7 +255,7 @@ adj_status adji_software_range_end_count(adji_gpu_range *range, adji_gpu_counted
   if (status) return status;
   const uint32_t *added = keep ? (const uint32_t *)r->kept.pairs.at + 2 * r->kept.count : NULL;
   uint32_t *degrees = r->degrees.at;
-  for (uint64_t i = 0; i < r->added; i++) {
+  for (uint64_t i = 0; added && i < r->added; i++) {
     degrees[added[2 * i]]++;
     if (r->kept.both) degrees[added[2 * i + 1]]++;
   }
