@@ -53,7 +53,7 @@ test-gpu: ## build for the GPU in this machine and run all that needs one
 install: build ## install under PREFIX, by default /usr/local
 	@cmake --install build/release --prefix "$(PREFIX)"
 
-lint: ## formatting, static analysis, shell scripts
+lint: ## module graph, formatting, static analysis, shell scripts
 	@scripts/setup.sh develop
 	@scripts/lint.sh
 

@@ -5,7 +5,7 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
-#include "join.h"
+#include "join_request.h"
 
 typedef struct run_report {
   const char *command;

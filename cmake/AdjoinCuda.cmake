@@ -71,7 +71,7 @@ endfunction()
 # For 80 and 90, kernels are translated to PTX once, for 80, and that to machine code for both. For 90 this gives the same
 # machine code as PTX of its own, in two thirds of the time. Not so where the source asks for the architecture, as
 # selection and CUB do: such sources get PTX for each. Sources are looked at, not their headers, of which
-# row_sort_long.cuh has CUB: its sort of long rows asks too, and gets the same answer for both.
+# row_sort_long_private.cuh has CUB: its sort of long rows asks too, and gets the same answer for both.
 function(adjoin_share_ptx target sources)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
   foreach(source IN LISTS sources)

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a reviewer should not have to look for: formatting (.clang-format), static analysis (.clang-tidy), and
-# the shell scripts. Prints what is wrong and fails; changes nothing.
+# What a reviewer should not have to look for: the module graph, formatting (.clang-format), static analysis
+# (.clang-tidy), and the shell scripts. Prints what is wrong and fails; changes nothing.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
 mkdir -p build/lint
+
+scripts/check_modules.py || { echo "modules: the above must go: scripts/check_modules.py says what a module is"; exit 1; }
 
 find include src cli tests bench examples -name .venv -prune -o -name '*.[ch]' -print -o -name '*.cu' -print -o -name '*.cuh' -print |
   sort >build/lint/formatted

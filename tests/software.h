@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "core/context.h"
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 
 static atomic_int warnings;
 

@@ -5,7 +5,6 @@
 #include "core/angles.h"
 
 #include "core/arc.h"
-#include "core/circle.h"
 
 adji_direction adji_direction_degrees(double x) {
   return adji_circle_degrees(x);

@@ -5,14 +5,7 @@
 #ifndef ADJI_ANGLES_H
 #define ADJI_ANGLES_H
 
-#define ADJI_PI 0x1.921fb54442d18p+1
-
-/* Largest angle in radians that is reduced without loss. */
-#define ADJI_MOST_RADIANS 0x1p20
-
-typedef struct adji_direction {
-  double sin, cos;
-} adji_direction;
+#include "core/circle.h"
 
 /* Any finite angle in degrees. Exact at multiples of 90. */
 adji_direction adji_direction_degrees(double x);

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "core/angles.h"
+#include "core/circle.h"
 #include "core/everywhere.h"
 
 /* h <= 1/2: asin h = h + h z P(z) with z = h^2 and P the minimax polynomial. Larger h: pi / 2 - 2 asin(sqrt((1 - h) /

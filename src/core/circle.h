@@ -9,8 +9,16 @@
 
 #include <math.h>
 
-#include "core/angles.h"
 #include "core/everywhere.h"
+
+#define ADJI_PI 0x1.921fb54442d18p+1
+
+/* Largest angle in radians that is reduced without loss. */
+#define ADJI_MOST_RADIANS 0x1p20
+
+typedef struct adji_direction {
+  double sin, cos;
+} adji_direction;
 
 /* The nearest integer, by rounding at 2^52. */
 ADJI_EVERYWHERE double adji_nearest_whole(double x) {

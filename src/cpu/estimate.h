@@ -5,7 +5,8 @@
 #ifndef ADJI_CPU_ESTIMATE_H
 #define ADJI_CPU_ESTIMATE_H
 
-#include "cpu/range.h"
+#include "cpu/range_options.h"
+#include "queue/join.h"
 
 /* In many dimensions a few points in dense regions own most pairs. A few hundred queries compared with every point are
  * then a poor and expensive sample. Thousands of queries compared with a fraction of the points are better and

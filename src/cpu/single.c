@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "cpu/single_private.h"
-#include "cpu/single_rows.h"
 #include "queue/lanes.h"
 
 typedef adji_single single;

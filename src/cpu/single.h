@@ -8,7 +8,8 @@
 #ifndef ADJI_SINGLE_H
 #define ADJI_SINGLE_H
 
-#include "cpu/range.h"
+#include "cpu/range_options.h"
+#include "queue/engine.h"
 
 typedef struct adji_single adji_single;
 

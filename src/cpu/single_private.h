@@ -54,4 +54,15 @@ static inline uint32_t adji_single_lower(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
+/* ---- From lists, and what devices found, to rows: single_rows.c ------------------------------ */
+
+/* Lists all chunks in single->todo. */
+adj_status adji_single_gather_chunks(adji_single *single);
+void adji_single_free_chunks(adji_single *single);
+
+/* Adds what devices found to the degrees. */
+adj_status adji_single_count_parts(adji_single *single);
+/* Steps 2 to 4. */
+adj_status adji_single_make_rows(adji_single *single, const adji_run *run);
+
 #endif

@@ -2,7 +2,7 @@
  *
  * Single evaluation: from lists to rows. The steps are numbered as in single.c.
  */
-#include "cpu/single_rows.h"
+#include "cpu/single_private.h"
 
 #include <string.h>
 

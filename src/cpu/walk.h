@@ -6,8 +6,11 @@
 #ifndef ADJI_WALK_H
 #define ADJI_WALK_H
 
-#include "cpu/range.h"
+#include "cpu/range_options.h"
 #include "index/neighbours.h"
+#include "queue/join.h"
+#include "queue/queue.h"
+#include "queue/stats.h"
 
 enum { ADJI_GROUP = 64 };
 

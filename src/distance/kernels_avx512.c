@@ -4,7 +4,7 @@
  * register and stores the whole register: a compressing store to memory is many times slower on some CPUs.
  */
 #if defined(__x86_64__)
-#include "distance/kernels_avx512.h"
+#include "distance/kernels_avx512_private.h"
 #include "distance/sort_ids.h"
 #include "distance/sort_ids_avx512.h"
 #include "distance/stream_row_avx512.h"

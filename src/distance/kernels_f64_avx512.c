@@ -3,7 +3,7 @@
  * The kernels for AVX-512 of f64: kernels_avx512.c.
  */
 #if defined(__x86_64__)
-#include "distance/kernels_avx512.h"
+#include "distance/kernels_avx512_private.h"
 
 #define T double
 #define TYPE f64

@@ -6,12 +6,14 @@
  * points are sorted by the low part of the cell number first and by the rest after that. The sort is stable, so the
  * result is the same.
  */
+#include "index/build.h"
+
 #include <string.h>
 
 #include "index/block_order.h"
-#include "index/grid.h"
 #include "index/images.h"
 #include "index/radix_sort.h"
+#include "index/slab.h"
 
 typedef struct build {
   adj_ctx *ctx;
@@ -41,25 +43,22 @@ static uint64_t cell_number(const adji_grid *grid, const adj_dataset *set, uint6
   return key;
 }
 
-/* The common case: slabs of equal width, constants of the axes in registers. Same operations as adji_axis_slab(). */
-#define NUMBER_ROWS(T)                                                                                       \
-  static void number_rows_##T(const build *b, uint64_t begin, uint64_t end) {                                \
-    const adji_grid *grid = b->grid;                                                                         \
-    const adj_dataset *set = b->set;                                                                         \
-    uint32_t axes = grid->axis_count;                                                                        \
-    for (uint64_t i = begin; i < end; i++) {                                                                 \
-      const char *row = set->data + i * set->row_stride;                                                     \
-      uint64_t key = 0;                                                                                      \
-      for (uint32_t a = 0; a < axes; a++) {                                                                  \
-        const adji_axis *axis = &grid->axes[a];                                                              \
-        double q = ((double)*(const T *)(row + axis->dim * set->column_stride) - axis->low) * axis->inverse; \
-        double last = (double)(axis->slabs - 1);                                                             \
-        q = q > 0 ? q : 0;                                                                                   \
-        q = q < last ? q : last;                                                                             \
-        key += axis->stride * (uint64_t)(int64_t)q;                                                          \
-      }                                                                                                      \
-      b->items[i] = key << b->id_bits | i;                                                                   \
-    }                                                                                                        \
+/* The common case: slabs of equal width, constants of the axes in registers. */
+#define NUMBER_ROWS(T)                                                                   \
+  static void number_rows_##T(const build *b, uint64_t begin, uint64_t end) {            \
+    const adji_grid *grid = b->grid;                                                     \
+    const adj_dataset *set = b->set;                                                     \
+    uint32_t axes = grid->axis_count;                                                    \
+    for (uint64_t i = begin; i < end; i++) {                                             \
+      const char *row = set->data + i * set->row_stride;                                 \
+      uint64_t key = 0;                                                                  \
+      for (uint32_t a = 0; a < axes; a++) {                                              \
+        const adji_axis *axis = &grid->axes[a];                                          \
+        double x = (double)*(const T *)(row + axis->dim * set->column_stride);           \
+        key += axis->stride * adji_equal_slab(x, axis->low, axis->inverse, axis->slabs); \
+      }                                                                                  \
+      b->items[i] = key << b->id_bits | i;                                               \
+    }                                                                                    \
   }
 NUMBER_ROWS(float)
 NUMBER_ROWS(double)

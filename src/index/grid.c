@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "index/slab.h"
+
 /* How wide slabs must be. Let u be half an ulp of 1 in T, a and b two coordinates of points that belong,
  * t = fl(a - b).
  *
@@ -33,34 +35,8 @@ double adji_grid_width(adj_type type, const adji_measure *measure, double limit,
   return limit * (1 + 8 * u) * (1 + 0x1p-50) + tiny + (length > 0 ? 4 * u * length : 0);
 }
 
-/* Why the slabs of two points that belong differ by at most `reach`.
- *
- * Slabs of equal width. The slab is floor(q) with q = (x - low) * inverse evaluated in double. Both operations round
- * monotonically, so slabs are in the order of coordinates. Each has a relative error of at most 2^-53, so with
- * q <= 2^31 the computed q is within 2^-20.9 of the true one. Two coordinates that differ by at most width have true q
- * that differ by at most width * inverse <= reach * (1 - 2^-18) * (1 + 2^-52). Their computed q differ by less than
- * reach, so their floors differ by at most reach. Clamping to the first and last slab keeps this. An axis may end
- * before the points do (plan/choose_ends.h), and q may then be larger than 2^31. If both coordinates are beyond the
- * same end, they share a slab. If only one is, the other is at least as close to that end, and the argument above
- * holds for the end in place of the coordinate beyond it.
- *
- * Slabs that begin at breaks. Breaks are more than width apart. If slab(a) = i and slab(b) >= i + 2, then
- * a < breaks[i + 1] and breaks[i + 2] <= b, so b - a > width. Hence neighbours are at most one slab apart. */
 uint64_t adji_axis_slab(const adji_axis *axis, double x) {
-  if (axis->breaks) {
-    uint64_t low = 0, high = axis->slabs; /* the slab is in [low, high) */
-    while (high - low > 1) {
-      uint64_t middle = low + (high - low) / 2;
-      if (axis->breaks[middle] <= x)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
-  }
-  double q = (x - axis->low) * axis->inverse;
-  if (!(q > 0)) return 0;
-  return q < (double)axis->slabs ? (uint64_t)q : axis->slabs - 1;
+  return adji_slab(x, axis->low, axis->inverse, axis->slabs, axis->breaks);
 }
 
 static uint64_t place_breaks(double *breaks, const adji_axis_extent *extent) {

@@ -6,7 +6,7 @@
  * candidates.
  *
  * The promise of a grid: if two points belong under the join's radius, their slabs differ by at most `reach` along
- * every axis. The proof is at adji_axis_slab() in grid.c.
+ * every axis. The proof is in index/slab.h.
  */
 #ifndef ADJI_GRID_H
 #define ADJI_GRID_H
@@ -60,7 +60,7 @@ void adji_grid_clear(adj_ctx *ctx, adji_grid *grid);
 /* The slab of a coordinate. Coordinates outside the axis are in its first or last slab. */
 uint64_t adji_axis_slab(const adji_axis *axis, double x);
 
-/* Points in grid order. */
+/* Points in grid order: see index/build.h. */
 typedef struct adji_index {
   adj_ctx *ctx;
   const adj_dataset *set;
@@ -70,16 +70,5 @@ typedef struct adji_index {
   uint32_t *cell_starts; /* cell_count + 1 entries: first position */
   uint32_t largest_cell;
 } adji_index;
-
-typedef struct adji_order_options {
-  bool boxes;  /* order points within long cells so that blocks have small bounding boxes (index/block_order.h) */
-  bool images; /* list points near the faces of a periodic box a second time (index/images.h) */
-} adji_order_options;
-
-/* Sorts the points of set into grid order. Time: O(n) passes. Memory, images counting as points: 4 bytes per point for
- * ids, the size of the points, 12 bytes per cell; during the build 16 bytes per point more. */
-adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
-                            const adji_order_options *options, adji_index *out);
-void adji_index_clear(adji_index *index);
 
 #endif

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "io/read_csv.h"
+
 typedef struct reader {
   const char *name;
   const char *endings[3]; /* without the dot */
@@ -36,15 +38,6 @@ enum { READERS = sizeof readers / sizeof readers[0] };
 void adj_open_options_init(adj_open_options *options, size_t struct_size) {
   adj_open_options defaults = {0};
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
-}
-
-const char *adji_excerpt(const char *begin, const char *end, char *buffer) {
-  size_t length = 0;
-  for (; begin < end && length < 40; begin++, length++)
-    buffer[length] = (unsigned char)*begin < ' ' || *begin == 0x7f ? '?' : *begin;
-  const char *rest = begin < end ? "..." : "";
-  memcpy(buffer + length, rest, strlen(rest) + 1);
-  return buffer;
 }
 
 /* ---- Which reader ------------------------------------------------------------------------------- */

@@ -10,7 +10,10 @@
 
 #include <string.h>
 
-#include "io/read.h"
+#include "io/source.h"
+
+adj_status adji_read_csv(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
+adj_status adji_read_tsv(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
 
 /* The role of a column that is not one of the coordinates 0 .. dim - 1. */
 #define ADJI_CSV_SKIP UINT32_MAX

@@ -3,6 +3,7 @@
  * The .fbin, .u8bin and .i8bin files of the billion-scale benchmarks: count and dimension, two
  * little-endian uint32, then the values row by row.
  */
+#include "io/read.h"
 #include "io/read_table.h"
 
 static uint32_t little_u32(const unsigned char *b) {

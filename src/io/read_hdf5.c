@@ -3,6 +3,7 @@
  * HDF5 files: one dataset of numbers, either the one that the caller names or the only one in two dimensions. Values
  * are read in blocks of rows: adj_cancel is checked between blocks, and conversion needs little memory.
  */
+#include "io/read.h"
 #include "io/read_table.h"
 
 #ifndef ADJI_HAVE_HDF5

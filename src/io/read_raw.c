@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "io/read.h"
 #include "io/read_table.h"
 
 static adj_status bad_shape(const char *shape) {

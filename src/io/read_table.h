@@ -6,7 +6,7 @@
 #ifndef ADJI_READ_TABLE_H
 #define ADJI_READ_TABLE_H
 
-#include "io/read.h"
+#include "io/source.h"
 
 typedef enum adji_stored {
   ADJI_F16,

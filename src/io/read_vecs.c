@@ -3,6 +3,7 @@
  * The .fvecs and .bvecs files of the nearest-neighbour benchmarks: each row is its dimension, a
  * little-endian int32, and then that many floats or bytes. All rows must have the same dimension.
  */
+#include "io/read.h"
 #include "io/read_table.h"
 
 enum { CHUNK_ROWS = 1 << 15 };

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/read.h"
+#include "io/source.h"
 
 enum { FIRST_BLOCK = 1 << 16, POLL_MS = 100 };
 
@@ -114,4 +114,13 @@ void adji_source_close(adji_source *source) {
   if (source->mapping) munmap(source->mapping, source->mapping_bytes);
   adji_free(&source->ctx->memory, source->block);
   source->mapping = source->block = NULL;
+}
+
+const char *adji_excerpt(const char *begin, const char *end, char *buffer) {
+  size_t length = 0;
+  for (; begin < end && length < 40; begin++, length++)
+    buffer[length] = (unsigned char)*begin < ' ' || *begin == 0x7f ? '?' : *begin;
+  const char *rest = begin < end ? "..." : "";
+  memcpy(buffer + length, rest, strlen(rest) + 1);
+  return buffer;
 }

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "io/read.h"
+#include "io/source.h"
 
 #ifdef ADJI_HAVE_ZLIB
 #define ZLIB_CONST

@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "io/output.h"
+#include "io/write_npy_header.h"
 
 typedef struct adji_pair_writer {
   adji_output *output;
@@ -40,16 +41,6 @@ extern const adji_pair_format adji_table_graph;
 
 /* Writes the number of neighbours of each left point as "npy", "csv" or "tsv". */
 adj_status adji_write_counts(adji_output *output, const char *format, const adj_dataset *left, const uint32_t *degrees);
-
-/* The header of a .npy file: descr and shape in Python's notation, "'<i8'" and "(5, 2)". Writes at
- * most ADJI_NPY_HEADER bytes, returns how many: always a multiple of 64. */
-enum { ADJI_NPY_HEADER = 256 };
-size_t adji_npy_header(char *to, const char *descr, const char *shape);
-
-/* The descr of distances and coordinates. */
-static inline const char *adji_npy_real(adj_type type) {
-  return type == ADJ_F64 ? "'<f8'" : "'<f4'";
-}
 
 /* Ids as int64, padding as -1. */
 void adji_put_wide_ids(const uint32_t *ids, uint64_t count, void *to);

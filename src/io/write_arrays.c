@@ -4,7 +4,7 @@
  */
 #include "io/write_arrays.h"
 
-#include "io/write.h"
+#include "io/write_npy_header.h"
 
 /* A part being appended, with the checksum of each of its chunks. */
 typedef struct append_job {

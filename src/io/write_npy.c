@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs as a NumPy array: int64 of shape (m, 2) or, with distances, records (left, right, distance). Also the header of
- * every .npy file and of every member of a .npz file.
+ * Pairs as a NumPy array: int64 of shape (m, 2) or, with distances, records (left, right, distance).
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "io/write.h"
-
-size_t adji_npy_header(char *to, const char *descr, const char *shape) {
-  char text[ADJI_NPY_HEADER];
-  int length = snprintf(text, sizeof text, "{'descr': %s, 'fortran_order': False, 'shape': %s, }", descr, shape);
-  size_t total = ((size_t)length + 10 + 1 + 63) / 64 * 64; /* magic and sizes, text, blanks, line end */
-  memset(to, ' ', total);
-  memcpy(to, "\x93NUMPY\x01\x00", 8); /* format 1.0 */
-  to[8] = (char)((total - 10) & 255);
-  to[9] = (char)((total - 10) >> 8);
-  memcpy(to + 10, text, (size_t)length);
-  to[total - 1] = '\n';
-  return total;
-}
 
 uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair) {
   /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never

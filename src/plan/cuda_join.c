@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gpu/knn/knn.h"
+#include "gpu/range/range.h"
 #include "gpu/worker/knn.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"

@@ -4,6 +4,8 @@
  */
 #include "plan/cuda_points.h"
 
+#include "gpu/device/survey.h"
+
 adj_status adji_cuda_side_take(const adj_cuda_points *points, const char *name, adji_cuda_side *out) {
   adj_cuda_points mine;
   adj_cuda_points_init(&mine, sizeof mine);

@@ -12,6 +12,7 @@
 #include "cpu/range.h"
 #include "cpu/reference.h"
 #include "index/block_order.h"
+#include "index/build.h"
 #include "index/images.h"
 #include "plan/check.h"
 #include "plan/choose_access.h"

@@ -216,6 +216,7 @@ static adj_status count_bounded(adj_plan *plan, adji_run *run, lengths *l) {
     if (!status) status = adji_check_cancel(plan->ctx);
   }
   adji_free(memory, window.ids);
+  l->window = NULL;
   return status;
 }
 

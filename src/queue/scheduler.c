@@ -139,7 +139,7 @@ static adj_status drain_cores(adji_drain *d) {
 
 static adj_status drain_shared(adji_drain *d) {
   pthread_t threads[ADJI_MOST_DEVICES];
-  bool started[ADJI_MOST_DEVICES];
+  bool started[ADJI_MOST_DEVICES] = {false};
   pthread_mutex_lock(&d->lock);
   for (uint32_t i = 0; i < d->share.devices; i++)
     started[i] = start_device(d, i, &threads[i]);

@@ -69,7 +69,6 @@ static inline uint32_t adji_padded_row_length(const uint32_t *ids, uint32_t k) {
   return low;
 }
 
-
 /* The buffers of one lane: neighbours of up to ADJI_LIST_MAX queries. */
 typedef struct adji_row_room {
   adji_memory *memory;

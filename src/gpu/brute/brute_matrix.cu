@@ -10,6 +10,8 @@
  * Memory: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; with several ranges 3 lists
  * of k entries for the queries of a matrix. If any of this does not fit, the matrix is made smaller.
  */
+#include "gpu/brute/brute_matrix.cuh"
+
 #include "gpu/brute/brute_distance.cuh"
 #include "gpu/brute/brute_lists.cuh"
 

@@ -5,6 +5,7 @@
  */
 #include "gpu/brute/brute_prefilter.cuh"
 
+#include "gpu/brute/brute_matrix.cuh"
 #include "gpu/brute/prefilter_gemm.cuh"
 
 namespace {
@@ -21,7 +22,7 @@ uint64_t batch_of(const adji_brute_job *job, bool gemm) {
   return queries > ADJI_TENSOR_ROWS ? queries : ADJI_TENSOR_ROWS;
 }
 
-adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji_brute_prefilter_state *s) {
+adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji_gpu_brute_prefilter_state *s) {
   if (s->copied) return ADJ_OK;
   adj_status status =
       gemm ? adji_gemm_copy_points(gpu, job, &s->points) : adji_tensor_copy_points(gpu, job, &s->points);
@@ -29,14 +30,14 @@ adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, bool gemm, adji
   return status;
 }
 
-void drop_points(adji_gpu *gpu, adji_brute_prefilter_state *s) {
+void drop_points(adji_gpu *gpu, adji_gpu_brute_prefilter_state *s) {
   if (s->copied) adji_tensor_points_clear(gpu, &s->points);
   s->copied = false;
 }
 
 /* Searches one batch; queries it fails go to the matrix method. */
 adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
-                        adji_brute_prefilter_state *s) {
+                        adji_gpu_brute_prefilter_state *s) {
   adji_tensor_outcome found;
   adj_status status = choice->method == ADJI_METHOD_GEMM
                           ? adji_gemm_search(gpu, &s->points, job, choice, &s->batch, &found)
@@ -54,7 +55,7 @@ adj_status search_batch(adji_gpu *gpu, const adji_brute_job *job, const adji_bru
 }
 
 adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
-                          adji_brute_prefilter_state *s) {
+                          adji_gpu_brute_prefilter_state *s) {
   uint64_t size = job->type == ADJ_F64 ? 8 : 4, most = batch_of(job, choice->method == ADJI_METHOD_GEMM);
   adj_status status = ADJ_OK;
   for (uint64_t done = 0; done < job->queries && !status;) {
@@ -76,15 +77,15 @@ adj_status search_batches(adji_gpu *gpu, const adji_brute_job *job, const adji_b
 
 }  // namespace
 
-bool adji_brute_prefilter_applies(const adji_brute_job *job, const adji_brute_choice *choice) {
+bool adji_gpu_brute_prefilter_applies(const adji_brute_job *job, const adji_brute_choice *choice) {
   if (choice->method == ADJI_METHOD_MATRIX || job->numbers) return false;
   if (choice->method == ADJI_METHOD_GEMM) return adji_gemm_can(job);
   if (choice->distance || choice->select || !adji_tensor_can(job)) return false;
   return choice->method == ADJI_METHOD_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
-adj_status adji_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
-                                       bool keep, adji_brute_prefilter_state *s) {
+adj_status adji_gpu_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice,
+                                           bool keep, adji_gpu_brute_prefilter_state *s) {
   adj_status status = copy_points(gpu, job, choice->method == ADJI_METHOD_GEMM, s);
   if (!status) status = search_batches(gpu, job, choice, s);
   adji_tensor_batch_clear(gpu, &s->batch);
@@ -94,6 +95,6 @@ adj_status adji_brute_prefilter_search(adji_gpu *gpu, const adji_brute_job *job,
   return status;
 }
 
-void adji_brute_prefilter_clear(adji_gpu *gpu, adji_brute_prefilter_state *s) {
+void adji_gpu_brute_prefilter_clear(adji_gpu *gpu, adji_gpu_brute_prefilter_state *s) {
   drop_points(gpu, s);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The lane that asks for copies has task 0 of a loop, and the others have a piece a task. Piece i goes through buffer
- * i % buffers. The turns of a buffer are how often a lane was done with it, which tells whether it may be copied.
+ * The lane that starts copies has task 0 of a loop; the other lanes have a task for each piece. Piece i goes through
+ * buffer i % buffers. The turns of a buffer count how often a lane has finished with it, which says whether it may be
+ * copied.
  *
- * Each lane waits for others, so a lane that gives up says so in `failed`. The loop itself must not look for a cancel:
- * it would drop a piece that another lane waits for.
+ * Lanes wait for each other, so a lane that gives up records its status: a cancel may be over before the others look.
+ * For the same reason the lanes check for a cancel themselves; the loop does not.
  */
 #include "gpu/device/conveyor.h"
 
@@ -16,13 +17,13 @@ typedef struct belt {
   const adji_conveyor *conveyor;
   _Atomic uint64_t *turns;
   _Atomic uint64_t arrived; /* pieces */
-  _Atomic int failed;       /* the status of the first that gave up */
+  _Atomic int failed;       /* the status of the first lane that gave up */
   _Atomic uint64_t wait_ns, work_ns;
 } belt;
 
 enum { LOOKS = 4096 };
 
-/* For a while, and then in turns with whoever else wants the core. */
+/* Spins for a while, then yields the core. */
 static void look_again(uint32_t *looks) {
   adji_pause();
   if (++*looks > LOOKS) sched_yield();
@@ -41,7 +42,8 @@ static adj_status ask_for_all(belt *b) {
   uint64_t asked = 0, arrived = 0;
   uint32_t looks = 0;
   while (arrived < c->pieces) {
-    if (atomic_load(&b->failed)) return adji_fail(ADJ_CANCELLED, "stopped by the caller"); /* others end for no more */
+    if (atomic_load(&b->failed))
+      return adji_fail(ADJ_CANCELLED, "stopped by the caller"); /* other lanes give up only for that */
     adj_status status = adji_check_cancel(c->ctx);
     bool here = false, ready = asked < c->pieces && is_ready(b, asked);
     if (!status && ready) status = c->copy(c->user, asked, (uint32_t)(asked % c->buffers));
@@ -59,13 +61,13 @@ static adj_status ask_for_all(belt *b) {
 
 /* ---- The others --------------------------------------------------------------------------------------- */
 
-/* Waits until so many pieces have arrived. */
+/* Waits until this many pieces have arrived. */
 static adj_status await(belt *b, uint64_t pieces) {
   uint64_t begin = adji_now_ns();
   uint32_t looks = 0;
   while (atomic_load_explicit(&b->arrived, memory_order_acquire) < pieces) {
     int failed = atomic_load(&b->failed);
-    if (failed) return adji_fail((adj_status)failed, "a copy failed"); /* what the lane that asks says comes first */
+    if (failed) return adji_fail((adj_status)failed, "a copy failed"); /* the copying lane has the message */
     adj_status status = adji_check_cancel(b->conveyor->ctx);
     if (status) return status;
     look_again(&looks);
@@ -90,7 +92,7 @@ static void handle(belt *b, uint64_t piece, uint32_t buffer) {
 static adj_status do_piece(belt *b, uint64_t piece) {
   const adji_conveyor *c = b->conveyor;
   uint32_t buffer = (uint32_t)(piece % c->buffers);
-  uint64_t before = piece < c->buffers ? 0 : piece - c->buffers + 1; /* its buffer is free then */
+  uint64_t before = piece < c->buffers ? 0 : piece - c->buffers + 1; /* then its buffer is free */
   prepare(b, piece);
   adj_status status = await(b, c->up ? before : piece + 1);
   if (status) return status;

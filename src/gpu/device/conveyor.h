@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pieces that cross between host and device in order, through pinned buffers: one lane asks for all copies and looks
- * what has arrived, the others do what there is to do at this end: lanes that ask for their own copies meet in CUDA,
- * and leave the bus less to do. Host code that knows a device only through functions, so that tests can put another in
- * its place.
+ * Moves data between host and device in pieces, in order, through pinned buffers. One lane starts all copies and
+ * checks which have arrived; the other lanes pack or place. Lanes that start their own copies would contend inside
+ * CUDA and keep the bus less busy. Host code that knows a device only through functions, so that tests can replace
+ * it.
  */
 #ifndef ADJI_GPU_DEVICE_CONVEYOR_H
 #define ADJI_GPU_DEVICE_CONVEYOR_H
@@ -14,23 +14,23 @@ typedef struct adji_conveyor {
   adj_ctx *ctx;
   void *user;
   uint64_t pieces;
-  uint32_t buffers; /* a lane that works alone has the one of its number */
-  bool up;          /* to the device: pieces are packed, then copied; else copied, then placed */
-  /* Begins to copy a piece; whether the last copy of a buffer has ended. Calls of a single lane. */
+  uint32_t buffers; /* a lane that works by itself uses the buffer of its number */
+  bool up;          /* to the device: a piece is packed, then copied; otherwise copied, then placed */
+  /* Starts the copy of a piece; whether the last copy of a buffer has ended. Both are called by one lane only. */
   adj_status (*copy)(void *user, uint64_t piece, uint32_t buffer);
   adj_status (*here)(void *user, uint32_t buffer, bool *here);
-  /* Does what can be done for a piece that may not have arrived; NULL: nothing. */
+  /* Work on a piece that may not have arrived yet; NULL: none. */
   void (*prepare)(void *user, uint64_t piece);
   /* Packs or places a piece. */
   void (*handle)(void *user, uint64_t piece, uint32_t buffer);
 } adji_conveyor;
 
-/* Nanoseconds of all lanes: waiting for copies, and at the pieces. */
+/* Nanoseconds, summed over all lanes: waiting for copies, and working on pieces. */
 typedef struct adji_conveyor_times {
   uint64_t wait_ns, work_ns;
 } adji_conveyor_times;
 
-/* After a failure copies may still be under way. */
+/* After a failure, copies may still be in progress. */
 adj_status adji_convey(const adji_conveyor *conveyor, adji_conveyor_times *times);
 
 #endif

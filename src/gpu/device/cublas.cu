@@ -10,7 +10,7 @@
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
-/* What is called of it. The library itself stays once it is loaded: its handles and the driver know each other. */
+/* The functions we call. The library stays loaded: its handles and the driver refer to each other. */
 struct adji_cublas {
   cublasHandle_t handle;
   decltype(&cublasCreate_v2) create;
@@ -25,7 +25,7 @@ struct adji_cublas {
 
 namespace {
 
-/* The newest first; the functions above are the same in both. */
+/* The newest first; both have the functions above. */
 const char *const LIBRARIES[] = {"libcublas.so.13", "libcublas.so.12"};
 
 void *load_library() {
@@ -37,7 +37,7 @@ void *load_library() {
 adj_status find_functions(void *library, adji_cublas *to) {
   struct {
     const char *name;
-    void *at; /* a pointer to a function, as are all of them */
+    void *at; /* where the function pointer goes */
   } const wanted[] = {{"cublasCreate_v2", &to->create},
                       {"cublasDestroy_v2", &to->destroy},
                       {"cublasSetStream_v2", &to->set_stream},
@@ -76,6 +76,13 @@ adj_status make_handle(adji_gpu *gpu) {
   return ADJ_OK;
 }
 
+void close_cublas(adji_gpu *gpu) {
+  if (!gpu->cublas) return;
+  if (gpu->cublas->handle) gpu->cublas->destroy(gpu->cublas->handle);
+  free(gpu->cublas);
+  gpu->cublas = NULL;
+}
+
 adj_status open_cublas(adji_gpu *gpu) {
   void *library = load_library();
   if (!library)
@@ -85,13 +92,14 @@ adj_status open_cublas(adji_gpu *gpu) {
   if (!gpu->cublas) return adji_fail(ADJ_E_MEMORY, "no memory for a handle of cuBLAS");
   adj_status status = find_functions(library, gpu->cublas);
   if (!status) status = make_handle(gpu);
-  if (status) adji_cublas_close(gpu);
+  gpu->close_cublas = close_cublas;
+  if (status) close_cublas(gpu);
   return status;
 }
 
 }  // namespace
 
-/* Setting the stream takes the room away, so it comes first. */
+/* Setting the stream resets the workspace, so the stream comes first. */
 adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
   adj_status status = gpu->cublas ? ADJ_OK : open_cublas(gpu);
   if (status) return status;
@@ -101,8 +109,8 @@ adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
   return ADJ_OK;
 }
 
-/* cuBLAS has columns where we have rows: our matrix of rows by columns is its matrix of columns by rows, and our packed
- * points are its columns. The factor -1 and the 0 before what was there round nothing. */
+/* cuBLAS is column-major: our matrix of rows by columns is its matrix of columns by rows, and our packed points are
+ * its columns. The factors -1 and 0 cause no rounding. */
 adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
   adji_cublas *c = gpu->cublas;
   int m = static_cast<int>(job->columns), n = static_cast<int>(job->rows), k = static_cast<int>(job->width);
@@ -119,13 +127,6 @@ adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
                          static_cast<const float *>(job->x), k, &none, static_cast<float *>(job->values), stride));
   }
   return ADJ_OK;
-}
-
-void adji_cublas_close(adji_gpu *gpu) {
-  if (!gpu->cublas) return;
-  if (gpu->cublas->handle) gpu->cublas->destroy(gpu->cublas->handle);
-  free(gpu->cublas);
-  gpu->cublas = NULL;
 }
 
 #else
@@ -145,10 +146,6 @@ adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
   (void)gpu;
   (void)job;
   return refuse();
-}
-
-void adji_cublas_close(adji_gpu *gpu) {
-  (void)gpu;
 }
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Derived sets on a device. What is computed of a row is in data/derive_row.h, which the host has too; the kernels
- * here bring the coordinates to it. A unit vector needs its row three times: for the largest coordinate, for the sum
- * of the squares, whose order is fixed, and for the quotients.
+ * Derived sets on a device. data/derive_row.h, shared with the host, has the computation of a row; the kernels here
+ * fetch the coordinates for it. A unit vector needs its row three times: for the largest coordinate, for the sum of
+ * the squares, whose order is fixed, and for the quotients.
  *
- * The first coordinate that is not finite and the first row without a derived point are answers of the device, as the
- * complements of their numbers: these begin at 0, and the largest is the first.
+ * The first coordinate that is not finite and the first row without a derived point are answers of the device. They
+ * are stored as complements: an answer starts at 0, and the largest complement is the lowest number.
  */
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "data/derive.h"
 #include "gpu/device/derive.h"
+#include "gpu/device/survey.h"
 }
 
 enum { THREADS = 128, WARPS = THREADS / ADJI_WARP, FEW_DIMS = 8 };
@@ -20,7 +21,7 @@ static __device__ void note_first(unsigned long long *answer, uint64_t number) {
   atomicMax(answer, ~static_cast<unsigned long long>(number));
 }
 
-/* Whether a coordinate is finite; if not, it is noted. */
+/* Whether a coordinate is finite; otherwise records it. */
 static __device__ bool is_finite(const adji_gpu_rows &rows, uint64_t row, uint32_t j, double x,
                                  unsigned long long *answers) {
   if (isfinite(x)) return true;
@@ -30,9 +31,9 @@ static __device__ bool is_finite(const adji_gpu_rows &rows, uint64_t row, uint32
 
 /* ---- Kernels ------------------------------------------------------------------------------------------- */
 
-/* Longitude and latitude to a place on the unit sphere, each coordinate rounded to T once.
- * In: rows of two, any strides. Out: `to`, three a row, packed; answers. A thread has a row; blocks cover all rows.
- * Bound by f64 arithmetic where that is slow, by memory elsewhere. */
+/* Longitude and latitude to a place on the unit sphere; each coordinate is rounded to T once. In: rows of two
+ * coordinates, any strides. Out: `to`, three coordinates a row, packed; answers. A thread has a row; blocks cover all
+ * rows. Bound by f64 arithmetic where that is slow, otherwise by memory. */
 template <class T>
 static __global__ void derive_places(adji_gpu_rows rows, bool degrees, T *to, unsigned long long *answers) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -50,11 +51,10 @@ static __global__ void derive_places(adji_gpu_rows rows, bool degrees, T *to, un
   to[3 * i + 2] = static_cast<T>(place.z);
 }
 
-/* Rows divided by their lengths: x[j] * 2^-e / sqrt(sum over j of (x[j] * 2^-e)^2), e such that the largest is in
- * [1/2, 1); in f64, rounded to T once.
- * In: rows, any strides. Out: `to`, packed; answers. A thread has a row, which is well where rows are short or where
- * neighbouring rows lie side by side; blocks cover all rows. Bound by memory, with three looks at a row that the
- * first two levels of cache serve. */
+/* Rows divided by their lengths: x[j] * 2^-e / sqrt(sum over j of (x[j] * 2^-e)^2), with e such that the largest is
+ * in [1/2, 1); in f64, rounded to T once. In: rows, any strides. Out: `to`, packed; answers. A thread has a row,
+ * which suits short rows and rows that are interleaved in memory; blocks cover all rows. Bound by memory: each row is
+ * read three times, mostly from the first two levels of cache. */
 template <class T>
 static __global__ void derive_units(adji_gpu_rows rows, T *to, unsigned long long *answers) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -78,7 +78,7 @@ static __global__ void derive_units(adji_gpu_rows rows, T *to, unsigned long lon
     to[i * rows.dim + j] = static_cast<T>(adji_unit_at(row[j * rows.column_stride], exponent, length));
 }
 
-/* The largest coordinate of a row: the lanes of a warp share it, in any order. All of them get it. */
+/* The largest coordinate of a row, in all lanes. The lanes of a warp share the row; the order does not matter. */
 template <class T>
 static __device__ T find_largest(const adji_gpu_rows &rows, uint64_t i, uint32_t lane, unsigned long long *answers) {
   const T *row = static_cast<const T *>(rows.data) + i * rows.row_stride;
@@ -96,14 +96,14 @@ static __device__ T find_largest(const adji_gpu_rows &rows, uint64_t i, uint32_t
   return largest;
 }
 
-/* The same units for long rows whose coordinates lie together.
+/* The same units for long rows with contiguous coordinates.
  * In: rows with a column_stride of 1. Out and answers as above. A warp has 32 rows, and a lane one of them; blocks
  * cover all rows. Shared memory: a square of 32 rows and 32 coordinates a warp.
  *   1. The largest coordinates, row by row: lanes share a row.
  *   2. The sums: squares of coordinates go through shared memory, from which each lane adds up its row in order.
- *   3. The quotients, row by row: lanes share a row, and write what neighbours write next to.
- * Warps do not wait for each other. Bound by memory: points are read three times, twice of which from the caches while
- * the 32 rows of all warps fit these, and written once. */
+ *   3. The quotients, row by row: lanes share a row, and write coalesced.
+ * Warps do not wait for each other. Bound by memory: points are read three times, two of those times from the caches if
+ * the 32 rows of all warps fit there, and written once. */
 template <class T>
 static __global__ void derive_units_across(adji_gpu_rows rows, T *to, unsigned long long *answers) {
   __shared__ T squares[WARPS][ADJI_WARP][ADJI_WARP + 1];
@@ -182,7 +182,7 @@ static adj_status fetch_value(adji_gpu *gpu, const adji_gpu_rows *rows, uint64_t
   return ADJ_OK;
 }
 
-/* A kernel's launch, and what it needs. */
+/* A launch of a kernel, and what it needs. */
 typedef struct derivation {
   const adji_gpu_rows *rows;
   uint32_t dim; /* of the derived points */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a device, and what belongs to it: streams, events, answers. Its memory is in blocks.cu.
+ * Opens a device and owns its streams, events and answers. Its memory is in device_blocks.cu.
  */
 #include <dlfcn.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "gpu/device/cublas.cuh"
+#include "gpu/device/device.cuh"
 
 /* ---- Failures ---------------------------------------------------------------------------------------- */
 
 adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call) {
   int length = static_cast<int>(strcspn(call, "("));
-  cudaGetLastError(); /* what is not sticky is forgotten: it was told */
+  cudaGetLastError(); /* clears an error that is not sticky: it is reported here */
   adj_status status = error == cudaErrorMemoryAllocation ? ADJ_E_DEVICE_MEMORY : ADJ_E_DEVICE;
   return adji_fail(status, "device %d: %.*s: %s (%s)", gpu ? gpu->device : 0, length, call, cudaGetErrorString(error),
                    cudaGetErrorName(error));
@@ -73,7 +73,7 @@ void adji_cuda_close(adji_gpu *gpu) {
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
   if (gpu->side) cudaStreamSynchronize(gpu->side);
-  adji_cublas_close(gpu);
+  if (gpu->close_cublas) gpu->close_cublas(gpu);
   for (uint32_t i = 0; i < gpu->staging_count; i++) {
     if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
     if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
@@ -139,7 +139,7 @@ static adj_status open_device(adji_gpu *gpu) {
   return ADJ_OK;
 }
 
-/* The i-th of the devices that the context names, or of all. */
+/* The i-th device that the context names, or the i-th of all. */
 static adj_status open_number(adj_ctx *ctx, uint32_t i, adji_gpu *gpu) {
   int count = 0;
   adj_status status = count_devices(&count);
@@ -258,7 +258,7 @@ static adj_status wait_for_side(adji_gpu *gpu, cudaStream_t stream) {
 
 adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status) {
   if (!status) status = wait_for_side(gpu, stream);
-  if (status) cudaStreamSynchronize(gpu->side); /* which still uses what others will now free */
+  if (status) cudaStreamSynchronize(gpu->side); /* it still uses blocks that the caller frees next */
   return status;
 }
 
@@ -269,7 +269,7 @@ adj_status adji_cuda_wait(adji_gpu *gpu) {
 
 bool adji_cuda_busy(adji_gpu *gpu) {
   bool busy = cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
-  if (busy) cudaGetLastError(); /* which is no failure */
+  if (busy) cudaGetLastError(); /* not a failure */
   return busy;
 }
 

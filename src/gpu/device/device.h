@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A device, as the rest of the library sees it: a GPU, or the software device that tests ask for
- * (gpu/software/software.h). Host code calls these functions, and those of staging.h, derive.h, range.h, range_list.h,
- * knn.h and select.h; they go to the table of operations of the device at hand (ops.h). A build without CUDA has all of
- * it but the GPU, and says so when one is needed. The driver is looked for when a device is first asked for, so one
- * binary runs on machines with and without it.
+ * A device, as the rest of the library sees it: a GPU, or the software device of tests (gpu/software/software.h). Host
+ * code calls these functions, and those of staging.h, survey.h, derive.h, result.h, range.h, range_list.h, knn.h and
+ * select.h. They call the operation of the device's table (gpu/ops/ops.h). A build without CUDA has everything but the
+ * GPU, and reports that when one is needed. The driver is looked for when a device is first requested, so one binary
+ * runs on machines with and without it.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_H
 #define ADJI_GPU_DEVICE_DEVICE_H
@@ -19,17 +19,17 @@ typedef struct adji_device_ops adji_device_ops;
 
 typedef struct adji_gpu adji_gpu;
 
-/* What adji_gpu begins with, whatever kind of device it is. The rest is known to that kind only. */
+/* What adji_gpu begins with, whatever kind of device it is. Only that kind knows the rest. */
 typedef struct adji_gpu_base {
   const adji_device_ops *ops;
   adj_ctx *ctx;
-  int device;                          /* its number                    */
-  uint64_t used, peak, limit;          /* bytes of its memory           */
-  ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at          */
-  pthread_mutex_t turn;                /* of whoever holds the lock     */
+  int device;                          /* its number */
+  uint64_t used, peak, limit;          /* bytes of its memory */
+  ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at */
+  pthread_mutex_t turn;                /* see adji_gpu_lock */
 } adji_gpu_base;
 
-/* For who opens a device and closes it. */
+/* For the kinds of devices, when they open and close one. */
 void adji_gpu_init_base(adji_gpu_base *base, const adji_device_ops *ops, adj_ctx *ctx);
 void adji_gpu_clear_base(adji_gpu_base *base);
 
@@ -38,44 +38,45 @@ typedef struct adji_on_device {
   adji_gpu *gpu;
 } adji_on_device;
 
-/* The device of a context, opened the first time and kept for the context's life. ADJ_E_UNSUPPORTED says why
- * there is none. */
+/* The context's first device. It is opened on the first call and stays open as long as the context.
+ * ADJ_E_UNSUPPORTED: there is none, and the message says why. */
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out);
 
-/* The same for the i-th device that a context may use, which may be one that it names twice; and how many these are. */
+/* The i-th device that a context may use, and how many there are. A context may name a device twice. */
 adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out);
 adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
 
-/* Whether somebody in this process has CUDA at work on the context's first device: then opening it is a matter of
+/* Whether CUDA is already running in this process on the context's first device, so that opening it takes only
  * milliseconds. Starts nothing. */
 bool adji_gpu_is_up(adj_ctx *ctx);
 
-/* ADJ_OK where there can be devices. A build without CUDA fails, and says so, unless the context has software ones. */
+/* ADJ_OK if there can be devices. A build without CUDA fails with a message that says so, unless the context has
+ * software devices. */
 adj_status adji_gpu_can_be(const adj_ctx *ctx);
 
-/* Device number i, whatever context; ADJ_E_UNSUPPORTED when there are not so many. */
+/* Device number i, of any context; ADJ_E_UNSUPPORTED when there is no such device. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 
 adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
 
 uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
 
-/* Waits for what the device was asked to compute. */
+/* Waits until the compute stream is idle. */
 adj_status adji_gpu_wait(adji_gpu *gpu);
 
-/* Whether it is still computing. Any thread. */
+/* Whether the compute stream is busy. Any thread may ask. */
 bool adji_gpu_busy(adji_gpu *gpu);
 
-/* Waits for everything the device was asked to do, after a failure that was told already. */
+/* Waits for everything in progress on the device, after a failure that was already reported. */
 void adji_gpu_quiesce(adji_gpu *gpu);
 
 uint64_t adji_gpu_used(const adji_gpu *gpu);
 uint64_t adji_gpu_peak(const adji_gpu *gpu);
 void adji_gpu_reset_peak(adji_gpu *gpu);
-/* Bytes that may still be taken. */
+/* Bytes that can still be allocated. */
 uint64_t adji_gpu_available(adji_gpu *gpu);
 
-/* The seconds of the device between marks of the last join: a mark is set on the way, and read when all is done. */
+/* Seconds of device time between two marks of the last join. Marks are set during the join and read when it is done. */
 typedef enum adji_mark {
   ADJI_MARK_BEGIN,
   ADJI_MARK_PLANNED,
@@ -86,25 +87,25 @@ typedef enum adji_mark {
   ADJI_MARKS
 } adji_mark;
 adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
-double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 where one is missing */
+double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 when a mark is missing */
 
 uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
-/* For how many comparisons there would have been lanes in the same time; 0 where the kernels do not count them. */
+/* Comparisons that the lanes of that count had time for; 0 where the kernels do not count them. */
 uint64_t adji_gpu_last_slots(const adji_gpu *gpu);
 
-/* What stream was asked until now comes before what the device is asked next; and the other way round. */
+/* after: work that comes next on the device waits for what was put on stream so far. before: the reverse. */
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream);
 adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
 
-/* One join at a time on a device: others wait here. The device is current in the thread while it has the lock, and
- * after the last lock of a thread is given back, the device that was current before the first. */
+/* One join at a time uses a device; others wait here. The device is current in the thread while it has the lock. When a
+ * thread gives its last lock back, the device that was current before its first is current again. */
 void adji_gpu_lock(adji_gpu *gpu);
 void adji_gpu_unlock(adji_gpu *gpu);
-/* A thread that works for the one that has the lock. */
+/* For a thread that works on behalf of the lock's owner. */
 void adji_gpu_use(adji_gpu *gpu);
 
-/* Tests: the n-th call of the device from now fails; negative: none. Returns how many were made since this was last
- * called. */
+/* Tests: the n-th call of the device from now on fails; negative: none fails. Returns the number of calls since the
+ * last time. */
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n);
 
 #ifdef __cplusplus

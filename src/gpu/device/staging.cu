@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pinned buffers: made once, as many as there are lanes, or one more.
+ * Pinned buffers: made once, one for each lane or one more.
  */
 #include <cstdlib>
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
@@ -17,7 +17,7 @@ static adj_status make_buffer(adji_gpu *gpu, uint32_t i) {
   return ADJ_OK;
 }
 
-/* What is there of a buffer that could not be made. */
+/* Frees the parts of a buffer that could not be completed. */
 static void drop_buffer(adji_gpu *gpu, uint32_t i) {
   if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
   if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
@@ -82,7 +82,7 @@ adj_status adji_cuda_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
   cudaError_t error = cudaEventQuery(event_of(gpu, buffer));
   *here = error == cudaSuccess;
   if (error == cudaErrorNotReady) {
-    cudaGetLastError(); /* which is no failure */
+    cudaGetLastError(); /* not a failure */
     return ADJ_OK;
   }
   if (error == cudaSuccess) error = adji_cuda_turn(gpu);

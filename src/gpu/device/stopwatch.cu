@@ -13,7 +13,8 @@ static adj_status make_events(adji_gpu *gpu, adji_stopwatch *watch, uint64_t lap
 adj_status adji_stopwatch_start(adji_gpu *gpu, cudaStream_t stream, adji_stopwatch *watch) {
   adji_stopwatch_read(watch);
   uint64_t lap = watch->next % ADJI_LAPS;
-  if (watch->next - watch->first == ADJI_LAPS) { /* batches so small that many are under way: their time is short */
+  if (watch->next - watch->first ==
+      ADJI_LAPS) { /* so many small batches are in flight that the ring is full: their time is short */
     ADJI_CUDA(gpu, cudaEventSynchronize(watch->ends[lap]));
     adji_stopwatch_read(watch);
   }
@@ -34,7 +35,7 @@ double adji_stopwatch_read(adji_stopwatch *watch) {
     uint64_t lap = watch->first % ADJI_LAPS;
     float ms = 0;
     if (cudaEventElapsedTime(&ms, watch->begins[lap], watch->ends[lap]) != cudaSuccess) {
-      cudaGetLastError(); /* not over yet, most likely: that is no failure */
+      cudaGetLastError(); /* not over yet, most likely; not a failure */
       break;
     }
     watch->seconds += static_cast<double>(ms) * 1e-3;

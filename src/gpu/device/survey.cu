@@ -2,16 +2,17 @@
  *
  * What a plan needs to know of points on a device: bounds, a sample, and that every coordinate is finite.
  *
- * A thread goes through rows with up to DIMS of their dimensions or, where these are many and lie together, with one of
- * them, which its neighbours have the next ones of. A block adds up in shared memory, and its result goes to memory as
- * numbers whose order is that of the values. One pass over the points, bound by memory.
+ * A thread goes through rows with up to DIMS of their dimensions. Where dimensions are many and contiguous, it has
+ * one of them, and the next thread the next one. A block combines its results in shared memory and then in device
+ * memory, as integers that have the order of the values. One pass over the points, bound by memory.
  */
 #include <cmath>
 
-#include "gpu/index/index.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
+#include "gpu/device/survey.h"
 }
 
 enum { DIMS = 4, FEW_DIMS = 8, THREADS = 256, WARPS = THREADS / ADJI_WARP, ROWS_A_BLOCK = 2048 };
@@ -79,8 +80,8 @@ static __global__ void find_bounds(adji_gpu_rows rows, unsigned long long *bound
   if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
 }
 
-/* The same for rows of many dimensions that lie together: a block has `wide` of them, a power of two up to THREADS, and
- * as many rows at a time as that leaves threads for. */
+/* The same for rows of many contiguous dimensions. A block has `wide` dimensions, a power of two up to THREADS, and
+ * as many rows at a time as there are threads for. */
 template <class T>
 static __global__ void find_bounds_across(adji_gpu_rows rows, uint32_t wide, unsigned long long *bounds) {
   __shared__ T lows[THREADS], highs[THREADS];
@@ -112,7 +113,8 @@ static __global__ void find_bounds_across(adji_gpu_rows rows, uint32_t wide, uns
   if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
 }
 
-/* Bounds before anything was looked at; and one row of each of `sample` equal pieces, where a hash says. */
+/* Sets the bounds to their start values, and takes the sample: one row, chosen by a hash, from each of `sample` equal
+ * parts. */
 template <class T>
 static __global__ void begin_survey(adji_gpu_rows rows, unsigned long long *bounds, uint64_t sample, T *to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, highs = rows.dim, bad = 2 * highs;
@@ -128,9 +130,9 @@ static __global__ void begin_survey(adji_gpu_rows rows, unsigned long long *boun
 typedef struct survey {
   adji_gpu *gpu;
   const adji_gpu_rows *points;
-  uint64_t sample, bytes; /* rows, and bytes of them */
-  adji_block found;       /* bounds, then the sample  */
-  uint64_t *host;         /* the same, on the host    */
+  uint64_t sample, bytes; /* rows, and their bytes */
+  adji_block found;       /* bounds, then the sample */
+  uint64_t *host;         /* the same on the host */
 } survey;
 
 template <class T>

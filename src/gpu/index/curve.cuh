@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Places on Hilbert's curve, by which points are sorted where there are no cells: see index.cuh.
+ * Hilbert's curve: the order of points where there are no cells (index.cuh).
  */
 #ifndef ADJI_GPU_INDEX_CURVE_CUH
 #define ADJI_GPU_INDEX_CURVE_CUH
 
-#include "gpu/index/index.cuh"
+#include "gpu/device/device.cuh"
 
-/* Turns coordinates of `bits` bits into those whose bits, taken in turns from the highest, are the number on Hilbert's
- * curve: from the highest bit down, the part of the cube that a bit of a dimension tells is turned so that its curve
- * begins where the one before it ends (as J. Skilling describes it); then the numbers that a reflected code stands for.
- */
+extern "C" {
+#include "gpu/device/points.h"
+}
+
+/* Hilbert's curve through a cube. Coordinates become integers of `bits` bits. */
+enum { ADJI_CURVE_DIMS = 6 };
+typedef struct adji_gpu_curve {
+  uint32_t bits; /* of each dimension */
+  double low[ADJI_CURVE_DIMS], scale;
+} adji_gpu_curve;
+
+/* Transforms coordinates of `bits` bits so that their bits, interleaved from the highest down, are the number on
+ * Hilbert's curve (J. Skilling's method). From the highest bit down, the part of the cube that a bit selects is
+ * turned so that its curve begins where the one before it ends; then a reflected Gray code is decoded. */
 template <int DIM>
 static __device__ __forceinline__ void to_curve(uint32_t bits, uint32_t (&x)[DIM]) {
   for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1) {

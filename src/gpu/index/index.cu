@@ -4,12 +4,12 @@
  *
  *   1. number   a cell's number for each point (and each image of one in a periodic box)
  *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell; or
- *               coordinates along one dimension, if they were sorted by it before; or rows come as in an order that
+ *               coordinates along one dimension, if they were sorted by it before; or rows in an order that
  *               was given
  *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
  *               axes, one for their leading bits; for more, a table of the rows of cells that are not empty. This is in
  *               index_cells.cu
- *   4. gather   coordinates into the new order: those of a point together, or in many dimensions one after the other
+ *   4. gather   coordinates into the new order: those of a point side by side, or in many dimensions by dimension
  *
  * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the point (adji_gpu_width), and at most 8 bytes for the
  * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
@@ -19,7 +19,6 @@
 #include <cub/device/device_scan.cuh>
 #include <utility>
 
-#include "gpu/index/curve.cuh"
 #include "gpu/index/index_private.cuh"
 
 extern "C" {
@@ -35,7 +34,7 @@ static __device__ double coordinate(const adji_gpu_rows &rows, uint64_t row, uin
   return static_cast<const T *>(rows.data)[row * rows.row_stride + j * rows.column_stride];
 }
 
-/* order: rows as they are to come within a cell; NULL: ascending. */
+/* order: of the rows within a cell; NULL: ascending. */
 template <class T, class KEY>
 static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const uint32_t *order, KEY *numbers,
                                    uint32_t *ids) {
@@ -50,7 +49,7 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const
   ids[i] = static_cast<uint32_t>(row);
 }
 
-/* The image of x on a periodic axis, x itself where there is none: see index/images.h. */
+/* The image of x on a periodic axis, or x itself if there is none: see index/images.h. */
 static __device__ double image_of(const adji_gpu_axis &axis, double x) {
   double image = x;
   if (axis.period > 0 && x <= axis.margin) image = x + axis.period;
@@ -168,7 +167,7 @@ static __global__ void follow_ids(const KEY *numbers, const uint32_t *ids, uint6
   if (i < count) to[i] = numbers[ids[i]];
 }
 
-/* Items, of which number i is row i, into the order of a coordinate. keys: room for two a row. */
+/* Puts items into the order of a coordinate; item i is row i. keys: room for two per row. */
 template <class T, class KEY>
 static adj_status sort_by_coordinate(adji_building *b, T *keys) {
   adji_gpu_index *index = b->index;
@@ -181,7 +180,7 @@ static adj_status sort_by_coordinate(adji_building *b, T *keys) {
   follow_ids<KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(adji_at<KEY>(b->spare_numbers), ids, count,
                                                            adji_at<KEY>(index->numbers_block));
   ADJI_LAUNCHED(b->gpu, "follow_ids");
-  std::swap(index->ids_block, b->spare_ids); /* where sort_items looks for them */
+  std::swap(index->ids_block, b->spare_ids); /* where sort_items expects them */
   std::swap(index->numbers_block, b->spare_numbers);
   return ADJ_OK;
 }
@@ -241,7 +240,7 @@ static __device__ double bits_of(uint32_t id, double) {
   return __longlong_as_double(static_cast<long long>(id));
 }
 
-/* A point of WIDTH elements a thread: adji_gpu_width. */
+/* One thread per point of WIDTH elements (adji_gpu_width). */
 template <class T, int WIDTH>
 static __global__ void gather_dense(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, T *coords) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -315,11 +314,11 @@ adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_bloc
   uint64_t bytes = adji_mul(set->count * set->dim, adji_type_size(set->type));
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "points", points);
   if (status) return status;
-  /* The pool orders by stream; the copies are on another. */
+  /* The pool works in stream order, and the copies use another stream. */
   cudaError_t error = cudaStreamSynchronize(gpu->compute);
   if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
-  if (!status) status = adji_upload(gpu, set, points->at, work); /* has arrived when it returns */
-  if (status) adji_gpu_quiesce(gpu);                             /* or is given up */
+  if (!status) status = adji_upload(gpu, set, points->at, work); /* has arrived on return */
+  if (status) adji_gpu_quiesce(gpu);                             /* or was abandoned */
   *rows = adji_gpu_rows{points->at, set->type, set->dim, set->count, set->dim, 1};
   return status;
 }

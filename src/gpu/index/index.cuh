@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The grid's index on a device: the same cells in the same order as index/grid.h builds on the host.
+ * The grid's index on a device: the same cells in the same order as index/build.h has them on the host.
  */
 #ifndef ADJI_GPU_INDEX_INDEX_CUH
 #define ADJI_GPU_INDEX_INDEX_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/index/curve.cuh"
 
 extern "C" {
-#include "gpu/range/range.h"
+#include "gpu/device/points.h"
+#include "gpu/index/index.h"
 #include "index/grid.h"
+#include "index/slab.h"
+#include "queue/stats.h"
 }
 
-/* An axis of the grid, as kernels see it: adji_axis with its breaks on the device. */
+/* An axis of the grid for kernels: adji_axis with its breaks on the device. */
 typedef struct adji_gpu_axis {
   uint32_t dim;
   uint64_t slabs, stride;
@@ -21,68 +25,55 @@ typedef struct adji_gpu_axis {
   double period, margin;
 } adji_gpu_axis;
 
-/* The same operations as adji_axis_slab. */
 static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_gpu_axis &axis, double x) {
-  if (axis.breaks) {
-    uint64_t low = 0, high = axis.slabs;
-    while (high - low > 1) {
-      uint64_t middle = low + (high - low) / 2;
-      if (axis.breaks[middle] <= x)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
-  }
-  double q = (x - axis.low) * axis.inverse;
-  if (!(q > 0)) return 0;
-  return q < static_cast<double>(axis.slabs) ? static_cast<uint64_t>(q) : axis.slabs - 1;
+  return adji_slab(x, axis.low, axis.inverse, axis.slabs, axis.breaks);
 }
 
-/* The combination of slabs of a row of cells, among those of the first axes and of the rest. */
+/* The combination of slabs of a row of cells: its number among those of the first axes, and among those of the rest. */
 typedef struct adji_gpu_parts {
   uint16_t first, rest;
 } adji_gpu_parts;
 
-/* Most axes but the last that are looked at, the first ones half of them: so many combinations of slabs they have. */
+/* The most axes, without the last, that are tested, half of them as first axes; and the combinations of slabs that
+ * each part has. */
 enum { ADJI_NEAR_AXES = 7, ADJI_NEAR_FIRST = 81, ADJI_NEAR_REST = 27 };
 
-/* For leaving out rows of cells that are too far away from a query, by all axes but the last, and the ends of the
- * others, by the last one. */
+/* For skipping rows of cells that are too far from a query, by all axes but the last; and for shortening the others
+ * along the last axis. */
 typedef struct adji_gpu_near {
-  uint32_t axes; /* but the last; 0: none is left out */
+  uint32_t axes; /* without the last; 0: nothing is skipped */
   uint32_t dim[ADJI_MAX_AXES];
-  double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES]; /* of the last too */
-  float width[ADJI_MAX_AXES - 1];                    /* of a cell, a little less */
-  float limit;                                       /* of a sum of squares      */
-  float scale;                                       /* cells of the last axis a unit of length, a little more */
-  float last_slab;                                   /* of it                                                   */
-  uint32_t first_axes;                               /* of two parts          */
-  const adji_gpu_parts *parts;                       /* device, a row each    */
+  double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES]; /* of the last axis too */
+  float width[ADJI_MAX_AXES - 1];                    /* of a cell, slightly less */
+  float limit;                                       /* of a sum of squares */
+  float scale;                                       /* cells of the last axis per unit of length, slightly more */
+  float last_slab;                                   /* of the last axis */
+  uint32_t first_axes;                               /* the first of the two parts */
+  const adji_gpu_parts *parts;                       /* device, one per row */
 } adji_gpu_near;
 
-/* A row that is too far away. */
+/* The reach of a row that is too far away. */
 #define ADJI_NO_REACH UINT32_MAX
 
 typedef struct adji_gpu_grid {
   adji_gpu_axis axes[ADJI_MAX_AXES];
   uint32_t axis_count;
   uint32_t key_bits;
-  uint64_t keys;       /* numbers of cells: 0 .. keys - 1                                         */
-  uint32_t reach;      /* of the last axis                                                        */
-  uint64_t row_stride; /* numbers of cells in a row along the last axis                           */
-  uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more of narrower ones  */
+  uint64_t keys;       /* cell numbers are 0 .. keys - 1 */
+  uint32_t reach;      /* of the last axis */
+  uint64_t row_stride; /* cell numbers of a row along the last axis */
+  uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more narrower ones */
   adji_gpu_near near;
-  const int64_t *row_steps;  /* device: row_count of them, in rows of cells, ascending                */
-  const uint32_t *row_reach; /* device: cells of each to either side, or ADJI_NO_REACH; NULL: reach of all */
-  adji_block memory;         /* of all tables on the device                                             */
+  const int64_t *row_steps;  /* device: row_count offsets, in rows of cells, ascending */
+  const uint32_t *row_reach; /* device: for each row, cells to either side, or ADJI_NO_REACH; NULL: reach for all */
+  adji_block memory;         /* of all tables on the device */
 } adji_gpu_grid;
 
-/* limit: of sums of squares in L2, 0 for other metrics. */
+/* limit: of the sum of squares in L2, 0 for other metrics. */
 adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, double limit, adji_gpu_grid *out);
 void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
 
-/* Where there are many axes most rows of cells are empty, and a table by hash says where the others are. */
+/* With many axes most rows of cells are empty. A hash table then holds the others. */
 typedef struct adji_gpu_row {
   uint64_t number;
   uint32_t begin, count; /* positions */
@@ -95,16 +86,16 @@ static __device__ __forceinline__ uint64_t adji_row_hash(uint64_t row) {
   return row ^ row >> 32;
 }
 
-/* How kernels find the positions of a range of cells: directory[b] is the first position of a cell whose number,
- * shifted, is b or more, for b = 0 .. (keys >> shift) + 1. Where numbers are shifted, those of the positions in a
- * bucket are searched. With rows there is no directory. */
+/* How kernels find the positions of a range of cells. directory[b] is the first position of a cell whose number,
+ * shifted, is at least b, for b = 0 .. (keys >> shift) + 1. With a shift, the numbers of the positions in a bucket
+ * are searched. With rows there is no directory. */
 typedef struct adji_gpu_cells {
   const uint32_t *directory;
   uint64_t keys;
   uint32_t shift;
   const adji_gpu_row *rows;
-  uint64_t row_mask;            /* entries of the table - 1        */
-  const void *position_numbers; /* as adji_gpu_index has them      */
+  uint64_t row_mask;            /* size of the table - 1 */
+  const void *position_numbers; /* as in adji_gpu_index */
 } adji_gpu_cells;
 
 __host__ __device__ constexpr uint32_t adji_gpu_width(uint32_t dim) {
@@ -114,15 +105,15 @@ __host__ __device__ constexpr bool adji_gpu_width_has_id(uint32_t dim) {
   return adji_gpu_width(dim) > dim;
 }
 
-/* Positions behind the last that may be read, though nothing is there. */
+/* Positions behind the last that may be read; they hold nothing. */
 enum { ADJI_GPU_BEHIND = 8 };
 
 typedef struct adji_gpu_index {
-  uint64_t count; /* positions: points, and images of them  */
+  uint64_t count; /* positions: points and their images */
   void *coords;   /* coordinate j of position p is at p * point_step + j * dim_step, in elements */
   uint64_t point_step, dim_step;
   uint32_t *ids;
-  void *numbers; /* of the cell of each position: uint32_t up to 32 key bits, or uint64_t */
+  void *numbers; /* the cell number of each position: uint32_t up to 32 key bits, otherwise uint64_t */
   bool wide_numbers;
   bool images;
   uint64_t cell_count;
@@ -130,24 +121,17 @@ typedef struct adji_gpu_index {
   adji_block coords_block, ids_block, numbers_block, directory_block, rows_block;
 } adji_gpu_index;
 
-/* Hilbert's curve through a cube: coordinates become whole numbers of so many bits. */
-enum { ADJI_CURVE_DIMS = 6 };
-typedef struct adji_gpu_curve {
-  uint32_t bits; /* of each dimension */
-  double low[ADJI_CURVE_DIMS], scale;
-} adji_gpu_curve;
-
 typedef struct adji_gpu_index_options {
-  const adji_gpu_curve *curve; /* along which points are sorted, not by cells; NULL: by cells */
-  bool cut;                    /* and long runs of it are cut in two: see tree_cut_long.cu */
+  const adji_gpu_curve *curve; /* sorts points along it; NULL: by cells */
+  bool cut;                    /* cuts long runs of the curve in two: see index_cut.cu */
   bool images;                 /* points near the faces of a periodic box are there twice */
-  bool cells;                  /* candidates are looked up in it                          */
-  bool sorted;                 /* points of a cell ascend along dimension sort_dim, not by row; without images */
+  bool cells;                  /* candidates are looked up in this index */
+  bool sorted;                 /* the points of a cell ascend along dimension sort_dim, not by row; not with images */
   uint32_t sort_dim;
-  const uint32_t *order; /* device: rows as they come within a cell; NULL: ascending. Without images */
+  const uint32_t *order; /* device: the order of rows within a cell; NULL: ascending. Not with images */
 } adji_gpu_index_options;
 
-/* Copies the points of a set to a block of the device, packed by rows. */
+/* Copies the points of a set to a block of device memory, packed by rows. */
 adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_block *points, adji_gpu_rows *rows,
                                 adji_device_stats *work);
 

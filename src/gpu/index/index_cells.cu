@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From numbers of cells to positions, the third step of building an index (index.cu): a directory, or a table of the
- * rows of cells that are not empty.
+ * From cell numbers to positions, the third step of building an index (index.cu): a directory, or a table of the rows
+ * of cells that are not empty.
  */
 #include <cub/device/device_scan.cuh>
 
@@ -9,11 +9,11 @@
 
 enum { THREADS = 256 };
 
-/* The last position of each bucket writes how many positions there are up to it behind the bucket; the running maximum
- * of that is the directory. Also counts the cells. */
+/* The last position of each bucket writes the number of positions so far to the entry behind the bucket; the running
+ * maximum of these is the directory. Also counts the cells. */
 template <class KEY>
-static __global__ void mark_ends(const KEY *numbers, uint64_t count, uint32_t shift, uint32_t *directory,
-                                 unsigned long long *cells) {
+static __global__ void write_ends(const KEY *numbers, uint64_t count, uint32_t shift, uint32_t *directory,
+                                  unsigned long long *cells) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   bool last = false;
   if (i < count) {
@@ -41,8 +41,8 @@ static adj_status run_maximum(adji_building *b, uint64_t entries) {
   return ADJ_OK;
 }
 
-/* The directory: a bucket for every number of a cell, or for so many of them that there are no more buckets than that.
- */
+/* The directory: a bucket for every cell number, or for so many of them that the number of buckets stays within its
+ * limit. */
 template <class KEY>
 static adj_status find_buckets(adji_building *b) {
   adji_gpu_index *index = b->index;
@@ -57,21 +57,21 @@ static adj_status find_buckets(adji_building *b) {
   status = adji_answer_clear(b->gpu, b->gpu->compute, ADJI_ANSWER_CELLS, 1);
   if (status) return status;
   if (index->count) {
-    mark_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
+    write_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
         static_cast<const KEY *>(index->numbers), index->count, cells->shift, adji_at<uint32_t>(index->directory_block),
         adji_answer_at(b->gpu, ADJI_ANSWER_CELLS));
-    ADJI_LAUNCHED(b->gpu, "mark_ends");
+    ADJI_LAUNCHED(b->gpu, "write_ends");
   }
   return run_maximum(b, entries);
 }
 
 /* Where a row of cells begins and ends in the order of the index, and a cell begins. */
 template <class KEY>
-struct row_marks {
+struct row_ends {
   uint64_t row;
   bool first, last, first_of_cell;
 
-  __device__ row_marks(const KEY *numbers, uint64_t count, uint64_t i, uint64_t row_stride) {
+  __device__ row_ends(const KEY *numbers, uint64_t count, uint64_t i, uint64_t row_stride) {
     row = numbers[i] / row_stride;
     first = i == 0 || numbers[i - 1] / row_stride != row;
     last = i + 1 == count || numbers[i + 1] / row_stride != row;
@@ -85,9 +85,9 @@ static __global__ void count_rows_of_cells(const KEY *numbers, uint64_t count, u
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   bool first = false, first_of_cell = false;
   if (i < count) {
-    row_marks<KEY> marks(numbers, count, i, row_stride);
-    first = marks.first;
-    first_of_cell = marks.first_of_cell;
+    row_ends<KEY> ends(numbers, count, i, row_stride);
+    first = ends.first;
+    first_of_cell = ends.first_of_cell;
   }
   int many_rows = __syncthreads_count(first), many_cells = __syncthreads_count(first_of_cell);
   if (threadIdx.x) return;
@@ -95,23 +95,23 @@ static __global__ void count_rows_of_cells(const KEY *numbers, uint64_t count, u
   atomicAdd(cells, static_cast<unsigned long long>(many_cells));
 }
 
-/* The first position of each row takes a place in the table; with ends set, afterwards, the last one looks for it and
- * says how many there are. */
+/* The first position of each row of cells inserts it into the table. A second pass, with ENDS, has the last position
+ * find the entry and set its count. */
 template <class KEY, bool ENDS>
 static __global__ void enter_rows(const KEY *numbers, uint64_t count, uint64_t row_stride, adji_gpu_row *table,
                                   uint64_t mask) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  row_marks<KEY> marks(numbers, count, i, row_stride);
-  if (!(ENDS ? marks.last : marks.first)) return;
-  for (uint64_t at = adji_row_hash(marks.row) & mask;; at = (at + 1) & mask) {
+  row_ends<KEY> ends(numbers, count, i, row_stride);
+  if (!(ENDS ? ends.last : ends.first)) return;
+  for (uint64_t at = adji_row_hash(ends.row) & mask;; at = (at + 1) & mask) {
     unsigned long long *key = reinterpret_cast<unsigned long long *>(&table[at].number);
     if (ENDS) {
-      if (*key != marks.row) continue;
+      if (*key != ends.row) continue;
       table[at].count = static_cast<uint32_t>(i) + 1 - table[at].begin;
       return;
     }
-    if (atomicCAS(key, static_cast<unsigned long long>(ADJI_NO_ROW), static_cast<unsigned long long>(marks.row)) !=
+    if (atomicCAS(key, static_cast<unsigned long long>(ADJI_NO_ROW), static_cast<unsigned long long>(ends.row)) !=
         ADJI_NO_ROW)
       continue;
     table[at].begin = static_cast<uint32_t>(i);
@@ -119,7 +119,7 @@ static __global__ void enter_rows(const KEY *numbers, uint64_t count, uint64_t r
   }
 }
 
-/* The table of the rows that are not empty. */
+/* The table of the rows of cells that are not empty. */
 template <class KEY>
 static adj_status find_rows(adji_building *b) {
   adji_gpu *gpu = b->gpu;
@@ -152,7 +152,7 @@ static adj_status find_rows(adji_building *b) {
   return ADJ_OK;
 }
 
-/* Where there are many axes most rows of cells are empty, and the others are spread over many buckets. */
+/* With many axes most rows of cells are empty, and the others are spread over many buckets. */
 template <class KEY>
 static adj_status find_cells(adji_building *b) {
   bool dense = b->grid->keys <= ADJI_GPU_BUCKETS(b->index->count);

@@ -13,8 +13,8 @@ static uint32_t count_rows(const adji_grid *grid) {
   return rows;
 }
 
-/* How far the cells of a row are away at least, along all axes but the last, in squares: for slabs of equal width, of
- * which those two apart are one width apart (up to roundings, see find_gaps() in tiles_high_dim.cuh). */
+/* The least squared distance to the cells of a row, along all axes but the last. For slabs of equal width: slabs that
+ * are two apart are one width apart, up to rounding (find_gaps() in tiles_high_dim.cuh). */
 static double gap_of_row(const adji_grid *grid, uint32_t row) {
   double sum = 0;
   for (uint32_t a = grid->axis_count - 1; a--;) {
@@ -28,18 +28,18 @@ static double gap_of_row(const adji_grid *grid, uint32_t row) {
   return sum;
 }
 
-/* Cells of the last axis to either side that a row has candidates in: as many as its gap leaves of the limit, a sum of
- * squares; ADJI_NO_REACH: none. */
+/* Cells of the last axis to either side that may hold candidates of a row: the part of the limit, a sum of squares,
+ * that its gap does not use. ADJI_NO_REACH: none. */
 static uint32_t reach_of_row(const adji_grid *grid, uint32_t row, double limit) {
   const adji_axis *last = &grid->axes[grid->axis_count - 1];
   if (!(limit > 1e-30) || last->breaks || last->period > 0) return last->reach;
-  double left = limit * 1.001 - gap_of_row(grid, row);
-  if (left < 0) return ADJI_NO_REACH;
-  double cells = ceil(sqrt(left) * last->inverse * (1 + 1e-5) + 1e-3);
+  double remaining = limit * 1.001 - gap_of_row(grid, row);
+  if (remaining < 0) return ADJI_NO_REACH;
+  double cells = ceil(sqrt(remaining) * last->inverse * (1 + 1e-5) + 1e-3);
   return cells < last->reach ? static_cast<uint32_t>(cells) : last->reach;
 }
 
-/* All combinations of slabs within reach along every axis but the last, in rows of cells, ascending. */
+/* All combinations of slabs within reach along every axis but the last, as offsets in rows of cells, ascending. */
 static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   uint32_t count = 1;
   offsets[0] = 0;
@@ -53,7 +53,7 @@ static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   }
 }
 
-/* Which combination each of these is, of the first axes and of the rest: the first axis is the most significant one. */
+/* Which combination each row is, of the first axes and of the rest. The first axis is the most significant. */
 static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_gpu_parts *parts) {
   uint32_t rest = 1;
   for (uint32_t a = first_axes; a < axes; a++)
@@ -62,14 +62,14 @@ static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_g
     parts[i] = adji_gpu_parts{static_cast<uint16_t>(i / rest), static_cast<uint16_t>(i % rest)};
 }
 
-/* Slabs of equal width, not periodic: the proof of find_gaps() in tiles_high_dim.cuh is for these. */
+/* Slabs of equal width, not periodic: find_gaps() in tiles_high_dim.cuh proves it for these only. */
 static void find_near(const adji_grid *grid, adji_gpu_near *near) {
   uint32_t axes = grid->axis_count ? grid->axis_count - 1 : 0;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     const adji_axis *axis = &grid->axes[a];
     if (axis->breaks || axis->period > 0 || (a < axes && axis->reach > 1)) return;
     double width = 1 / axis->inverse;
-    if (!(width < 1e18 && width > 1e-18)) return; /* whose square is no float */
+    if (!(width < 1e18 && width > 1e-18)) return; /* its square is not a float */
     near->dim[a] = axis->dim;
     near->low[a] = axis->low;
     near->inverse[a] = axis->inverse;
@@ -77,7 +77,7 @@ static void find_near(const adji_grid *grid, adji_gpu_near *near) {
     near->scale = static_cast<float>(axis->inverse * (1 + 1e-5));
     near->last_slab = static_cast<float>(axis->slabs - 1);
   }
-  if (axes > ADJI_NEAR_AXES) return; /* more combinations than there is room for */
+  if (axes > ADJI_NEAR_AXES) return; /* too many combinations */
   near->axes = axes;
   near->first_axes = (axes + 1) / 2;
 }
@@ -126,7 +126,7 @@ adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, double limit
   if (status) return status;
   char *packed = static_cast<char *>(adji_alloc(&gpu->ctx->memory, bytes, 1, "grid"));
   status = packed ? copy_tables(gpu, grid, limit, packed, out) : ADJ_E_MEMORY;
-  adji_free(&gpu->ctx->memory, packed); /* a copy from pageable memory has read it when the call returns */
+  adji_free(&gpu->ctx->memory, packed); /* a copy from pageable memory has been read on return */
   if (status) adji_gpu_grid_clear(gpu, out);
   return status;
 }

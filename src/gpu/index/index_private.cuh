@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building the grid's index on a device: what the steps share. index.cu says which there are.
+ * Building the grid's index on a device: what the steps share. index.cu lists the steps.
  */
 #ifndef ADJI_GPU_INDEX_INDEX_PRIVATE_CUH
 #define ADJI_GPU_INDEX_INDEX_PRIVATE_CUH
@@ -20,7 +20,8 @@ typedef struct adji_building {
 /* Step 3. */
 adj_status adji_index_find_cells(adji_building *b);
 
-/* Cuts runs of rows that are in the order of a curve: see tree_cut_long.cu. */
+/* Cuts runs of rows that are in the order of a curve: see index_cut.cu. Changes nothing where a block cannot have the
+ * shared memory for it. */
 adj_status adji_index_cut(adji_building *b);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queries of a host's order on a device.
+ * Queries given in a host's order, on a device.
  */
 #include "gpu/index/list_order.cuh"
 
@@ -13,13 +13,13 @@ extern "C" {
 
 enum { THREADS = 256 };
 
-/* Where each row is in the device's order. A thread a position. */
+/* The position of each row in the device's order. One thread per position. */
 static __global__ void find_positions(const uint32_t *ids, uint64_t count, uint32_t *positions) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) positions[ids[i]] = static_cast<uint32_t>(i);
 }
 
-/* Replaces rows by their positions. A thread a row. */
+/* Replaces rows by their positions. One thread per row. */
 static __global__ void replace_rows(const uint32_t *positions, uint64_t count, uint32_t *rows) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) rows[i] = positions[rows[i]];
@@ -29,7 +29,7 @@ static adj_status follow(adji_gpu *gpu, const uint32_t *ids, const uint32_t *row
                          adji_block *positions, adji_device_stats *work) {
   adj_status status = adji_block_get(gpu, gpu->compute, count * 4, "queries", order);
   if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
-  /* The block may have been another's, in the order of the compute stream: copies come after that. */
+  /* The block may come from earlier work on the compute stream: copies must wait for it. */
   if (!status) status = adji_gpu_wait(gpu);
   if (!status) status = adji_upload_bytes(gpu, rows, count * 4, order->at, work);
   if (status) return status;
@@ -67,7 +67,7 @@ adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t cou
   return status ? status : adji_staging_wait(gpu, buffer);
 }
 
-/* order NULL: the positions are the device's. A block a range. */
+/* order NULL: positions are the device's. One block per range. */
 static __global__ void gather_queries(const adji_list_range *ranges, const uint32_t *order, uint32_t *queries) {
   adji_list_range range = ranges[blockIdx.x];
   for (uint32_t i = threadIdx.x; i < range.count; i += THREADS)
@@ -90,7 +90,7 @@ struct in_rows {
   }
 };
 
-/* Leaves out those whose rows are not wanted, and finds out how many are left. */
+/* Drops queries whose rows are not wanted, and counts the others. */
 static adj_status select_wanted(adji_gpu *gpu, const adji_order_list *list, const uint32_t *from, uint32_t *to,
                                 uint64_t *count) {
   in_rows wanted = {list->ids, list->first_row, list->end_row};
@@ -108,7 +108,7 @@ static int bits_of(uint64_t count) {
   return bits;
 }
 
-/* The row of each position. A thread a position. */
+/* The row of each position. One thread per position. */
 static __global__ void find_rows(const uint32_t *positions, uint64_t count, const uint32_t *ids, uint32_t *rows) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) rows[i] = ids[positions[i]];

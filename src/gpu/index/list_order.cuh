@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queries of a host's order on a device: where each of them is in the order of the device.
+ * Queries given in a host's order: where each is in the order of the device.
  */
 #ifndef ADJI_GPU_INDEX_LIST_ORDER_CUH
 #define ADJI_GPU_INDEX_LIST_ORDER_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "gpu/index/list_order.h"
@@ -21,28 +21,28 @@ typedef struct adji_list_range {
   uint64_t to;
 } adji_list_range;
 
-/* Makes the device's position of the host's i-th query, whose row is rows[i]; ids are the rows of the device's order.
- * Memory: 4 bytes a query, and as many meanwhile. All lanes take part in the copy. */
+/* Finds the device's position of the host's i-th query, whose row is rows[i]. ids are the rows in the device's order.
+ * Memory: 4 bytes a query, and as much again meanwhile. All lanes take part in the copy. */
 adj_status adji_order_make(adji_gpu *gpu, const uint32_t *ids, const uint32_t *rows, uint64_t count, adji_block *order,
                            adji_device_stats *work);
 
-/* Copies ranges through a pinned buffer to a block with room for ADJI_MOST_RANGES; *queries: how many they have. */
+/* Copies ranges through a pinned buffer to a block with room for ADJI_MOST_RANGES. *queries: the queries in them. */
 adj_status adji_order_make_ranges(adji_gpu *gpu, adji_block *out);
 adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t count, const adji_block *to,
                            uint32_t buffer, uint64_t *queries);
 
-/* What a list's queries come from. */
+/* The input of a list. */
 typedef struct adji_order_list {
-  const adji_block *ranges, *order; /* order: a block without memory where the host's order is the device's */
+  const adji_block *ranges, *order; /* order: a block without memory if the host's order is the device's */
   uint64_t range_count;
-  const uint32_t *ids;               /* rows, in the device's order                         */
-  uint64_t rows, first_row, end_row; /* all of them, and those that are wanted               */
-  adji_block *queries;               /* two, each with room for all queries of the ranges    */
-  adji_block *temporary;             /* of CUB                                               */
+  const uint32_t *ids;               /* rows, in the device's order */
+  uint64_t rows, first_row, end_row; /* number of rows; the wanted ones */
+  adji_block *queries;               /* two blocks, each with room for all queries of the ranges */
+  adji_block *temporary;             /* of CUB */
 } adji_order_list;
 
-/* The positions of the wanted queries of such ranges, ascending, so that those that follow each other are neighbours:
- * *out is in one of the blocks. rows: theirs. *count: of the ranges, then of the list. */
+/* The positions of the wanted queries of the ranges, ascending, so that consecutive ones are neighbours. *out is in
+ * one of the blocks; rows: their rows. *count: in, the queries of the ranges; out, those of the list. */
 adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
                               uint32_t *rows);
 

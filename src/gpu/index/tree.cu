@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building the tree: points along the curve as an index has them, or as the tree of a host does, then boxes level by
+ * Builds the tree: points along the curve as an index has them, or in the order of a host's tree, then boxes level by
  * level.
  *
- * Memory, per point: what an index takes (index.cu), and about a quarter of the point's size for the boxes; the point
- * and its id again while it is brought into another order.
+ * Memory, per point: that of an index (index.cu), and about a quarter of the point's size for the boxes; another copy
+ * of the point and its id while points are reordered.
  */
 #include "gpu/index/tree.cuh"
 
@@ -15,14 +15,14 @@ enum { THREADS = 256 };
 
 /* ---- Order ------------------------------------------------------------------------------------------ */
 
-/* Bits of each dimension beyond those that tell all points apart where these lie evenly: some lie closer together than
- * others, in every dimension. */
+/* Bits per dimension beyond those that separate evenly spread points: in every dimension some points are closer than
+ * others. */
 enum { SPARE_BITS = 5, LEAST_SPARE_BITS = 10 };
 
-/* All dimensions have the same scale, so that leaves are about as long as they are wide. */
+/* All dimensions have the same scale, so that leaves are about as long as wide. */
 static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low, const double *high) {
   adji_gpu_curve curve = {};
-  double widest = 0, apart = 0; /* bits that tell points apart if all dimensions have as many as the widest */
+  double widest = 0, apart = 0; /* bits that separate points if all dimensions have as many as the widest */
   for (uint32_t j = 0; j < rows->dim; j++)
     widest = fmax(widest, high[j] - low[j]);
   if (!(widest > 0) || !std::isfinite(widest)) widest = 0;
@@ -46,7 +46,7 @@ static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low,
 
 /* ---- Boxes ------------------------------------------------------------------------------------------ */
 
-/* As many lanes as a box has points, or boxes of the level below, find it together. below NULL: of points. */
+/* Each box is found by as many lanes as it has points, or boxes of the level below. below NULL: points. */
 template <class T>
 static __global__ void find_boxes(const T *coords, uint64_t point_step, uint64_t count, const T *below, uint32_t each,
                                   uint32_t dim, uint32_t boxes, T *bounds) {
@@ -70,7 +70,7 @@ static __global__ void find_boxes(const T *coords, uint64_t point_step, uint64_t
   }
 }
 
-/* How many boxes each level has; returns all of them. */
+/* The number of boxes of each level; returns their sum. */
 static uint64_t plan_levels(adji_gpu_tree *tree) {
   uint64_t all = 0, below = tree->points.count;
   do {
@@ -83,7 +83,7 @@ static uint64_t plan_levels(adji_gpu_tree *tree) {
   return all;
 }
 
-/* Behind the last point, up to the end of its leaf, nothing is near anything. */
+/* Padding behind the last point, up to the end of its leaf: it is near nothing. */
 static adj_status end_points(adji_gpu *gpu, adj_type type, adji_gpu_index *points) {
   uint64_t point = points->point_step * adji_type_size(type);
   char *end = static_cast<char *>(points->coords) + points->count * point;
@@ -126,15 +126,15 @@ static adj_status make_boxes(adji_gpu *gpu, adj_type type, uint32_t dim, adji_gp
 
 /* ---- The order of a host ------------------------------------------------------------------------------ */
 
-/* Points of a leaf of the host, at least (ADJI_LEAF), which are in no order within it. */
+/* The fewest points of a host's leaf (ADJI_LEAF); they have no order within it. */
 enum { HOST_LEAF = 16 };
 
-/* Points to where order says, those of each HOST_LEAF that follow each other along the dimension in which they are
- * spread widest, so that both leaves that they become are small; and order to where they are then. A thread a point.
+/* Moves points to where order says, and updates order. Within each HOST_LEAF they are sorted along the dimension of
+ * their widest spread, so that the two leaves they become are small. One thread per point.
  *
  *   1. widest   the extent of the points of the leaf in each dimension, by all its threads
  *   2. rank     how many of them come before this one
- *   3. move     the record with all it has, and the id */
+ *   3. move     the record of the point, and the id */
 template <class T>
 static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_t width, uint32_t dim, uint64_t count,
                                    uint32_t *order, T *new_coords, uint32_t *new_ids) {
@@ -195,13 +195,6 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
   adji_block_free(gpu, gpu->compute, &coords);
   adji_block_free(gpu, gpu->compute, &ids);
   return status;
-}
-
-/* ---- Cuts -------------------------------------------------------------------------------------------- */
-
-adj_status adji_tree_has_memory(adji_gpu *gpu, size_t bytes, bool *has) {
-  *has = bytes <= static_cast<size_t>(gpu->block_shared_bytes);
-  return ADJ_OK;
 }
 
 /* ---- All of it --------------------------------------------------------------------------------------- */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * A better order for a tree than the curve's: each run of it is cut in two again and again, down to leaves, as a
- * kd-tree is. Leaves, the queries of a warp and groups of leaves become boxes that are about as long as they are wide,
- * where pieces of the curve are bent. Runs are as long as fits the shared memory of a block; in many dimensions they
- * come from longer ones that were cut before (tree_cut_long.cu).
+ * A better order for a tree than the curve's: each run of it is cut in two repeatedly, down to leaves, as in a kd-tree.
+ * Leaves, the queries of a warp and groups of leaves then have boxes that are about as long as wide, while pieces of
+ * the curve are bent. The length of a run is what fits the shared memory of a block; in many dimensions runs come from
+ * longer ones that were cut before (index_cut.cu).
  *
- * A block owns a run of CUT_THREADS * ITEMS points, which it keeps in shared memory; where the last one is short, what
- * is missing stays behind everything.
+ * A block owns a run of CUT_THREADS * ITEMS points, which it holds in shared memory. If the last run is short, its
+ * missing points sort behind all others.
  *
  *   1. load    the records, by dimension
- *   2. choose  for each piece of the run, the dimension of the largest variance, by the threads that have its points
+ *   2. choose  for each piece of the run, the dimension of the largest variance, by the threads of its points
  *   3. cut     sort the run by (piece, coordinate): both halves of every piece are in place. Coordinates are numbers of
  *              six bits between one standard deviation below the mean and one above, where the median always is
  *   4. store   after step 3 of the smallest pieces, which are two leaves
  *
- * Every order is a right one: which points are equal to so few bits, or lost to rounding, changes no result.
+ * Every order is valid: points that are equal in so few bits, or by rounding, change no result.
  *
- * No memory but that of the points. Limits: instruction issue, most of which is sorting; 0.8 ms for 10 million points
+ * Needs no further memory. Limits: instruction issue, most of which is sorting; 0.8 ms for 10 million points
  * in 3-D on an H200, 1.2 in 6-D.
  */
 #include <cmath>
@@ -43,10 +43,10 @@ struct cut_memory {
     typename sorter::TempStorage sort;
     uint16_t order[RUN];
   };
-  T x[1][RUN + PITCH]; /* as many as there are dimensions */
+  T x[1][RUN + PITCH]; /* one per dimension */
 };
 
-/* A run of points, as its block sees it. */
+/* A run of points, for its block. */
 template <class T>
 struct cut_run {
   T *coords; /* of its first point */
@@ -88,8 +88,7 @@ struct cut_plane {
   T mean, scale;
 };
 
-/* Sums over the threads that have a piece, team of them. Several warps meet in shared memory, dimension by dimension.
- */
+/* Sums over the threads of a piece, `team` of them. Several warps combine in shared memory, dimension by dimension. */
 template <class T>
 __device__ __forceinline__ void add_up(T *sum, T *squares, uint32_t team, cut_memory<T> *at, uint32_t j) {
   for (uint32_t step = 1; step < team && step < ADJI_WARP; step *= 2) {
@@ -108,8 +107,8 @@ __device__ __forceinline__ void add_up(T *sum, T *squares, uint32_t team, cut_me
   }
 }
 
-/* Step 2, for the piece that the thread has points of. Sums are of what lies between points and the first of the run,
- * which is near them all. */
+/* Step 2, for the piece of this thread. Sums are of differences to the first point of the run, which is near them
+ * all. */
 template <class T>
 __device__ __forceinline__ cut_plane<T> choose_plane(const cut_run<T> &run, cut_memory<T> *at,
                                                      const uint16_t (&order)[items_of<T>()], uint32_t piece) {
@@ -136,7 +135,7 @@ __device__ __forceinline__ cut_plane<T> choose_plane(const cut_run<T> &run, cut_
   return best;
 }
 
-/* Step 3. Missing points have the last number of all. */
+/* Step 3. Missing points have the highest number. */
 template <class T>
 __device__ __forceinline__ void cut_pieces(const cut_run<T> &run, cut_memory<T> *at, uint16_t (&order)[items_of<T>()],
                                            uint32_t piece) {
@@ -163,9 +162,9 @@ __global__ void __launch_bounds__(CUT_THREADS)
   extern __shared__ uint4 shared[];
   constexpr uint32_t ITEMS = items_of<T>(), RUN = CUT_THREADS * ITEMS;
   cut_memory<T> *at = reinterpret_cast<cut_memory<T> *>(shared);
-  uint64_t first = static_cast<uint64_t>(blockIdx.x) * RUN, left = count - first;
+  uint64_t first = static_cast<uint64_t>(blockIdx.x) * RUN, remaining = count - first;
   cut_run<T> run = {coords + (first << width_bits), ids + first, width_bits, dim,
-                    static_cast<uint32_t>(left < RUN ? left : RUN)};
+                    static_cast<uint32_t>(remaining < RUN ? remaining : RUN)};
   uint16_t order[ITEMS];
 #pragma unroll
   for (uint32_t e = 0; e < ITEMS; e++)
@@ -186,9 +185,7 @@ __global__ void __launch_bounds__(CUT_THREADS)
 template <class T>
 adj_status cut(adji_gpu *gpu, uint32_t dim, adji_gpu_index *points) {
   size_t bytes = sizeof(cut_memory<T>) + (dim - 1) * sizeof(cut_memory<T>::x);
-  bool has;
-  adj_status status = adji_tree_has_memory(gpu, bytes, &has);
-  if (status || !has) return status;
+  if (bytes > static_cast<size_t>(gpu->block_shared_bytes)) return ADJ_OK;
   ADJI_ALLOW_SHARED(gpu, cut_runs<T>);
   uint32_t width_bits = static_cast<uint32_t>(log2(points->point_step));
   cut_runs<T><<<adji_blocks_for(points->count, cut_memory<T>::RUN), CUT_THREADS, bytes, gpu->compute>>>(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device: points, trees, and the launches of a join; or brute force (brute.cu) instead of trees. The
- * engine (knn_engine.c) and the hybrid worker (hybrid/knn_worker.c) call it.
+ * kNN joins on a device: points, trees, and the launches of a join; or brute force (brute_join.cu) instead of trees.
+ * The workers of devices (gpu/worker/knn.c) call it.
  *
  * Memory: the trees (tree.cu), or the points; and for each row of the result on the device k ids, k distances and 8
  * bytes.
@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cub/device/device_select.cuh>
 
+#include "gpu/knn/knn_dense.cuh"
+#include "gpu/knn/knn_per_query.cuh"
 #include "gpu/shared/report.cuh"
 
 /* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
@@ -67,6 +69,9 @@ adj_status adji_cuda_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options
   n->gpu = gpu;
   n->join = *join;
   n->measure = *options->measure;
+  n->grid.gpu = gpu;
+  n->grid.join = &n->join;
+  n->grid.measure = &n->measure;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->blocks = options->blocks;
@@ -74,7 +79,7 @@ adj_status adji_cuda_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options
   n->dense = options->dense;
   n->cut = options->cut;
   adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
-  if (!status && !n->brute) status = adji_knn_grid_open(n, &options->grid);
+  if (!status && !n->brute) status = adji_knn_grid_open(&n->grid, n->left, &n->right, &options->grid, &n->watch);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_knn_close(n);
@@ -84,7 +89,7 @@ adj_status adji_cuda_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options
 }
 
 static void free_work(adji_gpu_knn *n) {
-  adji_knn_grid_free_lists(n);
+  adji_knn_grid_free_lists(&n->grid);
   adji_block_free(n->gpu, n->gpu->compute, &n->queries);
   adji_block_free(n->gpu, n->gpu->compute, &n->hard);
   adji_block_free(n->gpu, n->gpu->compute, &n->temporary);
@@ -101,7 +106,7 @@ void adji_cuda_knn_close(adji_gpu_knn *n) {
   cudaSetDevice(n->gpu->device);
   free_work(n);
   free_rows(n);
-  adji_knn_grid_close(n);
+  adji_knn_grid_close(&n->grid);
   adji_gpu_knn_end_lists(n);
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_gpu_brute_close(n->brute);
@@ -219,7 +224,7 @@ adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target) {
   job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
   job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
-  adj_status status = adji_knn_grid_search(n, &job);
+  adj_status status = adji_knn_grid_search(&n->grid, &job);
   if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   bool dense = !n->per_query && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
@@ -356,7 +361,7 @@ adj_status adji_cuda_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
 
 adji_device_stats adji_cuda_knn_work(adji_gpu_knn *n) {
   n->work.kernel_s = adji_stopwatch_read(&n->watch);
-  n->work.grid = adji_knn_grid_stats_of(n);
+  n->work.grid = adji_knn_grid_stats_of(&n->grid);
   return n->work;
 }
 

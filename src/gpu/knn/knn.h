@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device, through trees or by brute force: the interface for host code (knn_engine.c, hybrid/).
+ * kNN joins on a device, through trees or by brute force: the interface for host code (gpu/worker/knn.c).
  */
 #ifndef ADJI_GPU_KNN_KNN_H
 #define ADJI_GPU_KNN_KNN_H
 
 #include "gpu/brute/brute.h"
+#include "gpu/device/points.h"
+#include "gpu/device/result.h"
 #include "gpu/index/list_order.h"
 #include "gpu/papers/knn_grid.h"
-#include "gpu/range/range.h"
+#include "queue/join.h"
+#include "queue/queue.h"
+#include "queue/stats.h"
 
 #ifdef __cplusplus
 extern "C" {

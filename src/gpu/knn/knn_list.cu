@@ -17,7 +17,7 @@ enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 adj_status adji_cuda_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
-  adji_knn_grid_keep_failed(n);
+  adji_knn_grid_keep_failed(&n->grid);
   if (!rows || !n->join.left->count) return ADJ_OK;
   adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
   if (status) return status;
@@ -25,7 +25,7 @@ adj_status adji_cuda_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
   if (status && status != ADJ_E_DEVICE_MEMORY)
     return status; /* without memory to move the points, the order alone says where they are */
-  return adji_knn_grid_return_failed(n, adji_at<uint32_t>(n->order));
+  return adji_knn_grid_return_failed(&n->grid, adji_at<uint32_t>(n->order));
 }
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   if (status || !n->grid.returned) return status;
   slot->returned = true;
   slot->indexed = n->grid.work.reindexed;
-  return adji_knn_grid_report_failed(n, slot->count, &slot->failed);
+  return adji_knn_grid_report_failed(&n->grid, slot->count, &slot->failed);
 }
 
 adj_status adji_cuda_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
@@ -138,7 +138,7 @@ adj_status adji_cuda_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candid
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
   const adji_knn_slot *of = &n->slots[slot];
   if (!of->returned) return ADJ_OK;
-  return adji_knn_grid_account_list(n, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
+  return adji_knn_grid_account_list(&n->grid, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
 }
 
 adj_status adji_cuda_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of a kNN join on a device, shared by knn.cu, knn_list.cu and papers/knn_grid.cu.
+ * The state of a kNN join on a device, shared by knn.cu and knn_list.cu.
  */
 #ifndef ADJI_GPU_KNN_KNN_PRIVATE_CUH
 #define ADJI_GPU_KNN_KNN_PRIVATE_CUH
 
-#include "gpu/brute/brute.cuh"
+#include "gpu/brute/brute_join.cuh"
 #include "gpu/device/stopwatch.cuh"
-#include "gpu/knn/knn.cuh"
+#include "gpu/knn/knn_job.cuh"
 #include "gpu/papers/knn_grid.cuh"
 
 extern "C" {
@@ -62,22 +62,5 @@ typedef struct adji_knn_target {
 
 /* Adds the candidates to the device's counters. */
 adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target);
-
-/* The grid, if requested. search finds what it can and leaves the other queries in the job, for the tree. */
-adj_status adji_knn_grid_open(adji_gpu_knn *n, const adji_knn_grid_options *options);
-adj_status adji_knn_grid_search(adji_gpu_knn *n, adji_knn_job *job);
-void adji_knn_grid_free_lists(adji_gpu_knn *n); /* after a search */
-/* Returning failed queries to the cores. After return_failed, queries that fail are for the cores, whose i-th query is
- * at position order[i] of the left tree. A search then leaves nothing in the job, and grid.returned says whether some
- * queries may have failed. report_failed writes them to a block with room for them all, and their number to
- * ADJI_ANSWER_HEAD. account_list reports how many queries of a list failed, and how often points had been indexed
- * again when it ran: epsilon grows if they are too many, and if that does not help the tree takes over. Lists of an
- * older epsilon are ignored. */
-adj_status adji_knn_grid_return_failed(adji_gpu_knn *n, const uint32_t *order);
-adj_status adji_knn_grid_report_failed(adji_gpu_knn *n, uint64_t queries, const adji_block *to);
-adj_status adji_knn_grid_account_list(adji_gpu_knn *n, uint64_t queries, uint64_t failed, uint64_t indexed);
-void adji_knn_grid_keep_failed(adji_gpu_knn *n); /* failed queries are for the tree again */
-void adji_knn_grid_close(adji_gpu_knn *n);
-adji_knn_grid_stats adji_knn_grid_stats_of(adji_gpu_knn *n);
 
 #endif

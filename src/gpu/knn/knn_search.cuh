@@ -9,7 +9,7 @@
 #ifndef ADJI_GPU_KNN_KNN_SEARCH_CUH
 #define ADJI_GPU_KNN_KNN_SEARCH_CUH
 
-#include "gpu/knn/knn.cuh"
+#include "gpu/knn/knn_job.cuh"
 #include "gpu/shared/steps.cuh"
 
 namespace {

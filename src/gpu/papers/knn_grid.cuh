@@ -6,15 +6,21 @@
 #define ADJI_GPU_PAPERS_KNN_GRID_CUH
 
 #include "gpu/device/stopwatch.cuh"
-#include "gpu/knn/knn.cuh"
+#include "gpu/knn/knn_job.cuh"
 
 extern "C" {
 #include "gpu/papers/knn_grid.h"
+#include "queue/join.h"
 #include "queue/stats.h"
 }
 
 /* The state of such a join besides its trees. Queries are positions in the left tree and are searched in its order. */
 typedef struct adji_knn_grid {
+  /* Of the join, which outlives the grid. */
+  adji_gpu *gpu;
+  const adji_join *join;
+  const adji_measure *measure;
+  const adji_gpu_tree *left, *right;
   adji_knn_grid_options options;
   bool ready;           /* there is an index; otherwise the tree searches for all */
   double first_epsilon; /* epsilon grows by a fraction of it */
@@ -32,6 +38,30 @@ typedef struct adji_knn_grid {
   adji_stopwatch choosing, indexing;
   adji_knn_grid_stats work;
 } adji_knn_grid;
+
+/* Chooses epsilon and builds the index, if the options ask for it. The members of the join, except the trees, must be
+ * set. watch measures the kernels: it runs while points are indexed. */
+adj_status adji_knn_grid_open(adji_knn_grid *g, const adji_gpu_tree *left, const adji_gpu_tree *right,
+                              const adji_knn_grid_options *options, adji_stopwatch *watch);
+void adji_knn_grid_close(adji_knn_grid *g);
+adji_knn_grid_stats adji_knn_grid_stats_of(adji_knn_grid *g);
+
+/* Finds what it can and leaves the other queries in the job, for the tree. */
+adj_status adji_knn_grid_search(adji_knn_grid *g, adji_knn_job *job);
+void adji_knn_grid_free_lists(adji_knn_grid *g); /* after a search */
+
+/* Returning failed queries to the cores. After return_failed, queries that fail are for the cores, whose i-th query is
+ * at position order[i] of the left tree. A search then leaves nothing in the job, and g->returned says whether some
+ * queries may have failed. */
+adj_status adji_knn_grid_return_failed(adji_knn_grid *g, const uint32_t *order);
+/* Writes the failed queries to a block with room for them all, and their number to ADJI_ANSWER_HEAD. */
+adj_status adji_knn_grid_report_failed(adji_knn_grid *g, uint64_t queries, const adji_block *to);
+/* Reports how many queries of a list failed, and how often points had been indexed again when it ran. Epsilon grows if
+ * they are too many, and if that does not help the tree takes over. Lists of an older epsilon are ignored. */
+adj_status adji_knn_grid_account_list(adji_knn_grid *g, uint64_t queries, uint64_t failed, uint64_t indexed);
+void adji_knn_grid_keep_failed(adji_knn_grid *g); /* failed queries are for the tree again */
+
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 /* A launch for the queries of a job. Queries with fewer than `enough` neighbours within the limit go to failed; the
  * others get their rows. */

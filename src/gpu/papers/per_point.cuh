@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_PAPERS_PER_POINT_CUH
 #define ADJI_GPU_PAPERS_PER_POINT_CUH
 
-#include "gpu/range/tiles.cuh"
+#include "gpu/range/tiles_job.cuh"
 
 extern "C" {
 #include "gpu/papers/access.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a count keeps, and how it gets to its rows.
+ * The count cache: memory, and moving entries from it to their rows.
  */
 #include "gpu/range/count_cache.cuh"
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
 
-/* Bytes of an item, with its entries. */
+/* Bytes of an item with its entries. */
 static double item_bytes(const adji_count_cache_request *request) {
   if (request->form == ADJI_CACHE_TILE_HITS) return ADJI_TILE_HIT_WORDS * sizeof(uint32_t);
   if (request->form == ADJI_CACHE_QUERY_HITS) return sizeof(adji_query_hits);
@@ -19,26 +19,26 @@ static adj_status get_blocks(adji_gpu *gpu, const adji_count_cache_request *requ
   static_assert(sizeof(adji_gpu_pair) == sizeof(adji_row_chunk), "one array is for either");
   bool pairs = request->form == ADJI_CACHE_PAIRS;
   uint64_t entries = pairs ? out->room : out->room * ADJI_WARP;
-  const char *what = pairs ? "pairs of neighbours" : "pieces of rows";
+  const char *what = pairs ? "pairs of neighbours" : "chunks of rows";
   adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_row_chunk), what, &out->items);
   if (!status && !pairs) status = adji_block_get(gpu, gpu->compute, entries * 4, what, &out->ids);
   if (!status && pairs) status = adji_block_get(gpu, gpu->compute, request->rows * 4, what, &out->cursors);
   if (!status && request->sums)
     status = adji_block_get(gpu, gpu->compute, entries * adji_type_size(request->type), what, &out->sums);
   if (status) return status;
-  ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* of no row */
+  ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* belongs to no row */
   return ADJ_OK;
 }
 
 static adj_status get_tile_hits(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  const char *what = "stages of candidates";
+  const char *what = "tile hits";
   uint64_t bytes = out->room * ADJI_TILE_HIT_WORDS * sizeof(uint32_t);
   adj_status status = adji_block_get(gpu, gpu->compute, request->rows * sizeof(adji_tile_hits), what, &out->items);
   return status ? status : adji_block_get(gpu, gpu->compute, bytes, what, &out->ids);
 }
 
 static adj_status get_query_hits(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  const char *what = "marks of candidates";
+  const char *what = "query hits";
   adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_query_hits), what, &out->items);
   return status ? status : adji_block_get(gpu, gpu->compute, request->rows * 4, what, &out->ids);
 }
@@ -63,23 +63,23 @@ adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *
     out->form = request->form;
   else
     adji_count_cache_free(gpu, out);
-  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* it can do without */
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* works without a cache */
 }
 
-void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *kept) {
-  kept->form = ADJI_CACHE_NONE;
-  adji_block *blocks[] = {&kept->items, &kept->ids, &kept->sums, &kept->cursors};
+void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache) {
+  cache->form = ADJI_CACHE_NONE;
+  adji_block *blocks[] = {&cache->items, &cache->ids, &cache->sums, &cache->cursors};
   for (adji_block *block : blocks)
     adji_block_free(gpu, gpu->compute, block);
 }
 
 /* ---- Placing ---------------------------------------------------------------------------------------- */
 
-/* Copies the piece of lane l = lane / WIDTH, and that of every 32 / WIDTH lanes behind it, WIDTH lanes each, EACH
- * entries a lane. What is copied is loaded before any of it is stored: memory is what this waits for. */
+/* Copies the chunk of lane l = lane / WIDTH and those of every 32 / WIDTH lanes behind it, with WIDTH lanes each and
+ * EACH entries per lane. Loads everything before it stores: this is bound by memory latency. */
 template <int WIDTH, int EACH, class V>
-static __device__ __forceinline__ void copy_pieces(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
-                                                   uint32_t lane) {
+static __device__ __forceinline__ void copy_row_chunks(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
+                                                       uint32_t lane) {
   constexpr int PIECES = 8;
 #pragma unroll 1
   for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += PIECES * (ADJI_WARP / WIDTH)) {
@@ -102,39 +102,39 @@ static __device__ __forceinline__ void copy_pieces(const V *__restrict__ from, u
   }
 }
 
-/* A warp has 32 pieces. Every lane finds out where one of them goes, if its row is in the window; then they are copied,
- * four at a time with eight lanes each where all are short, else one at a time. */
+/* A warp has 32 chunks. Each lane finds out where one of them goes, if its row is in the window. Then they are
+ * copied: four at a time, with eight lanes each, if all are short; otherwise one at a time. */
 template <class V>
-static __global__ void place_pieces(const adji_row_chunk *pieces, uint64_t count, const V *from,
-                                    const uint64_t *offsets, adji_gpu_window window, V *to) {
+static __global__ void place_row_chunks(const adji_row_chunk *row_chunks, uint64_t count, const V *from,
+                                        const uint64_t *offsets, adji_gpu_window window, V *to) {
   uint64_t mine = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, place = 0;
   uint32_t lane = threadIdx.x % ADJI_WARP, many = 0;
   if (mine < count) {
-    adji_row_chunk piece = pieces[mine];
-    if (piece.row >= window.first_row && piece.row < window.end_row) {
-      uint64_t begin = offsets[piece.row] + piece.first, end = offsets[piece.row + UINT64_C(1)];
+    adji_row_chunk chunk = row_chunks[mine];
+    if (chunk.row >= window.first_row && chunk.row < window.end_row) {
+      uint64_t begin = offsets[chunk.row] + chunk.first, end = offsets[chunk.row + UINT64_C(1)];
       place = begin - window.base;
       many = end - begin < ADJI_WARP ? static_cast<uint32_t>(end - begin) : ADJI_WARP;
     }
   }
   from += (mine - lane) * ADJI_WARP;
   if (__any_sync(0xffffffffu, many > 16))
-    copy_pieces<ADJI_WARP, 1>(from, place, many, to, lane);
+    copy_row_chunks<ADJI_WARP, 1>(from, place, many, to, lane);
   else
-    copy_pieces<8, 2>(from, place, many, to, lane);
+    copy_row_chunks<8, 2>(from, place, many, to, lane);
 }
 
 template <class V>
-static adj_status put_pieces(adji_gpu *gpu, const adji_count_cache *kept, const V *from,
-                             const adji_count_cache_place *place, V *to) {
-  place_pieces<<<adji_blocks_for(kept->count, 256), 256, 0, gpu->compute>>>(
-      adji_at<adji_row_chunk>(kept->items), kept->count, from, place->offsets, place->window, to);
-  ADJI_LAUNCHED(gpu, "place_pieces");
+static adj_status put_row_chunks(adji_gpu *gpu, const adji_count_cache *cache, const V *from,
+                                 const adji_count_cache_place *place, V *to) {
+  place_row_chunks<<<adji_blocks_for(cache->count, 256), 256, 0, gpu->compute>>>(
+      adji_at<adji_row_chunk>(cache->items), cache->count, from, place->offsets, place->window, to);
+  ADJI_LAUNCHED(gpu, "place_row_chunks");
   return ADJ_OK;
 }
 
-/* An entry of a row, behind those that are there, if its row is in the window. Rows were counted pair by pair, so there
- * is room for it. */
+/* Puts an entry behind those that its row has, if the row is in the window. Rows were counted pair by pair, so there
+ * is room. */
 template <class T>
 static __device__ __forceinline__ void place_entry(const adji_count_cache_place &place, uint32_t *cursors, uint32_t row,
                                                    uint32_t id, T s) {
@@ -144,8 +144,8 @@ static __device__ __forceinline__ void place_entry(const adji_count_cache_place 
   if (place.sums) static_cast<T *>(place.sums)[at] = s;
 }
 
-/* A thread a pair: to the rows of both. Pairs that a warp asked for and left are of no row. Bound by memory: a sector
- * is written for each entry. */
+/* One thread per pair, which goes to the rows of both points. Pairs that a warp requested but did not use belong to
+ * no row. Bound by memory: a sector is written for each entry. */
 template <class T>
 static __global__ void place_pairs(const adji_gpu_pair *pairs, uint64_t count, const T *sums,
                                    adji_count_cache_place place, uint32_t *cursors) {
@@ -159,24 +159,24 @@ static __global__ void place_pairs(const adji_gpu_pair *pairs, uint64_t count, c
 }
 
 template <class T>
-static adj_status put_pairs(adji_gpu *gpu, const adji_count_cache *kept, const adji_count_cache_place *place) {
-  uint32_t *cursors = adji_at<uint32_t>(kept->cursors);
+static adj_status put_pairs(adji_gpu *gpu, const adji_count_cache *cache, const adji_count_cache_place *place) {
+  uint32_t *cursors = adji_at<uint32_t>(cache->cursors);
   uint64_t rows = place->window.end_row - place->window.first_row;
   ADJI_CUDA(gpu, cudaMemsetAsync(cursors + place->window.first_row, 0, rows * 4, gpu->compute));
-  place_pairs<T><<<adji_blocks_for(kept->count, 256), 256, 0, gpu->compute>>>(
-      adji_at<adji_gpu_pair>(kept->items), kept->count, adji_at<T>(kept->sums), *place, cursors);
+  place_pairs<T><<<adji_blocks_for(cache->count, 256), 256, 0, gpu->compute>>>(
+      adji_at<adji_gpu_pair>(cache->items), cache->count, adji_at<T>(cache->sums), *place, cursors);
   ADJI_LAUNCHED(gpu, "place_pairs");
   return ADJ_OK;
 }
 
-/* Pieces that a warp asked for and left are of no row. */
-adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *kept, const adji_count_cache_place *place) {
-  if (!kept->count) return ADJ_OK;
-  if (kept->form == ADJI_CACHE_PAIRS)
-    return kept->type == ADJ_F64 ? put_pairs<double>(gpu, kept, place) : put_pairs<float>(gpu, kept, place);
-  adj_status status = put_pieces(gpu, kept, adji_at<const uint32_t>(kept->ids), place, place->ids);
+/* Chunks that a warp requested but did not use belong to no row. */
+adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *cache, const adji_count_cache_place *place) {
+  if (!cache->count) return ADJ_OK;
+  if (cache->form == ADJI_CACHE_PAIRS)
+    return cache->type == ADJ_F64 ? put_pairs<double>(gpu, cache, place) : put_pairs<float>(gpu, cache, place);
+  adj_status status = put_row_chunks(gpu, cache, adji_at<const uint32_t>(cache->ids), place, place->ids);
   if (status || !place->sums) return status;
-  if (kept->type == ADJ_F64)
-    return put_pieces(gpu, kept, adji_at<const double>(kept->sums), place, static_cast<double *>(place->sums));
-  return put_pieces(gpu, kept, adji_at<const float>(kept->sums), place, static_cast<float *>(place->sums));
+  if (cache->type == ADJ_F64)
+    return put_row_chunks(gpu, cache, adji_at<const double>(cache->sums), place, static_cast<double *>(place->sums));
+  return put_row_chunks(gpu, cache, adji_at<const float>(cache->sums), place, static_cast<float *>(place->sums));
 }

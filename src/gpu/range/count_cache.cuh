@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a count keeps of what it finds, so that a fill only moves it: pieces of rows, pairs of neighbours, or
- * stages or marks, which say what belongs (adji_tiles_job in tiles.cuh).
+ * The count cache: what a count keeps, so that a fill only has to move it. It holds row chunks or pairs of
+ * neighbours; or tile hits or query hits, which say which candidates belong (adji_tiles_job).
  */
 #ifndef ADJI_GPU_RANGE_COUNT_CACHE_CUH
 #define ADJI_GPU_RANGE_COUNT_CACHE_CUH
 
-#include "gpu/range/tiles.cuh"
+#include "gpu/range/tiles_job.cuh"
+
+extern "C" {
+#include "gpu/device/result.h"
+}
 
 typedef enum adji_count_cache_form {
   ADJI_CACHE_NONE,
@@ -18,26 +22,26 @@ typedef enum adji_count_cache_form {
 
 typedef struct adji_count_cache {
   adji_count_cache_form form;
-  adj_type type;        /* of the sums                                                              */
+  adj_type type;        /* of the sums */
   adji_block items;     /* adji_row_chunk, adji_gpu_pair, the adji_tile_hits of every position, or adji_query_hits */
-  adji_block ids, sums; /* of pieces 32 entries each; sums may be none, pairs have ids in themselves; or the stages; or
-                           queries without marks */
-  uint64_t room, count; /* items there are, and asked for; marks: queries that have none              */
-  adji_block cursors;   /* pairs: how many entries of each row are in place                          */
+  adji_block ids, sums; /* row chunks: 32 entries each, sums only if wanted. Pairs: sums. Tile hits: ids has them. Query
+                           hits: ids has the queries without hits */
+  uint64_t room, count; /* items that fit, and that were requested; query hits: queries without hits */
+  adji_block cursors;   /* pairs: entries of each row that are in place */
 } adji_count_cache;
 
-/* What is to be kept. */
+/* What to cache. */
 typedef struct adji_count_cache_request {
   adji_count_cache_form form;
-  double room;   /* items                          */
-  uint64_t rows; /* of the result                  */
-  adj_type type; /* of sums, if they are kept too */
+  double room;   /* items */
+  uint64_t rows; /* of the result */
+  adj_type type; /* of sums, if they are cached */
   bool sums;
 } adji_count_cache_request;
 
-/* Makes room; none where that would take more than half of the memory that is left. */
+/* Makes room for it; none if that would take more than half of the available memory. */
 adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out);
-void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *kept);
+void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache);
 
 /* Where the rows of a window go: entries of row r to ids + offsets[r] - window.base, and their sums unless NULL. */
 typedef struct adji_count_cache_place {
@@ -45,10 +49,10 @@ typedef struct adji_count_cache_place {
   adji_gpu_window window;
   uint32_t *ids;
   void *sums;
-  bool one_way; /* pairs are only of the row that comes first in them */
+  bool one_way; /* a pair belongs to the row of its first point only */
 } adji_count_cache_place;
 
-/* Pieces and pairs. Stages and marks are for the kernels that filled them. */
-adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *kept, const adji_count_cache_place *place);
+/* For row chunks and pairs. Tile hits and query hits are read by the kernels that wrote them. */
+adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *cache, const adji_count_cache_place *place);
 
 #endif

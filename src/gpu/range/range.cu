@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on a device: points, indices and counts, and the launches that belong together. Everything runs in
- * order on one stream, but for copies of what was found (range_fill.cu).
+ * The range join on a device: points, indexes, counts, and the launches for them. Everything runs in order on one
+ * stream, except the copies of results (range_fill.cu).
  */
 #include <thrust/iterator/transform_iterator.h>
 #include <cstdlib>
@@ -23,7 +23,7 @@ static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, 
   return status ? status : adji_range_stop_watch(r);
 }
 
-/* Where what belongs to one set goes. */
+/* Where the parts of one set go. */
 typedef struct side {
   adji_gpu_index *index;
   adji_gpu_rows *rows;
@@ -58,14 +58,14 @@ static adj_status copy_box(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-/* Rows that are not where they should be. A thread a position. */
+/* Counts rows that are not where they should be. One thread per position. */
 static __global__ void count_moved(const uint32_t *ids, const uint32_t *order, uint64_t count,
                                    unsigned long long *moved) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count && ids[i] != order[i]) atomicAdd(moved, 1ull);
 }
 
-/* What shares pairs with another index by their order must have the same one. */
+/* A worker that shares pairs with another index by position must have the same order. */
 static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
   if (!r->rows) return ADJ_OK;
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
@@ -79,12 +79,12 @@ static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
                    (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
 }
 
-/* The index of a self-join, in the order that was asked for. */
+/* The index of a self-join, in a given order. */
 static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
                                  adji_gpu_index_options candidates, side right) {
   adji_block order = {};
   adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries", &order);
-  if (!status) status = adji_gpu_wait(r->gpu); /* the block may have been another's */
+  if (!status) status = adji_gpu_wait(r->gpu); /* the block may have another owner until then */
   if (!status) status = adji_upload_bytes(r->gpu, options->order, r->rows * 4, order.at, &r->work);
   candidates.order = adji_at<uint32_t>(order);
   if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
@@ -113,7 +113,7 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   return build_index(r, r->join.left, options->left_rows, &queries, left);
 }
 
-/* The copies for the filter. Where there is no room for them, pairs do without. */
+/* The copies for the prefilter. Without room for them, pairs are compared without it. */
 static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
   if (!r->product) return ADJ_OK;
   adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
@@ -140,10 +140,10 @@ adj_status adji_cuda_range_open(adji_gpu *gpu, const adji_gpu_range_options *opt
   r->points.options = options->points;
   r->blocks = options->blocks;
   r->timed = options->timed;
-  r->once = options->once && !adji_access_by_point(options->points.access);
+  r->single = options->once && !adji_access_by_point(options->points.access);
   r->single_pairs = options->single_pairs;
   r->tile_hit_candidates = options->tile_hit_candidates;
-  r->marks = options->marks;
+  r->query_hits = options->marks;
   adj_status status = ADJ_OK;
   if (options->product && options->product->use && !adji_access_by_point(options->points.access))
     status = adji_tensor_tiles_fit(gpu, options->product->scale.width, &r->product);
@@ -163,9 +163,9 @@ adj_status adji_cuda_range_open(adji_gpu *gpu, const adji_gpu_range_options *opt
 void adji_cuda_range_close(adji_gpu_range *r) {
   if (!r) return;
   cudaSetDevice(r->gpu->device);
-  cudaStreamSynchronize(r->gpu->copy); /* a run that failed may have left copies under way */
+  cudaStreamSynchronize(r->gpu->copy); /* a failed run may have copies in progress */
   adji_range_free_slots(r);
-  adji_count_cache_free(r->gpu, &r->kept);
+  adji_count_cache_free(r->gpu, &r->cache);
   adji_per_point_clear(r->gpu, &r->points);
   adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
                           &r->temporary, &r->left_points, &r->right_points};
@@ -197,7 +197,7 @@ const uint64_t *adji_cuda_range_offsets(const adji_gpu_range *r) {
 
 /* ---- Counting ------------------------------------------------------------------------------------------------- */
 
-/* What the index counted on its way, once that was fetched. */
+/* The number of cells, which the index build left in the answers. */
 static void note_cells(adji_gpu_range *r) {
   if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
 }
@@ -226,7 +226,7 @@ static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
 /* Queries of a block of threads. */
 enum { TILES_BLOCK = 4 * ADJI_WARP, PRODUCT_BLOCK = 256 };
 
-/* In one launch, or in as many as let no more blocks run at a time than were asked for. */
+/* One launch, or as many as keep the number of running blocks within the limit. */
 adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
   if (!r->blocks) return run_kernels(r, job);
@@ -242,9 +242,9 @@ adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   return status;
 }
 
-/* From the pieces on, what is between them and the totals too: nobody needs that now, and one call is enough. */
+/* Clears everything from the cache counter to the totals in one call; what is in between is unused now. */
 static adj_status clear_totals(adji_gpu_range *r) {
-  return adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_PIECES, ADJI_ANSWERS - ADJI_ANSWER_PIECES);
+  return adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_CACHE, ADJI_ANSWERS - ADJI_ANSWER_CACHE);
 }
 
 struct widen {
@@ -260,9 +260,9 @@ static adj_status add_up(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-/* Items for what a count finds. Pieces: one for each row, and others that become full. In few dimensions they are kept
- * where most rows fit one, and an estimate would take longer than it saves; otherwise a fifth more than is estimated.
- * Pairs: each stands for two entries. Each warp may leave some of either. */
+/* Room for what a count finds. Row chunks: one per row, and more as they fill up. In few dimensions they are used
+ * where most rows fit one chunk, and an estimate would take longer than it saves; otherwise a fifth more than
+ * estimated. Pairs: each is two entries. Each warp may leave some of either unused. */
 static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *request) {
   double rows = static_cast<double>(r->rows), pairs = static_cast<double>(r->single_pairs), candidates;
   bool in_pairs = request->form == ADJI_CACHE_PAIRS;
@@ -275,7 +275,7 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   return status;
 }
 
-/* Every warp's last stage is not full, nor is that of each of its stretches of queries. */
+/* The last tile of every warp is not full, nor is that of each of its stretches of queries. */
 static adj_status make_tile_hits(adji_gpu_range *r) {
   if (!(r->tile_hit_candidates > 0) || r->product || adji_range_wants_sums(r) ||
       adji_access_by_point(r->points.options.access) ||
@@ -285,60 +285,60 @@ static adj_status make_tile_hits(adji_gpu_range *r) {
   double room = r->single_pairs ? static_cast<double>(r->single_pairs) / ADJI_WARP + 1
                                 : warps * (r->tile_hit_candidates / ADJI_WARP + 3);
   adji_count_cache_request request = {ADJI_CACHE_TILE_HITS, room, r->rows, r->join.left->type, false};
-  return adji_count_cache_make(r->gpu, &request, &r->kept);
+  return adji_count_cache_make(r->gpu, &request, &r->cache);
 }
 
 static adj_status make_query_hits(adji_gpu_range *r) {
   adji_tiles_job job = adji_gpu_range_job(r);
-  if (!r->marks || r->product || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
+  if (!r->query_hits || r->product || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
       !adji_tiles_can_keep_query_hits(&job))
     return ADJ_OK;
   double room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
   adji_count_cache_request request = {ADJI_CACHE_QUERY_HITS, room, r->rows, r->join.left->type, false};
-  return adji_count_cache_make(r->gpu, &request, &r->kept);
+  return adji_count_cache_make(r->gpu, &request, &r->cache);
 }
 
 static adj_status make_count_cache(adji_gpu_range *r) {
-  adji_count_cache_free(r->gpu, &r->kept);
+  adji_count_cache_free(r->gpu, &r->cache);
   adj_status status = make_query_hits(r);
-  if (status || r->kept.form != ADJI_CACHE_NONE) return status;
-  if (!r->once) return make_tile_hits(r);
+  if (status || r->cache.form != ADJI_CACHE_NONE) return status;
+  if (!r->single) return make_tile_hits(r);
   adji_count_cache_request request = {r->mirrored ? ADJI_CACHE_PAIRS : ADJI_CACHE_ROW_CHUNKS, 0, r->rows,
                                       r->join.left->type, adji_range_wants_sums(r)};
   status = choose_room(r, &request);
-  return status ? status : adji_count_cache_make(r->gpu, &request, &r->kept);
+  return status ? status : adji_count_cache_make(r->gpu, &request, &r->cache);
 }
 
 void adji_range_use_tile_hits(const adji_gpu_range *r, adji_tiles_job *job) {
-  job->starts = adji_at<adji_tile_hits>(r->kept.items);
-  job->stages = adji_at<uint32_t>(r->kept.ids);
-  job->tile_hit_room = r->kept.room;
+  job->tile_hit_starts = adji_at<adji_tile_hits>(r->cache.items);
+  job->tile_hits = adji_at<uint32_t>(r->cache.ids);
+  job->tile_hit_room = r->cache.room;
 }
 
 void adji_range_use_query_hits(const adji_gpu_range *r, adji_tiles_job *job) {
-  job->marks = adji_at<adji_query_hits>(r->kept.items);
-  job->without_hits = adji_at<uint32_t>(r->kept.ids);
+  job->query_hits = adji_at<adji_query_hits>(r->cache.items);
+  job->without_hits = adji_at<uint32_t>(r->cache.ids);
 }
 
 void adji_range_keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
-  const adji_count_cache *kept = &r->kept;
+  const adji_count_cache *cache = &r->cache;
   job->mirrored = r->mirrored;
-  if (kept->form == ADJI_CACHE_NONE) return;
-  if (kept->form == ADJI_CACHE_TILE_HITS) return adji_range_use_tile_hits(r, job);
-  if (kept->form == ADJI_CACHE_QUERY_HITS) return adji_range_use_query_hits(r, job);
-  job->sums = kept->sums.at;
-  if (kept->form == ADJI_CACHE_PAIRS) {
-    job->pairs = adji_at<adji_gpu_pair>(kept->items);
-    job->pair_room = kept->room;
+  if (cache->form == ADJI_CACHE_NONE) return;
+  if (cache->form == ADJI_CACHE_TILE_HITS) return adji_range_use_tile_hits(r, job);
+  if (cache->form == ADJI_CACHE_QUERY_HITS) return adji_range_use_query_hits(r, job);
+  job->sums = cache->sums.at;
+  if (cache->form == ADJI_CACHE_PAIRS) {
+    job->pairs = adji_at<adji_gpu_pair>(cache->items);
+    job->pair_room = cache->room;
     return;
   }
-  job->pieces = adji_at<adji_row_chunk>(kept->items);
-  job->own_pieces = r->left->count;
-  job->piece_room = kept->room;
-  job->ids = adji_at<uint32_t>(kept->ids);
+  job->row_chunks = adji_at<adji_row_chunk>(cache->items);
+  job->own_chunks = r->left->count;
+  job->chunk_room = cache->room;
+  job->ids = adji_at<uint32_t>(cache->ids);
 }
 
-/* A block's longest row: what kernels that count row by row tell by themselves. */
+/* A block's longest row, for kernels that do not count row by row. */
 static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
   uint32_t most = 0;
   for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows;
@@ -358,15 +358,15 @@ static adj_status measure_rows(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-/* Counts begin at 0 where kernels add to them; others write that of every row, if there is anything to compare. The
- * one behind the last row is read, but added to no offset. */
+/* Counts start at 0 if kernels add to them. Other kernels write the count of every row, if there is anything to
+ * compare. The entry behind the last row is read, but added to no offset. */
 static adj_status clear_degrees(adji_gpu_range *r) {
   if (r->right.count && !r->mirrored && !r->product && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
   return ADJ_OK;
 }
 
-/* A thread a pair. */
+/* One thread per pair. */
 static __global__ void count_pairs(const adji_gpu_pair *pairs, uint64_t count, bool one_way, uint32_t *degrees) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
@@ -378,26 +378,26 @@ static __global__ void count_pairs(const adji_gpu_pair *pairs, uint64_t count, b
 static adj_status count_added(adji_gpu_range *r) {
   if (!r->added) return ADJ_OK;
   count_pairs<<<adji_blocks_for(r->added, 256), 256, 0, r->gpu->compute>>>(
-      adji_at<adji_gpu_pair>(r->kept.items) + r->added_at, r->added, r->join.style.one_way,
+      adji_at<adji_gpu_pair>(r->cache.items) + r->added_at, r->added, r->join.style.one_way,
       adji_at<uint32_t>(r->degrees));
   ADJI_LAUNCHED(r->gpu, "count_pairs");
   return ADJ_OK;
 }
 
-/* Room for what is kept, and counts of 0; the watch runs from then on. */
+/* Makes room for the cache, clears the counts, and starts the stopwatch. */
 static adj_status begin_count(adji_gpu_range *r, bool keep) {
   adj_status status = ADJ_OK;
   r->added = 0;
   if (keep)
     status = make_count_cache(r);
   else
-    adji_count_cache_free(r->gpu, &r->kept);
+    adji_count_cache_free(r->gpu, &r->cache);
   if (!status) status = adji_range_start_watch(r);
   if (!status) status = clear_degrees(r);
   return status ? status : clear_totals(r);
 }
 
-/* Once all is compared. */
+/* Once everything is compared. */
 static adj_status end_count(adji_gpu_range *r, bool fills) {
   adj_status status = count_added(r);
   if (!status) status = measure_rows(r);
@@ -415,9 +415,9 @@ adj_status adji_cuda_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   note_cells(r);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
   r->counted.pairs += r->added * (r->join.style.one_way ? 1 : 2);
-  r->kept.count = r->gpu->answers[ADJI_ANSWER_PIECES] + (r->kept.form == ADJI_CACHE_ROW_CHUNKS ? r->rows : r->added);
-  r->counted.redone = r->kept.form != ADJI_CACHE_NONE && r->kept.count > r->kept.room;
-  if (r->counted.redone) adji_count_cache_free(r->gpu, &r->kept);
+  r->cache.count = r->gpu->answers[ADJI_ANSWER_CACHE] + (r->cache.form == ADJI_CACHE_ROW_CHUNKS ? r->rows : r->added);
+  r->counted.redone = r->cache.form != ADJI_CACHE_NONE && r->cache.count > r->cache.room;
+  if (r->counted.redone) adji_count_cache_free(r->gpu, &r->cache);
   *out = r->counted;
   return ADJ_OK;
 }
@@ -452,24 +452,25 @@ adj_status adji_cuda_range_begin_count(adji_gpu_range *r, bool keep) {
   if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "device %d: no kernel finds pairs once", r->gpu->device);
   adj_status status = begin_count(r, keep);
   if (!status) status = adji_range_stop_watch(r);
-  if (!status && keep && r->kept.form != ADJI_CACHE_PAIRS) status = no_room_for_pairs(r);
+  if (!status && keep && r->cache.form != ADJI_CACHE_PAIRS) status = no_room_for_pairs(r);
   return status;
 }
 
 adj_status adji_cuda_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more *out) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
-  uint64_t at = r->gpu->answers[ADJI_ANSWER_PIECES];
-  if (r->kept.form != ADJI_CACHE_PAIRS || at > r->kept.room || pairs > r->kept.room - at) return no_room_for_pairs(r);
+  uint64_t at = r->gpu->answers[ADJI_ANSWER_CACHE];
+  if (r->cache.form != ADJI_CACHE_PAIRS || at > r->cache.room || pairs > r->cache.room - at)
+    return no_room_for_pairs(r);
   r->added_at = at;
   r->added = pairs;
-  out->pairs = adji_at<adji_gpu_pair>(r->kept.items) + at;
-  out->sums = r->kept.sums.at ? adji_at<char>(r->kept.sums) + at * adji_type_size(r->kept.type) : NULL;
+  out->pairs = adji_at<adji_gpu_pair>(r->cache.items) + at;
+  out->sums = r->cache.sums.at ? adji_at<char>(r->cache.sums) + at * adji_type_size(r->cache.type) : NULL;
   return ADJ_OK;
 }
 
 adj_status adji_cuda_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
-  bool keep = r->kept.form == ADJI_CACHE_PAIRS;
+  bool keep = r->cache.form == ADJI_CACHE_PAIRS;
   adj_status status = adji_range_start_watch(r);
   if (!status) status = end_count(r, keep);
   if (!status) status = adji_gpu_range_counted(r, out);
@@ -485,7 +486,7 @@ void adji_cuda_range_forget_degrees(adji_gpu_range *r) {
   adji_block_free(r->gpu, r->gpu->compute, &r->degrees);
 }
 
-/* Positions in groups that may share their cells, spread evenly; a group a warp. */
+/* Positions in groups that may share their cells, spread evenly; one group per warp. */
 enum { GROUP = 2, PRODUCT_GROUP = 64 };
 
 static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t each, uint64_t count) {

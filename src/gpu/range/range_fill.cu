@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of a range join on a device: slots, which are filled with the rows of a window, put into order and copied. A
- * slot is copied on another stream after it was filled, and filled again after it was copied, which events see to.
+ * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied
+ * on another stream; events make sure that it is filled before it is copied, and copied before it is filled again.
  */
 #include <thrust/iterator/counting_iterator.h>
 #include <cub/device/device_select.cuh>
@@ -77,11 +77,11 @@ struct in_window {
   }
 };
 
-/* The positions of the queries whose rows are in the window, in the order of their work where there is one. */
+/* The positions of the queries whose rows are in the window; in the order of their work, if there is one. */
 static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
   job->first_row = window->first_row;
   job->end_row = window->end_row;
-  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* others find entries of these rows too */
+  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* other queries find entries of these rows too */
   job->query_count = window->end_row - window->first_row;
   if (job->query_count == r->rows) return ADJ_OK;
   adj_status status = make_room_for_queries(r);
@@ -99,18 +99,18 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   return ADJ_OK;
 }
 
-static adj_status place_kept(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
+static adj_status place_cached(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
   adji_count_cache_place place = {adji_at<uint64_t>(r->offsets), *window, adji_at<uint32_t>(s->ids), s->sums.at,
                                   r->join.style.one_way};
-  return adji_count_cache_put(r->gpu, &r->kept, &place);
+  return adji_count_cache_put(r->gpu, &r->cache, &place);
 }
 
-/* Those that the count has not marked are compared again. */
+/* Queries without hits are compared again. */
 static adj_status fill_from_query_hits(adji_gpu_range *r, adji_tiles_job *job) {
   adji_range_use_query_hits(r, job);
   adj_status status = adji_tiles_fill_query_hits(r->gpu, r->gpu->compute, job);
   job->queries = job->without_hits;
-  job->query_count = r->kept.count;
+  job->query_count = r->cache.count;
   return status || !job->query_count ? status : adji_range_compare(r, job);
 }
 
@@ -124,8 +124,9 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);
   bool whole = job.query_count == r->rows;
-  if (!status && r->kept.form == ADJI_CACHE_QUERY_HITS && whole && !job.long_rows) return fill_from_query_hits(r, &job);
-  if (r->kept.form == ADJI_CACHE_TILE_HITS && whole) adji_range_use_tile_hits(r, &job);
+  if (!status && r->cache.form == ADJI_CACHE_QUERY_HITS && whole && !job.long_rows)
+    return fill_from_query_hits(r, &job);
+  if (r->cache.form == ADJI_CACHE_TILE_HITS && whole) adji_range_use_tile_hits(r, &job);
   return status ? status : adji_range_compare(r, &job);
 }
 
@@ -149,7 +150,7 @@ adj_status adji_cuda_range_fill(adji_gpu_range *r, const adji_gpu_window *window
   adji_range_slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
   adj_status status = adji_range_start_watch(r);
-  if (!status) status = adji_range_has_entries(r) ? place_kept(r, window, s) : evaluate_again(r, window, s);
+  if (!status) status = adji_range_has_entries(r) ? place_cached(r, window, s) : evaluate_again(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
   if (!status) status = sort_slot(r, window, s);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
@@ -179,20 +180,12 @@ adj_status adji_cuda_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr
   return ADJ_OK;
 }
 
-void adji_cuda_csr_free(adji_gpu_csr *csr, void *stream) {
-  void *parts[] = {csr->offsets, csr->ids, csr->distances};
-  for (int i = 0; i < 3; i++) {
-    adji_block block = {parts[i], csr->bytes[i]};
-    adji_block_free(csr->gpu, static_cast<cudaStream_t>(stream), &block);
-  }
-}
-
 adj_status adji_cuda_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first,
                                  uint64_t entries, uint32_t buffer) {
   const adji_range_slot *s = &r->slots[number];
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
-  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever piece is asked for first */
+  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever part is fetched first */
   return adji_staging_receive(r->gpu, buffer, from, entries * size);
 }
 
@@ -202,13 +195,13 @@ adj_status adji_cuda_range_release(adji_gpu_range *r, uint32_t number) {
 }
 
 bool adji_cuda_range_forget(adji_gpu_range *r) {
-  bool some = r->kept.form != ADJI_CACHE_NONE;
-  adji_count_cache_free(r->gpu, &r->kept);
+  bool some = r->cache.form != ADJI_CACHE_NONE;
+  adji_count_cache_free(r->gpu, &r->cache);
   return some;
 }
 
 bool adji_cuda_range_forget_whole(adji_gpu_range *r) {
-  return (r->kept.form == ADJI_CACHE_TILE_HITS || r->kept.form == ADJI_CACHE_QUERY_HITS) && adji_gpu_range_forget(r);
+  return (r->cache.form == ADJI_CACHE_TILE_HITS || r->cache.form == ADJI_CACHE_QUERY_HITS) && adji_gpu_range_forget(r);
 }
 
 void adji_cuda_range_end_fills(adji_gpu_range *r) {

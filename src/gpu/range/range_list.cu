@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Range joins on a device for lists of queries. A list is brought into the order of the device, for the kernels take
- * queries that are neighbours there; its rows are counted in place, or found one behind the other in a slot, with the
- * numbers of the rows and where each begins beside them.
+ * Range joins on a device for lists of queries. A list is sorted into the order of the device, since the kernels need
+ * queries that are neighbours. Its rows are counted in place, or filled one behind the other in a slot, together with
+ * their numbers and where each begins.
  *
- * Memory: 4 bytes for each left point, while there is a host's order; 16 more while rows are filled. For each query of
- * a list 8 bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
+ * Memory: 4 bytes per left point while there is a host's order; 16 more while rows are filled. Per query of a list 8
+ * bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
  */
 #include <cstdlib>
 #include <cub/device/device_scan.cuh>
@@ -22,11 +22,11 @@ extern "C" {
 enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 typedef struct list_slot {
-  adji_block ranges;    /* of the host's order, and where each begins in the list   */
-  adji_block rows;      /* numbers of the rows                                      */
-  adji_block counts;    /* counting: of each                                        */
-  adji_block offsets;   /* filling: where each begins, and one more                 */
-  adji_block ids, sums; /* its entries                                              */
+  adji_block ranges;    /* of the host's order, and where each begins in the list */
+  adji_block rows;      /* numbers of the rows */
+  adji_block counts;    /* counting: one per row */
+  adji_block offsets;   /* filling: where each begins, and one more */
+  adji_block ids, sums; /* its entries */
   uint64_t count, pairs;
   cudaEvent_t done;
 } list_slot;
@@ -34,11 +34,11 @@ typedef struct list_slot {
 struct adji_gpu_lists : adji_on_device {
   adji_gpu_range *range;
   adji_range_parts parts;
-  adji_block order;      /* the device's position of the host's i-th query, or nothing */
-  adji_block queries[2]; /* of a list: unsorted, sorted                                */
+  adji_block order;      /* the device's position of the host's i-th query; empty: the same */
+  adji_block queries[2]; /* of a list: unsorted, sorted */
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
-  adji_block temporary;  /* of CUB                                                     */
-  bool fills, once;      /* the pass at work                                           */
+  adji_block temporary;  /* of CUB */
+  bool fills, single;    /* the current pass */
   uint64_t first_row, end_row, longest;
   list_slot slots[ADJI_LISTS];
 };
@@ -74,14 +74,14 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request
   uint64_t size = adji_type_size(l->parts.join->left->type);
   adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
   if (!status) status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->rows);
-  if (!status && !l->fills && !l->once)
+  if (!status && !l->fills && !l->single)
     status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->counts);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, (request->queries + 1) * 8, rows, &slot->offsets);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, request->pairs * 4, entries, &slot->ids);
   if (!status && l->fills && l->parts.sums)
     status = adji_block_get(gpu, gpu->compute, adji_mul(request->pairs, size), entries, &slot->sums);
   if (status) return status;
-  /* Who waits for it sleeps: the cores have other things to do. */
+  /* A blocking wait lets the core do other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
@@ -102,16 +102,16 @@ static uint64_t half_of(uint64_t what, uint64_t least) {
   return what / 2 > least ? what / 2 : least < what ? least : what;
 }
 
-/* Lengths of the rows come from the host, which has counted some of them itself. */
+/* The offsets come from the host, which has counted some of the rows itself. */
 static adj_status fetch_offsets(adji_gpu_lists *l, const adji_window *window) {
-  ADJI_CUDA(l->gpu, cudaStreamSynchronize(l->gpu->compute)); /* the block may have been another's */
+  ADJI_CUDA(l->gpu, cudaStreamSynchronize(l->gpu->compute)); /* the block may have another owner until then */
   uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
   return adji_upload_bytes(l->gpu, window->offsets + window->first_row, bytes, l->parts.offsets + window->first_row,
                            l->parts.work);
 }
 
 static adj_status clear_counts(adji_gpu_lists *l) {
-  if (l->once) return ADJ_OK; /* they were */
+  if (l->single) return ADJ_OK; /* begin_count did */
   ADJI_CUDA(l->gpu, cudaMemsetAsync(l->parts.degrees, 0, l->parts.rows * 4, l->gpu->compute));
   return ADJ_OK;
 }
@@ -119,7 +119,7 @@ static adj_status clear_counts(adji_gpu_lists *l) {
 adj_status adji_cuda_lists_begin(adji_gpu_lists *l, adji_lists_request *request) {
   const adji_window *window = request->window;
   l->fills = window;
-  l->once = request->once;
+  l->single = request->once;
   l->first_row = window ? window->first_row : 0;
   l->end_row = window ? window->end_row : l->parts.rows;
   l->longest = request->longest;
@@ -134,7 +134,7 @@ adj_status adji_cuda_lists_begin(adji_gpu_lists *l, adji_lists_request *request)
   }
   if (!status) status = adji_answer_clear(l->gpu, l->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
   if (!status) status = l->fills ? fetch_offsets(l, window) : clear_counts(l);
-  if (!status) status = adji_gpu_wait(l->gpu); /* so that copies may go to the blocks at once */
+  if (!status) status = adji_gpu_wait(l->gpu); /* so that copies to the blocks can start at once */
   if (status) adji_gpu_lists_end(l);
   return status;
 }
@@ -155,20 +155,20 @@ void adji_cuda_lists_end(adji_gpu_lists *l) {
 
 /* ---- The queries of a list --------------------------------------------------------------------------- */
 
-/* The lengths of rows. offsets: of all of them. A thread a row, and one more. */
+/* The lengths of rows. offsets: of all rows. One thread per row, and one more. */
 static __global__ void find_lengths(const uint32_t *rows, uint64_t count, const uint64_t *offsets, uint64_t *lengths) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i == count) lengths[i] = 0;
   if (i < count) lengths[i] = offsets[rows[i] + UINT64_C(1)] - offsets[rows[i]];
 }
 
-/* Where each row begins and ends. A thread a row. */
+/* Where each row begins and ends. One thread per row. */
 static __global__ void place_rows(const uint32_t *rows, const uint64_t *offsets, uint64_t count, ulonglong2 *bounds) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) bounds[rows[i]] = make_ulonglong2(offsets[i], offsets[i + 1]);
 }
 
-/* What was counted for each row. A thread a row. */
+/* The count of each row. One thread per row. */
 static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const uint32_t *degrees, uint32_t *counts) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) counts[i] = degrees[rows[i]];
@@ -186,7 +186,7 @@ static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tile
   return ADJ_OK;
 }
 
-/* A query that is its own neighbour is no pair. */
+/* A query and itself are not a pair. */
 static adj_status pair_list(adji_gpu_lists *l, adji_tiles_job *job) {
   if (job->keep == ADJI_KEEP_ALL) job->keep = ADJI_KEEP_OTHERS;
   job->degrees = l->parts.degrees;
@@ -243,7 +243,7 @@ static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   adji_tiles_job job = adji_gpu_range_job(l->range);
   job.queries = queries;
   job.query_count = slot->count;
-  if (l->once) return pair_list(l, &job);
+  if (l->single) return pair_list(l, &job);
   return l->fills ? fill_list(l, slot, &job) : count_list(l, slot, &job);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Range joins on a device for lists of queries: those that a host hands over, by their positions in an order of its
- * own. What is found for a list lies in a slot, one row after the other, whatever rows they are.
+ * Range joins on a device for lists of queries. A host passes lists as positions in its own order. The results of a
+ * list are in a slot, row after row, whichever rows they are.
  */
 #ifndef ADJI_GPU_RANGE_RANGE_LIST_H
 #define ADJI_GPU_RANGE_RANGE_LIST_H
@@ -13,24 +13,24 @@
 extern "C" {
 #endif
 
-/* Queries of the host: ranges of its order. pairs: entries that their rows have; 0 where they are counted. */
+/* Queries of the host: ranges of its order. pairs: entries of their rows; 0 when counting. */
 typedef struct adji_list_ranges {
   const adji_batch *ranges;
   uint64_t count;
   uint64_t pairs;
 } adji_list_ranges;
 
-/* What a slot has. Counting: of each row its number in the result and its count. Filling: its number, where its entries
- * begin in the slot (and one more: where the last ends), and the entries. */
+/* The parts of a slot. Counting: the number of each row in the result, and its count. Filling: the number of each
+ * row, where its entries begin in the slot (and one more: where the last ends), and the entries. */
 typedef enum adji_list_part {
-  ADJI_LIST_ROWS,    /* uint32_t  */
-  ADJI_LIST_COUNTS,  /* uint32_t  */
-  ADJI_LIST_OFFSETS, /* uint64_t  */
-  ADJI_LIST_IDS,     /* uint32_t  */
+  ADJI_LIST_ROWS,    /* uint32_t */
+  ADJI_LIST_COUNTS,  /* uint32_t */
+  ADJI_LIST_OFFSETS, /* uint64_t */
+  ADJI_LIST_IDS,     /* uint32_t */
   ADJI_LIST_SUMS     /* as points */
 } adji_list_part;
 
-/* Entries of a part, and where they go in a buffer, in bytes. */
+/* Some entries of a part, and where they go in a buffer, in bytes. */
 typedef struct adji_list_stretch {
   adji_list_part part;
   uint64_t first, entries;
@@ -39,18 +39,19 @@ typedef struct adji_list_stretch {
 
 typedef struct adji_gpu_lists adji_gpu_lists;
 
-/* Lists of the join that a range has; which closes after them. */
+/* Lists for the join of a range. The range is closed after them. */
 adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out);
 void adji_gpu_lists_close(adji_gpu_lists *lists);
 
 /* The host's order: rows[i] is the row of its i-th query. NULL: the device's order. */
 adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
 
-/* A pass, which counts, or fills rows of a window whose offsets are copied to the device. Slots have room for up to
- * queries of a list, and pairs, or for as many as there is memory for: no fewer pairs than the longest row has.
+/* A pass counts, or fills rows of a window, whose offsets are copied to the device. Slots get room for `queries`
+ * queries of a list and `pairs` entries, or for as many as there is memory for, but never for fewer entries than the
+ * longest row has.
  *
- * Or, between adji_gpu_range_begin_count and _end_count, it counts for both points of a pair, each of which is found
- * once: nothing of that is in the slots. */
+ * Between adji_gpu_range_begin_count and _end_count, a pass with once set finds each pair once and counts it for both
+ * points. The slots are then empty. */
 typedef struct adji_lists_request {
   const adji_window *window; /* NULL: counts */
   bool once;
@@ -60,14 +61,14 @@ typedef struct adji_lists_request {
 adj_status adji_gpu_lists_begin(adji_gpu_lists *lists, adji_lists_request *request);
 void adji_gpu_lists_end(adji_gpu_lists *lists);
 
-/* Begins to count or to fill the rows of the queries of a list, as far as they are in the window: *rows of them. Ranges
- * are copied through a pinned buffer (gpu/device/staging.h). */
+/* Starts to count or fill the rows of a list's queries that are in the window: *rows of them. Ranges are copied
+ * through a pinned buffer (gpu/device/staging.h). */
 adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot, uint32_t buffer,
                                uint64_t *rows);
-/* Waits for a list. *found: what all lists since the pass began have found, up to this one. ADJ_E_INTERNAL when rows
- * are not as long as counted. */
+/* Waits for a list. *found: totals of all lists since the pass began, up to this one. ADJ_E_INTERNAL if the length of
+ * a row differs from its count. */
 adj_status adji_gpu_lists_listed(adji_gpu_lists *lists, uint32_t slot, adji_tally *found);
-/* Begins to copy a part of a slot to a pinned buffer. */
+/* Starts to copy a part of a slot to a pinned buffer. */
 adj_status adji_gpu_lists_fetch(adji_gpu_lists *lists, uint32_t slot, const adji_list_stretch *stretch,
                                 uint32_t buffer);
 #ifdef __cplusplus

@@ -28,21 +28,21 @@ struct adji_gpu_range : adji_on_device {
   adji_block box;
   adji_gpu_grid grid;
   adji_gpu_index right, left_index;
-  const adji_gpu_index *left; /* right's in a self-join without images */
-  uint64_t rows;              /* of the result                         */
-  bool product;               /* pairs go through the filter of products, which has the points once more */
+  const adji_gpu_index *left; /* &right in a self-join without images */
+  uint64_t rows;              /* of the result */
+  bool product;               /* pairs go through the prefilter of products, which has its own copy of the points */
   adji_gpu_halves halves;
-  adji_tensor_tiles_rows given;         /* points as they came, for product */
-  adji_block left_points, right_points; /* those of host memory */
+  adji_tensor_tiles_rows given;         /* points as given, for the prefilter */
+  adji_block left_points, right_points; /* copies of host points */
   adji_block degrees, offsets, queries, temporary;
   adji_per_point points; /* for kernels other than the default ones */
-  bool once;
-  bool mirrored; /* every two points are compared once when they are counted */
+  bool single;
+  bool mirrored; /* a count compares every two points once */
   uint64_t single_pairs;
-  double tile_hit_candidates; /* of a query, estimated; 0: stages are not kept */
-  bool marks;                 /* are kept instead */
-  adji_count_cache kept;      /* what the count found, if it did */
-  uint64_t added_at, added;   /* of pairs that were kept: what others found */
+  double tile_hit_candidates; /* of a query, estimated; 0: tile hits are not cached */
+  bool query_hits;            /* query hits are cached instead */
+  adji_count_cache cache;     /* of the last count */
+  uint64_t added_at, added;   /* pairs that others found, behind the cached ones */
   adji_gpu_counted counted;
   uint32_t blocks; /* at a time; 0: any number */
   bool timed;
@@ -53,7 +53,7 @@ struct adji_gpu_range : adji_on_device {
   uint64_t slot_pairs;
 };
 
-/* The watch costs a few microseconds each time, for those who read it. */
+/* The stopwatch costs a few microseconds, so it only runs if its result is read. */
 static inline adj_status adji_range_start_watch(adji_gpu_range *r) {
   return r->timed ? adji_stopwatch_start(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
 }
@@ -61,40 +61,40 @@ static inline adj_status adji_range_stop_watch(adji_gpu_range *r) {
   return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
 }
 
-/* Whether the count kept entries, which a fill puts into place. */
+/* Whether the cache has entries, which a fill only puts into place. */
 static inline bool adji_range_has_entries(const adji_gpu_range *r) {
-  return r->kept.form == ADJI_CACHE_ROW_CHUNKS || r->kept.form == ADJI_CACHE_PAIRS;
+  return r->cache.form == ADJI_CACHE_ROW_CHUNKS || r->cache.form == ADJI_CACHE_PAIRS;
 }
 
 static inline bool adji_range_wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
 
-/* The kernels of a job, in one launch or in several; and the same with the watch running. */
+/* Runs the kernels of a job, in one launch or several; the second also runs the stopwatch. */
 adj_status adji_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
 adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
-/* A job for all queries, with nothing said of what it counts or fills. */
+/* A job for all queries, which neither counts nor fills yet. */
 adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
 
-/* Where a job that counts puts what the range keeps of it. */
+/* Makes a counting job write to the count cache. */
 void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
-/* Stages that the count keeps, or kept: for a job for all queries. */
+/* Makes a job for all queries write or read the tile hits of the cache. */
 void adji_range_use_tile_hits(const adji_gpu_range *range, adji_tiles_job *job);
-void adji_range_use_query_hits(const adji_gpu_range *range, adji_tiles_job *job); /* the same of marks */
+void adji_range_use_query_hits(const adji_gpu_range *range, adji_tiles_job *job); /* the same for query hits */
 
-/* Events of a slot, unless it has them; all slots with their events. */
+/* Creates the events of a slot, unless it has them; frees all slots and their events. */
 adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);
 void adji_range_free_slots(adji_gpu_range *range);
 
-/* For lists of queries. */
+/* What lists of queries need of a range. */
 typedef struct adji_range_parts {
   adji_gpu *gpu;
   const adji_join *join;
   const adji_gpu_index *left;
-  uint64_t rows;     /* of the result             */
-  uint32_t *degrees; /* device: rows + 1 of them  */
-  uint64_t *offsets; /* the same                  */
-  bool sums;         /* rows are found with them  */
+  uint64_t rows;     /* of the result */
+  uint32_t *degrees; /* device: rows + 1 entries */
+  uint64_t *offsets; /* the same */
+  bool sums;         /* rows come with sums */
   adji_device_stats *work;
 } adji_range_parts;
 adji_range_parts adji_gpu_range_parts(adji_gpu_range *range);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernel a product needs, and its launch.
+ * Which kernel a job of products needs, and its launch.
  */
 #include "gpu/range/tensor_tiles.cuh"
 
 #include "gpu/range/tensor_tiles_kernel.cuh"
 
-/* Bytes from one copy to the next in shared memory: a multiple of 16, odd, so that eight of them are in all banks. */
+/* Bytes from one copy to the next in shared memory: an odd multiple of 16, so that eight copies use all banks. */
 static uint32_t pitch_of(uint32_t width) {
   return width * 2 + 16;
 }
@@ -51,13 +51,13 @@ static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_
   p.base = job->base;
   p.ids = job->ids;
   p.sums = static_cast<float *>(job->sums);
-  p.pieces = job->pieces;
-  p.own_pieces = job->own_pieces;
-  p.piece_room = job->piece_room;
+  p.row_chunks = job->row_chunks;
+  p.own_chunks = job->own_chunks;
+  p.chunk_room = job->chunk_room;
   return p;
 }
 
-/* Bytes of shared memory that a block may have at most. */
+/* The most shared memory of a block, in bytes. */
 static adj_status most_shared(adji_gpu *gpu, uint64_t *out) {
   *out = static_cast<uint64_t>(gpu->block_shared_bytes);
   return ADJ_OK;
@@ -66,7 +66,7 @@ static adj_status most_shared(adji_gpu *gpu, uint64_t *out) {
 template <class S>
 static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job) {
   uint64_t bytes = shared_bytes<S>(job.pitch), blocks = (job.query_count + S::ROWS - 1) / S::ROWS, parts = 1;
-  if (!job.degrees && !job.ids) { /* as many as the device holds at a time */
+  if (!job.degrees && !job.ids) { /* as many as the device runs at a time */
     uint64_t held = static_cast<uint64_t>(gpu->multiprocessors) * S::BLOCKS;
     parts = held / blocks ? held / blocks : 1;
     if (parts > job.tiles) parts = job.tiles;
@@ -78,7 +78,7 @@ static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job
   return ADJ_OK;
 }
 
-typedef shape<0, 2, 4, 64, 2, 8, 1> many_steps; /* of up to 12 */
+typedef shape<0, 2, 4, 64, 2, 8, 1> many_steps; /* up to 12 instructions */
 typedef shape<0, 2, 4, 64, 2, 4, 1> more_steps;
 
 adj_status adji_tensor_tiles_fit(adji_gpu *gpu, uint32_t width, bool *out) {
@@ -112,6 +112,6 @@ adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_
       return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
     default:
       if (p.steps <= 12) return launch<many_steps>(gpu, stream, p);
-      return launch<more_steps>(gpu, stream, p); /* of up to ADJI_HALVES_MOST_DIM */
+      return launch<more_steps>(gpu, stream, p); /* up to ADJI_HALVES_MOST_DIM */
   }
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join's kernels for L2 in many dimensions: products of half-precision copies on tensor cores are the filter,
- * and what passes it gets its canonical distance.
+ * The range join's kernels for L2 in many dimensions. Products of half-precision copies on tensor cores are the
+ * prefilter; pairs that pass get their canonical distance.
  */
 #ifndef ADJI_GPU_RANGE_TENSOR_TILES_CUH
 #define ADJI_GPU_RANGE_TENSOR_TILES_CUH
 
-#include "gpu/range/tiles.cuh"
-#include "gpu/shared/halves.cuh"
+#include "gpu/range/halves.cuh"
+#include "gpu/range/tiles_job.cuh"
 
-/* The points as they came, on the device. */
+/* The points as given, on the device. */
 typedef struct adji_tensor_tiles_rows {
   adji_gpu_rows left, right;
 } adji_tensor_tiles_rows;
 
-/* Whether the device has the shared memory for copies of that width. */
+/* Whether the device has enough shared memory for copies of this width. */
 adj_status adji_tensor_tiles_fit(adji_gpu *gpu, uint32_t width, bool *out);
 
-/* Does a job of f32 and L2 without images: the same answers as adji_tiles_run. A count without degrees is also shared
- * out along the candidates; its longest row then means nothing. */
+/* Runs a job of f32 and L2 without images, with the results of adji_tiles_run. A count without degrees is also split
+ * along the candidates; its longest row is then meaningless. */
 adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
                                  const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows);
 

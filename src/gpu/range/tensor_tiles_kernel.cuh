@@ -5,7 +5,7 @@
  * Computes: for each query x the candidates y with d(x, y) = x^y^ - u(x) - v(y) >= 0, products and sums by tensor cores
  * (gpu/shared/halves.h proves that no others belong), and of those the canonical sum s: y belongs where s <= limit.
  *
- * A block owns WARPS * MT * 16 queries that follow each other in the order of the index, a warp MT * 16 of them: their
+ * A block owns WARPS * MT * 16 consecutive queries in the order of the index, a warp MT * 16 of them: their
  * copies, in registers (or, beyond 128 dimensions, in shared memory), their counts and their rows. Candidates come in
  * tiles of 128. Steps:
  *
@@ -15,13 +15,14 @@
  *                (cp.async). A row is 16 bytes longer than a copy: eight rows are in different banks.
  *   3. product   each warp multiplies its queries with NB * 8 candidates at a time (mma.sync m16n8k16). Accumulators
  *                start from -u - v, so the signs of the results are the answer.
- *   4. sift      signs of all results are combined; where one is not set, pairs go to the warp's list in shared memory.
- *   5. settle    when enough pairs wait, each lane computes the canonical sum of one, counts it and writes its id: to
- *                the row, of which place and length are known, or to a piece of 32 entries that remembers its row. All
+ *   4. check     signs of all results are combined; where one is not set, pairs go to the warp's list in shared
+ *                memory.
+ *   5. refine    when enough pairs wait, each lane computes the canonical sum of one, counts it and writes its id: to
+ *                the row, whose place and length are known, or to a chunk of 32 entries that stores its row. All
  *                warps of a block do so at the same time: at the next barrier they would wait for each other anyway.
  *
  * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not counted.
- * Synchronisation: a barrier a stage, and around the list; rows are their warp's own.
+ * Synchronisation: a barrier a stage, and around the list; each row belongs to one warp.
  *
  * Limits, on an H200: for 1,024 pairs 6.4 to 7.4 cycles an mma.sync and 80 for steps 3 and 4, one after the other: 137
  * cycles of a scheduler in 16 dimensions, 306 in 64. Pairs that pass cost some 140 to 220 each.
@@ -36,19 +37,19 @@ namespace {
 
 enum { LIST = 512, LIST_ENOUGH = 256 };
 
-/* STEPS: instructions along a copy, 0: known when it runs. MT: of 16 queries, a warp. NB: of 8 candidates, at a time.
- */
+/* STEPS: instructions along a copy; 0: a run-time number. MT: times 16 queries, per warp. NB: times 8 candidates, at
+ * a time. */
 template <int STEPS_, int MT_, int NB_, int STAGE_, int DEPTH_, int WARPS_, int BLOCKS_>
 struct shape {
   static constexpr int STEPS = STEPS_, MT = MT_, NB = NB_;
-  static constexpr int STAGE = STAGE_, DEPTH = DEPTH_;   /* candidates a stage; stages */
-  static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_; /* of a block; of a multiprocessor */
+  static constexpr int STAGE = STAGE_, DEPTH = DEPTH_;   /* candidates per stage; stages */
+  static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_; /* warps of a block; blocks per multiprocessor */
   static constexpr int WARP_ROWS = MT * 16, ROWS = WARPS * WARP_ROWS, THREADS = WARPS * ADJI_WARP;
   static constexpr int CHUNK = STEPS == 1 || STEPS == 2 ? 16 : 32; /* dimensions of differences at a time */
-  static constexpr int PARTS = ADJI_HALVES_TILE / STAGE;           /* stages a tile */
+  static constexpr int PARTS = ADJI_HALVES_TILE / STAGE;           /* stages per tile */
 };
 
-/* A block's shared memory; behind it the stages and, where STEPS is 0, the copies of the queries. */
+/* A block's shared memory; behind it the stages and, if STEPS is 0, the copies of the queries. */
 template <class S>
 struct block_shared {
   differences<S::CHUNK> differences[S::WARPS];
@@ -87,7 +88,7 @@ __device__ __forceinline__ void open_rows(const products &job, block_shared<S> *
     rows->ids[r] = position == UINT32_MAX ? 0 : job.left_ids[position];
     rows->found[r] = 0;
   }
-  if (lane == 0) rows->next_piece = rows->end_piece = 0;
+  if (lane == 0) rows->next_chunk = rows->end_chunk = 0;
   __syncwarp();
   for (uint32_t a = 0; a < job.boxes.axes; a++) {
     float low = INFINITY, high = -INFINITY;
@@ -123,7 +124,7 @@ __device__ __forceinline__ float minus_u(const products &job, const warp_rows *r
   return position == UINT32_MAX ? -ADJI_HALVES_ABSENT : -job.u[position];
 }
 
-/* Copies of all queries to shared memory, where registers do not hold them. */
+/* Copies of all queries to shared memory, if registers do not hold them. */
 template <class S>
 __device__ __forceinline__ void stage_queries(const products &job, block_shared<S> *at, unsigned char *to) {
   uint32_t chunks = job.steps * 2;
@@ -139,9 +140,9 @@ __device__ __forceinline__ void stage_queries(const products &job, block_shared<
 
 /* ---- 1. Boxes ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a tile may hold neighbours of a warp's queries. For x in one box and y in the other the canonical difference
- * is at least that of the boxes' faces, since rounding is monotone, and so is every fused step of the sum; dimensions
- * that are left out only make it smaller. So the sum of the boxes is at most that of any pair, without any slack. */
+/* Whether a tile may hold neighbours of a warp's queries. For x in one box and y in the other, the canonical
+ * difference is at least that of the boxes' faces, since rounding is monotone, and so is every fused step of the sum;
+ * skipped dimensions only make it smaller. So the sum of the boxes is at most that of any pair, without any slack. */
 template <class S>
 __device__ __forceinline__ bool boxes_meet(const products &job, const block_shared<S> *at, uint32_t warp,
                                            const float *low, const float *high) {
@@ -155,10 +156,10 @@ __device__ __forceinline__ bool boxes_meet(const products &job, const block_shar
   return s <= job.limit;
 }
 
-/* Tiles from *next on until there are enough. Every thread returns how many are listed. */
+/* Lists tiles from *next on until there are enough. Every thread returns their number. */
 template <class S>
 __device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared<S> *at, uint32_t *next, uint32_t end) {
-  __syncthreads(); /* the last list is used no more */
+  __syncthreads(); /* the last list is no longer used */
   if (threadIdx.x == 0) at->listed = 0;
   __syncthreads();
   for (;;) {
@@ -188,7 +189,7 @@ __device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared
     __syncthreads();
     uint32_t listed = at->listed;
     if (listed >= LIST_ENOUGH || *next >= end) return listed;
-    __syncthreads(); /* everyone has read it */
+    __syncthreads(); /* all have read it */
   }
 }
 
@@ -211,9 +212,9 @@ __device__ __forceinline__ void load_stage(const products &job, const block_shar
   asm volatile("cp.async.commit_group;");
 }
 
-/* ---- 3. and 4. Product, and sifting ----------------------------------------------------------------------------- */
+/* ---- 3. and 4. Product, and the check of signs ----------------------------------------------------------------- */
 
-/* A warp's pairs that wait, and what it has for them. */
+/* A warp's waiting pairs, and what it needs for them. */
 template <class S>
 struct prefilter {
   warp_rows *rows;
@@ -233,13 +234,13 @@ __device__ __forceinline__ void combine_signs(const float (&d)[MT][2][4], uint32
   }
 }
 
-/* Settles pairs that wait, 32 at a time, until fewer than that are left; or, at the end, all of them. */
+/* Refines waiting pairs, 32 at a time, until fewer than 32 remain; or, at the end, all of them. */
 template <class S>
-__device__ __forceinline__ void settle_waiting(const products &job, prefilter<S> *of, bool end, uint32_t lane) {
+__device__ __forceinline__ void refine_waiting(const products &job, prefilter<S> *of, bool end, uint32_t lane) {
 #pragma unroll 1
   while (of->waiting >= ADJI_WARP || (end && of->waiting)) {
     uint32_t many = of->waiting < ADJI_WARP ? of->waiting : ADJI_WARP;
-    settle_pairs(job, of->rows, of->differences, of->waiting, many, lane);
+    refine_pairs(job, of->rows, of->differences, of->waiting, many, lane);
     of->waiting -= many;
   }
 }
@@ -260,8 +261,8 @@ __device__ __forceinline__ uint32_t find_passes(const float (&d)[MT][2][4], cons
   return passes;
 }
 
-/* Lists such pairs; the candidates begin at position first. In a round each lane adds one of its pairs; mostly it is
- * one lane. Entries are as raw as they come: settle_pairs() makes sense of 32 of them at once. */
+/* Lists such pairs; the candidates begin at position first. In a round each lane adds one of its pairs; mostly only
+ * one lane has any. Entries are raw: refine_pairs() decodes 32 of them at once. */
 template <class S>
 __device__ __forceinline__ void list_passes(const products &job, prefilter<S> *to, uint32_t passes, uint32_t first,
                                             uint32_t lane) {
@@ -278,14 +279,14 @@ __device__ __forceinline__ void list_passes(const products &job, prefilter<S> *t
     passes &= passes - 1;
     to->waiting += many;
     __syncwarp();
-    if (to->waiting > MOST_WAITING - ADJI_WARP) settle_waiting(job, to, false, lane);
+    if (to->waiting > MOST_WAITING - ADJI_WARP) refine_waiting(job, to, false, lane);
   }
 }
 
-/* All results of a step, for NB * 8 candidates from position first on: most often all of them are negative. */
+/* All results of a step, for NB * 8 candidates from position first on: usually all are negative. */
 template <class S>
-__device__ __forceinline__ void sift(const products &job, prefilter<S> *to, const float (&d)[S::NB / 2][S::MT][2][4],
-                                     uint32_t first, uint32_t lane) {
+__device__ __forceinline__ void check_signs(const products &job, prefilter<S> *to,
+                                            const float (&d)[S::NB / 2][S::MT][2][4], uint32_t first, uint32_t lane) {
   uint32_t signs[S::NB / 2][S::MT], all = 0xffffffffu, passes[S::NB / 2];
 #pragma unroll
   for (int half = 0; half < S::NB / 2; half++) {
@@ -308,8 +309,7 @@ __device__ __forceinline__ void sift(const products &job, prefilter<S> *to, cons
   }
 }
 
-/* The queries of a warp: copies in registers, or where they are in shared memory; and -u of rows l / 4 and l / 4 + 8.
- */
+/* The queries of a warp: copies in registers, or their place in shared memory; and -u of rows l / 4 and l / 4 + 8. */
 template <class S>
 struct warp_queries {
   uint32_t a[S::STEPS ? S::STEPS : 1][S::MT][4];
@@ -317,8 +317,8 @@ struct warp_queries {
   float minus_u[S::MT][2];
 };
 
-/* What a step needs of NB * 8 candidates: their copies, or of the first instruction only where there are many of them;
- * and their v, two a lane. */
+/* The input of a step for NB * 8 candidates: their copies, or if there are many instructions only the part of the
+ * first; and their v, two per lane. */
 template <class S>
 struct candidates {
   uint32_t b[S::STEPS ? S::STEPS : 1][S::NB / 2][4];
@@ -387,7 +387,7 @@ __device__ __forceinline__ void compare_stage(const products &job, const warp_qu
     }
     from += S::NB * 8 * pitch;
     v_from += S::NB * 32;
-    sift(job, to, d, first + n, lane);
+    check_signs(job, to, d, first + n, lane);
   }
 }
 
@@ -427,7 +427,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
     actives += at->rows[warp].positions[r] != UINT32_MAX;
   actives = __reduce_add_sync(ALL_LANES, actives);
   prefilter<S> found = {&at->rows[warp], &at->differences[warp], 0};
-  uint32_t candidates = 0; /* each of them once at most */
+  uint32_t candidates = 0; /* each at most once */
   uint32_t tiles = static_cast<uint32_t>(job.tiles), each = (tiles + gridDim.y - 1) / gridDim.y;
   uint32_t next = each * blockIdx.y, end = next + each < tiles ? next + each : tiles;
   while (next < end) {
@@ -436,10 +436,10 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
       load_stage(job, at, stages, stage, total);
     for (uint32_t stage = 0; stage < total; stage++) {
       asm volatile("cp.async.wait_group %0;" ::"n"(S::DEPTH - 2));
-      /* It is there, and the one before is read by nobody any more. */
+      /* The stage has arrived, and the one before is no longer read. */
       bool enough = __syncthreads_or(found.waiting >= ENOUGH_WAITING);
       load_stage(job, at, stages, stage + S::DEPTH - 1, total);
-      if (enough) settle_waiting(job, &found, false, lane);
+      if (enough) refine_waiting(job, &found, false, lane);
       if (!(at->wanted[stage / S::PARTS] >> warp & 1)) continue;
       uint64_t first =
           at->tiles[stage / S::PARTS] * static_cast<uint64_t>(ADJI_HALVES_TILE) + stage % S::PARTS * S::STAGE;
@@ -450,9 +450,9 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
     }
     asm volatile("cp.async.wait_group 0;");
   }
-  settle_waiting(job, &found, true, lane);
+  refine_waiting(job, &found, true, lane);
   uint64_t compared = lane == 0 ? candidates : 0;
-  settle_rows(job, &at->rows[warp], S::WARP_ROWS, compared * actives, compared * S::WARP_ROWS, lane);
+  store_counts(job, &at->rows[warp], S::WARP_ROWS, compared * actives, compared * S::WARP_ROWS, lane);
 }
 
 }  // namespace

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernel of the range join gets, and how it looks up the candidates around a cell: tiles_kernel.cuh.
+ * The input of the range join's kernel, and the look-up of the candidates around a cell. Part of tiles_kernel.cuh.
  */
 #ifndef ADJI_GPU_RANGE_TILES_CELLS_CUH
 #define ADJI_GPU_RANGE_TILES_CELLS_CUH
 
-#include "gpu/range/tiles.cuh"
+#include "gpu/range/tiles_job.cuh"
 
 namespace {
 
 enum { DENSE_QUERIES = 8, MOST_WARPS = 4, TILED_CANDIDATES = 4, TILED_CANDIDATES_ANY = 8, CHECK_EVERY = 8 };
-/* The queue: entries of a lane, of which up to 31 wait and a few are found before it is looked at again, or half as
- * many where rows are short, which leaves more of the memory to the cache; or, where candidates are shared out, of a
- * few queries, of which each can find 64 at once. */
+/* Entries of a queue. A lane's queue has up to 31 waiting entries and a few that are found before the next check.
+ * Where rows are short it is half as long, which leaves more memory to the cache. In many dimensions it belongs to
+ * one of a few queries, each of which can find 64 at once. */
 enum { QUEUE = 40, SHORT_QUEUE = 24, BETWEEN = 8, HIGH_DIM_QUERIES = 6, HIGH_DIM_QUEUE = 96 };
 static_assert(SHORT_QUEUE >= ADJI_WARP / 2 - 1 + BETWEEN && QUEUE >= ADJI_WARP - 1 + BETWEEN &&
                   HIGH_DIM_QUEUE >= 3 * ADJI_WARP - 1,
@@ -29,7 +29,7 @@ struct coordinates {
   }
 };
 
-/* What the kernel gets: adji_tiles_job with its types. */
+/* adji_tiles_job with its types. */
 template <class T>
 struct tiles {
   coordinates<T> left, right;
@@ -40,22 +40,22 @@ struct tiles {
   const int64_t *row_steps;
   const uint32_t *row_reach;
   uint32_t row_count, reach;
-  int64_t cell_rows;   /* rows of cells                                                           */
-  uint64_t row_stride; /* numbers of cells in a row of them                                       */
-  uint64_t spread;     /* over how many cells queries may be spread to be compared together       */
-  uint32_t group;      /* so many cells of a row share their look-ups, where cells hold few points */
+  int64_t cell_rows;   /* rows of cells */
+  uint64_t row_stride; /* cell numbers of a row of cells */
+  uint64_t spread;     /* the most cells that the queries of a dense place may span */
+  uint32_t group;      /* where cells hold few points, so many cells of a row share look-ups */
   uint32_t dim;
-  adji_gpu_near near; /* which rows of cells are near enough to a query */
-  bool staged;        /* queries and candidates of many dimensions fit into shared memory            */
-  bool exact;         /* candidates are looked up in the cells asked for, and in no others           */
-  bool same_sets;     /* positions on both sides are of one index: a query is its own candidate there */
+  adji_gpu_near near; /* tests which rows of cells are near enough to a query */
+  bool staged;        /* queries and candidates in many dimensions fit into shared memory */
+  bool exact;         /* only candidates of the requested cells are looked up */
+  bool same_sets;     /* both sides are the same index: a query is its own candidate */
   T limit;
   adji_gpu_measure<T> measure;
   adji_gpu_keep keep;
   const uint32_t *queries;
   uint64_t first_query, query_count;
-  uint32_t lanes;       /* queries a warp */
-  uint32_t line, queue; /* entries that a lane's queue writes at once, and that it has room for */
+  uint32_t lanes;       /* queries per warp */
+  uint32_t line, queue; /* entries that a lane's queue writes at once, and its room */
   uint32_t *degrees;
   unsigned long long *answers, *spread_answers;
   const uint64_t *offsets;
@@ -64,16 +64,16 @@ struct tiles {
   bool short_rows, long_rows;
   uint32_t *ids;
   T *sums;
-  adji_row_chunk *pieces;
-  uint64_t own_pieces; /* of the queries, by their positions, before those that are taken as needed */
-  uint64_t piece_room;
+  adji_row_chunk *row_chunks;
+  uint64_t own_chunks; /* the first chunks belong to the queries, by position; the others are taken as needed */
+  uint64_t chunk_room;
   bool mirrored;
   adji_gpu_pair *pairs;
   uint64_t pair_room;
-  uint32_t *stages;
-  adji_tile_hits *starts;
+  uint32_t *tile_hits;
+  adji_tile_hits *tile_hit_starts;
   uint64_t tile_hit_room;
-  adji_query_hits *marks;
+  adji_query_hits *query_hits;
   uint32_t *without_hits;
   adji_step step; /* for kernels of RARE_STEP */
 };
@@ -116,31 +116,31 @@ struct range {
   uint32_t begin, count;
 };
 
-/* What makes a row of cells too far away for queries at known places in their cell: see find_gaps(). Of the sum of the
- * squares over the axes, two parts for all combinations of slabs. */
+/* For rows of cells that are too far from queries at known places in their cell: see find_gaps(). The sum of squares
+ * over the axes, as two parts, for all combinations of slabs. */
 struct gaps {
   float squares[ADJI_MAX_AXES - 1][3];
   float first[ADJI_NEAR_FIRST], rest[ADJI_NEAR_REST];
-  float least, most; /* where queries are on the last axis, in cells from the first of them on */
+  float least, most; /* where the queries are on the last axis, in cells, relative to the first */
 };
 
-/* Ranges that are not empty, one behind the other: entry i holds the candidates numbered first[i] and on, at positions
- * shift[i] later. In shared memory. */
+/* Non-empty ranges, one after the other, in shared memory: entry i holds the candidates from number first[i] on;
+ * their positions are shift[i] higher. */
 struct range_list {
   uint32_t first[2 * ADJI_WARP], shift[2 * ADJI_WARP];
 };
 
-/* How far the list is filled, and read: the same in all lanes. */
+/* How far the list is filled and read: the same in all lanes. */
 struct progress {
-  uint32_t count, total; /* ranges, and candidates in them      */
-  uint32_t range;        /* the one that the next candidate is in, or just behind */
+  uint32_t count, total; /* ranges, and their candidates */
+  uint32_t range;        /* the range of the next candidate, or the one before */
 };
 
 __device__ __forceinline__ uint64_t number_at(const void *numbers, bool wide, uint64_t position) {
   return wide ? static_cast<const uint64_t *>(numbers)[position] : static_cast<const uint32_t *>(numbers)[position];
 }
 
-/* The first of positions low .. high - 1 whose cell is numbered `number` or more. */
+/* The first of positions low .. high - 1 whose cell number is at least `number`. */
 __device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells, bool wide, uint32_t low,
                                                      uint32_t high, uint64_t number) {
   while (low < high) {
@@ -153,7 +153,7 @@ __device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells
   return low;
 }
 
-/* Rows of cells with no more points than this are taken whole: comparing all of them takes less time than a search. */
+/* Rows of cells with no more points than this are compared whole: that takes less time than a search. */
 enum { SHORT_ROW = 4 };
 
 /* The cells numbered from .. to - 1 of a row, and perhaps others of it. */
@@ -191,8 +191,8 @@ __device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row
   return range{begin, end - begin};
 }
 
-/* The positions of the cells first .. last, and of those within reach to either side, of row number `number` of those
- * around a row. */
+/* The positions of the cells first .. last, and of those within reach to either side, in the row around them that is
+ * number `number`. */
 template <class T>
 __device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t around, uint32_t number, uint64_t first,
                                               uint64_t last) {
@@ -201,13 +201,13 @@ __device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t aroun
   return range_of_cells(job, around + job.row_steps[number], first > reach ? first - reach : 0, last + reach);
 }
 
-/* Cells of one row: those of some queries. */
+/* Consecutive cells of one row, for some queries. */
 struct cell_stretch {
   int64_t row;
-  uint32_t first, last; /* in the row */
+  uint32_t first, last; /* within the row */
 };
 
-/* Step 1: puts each lane's range behind those in the list, unless it is empty. There must be room for 32. */
+/* Step 1: appends each lane's range to the list, unless it is empty. There must be room for 32. */
 __device__ __forceinline__ void add_ranges(range_list *list, progress *p, range mine, uint32_t lane) {
   uint32_t some = __ballot_sync(ALL_LANES, mine.count > 0);
   uint32_t sum = mine.count;
@@ -226,8 +226,8 @@ __device__ __forceinline__ void add_ranges(range_list *list, progress *p, range 
   __syncwarp();
 }
 
-/* The position of candidate number done + lane; those up to done are behind p->range. Ranges that begin among these 32
- * are marked in a word, in which each lane counts. */
+/* The position of candidate number done + lane; candidates up to done are behind p->range. The ranges that begin
+ * among these 32 are bits of a word, in which each lane counts. */
 __device__ __forceinline__ uint32_t next_position(const range_list *list, progress *p, uint32_t done, uint32_t lane) {
   uint32_t next = p->range + 1 + lane;
   uint32_t ahead = next < p->count ? list->first[next] - done : ADJI_WARP;

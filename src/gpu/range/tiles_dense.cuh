@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Dense places: all lanes of a warp compare their queries with the same candidates. tiles_kernel.cuh.
+ * Dense places: all lanes of a warp compare their queries with the same candidates. Part of tiles_kernel.cuh.
  */
 #ifndef ADJI_GPU_RANGE_TILES_DENSE_CUH
 #define ADJI_GPU_RANGE_TILES_DENSE_CUH
@@ -22,8 +22,8 @@ __device__ __forceinline__ void add_terms(const tiles<T> &job, const shared<T> &
   }
 }
 
-/* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for lanes that do not take part. BY_ID: what
- * belongs also depends on the ids. */
+/* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for idle lanes. BY_ID: ids decide too
+ * whether a candidate belongs. */
 template <class W, int MANY, bool BY_ID, class T, int DIM>
 __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit,
                                              uint32_t first, uint32_t valid, uint32_t lane) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
 #pragma unroll
       for (int u = 1; u < MANY; u++)
         least = s[u] < least ? s[u] : least;
-      if (!__any_sync(ALL_LANES, least <= limit)) return; /* sums grow: none of these belongs */
+      if (!__any_sync(ALL_LANES, least <= limit)) return; /* sums only grow: none of these belongs */
     }
   }
   uint32_t ids[MANY] = {0};
@@ -72,19 +72,19 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
 
 template <class W, bool BY_ID, class T, int DIM>
 __device__ __forceinline__ void compare_stage(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit,
-                                              uint32_t valid, supply *pieces, uint32_t lane) {
+                                              uint32_t valid, supply *items, uint32_t lane) {
   constexpr int MANY = DIM ? TILED_CANDIDATES : TILED_CANDIDATES_ANY;
 #pragma unroll 1
   for (uint32_t first = 0; first < valid; first += BETWEEN) {
 #pragma unroll
     for (uint32_t more = 0; more < BETWEEN; more += MANY)
       compare_some<W, MANY, BY_ID>(job, at, mine, limit, first + more, valid, lane);
-    if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, 0, lane);
+    if (W::FILL) flush<W, BY_LANE>(job, at, mine, items, 0, lane);
   }
 }
 
-/* Step 2: the next 32 candidates of the list, behind those that are done; behind the last one they are NaN. Without
- * ids they are only there where they come with the point. */
+/* Step 2: the next 32 candidates of the list; NaN behind the last one. Without ids in the points, ids are only loaded
+ * when needed. */
 template <class W, bool IDS, class T>
 __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_list *list, progress *p, uint32_t done,
                                               uint32_t lane) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_l
   if (W::DIM) load_point<W>(job.right, valid ? position : 0, c.x);
   c.id = W::HAS_ID ? id_in(c.x[W::WIDTH ? W::WIDTH - 1 : 0]) : ADJ_NO_ID;
   if (!W::HAS_ID && IDS && valid && (W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE)) c.id = job.right_ids[position];
-  if (!valid) c.x[0] = static_cast<T>(NAN); /* and so is the sum */
+  if (!valid) c.x[0] = static_cast<T>(NAN); /* so the sum is NaN too */
   return c;
 }
 
@@ -112,10 +112,10 @@ __device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, co
   at.ids[slot] = c.id;
 }
 
-/* Whether a candidate may belong to queries of the stretch: not if its sum with the point of their box that is nearest
- * to it is above the limit. Along every axis no query is nearer to it than that point, whose coordinate is one of
- * theirs or the candidate's own. So no difference is smaller before it is rounded, which keeps the order, nor is then
- * the sum of a square and what came before it. A NaN belongs to none. */
+/* Whether a candidate may belong to queries of the stretch: not if its sum with the nearest point of their box is
+ * above the limit. Along every axis no query is nearer to it than that point, whose coordinate is either a query's or
+ * the candidate's own. So no difference is smaller before rounding, which is monotone, and neither is any partial
+ * sum. A NaN belongs to none. */
 template <class W, class T>
 __device__ __forceinline__ bool may_belong(const tiles<T> &job, const stretch<W> &of, const candidate<W> &c) {
   T s = 0;
@@ -128,11 +128,10 @@ __device__ __forceinline__ bool may_belong(const tiles<T> &job, const stretch<W>
   return s <= job.limit;
 }
 
-/* Slots from this one on are of the next stage; and that of a candidate which is left out. */
+/* Slots from NEXT_STAGE on belong to the next stage; NO_SLOT is for a candidate that is skipped. */
 enum : uint32_t { NEXT_STAGE = ADJI_WARP, NO_SLOT = UINT32_MAX };
 
-/* Where a lane's candidate goes behind those that wait in the stage, of which there may be more than it has room for
- * then. */
+/* The slot of a lane's candidate behind those that wait in the stage, which may be beyond its room. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t find_slot(const tiles<T> &job, const stretch<W> &of, const candidate<W> &c,
                                               uint32_t *waiting, uint32_t lane) {
@@ -146,14 +145,14 @@ __device__ __forceinline__ uint32_t find_slot(const tiles<T> &job, const stretch
   return stays ? slot : static_cast<uint32_t>(NO_SLOT);
 }
 
-/* Compares the stage, with `valid` candidates in it. met: perhaps one of them is one of the queries themselves. */
+/* Compares the stage, which has `valid` candidates. met: one of them may be one of the queries. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                        const stretch<W> &of, uint32_t valid, bool met, supply *pieces, effort *took,
+                                        const stretch<W> &of, uint32_t valid, bool met, supply *items, effort *took,
                                         uint32_t lane) {
   if (counts<W>(job)) {
     if (lane == 0) took->candidates += static_cast<uint64_t>(valid) * (of.end - of.begin);
-    took->steps += W::WORDS ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are filled up */
+    took->steps += W::WORDS ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are padded */
   }
   bool by_id = job.keep == ADJI_KEEP_ABOVE ||
                (job.keep == ADJI_KEEP_OTHERS && W::DROPS_SELF && (!job.same_sets || __any_sync(ALL_LANES, met)));
@@ -161,18 +160,18 @@ __device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at
     uint32_t word =
         by_id ? find_word<W, true>(job, at, *mine, of, lane) : find_word<W, false>(job, at, *mine, of, lane);
     if (W::RINGS) put_words(job, at, *mine, lanes{of.begin, of.end}, word, at.ids[lane], lane);
-    if (W::KEEPS) keep_tile_hits(job, pieces, word, at.ids[lane], lane);
+    if (W::KEEPS) keep_tile_hits(job, items, word, at.ids[lane], lane);
     mine->found += __popc(word);
   } else {
     T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
     if (by_id)
-      compare_stage<W, true>(job, at, mine, limit, valid, pieces, lane);
+      compare_stage<W, true>(job, at, mine, limit, valid, items, lane);
     else
-      compare_stage<W, false>(job, at, mine, limit, valid, pieces, lane);
+      compare_stage<W, false>(job, at, mine, limit, valid, items, lane);
   }
 }
 
-/* The stretch of lanes [begin, end). */
+/* Opens the stretch of lanes [begin, end). */
 template <class W, class T, int DIM>
 __device__ __forceinline__ stretch<W> open_stretch(const tiles<T> &job, const own<T, DIM> &mine, uint32_t begin,
                                                    uint32_t end, uint32_t lane) {
@@ -202,41 +201,41 @@ __device__ __forceinline__ stretch<W> open_stretch(const tiles<T> &job, const ow
   return of;
 }
 
-/* The queries of lanes [begin, end), which are in one row of cells. */
+/* Compares the queries of lanes [begin, end), which are in one row of cells. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
-                                           uint32_t end, supply *pieces, effort *took, uint32_t lane) {
+                                           uint32_t end, supply *items, effort *took, uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
   stretch<W> of = open_stretch<W>(job, *mine, begin, end, lane);
   if (W::RINGS) find_place(job, mine);
-  uint32_t waiting = 0; /* in the stage                        */
+  uint32_t waiting = 0; /* waiting in the stage */
   bool met = false;     /* the candidate that this lane put there */
-  uint64_t first_stage = 0;
+  uint64_t first_tile = 0;
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
     uint32_t row = round * ADJI_WARP + lane;
     range found = {0, 0};
     if (row < job.row_count) found = row_of_cells(job, around.row, row, around.first, around.last);
     progress p = {0, 0, 0};
-    __syncwarp(); /* nobody reads the last list any more */
+    __syncwarp(); /* the last list is no longer read */
     add_ranges(at.list, &p, found, lane);
     uint32_t total = p.total;
-    if (W::KEEPS) { /* there is one round */
-      *pieces = claim_tile_hits(job, total, lane);
-      first_stage = pieces->next;
+    if (W::KEEPS) { /* the last round */
+      *items = claim_tile_hits(job, total, lane);
+      first_tile = items->next;
     }
-    bool last = W::TRIMS && (round + 1) * ADJI_WARP >= job.row_count; /* then what waits is compared, too */
+    bool last = W::TRIMS && (round + 1) * ADJI_WARP >= job.row_count; /* then the waiting ones are compared too */
     if (!total && !(last && waiting)) continue;
     candidate<W> next = fetch<W, true>(job, at.list, &p, 0, lane);
     for (uint32_t done = 0; done < total || (last && waiting);) {
-      candidate<W> now = next; /* NaN, behind the last ones */
+      candidate<W> now = next; /* NaN behind the last ones */
       uint32_t slot = find_slot<W>(job, of, now, &waiting, lane);
       if (slot < NEXT_STAGE) put<W>(job, at, now, slot);
-      bool query = now.position >= of.low && now.position <= of.high; /* perhaps, itself */
+      bool query = now.position >= of.low && now.position <= of.high; /* perhaps itself */
       met = met || (query && slot < NEXT_STAGE);
       uint32_t fetched = total - done < ADJI_WARP ? total - done : ADJI_WARP, valid = W::TRIMS ? ADJI_WARP : fetched;
       if (W::TRIMS && done == total) {
-        if (lane >= waiting) at.candidates[lane] = static_cast<T>(NAN); /* and so is the sum */
+        if (lane >= waiting) at.candidates[lane] = static_cast<T>(NAN); /* so the sum is NaN too */
         valid = waiting;
         waiting = ADJI_WARP;
       }
@@ -244,17 +243,17 @@ __device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> 
       if (done < total || last) next = fetch<W, true>(job, at.list, &p, done, lane);
       if (waiting < ADJI_WARP) continue;
       __syncwarp();
-      compare<W>(job, at, mine, of, valid, met, pieces, took, lane);
-      __syncwarp(); /* nobody reads the last ones any more */
+      compare<W>(job, at, mine, of, valid, met, items, took, lane);
+      __syncwarp(); /* the last stage is no longer read */
       waiting -= ADJI_WARP;
-      bool left = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
-      if (left) put<W>(job, at, now, slot - NEXT_STAGE);
-      met = query && left;
+      bool next = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
+      if (next) put<W>(job, at, now, slot - NEXT_STAGE);
+      met = query && next;
     }
   }
   if (W::KEEPS && lane == 0)
-    job.starts[of.low] =
-        adji_tile_hits{static_cast<uint32_t>(first_stage), static_cast<uint32_t>(pieces->next - first_stage)};
+    job.tile_hit_starts[of.low] =
+        adji_tile_hits{static_cast<uint32_t>(first_tile), static_cast<uint32_t>(items->next - first_tile)};
 }
 
 }  // namespace

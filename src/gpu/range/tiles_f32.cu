@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join's kernels for f32: one of their own for each common dimension of L2.
+ * The range join's kernels for f32: a separate one for each common dimension of L2.
  */
 #include "gpu/range/tiles_kernel.cuh"
 #include "gpu/range/tiles_private.cuh"

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of queries that a count has marked (tiles_query_hits.cuh): what belongs is known, so that nothing is compared.
+ * Fills rows from query hits, which a count has cached (tiles_query_hits.cuh). Nothing is compared.
  *
- * Computes: for each row of a marked query, the ids of the candidates whose bits are set.
+ * Computes: for each row of a query with hits, the ids of the candidates whose bits are set.
  *
- * A warp has 32 rows that follow each other in the result, lane i the i-th of them. Lanes put the positions of their
- * entries into shared memory, in the order of the result, which takes no memory access beyond the marks; then all of
- * them look up the ids and write whole lines. In the order of the grid each row would be written by itself, at a place
- * far from the last one: at 10 entries a row the memory is busy for 0.28 ms with two million of them so.
+ * A warp has 32 consecutive rows of the result, lane i the i-th of them. Lanes put the positions of their entries
+ * into shared memory, in the order of the result, which needs no memory access but the hits. Then all lanes look up
+ * ids and write whole lines. In the order of the grid each row would be written separately, far from the one before:
+ * at 10 entries a row, two million rows would keep the memory busy for 0.28 ms.
  *
  * Grid: one warp for 32 rows. No block waits for another.
  *
- * Limits: instruction issue, and the latency of the marks and the ids: 32 bytes read a row in two dimensions, 96 in
- * three, 4 read and written an entry.
+ * Limits: instruction issue, and the latency of the hits and ids: 32 bytes read per row in two dimensions, 96 in
+ * three; 4 read and 4 written per entry.
  */
 #include "gpu/range/tiles.cuh"
 
 namespace {
 
-enum { WARPS = 4, ROOM = 640 }; /* entries of a warp at a time */
+enum { WARPS = 4, ROOM = 640 }; /* entries that a warp writes at a time */
 constexpr uint32_t NOBODY = UINT32_MAX, ALL = 0xffffffffu;
 
 struct query_hits_job {
-  const adji_query_hits *marks;
+  const adji_query_hits *query_hits;
   const uint32_t *right_ids;
   uint64_t first_row, end_row;
   const uint64_t *offsets;
@@ -34,12 +34,12 @@ struct query_hits_job {
 /* A lane's row. */
 template <int GROUPS>
 struct query_hits_row {
-  adji_query_hits marks[GROUPS];
+  adji_query_hits hits[GROUPS];
   uint64_t next, end; /* its entries in the result that are not written yet */
-  bool marked;
+  bool has_hits;
 };
 
-/* Lanes behind the last row have an empty one there. */
+/* Lanes behind the last row have an empty row. */
 template <int GROUPS>
 __device__ __forceinline__ query_hits_row<GROUPS> open_row(const query_hits_job &job, uint64_t row, uint32_t lane) {
   query_hits_row<GROUPS> r = {};
@@ -50,24 +50,24 @@ __device__ __forceinline__ query_hits_row<GROUPS> open_row(const query_hits_job 
     r.end = job.offsets[row + 1] - job.base;
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
-      r.marks[g] = job.marks[row * GROUPS + g];
+      r.hits[g] = job.query_hits[row * GROUPS + g];
       for (int k = 0; k < ADJI_QUERY_HIT_GROUP; k++)
-        bits += __popc(r.marks[g].bits[k]);
+        bits += __popc(r.hits[g].bits[k]);
     }
-    r.marked = r.marks[0].begin[0] != ADJI_NO_QUERY_HITS;
+    r.has_hits = r.hits[0].begin[0] != ADJI_NO_QUERY_HITS;
   }
-  bool broken = r.marked && bits != r.end - r.next;
+  bool broken = r.has_hits && bits != r.end - r.next;
   adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, broken, lane);
-  r.marked = r.marked && !broken;
+  r.has_hits = r.has_hits && !broken;
   return r;
 }
 
-/* Puts the positions of the lane's next entries into the buffer, which begins with entry number start of the result;
- * nobody's for a row that is not marked. */
+/* Puts the positions of the lane's next entries into the buffer, which begins with entry number start of the result.
+ * A row without hits gets placeholders. */
 template <int GROUPS>
 __device__ __forceinline__ void put_positions(query_hits_row<GROUPS> *r, uint64_t start, uint32_t *buffer) {
   uint64_t stop = r->end < start + ROOM ? r->end : start + ROOM;
-  if (!r->marked) {
+  if (!r->has_hits) {
     for (uint64_t i = r->next > start ? r->next : start; i < stop; i++)
       buffer[i - start] = NOBODY;
     return;
@@ -76,8 +76,8 @@ __device__ __forceinline__ void put_positions(query_hits_row<GROUPS> *r, uint64_
   if (r->next >= stop) return;
 #pragma unroll
   for (int i = 0; i < GROUPS * ADJI_QUERY_HIT_GROUP; i++) {
-    uint32_t *bits = &r->marks[i / ADJI_QUERY_HIT_GROUP].bits[i % ADJI_QUERY_HIT_GROUP];
-    uint32_t begin = r->marks[i / ADJI_QUERY_HIT_GROUP].begin[i % ADJI_QUERY_HIT_GROUP];
+    uint32_t *bits = &r->hits[i / ADJI_QUERY_HIT_GROUP].bits[i % ADJI_QUERY_HIT_GROUP];
+    uint32_t begin = r->hits[i / ADJI_QUERY_HIT_GROUP].begin[i % ADJI_QUERY_HIT_GROUP];
     while (*bits && at < end) {
       buffer[at++] = begin + __ffs(*bits) - 1;
       *bits &= *bits - 1;
@@ -94,9 +94,9 @@ __global__ void __launch_bounds__(WARPS *ADJI_WARP) fill_query_hits(const query_
   query_hits_row<GROUPS> r = open_row<GROUPS>(job, row, lane);
   uint64_t last = __shfl_sync(ALL, r.end, ADJI_WARP - 1);
   for (;;) {
-    uint32_t left = __ballot_sync(ALL, r.marked && r.next < r.end);
-    if (!left) return;
-    uint64_t start = __shfl_sync(ALL, r.next, __ffs(left) - 1);
+    uint32_t remaining = __ballot_sync(ALL, r.has_hits && r.next < r.end);
+    if (!remaining) return;
+    uint64_t start = __shfl_sync(ALL, r.next, __ffs(remaining) - 1);
     uint32_t many = last - start < ROOM ? static_cast<uint32_t>(last - start) : ROOM;
     put_positions(&r, start, buffer);
     __syncwarp();
@@ -120,13 +120,13 @@ bool adji_tiles_can_keep_query_hits(const adji_tiles_job *job) {
 
 adj_status adji_tiles_fill_query_hits(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   if (job->first_row == job->end_row) return ADJ_OK;
-  query_hits_job marked = {job->marks,   job->right->ids, job->first_row, job->end_row,
-                           job->offsets, job->base,       job->ids,       adji_answer_at(gpu, ADJI_ANSWER_SPREAD)};
+  query_hits_job hits = {job->query_hits, job->right->ids, job->first_row, job->end_row,
+                         job->offsets,    job->base,       job->ids,       adji_answer_at(gpu, ADJI_ANSWER_SPREAD)};
   uint32_t threads = WARPS * ADJI_WARP, blocks = adji_blocks_for(job->end_row - job->first_row, threads);
   if (job->grid->row_count == ADJI_QUERY_HIT_GROUP)
-    fill_query_hits<1><<<blocks, threads, 0, stream>>>(marked);
+    fill_query_hits<1><<<blocks, threads, 0, stream>>>(hits);
   else
-    fill_query_hits<3><<<blocks, threads, 0, stream>>>(marked);
+    fill_query_hits<3><<<blocks, threads, 0, stream>>>(hits);
   ADJI_LAUNCHED(gpu, "fill_query_hits");
   return ADJ_OK;
 }

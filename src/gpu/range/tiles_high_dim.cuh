@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sparse places in many dimensions: lanes share out the candidates of a few queries. tiles_kernel.cuh.
+ * Sparse places in many dimensions: lanes share the candidates of a few queries. Part of tiles_kernel.cuh.
  */
 #ifndef ADJI_GPU_RANGE_TILES_HIGH_DIM_CUH
 #define ADJI_GPU_RANGE_TILES_HIGH_DIM_CUH
@@ -28,18 +28,18 @@ __device__ __forceinline__ double staged_coordinate(const shared<T> &at, uint32_
   return W::DIM ? at.points[lane * 8 + j] : at.queries[j * ADJI_WARP + lane];
 }
 
-/* What the rows of cells around the queries of lanes [begin, end), all of one row of cells, are away at least.
+/* The least distance of the rows of cells around the queries of lanes [begin, end), all of one row of cells.
  *
- * Along axis a let q = (x - low) * inverse as computed, f = q - floor(q) a query's place in its cell. A point one slab
- * below has a computed q' < floor(q). Computed values are within 2^-20.9 of the true ones (index/grid.c), so the points
- * are at least (f - 2^-19.9) / inverse apart, and one slab above (1 - f - 2^-19.9) / inverse; the canonical t is that
- * up to a factor 1 - 2^-24, and the canonical sum at least the sum of the t^2 up to a factor 1 - dim * 2^-24. The
- * constants below leave out more than that, and roundings of this function with it: 1e-5 of a cell, factors of 1 - 1e-5
+ * Along axis a let q = (x - low) * inverse as computed, and f = q - floor(q) a query's place in its cell. A point one
+ * slab below has a computed q' < floor(q). Computed values are within 2^-20.9 of the true ones (index/slab.h), so the
+ * points are at least (f - 2^-19.9) / inverse apart, and one slab above (1 - f - 2^-19.9) / inverse. The canonical t
+ * is that up to a factor 1 - 2^-24, and the canonical sum at least the sum of the t^2 up to a factor 1 - dim * 2^-24.
+ * The constants below are wider, and also cover the roundings of this function: 1e-5 of a cell, factors of 1 - 1e-5
  * and, of the limit, 1 + 1e-3, which is enough for 16,000 dimensions. Squares that underflow have no such factors, so
- * tiny limits have no gaps (with_types() in tiles_kernel.cuh). Only the metric L2 has them.
+ * tiny limits have no gaps (with_types() in tiles_kernel.cuh). Only L2 has gaps.
  *
- * A row whose gaps leave l of the limit, in squares, has candidates no further than sqrt(l) away along the last axis:
- * trim() below, which leaves 1e-3 of a cell for roundings. */
+ * If the gaps of a row leave l of the limit, in squares, its candidates are no further than sqrt(l) away along the
+ * last axis: see trim() below, which adds 1e-3 of a cell for roundings. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
                                           uint32_t begin, uint32_t end, uint32_t lane) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &
   if (members >> lane & 1) {
     for (uint32_t a = 0; a <= job.near.axes; a++) {
       double q = (staged_coordinate<W>(at, lane, job.near.dim[a]) - job.near.low[a]) * job.near.inverse[a];
-      /* Queries before the first slab are in it, as are candidates. */
+      /* Queries before the first slab belong to it, and so do candidates. */
       float f = static_cast<float>(a < job.near.axes ? q - floor(q) : fmax(q - static_cast<double>(first), 0.0));
       float least = __uint_as_float(__reduce_min_sync(members, __float_as_uint(f)));
       float most = __uint_as_float(__reduce_max_sync(members, __float_as_uint(f)));
@@ -72,23 +72,23 @@ __device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &
   __syncwarp();
 }
 
-/* What a row leaves of the limit: negative where it is too far away. */
+/* The part of the limit that a row's gaps leave; negative: the row is too far away. */
 template <class T>
 __device__ __forceinline__ float left_of_limit(const tiles<T> &job, const gaps *g, uint32_t row) {
   adji_gpu_parts parts = job.near.parts[row];
   return job.near.limit - (g->first[parts.first] + g->rest[parts.rest]);
 }
 
-/* The cells of a row that are near enough, where `left` of the limit is left. */
+/* The cells of a row that are near enough, with this much of the limit remaining. */
 template <class T>
 __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, const cell_stretch &around, int64_t row,
-                                            float left) {
-  float way = sqrtf(left) * job.near.scale + 1e-3f, reach = static_cast<float>(job.reach);
+                                            float remaining) {
+  float way = sqrtf(remaining) * job.near.scale + 1e-3f, reach = static_cast<float>(job.reach);
   float from = fmaxf(floorf(g->least - way), -reach);
   float to = fminf(floorf(g->most + way), static_cast<float>(around.last - around.first) + reach);
   int64_t low = static_cast<int64_t>(around.first) + static_cast<int64_t>(from);
   int64_t high = static_cast<int64_t>(around.first) + static_cast<int64_t>(to);
-  /* Points beyond the last slab are in it. */
+  /* Points beyond the last slab belong to it. */
   int64_t last = job.near.last_slab;
   low = low < 0 ? 0 : low > last ? last : low;
   high = high > last ? last : high;
@@ -105,7 +105,7 @@ __device__ __forceinline__ void add_until_limit(const tiles<T> &job, const share
   }
 }
 
-/* The sum of query k and a candidate of the lane's, or one that is beyond the limit. */
+/* The sum of query k and one of the lane's candidates, or any sum beyond the limit. */
 template <class W, class T>
 __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &at, const candidate<W> &c,
                                           const T (&x)[8], uint32_t k) {
@@ -127,12 +127,12 @@ __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &
   return adji_gpu_finish<W::STEP>(s);
 }
 
-/* Counts a candidate that belongs to query k, and puts it into its queue. found counts for all lanes. */
+/* Counts a candidate that belongs to query k, and puts it into the queue of k. found is the sum over all lanes. */
 template <class W, class T>
 __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, T s, uint32_t k,
                                      uint32_t begin) {
   if (!(s <= job.limit)) return;
-  if (W::MIRRORED && c.position <= at.found[k]) return; /* which finds, or is, the query */
+  if (W::MIRRORED && c.position <= at.found[k]) return; /* the query itself, or a point before it */
   uint32_t id = c.id;
   if (!W::HAS_ID && (W::FILL || W::MIRRORED || job.keep == ADJI_KEEP_ABOVE)) id = job.right_ids[c.position];
   if (W::MIRRORED) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, c
 template <class W, class T, int DIM>
 __device__ __forceinline__ void step_high_dim(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                               const candidate<W> &one, const candidate<W> &other, uint32_t begin,
-                                              uint32_t end, supply *pieces, uint32_t lane) {
+                                              uint32_t end, supply *items, uint32_t lane) {
 #pragma unroll 1
   for (uint32_t k = begin; k < end; k++) {
     T x[8];
@@ -163,20 +163,20 @@ __device__ __forceinline__ void step_high_dim(const tiles<T> &job, const shared<
   __syncwarp();
   if (!W::FILL) return;
   if (lane >= begin && lane < end) mine->found = at.found[lane];
-  flush<W, SHARED_OUT>(job, at, mine, pieces, begin, lane);
+  flush<W, SHARED_OUT>(job, at, mine, items, begin, lane);
 }
 
-/* What is left of a range from a position on. */
+/* The rest of a range, from a position on. */
 __device__ __forceinline__ range behind(range r, uint32_t position) {
   uint32_t before = position > r.begin ? position - r.begin : 0;
   if (before > r.count) before = r.count;
   return range{r.begin + before, r.count - before};
 }
 
-/* Compares the candidates of the list with the queries of lanes [begin, end), and empties it. */
+/* Compares the candidates of the list with the queries of lanes [begin, end), and empties the list. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, progress *p,
-                                          uint32_t begin, uint32_t end, supply *pieces, effort *took, uint32_t lane) {
+                                          uint32_t begin, uint32_t end, supply *items, effort *took, uint32_t lane) {
   if (lane == 0) took->candidates += static_cast<uint64_t>(p->total) * (end - begin);
   constexpr uint32_t EACH = 2 * ADJI_WARP;
   uint32_t steps = p->total / EACH + (p->total % EACH > 0);
@@ -184,7 +184,7 @@ __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &
   for (uint32_t step = 0, done = 0; step < steps; step++, done += EACH) {
     candidate<W> one = fetch<W, false>(job, at.list, p, done, lane),
                  other = fetch<W, false>(job, at.list, p, done + ADJI_WARP, lane);
-    step_high_dim<W>(job, at, mine, one, other, begin, end, pieces, lane);
+    step_high_dim<W>(job, at, mine, one, other, begin, end, items, lane);
   }
   *p = progress{0, 0, 0};
   __syncwarp();
@@ -197,7 +197,7 @@ __device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &
  *   3. when that is half full, its candidates are compared */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_high_dim(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                              uint32_t begin, uint32_t end, supply *pieces, effort *took,
+                                              uint32_t begin, uint32_t end, supply *items, effort *took,
                                               uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
@@ -208,12 +208,12 @@ __device__ __forceinline__ void join_high_dim(const tiles<T> &job, const shared<
   uint32_t least = __shfl_sync(ALL_LANES, mine->position, begin), first = W::MIRRORED ? middle : 0;
   for (uint32_t row = first + lane, ahead = job.row_count - first; ahead; row += ADJI_WARP) {
     ahead = ahead > ADJI_WARP ? ahead - ADJI_WARP : 0;
-    float left = near && row < job.row_count ? left_of_limit(job, at.gap, row) : 0;
-    uint32_t wanted = __ballot_sync(ALL_LANES, row < job.row_count && left >= 0);
+    float remaining = near && row < job.row_count ? left_of_limit(job, at.gap, row) : 0;
+    uint32_t wanted = __ballot_sync(ALL_LANES, row < job.row_count && remaining >= 0);
     if (wanted >> lane & 1) {
       uint32_t to = waiting + __popc(wanted & ((1u << lane) - 1));
       at.wanted->row[to] = row;
-      at.wanted->left[to] = left;
+      at.wanted->remaining[to] = remaining;
     }
     waiting += __popc(wanted);
     __syncwarp();
@@ -224,22 +224,22 @@ __device__ __forceinline__ void join_high_dim(const tiles<T> &job, const shared<
       if (lane < many) {
         uint32_t wanted_row = at.wanted->row[waiting + lane];
         int64_t of_cells = around.row + job.row_steps[wanted_row];
-        found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->left[waiting + lane])
+        found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->remaining[waiting + lane])
                      : row_of_cells(job, around.row, wanted_row, around.first, around.last);
         if (W::MIRRORED && wanted_row == middle) found = behind(found, least);
       }
       add_ranges(at.list, &p, found, lane);
-      if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, pieces, took, lane);
+      if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, items, took, lane);
     }
   }
-  if (p.count) join_list<W>(job, at, mine, &p, begin, end, pieces, took, lane);
+  if (p.count) join_list<W>(job, at, mine, &p, begin, end, items, took, lane);
   if (W::FILL) empty_queues<W, SHARED_OUT>(job, at, mine, begin, lane); /* the next queries use the same memory */
 }
 
 /* All queries of the lanes in `members`, a few cells of a row at a time. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                           uint32_t members, supply *pieces, effort *took, uint32_t lane) {
+                                           uint32_t members, supply *items, effort *took, uint32_t lane) {
   uint32_t group = mine->cell / job.group;
   uint32_t before = __shfl_up_sync(ALL_LANES, group, 1);
   int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
@@ -249,13 +249,13 @@ __device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> 
   bool member = members >> lane & 1;
   uint32_t heads = __ballot_sync(ALL_LANES, member && (lane == 0 || !(members >> (lane - 1) & 1) || group != before ||
                                                        mine->cell_row != row_before));
-  for (uint32_t left = heads; left; left &= left - 1) {
-    uint32_t begin = __ffs(left) - 1;
-    uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* where another begins, or none is */
+  for (uint32_t remaining = heads; remaining; remaining &= remaining - 1) {
+    uint32_t begin = __ffs(remaining) - 1;
+    uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* another begins, or none */
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP;
     for (uint32_t first = begin; first < end; first += HIGH_DIM_QUERIES) {
       uint32_t last = end - first < HIGH_DIM_QUERIES ? end : first + HIGH_DIM_QUERIES;
-      join_high_dim<W>(job, at, mine, first, last, pieces, took, lane);
+      join_high_dim<W>(job, at, mine, first, last, items, took, lane);
     }
   }
   __syncwarp();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Dense places in two and three dimensions, where hits are counted or rows are long: every query gets a word, with a
- * bit for each of the 32 candidates in the stage that belongs to it. tiles_kernel.cuh.
+ * Dense places in two and three dimensions, when counting or for long rows. Every query gets a word, with a bit for
+ * each of the 32 candidates of the stage that belongs to it. Part of tiles_kernel.cuh.
  */
 #ifndef ADJI_GPU_RANGE_TILES_HIT_WORDS_CUH
 #define ADJI_GPU_RANGE_TILES_HIT_WORDS_CUH
@@ -10,9 +10,9 @@
 
 namespace {
 
-/* Comparing is shared out in small tiles, EACH queries and as many candidates as SHARE says a lane, so that a candidate
- * which was read from shared memory is compared more than once. Lane l has candidates l / SHARE * SHARE and on, and
- * the queries of lanes l % SHARE, that and SHARE more, and so on. In f64 there are registers for fewer queries. */
+/* The warp compares in small tiles: each lane has EACH queries and SHARE candidates, so that a candidate read from
+ * shared memory is used more than once. Lane l has the candidates from l / SHARE * SHARE on, and the queries of lanes
+ * l % SHARE, l % SHARE + SHARE, and so on. In f64 there are registers for fewer queries. */
 template <class T>
 struct tile_of {
   static constexpr int EACH = sizeof(T) == 4 ? 4 : 2;
@@ -24,22 +24,22 @@ struct lanes {
   uint32_t begin, end;
 };
 
-/* A stretch of queries that are compared together. */
+/* A stretch of queries that are compared with the same candidates. */
 template <class W>
 struct stretch {
   typedef typename W::T T;
   static constexpr int DIMS = W::DIM ? W::DIM : 1;
-  uint32_t begin, end;         /* their lanes                                             */
-  uint32_t low, high;          /* their first and last position                           */
-  T least[DIMS], most[DIMS];   /* the box around them, where candidates are trimmed       */
-  T x[tile_of<T>::EACH][DIMS]; /* the lane's queries, with words: NaN, if not one of them */
+  uint32_t begin, end;         /* their lanes */
+  uint32_t low, high;          /* their first and last position */
+  T least[DIMS], most[DIMS];   /* the box around them, if candidates are trimmed */
+  T x[tile_of<T>::EACH][DIMS]; /* the lane's queries, for words: NaN if not in the stretch */
 };
 
 /* ---- Comparing ------------------------------------------------------------------------------------------------- */
 
-/* Puts behind the bits of a word whether s, which is not below 0, is at most the limit. In f32 that is the sign of a
- * difference of whole numbers: numbers from 0 on have the order of their bits, infinity too, and a NaN that was
- * computed is 0x7fffffff on these devices. Two instructions; the compiler takes three for a condition. */
+/* Appends a bit to a word: whether s, which is not negative, is at most the limit. In f32 that is the sign of an
+ * integer difference: non-negative floats have the order of their bits, infinity included, and a computed NaN is
+ * 0x7fffffff on these devices. Two instructions; the compiler needs three for a condition. */
 __device__ __forceinline__ uint32_t append_within(uint32_t bits, float s, float limit) {
   return __funnelshift_l(__float_as_uint(s) - (__float_as_uint(limit) + 1), bits, 1);
 }
@@ -47,7 +47,7 @@ __device__ __forceinline__ uint32_t append_within(uint32_t bits, double s, doubl
   return bits << 1 | (s <= limit);
 }
 
-/* Every lane has bits[k], of its k-th query with its candidates. Gives every lane the whole word of its own query: a
+/* Every lane has bits[k], of its k-th query with its candidates. Gives each lane the whole word of its own query: a
  * transposition among the lanes with the same queries. */
 template <class T>
 __device__ __forceinline__ uint32_t gather_word(const uint32_t *bits, uint32_t lane) {
@@ -60,14 +60,14 @@ __device__ __forceinline__ uint32_t gather_word(const uint32_t *bits, uint32_t l
   }
   word = __byte_perm(bits[0] | bits[1] << 8, bits[2 % EACH] | bits[3 % EACH] << 8, 0x5410);
 #pragma unroll
-  for (uint32_t step = 2; step; step /= 2) { /* bytes of the other's part go between its own, or before them */
+  for (uint32_t step = 2; step; step /= 2) { /* bytes from the other lane go between or before its own */
     uint32_t other = __shfl_xor_sync(ALL_LANES, word, step * SHARE);
     word = __byte_perm(word, other, part & step ? 0x3726 : 0x5140);
   }
   return word;
 }
 
-/* The word of the lane's own query. BY_ID: what belongs also depends on the ids. */
+/* The word of the lane's own query. BY_ID: ids decide too whether a candidate belongs. */
 template <class W, bool BY_ID, class T, int DIM>
 __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
                                               const stretch<W> &of, uint32_t lane) {
@@ -103,22 +103,22 @@ __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<
 
 /* ---- Keeping ----------------------------------------------------------------------------------------------------- */
 
-/* Room for all the stages that so many candidates can make. */
+/* Room for the tile hits of this many candidates. */
 template <class T>
 __device__ __forceinline__ supply claim_tile_hits(const tiles<T> &job, uint32_t candidates, uint32_t lane) {
   uint32_t many = candidates / ADJI_WARP + (candidates % ADJI_WARP != 0);
   unsigned long long first = 0;
-  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(many));
+  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(many));
   first = __shfl_sync(ALL_LANES, first, 0);
   return supply{first, first + many <= job.tile_hit_room ? first + many : first};
 }
 
-/* Each lane its own query's word, and the id of a candidate. */
+/* Writes a tile: each lane the word of its own query, and the id of a candidate. */
 template <class T>
-__device__ __forceinline__ void keep_tile_hits(const tiles<T> &job, supply *stages, uint32_t word, uint32_t id,
+__device__ __forceinline__ void keep_tile_hits(const tiles<T> &job, supply *items, uint32_t word, uint32_t id,
                                                uint32_t lane) {
-  if (stages->next == stages->end) return;
-  uint32_t *to = job.stages + stages->next++ * ADJI_TILE_HIT_WORDS + lane;
+  if (items->next == items->end) return;
+  uint32_t *to = job.tile_hits + items->next++ * ADJI_TILE_HIT_WORDS + lane;
   __stcs(to, word);
   __stcs(to + ADJI_WARP, id);
 }

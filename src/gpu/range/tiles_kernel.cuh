@@ -5,31 +5,33 @@
  * Computes: for each query q, the candidates c in cells within reach of q's whose canonical sum s(q, c) is at most
  * the limit: how many (counting), or their ids in q's row of the result (filling).
  *
- * A warp owns 32 queries that follow each other in the order of the grid, lane i the i-th of them: its coordinates, its
- * count, its row. A stretch of them that lies in one row of cells, not spread wider than a few cells, is compared
- * together with the candidates of all of them:
+ * A warp owns 32 consecutive queries in the order of the grid, lane i the i-th of them: its coordinates, its count, its
+ * row.
+ *
+ * Dense places: a stretch of queries in one row of cells, at most a few cells wide, is compared with the candidates of
+ * all of them:
  *
  *   1. ranges     lanes look up rows of cells, 32 at a time: each is one range of positions. Non-empty ones go to a
- *                 list in shared memory, with their lengths added up, as if they were one long range.
+ *                 list in shared memory, with their lengths summed, as one long range.
  *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory: in two
  *                 and three dimensions only if it is near enough to the box around the queries.
- *   3. compare    every lane its own query with the 32 candidates, which all lanes read at once; or, in two and three
- *                 dimensions, a tile of 4 queries and 8 candidates, after which every query gets its hits as a word.
+ *   3. compare    every lane its own query with the 32 candidates, which all lanes read at the same time; or, in two
+ *                 and three dimensions, a tile of 4 queries and 8 candidates, after which every query gets its hits in
+ *                 a word.
  *
- * Where cells hold few points, in up to three dimensions, queries are compared each with its own candidates only: every
- * lane looks up its own ranges and reads from them what it needs; what neighbours read is near. In more dimensions
- * there are too many rows of cells for that: the warp takes the queries of a few cells of a row at a time, lanes look
- * up the rows that are not provably too far away, and share out their candidates. There dense and sparse places have
- * kernels of their own, which run side by side and leave each other's queries alone.
+ * Sparse places, where cells hold few points: in up to three dimensions each lane looks up the ranges of its own query
+ * and compares it with its own candidates; what neighbouring lanes read is near. In more dimensions there are too many
+ * rows of cells for that. The warp takes the queries of a few cells of a row at a time; lanes look up the rows that are
+ * not provably too far away, and share their candidates. There, dense and sparse places have separate kernels, which
+ * run in parallel on different queries.
  *
- * Counting adds up in registers. Where rows are short it may mark what belongs to queries that are compared with their
- * own candidates, and then their rows are filled by another kernel (tiles_fill_hits.cu). Otherwise ids wait in a queue
- * in shared memory, and when there are enough for a line the warp writes them: to the row, of which place and length
- * are known (filling), or to a piece of 32 entries that remembers its row (pieces, when the lengths are being counted).
- * Every query has a piece of its own, for its last entries; of the others the number is counted in memory, by 16 of
- * them. Long rows are filled by words, in dense places of two and three dimensions: ids wait in a ring for each query,
- * to which lane i adds candidate i where its bit is set, as far behind the last entry as there are lower bits. Rows are
- * written front to back, and never get more entries than were counted.
+ * Counting adds up in registers. Where rows are short it may cache the hits of sparse queries, and another kernel fills
+ * their rows (tiles_fill_hits.cu). Otherwise ids wait in a queue in shared memory, and the warp writes them when there
+ * are enough for a line: to the row, whose place and length are known (filling), or to a chunk of 32 entries that
+ * stores its row (counting with row chunks). Every query has its own chunk, for its last entries; the others are taken
+ * from a counter in memory, 16 at a time. Long rows in dense places of two and three dimensions are filled from words:
+ * ids wait in a ring per query. Lane i adds candidate i if its bit is set, as far behind the last entry as there are
+ * lower bits. Rows are written front to back, and never get more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
@@ -48,7 +50,7 @@ namespace {
 
 /* ---- The kernel ---------------------------------------------------------------------------------- */
 
-/* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
+/* Whether a query is its own neighbour: always at distance 0, perhaps by its inner product. */
 template <int STEP, class T>
 __device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t position) {
   if (STEP != ADJI_STEP_DOT) return true;
@@ -60,10 +62,10 @@ __device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t 
   return adji_gpu_finish<STEP>(s) <= job.limit;
 }
 
-/* Puts what was counted where it belongs, and adds up the totals. */
+/* Stores the counts, and adds to the totals. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void settle(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
-                                       uint32_t lane) {
+__device__ __forceinline__ void store_counts(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
+                                             uint32_t lane) {
   if (!counts<W>(job)) {
     const uint64_t *bounds = bounds_of(job, mine->row);
     adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != bounds[1] - bounds[0], lane);
@@ -94,7 +96,7 @@ __device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64
   uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
   if (job.wide_numbers)
     mine.cell_row = static_cast<int64_t>(number / job.row_stride);
-  else /* which is many times quicker */
+  else /* many times faster */
     mine.cell_row = static_cast<uint32_t>(number) / static_cast<uint32_t>(job.row_stride);
   mine.cell = static_cast<uint32_t>(number - static_cast<uint64_t>(mine.cell_row) * job.row_stride);
   return mine;
@@ -144,11 +146,11 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
   at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
   uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
-  if (W::RINGS) { /* the queue is used after them, with its targets behind it */
+  if (W::RINGS) { /* the queue is used after them, followed by its targets */
     rest = reinterpret_cast<uint32_t *>(at.targets);
     at.queue = at.rings = rings;
     at.targets = reinterpret_cast<target *>(rings + QUEUE * (ADJI_WARP + 1));
-    at.marks = reinterpret_cast<uint2 *>(rings + ADJI_WARP * RING);
+    at.cursors = reinterpret_cast<uint2 *>(rings + ADJI_WARP * RING);
   }
   if (W::MIRRORED) {
     at.pair_count = rest;
@@ -175,8 +177,8 @@ __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<
   __syncwarp();
 }
 
-/* The lanes whose queries are compared each with their own candidates, not together. heads are the lanes at which a
- * stretch of queries in one row of cells begins, in ascending order. */
+/* The lanes of sparse queries, which are compared with their own candidates. heads: the lanes at which a stretch of
+ * queries in one row of cells begins, ascending. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T, DIM> &mine, uint32_t heads,
                                                 uint32_t actives) {
@@ -189,7 +191,7 @@ __device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T
     uint32_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
     bool dense = spread <= job.spread && end - begin >= DENSE_QUERIES;
     if (W::PLACES != EVERYWHERE) dense = dense && spread * 8 <= end - begin;
-    if (W::MARKS) dense = dense && (spread + 1) * DENSE_QUERY_HITS <= end - begin;
+    if (W::QUERY_HITS) dense = dense && (spread + 1) * DENSE_QUERY_HITS <= end - begin;
     if (!dense) sparse |= (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
   }
   return sparse;
@@ -206,7 +208,7 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   own<T, W::DIM> mine = open_query<W>(job, query, active);
   int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
   bool head = lane == 0 || mine.cell_row != before;
-  if (W::PLACES == EVERYWHERE && job.queries) /* which may come in any order */
+  if (W::PLACES == EVERYWHERE && job.queries) /* they may come in any order */
     head = __shfl_up_sync(ALL_LANES, mine.position, 1) > mine.position || head;
   uint32_t heads = __ballot_sync(ALL_LANES, active && head);
   uint32_t members = __ballot_sync(ALL_LANES, active);
@@ -224,40 +226,40 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   for (int j = 0; j < W::DIM && W::PLACES == SPARSE; j++)
     at.points[lane * 8 + j] = mine.x[j];
   __syncwarp();
-  supply pieces = {0, 0};
+  supply items = {0, 0};
   effort took = {0, 0};
   if (W::MIRRORED) {
     if (lane == 0) *at.pair_count = 0;
     __syncwarp();
     add_selves<W>(job, at, &mine, active, lane);
   }
-  for (uint32_t left = heads & ~sparse; left && W::PLACES != SPARSE; left &= left - 1) {
-    uint32_t begin = __ffs(left) - 1, others = heads & ~((2u << begin) - 1);
+  for (uint32_t remaining = heads & ~sparse; remaining && W::PLACES != SPARSE; remaining &= remaining - 1) {
+    uint32_t begin = __ffs(remaining) - 1, others = heads & ~((2u << begin) - 1);
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
     if constexpr (W::REPLAYS)
       replay(job, at, &mine, begin, end, lane);
     else
-      join_dense<W>(job, at, &mine, begin, end, &pieces, &took, lane);
+      join_dense<W>(job, at, &mine, begin, end, &items, &took, lane);
   }
   if (W::RINGS) empty_rings(job, at, &mine, lane);
-  if constexpr (W::MARKS) {
-    bool marked = sparse && mark_per_query<W>(job, &mine, sparse >> lane & 1, &took);
-    note_without_hits(job, mine, active && !marked, lane);
+  if constexpr (W::QUERY_HITS) {
+    bool has_hits = sparse && count_query_hits<W>(job, &mine, sparse >> lane & 1, &took);
+    note_without_hits(job, mine, active && !has_hits, lane);
   } else if (W::PLACES == SPARSE && (W::DIM || job.staged))
-    join_cells<W>(job, at, &mine, sparse, &pieces, &took, lane);
+    join_cells<W>(job, at, &mine, sparse, &items, &took, lane);
   else if (W::PLACES != DENSE && sparse)
-    join_per_query<W>(job, at, &mine, sparse >> lane & 1, &pieces, &took, lane);
+    join_per_query<W>(job, at, &mine, sparse >> lane & 1, &items, &took, lane);
   if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged))) empty_queues<W, BY_LANE>(job, at, &mine, 0, lane);
   if (W::MIRRORED) flush_pairs<W>(job, at, &mine, true, lane);
-  settle<W>(job, active, &mine, took, lane);
+  store_counts<W>(job, active, &mine, took, lane);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------------------------- */
 
-/* Bytes of shared memory that a block may have on every device. */
+/* Shared memory that a block can have on every device, in bytes. */
 enum { MOST_SHARED = 96 << 10 };
 
-/* Whether queries and candidates of many dimensions fit into shared memory: the same for dense and sparse places. */
+/* Whether queries and candidates in many dimensions fit into shared memory: the same for dense and sparse places. */
 template <class W>
 bool fits_stage(uint32_t dim) {
   return 2 * dim * ADJI_WARP * sizeof(typename W::T) + QUEUE * (ADJI_WARP + 1) * 12 + 4096 <= MOST_SHARED;
@@ -266,7 +268,7 @@ bool fits_stage(uint32_t dim) {
 template <class W>
 adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) {
   job.staged = W::DIM || fits_stage<W>(job.dim);
-  bool half = W::PLACES == EVERYWHERE && !W::RINGS && job.short_rows && !job.pieces;
+  bool half = W::PLACES == EVERYWHERE && !W::RINGS && job.short_rows && !job.row_chunks;
   job.line = half ? ADJI_WARP / 2 : ADJI_WARP;
   job.queue = half ? SHORT_QUEUE : QUEUE;
   uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
@@ -283,7 +285,7 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
 template <class T, int STEP, int DIM, work WORK>
 adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if constexpr (DIM == 1 || DIM == 2 || DIM == 3) return launch<what<T, STEP, DIM, WORK, EVERYWHERE>>(gpu, stream, job);
-  if constexpr (DIM == 0 || DIM > 3) { /* side by side: each alone would leave the device idle at its end */
+  if constexpr (DIM == 0 || DIM > 3) { /* in parallel: each by itself would leave the device idle at its end */
     adj_status status = adji_gpu_fork(gpu, stream);
     if (status) return status;
     status = launch<what<T, STEP, DIM, WORK, DENSE>>(gpu, gpu->side, job);
@@ -304,14 +306,14 @@ template <class T, int STEP, int DIM>
 adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if (job.mirrored) return launch_mirrored<T, STEP, DIM>(gpu, stream, job);
   if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
-    if (job.stages)
-      return job.ids ? launch_places<T, STEP, DIM, FROM_STAGES>(gpu, stream, job)
-                     : launch_places<T, STEP, DIM, COUNT_AND_STAGES>(gpu, stream, job);
+    if (job.tile_hits)
+      return job.ids ? launch_places<T, STEP, DIM, FROM_TILE_HITS>(gpu, stream, job)
+                     : launch_places<T, STEP, DIM, COUNT_AND_TILE_HITS>(gpu, stream, job);
   if constexpr (STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
-    if (job.marks && !job.ids) return launch_places<T, STEP, DIM, COUNT_AND_MARKS>(gpu, stream, job);
+    if (job.query_hits && !job.ids) return launch_places<T, STEP, DIM, COUNT_AND_QUERY_HITS>(gpu, stream, job);
   if (!job.ids) return launch_places<T, STEP, DIM, COUNT>(gpu, stream, job);
   if constexpr (sizeof(T) == 4 && STEP == ADJI_STEP_L2 && (DIM == 2 || DIM == 3))
-    if (job.long_rows && !job.sums && !job.pieces) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
+    if (job.long_rows && !job.sums && !job.row_chunks) return launch_places<T, STEP, DIM, LONG_ROWS>(gpu, stream, job);
   if constexpr (STEP == ADJI_STEP_L2)
     return job.sums ? launch_places<T, STEP, DIM, IDS_AND_SUMS>(gpu, stream, job)
                     : launch_places<T, STEP, DIM, IDS>(gpu, stream, job);
@@ -336,7 +338,7 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.row_count = job->grid->row_count;
   typed.reach = job->grid->reach;
   typed.row_stride = job->grid->row_stride;
-  /* A point and its image must not both be candidates of a query: then only cells within reach are. */
+  /* A point and its image must not both be candidates of a query, so only cells within reach are looked up. */
   typed.spread = job->right->images ? 0 : job->grid->reach * 3 + 2;
   typed.group = job->right->images || !job->grid->reach ? 1 : 2 * job->grid->reach;
   typed.near = job->grid->near;
@@ -363,16 +365,16 @@ tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
   typed.long_rows = job->long_rows;
   typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
-  typed.pieces = job->pieces;
-  typed.own_pieces = job->own_pieces;
-  typed.piece_room = job->piece_room;
+  typed.row_chunks = job->row_chunks;
+  typed.own_chunks = job->own_chunks;
+  typed.chunk_room = job->chunk_room;
   typed.mirrored = job->mirrored;
   typed.pairs = job->pairs;
   typed.pair_room = job->pair_room;
-  typed.stages = job->stages;
-  typed.starts = job->starts;
+  typed.tile_hits = job->tile_hits;
+  typed.tile_hit_starts = job->tile_hit_starts;
   typed.tile_hit_room = job->tile_hit_room;
-  typed.marks = job->marks;
+  typed.query_hits = job->query_hits;
   typed.without_hits = job->without_hits;
   typed.step = job->measure->step;
   return typed;

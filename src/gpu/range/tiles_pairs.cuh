@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Self-joins in which every two points are compared once: pairs on their way to memory. tiles_kernel.cuh.
+ * Self-joins in which every two points are compared once: pairs on their way to memory. Part of tiles_kernel.cuh.
  *
- * Of two points the one that comes first in the order of the index finds the other: rows of cells before its own are
- * not looked up, and of its own only what follows. Both rows are counted in memory, by atomics, when pairs are written:
- * there are few pairs beside the comparisons that are saved.
+ * Of two points, the first in the order of the index finds the other: rows of cells before its own are not looked up,
+ * and in its own row only what follows. Both rows are counted in memory, by atomics, when pairs are written: pairs
+ * are few compared with the comparisons saved.
  */
 #ifndef ADJI_GPU_RANGE_TILES_PAIRS_CUH
 #define ADJI_GPU_RANGE_TILES_PAIRS_CUH
@@ -13,11 +13,11 @@
 
 namespace {
 
-/* Pairs of a warp in shared memory: up to 31 wait, and every lane can find two before they are looked at again. */
+/* Pairs of a warp in shared memory: up to 31 wait, and every lane can find two before the next check. */
 enum { PAIR_QUEUE = 96, PAIRS_AT_ONCE = 32 };
 static_assert(PAIR_QUEUE >= 3 * ADJI_WARP - 1, "a queue must not run over");
 
-/* A pair that belongs, from any lane. */
+/* Adds a pair that belongs, from any lane. */
 template <class W, class T>
 __device__ __forceinline__ void add_pair(const tiles<T> &job, const shared<T> &at, uint32_t row, uint32_t id, T s) {
   uint32_t entry = atomicAdd(at.pair_count, 1u);
@@ -26,20 +26,20 @@ __device__ __forceinline__ void add_pair(const tiles<T> &job, const shared<T> &a
   if (W::SUMS) at.sums[entry] = s;
 }
 
-/* Where the warp's next 32 pairs go; those beyond the room there is are counted, and not written. */
+/* Where the warp's next 32 pairs go. Those beyond the room are counted, but not written. */
 template <class T>
 __device__ __forceinline__ uint64_t next_pairs(const tiles<T> &job, uint32_t lane) {
   unsigned long long first = 0;
-  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_PIECES, static_cast<unsigned long long>(PAIRS_AT_ONCE));
+  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(PAIRS_AT_ONCE));
   return __shfl_sync(ALL_LANES, first, 0);
 }
 
-/* Writes pairs while there are 32 of them, or any at the end. found counts the entries of rows that they stand for. */
+/* Writes pairs while there are 32 of them, or all at the end. found counts the entries of rows that they stand for. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool end,
                                             uint32_t lane) {
   __syncwarp();
-  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one reads: others go on and add to it */
+  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one lane reads it: others go on and add to it */
   if (waiting < ADJI_WARP && !(end && waiting)) return;
   while (waiting >= ADJI_WARP || (end && waiting)) {
     uint32_t many = waiting < ADJI_WARP ? waiting : ADJI_WARP;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T>
   __syncwarp();
 }
 
-/* The queries themselves, where they are their own neighbours. */
+/* The queries themselves, if they are their own neighbours. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void add_selves(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool active,
                                            uint32_t lane) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sparse places in few dimensions: each lane compares its query with candidates of its own. tiles_kernel.cuh.
+ * Sparse places in few dimensions: each lane compares its query with its own candidates. Part of tiles_kernel.cuh.
  */
 #ifndef ADJI_GPU_RANGE_TILES_PER_QUERY_CUH
 #define ADJI_GPU_RANGE_TILES_PER_QUERY_CUH
@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Candidates of the lane's own that are loaded before the first of them is looked at. */
+/* Candidates of a lane that are loaded before the first is compared. */
 constexpr uint32_t AT_ONCE = 4;
 static_assert(uint32_t(BETWEEN) % AT_ONCE == 0 && AT_ONCE <= uint32_t(ADJI_GPU_BEHIND), "what is read must be there");
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine
   return adji_gpu_finish<W::STEP>(s);
 }
 
-/* Candidates position .. stop - 1 of the lane's own, of which there are AT_ONCE at most. */
+/* The lane's candidates position .. stop - 1, at most AT_ONCE of them. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                           uint32_t position, uint32_t stop, uint32_t lane) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
   }
 }
 
-/* One candidate of the lane's own, of any number of dimensions. */
+/* One of the lane's candidates, in any number of dimensions. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position,
                                      uint32_t lane) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, o
   keep<W>(job, at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
 }
 
-/* Rows of cells number row .. row + 2, of which there may be fewer. Three at a time, so that it takes one wait. */
+/* Rows of cells row .. row + 2, or fewer. Three at a time, so that there is one wait for all. */
 template <class T, int DIM>
 __device__ __forceinline__ void look_up_three(const tiles<T> &job, const own<T, DIM> &mine, bool takes_part,
                                               uint32_t row, range (&to)[3]) {
@@ -76,10 +76,10 @@ __device__ __forceinline__ void look_up_three(const tiles<T> &job, const own<T, 
   }
 }
 
-/* The queries of the lanes that take part. */
+/* The queries of the active lanes. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                               bool takes_part, supply *pieces, effort *took, uint32_t lane) {
+                                               bool takes_part, supply *items, effort *took, uint32_t lane) {
   for (uint32_t row = 0; row < job.row_count; row += 3) {
     range r[3];
     look_up_three(job, *mine, takes_part, row, r);
@@ -90,14 +90,14 @@ __device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared
       if (counts<W>(job)) took->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + EACH - 1) / EACH * EACH;
       uint32_t position = r[k].begin, end = position + r[k].count;
       while (W::FILL ? __any_sync(ALL_LANES, position < end) : position < end) {
-        uint32_t stop = end; /* or as much as the queue has room for */
+        uint32_t stop = end; /* or what the queue has room for */
         if (W::FILL && position < end && end - position > BETWEEN) stop = position + BETWEEN;
         for (; position < stop; position += DIM ? AT_ONCE : 1)
           if (DIM)
             meet_some<W>(job, at, mine, position, stop, lane);
           else
             meet<W>(job, at, mine, position, lane);
-        if (W::FILL) flush<W, BY_LANE>(job, at, mine, pieces, 0, lane);
+        if (W::FILL) flush<W, BY_LANE>(job, at, mine, items, 0, lane);
       }
     }
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of tiles.cuh by type and metric: one file each, so that they compile side by side.
+ * The kernels of tiles.cuh by type and metric: one file each, so that they compile in parallel.
  */
 #ifndef ADJI_GPU_RANGE_TILES_PRIVATE_CUH
 #define ADJI_GPU_RANGE_TILES_PRIVATE_CUH

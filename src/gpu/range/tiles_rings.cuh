@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Long rows of known places, filled by words: ids wait in rings in shared memory until a line is full.
+ * Fills long rows of known places from words: ids wait in rings in shared memory until a line is full. Part of
  * tiles_kernel.cuh.
  *
  * Every query has a ring of two lines of 32 entries. Entry e of a row that begins `past` entries behind a line is in
- * slot (past + e) % 64: so what is a line in memory is one half of the ring. Before a stage fewer than 32 entries wait,
- * all in one half; a word adds at most 32. So every line that is full is written after each stage.
+ * slot (past + e) % 64, so a line of memory is one half of the ring. Before a stage fewer than 32 entries wait, all
+ * in one half; a word adds at most 32. So all full lines are written after each stage.
  *
- * Entries that follow each other are in banks that do: lanes add to one query's ring, and read lines, without
- * conflicts.
+ * Consecutive entries are in consecutive banks: lanes add to one query's ring, and read lines, without conflicts.
  */
 #ifndef ADJI_GPU_RANGE_TILES_RINGS_CUH
 #define ADJI_GPU_RANGE_TILES_RINGS_CUH
@@ -17,13 +16,13 @@
 
 namespace {
 
-/* Entries of a ring; bytes of a warp's rings and marks. */
+/* Entries of a ring; bytes of a warp's rings and cursors. */
 enum { RING = 2 * ADJI_WARP, RING_BYTES = ADJI_WARP * RING * sizeof(uint32_t) + ADJI_WARP * sizeof(uint2) };
 static_assert(ADJI_WARP * RING * sizeof(uint32_t) >=
                   QUEUE * (ADJI_WARP + 1) * sizeof(uint32_t) + ADJI_WARP * sizeof(target),
               "the queue and its targets must find room where the rings are");
 
-/* Looks up the place of the lane's row, which was asked for at the start. */
+/* Looks up the place of the lane's row; the load was issued at the start. */
 template <class T, int DIM>
 __device__ __forceinline__ void find_place(const tiles<T> &job, own<T, DIM> *mine) {
   const uint64_t *bounds = bounds_of(job, mine->row);
@@ -33,7 +32,8 @@ __device__ __forceinline__ void find_place(const tiles<T> &job, own<T, DIM> *min
   mine->place.room = static_cast<uint32_t>(bounds[1] - bounds[0]);
 }
 
-/* Stores an id in shared memory, if. With a condition of its own the compiler would not do several of these at once. */
+/* Stores an id in shared memory if `yes`. With an ordinary condition the compiler would not overlap several of
+ * these. */
 __device__ __forceinline__ void store_if(bool yes, uint32_t place, uint32_t id) {
   asm volatile(
       "{\n .reg .pred p;\n setp.ne.u32 p, %0, 0;\n @p st.shared.u32 [%1], %2;\n}" ::"r"(static_cast<uint32_t>(yes)),
@@ -41,8 +41,8 @@ __device__ __forceinline__ void store_if(bool yes, uint32_t place, uint32_t id) 
       : "memory");
 }
 
-/* Adds candidates to the rings of the queries to which they belong, in the order of the stage: lane i has candidate i.
- * marks: the queries' words, and where the next entry goes, in bytes. */
+/* Adds candidates to the rings of the queries to which they belong, in the order of the stage: lane i has candidate
+ * i. cursors: the queries' words, and where the next entry goes, in bytes. */
 template <class T>
 __device__ __forceinline__ void spread_words(const shared<T> &at, lanes of, uint32_t id, uint32_t lane) {
   constexpr uint32_t EACH = 8, SIZE = RING * sizeof(uint32_t);
@@ -50,17 +50,17 @@ __device__ __forceinline__ void spread_words(const shared<T> &at, lanes of, uint
   uint32_t rings = static_cast<uint32_t>(__cvta_generic_to_shared(at.rings)); /* aligned to SIZE */
 #pragma unroll 1
   for (uint32_t first = of.begin / EACH * EACH; first < of.end; first += EACH) { /* words of other queries are 0 */
-    uint32_t marks[2 * EACH], ring = rings + first * SIZE;
-    load_all(reinterpret_cast<const uint32_t *>(at.marks + first), marks);
+    uint32_t cursors[2 * EACH], ring = rings + first * SIZE;
+    load_all(reinterpret_cast<const uint32_t *>(at.cursors + first), cursors);
 #pragma unroll
     for (int u = 0; u < EACH; u++) {
-      uint32_t word = marks[2 * u], place = marks[2 * u + 1] + 4 * __popc(word & (bit - 1));
+      uint32_t word = cursors[2 * u], place = cursors[2 * u + 1] + 4 * __popc(word & (bit - 1));
       store_if(word & bit, (place % SIZE | ring) + u * SIZE, id);
     }
   }
 }
 
-/* Writes the first line of the rows of these lanes, which is not theirs alone. */
+/* Writes the first line of the rows of these lanes, which they share with other rows. */
 template <class T, int DIM>
 __device__ __forceinline__ void write_first(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
                                             uint32_t those, uint32_t lane) {
@@ -72,8 +72,8 @@ __device__ __forceinline__ void write_first(const tiles<T> &job, const shared<T>
   }
 }
 
-/* Writes the lines that are full: four at a time, eight lanes each. next is the place, counted from the row's first
- * line on, that the stage's entries begin at. marks: the lines, and where in the rings they are, in four entries. */
+/* Writes the full lines: four at a time, eight lanes each. next: where the stage's entries begin, counted from the
+ * row's first line. cursors: the lines, and their places in the rings, in four entries. */
 template <class T, int DIM>
 __device__ __forceinline__ void write_lines(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
                                             bool full, uint32_t next, uint32_t lane) {
@@ -81,27 +81,27 @@ __device__ __forceinline__ void write_lines(const tiles<T> &job, const shared<T>
   uint32_t due = __ballot_sync(ALL_LANES, full && !shared_line), many = __popc(due);
   uint32_t those = __ballot_sync(ALL_LANES, full && shared_line);
   if (due >> lane & 1)
-    at.marks[__popc(due & ((1u << lane) - 1))] =
+    at.cursors[__popc(due & ((1u << lane) - 1))] =
         uint2{mine.place.line + next / ADJI_WARP, (lane * RING + (next & ADJI_WARP)) / 4};
   const uint4 *from = reinterpret_cast<const uint4 *>(at.rings) + lane % 8;
   uint4 *to = reinterpret_cast<uint4 *>(job.ids) + lane % 8;
   __syncwarp();
 #pragma unroll 2
   for (uint32_t i = lane / 8; i < many; i += 4) {
-    uint2 line = at.marks[i];
+    uint2 line = at.cursors[i];
     to[static_cast<uint64_t>(line.x) * (ADJI_WARP / 4)] = from[line.y];
   }
   write_first(job, at, mine, those, lane);
 }
 
-/* Takes a stage: each lane its own query's word, and the id of a candidate. */
+/* Adds a stage: each lane has the word of its own query, and the id of a candidate. */
 template <class T, int DIM>
 __device__ __forceinline__ void put_words(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine, lanes of,
                                           uint32_t word, uint32_t id, uint32_t lane) {
-  while (mine.found + __popc(word) > mine.place.room && word) /* never, if counting found the same */
+  while (mine.found + __popc(word) > mine.place.room && word) /* never, if the count found the same */
     word &= ~(0x80000000u >> __clz(word));
   uint32_t next = mine.place.past + mine.found;
-  at.marks[lane] = uint2{word, next * static_cast<uint32_t>(sizeof(uint32_t))};
+  at.cursors[lane] = uint2{word, next * static_cast<uint32_t>(sizeof(uint32_t))};
   __syncwarp();
   spread_words(at, of, id, lane);
   __syncwarp();
@@ -109,29 +109,29 @@ __device__ __forceinline__ void put_words(const tiles<T> &job, const shared<T> &
   if (__any_sync(ALL_LANES, full)) write_lines(job, at, mine, full, next, lane);
 }
 
-/* The queries of these lanes, by the stages that a count kept. */
+/* Fills the rows of these lanes from the tile hits of a count. */
 template <class T, int DIM>
 __device__ __forceinline__ void replay(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
                                        uint32_t end, uint32_t lane) {
-  adji_tile_hits kept = job.starts[__shfl_sync(ALL_LANES, mine->position, begin)];
-  const uint32_t *stage = job.stages + static_cast<uint64_t>(kept.first) * ADJI_TILE_HIT_WORDS + lane;
+  adji_tile_hits hits = job.tile_hit_starts[__shfl_sync(ALL_LANES, mine->position, begin)];
+  const uint32_t *tile = job.tile_hits + static_cast<uint64_t>(hits.first) * ADJI_TILE_HIT_WORDS + lane;
   uint32_t word = 0, id = 0;
   find_place(job, mine);
-  for (uint32_t i = 0; i <= kept.count; i++, stage += ADJI_TILE_HIT_WORDS) {
+  for (uint32_t i = 0; i <= hits.count; i++, tile += ADJI_TILE_HIT_WORDS) {
     uint32_t next_word = 0, next_id = 0;
-    if (i < kept.count) { /* on its way while the one before it is spread */
-      next_word = __ldcs(stage);
-      next_id = __ldcs(stage + ADJI_WARP);
+    if (i < hits.count) { /* loading while the one before is spread */
+      next_word = __ldcs(tile);
+      next_id = __ldcs(tile + ADJI_WARP);
     }
     if (i) put_words(job, at, *mine, lanes{begin, end}, word, id, lane);
-    __syncwarp(); /* nobody reads marks and rings any more */
+    __syncwarp(); /* cursors and rings are no longer read */
     mine->found += __popc(word);
     word = next_word;
     id = next_id;
   }
 }
 
-/* Writes what is left in the rings, less than a line each: four queries at a time with eight lanes each. */
+/* Writes the rest of the rings, less than a line each: four queries at a time with eight lanes each. */
 template <class T, int DIM>
 __device__ __forceinline__ void empty_rings(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
                                             uint32_t lane) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void empty_rings(const tiles<T> &job, const shared<T>
       job.ids[first + e] = at.rings[l * RING + e % RING];
   }
   __syncwarp();
-  mine->written = mine->found; /* for the queue, which begins now where the rings were */
+  mine->written = mine->found; /* for the queue, which now uses the memory of the rings */
 }
 
 }  // namespace

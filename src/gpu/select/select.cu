@@ -11,7 +11,7 @@
  * counts show it. Otherwise everything up to the bound was collected, at least k keys, so the k smallest are among
  * them. Rows that fail get a second bound, from a sample that no order of the values can mislead, and a second pass.
  * Those that fail again are done by a block each, without a bound. This is sample select in one stage, with one
- * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cuh).
+ * splitter; select_sample.cuh has it for any k. Short rows stay in shared memory (select_short.cu).
  *
  * Nothing returns to the host in between: rows to be done again are in lists on the device, which are empty as a rule.
  * With few rows, the time before and after the pass counts: each kernel begins while the previous one is still running,

@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_SELECT_SELECT_CUH
 #define ADJI_GPU_SELECT_SELECT_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 #include "gpu/select/select.h"
 
 /* algorithm is ADJI_SELECT_RADIX, _SAMPLE or _SORT; 1 <= k <= columns. out_k: entries per row of the answer. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Half-precision copies of points, and what the product of two of them proves: the filter of range joins in many
- * dimensions on a GPU (gpu/range/tensor_tiles.cuh). Shared by the plan, which decides whether it is worth having, and
- * by kernels.
+ * Half-precision copies of points, and what the product of two of them proves: the prefilter of range joins in many
+ * dimensions on a GPU (gpu/range/tensor_tiles.cuh). Used by the plan, which decides whether the prefilter pays, and by
+ * kernels.
  *
  * The copy. Dimension j is moved by a centre c_j and scaled by a power of two: z = (x - c) * scale, and x^ is z with
- * each coordinate rounded to half precision (or cut off at 65504). error >= |z - x^| is computed from the coordinates
+ * each coordinate rounded to half precision (or clamped at 65504). error >= |z - x^| is computed from the coordinates
  * in double precision: each difference is off by at most 2^-52 |z|, and sums of up to 2^12 squares by less than 2^-40
  * of themselves.
  *
@@ -14,11 +14,11 @@
  *
  *     |x^ - y^| <= p,   p = reach + error(x) + most,   reach = scale * sqrt(limit * f + g),
  *
- * where most >= error(y) for every y that is no stray. Strays, whose error is too large, always pass.
+ * where most >= error(y) for every y that is not a stray. Strays, whose error is too large, always pass.
  *
  * The test. |x^ - y^| <= p is 2 x^y^ >= |x^|^2 + |y^|^2 - p^2. Tensor cores compute d = x^y^ - u(x) - v(y), starting
  * from the rounded -u - v. Products of halves are exact in f32. Sums are taken of up to four products and the sum so
- * far at a time, or of more: addends are cut off below 2^-23 of the largest of them, and so is the result. That is an
+ * far at a time, or of more: addends are truncated below 2^-23 of the largest of them, and so is the result. That is an
  * error of less than 24 * 2^-23 * S for 16 dimensions, S = |u| + |v| + (|x^|^2 + |y^|^2) / 2 being at least the sum of
  * all magnitudes. With the gamma below, which is a third more and something for the start, the error is at most gamma *
  * S. Let
@@ -43,32 +43,32 @@
 #include "core/everywhere.h"
 
 enum {
-  ADJI_HALVES_STEP = 16,      /* dimensions of one instruction                                  */
-  ADJI_HALVES_MOST_DIM = 352, /* rows of more do not fit the kernel's shared memory             */
-  ADJI_HALVES_TILE = 128      /* candidates that are staged together, and have a bounding box    */
+  ADJI_HALVES_STEP = 16,      /* dimensions of one instruction */
+  ADJI_HALVES_MOST_DIM = 352, /* longer rows do not fit the kernel's shared memory */
+  ADJI_HALVES_TILE = 128      /* candidates that are loaded at once, and share a bounding box */
 };
 
-#define ADJI_HALVES_LARGEST 65504.0 /* of half precision                        */
-#define ADJI_HALVES_PASS 1e30f      /* -u or -v of what always passes           */
-#define ADJI_HALVES_ABSENT 1e38f    /* u or v of what is not there: never passes */
+#define ADJI_HALVES_LARGEST 65504.0 /* the largest half */
+#define ADJI_HALVES_PASS 1e30f      /* -u or -v of what always passes */
+#define ADJI_HALVES_ABSENT 1e38f    /* u or v of a missing point: never passes */
 
-/* How points become copies, and what is asked of them. */
+/* How points become copies, and the test on them. */
 typedef struct adji_halves_scale {
-  uint32_t dim, width; /* coordinates of a point, and of its copy           */
-  double scale;        /* a power of two                                    */
-  double reach;        /* the radius, scaled and rounded up                 */
-  double stray;        /* a larger error makes a stray                      */
+  uint32_t dim, width; /* coordinates of a point, and of its copy */
+  double scale;        /* a power of two */
+  double reach;        /* the scaled radius, rounded up */
+  double stray;        /* a point with a larger error is a stray */
   double gamma;
 } adji_halves_scale;
 
-/* What a plan decided. */
+/* What a plan decides. */
 typedef struct adji_halves_plan {
   bool use;
   adji_halves_scale scale;
   float *centre; /* dim entries */
 } adji_halves_plan;
 
-/* Coordinates of a copy: whole instructions, and as many of them as there are kernels for. */
+/* Coordinates of a copy: whole instructions, in a number that there are kernels for. */
 ADJI_EVERYWHERE uint32_t adji_halves_width(uint32_t dim) {
   uint32_t steps = (dim + ADJI_HALVES_STEP - 1) / ADJI_HALVES_STEP;
   if (steps == 5 || steps == 7) steps++;
@@ -83,19 +83,19 @@ ADJI_EVERYWHERE double adji_halves_reach(double limit, uint32_t dim, double scal
   return scale * sqrt(limit * (1 + 4 * 0x1p-24 * (dim + 4.0)) + 2 * 0x1p-149 * dim) * (1 + 0x1p-40);
 }
 
-/* z, cut off where half precision ends. */
+/* z, clamped to the range of half precision. */
 ADJI_EVERYWHERE double adji_halves_cut(double z) {
   return z > ADJI_HALVES_LARGEST ? ADJI_HALVES_LARGEST : z < -ADJI_HALVES_LARGEST ? -ADJI_HALVES_LARGEST : z;
 }
 
-/* z rounded to half precision, to the nearest: what the device stores. */
+/* z rounded to the nearest half: what the device stores. */
 ADJI_EVERYWHERE double adji_halves_round(double z) {
   double x = adji_halves_cut(z);
   double quantum = ldexp(1.0, (fabs(x) >= 0x1p-14 ? ilogb(x) : -14) - 10);
   return adji_halves_cut(rint(x / quantum) * quantum);
 }
 
-/* Not above, and not below: f32 that differ from x by little. */
+/* f32 numbers close to x that are not above, and not below it. */
 ADJI_EVERYWHERE float adji_halves_below(double x) {
   return (float)(x - fabs(x) * 0x1p-22 - 0x1p-120);
 }
@@ -103,7 +103,7 @@ ADJI_EVERYWHERE float adji_halves_above(double x) {
   return (float)(x + fabs(x) * 0x1p-22 + 0x1p-120);
 }
 
-/* error, from the computed sums of (z - x^)^2 and x^^2. */
+/* The error, from the computed sums of (z - x^)^2 and x^^2. */
 ADJI_EVERYWHERE float adji_halves_error(double rest_sq, double norm_sq) {
   return adji_halves_above(sqrt(rest_sq) * (1 + 0x1p-20) + sqrt(norm_sq) * 0x1p-48);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From sums to distances: one thread a value.
+ * From sums to distances: one thread per value.
  */
 #include "gpu/shared/report.cuh"
 
@@ -27,7 +27,7 @@ static __device__ T distance_of(const adji_measure &measure, T s) {
     case ADJI_REPORT_NEGATED:
       return adji_minus(T(0), s);
     case ADJI_REPORT_ARC: {
-      if (isinf(s)) return s; /* behind the last neighbour: no chord is infinite */
+      if (isinf(s)) return s; /* padding behind the last neighbour: no chord is infinite */
       double half = root_of(static_cast<double>(s)) * 0.5;
       return static_cast<T>(2 * adji_arc(half < 1 ? half : 1) * measure.unit);
     }

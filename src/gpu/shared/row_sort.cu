@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows into order, by their length: a warp sorts a row in its registers, several warps of a block do for longer ones
- * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Rows too long for that go to CUB
- * (row_sort_long.cu).
+ * Sorts rows by their length. A warp sorts a row in its registers; several warps of a block sort longer ones
+ * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows go to CUB (row_sort_long.cu).
  */
 #include "gpu/shared/row_sort.cuh"
 

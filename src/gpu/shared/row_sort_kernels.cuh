@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels that bring rows into order in registers. A key is an id, or an id and a sum in one number, so that one
- * network serves all orders.
+ * The kernels that sort rows in registers. A key is an id, or an id and a sum in one number, so that one network
+ * serves all orders.
  *
  * A warp sorts EACH * 32 keys by a bitonic network. Lane l holds keys l * EACH .. l * EACH + EACH - 1 of the sorted
- * row. Merges of up to EACH keys stay inside a lane; wider ones exchange whole registers between lanes. What comes in
- * may be in any order, so it is read as it lies, coalesced; what goes out passes through shared memory for that.
+ * row. Merges of up to EACH keys stay inside a lane; wider ones exchange whole registers between lanes. The input may
+ * be in any order, so it is read coalesced, as it lies; the output passes through shared memory to be coalesced.
  *
- * For longer rows each warp of a block sorts a run like that, and runs are merged in twos. In the wider half of a
- * merge's levels a thread holds every T-th key of T threads' keys, in the narrower half EACH that follow each other, so
- * that nearly all levels stay inside of a lane; keys change places through shared memory.
+ * For longer rows each warp of a block sorts a run in this way, and runs are merged in pairs. In the wider half of a
+ * merge's levels a thread holds every T-th key of T threads' keys, in the narrower half EACH consecutive ones. So
+ * nearly all levels stay inside a lane; keys change places through shared memory.
  *
  * Limits: instruction issue, about 1.1 instructions a key for each level inside a lane and 3 for each between lanes:
  * 85 for rows of 1,024 ids. Each merge of runs should add about 20: four accesses, ten levels inside, up to three
@@ -18,7 +18,7 @@
 #ifndef ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------ */
 
-/* Floats as unsigned numbers in the same order, and back. */
+/* Floats as unsigned integers in the same order, and back. */
 __device__ __forceinline__ uint32_t in_order(float x) {
   uint32_t bits = __float_as_uint(x);
   return bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -43,7 +43,7 @@ __device__ __forceinline__ double from_order(uint64_t bits) {
   return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & UINT64_C(0x7fffffffffffffff) : ~bits));
 }
 
-/* Two numbers, the first of which decides. */
+/* Two numbers, ordered by the first. */
 struct wide_key {
   uint64_t high, low;
 };
@@ -68,7 +68,7 @@ __device__ __forceinline__ wide_key from_lane(const wide_key &key, uint32_t mask
   return wide_key{__shfl_xor_sync(ALL_LANES, key.high, mask), __shfl_xor_sync(ALL_LANES, key.low, mask)};
 }
 
-/* How rows become keys: ids alone, ids with sums of T by id, or by sum. */
+/* How rows become keys: only ids; ids with sums of T, by id; or by sum. */
 struct ids_alone {
   typedef uint32_t key;
   uint32_t *ids;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void exchange(KEY &a, KEY &b) {
   b = high;
 }
 
-/* Merges inside of a lane: strides STRIDE, STRIDE / 2, ... 1. */
+/* Merges inside a lane: strides STRIDE, STRIDE / 2, ... 1. */
 template <int EACH, int STRIDE, class KEY>
 __device__ __forceinline__ void merge_inside(KEY (&v)[EACH]) {
 #pragma unroll
@@ -139,7 +139,7 @@ __device__ __forceinline__ void merge_inside(KEY (&v)[EACH]) {
       if (!(i & stride)) exchange(v[i], v[i + stride]);
 }
 
-/* Sorts each lane's keys. The first level of a merge pairs ends with ends, so that all go the same way. */
+/* Sorts each lane's keys. The first level of a merge pairs ends with ends, so that all runs have the same direction. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void sort_inside(KEY (&v)[EACH]) {
 #pragma unroll
@@ -155,7 +155,7 @@ __device__ __forceinline__ void sort_inside(KEY (&v)[EACH]) {
   }
 }
 
-/* One level between lanes: the one that is `high` keeps the larger keys. */
+/* One level between lanes: the `high` one keeps the larger keys. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void merge_lanes(KEY (&v)[EACH], uint32_t mask, bool high) {
 #pragma unroll
@@ -189,8 +189,8 @@ __device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
 /* ---- Rows -----------------------------------------------------------------------------------------------------------
  */
 
-/* Entry i of a row is kept in shared memory with a gap behind every 32, so that lanes that are EACH apart do not meet
- * in one bank. */
+/* Entry i of a row in shared memory, with a gap behind every 32, so that lanes that are EACH apart use different
+ * banks. */
 template <int EACH>
 __device__ __forceinline__ uint32_t padded(uint32_t i) {
   return EACH > 1 ? i + i / 32 : i;
@@ -219,7 +219,7 @@ __device__ void sort_row(const ENTRIES &entries, typename ENTRIES::key *shared, 
 }
 
 /* Rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0: from 2
- * entries on); a warp each. */
+ * entries on); one warp per row. */
 template <int LEAST, int MOST, class ENTRIES>
 __global__ void __launch_bounds__(WARPS *ADJI_WARP)
     sort_rows(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base) {
@@ -242,23 +242,23 @@ __global__ void __launch_bounds__(WARPS *ADJI_WARP)
 /* ---- Rows of several warps ------------------------------------------------------------------------------------------
  */
 
-/* Key i of a row that a block sorts is kept in shared memory with a gap behind every EACH: lanes that read keys EACH
- * apart do not meet in one bank, nor do lanes that read neighbours. Linear in i by steps of EACH. */
+/* Key i of a row that a block sorts, in shared memory, with a gap behind every EACH. Lanes that read keys EACH apart
+ * use different banks, and so do lanes that read neighbours. Linear in i by steps of EACH. */
 template <int EACH>
 __host__ __device__ constexpr uint32_t gapped(uint32_t i) {
   return i + i / EACH;
 }
 
-/* Every group of `threads` threads holds two sorted runs, each half of it one, and merges them. There is nothing to do
- * where the second run is all padding, as row length tells.
+/* Every group of `threads` threads holds two sorted runs, each half of it one, and merges them. If the second run is
+ * all padding, by the row's length, there is nothing to do.
  *
  * 1. The keys go to shared memory in their order.
  * 2. Thread t of a group takes the keys t, t + threads, ... of it, those of the second run counted from its end: the
- *    two runs then are one bitonic sequence, and all levels of strides of at least `threads` are inside of a thread.
- * 3. Back in memory, each thread takes EACH keys that follow each other, as it had before, for the narrower levels;
- *    those of strides of EACH and more are between lanes of a warp, since threads <= EACH * 32.
+ *    two runs are then one bitonic sequence, and all levels of strides of at least `threads` are inside a thread.
+ * 3. Back in memory, each thread takes EACH consecutive keys, as before, for the narrower levels; those of strides of
+ *    EACH and more are between lanes of a warp, since threads <= EACH * 32.
  *
- * Step 1 needs no barrier before it: before and after all this a key's place is read and written by its own warp alone.
+ * Step 1 needs no barrier before it: before and after all this a key's place is accessed by its own warp only.
  */
 template <int EACH, class KEY>
 __device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const uint32_t threads, uint32_t length) {
@@ -296,9 +296,9 @@ __device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const ui
   merge_inside<EACH, EACH / 2>(v);
 }
 
-/* A row of up to EACH * 32 * DENSE entries, by all threads of a block. Warps whose run is all padding have nothing
- * to sort. */
-template <int EACH, int DENSE, class ENTRIES>
+/* A row of up to EACH * 32 * WARPS_EACH entries, by all threads of a block. Warps whose run is all padding have
+ * nothing to sort. */
+template <int EACH, int WARPS_EACH, class ENTRIES>
 __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key *shared, uint64_t begin,
                                   uint32_t length) {
   uint32_t lane = threadIdx.x % ADJI_WARP, first = (threadIdx.x - lane) * EACH;
@@ -310,9 +310,10 @@ __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key 
   }
   if (first < length) sort_warp<EACH>(v, lane);
 #pragma unroll
-  for (uint32_t threads = 2 * ADJI_WARP; threads <= DENSE * ADJI_WARP; threads *= 2)
+  for (uint32_t threads = 2 * ADJI_WARP; threads <= WARPS_EACH * ADJI_WARP; threads *= 2)
     merge_runs<EACH>(v, shared, threads, length);
-  uint32_t end = min(length, first + EACH * ADJI_WARP); /* of what the warp holds and writes, through its own places */
+  uint32_t end =
+      min(length, first + EACH * ADJI_WARP); /* of the keys that the warp holds and writes, in its own places */
 #pragma unroll
   for (int i = 0; i < EACH; i++)
     shared[gapped<EACH>(threadIdx.x * EACH) + i] = v[i];
@@ -322,37 +323,37 @@ __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key 
   __syncwarp();
 }
 
-/* The bytes of a block's keys in shared memory. */
-template <int EACH, int DENSE, class ENTRIES>
+/* Bytes of a block's keys in shared memory. */
+template <int EACH, int WARPS_EACH, class ENTRIES>
 constexpr uint32_t dense_bytes() {
-  return gapped<EACH>(EACH * DENSE * ADJI_WARP) * sizeof(typename ENTRIES::key);
+  return gapped<EACH>(EACH * WARPS_EACH * ADJI_WARP) * sizeof(typename ENTRIES::key);
 }
 
-/* Blocks on a multiprocessor at once: this leaves a thread 64 registers for ids alone, 128 for other keys. */
-template <int DENSE, class ENTRIES>
+/* Blocks per multiprocessor: this gives a thread 64 registers for ids only, 128 for other keys. */
+template <int WARPS_EACH, class ENTRIES>
 constexpr uint32_t dense_blocks() {
-  return (sizeof(typename ENTRIES::key) == 4 ? 32 : 16) / DENSE;
+  return (sizeof(typename ENTRIES::key) == 4 ? 32 : 16) / WARPS_EACH;
 }
 
-/* Rows of the window with at most EACH * 32 * DENSE entries, and more than half of that. A block of DENSE warps
- * looks at `many` rows, up to 32, and sorts those, one after the other: where there are many rows most are shorter, and
- * a block for each would take longer to start than to see that. */
-template <int EACH, int DENSE, class ENTRIES>
-__global__ void __launch_bounds__(DENSE *ADJI_WARP, (dense_blocks<DENSE, ENTRIES>()))
+/* Rows of the window with at most EACH * 32 * WARPS_EACH entries, and more than half of that. A block of WARPS_EACH
+ * warps looks at `many` rows, up to 32, and sorts those of this length, one after the other. Where there are many
+ * rows most are shorter, and one block per row would take longer to start than to find that out. */
+template <int EACH, int WARPS_EACH, class ENTRIES>
+__global__ void __launch_bounds__(WARPS_EACH *ADJI_WARP, (dense_blocks<WARPS_EACH, ENTRIES>()))
     sort_rows_together(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base,
                        uint32_t many) {
-  static_assert(DENSE <= EACH, "lanes that exchange keys are in one warp");
-  constexpr uint32_t MOST = EACH * ADJI_WARP * DENSE;
+  static_assert(WARPS_EACH <= EACH, "lanes that exchange keys are in one warp");
+  constexpr uint32_t MOST = EACH * ADJI_WARP * WARPS_EACH;
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t lane = threadIdx.x % ADJI_WARP;
   uint64_t first = first_row + static_cast<uint64_t>(blockIdx.x) * many, row = first + lane;
   uint64_t length = lane < many && row < end_row ? offsets[row + 1] - offsets[row] : 0;
-  uint32_t left = __ballot_sync(ALL_LANES, length > MOST / 2 && length <= MOST); /* the same in all warps */
-  for (; left; left &= left - 1) {
-    row = first + __ffs(static_cast<int>(left)) - 1;
+  uint32_t remaining = __ballot_sync(ALL_LANES, length > MOST / 2 && length <= MOST); /* the same in all warps */
+  for (; remaining; remaining &= remaining - 1) {
+    row = first + __ffs(static_cast<int>(remaining)) - 1;
     uint64_t begin = offsets[row];
-    sort_row_together<EACH, DENSE>(entries, reinterpret_cast<typename ENTRIES::key *>(memory), begin - base,
-                                   static_cast<uint32_t>(offsets[row + 1] - begin));
+    sort_row_together<EACH, WARPS_EACH>(entries, reinterpret_cast<typename ENTRIES::key *>(memory), begin - base,
+                                        static_cast<uint32_t>(offsets[row + 1] - begin));
   }
 }
 

@@ -2,13 +2,13 @@
  *
  * Rows too long for a block's registers: they are listed, and CUB sorts them.
  */
-#include "gpu/shared/row_sort_long.cuh"
+#include "gpu/shared/row_sort_long_private.cuh"
 
 #include "gpu/shared/row_sort_private.cuh"
 
 namespace {
 
-/* Where the rows longer than `least` begin and end, in no order; *count says how many. */
+/* Where the rows longer than `least` begin and end, in any order; *count: how many. */
 __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base, uint64_t least,
                           int64_t *begins, int64_t *ends, unsigned long long *count) {
   uint64_t row = first_row + static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -17,7 +17,7 @@ adj_status adji_row_sort_long(adji_gpu *gpu, cudaStream_t stream, const adji_row
 
 namespace {
 
-/* So many blocks keep a device busy until the end, however long their rows are. */
+/* So many blocks keep a device busy to the end, however long their rows are. */
 enum { FEW_BLOCKS = 16384 };
 
 template <int LEAST, int MOST, class ENTRIES>

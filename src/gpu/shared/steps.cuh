@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The canonical distance on a device: the steps of distance/measure.h, one rounding each. Compiled with
- * -fmad=false, so that what is fused is what says so.
+ * The canonical distance on a device: the steps of distance/measure.h, one rounding each. Compiled with -fmad=false,
+ * so that only explicit fused operations are fused.
  */
 #ifndef ADJI_GPU_SHARED_STEPS_CUH
 #define ADJI_GPU_SHARED_STEPS_CUH
 
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
 #include "distance/measure.h"
@@ -43,9 +43,8 @@ static __device__ __forceinline__ double adji_power_of(const adji_power *p, doub
   return adji_power_f64(p, x);
 }
 
-/* L2 in two parts, for those who compute differences elsewhere than their sum: t = x - c, and the sum s with its
- * square.
- */
+/* L2 in two parts, for kernels that compute differences and sums in different places: t = x - c, and the sum s plus
+ * its square. */
 template <class T>
 static __device__ __forceinline__ T adji_gpu_difference(T x, T c) {
   return adji_minus(x, c);
@@ -55,7 +54,7 @@ static __device__ __forceinline__ T adji_gpu_add_square(T s, T t) {
   return adji_fma(t, t, s);
 }
 
-/* The sum s and the term of dimension j. */
+/* The sum s plus the term of dimension j. */
 template <int STEP, class T>
 static __device__ __forceinline__ T adji_gpu_step(T s, T x, T c, const adji_gpu_measure<T> &measure, uint32_t j) {
   constexpr bool AROUND = STEP >= ADJI_STEP_L2_BOX;
@@ -74,7 +73,7 @@ static __device__ __forceinline__ T adji_gpu_step(T s, T x, T c, const adji_gpu_
   return t > s ? t : s;
 }
 
-/* What becomes of the sum behind the last dimension. */
+/* The final sum, after the last dimension. */
 template <int STEP, class T>
 static __device__ __forceinline__ T adji_gpu_finish(T s) {
   return STEP == ADJI_STEP_DOT ? adji_minus(T(0), s) : s;

@@ -18,7 +18,7 @@
 #ifndef ADJI_GPU_SOFTWARE_SOFTWARE_H
 #define ADJI_GPU_SOFTWARE_SOFTWARE_H
 
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 
 enum { ADJI_SOFTWARE_MISSED = 7 };
 
@@ -27,7 +27,7 @@ enum { ADJI_SOFTWARE_MISSED = 7 };
 ADJI_DEVICE_OPS(ADJI_DECLARE_)
 #undef ADJI_DECLARE_
 
-/* ---- The device: device.c ----------------------------------------------------------------------------- */
+/* ---- The device: software_device.c -------------------------------------------------------------------- */
 
 /* Before an operation that can fail: fails where a test asked for it. Of one that launches kernels or takes memory, the
  * device must be current. */
@@ -47,7 +47,7 @@ typedef struct adji_software_block {
 adj_status adji_software_get(adji_gpu *gpu, uint64_t bytes, const char *what, adji_software_block *out);
 void adji_software_free(adji_gpu *gpu, adji_software_block *block);
 
-/* ---- Copies: staging.c -------------------------------------------------------------------------------- */
+/* ---- Copies: software_staging.c ----------------------------------------------------------------------- */
 
 enum { ADJI_SOFTWARE_COPIES = 8 };
 
@@ -78,7 +78,7 @@ adj_status adji_software_fetch(adji_gpu *gpu, uint32_t buffer, uint64_t to, cons
 /* Makes all copies that are pending. */
 void adji_software_copy_all(adji_gpu *gpu);
 
-/* ---- Kernels: find.c ---------------------------------------------------------------------------------- */
+/* ---- Kernels: software_find.c ------------------------------------------------------------------------- */
 
 /* Two sets on the device, and what belongs to a row. */
 typedef struct adji_software_sets {
@@ -114,7 +114,7 @@ void adji_software_sort(adji_software_entry *entries, uint64_t count, adj_order 
 void adji_software_put(adj_type type, const adji_software_entry *entries, uint64_t count, uint64_t at, uint32_t *ids,
                        void *sums);
 
-/* ---- Range joins: range.c, lists.c -------------------------------------------------------------------- */
+/* ---- Range joins: software_range.c, software_lists.c -------------------------------------------------- */
 
 /* Entries that a count has kept for fills: pairs of row and id, and their sums. */
 typedef struct adji_software_kept {

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/worker/chunk_pairs.h"
-#include "gpu/worker/chunks_fill.h"
+#include "gpu/worker/chunks_private.h"
 #include "gpu/worker/devices.h"
 #include "queue/feed.h"
 

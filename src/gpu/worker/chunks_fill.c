@@ -2,17 +2,17 @@
  *
  * Joins in chunks: filling rows.
  *
- * The rows of a window are taken a left chunk at a time, and joined with one right chunk after the other. What such
- * a join finds goes to a buffer, some rows at a time, and from there to the end of what the rows hold already.
- * Chunks ascend, so rows in the order of their ids stay so. Rows in the order of their distances are collected with
- * the canonical sums, and sorted when they are complete; where no distances are wanted, the sums are in a buffer of
- * their own, and as many rows are taken at a time as fit that.
+ * The rows of a window are filled one left chunk at a time, joined with one right chunk after the other. The entries of
+ * such a join go to a buffer, some rows at a time, and from there behind the entries that the rows already have. Chunks
+ * ascend, so rows ordered by id stay ordered. Rows ordered by distance are collected with their canonical sums, and
+ * sorted when they are complete. If no distances are wanted, the sums have their own buffer, and only as many rows as
+ * fit it are filled at a time.
  */
-#include "gpu/worker/chunks_fill.h"
-
 #include <string.h>
 
-/* Bytes of entries on their way, at most, unless a row is longer. */
+#include "gpu/worker/chunks_private.h"
+
+/* The most bytes of entries in flight, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
 
 typedef struct filling {
@@ -20,16 +20,16 @@ typedef struct filling {
   adji_chunk_run run;
   const adji_window *window;
   bool by_distance;
-  size_t size;   /* of a value, 0 without                           */
-  uint64_t room; /* entries that the buffers hold                   */
+  size_t size;   /* of a value, 0 without */
+  uint64_t room; /* entries that fit the buffers */
   uint32_t *ids;
-  void *values;        /* sums when ordered by distance, else distances   */
-  void *sums;          /* of complete rows, where the window has no place */
-  uint32_t *degrees;   /* of the rows of a join of chunks              */
-  uint64_t *offsets;   /* that they add up to                             */
-  uint32_t *taken;     /* entries of the rows at work that are there      */
-  adji_chunk rows;     /* at work                                         */
-  uint64_t placed;     /* entries of the window                           */
+  void *values;        /* sums if ordered by distance, otherwise distances */
+  void *sums;          /* of complete rows, if the window has no place for them */
+  uint32_t *degrees;   /* of the rows of a join of chunks */
+  uint64_t *offsets;   /* that they add up to */
+  uint32_t *taken;     /* entries of the current rows that are in place */
+  adji_chunk rows;     /* the current rows */
+  uint64_t placed;     /* entries of the window */
   adji_row_style done; /* of complete rows */
   adji_row_room *rooms;
 } filling;
@@ -90,7 +90,7 @@ static void free_buffers(filling *f) {
 
 /* ---- Entries to their rows -------------------------------------------------------------------------------------- */
 
-/* Rows that were filled into the buffer. */
+/* Moves rows from the buffer into place. */
 typedef struct delivery {
   filling *f;
   const adji_chunk_pair *pair;
@@ -138,7 +138,7 @@ static adj_status append_some(void *user, uint64_t task, uint32_t lane) {
 /* ---- A join of two chunks ----------------------------------------------------------------------------------------
  */
 
-/* The end of the longest chunk of rows from first on whose entries fit the buffers. */
+/* The end of the longest range of rows, from first on, whose entries fit the buffers. */
 static uint64_t fitting(const uint64_t *offsets, uint64_t first, uint64_t end, uint64_t room) {
   uint64_t last = first;
   while (last < end && offsets[last + 1] - offsets[first] <= room)
@@ -204,7 +204,7 @@ static adj_status complete_some(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* The rows at work with all ids. */
+/* Fills the current rows with all ids. */
 static adj_status fill_rows(filling *f) {
   adji_chunks *c = f->c;
   adj_status status = ADJ_OK;
@@ -224,8 +224,8 @@ static adj_status fill_rows(filling *f) {
   return adji_loop(c->join.ctx, d.tasks, complete_some, &d);
 }
 
-/* A chunk's part of the window at a time, or as much of it as the buffer of the sums holds; again from where it was
- * with smaller chunks when the device has no room. */
+/* One chunk's part of the window at a time, or as much of it as the buffer of the sums holds. If the device has no
+ * room, continues from there with smaller chunks. */
 static adj_status fill_all(filling *f) {
   const adji_window *w = f->window;
   adji_chunks *c = f->c;
@@ -249,7 +249,7 @@ adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *wi
   filling f = {.c = c, .window = window, .by_distance = c->join.style.order == ADJ_ORDER_DISTANCE};
   f.size = c->style.distances ? adji_type_size(c->style.type) : 0;
   f.done = c->join.style;
-  f.done.drop_self = f.done.one_way = false; /* that was left out before */
+  f.done.drop_self = f.done.one_way = false; /* the joins have done that already */
   adji_chunk_run_begin(&f.run, run, "join");
   f.run.all = (double)(window->offsets[window->end_row] - window->offsets[window->first_row]);
   adj_status status = f.run.all > 0 ? make_buffers(&f) : ADJ_OK;

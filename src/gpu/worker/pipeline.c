@@ -15,10 +15,10 @@
 
 typedef struct window {
   adji_gpu_window rows;
-  uint64_t first_piece; /* number of its first piece              */
-  uint64_t id_pieces;   /* pieces of ids; those of sums follow    */
+  uint64_t first_piece; /* number of its first piece */
+  uint64_t id_pieces;   /* pieces of ids; those of sums follow */
   uint64_t pieces;
-  uint64_t asked; /* pieces whose copy was asked for */
+  uint64_t asked; /* pieces whose copy was started */
 } window;
 
 typedef struct pipe {
@@ -27,19 +27,19 @@ typedef struct pipe {
   window *windows;
   uint64_t window_count, room;
   uint64_t pieces;
-  uint64_t ids_each, sums_each; /* entries a piece */
-  pthread_mutex_t lock;         /* guards what follows, and the order of the calls of the device */
+  uint64_t ids_each, sums_each; /* entries per piece */
+  pthread_mutex_t lock;         /* guards what follows, and the order of device calls */
   pthread_cond_t moved;
-  uint64_t filled; /* windows begun */
+  uint64_t filled; /* windows started */
   uint64_t placed; /* entries whose ids are in place */
   uint64_t wait_ns, place_ns, bytes;
-  adj_status failed; /* the first failure, and what it says */
+  adj_status failed; /* the first failure, and its message */
   char message[512];
 } pipe;
 
 /* ---- Windows and pieces --------------------------------------------------------------------------------- */
 
-/* The end of the longest stretch of rows from first on that fits a slot. */
+/* The end of the longest range of rows, from first on, that fits a slot. */
 static uint64_t window_end(const adji_window *to, uint64_t first, uint64_t pairs) {
   uint64_t low = first, high = to->end_row; /* rows up to low fit */
   while (low < high) {
@@ -57,7 +57,7 @@ static uint64_t entries_before(const pipe *p, const adji_gpu_window *rows) {
   return rows->base - p->job->to->offsets[p->job->to->first_row];
 }
 
-/* Pieces end where whole ones of the result do, so that a huge page of it is a single lane's. */
+/* Pieces end at whole pieces of the result, so that one lane touches a huge page. */
 static uint64_t pieces_of(const pipe *p, const adji_gpu_window *rows, uint64_t each) {
   return (entries_before(p, rows) % each + rows->pairs + each - 1) / each;
 }
@@ -104,7 +104,7 @@ static window *window_of(const pipe *p, uint64_t piece) {
 
 /* ---- One piece -------------------------------------------------------------------------------------------- */
 
-/* Begins every window whose slot is free: all copies out of it were asked for. */
+/* Starts every window whose slot is free, which means that all copies out of it were started. */
 static adj_status fill_ahead(pipe *p) {
   const adji_pipe_job *job = p->job;
   while (p->filled < p->window_count) {
@@ -136,7 +136,7 @@ static piece find_piece(const pipe *p, uint64_t number) {
   return (piece){w, ids ? ADJI_PART_IDS : ADJI_PART_SUMS, first, end - first};
 }
 
-/* Asks for the copy once the piece's window was begun; the lock is held. */
+/* Starts the copy, once the piece's window was started. The caller holds the lock. */
 static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
   const adji_pipe_device *device = p->job->device;
   uint64_t number = (uint64_t)(wanted->window - p->windows);
@@ -202,7 +202,7 @@ static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
   pthread_mutex_unlock(&p->lock);
   if (status) return status;
   uint64_t asked = adji_now_ns();
-  adji_prefault(place_of(p, &mine), mine.entries * entry_size(p, &mine)); /* while it is on its way */
+  adji_prefault(place_of(p, &mine), mine.entries * entry_size(p, &mine)); /* while the copy is in progress */
   uint64_t touched = adji_now_ns();
   status = device->wait(device->state, lane);
   if (status) return give_up_alone(p, status);

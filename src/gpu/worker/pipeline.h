@@ -10,7 +10,7 @@
 #include "gpu/range/range.h"
 #include "queue/run.h"
 
-/* What the pipeline asks of a device: see gpu/range/range.h and gpu/device/staging.h for what each does. */
+/* The operations of a device that the pipeline needs: see gpu/range/range.h and gpu/device/staging.h. */
 typedef struct adji_pipe_device {
   void *state;
   adj_status (*fill)(void *state, const adji_gpu_window *window, uint32_t slot);
@@ -18,7 +18,7 @@ typedef struct adji_pipe_device {
                       uint32_t buffer);
   adj_status (*release)(void *state, uint32_t slot);
   adj_status (*wait)(void *state, uint32_t buffer);
-  const void *(*buffer)(void *state, uint32_t buffer); /* one a lane */
+  const void *(*buffer)(void *state, uint32_t buffer); /* one per lane */
 } adji_pipe_device;
 
 typedef struct adji_pipe_job {

@@ -343,12 +343,12 @@ bool adji_gpu_range_worker_has_room(adji_worker *worker, uint64_t pairs) {
   return pairs <= available / 2 / (4 + entry_bytes(d));
 }
 
-adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *order) {
+adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *rows) {
   range_device *d = worker->state;
   adji_gpu_lock(d->gpu);
   adj_status status = make_lists(d);
   if (!status && !d->has_order) {
-    status = adji_gpu_lists_follow(d->lists.range, order);
+    status = adji_gpu_lists_follow(d->lists.range, rows);
     if (!status) status = adji_gpu_wait(d->gpu);
   }
   adji_gpu_unlock(d->gpu);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks of the sets of a join, and the joins of two of them.
+ * What the parts of the chunk worker share. chunks.c counts and estimates, chunks_fill.c fills rows, chunks_pairs.c
+ * opens the joins of two chunks.
  */
-#ifndef ADJI_GPU_WORKER_CHUNK_PAIRS_H
-#define ADJI_GPU_WORKER_CHUNK_PAIRS_H
+#ifndef ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
+#define ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
 
 #include "gpu/worker/chunks.h"
 
@@ -59,5 +60,7 @@ void adji_chunk_close(adji_chunk_pair *p);
 
 /* After a failure: whether it was a lack of device memory, and chunks could be made smaller. */
 bool adji_chunks_shrink(adji_chunks *c, adj_status status);
+
+adj_status adji_chunks_fill(adji_chunks *chunks, adji_run *run, const adji_window *window, adji_tally *tally);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The launches of the kNN kernels (knn_dense.cuh, knn_per_query.cuh).
+ * The input of a launch of the kNN kernels (knn_dense.cuh, knn_per_query.cuh).
  */
-#ifndef ADJI_GPU_KNN_KNN_CUH
-#define ADJI_GPU_KNN_KNN_CUH
+#ifndef ADJI_GPU_KNN_KNN_JOB_CUH
+#define ADJI_GPU_KNN_KNN_JOB_CUH
 
 #include "gpu/index/tree.cuh"
 
@@ -38,10 +38,5 @@ typedef struct adji_knn_job {
 
 /* The most neighbours that a lane, or a warp, keeps in registers. */
 enum { ADJI_MOST_DENSE = 32, ADJI_MOST_PER_QUERY = 1024 };
-
-/* Whether there is a dense kernel: a warp for 32 queries. The per_query kernel, a warp per query, always works. */
-bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k);
-adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
-adj_status adji_knn_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 
 #endif

@@ -3,8 +3,8 @@
  * Rows too long for a block's registers, sorted by CUB: what the files of row_sort_long.cu share. CUB takes long to
  * compile, so there is one file for each type.
  */
-#ifndef ADJI_GPU_SHARED_ROW_SORT_LONG_CUH
-#define ADJI_GPU_SHARED_ROW_SORT_LONG_CUH
+#ifndef ADJI_GPU_SHARED_ROW_SORT_LONG_PRIVATE_CUH
+#define ADJI_GPU_SHARED_ROW_SORT_LONG_PRIVATE_CUH
 
 #include <cub/device/device_segmented_sort.cuh>
 
@@ -36,7 +36,7 @@ namespace {
     ADJI_CUDA((l)->gpu, function((l)->temporary.at, bytes_, __VA_ARGS__, items_, rows_, begins_, ends_, (l)->stream)); \
   } while (0)
 
-/* A block for each row: from one array to another. */
+/* One block per row: from one array to another. */
 template <class V>
 __global__ void copy_long(const int64_t *begins, const int64_t *ends, const V *from, V *to) {
   for (int64_t i = begins[blockIdx.x] + threadIdx.x; i < ends[blockIdx.x]; i += blockDim.x)
@@ -51,7 +51,7 @@ adj_status copy_back(adji_long_rows *l, const adji_block &from, void *to) {
   return ADJ_OK;
 }
 
-/* By id, and where it is asked for by sum after that: the second sort is stable. */
+/* By id first; then by sum if wanted: the second sort is stable. */
 template <class T>
 adj_status sort_long_pairs(adji_long_rows *l) {
   const uint32_t *ids = l->job->ids;

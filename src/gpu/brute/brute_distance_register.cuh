@@ -19,8 +19,8 @@
  * not written. One barrier per DEPTH dimensions: after it the buffer to be read is complete, and the other one has been
  * read. Limited by instruction issue: 4 V V steps (L2: 2 instructions each) for 4 loads; 6 % more for copies and loops.
  */
-#ifndef ADJI_GPU_BRUTE_BRUTE_REGISTER_CUH
-#define ADJI_GPU_BRUTE_BRUTE_REGISTER_CUH
+#ifndef ADJI_GPU_BRUTE_BRUTE_DISTANCE_REGISTER_CUH
+#define ADJI_GPU_BRUTE_BRUTE_DISTANCE_REGISTER_CUH
 
 #include "gpu/brute/brute_distance.cuh"
 
@@ -196,7 +196,7 @@ adj_status launch_register(adji_gpu *gpu, const adji_distance_job *job) {
   return launch_register_shape<T, STEP, register_shape<T, 4, 2>>(gpu, d);
 }
 
-/* Powers have no instance: see brute_few.cu. */
+/* Powers have no instance: see brute_distance_few.cu. */
 template <class T>
 adj_status launch_register_step(adji_gpu *gpu, const adji_distance_job *job) {
   switch (job->measure->step) {

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Long runs of the curve, cut in two three times, for tree_cut.cu to go on with: in six dimensions a run of 2,048
- * points is too short to be a cube, however it is cut, and its ends are parts of others.
+ * Long runs of the curve, cut in two three times, before tree_cut.cu cuts them further: in six dimensions a run of
+ * 2,048 points is too short to be a cube, however it is cut, and its ends are parts of others.
  *
- * A block owns a run of LONG_RUN rows, of which it keeps the ids and, of every coordinate, a code of eight bits. Rows
- * are where they came from; only their ids are moved.
+ * A block owns a run of LONG_RUN rows, for which it holds the ids and an 8-bit code of every coordinate. Rows stay in
+ * place; only their ids move.
  *
- *   1. scale   mean and standard deviation of each dimension, by a point of each thread
- *   2. codes   coordinates up to three standard deviations from the mean, as whole numbers
+ *   1. scale   mean and standard deviation of each dimension, from one point of each thread
+ *   2. codes   coordinates up to three standard deviations from the mean, as integers
  *   3. choose  for each piece, the dimension of the largest variance
  *   4. cut     sort the run by (piece, code); then 3 again, three times in all
  *   5. move    the ids
  *
- * Limits: instruction issue, and reading rows that lie anywhere; 1 ms for 10 million points in 6-D on
- * an H200.
+ * Limits: instruction issue, and scattered reads of rows; 1 ms for 10 million points in 6-D on an H200.
  */
 #include <cub/block/block_radix_sort.cuh>
 
 #include "gpu/index/index_private.cuh"
-#include "gpu/index/tree.cuh"
 
 namespace {
 
@@ -27,10 +25,10 @@ enum {
   LONG_WARPS = LONG_THREADS / ADJI_WARP,
   LONG_ITEMS = 16,
   LONG_RUN = LONG_THREADS * LONG_ITEMS,
-  LONG_END = LONG_RUN / 8, /* pieces that are not cut any more */
+  LONG_END = LONG_RUN / 8, /* pieces this long are not cut */
   CODE_BITS = 8,
   CODES_A_DEVIATION = 42,
-  LAST_CODE = 254 /* of a point; 255 are those that are missing */
+  LAST_CODE = 254 /* of a point; 255 is for missing ones */
 };
 
 struct long_memory {
@@ -39,10 +37,10 @@ struct long_memory {
     typename sorter::TempStorage sort;
     uint32_t ids[LONG_RUN];
   };
-  float means[ADJI_TREE_DIMS][LONG_WARPS], squares[ADJI_TREE_DIMS][LONG_WARPS];
-  float zeros[ADJI_TREE_DIMS], scales[ADJI_TREE_DIMS];
-  uint32_t sums[ADJI_TREE_DIMS][LONG_WARPS], square_sums[ADJI_TREE_DIMS][LONG_WARPS];
-  uint8_t codes[1][LONG_RUN]; /* as many as there are dimensions */
+  float means[ADJI_CURVE_DIMS][LONG_WARPS], squares[ADJI_CURVE_DIMS][LONG_WARPS];
+  float zeros[ADJI_CURVE_DIMS], scales[ADJI_CURVE_DIMS];
+  uint32_t sums[ADJI_CURVE_DIMS][LONG_WARPS], square_sums[ADJI_CURVE_DIMS][LONG_WARPS];
+  uint8_t codes[1][LONG_RUN]; /* one per dimension */
 };
 
 __device__ __forceinline__ float warp_sum(float x) {
@@ -98,7 +96,7 @@ __device__ __forceinline__ void make_codes(const adji_gpu_rows &rows, const uint
   }
 }
 
-/* Step 3, by the warps that have the piece. */
+/* Step 3, by the warps of the piece. */
 __device__ __forceinline__ uint32_t choose_dim(uint32_t dim, uint32_t count, long_memory *at,
                                                const uint16_t (&order)[LONG_ITEMS], uint32_t piece) {
   uint32_t warp = threadIdx.x / ADJI_WARP, warps = piece / (LONG_ITEMS * ADJI_WARP), first = warp / warps * warps;
@@ -125,7 +123,7 @@ __device__ __forceinline__ uint32_t choose_dim(uint32_t dim, uint32_t count, lon
       squares += at->square_sums[j][w];
     }
     float mean = static_cast<float>(sum) / many, square = static_cast<float>(squares) / many;
-    float variance = (square - mean * mean) / (at->scales[j] * at->scales[j]); /* of equal points: NaN */
+    float variance = (square - mean * mean) / (at->scales[j] * at->scales[j]); /* all points are equal: NaN */
     if (!(variance > most)) continue;
     most = variance;
     best = j;
@@ -137,8 +135,8 @@ template <class T>
 __global__ void __launch_bounds__(LONG_THREADS) cut_long_runs(adji_gpu_rows rows, uint32_t *all_ids) {
   extern __shared__ uint4 shared[];
   long_memory *at = reinterpret_cast<long_memory *>(shared);
-  uint64_t begin = static_cast<uint64_t>(blockIdx.x) * LONG_RUN, left = rows.count - begin;
-  uint32_t count = static_cast<uint32_t>(left < LONG_RUN ? left : LONG_RUN), *ids = all_ids + begin;
+  uint64_t begin = static_cast<uint64_t>(blockIdx.x) * LONG_RUN, remaining = rows.count - begin;
+  uint32_t count = static_cast<uint32_t>(remaining < LONG_RUN ? remaining : LONG_RUN), *ids = all_ids + begin;
   scale_run<T>(rows, ids, count, at);
   make_codes<T>(rows, ids, count, at);
   uint16_t order[LONG_ITEMS], keys[LONG_ITEMS];
@@ -171,9 +169,7 @@ __global__ void __launch_bounds__(LONG_THREADS) cut_long_runs(adji_gpu_rows rows
 template <class T>
 adj_status cut_long(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t *ids) {
   size_t bytes = sizeof(long_memory) + (rows->dim - 1) * LONG_RUN;
-  bool has;
-  adj_status status = adji_tree_has_memory(gpu, bytes, &has);
-  if (status || !has) return status;
+  if (bytes > static_cast<size_t>(gpu->block_shared_bytes)) return ADJ_OK;
   ADJI_ALLOW_SHARED(gpu, cut_long_runs<T>);
   cut_long_runs<T><<<adji_blocks_for(rows->count, LONG_RUN), LONG_THREADS, bytes, gpu->compute>>>(*rows, ids);
   ADJI_LAUNCHED(gpu, "cut_long_runs");
@@ -182,7 +178,7 @@ adj_status cut_long(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t *ids) {
 
 }  // namespace
 
-/* In up to three dimensions short runs are enough: with these a query has as few candidates as in a kd-tree. */
+/* In up to three dimensions short runs are enough: a query then has as few candidates as in a kd-tree. */
 enum { FEW_DIMS = 3 };
 
 adj_status adji_index_cut(adji_building *b) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of a device, with a limit. It comes from a pool of CUDA's, in the order of a stream; blocks that are given
- * back are kept for the next of the same size, because a join of a few million points asks for some forty of them, and
- * the pool takes microseconds for each.
+ * Device memory, with a limit. It comes from a CUDA pool, in the order of a stream. Freed blocks are kept for the
+ * next request of the same size: a join of a few million points makes about forty requests, and the pool takes
+ * microseconds for each.
  */
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
-/* Larger ones are few, and better off in the pool, where others can have their memory. */
+/* Larger blocks are rare. They go back to the pool, where their memory serves any request. */
 static const uint64_t MOST_KEPT = UINT64_C(64) << 20;
 
 void adji_blocks_forget(adji_gpu *gpu) {
@@ -50,7 +50,7 @@ static adj_status find_memory(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes
 
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out) {
   *out = adji_block{};
-  if (!bytes) bytes = 16; /* so that an empty set has addresses too */
+  if (!bytes) bytes = 16; /* so that an empty set has an address too */
   char need[32], held[32], limit[32];
   if (bytes > gpu->limit || gpu->used > gpu->limit - bytes)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: needs %s more, but %s of the limit of %s are in use",
@@ -72,7 +72,7 @@ void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block) {
   if (!block->at) return;
   gpu->used -= block->bytes;
   if (stream == gpu->compute && block->bytes <= MOST_KEPT) {
-    if (gpu->kept_count == ADJI_KEPT_BLOCKS) { /* the oldest one goes */
+    if (gpu->kept_count == ADJI_KEPT_BLOCKS) { /* drop the oldest */
       cudaFreeAsync(gpu->kept[0].at, stream);
       remove_kept(gpu, 0);
     }

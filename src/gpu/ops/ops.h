@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a device can be asked for: one table of operations for each kind of device. Host code knows devices through the
- * functions of device.h, staging.h, derive.h, range.h, range_list.h, knn.h and select.h only, which say what each is
- * to do; devices.c and ops.c call the operation of the same name and type in the table of the device at hand.
+ * The operations of a device: one table for each kind of device. Host code knows devices only through the functions of
+ * device.h, staging.h, survey.h, derive.h, result.h, range.h, range_list.h, knn.h and select.h, which say what each
+ * does. ops.c and ops_devices.c define these functions: each calls the operation of the same type in the device's
+ * table.
  *
- *   adji_cuda_ops      GPUs: gpu/device/cuda_ops.cu, in builds with CUDA
+ *   adji_cuda_ops      GPUs: ops_cuda.cu, in builds with CUDA
  *   adji_software_ops  host memory and plain loops, for tests: gpu/software/software.h
  */
-#ifndef ADJI_GPU_DEVICE_OPS_H
-#define ADJI_GPU_DEVICE_OPS_H
+#ifndef ADJI_GPU_OPS_OPS_H
+#define ADJI_GPU_OPS_OPS_H
 
 #include "gpu/device/derive.h"
+#include "gpu/device/result.h"
 #include "gpu/device/staging.h"
+#include "gpu/device/survey.h"
 #include "gpu/knn/knn.h"
 #include "gpu/range/range_list.h"
 #include "gpu/select/select.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every .cu file of this folder starts from: the open device, calls that are checked, memory with a
- * limit.
+ * What every .cu file starts from: the open device, checked calls, memory with a limit.
  */
-#ifndef ADJI_GPU_DEVICE_CUDA_CUH
-#define ADJI_GPU_DEVICE_CUDA_CUH
+#ifndef ADJI_GPU_DEVICE_DEVICE_CUH
+#define ADJI_GPU_DEVICE_DEVICE_CUH
 
 #include <cuda_runtime.h>
 
@@ -12,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/atomic.h" /* its templates must not be in what follows */
+#include "core/atomic.h" /* before the C headers: it has templates */
 
 extern "C" {
 #include "gpu/device/device.h"
@@ -20,13 +19,13 @@ extern "C" {
 
 enum { ADJI_WARP = 32 };
 
-/* A block of device memory, in the order of a stream. */
+/* A block of device memory, allocated in the order of a stream. */
 typedef struct adji_block {
   void *at;
   uint64_t bytes;
 } adji_block;
 
-/* Blocks that were given back: see blocks.cu. */
+/* Freed blocks that are kept for reuse: see device_blocks.cu. */
 enum { ADJI_KEPT_BLOCKS = 48 };
 
 struct adji_gpu : adji_gpu_base {
@@ -37,30 +36,32 @@ struct adji_gpu : adji_gpu_base {
   adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
   uint32_t kept_count;
   uint64_t kept_bytes;
-  /* Small results of kernels: counted in d_answers, fetched to answers, which is pinned. */
+  /* Small results of kernels: computed in d_answers, fetched to answers, which is pinned. */
   uint64_t *answers, *d_answers;
-  cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; between streams */
+  cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; joint and forked: between streams */
   bool marked[ADJI_MARKS];
-  /* Pinned buffers, one a lane, made when they are first needed. */
+  /* Pinned buffers, one for each lane, made on first use. */
   void **staging;
   cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */
   uint32_t staging_count;
-  struct adji_cublas *cublas; /* see cublas.cuh; NULL until it is asked for */
+  struct adji_cublas *cublas; /* see cublas.cuh; NULL before its first use, as is close_cublas */
+  void (*close_cublas)(adji_gpu *gpu);
 };
 
-/* The places of answers. */
+/* Where each answer is. */
 enum adji_answer {
-  ADJI_ANSWER_CELLS,  /* non-empty cells of an index          */
-  ADJI_ANSWER_ITEMS,  /* points and images                    */
-  ADJI_ANSWER_PIECES, /* of rows, asked for                   */
-  ADJI_ANSWER_LONG,   /* rows beyond what a block sorts       */
-  ADJI_ANSWER_HEAD,   /* of the queue of queries              */
-  ADJI_ANSWER_PAIRS,  /* entries of a kNN result, no padding  */
-  /* Of points as they came: see derive.cu. */
+  ADJI_ANSWER_CELLS, /* non-empty cells of an index */
+  ADJI_ANSWER_ITEMS, /* points and images */
+  ADJI_ANSWER_CACHE, /* of the count cache, requested by kernels */
+  ADJI_ANSWER_LONG,  /* longer than a block sorts */
+  ADJI_ANSWER_HEAD,  /* next in the queue of queries */
+  ADJI_ANSWER_PAIRS, /* entries of a kNN result, padding not counted */
+  /* About points as given: see derive.cu. */
   ADJI_ANSWER_NOT_FINITE,
   ADJI_ANSWER_FAULT,
-  /* Those that every warp adds to, each in ADJI_SPREAD places: pairs found, candidates compared, rows that are not as
-   * long as counted; the longest row; and slots: lanes of all warp-wide comparisons, busy or not. */
+  /* Totals that every warp adds to, each spread over ADJI_SPREAD places: pairs found; candidates compared; rows whose
+   * length differs from the count; the longest row; slots, which are the lanes of all warp-wide comparisons, busy or
+   * not. */
   ADJI_ANSWER_SPREAD = 16,
   ADJI_SPREAD = 64,
   ADJI_ANSWERS = ADJI_ANSWER_SPREAD + 5 * ADJI_SPREAD,
@@ -71,13 +72,13 @@ typedef struct adji_totals {
   uint64_t pairs, candidates, broken, longest, slots;
 } adji_totals;
 
-/* Whether this call is the one that a test wants to fail. */
+/* Whether a test wants this call to fail. */
 static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
   gpu->calls++;
   return gpu->fail_at >= 0 && gpu->fail_at.fetch_sub(1) == 0 ? cudaErrorUnknown : cudaSuccess;
 }
 
-/* The status and message of a failed call; call is its text, of which the function's name is told. */
+/* The status and message of a failed call. call is its source text; the message has the function's name. */
 adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
 
 /* Makes a call of CUDA, or returns from the function with its failure. */
@@ -88,7 +89,7 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, #call); \
   } while (0)
 
-/* After a kernel was launched; name is the kernel's. */
+/* After a kernel launch; name is the kernel's. */
 #define ADJI_LAUNCHED(gpu, name)                                                             \
   do {                                                                                       \
     cudaError_t adji_error_ = adji_cuda_turn(gpu);                                           \
@@ -106,20 +107,21 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     ADJI_CUDA(gpu, cudaFuncSetAttribute(__VA_ARGS__, cudaFuncAttributeMaxDynamicSharedMemorySize, adji_most_)); \
   } while (0)
 
-/* The side stream, for work beside that of `stream`: begins behind it, and is waited for by what comes next. status is
- * that of what was asked in between, and what rejoin returns unless it fails itself; it waits in any case. */
+/* The side stream, for work in parallel to `stream`. fork: it starts after the stream's work so far. rejoin: what
+ * comes next on the stream waits for it. status is that of the work in between; rejoin waits in any case, and returns
+ * status unless it fails itself. */
 adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream);
 adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status);
 
-/* Sets an answer to 0, and fetches all of them: waits for the stream. */
+/* clear sets answers to 0; fetch copies all of them to the host, and waits for the stream. */
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
 adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
 
-/* Of what was fetched. */
+/* Of the answers fetched last. */
 adji_totals adji_answer_totals(const adji_gpu *gpu);
 
-/* The same without waiting: what the totals are at this point of the stream, once that is reached. There is room for
- * ADJI_KEPT_ANSWERS of them. */
+/* The same without waiting: saves the answers at this point of the stream. There is room for ADJI_KEPT_ANSWERS of
+ * them; read them once that point is reached. */
 adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which);
 adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which);
 uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer);
@@ -129,7 +131,7 @@ static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
 }
 
 #ifdef __CUDACC__
-/* Adds up a number over the warp, and to an answer of which there are several: one alone would be what all wait for. */
+/* Sums a number over the warp and adds it to one of the answer's places. One place alone would serialise all warps. */
 static __device__ __forceinline__ void adji_answer_add(unsigned long long *answer, unsigned long long mine,
                                                        uint32_t lane) {
 #pragma unroll
@@ -139,18 +141,18 @@ static __device__ __forceinline__ void adji_answer_add(unsigned long long *answe
 }
 #endif
 
-/* ADJ_E_DEVICE_MEMORY beyond the limit, or where the device has no more. what names it in the message. */
+/* ADJ_E_DEVICE_MEMORY beyond the limit, or when the device has no more. what: for the message. */
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
 void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
 
-/* Gives what is kept back to the pool. */
+/* Frees the blocks that are kept for reuse. */
 void adji_blocks_forget(adji_gpu *gpu);
 
-/* Room to work in, at least bytes: a larger block where *block is too small. */
+/* Makes sure that *block, a workspace, has at least this many bytes; its contents are lost when it grows. */
 adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block);
 
-/* Calls a function of CUB on the compute stream, twice: for the bytes it needs, and to do it in room. Returns from the
- * function with a failure. */
+/* Calls a CUB function on the compute stream twice: for the workspace size, then to run it in room. Returns from the
+ * function on failure. */
 #define ADJI_CUB(gpu, room, function, ...)                                                \
   do {                                                                                    \
     size_t adji_bytes_ = 0;                                                               \

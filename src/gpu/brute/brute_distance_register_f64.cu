@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Instances of brute_register.cuh for f64.
+ * Instances of brute_distance_register.cuh for f64.
  */
-#include "gpu/brute/brute_register.cuh"
+#include "gpu/brute/brute_distance_register.cuh"
 
 adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job) {
   return launch_register_step<double>(gpu, job);

@@ -7,11 +7,12 @@
  * with, and the lists of the best so far are merged with those of each chunk. A left set that is too large is copied
  * with the rows that are requested.
  */
-#include "gpu/brute/brute.cuh"
+#include "gpu/brute/brute_join.cuh"
 
 #include <cstdlib>
 
 #include "gpu/brute/brute_lists.cuh"
+#include "gpu/brute/brute_matrix.cuh"
 #include "gpu/brute/brute_prefilter.cuh"
 #include "gpu/shared/report.cuh"
 
@@ -43,7 +44,7 @@ struct adji_gpu_brute {
   adji_block box;
   side left, right;
   cudaEvent_t used[BUFFERS]; /* the comparisons with a buffer of the right set are done */
-  adji_brute_prefilter_state prefilter;
+  adji_gpu_brute_prefilter_state prefilter;
 };
 
 /* ---- Points ---------------------------------------------------------------------------------- */
@@ -223,7 +224,7 @@ void adji_gpu_brute_close(adji_gpu_brute *b) {
     if (b->used[i]) cudaEventDestroy(b->used[i]);
   }
   adji_block_free(b->gpu, b->gpu->compute, &b->box);
-  adji_brute_prefilter_clear(b->gpu, &b->prefilter);
+  adji_gpu_brute_prefilter_clear(b->gpu, &b->prefilter);
   free(b);
 }
 
@@ -248,8 +249,8 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
 
 /* Chooses the method; the matrix method takes every job. */
 static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (!adji_brute_prefilter_applies(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
-  return adji_brute_prefilter_search(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
+  if (!adji_gpu_brute_prefilter_applies(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
+  return adji_gpu_brute_prefilter_search(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
 }
 
 /* Finds or copies the points of the queries. */

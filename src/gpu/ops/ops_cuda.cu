@@ -3,10 +3,10 @@
  * The table of operations of GPUs. The .cu files of the other folders define them, under adji_cuda_ and their names in
  * the table. Names of C++ hold the types of the parameters: a definition that does not fit its place is not linked.
  */
-#include "gpu/device/cuda.cuh"
+#include "gpu/device/device.cuh"
 
 extern "C" {
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 }
 
 #define ADJI_DECLARE_(function, operation) __typeof__(function) adji_cuda_##operation;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * The half-precision copies of the points of a join, on the device: gpu/shared/halves.h says what they are.
+ * The half-precision copies of the points of a join, on the device: see gpu/shared/halves.h.
  */
-#ifndef ADJI_GPU_SHARED_HALVES_CUH
-#define ADJI_GPU_SHARED_HALVES_CUH
+#ifndef ADJI_GPU_RANGE_HALVES_CUH
+#define ADJI_GPU_RANGE_HALVES_CUH
 
 #include "gpu/index/index.cuh"
 #include "gpu/shared/halves.h"
 
-/* Dimensions in which tiles of candidates have bounding boxes, ascending: those that the grid's order narrows. */
+/* Dimensions in which tiles of candidates have bounding boxes, ascending: the axes of the grid, whose order keeps the
+ * boxes small. */
 typedef struct adji_gpu_boxes {
   uint32_t axes;
   uint32_t dim[ADJI_MAX_AXES];
   const float *bounds; /* device: low of every tile and axis 0, high of axis 0, low of axis 1, ... */
 } adji_gpu_boxes;
 
-/* Copies of both sets, in the order of their indices; those of the right set fill whole tiles. */
+/* Copies of both sets, in the order of their indexes; those of the right set fill whole tiles. */
 typedef struct adji_gpu_halves {
   adji_halves_scale scale;
   uint64_t tiles;
-  const void *left, *right; /* halves: scale.width a point                          */
-  const float *u, *v;       /* of a query; of a candidate                           */
+  const void *left, *right; /* halves: scale.width a point */
+  const float *u, *v;       /* of queries; of candidates */
   adji_gpu_boxes boxes;
   adji_block centre, most, left_values, right_values, u_block, v_block, bounds;
 } adji_gpu_halves;

@@ -2,8 +2,8 @@
  *
  * What the kernels for AVX-512 share.
  */
-#ifndef ADJI_KERNELS_AVX512_H
-#define ADJI_KERNELS_AVX512_H
+#ifndef ADJI_KERNELS_AVX512_PRIVATE_H
+#define ADJI_KERNELS_AVX512_PRIVATE_H
 
 #include <immintrin.h>
 

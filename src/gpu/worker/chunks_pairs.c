@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks, and the joins of two of them: see chunk_pairs.h.
+ * Chunks, and the joins of two of them: see chunks_private.h.
  *
  * Of a self-join, a chunk with itself is a self-join too, which leaves out what the whole leaves out. A chunk with
  * another one is a join of two sets that leaves nothing out: no id is that of the row, and where only ids above the
  * row's are wanted, all ids of a later chunk are, and none of an earlier one.
  */
-#include "gpu/worker/chunk_pairs.h"
+#include "gpu/worker/chunks_private.h"
 
 /* Smaller chunks are not tried: a device that has no room for them has none for anything. */
 enum { LEAST_SIZE = 256 };

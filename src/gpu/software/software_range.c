@@ -259,7 +259,7 @@ static void count_added(adji_software_range *r) {
   if (!r->added || !r->kept.pairs.at) return;
   const uint32_t *added = (const uint32_t *)r->kept.pairs.at + 2 * r->kept.count;
   uint32_t *degrees = r->degrees.at;
-  for (uint64_t i = 0; i < r->added; i++) {
+  for (uint64_t i = 0; added && i < r->added; i++) {
     degrees[added[2 * i]]++;
     if (r->kept.both) degrees[added[2 * i + 1]]++;
   }

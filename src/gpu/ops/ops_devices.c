@@ -2,7 +2,7 @@
  *
  * The devices of a context: which kind they are, opening them, taking turns, and how much of their memory is in use.
  */
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 
 static adji_gpu_base *base_of(adji_gpu *gpu) {
   return (adji_gpu_base *)gpu;

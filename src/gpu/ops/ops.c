@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the functions that host code calls to the operations of the device at hand: see ops.h.
+ * The functions of devices that host code calls: each calls the operation of the device's table, see ops.h.
  */
-#include "gpu/device/ops.h"
+#include "gpu/ops/ops.h"
 
 /* ---- The device -------------------------------------------------------------------------------------- */
 
@@ -187,49 +187,49 @@ adj_status adji_gpu_lists_fetch(adji_gpu_lists *lists, uint32_t slot, const adji
 adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
   return adji_ops_of(gpu)->knn_open(gpu, options, out);
 }
-void adji_gpu_knn_close(adji_gpu_knn *nearest) {
-  if (nearest) adji_ops_on(nearest)->knn_close(nearest);
+void adji_gpu_knn_close(adji_gpu_knn *knn) {
+  if (knn) adji_ops_on(knn)->knn_close(knn);
 }
-uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *nearest) {
-  return adji_ops_on(nearest)->knn_chunk(nearest);
+uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *knn) {
+  return adji_ops_on(knn)->knn_chunk(knn);
 }
-adj_status adji_gpu_knn_begin(adji_gpu_knn *nearest, uint64_t row, adji_gpu_table *out) {
-  return adji_ops_on(nearest)->knn_begin(nearest, row, out);
+adj_status adji_gpu_knn_begin(adji_gpu_knn *knn, uint64_t row, adji_gpu_table *out) {
+  return adji_ops_on(knn)->knn_begin(knn, row, out);
 }
-adj_status adji_gpu_knn_end(adji_gpu_knn *nearest) {
-  return adji_ops_on(nearest)->knn_end(nearest);
+adj_status adji_gpu_knn_end(adji_gpu_knn *knn) {
+  return adji_ops_on(knn)->knn_end(knn);
 }
-adj_status adji_gpu_knn_take(adji_gpu_knn *nearest, adji_gpu_csr *out) {
-  return adji_ops_on(nearest)->knn_take(nearest, out);
+adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out) {
+  return adji_ops_on(knn)->knn_take(knn, out);
 }
-adji_device_stats adji_gpu_knn_work(adji_gpu_knn *nearest) {
-  return adji_ops_on(nearest)->knn_work(nearest);
+adji_device_stats adji_gpu_knn_work(adji_gpu_knn *knn) {
+  return adji_ops_on(knn)->knn_work(knn);
 }
-adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *nearest) {
-  return adji_ops_on(nearest)->knn_effort_of(nearest);
+adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *knn) {
+  return adji_ops_on(knn)->knn_effort_of(knn);
 }
-adj_status adji_gpu_knn_follow(adji_gpu_knn *nearest, const uint32_t *rows) {
-  return adji_ops_on(nearest)->knn_follow(nearest, rows);
+adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows) {
+  return adji_ops_on(knn)->knn_follow(knn, rows);
 }
-adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *nearest, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
-  return adji_ops_on(nearest)->knn_begin_lists(nearest, first_row, end_row, queries);
+adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *knn, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
+  return adji_ops_on(knn)->knn_begin_lists(knn, first_row, end_row, queries);
 }
-void adji_gpu_knn_end_lists(adji_gpu_knn *nearest) {
-  adji_ops_on(nearest)->knn_end_lists(nearest);
+void adji_gpu_knn_end_lists(adji_gpu_knn *knn) {
+  adji_ops_on(knn)->knn_end_lists(knn);
 }
-adj_status adji_gpu_knn_list(adji_gpu_knn *nearest, const adji_batch *ranges, uint64_t count, uint32_t slot,
+adj_status adji_gpu_knn_list(adji_gpu_knn *knn, const adji_batch *ranges, uint64_t count, uint32_t slot,
                              uint32_t buffer, uint64_t *rows) {
-  return adji_ops_on(nearest)->knn_list(nearest, ranges, count, slot, buffer, rows);
+  return adji_ops_on(knn)->knn_list(knn, ranges, count, slot, buffer, rows);
 }
-adj_status adji_gpu_knn_listed(adji_gpu_knn *nearest, uint32_t slot, uint64_t *candidates) {
-  return adji_ops_on(nearest)->knn_listed(nearest, slot, candidates);
+adj_status adji_gpu_knn_listed(adji_gpu_knn *knn, uint32_t slot, uint64_t *candidates) {
+  return adji_ops_on(knn)->knn_listed(knn, slot, candidates);
 }
-adj_status adji_gpu_knn_missed(adji_gpu_knn *nearest, uint32_t slot, uint32_t *to, uint64_t *count) {
-  return adji_ops_on(nearest)->knn_missed(nearest, slot, to, count);
+adj_status adji_gpu_knn_missed(adji_gpu_knn *knn, uint32_t slot, uint32_t *to, uint64_t *count) {
+  return adji_ops_on(knn)->knn_missed(knn, slot, to, count);
 }
-adj_status adji_gpu_knn_fetch(adji_gpu_knn *nearest, uint32_t slot, uint64_t first, uint64_t rows, bool distances,
+adj_status adji_gpu_knn_fetch(adji_gpu_knn *knn, uint32_t slot, uint64_t first, uint64_t rows, bool distances,
                               uint32_t buffer) {
-  return adji_ops_on(nearest)->knn_fetch(nearest, slot, first, rows, distances, buffer);
+  return adji_ops_on(knn)->knn_fetch(knn, slot, first, rows, distances, buffer);
 }
 
 /* ---- Selection --------------------------------------------------------------------------------------- */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making half-precision copies of points and bounding boxes of tiles. All of it is bound by memory: each coordinate is
- * read once and written once, in half of its size.
+ * Makes half-precision copies of points, and bounding boxes of tiles. Bound by memory: each coordinate is read once
+ * and written once, in half its size.
  */
 #include <cuda_fp16.h>
 
-#include "gpu/shared/halves.cuh"
+#include "gpu/range/halves.cuh"
 
 enum { THREADS = 256, AT_ONCE = 8 };
 
-/* The copies of an index. A thread has a position: it reads coordinate after coordinate, as its neighbours do, and
- * writes eight halves at a time. Behind the last point the copies are zero, and never pass. v and errors: an entry a
- * position; most: the largest error of what is no stray, its bits. */
+/* The copies of an index. A thread has a position. It reads coordinate after coordinate, coalesced with its
+ * neighbours, and writes eight halves at a time. Copies behind the last point are zero and never pass. v and errors:
+ * one per position; most: the bits of the largest error of a point that is not a stray. */
 static __global__ void write_halves(adji_halves_scale scale, const float *centre, const float *coords,
                                     uint64_t point_step, uint64_t dim_step, uint64_t count, uint64_t room,
                                     uint4 *values, float *v, float *errors, uint32_t *most) {
@@ -43,14 +43,14 @@ static __global__ void write_halves(adji_halves_scale scale, const float *centre
   if (i < count) errors[i] = error;
 }
 
-/* Errors become u, in place. */
+/* Turns errors into u, in place. */
 static __global__ void bound_queries(adji_halves_scale scale, const float *v, const uint32_t *most, uint64_t count,
                                      float *u) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) u[i] = adji_halves_query(&scale, v[i], u[i], __uint_as_float(*most));
 }
 
-/* The bounding boxes of tiles: a warp has a tile. */
+/* The bounding boxes of tiles: one warp per tile. */
 static __global__ void find_boxes(adji_gpu_boxes boxes, const float *coords, uint64_t point_step, uint64_t dim_step,
                                   uint64_t count, uint64_t tiles, float *bounds) {
   uint64_t tile = (static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x) / ADJI_WARP;
@@ -114,7 +114,7 @@ static adj_status bound(adji_gpu *gpu, const adji_gpu_halves *h, const adji_bloc
   return ADJ_OK;
 }
 
-/* Where both sets are one, its errors become u. Otherwise those of the candidates only leave the largest of them. */
+/* If both sets are one, its errors become u. Otherwise only the largest error of the candidates is needed. */
 static adj_status copy_sets(adji_gpu *gpu, const adji_gpu_index *left, const adji_gpu_index *right,
                             adji_gpu_halves *h) {
   uint32_t *most = adji_at<uint32_t>(h->most);

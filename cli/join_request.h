@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a join was asked for on the command line.
+ */
+#ifndef CLI_JOIN_REQUEST_H
+#define CLI_JOIN_REQUEST_H
+
+#include <adjoin.h>
+#include <stdbool.h>
+
+#define JOIN_NO_K UINT64_MAX
+
+/* What the options set. Unless noted, text is NULL and numbers are 0 if not given. */
+typedef struct join_request {
+  const char *left, *right; /* right NULL: a self-join */
+  /* what */
+  adj_join_kind kind;
+  double radius;    /* NaN: not given */
+  uint64_t k;       /* knn: JOIN_NO_K: not given */
+  int metric;       /* adj_metric; 0: not given */
+  double p, sphere; /* NaN: not given */
+  int angle, unit;  /* 1 + adj_angle, 1 + adj_unit */
+  const char *box;
+  bool self, one_way;
+  /* result */
+  bool per_point_counts;                   /* the output holds counts, not pairs */
+  const char *output, *format, *distances; /* distances: a second file */
+  bool distance;
+  int order; /* 1 + adj_order */
+  uint64_t max_pairs;
+  /* input */
+  int type; /* adj_type; 0: as stored */
+  const char *input_format, *columns, *id, *shape, *dataset;
+  /* how */
+  int backend; /* 1 + adj_backend */
+  uint64_t threads, memory, device_memory;
+  const char *isa, *devices, *algorithm, *tuning;
+  /* reports */
+  bool explain, dry_run, progress, no_progress, quiet;
+  const char *stats, *trace;
+} join_request;
+
+#endif

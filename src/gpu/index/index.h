@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The grid's index on a device: sizes that plans need.
+ */
+#ifndef ADJI_GPU_INDEX_INDEX_H
+#define ADJI_GPU_INDEX_INDEX_H
+
+/* In few dimensions the index has the coordinates of a point side by side, in a number of elements that a lane loads
+ * at once. If that is more than the dimensions, the last element holds the bits of the id. 0: one array per
+ * dimension. */
+#define ADJI_GPU_WIDTH(dim) ((dim) <= 2 ? (dim) : (dim) <= 4 ? 4 : (dim) <= 6 ? 8 : 0)
+
+/* The most entries of a cell directory, a little less than two per point. For points in a plane, the directory, the
+ * cell numbers and the ids then take less than twice the bytes of the points. */
+#define ADJI_GPU_BUCKETS(points) (2 * (points) - (points) / 16 + 1024)
+
+#endif

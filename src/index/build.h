@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building an index: sorting points into grid order.
+ */
+#ifndef ADJI_BUILD_H
+#define ADJI_BUILD_H
+
+#include "index/grid.h"
+
+typedef struct adji_order_options {
+  bool boxes;  /* order points within long cells so that blocks have small bounding boxes (index/block_order.h) */
+  bool images; /* list points near the faces of a periodic box a second time (index/images.h) */
+} adji_order_options;
+
+/* Sorts the points of set into grid order. Time: O(n) passes. Memory, images counting as points: 4 bytes per point for
+ * ids, the size of the points, 12 bytes per cell; during the build 16 bytes per point more. */
+adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
+                            const adji_order_options *options, adji_index *out);
+void adji_index_clear(adji_index *index);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where bytes come from: a mapped file, a pipe, or memory; unpacked if they are a gzip file.
+ */
+#ifndef ADJI_SOURCE_H
+#define ADJI_SOURCE_H
+
+#include "data/dataset.h"
+
+/* The bytes of a file: mapped, in a block of the context's memory, or borrowed. */
+typedef struct adji_source {
+  adj_ctx *ctx;
+  const char *path; /* as the caller gave it */
+  const char *name; /* for messages: the path, or "standard input" */
+  const unsigned char *bytes;
+  uint64_t size;
+  bool plain_file;        /* bytes are the file at path, so HDF5 may open it itself */
+  uint64_t chunk_bytes;   /* of text that one task reads; 0: the default. Tests set less */
+  void *mapping;          /* to unmap, or NULL */
+  uint64_t mapping_bytes; /* of the mapping */
+  void *block;            /* to free, or NULL */
+} adji_source;
+
+/* Path "-" is standard input. Regular files are mapped; pipes and the like are read into memory. */
+adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source);
+
+/* A source of bytes that the caller owns. They must outlive the source and a dataset made from it. */
+void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source);
+
+/* Whether the bytes begin like a gzip file; and replacing them by their unpacked content. */
+bool adji_source_is_gzip(const adji_source *source);
+adj_status adji_source_gunzip(adji_source *source);
+
+/* Gives the ownership of the bytes to parts, whose data points into them. */
+void adji_source_give(adji_source *source, adji_dataset_parts *parts);
+
+/* Frees what the source still owns, if anything. */
+void adji_source_close(adji_source *source);
+
+/* Text from a file, for a message: at most 40 characters, control characters shown as '?'. buffer
+ * has room for 48. */
+const char *adji_excerpt(const char *begin, const char *end, char *buffer);
+
+#endif
