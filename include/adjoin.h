@@ -364,8 +364,8 @@ typedef struct adj_join_spec {
    * recursion over epsilon grid order), "brute" (every pair). Of kNN joins "kdtree", "brute" and, with a GPU,
    * "grid" (cells as wide as k neighbours are likely to be away). Never changes the result. */
   const char *algorithm;
-  /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
-   * refused. See docs/tuning.md. */
+  /* NULL, or settings to override the planner: "indexed=4,cell=1.5,batch=1024,...". What is unknown,
+   * or not for such a join, is refused. See docs/tuning.md. */
   const char *tuning;
   /* ADJ_HAVERSINE: what the columns longitude and latitude are in, what radius and distances are in, and
    * the radius of the sphere for ADJ_UNIT_METRES (or whatever unit it is given in); 0: 6,371,008.8 m. */
@@ -478,7 +478,7 @@ typedef struct adj_stats {
   double grid_epsilon;     /* the first one                                                   */
   double grid_epsilon_s;   /* the device's time to choose it, in the first run of a plan      */
   double grid_reindex_s;   /* and to index again                                              */
-  /* Of brute-force kNN joins on a GPU with a filter of products (tuning: way=sift, way=gemm); 0 elsewhere. */
+  /* Of brute-force kNN joins on a GPU with a filter of products (tuning: prefilter=tensor and gemm); 0 elsewhere. */
   uint64_t prefilter_queries;
   uint64_t prefilter_sums;   /* distances that were computed of what passed                       */
   uint64_t prefilter_again;  /* queries that needed longer lists of candidates                    */
@@ -503,7 +503,7 @@ ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total,
 /* Everything in memory. Fails with ADJ_E_MEMORY when it does not fit the context's memory limit;
  * the message says how large the result would be. Far too large ones are refused before any work.
  * Time: two passes, the first of which counts; or one, where the plan evaluates each pair once
- * (docs/tuning.md, "once"). Memory: 8 bytes per left point and e = 4 bytes a pair (8 or 12 with
+ * (docs/tuning.md, "single"). Memory: 8 bytes per left point and e = 4 bytes a pair (8 or 12 with
  * distances) for the result; meanwhile 4 bytes per left point more, or, evaluating once, 20 bytes per
  * left point and e bytes for each pair that was evaluated (half of the pairs in a self-join). */
 ADJ_API adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats);

@@ -9,14 +9,11 @@
 #include "check.h"
 #include "compare.h"
 
-enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 32 };
+enum { MOST_CONTEXTS = 16, MOST_THREADS = 3 };
 
 typedef struct machine {
   adj_ctx *contexts[MOST_CONTEXTS]; /* one per instruction set and 1 to MOST_THREADS threads */
   int context_count;
-  /* What this library takes, of range joins and of kNN joins; the first of each is NULL. */
-  const char *tunings[2][MOST_TUNINGS];
-  int tuning_counts[2];
 } machine;
 
 /* What a case can be joined with; NULL, the planner's choice, comes first. */
@@ -33,11 +30,12 @@ static const char *const RANGE_TUNINGS[] = {
     "indexed=1",
     "indexed=2",
     "indexed=3",
-    "indexed=10",
-    "reorder=on",
-    "reorder=off",
-    "reorder=off,indexed=2",
-    "reorder=on,indexed=8",
+    "indexed=5",
+    "paper.reorder=on",
+    "paper.reorder=off",
+    "paper.reorder=off,indexed=2",
+    "paper.reorder=on,indexed=3",
+    "indexed=8",
     "cell=1",
     "cell=1.7",
     "cell=3",
@@ -49,17 +47,17 @@ static const char *const RANGE_TUNINGS[] = {
     "buffer=1",
     "batch=100000",
     "buffer=4096",
-    "once=on",
-    "once=off",
-    "boxes=on",
-    "boxes=off",
+    "single=on",
+    "single=off",
+    "test.boxes=on",
+    "test.boxes=off",
     "sample=1",
-    "codes=on",
-    "codes=off",
-    "once=on,batch=3,buffer=512",
+    "prefilter=codes",
+    "prefilter=off",
+    "single=on,batch=3,buffer=512",
     "indexed=2,cell=1,fine=3,batch=5",
-    "once=off,indexed=1,fine=4,boxes=on",
-    "codes=on,batch=9",
+    "single=off,indexed=1,fine=4,test.boxes=on",
+    "prefilter=codes,batch=9",
 };
 
 /* The same of kNN joins: leaves, batches and buffers of any size, every filter of brute force. */
@@ -70,41 +68,17 @@ static const char *const NEAREST_TUNINGS[] = {
     "batch=100000",
     "buffer=5000",
     "buffer=40000",
-    "leaf=16",
-    "leaf=32",
-    "leaf=64",
-    "queue=off",
-    "leaf=16,queue=off,batch=5",
-    "filter=none",
-    "filter=gemm",
-    "filter=vnni",
-    "filter=amx",
-    "filter=gemm,batch=3,buffer=10000",
+    "test.leaf=16",
+    "test.leaf=32",
+    "test.leaf=64",
+    "paper.queue=off",
+    "test.leaf=16,paper.queue=off,batch=5",
+    "prefilter=off",
+    "prefilter=gemm",
+    "prefilter=vnni",
+    "prefilter=amx",
+    "prefilter=gemm,batch=3,buffer=10000",
 };
-
-/* Whether a plan with that tuning can be had at all. */
-static inline bool tuning_is_known(adj_ctx *ctx, uint32_t k, const char *tuning) {
-  float coordinates[] = {0, 0, 0, 1, 1, 1};
-  join_case c = {.self_join = true, .k = k, .radius = 1, .metric = ADJ_L2};
-  c.left = (point_set){ADJ_F32, 3, 2, coordinates};
-  c.right = (point_set){ADJ_F32, 3, 0, NULL};
-  join_setup setup = {.backend = ADJ_BACKEND_CPU, .tuning = tuning};
-  join_answer answer;
-  char message[256];
-  assert_true(answer_case(&c, &answer));
-  join_verdict verdict = compare_case(ctx, &c, &answer, &setup, message, sizeof message);
-  answer_free(&answer);
-  if (verdict != JOIN_SAME) print_message("tuning \"%s\" is left out: %s\n", tuning, message);
-  return verdict == JOIN_SAME;
-}
-
-static inline void keep_tunings(machine *m, uint32_t k, const char *const *tunings, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!tunings[i] || tuning_is_known(m->contexts[0], k, tunings[i])) {
-      assert_true(m->tuning_counts[k] < MOST_TUNINGS);
-      m->tunings[k][m->tuning_counts[k]++] = tunings[i];
-    }
-}
 
 static inline void machine_start(machine *m) {
   memset(m, 0, sizeof *m);
@@ -113,14 +87,12 @@ static inline void machine_start(machine *m) {
       assert_true(m->context_count < MOST_CONTEXTS);
       m->contexts[m->context_count++] = context_of(threads, adj_isa_name(i));
     }
-  keep_tunings(m, 0, RANGE_TUNINGS, sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS);
-  keep_tunings(m, 1, NEAREST_TUNINGS, sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS);
 }
 
-/* The settings that a case can be joined with, one for each turn. */
-static inline int tunings_for(const machine *m, const join_case *c, const char *const **tunings) {
-  *tunings = m->tunings[c->k > 0];
-  return m->tuning_counts[c->k > 0];
+/* Settings for a case, one for each turn. Those that it cannot have are refused. */
+static inline int tunings_for(const join_case *c, const char *const **tunings) {
+  *tunings = c->k ? NEAREST_TUNINGS : RANGE_TUNINGS;
+  return (int)(c->k ? sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS : sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS);
 }
 
 /* Everything the runs took must have been given back. */

@@ -38,11 +38,11 @@ static void run(tally *t, adj_ctx *ctx, const join_case *c, const join_answer *a
 }
 
 /* One case on one context and algorithm: one combination of the rest, or all. */
-static void run_combinations(tally *t, const machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
+static void run_combinations(tally *t, adj_ctx *ctx, const join_case *c, const join_answer *answer,
                              const char *algorithm, uint32_t turn) {
   join_setup setup = {.backend = ADJ_BACKEND_CPU, .algorithm = algorithm};
   const char *const *tunings;
-  int tuning_count = tunings_for(m, c, &tunings);
+  int tuning_count = tunings_for(c, &tunings);
   if (!asked.all) {
     setup.order = (adj_order)(turn % 3);
     setup.distances = turn / 3 % 2;
@@ -69,7 +69,7 @@ static void run_case(tally *t, const machine *m, const join_case *c, uint32_t nu
   for (int i = 0; i < m->context_count; i++)
     for (int a = 0; a < algorithm_count; a++, turn++) {
       if (turn % stride && !asked.all) continue;
-      run_combinations(t, m, m->contexts[i], c, &answer, algorithms[a], turn);
+      run_combinations(t, m->contexts[i], c, &answer, algorithms[a], turn);
     }
   join_setup automatic = {.backend = ADJ_BACKEND_AUTO, .order = (adj_order)(number % 3), .distances = true};
   run(t, m->contexts[number % (uint32_t)m->context_count], c, &answer, &automatic);

@@ -169,7 +169,7 @@ static void test_auto_keeps_small_joins(void **state) {
     spec.k = 8;
     if (!knn) spec.radius = 0.005;
     adj_plan *plan = plan_of(ctx, set, &spec);
-    assert_string_equal(plan->choice.backend, "cpu");
+    assert_int_equal(plan->choice.backend, ADJ_BACKEND_CPU);
     assert_null(ctx->gpus[0]);
     adj_plan_destroy(plan);
   }
@@ -216,11 +216,12 @@ static void test_grids_are_apart(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   float *values;
   adj_dataset *set = uneven_points(ctx, 20000, 8, 1, 1e13f, &values);
-  adj_join_spec spec = range_spec(0.001, ADJ_BACKEND_AUTO, "product=on");
+  adj_join_spec spec = range_spec(0.001, ADJ_BACKEND_CPU, NULL);
   uint64_t before = adj_ctx_memory_used(ctx);
   adj_plan *plan = plan_of(ctx, set, &spec);
   assert_true(plan->grid.axis_count && plan->grid.axes[plan->grid.axis_count - 1].breaks);
-  adj_status helped = adji_plan_range_helped(plan, NULL);
+  plan->tuning.prefilter = ADJI_PREFILTER_TENSOR; /* which leaves the device without axes */
+  adj_status helped = adji_plan_range_helped(plan, ADJI_ALGORITHM_AUTO);
   assert_true(!helped || helped == ADJ_E_UNSUPPORTED);
   uint64_t total = 0;
   must(adj_count(plan, NULL, &total, NULL, NULL));
@@ -237,16 +238,17 @@ static void test_filter_is_the_devices(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   float *values;
   adj_dataset *set = uneven_points(ctx, 100000, 16, 2, 30, &values);
-  adj_join_spec spec = range_spec(0.5, ADJ_BACKEND_CPU, "codes=off");
+  adj_join_spec spec = range_spec(0.5, ADJ_BACKEND_CPU, "prefilter=off");
   adj_plan *plan = plan_of(ctx, set, &spec);
   adj_plan device = *plan, cores = *plan;
   device.grid = cores.grid = (adji_grid){0};
   device.choice = cores.choice = (adji_choice){0};
+  device.tuning.prefilter = ADJI_PREFILTER_AUTO;
   adji_gpu_engine_options options;
-  must(adji_choose_for_device(&device, NULL, &options));
+  must(adji_choose_for_device(&device, ADJI_ALGORITHM_AUTO, &options));
   assert_true(device.product.use);
   cores.product = device.product;
-  must(adji_choose_for_cores(&cores, NULL));
+  must(adji_choose_for_cores(&cores, ADJI_ALGORITHM_AUTO));
   assert_true(cores.product.use);
   assert_int_equal(cores.grid.axis_count, plan->grid.axis_count);
   assert_string_equal(cores.choice.reason, plan->choice.reason);

@@ -315,13 +315,13 @@ static void shared_joins_are_those_of_cores(void **state) {
     for (int i = 0; i < SHARING_COUNT; i++) {
       check_shared(ctx, points, points, &(question){5, 0, ADJ_WITH_DISTANCE, "buffer=9999"}, &SHARINGS[i]);
       check_shared(ctx, points, points, &(question){9, 0.1, 0, "buffer=20000"}, &SHARINGS[i]);
-      check_shared(ctx, others, points, &(question){40, 0.2, ADJ_WITH_DISTANCE, "leaf=32"}, &SHARINGS[i]);
+      check_shared(ctx, others, points, &(question){40, 0.2, ADJ_WITH_DISTANCE, "test.leaf=32"}, &SHARINGS[i]);
       check_shared(ctx, one, points, &(question){1600, 0, ADJ_WITH_DISTANCE, NULL}, &SHARINGS[i]);
       check_shared(ctx, points, one, &(question){2, 0, 0, NULL}, &SHARINGS[i]);
       check_shared(ctx, none, points, &(question){2, 0, 0, NULL}, &SHARINGS[i]);
     }
     check_shared(ctx, points, points, &(question){5, 0, ADJ_WITH_DISTANCE, "buffer=9999"}, &WITH_MISSES);
-    check_shared(ctx, others, points, &(question){40, 0.2, 0, "leaf=32"}, &WITH_MISSES);
+    check_shared(ctx, others, points, &(question){40, 0.2, 0, "test.leaf=32"}, &WITH_MISSES);
     adj_dataset_destroy(points);
     adj_dataset_destroy(others);
     adj_dataset_destroy(one);

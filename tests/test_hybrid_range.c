@@ -565,7 +565,7 @@ static void pairs_are_found_once(void **state) {
       check_shared(ctx, points, points, &by_id, &how, devices);
       check_shared(ctx, points, points, &(question){0.3, ADJ_WITH_SELF, ADJ_ORDER_DISTANCE, NULL}, &how, devices);
       check_shared(ctx, points, points, &(question){0.2, ADJ_ONE_WAY, ADJ_ORDER_ID, NULL}, &how, devices);
-      check_shared(ctx, points, points, &(question){0.2, 0, ADJ_ORDER_ID, "boxes=on"}, &how, devices);
+      check_shared(ctx, points, points, &(question){0.2, 0, ADJ_ORDER_ID, "test.boxes=on"}, &how, devices);
       check_shared(ctx, points, points, &(question){1e-9, 0, ADJ_ORDER_ID, NULL}, &how, devices);
       check_shared(ctx, one, one, &(question){0.2, ADJ_WITH_SELF, ADJ_ORDER_ID, NULL}, &how, devices);
     }

@@ -125,13 +125,13 @@ static void make_nearest(dice *d, case_entry *e) {
   if (!needs_radius(e) && below(d, 3)) e->radius = INFINITY;
 }
 
-static join_setup random_setup(dice *d, const machine *m, const join_case *c) {
+static join_setup random_setup(dice *d, const join_case *c) {
   join_setup setup = {.backend = ADJ_BACKEND_CPU};
   const char *const *algorithms;
   int algorithm_count = algorithms_for(c, &algorithms);
   setup.algorithm = algorithms[below(d, (uint64_t)algorithm_count)];
   const char *const *tunings;
-  int tuning_count = tunings_for(m, c, &tunings);
+  int tuning_count = tunings_for(c, &tunings);
   setup.tuning = below(d, 2) ? NULL : tunings[below(d, (uint64_t)tuning_count)];
   setup.order = (adj_order)below(d, 3);
   setup.distances = below(d, 2);
@@ -149,7 +149,7 @@ static bool one_join(const machine *m, uint64_t seed, uint64_t *pairs) {
   *pairs += answer.by_id.offsets[answer.by_id.rows];
   bool fine = true;
   for (int again = 0; fine && again < 4; again++) {
-    join_setup setup = random_setup(&d, m, &c);
+    join_setup setup = random_setup(&d, &c);
     adj_ctx *ctx = m->contexts[below(&d, (uint64_t)m->context_count)];
     char message[512];
     fine = compare_case(ctx, &c, &answer, &setup, message, sizeof message) != JOIN_DIFFERS;

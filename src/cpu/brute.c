@@ -311,17 +311,36 @@ static adj_status judge_filter(brute *b, adji_brute_filter filter) {
   return ADJ_OK;
 }
 
-/* The quickest filter that is there and of use. One that is asked for is used as long as it can be had,
- * otherwise the next slower one. */
+/* The filter that was asked for, or a reason why it cannot be had. */
+static adj_status take_filter(brute *b, adji_brute_filter wanted) {
+  const char *name = filter_names[wanted];
+  const adji_product *product = adji_product_for(b->join.ctx->isa, name);
+  if (b->join.style.measure->step != ADJI_STEP_L2)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 without a periodic box", name);
+  if (!product)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s: this CPU has it not, or may not use it", name);
+  if (!b->right.count) return ADJ_OK; /* nothing to drop */
+  adj_status status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->filtered);
+  if (!status && !b->filtered)
+    return adji_fail(
+        ADJ_E_UNSUPPORTED,
+        "tuning: prefilter=%s: too many dimensions, or some points so far away that sketches of the others "
+        "tell nothing",
+        name);
+  return status;
+}
+
+/* The quickest filter that is there and of use, unless one is asked for. */
 static adj_status choose_filter(brute *b, adji_brute_filter wanted) {
-  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
-  int first = wanted == ADJI_FILTER_AUTO ? ADJI_FILTER_AMX : (int)wanted;
+  if (!b->k || wanted == ADJI_FILTER_NONE) return ADJ_OK;
+  if (wanted != ADJI_FILTER_AUTO) return take_filter(b, wanted);
+  if (b->join.style.measure->step != ADJI_STEP_L2) return ADJ_OK;
   adj_status status = ADJ_OK;
-  for (int f = first; f > ADJI_FILTER_NONE && !b->filtered && !status; f--) {
+  for (int f = ADJI_FILTER_AMX; f > ADJI_FILTER_NONE && !b->filtered && !status; f--) {
     const adji_product *product = adji_product_for(b->join.ctx->isa, filter_names[f]);
     if (!product) continue;
     status = adji_sketch_init(b->join.ctx, &b->right, product, &b->sketch, &b->filtered);
-    if (!status && wanted == ADJI_FILTER_AUTO) status = judge_filter(b, (adji_brute_filter)f);
+    if (!status) status = judge_filter(b, (adji_brute_filter)f);
     if (!b->filtered && f == ADJI_FILTER_AMX) f--; /* the same codes */
   }
   return status;

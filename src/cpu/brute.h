@@ -19,7 +19,7 @@ typedef enum adji_brute_filter {
 } adji_brute_filter;
 
 typedef struct adji_brute_options {
-  adji_brute_filter filter; /* one that is not there is replaced by the next slower one */
+  adji_brute_filter filter; /* one that cannot be had is refused                        */
   uint64_t batch;           /* queries a batch; 0: decides by itself                    */
 } adji_brute_options;
 

@@ -10,9 +10,11 @@
 static adj_status check_mirrors(const adj_plan *plan) {
   const char *name = plan->tuning.access == ADJI_ACCESS_UNICOMP ? "unicomp" : "lid-unicomp";
   if (!plan->self_join)
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: access=%s is for points with themselves, not for two sets", name);
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.access=%s is for points with themselves, not for two sets",
+                     name);
   if (adji_grid_is_periodic(&plan->grid))
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: access=%s: in a periodic box points are in the index twice", name);
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.access=%s: in a periodic box points are in the index twice",
+                     name);
   return ADJ_OK;
 }
 
@@ -20,7 +22,7 @@ static adj_status check_mirrors(const adj_plan *plan) {
 static adj_status check_sortidu(const adj_plan *plan) {
   adji_step step = plan->measure.step;
   if (step == ADJI_STEP_L2 || step == ADJI_STEP_L1 || step == ADJI_STEP_LINF) return ADJ_OK;
-  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: sortidu=on is for L2, L1 and Linf without a periodic box");
+  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.sortidu=on is for L2, L1 and Linf without a periodic box");
 }
 
 adj_status adji_choose_access(const adj_plan *plan, adji_point_options *out) {

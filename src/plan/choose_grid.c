@@ -163,18 +163,19 @@ static double period_of(const chooser *c, uint32_t dim) {
 static const double LEAST_CELLS = 4.01;
 
 /* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to
- * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where another order is
- * asked for, all dimensions in that order, whatever they are worth. */
+ * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where their number or
+ * another order is asked for, all dimensions, whatever they are worth. */
 static void view_axes(chooser *c) {
   uint64_t reorder = c->plan->tuning.reorder;
+  bool all = reorder || c->plan->tuning.indexed;
   for (uint32_t j = 0; j < c->set->dim; j++) {
     axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0, 0};
     if (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j]) continue;
-    if (!(view.slabs > 2) && reorder == ADJI_AUTO) continue;
+    if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
     if (reorder == ADJI_ON) view.variance = variance_of(c, j);
     if (reorder == ADJI_AUTO) view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
-    if (view.near > 0.97) continue;
+    if (view.near > 0.97 && !all) continue;
     c->views[c->view_count++] = view;
   }
   qsort(c->views, c->view_count, sizeof *c->views,
@@ -306,10 +307,22 @@ static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double
   return axes;
 }
 
-static uint32_t choose_axis_count(const chooser *c) {
+static uint32_t most_axes(const chooser *c) {
   uint32_t most = c->plan->measure.box ? 5 : 8; /* a periodic axis doubles the points near its faces */
-  if (c->view_count < most) most = c->view_count;
-  if (c->plan->tuning.indexed) return c->plan->tuning.indexed < most ? (uint32_t)c->plan->tuning.indexed : most;
+  return c->view_count < most ? c->view_count : most;
+}
+
+static adj_status check_indexed(const chooser *c) {
+  uint64_t wanted = c->plan->tuning.indexed;
+  if (wanted <= most_axes(c)) return ADJ_OK;
+  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: indexed=%llu: of these %u dimensions%s only %u can be indexed",
+                   (unsigned long long)wanted, c->set->dim, c->plan->measure.box ? " in a periodic box" : "",
+                   most_axes(c));
+}
+
+static uint32_t choose_axis_count(const chooser *c) {
+  uint32_t most = most_axes(c);
+  if (c->plan->tuning.indexed) return (uint32_t)c->plan->tuning.indexed;
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
@@ -334,7 +347,7 @@ static uint32_t choose_axis_count(const chooser *c) {
   if (!c->gpu || !c->plan->product.use) return axes; /* beside cores that are planned for, a device may have it */
   double cost;
   uint32_t product_axes = choose_tensor_axes(c, most, candidates, &cost);
-  if (cost < best || c->plan->tuning.product == ADJI_ON) return product_axes;
+  if (cost < best || c->plan->tuning.prefilter == ADJI_PREFILTER_TENSOR) return product_axes;
   c->plan->product.use = false;
   return axes;
 }
@@ -346,8 +359,7 @@ static double choose_width(const chooser *c, uint32_t axes, double *population) 
   *population = cell_population(c, axes, factor);
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
-  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *population < 0.7 && factor * 8 < widest;
-       i++) {
+  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *population < 0.7 && factor * 8 < widest; i++) {
     factor *= 1.5;
     *population = cell_population(c, axes, factor);
   }
@@ -464,6 +476,9 @@ static adj_status make_grid(chooser *c) {
   adj_status status = ADJ_OK;
   uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, cell_population);
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, cell_population / pow(narrow, axes - 1));
+  if (c->gpu && c->plan->tuning.narrow && narrow != c->plan->tuning.narrow)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.narrow=%llu is for L2 in two and three dimensions",
+                     (unsigned long long)c->plan->tuning.narrow);
   uint32_t reach[ADJI_MAX_AXES];
   adji_ends ends[ADJI_MAX_AXES];
   for (uint32_t a = 0; a < axes; a++)
@@ -481,14 +496,15 @@ static adj_status make_grid(chooser *c) {
 }
 
 adj_status adji_choose_grid(adj_plan *plan) {
-  chooser c = {.plan = plan, .set = plan->join.right, .gpu = !strcmp(plan->choice.backend, "gpu")};
+  chooser c = {.plan = plan, .set = plan->join.right, .gpu = plan->choice.backend == ADJ_BACKEND_GPU};
   c.population = plan->population ? plan->population : c.set->count;
-  adj_status status = ADJ_OK;
-  bool brute = !strcmp(plan->choice.algorithm, "brute"); /* which has no axes, but perhaps a filter */
-  if (isfinite(plan->join.limit) && c.set->count > 1 && (!brute || adji_may_choose_tensor(plan))) {
+  adj_status status = c.gpu ? adji_check_tensor(plan) : ADJ_OK;
+  bool brute = plan->choice.algorithm == ADJI_ALGORITHM_BRUTE; /* which has no axes, but perhaps a filter */
+  if (!status && isfinite(plan->join.limit) && c.set->count > 1 && (!brute || adji_may_choose_tensor(plan))) {
     status = draw_sample(&c);
     if (!status && c.gpu) status = adji_choose_tensor(plan, c.values, c.sample);
     if (!status && !brute) view_axes(&c);
+    if (!status && !brute) status = check_indexed(&c);
     if (!status && c.view_count) status = make_grid(&c);
     free_sample(&c);
   }

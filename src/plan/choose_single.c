@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "gpu/range/range.h"
+
 /* Nanoseconds on one AVX-512 core at about 3 GHz, measured; only their ratio decides. */
 static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0.012;
 static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30, SENT_PAIR_NS = 14;
@@ -46,12 +48,20 @@ bool adji_can_single(const adj_plan *plan) {
   return !plan->self_join || (plan->one_index && adji_measure_grows(&plan->measure));
 }
 
-void adji_choose_single(adj_plan *plan) {
+static adj_status refuse_single(const adj_plan *plan) {
+  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: single=on: %s",
+                   plan->one_index ? "inner products of points with themselves are found from both points"
+                                   : "with a grid in a periodic box points are in the index twice");
+}
+
+adj_status adji_choose_single(adj_plan *plan) {
   double direct = adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
   double once = adji_single_seconds(plan, plan->estimated_pairs, plan->estimated_candidates);
-  plan->choice.once = plan->tuning.once == ADJI_AUTO ? once < direct : plan->tuning.once == ADJI_ON;
+  plan->choice.once = plan->tuning.single == ADJI_AUTO ? once < direct : plan->tuning.single == ADJI_ON;
+  if (plan->tuning.single == ADJI_ON && !adji_can_single(plan)) return refuse_single(plan);
   if (!adji_can_single(plan)) plan->choice.once = false;
   plan->estimated_seconds = plan->choice.once ? once : direct;
+  return ADJ_OK;
 }
 
 /* In d dimensions a ball fills so much of the cube of 3^d cells around it. */
@@ -70,7 +80,8 @@ double adji_sampled_seconds(const adj_plan *plan) {
  * the 32 entries of a piece, which cells of up to six points stand for (1.58 ms instead of 1.78 for 2 M points with 10
  * neighbours on an H200; in two 1.04 instead of 0.97). */
 bool adji_choose_device_single(const adj_plan *plan) {
-  if (plan->tuning.once != ADJI_AUTO) return plan->tuning.once == ADJI_ON;
+  if (plan->tuning.single != ADJI_AUTO) return plan->tuning.single == ADJI_ON;
+  if (plan->tuning.tile_hits == ADJI_ON) return false; /* which is kept instead */
   return plan->join.left->dim > 3 ||
          (plan->join.left->dim == 3 && plan->grid.axis_count && plan->choice.cell_population < 5);
 }
@@ -78,8 +89,8 @@ bool adji_choose_device_single(const adj_plan *plan) {
 /* Comparing every two points once halves the comparisons, and gives up those of many queries with one candidate at a
  * time; what is found goes to both rows one by one. Dense cells are better off without. */
 bool adji_choose_device_mirrored(const adj_plan *plan) {
-  if (!plan->self_join || plan->tuning.mirror == ADJI_OFF) return false;
-  return plan->tuning.mirror == ADJI_ON || (plan->grid.axis_count && plan->choice.cell_population < 64);
+  if (!plan->self_join || plan->tuning.mirrored == ADJI_OFF) return false;
+  return plan->tuning.mirrored == ADJI_ON || (plan->grid.axis_count && plan->choice.cell_population < 64);
 }
 
 /* Where rows are long, and are all filled at once: what was compared together must be filled together. In two
@@ -87,8 +98,8 @@ bool adji_choose_device_mirrored(const adj_plan *plan) {
  * points and 1,000 neighbours 5.1 ms either way; in three 7.0 instead of 8.5, and with 100 1.9 instead of 2.3). The
  * estimate is of all cells that are looked at, and is the larger the fewer collisions in the sample it comes from. */
 double adji_choose_device_tile_hits(const adj_plan *plan, bool whole, uint64_t sample) {
-  bool on = plan->tuning.stages == ADJI_ON;
-  if (plan->tuning.stages == ADJI_OFF || !plan->grid.axis_count) return 0;
+  bool on = plan->tuning.tile_hits == ADJI_ON;
+  if (plan->tuning.tile_hits == ADJI_OFF || !plan->grid.axis_count) return 0;
   if (!on && (!whole || plan->join.left->dim != 3 || plan->choice.cell_population < LEAST_POPULATION)) return 0;
   double m = (double)sample, candidates = 3 * plan->choice.cell_population;
   for (uint32_t a = 0; a + 1 < plan->grid.axis_count; a++)
@@ -101,7 +112,37 @@ double adji_choose_device_tile_hits(const adj_plan *plan, bool whole, uint64_t s
  * behind the other, and not each at a place far from the last. 2 M points with 10 neighbours on an H200 took 0.56
  * instead of 0.70 ms in two dimensions, 0.78 instead of 1.04 in three. */
 bool adji_choose_device_query_hits(const adj_plan *plan, bool whole) {
-  if (plan->tuning.marks != ADJI_AUTO || !plan->grid.axis_count) return plan->tuning.marks == ADJI_ON;
-  return whole && plan->tuning.stages != ADJI_ON && plan->tuning.once != ADJI_ON && plan->join.left->dim <= 3 &&
+  if (plan->tuning.query_hits != ADJI_AUTO || !plan->grid.axis_count) return plan->tuning.query_hits == ADJI_ON;
+  return whole && plan->tuning.tile_hits != ADJI_ON && plan->tuning.single != ADJI_ON && plan->join.left->dim <= 3 &&
          plan->choice.cell_population < MOST_QUERY_HIT_POPULATION;
+}
+
+/* ---- Kernels that are asked for ---------------------------------------------------------------------------- */
+
+static adj_status refuse_kernel(const char *setting, const char *wanted) {
+  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.%s=on is for %s", setting, wanted);
+}
+
+/* Rows of cells along the last axis that a query is compared with. */
+static uint32_t cell_rows(const adji_grid *grid) {
+  uint32_t rows = 1;
+  for (uint32_t a = 0; a + 1 < grid->axis_count; a++)
+    rows *= 2 * grid->axes[a].reach + 1;
+  return grid->axis_count ? rows : 0;
+}
+
+adj_status adji_check_device_kernels(const adj_plan *plan) {
+  const adji_tuning *t = &plan->tuning;
+  const adji_row_style *style = &plan->join.style;
+  uint32_t dim = plan->join.left->dim;
+  bool tiles = plan->measure.step == ADJI_STEP_L2 && (dim == 2 || dim == 3) && !style->distances &&
+               style->order != ADJ_ORDER_DISTANCE;
+  if (t->mirrored == ADJI_ON && (!plan->self_join || plan->product.use || !adji_gpu_can_mirror(&plan->measure, dim)))
+    return refuse_kernel("mirrored", "points with themselves, L2 in 4 to 64 dimensions and no prefilter");
+  uint32_t rows = cell_rows(&plan->grid);
+  if (t->tile_hits == ADJI_ON && (!tiles || plan->join.left->type != ADJ_F32 || !rows || rows > 32))
+    return refuse_kernel("tile_hits", "L2 in two and three dimensions, f32, without distances, and narrow up to 2");
+  if (t->query_hits == ADJI_ON && (!tiles || style->one_way || (rows != 3 && rows != 9)))
+    return refuse_kernel("query_hits", "L2 in two and three dimensions, without distances, all indexed, and narrow 1");
+  return ADJ_OK;
 }

@@ -14,8 +14,11 @@ double adji_choose_device_tile_hits(const adj_plan *plan, bool whole, uint64_t s
 /* Whether it does so with marks, where queries have few candidates. */
 bool adji_choose_device_query_hits(const adj_plan *plan, bool whole);
 
-/* Sets plan->choice.once and plan->estimated_seconds, from the estimates. */
-void adji_choose_single(adj_plan *plan);
+/* Sets plan->choice.once and plan->estimated_seconds, from the estimates. Refuses single=on where it cannot be had. */
+adj_status adji_choose_single(adj_plan *plan);
+
+/* Refuses settings that ask for kernels of a GPU which this join has not. The grid must have been chosen. */
+adj_status adji_check_device_kernels(const adj_plan *plan);
 
 /* What the cores take to count a join first and then fill it in place. */
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates);

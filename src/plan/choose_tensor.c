@@ -17,8 +17,17 @@ enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256 };
 bool adji_may_choose_tensor(const adj_plan *plan) {
   const adj_dataset *right = plan->join.right;
   if (adji_access_by_point((adji_access)plan->tuning.access)) return false; /* which compares in its own way */
-  return plan->tuning.product != ADJI_OFF && right->type == ADJ_F32 && plan->measure.step == ADJI_STEP_L2 &&
+  return plan->tuning.prefilter != ADJI_PREFILTER_OFF && right->type == ADJ_F32 && plan->measure.step == ADJI_STEP_L2 &&
          right->dim <= ADJI_HALVES_MOST_DIM && plan->join.limit > 0 && isfinite(plan->join.limit);
+}
+
+adj_status adji_check_tensor(const adj_plan *plan) {
+  if (plan->tuning.prefilter != ADJI_PREFILTER_TENSOR || adji_may_choose_tensor(plan)) return ADJ_OK;
+  return adji_fail(
+      ADJ_E_UNSUPPORTED,
+      "tuning: prefilter=tensor is for L2 in f32, in up to %d dimensions without a periodic box, and for a "
+      "radius above 0",
+      (int)ADJI_HALVES_MOST_DIM);
 }
 
 /* How far points are from the centre in any dimension. */
@@ -68,7 +77,7 @@ adj_status adji_choose_tensor(adj_plan *plan, const double *values, uint64_t sam
   adji_halves_plan *product = &plan->product;
   uint32_t dim = plan->join.right->dim;
   uint64_t points = plan->population ? plan->population : plan->join.right->count;
-  bool wanted = plan->tuning.product == ADJI_ON;
+  bool wanted = plan->tuning.prefilter == ADJI_PREFILTER_TENSOR;
   if (!adji_may_choose_tensor(plan) || (!wanted && (dim < LEAST_DIM || points < LEAST_POINTS))) return ADJ_OK;
   product->centre = adji_alloc(&plan->ctx->memory, dim, sizeof *product->centre, "centre of the points");
   if (!product->centre) return ADJ_E_MEMORY;

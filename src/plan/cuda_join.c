@@ -39,13 +39,25 @@ void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size) {
 
 typedef struct cuda_join {
   adji_gpu *gpu;
-  adj_plan plan;         /* as far as choosing a grid goes   */
-  const char *algorithm; /* that was asked for; NULL: none */
+  adj_plan plan; /* as far as choosing a grid goes   */
+  adji_algorithm algorithm;
   adji_cuda_side left, right;
   adji_gpu_range *range;
   adji_gpu_counted counted;
   adji_gpu_knn *nearest;
 } cuda_join;
+
+/* Settings of the way to the host. */
+static adj_status check_no_host(const adji_tuning *t, adj_join_kind kind) {
+  const char *name = t->buffer         ? "buffer"
+                     : t->device_batch ? "device_batch"
+                     : t->device_rows  ? "device_rows"
+                     : t->streams      ? "test.streams"
+                                       : NULL;
+  if (t->device_chunk && kind == ADJ_RANGE) name = "device_chunk";
+  if (name) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s= is for results in host memory", name);
+  return ADJ_OK;
+}
 
 static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *spec, const adj_cuda_points *left,
                         const adj_cuda_points *right) {
@@ -62,9 +74,13 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
   adj_dataset other = {.type = r->rows.type, .dim = r->rows.dim};
   status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &j->algorithm);
   if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
-  if (!status) status = adji_tuning_fits(&plan->tuning, kind, j->algorithm);
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = j->algorithm && !strcmp(j->algorithm, "brute") ? "brute" : "grid";
+  adji_tuning_scope scope = {kind, plan->spec.metric, ADJ_BACKEND_GPU, j->algorithm, 0};
+  if (!status) status = adji_tuning_fit(&plan->tuning, &scope);
+  if (!status) status = check_no_host(&plan->tuning, kind);
+  if (!status) status = adji_check_algorithm_on(kind, ADJ_BACKEND_GPU, scope.algorithm);
+  j->algorithm = scope.algorithm;
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = j->algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_ALGORITHM_BRUTE : ADJI_ALGORITHM_GRID;
   plan->spec.algorithm = plan->spec.tuning = NULL;
   return status;
 }
@@ -98,10 +114,12 @@ static adj_status open_range(cuda_join *j) {
   uint64_t sample = j->left.rows.dim <= 3 ? SMALL_SAMPLE : SAMPLE;
   adj_status status = describe(j, sample);
   if (status) return status;
-  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
-  if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
+  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
+  if (plan->choice.algorithm == ADJI_ALGORITHM_GRID || plan->tuning.prefilter == ADJI_PREFILTER_TENSOR)
+    status = adji_choose_grid(plan);
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
+  if (!status) status = adji_check_device_kernels(plan);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   describe_all(j);
@@ -191,7 +209,8 @@ static adj_status find_nearest(cuda_join *j, const call_spec *call, adji_gpu_csr
   if (status) return status;
   describe_all(j);
   request = adji_knn_request_of(plan);
-  status = adji_gpu_knn_choose(&request, j->algorithm, &reason);
+  status = adji_check_knn_kernels(plan);
+  if (!status) status = adji_gpu_knn_choose(&request, j->algorithm, &reason);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   adji_gpu_knn_options options = {.join = &plan->join,

@@ -64,8 +64,8 @@ static void say_what(text *t, const adj_plan *plan) {
 }
 
 static void say_how(text *t, const adj_plan *plan) {
-  say(t, "backend %s, algorithm %s, %u threads, %s\n", plan->choice.backend, plan->choice.algorithm, plan->ctx->threads,
-      plan->ctx->isa);
+  say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
+      adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
   say(t, "  because: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
   for (uint32_t a = 0; a < plan->grid.axis_count; a++) {
     const adji_axis *axis = &plan->grid.axes[a];

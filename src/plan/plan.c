@@ -35,17 +35,29 @@ void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
 
 /* ---- Choices and index ------------------------------------------------------------------------------------ */
 
-/* Whether the filter of codes can be used, and is likely to drop most candidates. */
+static adj_status refuse_codes(const char *why) {
+  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=codes: %s", why);
+}
+
+/* Whether codes can be the prefilter, and are likely to drop most candidates. */
 static adj_status choose_codes(adj_plan *plan) {
   const adji_code_filter *filter = adji_code_filter_for(plan->ctx->isa);
-  uint32_t dim = plan->join.left->dim, least = plan->tuning.codes == ADJI_ON ? 1 : ADJI_CODE_MIN_DIM;
-  if (!filter || plan->tuning.codes == ADJI_OFF || plan->measure.step != ADJI_STEP_L2 || dim < least ||
-      dim > ADJI_CODE_MAX_DIM || !strcmp(plan->choice.algorithm, "brute"))
+  bool wanted = plan->tuning.prefilter == ADJI_PREFILTER_CODES;
+  uint32_t dim = plan->join.left->dim;
+  const char *cannot = !filter                              ? "this CPU has no AVX-512 VNNI, or may not use it"
+                       : plan->measure.step != ADJI_STEP_L2 ? "it is for L2 without a periodic box"
+                       : dim > ADJI_CODE_MAX_DIM            ? "the points have too many dimensions"
+                                                            : NULL;
+  if (cannot && wanted) return refuse_codes(cannot);
+  if (cannot || plan->choice.algorithm == ADJI_ALGORITHM_BRUTE || plan->tuning.prefilter == ADJI_PREFILTER_OFF ||
+      (!wanted && dim < ADJI_CODE_MIN_DIM))
     return ADJ_OK;
   bool useful;
   adj_status status = adji_code_scale_init(plan->ctx, plan->join.right, plan->join.limit, &plan->code_scale, &useful);
   if (!status && useful)
     plan->prefilter = (adji_prefilter_plan){filter, NULL, &plan->right_codes, plan->code_scale.reach_sq};
+  if (!status && !useful && wanted && plan->join.right->count)
+    return refuse_codes("the radius is too small for 8 bits a dimension to tell anything");
   return status;
 }
 
@@ -60,10 +72,10 @@ static adj_status build_codes(adj_plan *plan) {
 
 /* Boxes are for recursion and for long cells; brute force compares every pair. */
 static bool choose_boxes(const adj_plan *plan, bool long_cells) {
-  if (!strcmp(plan->choice.algorithm, "ego")) return true;
+  if (plan->choice.algorithm == ADJI_ALGORITHM_EGO) return true;
   if (!adji_measure_grows(&plan->measure)) return false; /* no gap bounds an inner product */
-  if (plan->tuning.boxes != ADJI_AUTO) return plan->tuning.boxes == ADJI_ON;
-  return long_cells && strcmp(plan->choice.algorithm, "brute");
+  if (plan->tuning.boxes) return plan->tuning.boxes == ADJI_ON;
+  return long_cells && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE;
 }
 
 /* The index of the right set, and of the left one where it is another: with images of points among the
@@ -71,7 +83,7 @@ static bool choose_boxes(const adj_plan *plan, bool long_cells) {
 static adj_status build_orders(adj_plan *plan) {
   adji_order_options order = {.boxes = choose_boxes(plan, true)};
   adji_order_options candidates = order;
-  candidates.images = adji_grid_is_periodic(&plan->grid) && !strcmp(plan->choice.algorithm, "grid");
+  candidates.images = adji_grid_is_periodic(&plan->grid) && plan->choice.algorithm == ADJI_ALGORITHM_GRID;
   plan->one_index = plan->self_join && !candidates.images;
   adj_status status = adji_index_build(plan->ctx, &plan->grid, plan->join.right, &candidates, &plan->right_index);
   if (!status && !plan->one_index)
@@ -80,6 +92,8 @@ static adj_status build_orders(adj_plan *plan) {
 }
 
 static adj_status build_index(adj_plan *plan) {
+  if (plan->tuning.boxes == ADJI_ON && !adji_measure_grows(&plan->measure))
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.boxes=on: boxes do not bound inner products");
   adj_status status = build_orders(plan);
   bool boxes = choose_boxes(plan, plan->right_index.largest_cell >= ADJI_LONG_CELL);
   if (!status && boxes)
@@ -91,7 +105,7 @@ static adj_status build_index(adj_plan *plan) {
                                 .right = &plan->right_index,
                                 .boxes = boxes ? &plan->boxes : NULL,
                                 .prefilter = plan->prefilter.filter ? &plan->prefilter : NULL,
-                                .ego = !strcmp(plan->choice.algorithm, "ego"),
+                                .ego = plan->choice.algorithm == ADJI_ALGORITHM_EGO,
                                 .symmetric = plan->one_index && adji_measure_grows(&plan->measure),
                                 .batch = plan->tuning.batch};
   return adji_range_create(&plan->join, &options, &plan->engine);
@@ -111,13 +125,15 @@ static double seconds(uint64_t from, uint64_t to) {
   return (double)(to - from) * 1e-9;
 }
 
-adj_status adji_choose_for_cores(adj_plan *plan, const char *algorithm) {
+adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
-  plan->choice.backend = "cpu";
-  plan->choice.algorithm = algorithm ? algorithm : adji_measure_grows(&plan->measure) ? "grid" : "brute";
+  plan->choice.backend = ADJ_BACKEND_CPU;
+  adji_algorithm usual = adji_measure_grows(&plan->measure) ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
+  plan->choice.algorithm = algorithm ? algorithm : usual;
   adj_status status = choose_codes(plan);
-  if (!status && strcmp(plan->choice.algorithm, "brute")) status = adji_choose_grid(plan);
-  if (!algorithm && !plan->grid.axis_count && adji_measure_grows(&plan->measure)) plan->choice.algorithm = "ego";
+  if (!status && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE) status = adji_choose_grid(plan);
+  if (!algorithm && !plan->grid.axis_count && adji_measure_grows(&plan->measure))
+    plan->choice.algorithm = ADJI_ALGORITHM_EGO;
   plan->plan_s = seconds(begin, adji_now_ns());
   return status;
 }
@@ -128,29 +144,29 @@ adj_status adji_prepare_cores(adj_plan *plan) {
   uint64_t indexed = adji_now_ns();
   plan->cells = plan->right_index.cell_count;
   if (!status) status = estimate(plan);
-  if (!status) {
-    adji_choose_single(plan);
-    adji_range_set_single(&plan->engine, plan->choice.once);
-  }
+  if (!status) status = adji_choose_single(plan);
+  if (!status) adji_range_set_single(&plan->engine, plan->choice.once);
   plan->index_s = seconds(begin, indexed);
   plan->plan_s += seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin - chose, 0);
   return status;
 }
 
-adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm) {
   adj_status status = adji_choose_for_cores(plan, algorithm);
   return status ? status : adji_prepare_cores(plan);
 }
 
-adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = algorithm && !strcmp(algorithm, "brute") ? "brute" : "grid";
-  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
+adj_status adji_choose_for_device(adj_plan *plan, adji_algorithm algorithm, adji_gpu_engine_options *out) {
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_ALGORITHM_BRUTE : ADJI_ALGORITHM_GRID;
+  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
   adj_status status = ADJ_OK;
-  if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
+  if (plan->choice.algorithm == ADJI_ALGORITHM_GRID || plan->tuning.prefilter == ADJI_PREFILTER_TENSOR)
+    status = adji_choose_grid(plan);
   adji_point_options points;
   if (!status) status = adji_choose_access(plan, &points);
+  if (!status) status = adji_check_device_kernels(plan);
   if (status) return status;
   *out = (adji_gpu_engine_options){.range = {.join = &plan->join,
                                              .measure = &plan->measure,
@@ -185,7 +201,7 @@ static adj_status estimate_on_device(adj_plan *plan) {
 }
 
 /* The device builds the index; the grid is chosen here. */
-static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
+static adj_status prepare_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   adji_gpu_engine_options options;
   adj_status status = adji_choose_for_device(plan, algorithm, &options);
@@ -200,11 +216,42 @@ static adj_status prepare_gpu(adj_plan *plan, const char *algorithm) {
   return status;
 }
 
-static adj_status prepare_reference(adj_plan *plan) {
-  plan->choice.backend = "reference";
-  plan->choice.algorithm = "brute";
+static adj_status prepare_reference(adj_plan *plan, adji_algorithm algorithm) {
+  (void)algorithm; /* there is only one */
+  plan->choice.backend = ADJ_BACKEND_REFERENCE;
+  plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "asked for: every pair, one at a time");
   return adji_reference_create(&plan->join, &plan->engine);
+}
+
+/* Who makes a plan, by the kind of join and the backend. */
+typedef adj_status planner(adj_plan *plan, adji_algorithm algorithm);
+static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
+    [ADJ_RANGE] = {[ADJ_BACKEND_AUTO] = adji_plan_range_anywhere,
+                   [ADJ_BACKEND_CPU] = adji_plan_range_on_cores,
+                   [ADJ_BACKEND_GPU] = prepare_gpu,
+                   [ADJ_BACKEND_HYBRID] = adji_plan_range_hybrid,
+                   [ADJ_BACKEND_REFERENCE] = prepare_reference},
+    [ADJ_KNN] = {[ADJ_BACKEND_AUTO] = adji_plan_knn_anywhere,
+                 [ADJ_BACKEND_CPU] = adji_plan_knn,
+                 [ADJ_BACKEND_GPU] = adji_plan_knn_on_gpu,
+                 [ADJ_BACKEND_HYBRID] = adji_plan_knn_hybrid,
+                 [ADJ_BACKEND_REFERENCE] = prepare_reference},
+};
+
+/* What is asked for: spec->backend becomes the one that the settings leave. */
+static adj_status check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                                adji_tuning *tuning, adji_tuning_scope *scope) {
+  adj_status status = adji_check_spec(spec, left, right, &scope->algorithm);
+  if (!status) status = adji_check_algorithm_on(spec->kind, spec->backend, scope->algorithm);
+  if (!status) status = adji_tuning_parse(spec->tuning, tuning);
+  scope->kind = spec->kind;
+  scope->metric = spec->metric;
+  scope->backend = spec->backend;
+  if (!status) status = adji_tuning_fit(tuning, scope);
+  if (!status) status = adji_check_algorithm_on(spec->kind, scope->backend, scope->algorithm);
+  spec->backend = scope->backend;
+  return status;
 }
 
 adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
@@ -213,13 +260,11 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   adj_join_spec mine;
   adj_join_spec_init(&mine, sizeof mine);
   adji_tuning tuning;
-  const char *algorithm;
+  adji_tuning_scope scope = {0};
   bool self_join = !right || right == left;
   if (self_join) right = left;
   adj_status status = adji_take_struct(&mine, sizeof mine, spec, "adj_join_spec");
-  if (!status) status = adji_check_spec(&mine, left, right, &algorithm);
-  if (!status) status = adji_tuning_parse(mine.tuning, &tuning);
-  if (!status) status = adji_tuning_fits(&tuning, mine.kind, algorithm);
+  if (!status) status = check_request(&mine, left, right, &tuning, &scope);
   if (!status) status = adji_check_cancel(ctx);
   if (status) return status;
 
@@ -227,19 +272,11 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!plan) return adji_fail(ADJ_E_MEMORY, "no memory for a plan");
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
+  plan->backends = scope.backends;
   adji_memory_reset_peak(&ctx->memory);
   status = adji_describe_join(plan);
   plan->spec.box = NULL; /* the caller's, who need not keep it */
-  if (!status)
-    status = mine.backend == ADJ_BACKEND_REFERENCE                        ? prepare_reference(plan)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_GPU    ? adji_plan_knn_on_gpu(plan, algorithm)
-             : mine.backend == ADJ_BACKEND_GPU                            ? prepare_gpu(plan, algorithm)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_HYBRID ? adji_plan_knn_hybrid(plan, algorithm)
-             : mine.kind == ADJ_KNN && mine.backend == ADJ_BACKEND_AUTO   ? adji_plan_knn_anywhere(plan, algorithm)
-             : mine.kind == ADJ_KNN                                       ? adji_plan_knn(plan, algorithm)
-             : mine.backend == ADJ_BACKEND_HYBRID                         ? adji_plan_range_hybrid(plan, algorithm)
-             : mine.backend == ADJ_BACKEND_AUTO                           ? adji_plan_range_anywhere(plan, algorithm)
-                                                                          : adji_plan_range_on_cores(plan, algorithm);
+  if (!status) status = planners[mine.kind][mine.backend](plan, scope.algorithm);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);

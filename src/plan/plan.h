@@ -5,6 +5,7 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
+#include "core/names.h"
 #include "cpu/prefilter.h"
 #include "gpu/shared/halves.h"
 #include "index/boxes.h"
@@ -15,8 +16,8 @@
 
 /* What was decided, with the reason in words, and what is expected. */
 typedef struct adji_choice {
-  const char *backend;   /* "cpu", "reference"     */
-  const char *algorithm; /* "grid", "ego", "brute" */
+  adj_backend backend;
+  adji_algorithm algorithm;
   char reason[256];
   bool once;              /* collect evaluates each pair once            */
   double cell_population; /* other points in a point's cell, by a sample */
@@ -30,7 +31,8 @@ struct adj_plan {
   bool self_join;
   adj_join_spec spec; /* algorithm, tuning and box are not kept */
   adji_tuning tuning;
-  adji_join join; /* of sets that may be derived from left and right */
+  uint32_t backends; /* those that the settings leave to choose from */
+  adji_join join;    /* of sets that may be derived from left and right */
   adji_measure measure;
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */

@@ -69,7 +69,7 @@ static adj_status choose_alone(adj_plan *plan, adji_opening *o) {
   }
   if (status || adji_sharing_pays(&t)) return ADJ_OK; /* a device that fails will do so again */
   status = adji_gpu_partner_alone(&o->partner, &plan->engine);
-  plan->choice.algorithm = "tree";
+  plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
   plan->estimated_seconds = device_s;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the GPU alone: it needs at most about %.2g s, and with the cores' help %.2g s", device_s,
@@ -96,44 +96,46 @@ static adj_status make_shared(adj_plan *plan, adji_openings *all) {
   if (status) return status;
   adji_openings_gave(all, partners, options.partner_count);
   if (!options.partner_count) { /* a warning says why */
-    plan->choice.backend = "cpu";
-    plan->choice.algorithm = "kdtree";
+    plan->choice.backend = ADJ_BACKEND_CPU;
+    plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
   }
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "cores and %u GPU%s have a tree each%s, and share queries %s", options.partner_count,
            options.partner_count == 1 ? "" : "s",
-           !strcmp(plan->choice.algorithm, "grid") ? " and the GPU a grid, whose failures the cores see to" : "",
+           plan->choice.algorithm == ADJI_ALGORITHM_GRID ? " and the GPU a grid, whose failures the cores see to" : "",
            options.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return adji_estimate_tree(plan);
 }
 
 /* Whether the GPU does a join alone that is not shared: where cores would compare every pair too, which it is quicker
  * at. */
-static bool device_takes_all(adj_plan *plan, const char *algorithm) {
-  if (algorithm || !adji_surely_brute(plan) || adji_plan_knn_on_gpu(plan, NULL)) return false;
-  plan->choice.backend = "hybrid";
+static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
+  if (algorithm || !adji_surely_brute(plan) || adji_plan_knn_on_gpu(plan, ADJI_ALGORITHM_AUTO)) return false;
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "the GPU alone: brute force is not shared");
   return true;
 }
 
 /* What a GPU cannot do, cores do alone. */
-static adj_status without_device(adj_plan *plan, const char *algorithm) {
+static adj_status without_device(adj_plan *plan, adji_algorithm algorithm) {
   char why[256];
   snprintf(why, sizeof why, "%s", adj_last_error());
   adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
   return adji_plan_knn(plan, algorithm);
 }
 
-adj_status adji_plan_knn_hybrid(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   adji_knn_request request = adji_knn_request_of(plan);
   adji_openings all = {.open = open_partner, .follow = adji_gpu_partner_follow, .request = &request};
-  request.grid.use = algorithm && !strcmp(algorithm, "grid"); /* the papers' way, which is shared in any case */
-  adj_status status = adji_gpu_partner_can(&request);
+  request.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
+  adj_status status = adji_check_knn_kernels(plan);
+  if (status) return status;
+  status = adji_gpu_partner_can(&request);
   if (status && request.grid.use) return status;
   if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
-  plan->choice.backend = "hybrid";
-  plan->choice.algorithm = request.grid.use ? "grid" : "kdtree";
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
+  plan->choice.algorithm = request.grid.use ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_partner_count(plan->ctx);
   bool beside = plan->tuning.share || all.count > 1 || request.grid.use;

@@ -53,13 +53,13 @@ double adji_least_range_seconds(const adj_plan *plan) {
 /* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
  * points in a cell: cores gain more by it than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
-  return plan->self_join && plan->tuning.once != ADJI_OFF && plan->tuning.mirror != ADJI_OFF && options->range.once &&
-         !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
+  return plan->self_join && plan->tuning.single != ADJI_OFF && plan->tuning.mirrored != ADJI_OFF &&
+         options->range.once && !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
-  if (!device_shares_single(plan, options) || !adji_can_single(plan) || strcmp(plan->choice.algorithm, "grid"))
+  if (!device_shares_single(plan, options) || !adji_can_single(plan) || plan->choice.algorithm != ADJI_ALGORITHM_GRID)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.once ||
@@ -150,8 +150,8 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *op
   plan->device_grid = (adji_grid){0};
   adj_status status = adji_gpu_range_partner_alone(&o->partner, &plan->engine);
   if (status) return status;
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = plan->grid.axis_count ? "grid" : "brute";
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = plan->grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.once = false;
   plan->estimated_seconds = t.alone;
   plan->estimated_pairs = trial->pairs;
@@ -175,7 +175,7 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   status = adji_range_share(&plan->engine, partners, count, &options);
   if (status) return status;
   adji_openings_gave(all, partners, count);
-  plan->choice.backend = "hybrid";
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.once = once;
   adji_range_set_single(&plan->engine, once);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
@@ -217,7 +217,7 @@ static adj_status share_single(adj_plan *plan, adji_openings *all, const adji_gp
 }
 
 /* The grid of the devices beside that of the cores: chosen as if the join were a GPU's. */
-static adj_status choose_for_devices(adj_plan *plan, const char *algorithm, adji_gpu_engine_options *out) {
+static adj_status choose_for_devices(adj_plan *plan, adji_algorithm algorithm, adji_gpu_engine_options *out) {
   adj_plan device = *plan;
   device.grid = (adji_grid){0}; /* the cores may have one, whose slabs are theirs */
   adj_status status = adji_choose_for_device(&device, algorithm, out);
@@ -235,18 +235,9 @@ static adj_status choose_for_devices(adj_plan *plan, const char *algorithm, adji
   return ADJ_OK;
 }
 
-/* What a GPU cannot do, cores do alone. */
-static adj_status without_device(adj_plan *plan, const char *algorithm) {
-  char why[256];
-  snprintf(why, sizeof why, "%s", adj_last_error());
-  adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
-  adji_grid_clear(plan->ctx, &plan->device_grid);
-  return adji_plan_range_on_cores(plan, algorithm);
-}
-
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
  * for yet are while several devices are opened, or after one has said how long it would take. */
-static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_engine_options *options) {
+static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm, const adji_gpu_engine_options *options) {
   uint64_t begin = adji_now_ns();
   double before = plan->index_s + plan->plan_s;
   adji_openings all = {.open = open_partner, .follow = adji_gpu_range_partner_follow, .request = options};
@@ -258,23 +249,22 @@ static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji
   adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0], &trial);
   if (!status && !plan->engine.state) status = adji_plan_range_on_cores(plan, algorithm);
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
-  if (!status && strcmp(plan->choice.backend, "gpu") && !cores_are_quicker(plan, options, &trial))
+  if (!status && plan->choice.backend != ADJ_BACKEND_GPU && !cores_are_quicker(plan, options, &trial))
     status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
   adji_openings_drop(&all);
-  if (!status && !strcmp(plan->choice.backend, "cpu")) adji_grid_clear(plan->ctx, &plan->device_grid);
+  if (!status && plan->choice.backend == ADJ_BACKEND_CPU) adji_grid_clear(plan->ctx, &plan->device_grid);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }
 
-adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   adji_gpu_engine_options options;
   adj_status status = choose_for_devices(plan, algorithm, &options);
   if (!status) status = adji_gpu_range_partner_can(&options);
-  if (status == ADJ_E_UNSUPPORTED) return without_device(plan, algorithm);
   return status ? status : with_devices(plan, algorithm, &options);
 }
 
-adj_status adji_plan_range_helped(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_range_helped(adj_plan *plan, adji_algorithm algorithm) {
   adji_gpu_engine_options options;
   adj_status status = choose_for_devices(plan, algorithm, &options);
   if (!status) status = adji_gpu_range_partner_can(&options);

@@ -16,6 +16,8 @@
 
 #include "cpu/brute.h"
 #include "cpu/knn.h"
+#include "gpu/brute/prefilter_gemm.h"
+#include "gpu/brute/prefilter_tensor.h"
 #include "plan/plan_hybrid.h"
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
@@ -40,25 +42,25 @@ bool adji_surely_brute(const adj_plan *plan) {
   return !adji_measure_grows(&plan->measure) || plan->join.left->dim > SURELY_BRUTE;
 }
 
-/* What is sure without looking at the points; NULL: nothing. */
-static const char *choose_early(adj_plan *plan) {
+/* What is sure without looking at the points; AUTO: nothing. */
+static adji_algorithm choose_early(adj_plan *plan) {
   uint32_t dim = plan->join.left->dim;
   double left = (double)plan->join.left->count, right = (double)plan->join.right->count;
   if (!adji_measure_grows(&plan->measure)) {
     because(plan, "inner products have no tree");
-    return "brute";
+    return ADJI_ALGORITHM_BRUTE;
   }
   if (BEGIN_NS + left * right * PAIR_NS < BUILD_NS * dim * right) {
     because(plan, "for %.0f queries a tree is not worth building", left);
-    return "brute";
+    return ADJI_ALGORITHM_BRUTE;
   }
   if (dim > SURELY_BRUTE) {
     because(plan, "in %u dimensions a tree would meet most points", dim);
-    return "brute";
+    return ADJI_ALGORITHM_BRUTE;
   }
-  if (dim > SURELY_TREE) return NULL;
+  if (dim > SURELY_TREE) return ADJI_ALGORITHM_AUTO;
   because(plan, "in %u dimension%s a tree leaves few candidates", dim, dim > 1 ? "s" : "");
-  return "kdtree";
+  return ADJI_ALGORITHM_KDTREE;
 }
 
 double adji_tree_seconds(const adj_plan *plan) {
@@ -74,7 +76,7 @@ double adji_knn_seconds(const adj_plan *plan, bool few) {
 }
 
 adj_status adji_build_trees(adj_plan *plan) {
-  uint32_t leaf = plan->tuning.leaf >= 64 ? 64 : plan->tuning.leaf >= 32 ? 32 : ADJI_LEAF;
+  uint32_t leaf = plan->tuning.leaf ? 8u << plan->tuning.leaf : ADJI_LEAF;
   adji_tree_room room = {0};
   adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &room, &plan->right_tree);
   if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &room, &plan->left_tree);
@@ -99,8 +101,23 @@ static void drop_tree(adj_plan *plan, adji_engine *engine) {
   adji_tree_clear(&plan->right_tree);
 }
 
+static adji_brute_filter brute_filter(const adji_tuning *t) {
+  switch (t->prefilter) {
+    case ADJI_PREFILTER_OFF:
+      return ADJI_FILTER_NONE;
+    case ADJI_PREFILTER_GEMM:
+      return ADJI_FILTER_GEMM;
+    case ADJI_PREFILTER_VNNI:
+      return ADJI_FILTER_VNNI;
+    case ADJI_PREFILTER_AMX:
+      return ADJI_FILTER_AMX;
+    default:
+      return ADJI_FILTER_AUTO;
+  }
+}
+
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
-  adji_brute_options options = {(adji_brute_filter)plan->tuning.filter, plan->tuning.batch};
+  adji_brute_options options = {brute_filter(&plan->tuning), plan->tuning.batch};
   return adji_brute_create(&plan->join, &options, out);
 }
 
@@ -119,7 +136,7 @@ static adj_status choose_by_trial(adj_plan *plan) {
   }
   brute_ns = adji_brute_query_ns(&brute);
   bool keep_tree = tree_ns < brute_ns;
-  plan->choice.algorithm = keep_tree ? "kdtree" : "brute";
+  plan->choice.algorithm = keep_tree ? ADJI_ALGORITHM_KDTREE : ADJI_ALGORITHM_BRUTE;
   plan->engine = keep_tree ? tree : brute;
   if (keep_tree)
     brute.destroy(brute.state);
@@ -144,7 +161,7 @@ adj_status adji_estimate_tree(adj_plan *plan) {
 }
 
 static adj_status make_chosen(adj_plan *plan) {
-  if (!strcmp(plan->choice.algorithm, "kdtree")) {
+  if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE) {
     adj_status status = make_tree(plan, &plan->engine);
     return status ? status : adji_estimate_tree(plan);
   }
@@ -158,7 +175,7 @@ static adj_status make_chosen(adj_plan *plan) {
 /* How a grid is searched, if it is. */
 static adji_knn_grid_options grid_of(const adji_tuning *t) {
   return (adji_knn_grid_options){.threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
-                                 .sample = t->sample,
+                                 .sample = t->grid_sample,
                                  .bins = t->bins,
                                  .mean_part = t->mean_part,
                                  .epsilon = t->epsilon,
@@ -180,28 +197,55 @@ static bool choose_cut(const adj_plan *plan) {
   return right->dim >= LEAST_CUT_DIMS && (double)left->count >= LEAST_CUT_QUERIES * (double)right->count;
 }
 
+static adji_brute_way brute_way(const adji_tuning *t) {
+  if (t->prefilter == ADJI_PREFILTER_OFF) return ADJI_WAY_MATRIX;
+  if (t->prefilter == ADJI_PREFILTER_TENSOR) return ADJI_WAY_TENSOR;
+  return t->prefilter == ADJI_PREFILTER_GEMM ? ADJI_WAY_GEMM : ADJI_WAY_AUTO;
+}
+
 adji_knn_request adji_knn_request_of(const adj_plan *plan) {
   return (adji_knn_request){.join = &plan->join,
                             .measure = &plan->measure,
                             .rows_at_once = plan->tuning.device_rows,
                             .budget = (uint32_t)plan->tuning.budget,
                             .blocks = (uint32_t)plan->tuning.device_blocks,
-                            .alone = plan->tuning.alone == ADJI_ON,
-                            .together = plan->tuning.alone == ADJI_OFF,
+                            .alone = plan->tuning.per_query == ADJI_ON,
+                            .together = plan->tuning.per_query == ADJI_OFF,
                             .cut = choose_cut(plan),
-                            .choice = {(adji_brute_way)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                            .choice = {brute_way(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
                             .grid = grid_of(&plan->tuning)};
 }
 
-adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm) {
+/* A prefilter of brute force, or 32 queries a warp, where there are kernels for them. */
+adj_status adji_check_knn_kernels(const adj_plan *plan) {
+  const adji_join *join = &plan->join;
+  bool l2 = plan->measure.step == ADJI_STEP_L2, tensor = plan->tuning.prefilter == ADJI_PREFILTER_TENSOR;
+  uint32_t dim = join->left->dim, most_k = tensor ? ADJI_TENSOR_MOST_K : ADJI_GEMM_MOST_K;
+  if ((tensor || plan->tuning.prefilter == ADJI_PREFILTER_GEMM) &&
+      (!l2 || dim > ADJI_TENSOR_MOST_DIM || join->k > most_k))
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 in up to %d dimensions and k up to %u",
+                     tensor ? "tensor" : "gemm", (int)ADJI_TENSOR_MOST_DIM, most_k);
+  bool dense = l2 && join->k <= 32 && (join->left->type == ADJ_F32 ? dim <= 6 : dim == 2 || dim == 3);
+  if (plan->tuning.per_query == ADJI_OFF && !dense) /* adji_knn_has_dense */
+    return adji_fail(
+        ADJ_E_UNSUPPORTED,
+        "tuning: test.per_query=off is for L2 and k up to 32, in two and three dimensions, and in f32 up to "
+        "six");
+  return ADJ_OK;
+}
+
+adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   const char *reason;
   adji_knn_request request = adji_knn_request_of(plan);
-  adj_status status = adji_gpu_knn_choose(&request, algorithm, &reason);
+  adj_status status = adji_check_knn_kernels(plan);
+  if (!status) status = adji_gpu_knn_choose(&request, algorithm, &reason);
   if (status) return status;
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = request.brute ? "brute" : request.grid.use ? "grid" : "tree";
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = request.brute      ? ADJI_ALGORITHM_BRUTE
+                           : request.grid.use ? ADJI_ALGORITHM_GRID
+                                              : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   if (request.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
@@ -211,14 +255,14 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm) {
   return status;
 }
 
-adj_status adji_plan_knn(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
-  plan->choice.backend = "cpu";
+  plan->choice.backend = ADJ_BACKEND_CPU;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   plan->choice.algorithm = algorithm ? algorithm : choose_early(plan);
   if (algorithm) because(plan, "asked for");
   adj_status status = plan->choice.algorithm ? make_chosen(plan) : choose_by_trial(plan);
-  if (!status && !strcmp(plan->choice.algorithm, "brute")) {
+  if (!status && plan->choice.algorithm == ADJI_ALGORITHM_BRUTE) {
     size_t used = strlen(plan->choice.reason);
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used, "; filter: %s",
              adji_brute_filter_name(&plan->engine));

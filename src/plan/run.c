@@ -68,8 +68,8 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
                            adj_stats *stats) {
   adj_stats mine = {.struct_size = sizeof mine};
   mine.threads = plan->ctx->threads;
-  mine.backend = plan->choice.backend;
-  mine.algorithm = plan->choice.algorithm;
+  mine.backend = adji_backend_name(plan->choice.backend);
+  mine.algorithm = adji_algorithm_name(plan->choice.algorithm);
   mine.isa = plan->ctx->isa;
   mine.plan_s = plan->plan_s;
   mine.index_s = plan->index_s;
@@ -255,7 +255,7 @@ static adj_status refuse_early(adj_plan *plan) {
 /* Evaluating once holds half of the pairs a second time, and those of a device all; without room for that, they are
  * counted. */
 static double single_factor(const adj_plan *plan) {
-  return strcmp(plan->choice.backend, "hybrid") ? 1.6 : 2.1;
+  return plan->choice.backend != ADJ_BACKEND_HYBRID ? 1.6 : 2.1;
 }
 static bool collect_at_once(const adj_plan *plan) {
   return plan->choice.once && plan->engine.collect && estimate_fits(plan, single_factor(plan));

@@ -48,7 +48,7 @@ class Usage(ProgramTest):
                 ("no option --foo\n", ["range", "--foo", "p.npy"]),
                 (("count: 0", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
                 (("dim: 0", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
-                ("is no whole number from 1 to 10", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
+                ("is no whole number from 1 to 8", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments)
@@ -113,7 +113,7 @@ class Usage(ProgramTest):
                 else:
                     self.adjoin(*asked)
                     self.assertEqual(read_bytes("gpu.npz"), read_bytes("cpu.npz"))
-        self.refuses("share=fixed", "knn", "-k", "2", "p.npy", "--tuning", "n_large=0.2")
+        self.refuses("share=fixed", "knn", "-k", "2", "p.npy", "--tuning", "paper.n_large=0.2")
 
     def test_ways_to_write_an_option(self):
         self.generate("unif", 100, 2, "p.npy")

@@ -261,7 +261,7 @@ static void destroy(void *state) {
 
 adj_status adji_gpu_range_partner_can(const adji_gpu_engine_options *options) {
   if (adji_access_by_point(options->range.points.access))
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: access= is for a GPU that does a join alone");
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.access= is for a GPU that does a join alone");
   if (options->chunk) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for a GPU that does a join alone");
   return ADJ_OK;
 }

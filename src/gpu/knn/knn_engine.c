@@ -144,20 +144,20 @@ enum { FEW_QUERIES = 16 };
 static adj_status check_choice(const adji_knn_request *request) {
   if (request->brute && !adji_select_takes(request->choice.select, request->join->k))
     return adji_fail(ADJ_E_UNSUPPORTED,
-                     "tuning: of select= only radix, sample and sort are for k above %d, which is %u",
+                     "tuning: of test.select= only radix, sample and sort are for k above %d, which is %u",
                      (int)ADJI_SELECT_MOST, request->join->k);
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason) {
+adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason) {
   bool can = adji_gpu_knn_can(request->join, request->measure), few = request->join->left->count <= FEW_QUERIES;
-  if (algorithm && strcmp(algorithm, "brute") && !can)
+  if (algorithm && algorithm != ADJI_ALGORITHM_BRUTE && !can)
     return adji_fail(
         ADJ_E_UNSUPPORTED,
         "algorithm: on a GPU trees and grids are for up to six dimensions, and for L2, L1 and Linf (and what is "
         "computed from these); \"brute\" is for all others");
-  request->brute = algorithm ? !strcmp(algorithm, "brute") : few || !can;
-  request->grid.use = algorithm && !strcmp(algorithm, "grid");
+  request->brute = algorithm ? algorithm == ADJI_ALGORITHM_BRUTE : few || !can;
+  request->grid.use = algorithm == ADJI_ALGORITHM_GRID;
   *reason = request->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
             : algorithm       ? "asked for"
             : !request->brute ? "in few dimensions a tree leaves few candidates"
@@ -201,7 +201,7 @@ uint64_t adji_gpu_knn_engine_chunk(const adji_engine *engine) {
 
 #else
 
-adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason) {
+adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason) {
   (void)request;
   (void)algorithm;
   (void)reason;

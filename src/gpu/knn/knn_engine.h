@@ -5,6 +5,7 @@
 #ifndef ADJI_GPU_KNN_KNN_ENGINE_H
 #define ADJI_GPU_KNN_KNN_ENGINE_H
 
+#include "core/names.h"
 #include "distance/measure.h"
 #include "gpu/brute/brute.h"
 #include "gpu/papers/knn_grid.h"
@@ -23,8 +24,8 @@ typedef struct adji_knn_request {
 } adji_knn_request;
 
 /* Trees, a grid or brute force: sets request->brute and request->grid.use, and *reason to why. algorithm: what was
- * asked for, NULL: nothing. Refuses what cannot be. */
-adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason);
+ * asked for. Refuses what cannot be. */
+adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason);
 
 /* Opens the context's device, copies the points there and builds the trees, if there are any. */
 adj_status adji_gpu_knn_create(const adji_knn_request *request, adji_engine *out);
