@@ -5,6 +5,7 @@
 #include <adjoin.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,9 @@
 static const option input[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Input (\"-\" is standard input)"},
                                {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
+                              {OPTION_FLAG, 0, "calibrate", NULL, offsetof(join_request, calibrate),
+                               "measure what steps of a join take on this machine, in\n"
+                               "about ten seconds, and keep it for the planner"},
                               {OPTION_FLAG, 'h', "help", NULL, 0, "this text"},
                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option *const tables[] = {input, join_input_options + 1, help, NULL};
@@ -72,6 +76,8 @@ static void print_machine(const adj_ctx *ctx) {
   printf("memory          %s, of which a join may hold %s\n", text_bytes(bytes, total),
          text_bytes((double)adj_ctx_memory_limit(ctx), limit));
   printf("huge pages      %s\n", pages);
+  printf("costs           %s\n",
+         adj_ctx_costs(ctx) ? adj_ctx_costs(ctx) : "built in (--calibrate measures those of this machine)");
   printf("built with      %s\n", *features ? features : "no optional parts");
   print_devices();
 }
@@ -151,6 +157,18 @@ static void print_log(void *user, adj_log_level level, const char *line) {
   if (level != ADJ_LOG_DEBUG) fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note", line);
 }
 
+/* Measures, and goes on with a context that has what was found. */
+static adj_status calibrate(const adj_ctx_options *settings, adj_ctx **ctx) {
+  adj_status status = adj_calibrate(*ctx, NULL);
+  if (status) return status;
+  signals_watch(NULL);
+  adj_ctx_destroy(*ctx);
+  *ctx = NULL;
+  status = adj_ctx_create(settings, ctx);
+  if (!status) signals_watch(*ctx);
+  return status;
+}
+
 static int run(const subcommand *command, int argc, char **argv) {
   join_request request = {.radius = NAN};
   const char *path = NULL;
@@ -164,6 +182,7 @@ static int run(const subcommand *command, int argc, char **argv) {
   settings.log = print_log;
   adj_status status = adj_ctx_create(&settings, &ctx);
   if (!status) signals_watch(ctx);
+  if (!status && request.calibrate) status = calibrate(&settings, &ctx);
   if (!status && path) {
     adj_open_options options = join_open_options(&request);
     double began = seconds_now();
@@ -184,6 +203,7 @@ const subcommand command_info = {
     "the machine as adjoin sees it, or what a file of points holds",
     "[FILE] [options]",
     "  adjoin info                                      cores, instructions, memory, devices\n"
+    "  adjoin info --calibrate                          have the planner know this machine\n"
     "  adjoin info points.csv --columns x,y,z           how many points, of what, between what\n",
     tables,
     run,

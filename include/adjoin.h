@@ -204,6 +204,15 @@ ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
 ADJ_API void adj_cancel(adj_ctx *ctx);
 ADJ_API void adj_ctx_uncancel(adj_ctx *ctx);
 
+/* Measures how long the steps of joins take on this machine, all threads of ctx and its first GPU at work, and keeps
+ * that in a file for the planner: path, or NULL for the one that contexts read when they are created, which is
+ * $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. Never changes a result.
+ * Time: about ten seconds. Memory: up to 1 GiB, and as much on a GPU. */
+ADJ_API adj_status adj_calibrate(adj_ctx *ctx, const char *path);
+/* The file that a context goes by; NULL: none was there, or it is of another machine or version, and the costs are
+ * those built in. ADJOIN_COSTS=none has all contexts go by these. */
+ADJ_API const char *adj_ctx_costs(const adj_ctx *ctx);
+
 /* The instruction sets this build holds and this CPU runs, best first: name number i, or NULL. */
 ADJ_API const char *adj_isa_name(uint32_t i);
 

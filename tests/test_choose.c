@@ -24,14 +24,14 @@ static void test_the_longer_the_sooner(void **state) {
   const int few[] = {[ADJI_NOT_STARTED] = 8, [ADJI_STARTED] = 6, [ADJI_OPEN] = 2};
   for (int ready = ADJI_NOT_STARTED; ready <= ADJI_OPEN; ready++)
     for (int i = 0; i < 11; i++)
-      assert_true(adji_worth_a_device(cores[i], (adji_readiness)ready) == (i >= few[ready]));
+      assert_true(adji_worth_a_device(&adji_built_in_costs, cores[i], (adji_readiness)ready) == (i >= few[ready]));
 }
 
 /* ---- Helping it ------------------------------------------------------------------------------------------ */
 
 static void test_equals_share(void **state) {
   (void)state;
-  adji_share_times t = {.cores = 1, .device = 1, .alone = 1};
+  adji_share_times t = {.extra = 0.002, .cores = 1, .device = 1, .alone = 1};
   double shared = adji_shared_seconds(&t);
   assert_true(shared > 0.5 && shared < 0.51);
   assert_true(adji_sharing_pays(&t));
@@ -42,8 +42,8 @@ static void test_equals_share(void **state) {
 static void test_measured_joins(void **state) {
   (void)state;
   /* docs/performance.md, cores and a GPU that was held to some blocks: 2 G pairs, and k = 32 of 10 M points. */
-  adji_share_times range = {.cores = 1.83, .device = 2.589, .place = 0.267, .alone = 2.589};
-  adji_share_times nearest = {.cores = 0.736, .device = 1.02, .place = 0.085, .alone = 1.02};
+  adji_share_times range = {.extra = 0.002, .cores = 1.83, .device = 2.589, .place = 0.267, .alone = 2.589};
+  adji_share_times nearest = {.extra = 0.002, .cores = 0.736, .device = 1.02, .place = 0.085, .alone = 1.02};
   assert_true(fabs(adji_shared_seconds(&range) / 1.146 - 1) < 0.05);
   assert_true(fabs(adji_shared_seconds(&nearest) / 0.512 - 1) < 0.15);
 }
@@ -53,7 +53,7 @@ static void test_a_device_that_waits_for_cores_is_alone(void **state) {
   (void)state;
   const double cores[] = {0.001, 0.01, 0.1, 1, 10, 100};
   for (int i = 0; i < 6; i++) {
-    adji_share_times t = {.cores = cores[i], .device = 0.03, .place = 0.03, .alone = 0.03};
+    adji_share_times t = {.extra = 0.002, .cores = cores[i], .device = 0.03, .place = 0.03, .alone = 0.03};
     assert_false(adji_sharing_pays(&t));
     t.place = 1; /* or at less */
     assert_false(adji_sharing_pays(&t));
@@ -62,7 +62,7 @@ static void test_a_device_that_waits_for_cores_is_alone(void **state) {
 
 static void test_small_joins_are_not_shared(void **state) {
   (void)state;
-  adji_share_times t = {.cores = 0.001, .device = 0.002, .alone = 0.002};
+  adji_share_times t = {.extra = 0.002, .cores = 0.001, .device = 0.002, .alone = 0.002};
   assert_false(adji_sharing_pays(&t));
   assert_false(adji_sharing_pays(&(adji_share_times){0}));
 }
@@ -73,7 +73,8 @@ static void test_a_quicker_device_needs_less_help(void **state) {
   bool paid = true;
   for (int i = 6; i > -14; i--) {
     double device = ldexp(1, i);
-    adji_share_times t = {.index = 0.05, .cores = 1, .device = device, .place = 0.00005, .alone = device};
+    adji_share_times t = {
+        .extra = 0.002, .index = 0.05, .cores = 1, .device = device, .place = 0.00005, .alone = device};
     bool pays = adji_sharing_pays(&t);
     assert_true(paid || !pays);
     paid = pays;

@@ -247,17 +247,20 @@ static void choose_sizes(brute *b) {
   b->keys_room = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_PRODUCT_PAD;
 }
 
-/* Nanoseconds that a pair takes in a filter, and a candidate that it leaves: what was measured on a core with
- * AVX-512, rounded. Only their ratios matter. */
+/* Nanoseconds that a pair takes in a filter, and a candidate that it leaves. */
 static double pair_cost(const brute *b) {
+  const adji_costs *costs = &b->join.ctx->costs;
   double dim = b->right.dim;
-  if (!b->filtered) return 0.15 + 0.045 * dim;
+  if (!b->filtered) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
   const char *name = b->sketch.product->name;
-  return !strcmp(name, "amx") ? 0.1 + 0.0006 * dim : !strcmp(name, "vnni") ? 0.12 + 0.0027 * dim : 0.05 + 0.0125 * dim;
+  return !strcmp(name, "amx")    ? costs->amx_pair_ns + costs->amx_dim_ns * dim
+         : !strcmp(name, "vnni") ? costs->vnni_pair_ns + costs->vnni_dim_ns * dim
+                                 : costs->gemm_pair_ns + costs->gemm_dim_ns * dim;
 }
 
 static double candidate_cost(const brute *b) {
-  return 60 + 0.3 * b->right.dim;
+  const adji_costs *costs = &b->join.ctx->costs;
+  return costs->passed_ns + costs->passed_dim_ns * b->right.dim;
 }
 
 enum { TRIALS = 8, TRIAL_QUERIES = 4 };
@@ -287,7 +290,7 @@ static adj_status try_filter(brute *b, double *cost) {
 
 /* What another filter, or none, would cost at least. */
 static double next_cost(brute *b, bool filtered, const adji_product *product) {
-  brute other = {.right = b->right, .filtered = filtered, .sketch = {.product = product}};
+  brute other = {.join = b->join, .right = b->right, .filtered = filtered, .sketch = {.product = product}};
   double evaluated = filtered ? 1.5 * b->k * candidate_cost(b) : 0;
   return pair_cost(&other) * (double)b->right.count + evaluated;
 }

@@ -28,9 +28,10 @@
 #include "plan/plan_knn.h"
 #include "plan/plan_range.h"
 
-bool adji_worth_a_device(double cores_s, adji_readiness ready) {
-  static const double least_s[] = {[ADJI_NOT_STARTED] = 0.25, [ADJI_STARTED] = 0.05, [ADJI_OPEN] = 0.00002};
-  return cores_s > least_s[ready];
+bool adji_worth_a_device(const adji_costs *costs, double cores_s, adji_readiness ready) {
+  return cores_s > (ready == ADJI_OPEN      ? costs->device_ready_s
+                    : ready == ADJI_STARTED ? costs->device_open_s
+                                            : costs->device_start_s);
 }
 
 /* Whether the settings leave the backend to choose from, and it is quicker. */
@@ -39,7 +40,7 @@ static bool device_pays(const adj_plan *plan, adj_backend backend, double cores_
   adji_readiness ready = adji_a_device_is_open(plan->ctx) ? ADJI_OPEN
                          : adji_cuda_is_up(plan->ctx)     ? ADJI_STARTED
                                                           : ADJI_NOT_STARTED;
-  return adji_worth_a_device(cores_s, ready) && adji_gpu_partner_there(plan->ctx);
+  return adji_worth_a_device(&plan->ctx->costs, cores_s, ready) && adji_gpu_partner_there(plan->ctx);
 }
 
 /* What is the device's fault, and none of the join's. */

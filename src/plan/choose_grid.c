@@ -23,10 +23,6 @@
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
 
-/* Nanoseconds, measured on one AVX-512 core at 2.8 GHz; only their ratio matters. */
-static const double LOOKUP_NS = 3.0;
-static const double VECTOR_NS = 1.4, VECTOR_DIM_NS = 0.45, VECTOR_CODE_NS = 0.07;
-
 typedef struct axis_view {
   uint32_t dim;
   double slabs;    /* that the box holds                                          */
@@ -275,9 +271,10 @@ static void count_candidates(const chooser *c, uint32_t most, double *candidates
 /* ---- Decisions ---------------------------------------------------------------------------------------- */
 
 static double vector_ns(const chooser *c) {
-  if (c->plan->prefilter.filter) return VECTOR_NS + VECTOR_CODE_NS * c->set->dim;
+  const adji_costs *costs = &c->plan->ctx->costs;
+  if (c->plan->prefilter.filter) return costs->vector_ns + costs->vector_code_dim_ns * c->set->dim;
   double dims = c->set->dim < 12 ? c->set->dim : 12; /* sums are abandoned early in many dimensions */
-  return VECTOR_NS + VECTOR_DIM_NS * dims;
+  return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
 /* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at
@@ -285,10 +282,13 @@ static double vector_ns(const chooser *c) {
  * the candidates are in rows of cells that are left out. cell_population is that of a typical point, not the mean:
  * where points lie unevenly most cells hold fewer than the mean, and there are more of them. */
 static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
+  const adji_costs *w = &c->plan->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
-  if (cell_population >= 7) return n / 32 * (rounds * 90 + 1.3 * candidates * (2.3 * dims + 6));
+  if (cell_population >= 7)
+    return n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense));
   double steps = rounds + 0.5 * candidates / 32;
-  return n / (1 + cell_population) * (rounds * 90 + steps * 60) + n * steps * (2.2 * dims + 8);
+  return n / (1 + cell_population) * (rounds * w->warp_lookup + steps * w->warp_step) +
+         n * steps * (w->warp_sparse_dim * dims + w->warp_sparse);
 }
 
 /* Axes for the filter of products, and what it costs with them. It has no cells to look up, but tiles of the order with
@@ -326,6 +326,7 @@ static uint32_t choose_axis_count(const chooser *c) {
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
+  const adji_costs *costs = &c->plan->ctx->costs;
   count_candidates(c, most, candidates);
   uint32_t axes = 0;
   double uneven = 0;
@@ -335,7 +336,7 @@ static uint32_t choose_axis_count(const chooser *c) {
     if (k && c->gpu) uneven += unevenness(c, k - 1);
     double cell_population = count_cell_population(c);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
-    double cost = n / (1 + cell_population) * ranges * LOOKUP_NS + n * full * vector_ns(c);
+    double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
     if (cost < best) {
       best = cost;

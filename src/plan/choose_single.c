@@ -10,14 +10,11 @@
 
 #include "gpu/range/range.h"
 
-/* Nanoseconds on one AVX-512 core at about 3 GHz, measured; only their ratio decides. */
-static const double CANDIDATE_NS = 0.1, CANDIDATE_DIM_NS = 0.07, CODE_DIM_NS = 0.012;
-static const double COUNTED_ROW_NS = 60, ROW_NS = 150, PAIR_NS = 4.5, MOVED_PAIR_NS = 30, SENT_PAIR_NS = 14;
-
 static double candidate_ns(const adj_plan *plan) {
+  const adji_costs *costs = &plan->ctx->costs;
   double dims = plan->join.left->dim;
-  if (plan->prefilter.filter) return CANDIDATE_NS + CODE_DIM_NS * dims;
-  return CANDIDATE_NS + CANDIDATE_DIM_NS * (dims < 12 ? dims : 12); /* sums are abandoned early */
+  if (plan->prefilter.filter) return costs->candidate_ns + costs->candidate_code_dim_ns * dims;
+  return costs->candidate_ns + costs->candidate_dim_ns * (dims < 12 ? dims : 12); /* sums are abandoned early */
 }
 
 /* Points of a cell from which on rows are long enough; and candidates of a query that there is room for when it was
@@ -25,23 +22,25 @@ static double candidate_ns(const adj_plan *plan) {
 static const double LEAST_POPULATION = 20, LEAST_STAGES = 1024, MOST_QUERY_HIT_POPULATION = 6;
 
 double adji_counted_seconds(const adj_plan *plan, double pairs, double candidates) {
+  const adji_costs *costs = &plan->ctx->costs;
   double rows = (double)plan->left->count;
-  double ns = 2 * candidates * candidate_ns(plan) + rows * (COUNTED_ROW_NS + ROW_NS) + pairs * PAIR_NS;
+  double ns =
+      2 * candidates * candidate_ns(plan) + rows * (costs->counted_row_ns + costs->row_ns) + pairs * costs->pair_ns;
   return ns * 1e-9 / plan->ctx->threads;
 }
 
 static double single_seconds(const adj_plan *plan, double pairs, double candidates, double pair_ns) {
   double evaluation = candidates * candidate_ns(plan) * (plan->self_join ? 0.5 : 1.0);
-  double ns = evaluation + (double)plan->left->count * ROW_NS + pairs * pair_ns;
+  double ns = evaluation + (double)plan->left->count * plan->ctx->costs.row_ns + pairs * pair_ns;
   return ns * 1e-9 / plan->ctx->threads;
 }
 
 double adji_single_seconds(const adj_plan *plan, double pairs, double candidates) {
-  return single_seconds(plan, pairs, candidates, MOVED_PAIR_NS);
+  return single_seconds(plan, pairs, candidates, plan->ctx->costs.moved_pair_ns);
 }
 
 double adji_sent_seconds(const adj_plan *plan, double pairs, double candidates) {
-  return single_seconds(plan, pairs, candidates, SENT_PAIR_NS);
+  return single_seconds(plan, pairs, candidates, plan->ctx->costs.sent_pair_ns);
 }
 
 bool adji_can_single(const adj_plan *plan) {

@@ -98,5 +98,6 @@ void adji_drop_tensor(adj_plan *plan) {
 }
 
 double adji_product_cost(const adj_plan *plan) {
-  return 0.02 + 0.048 * plan->product.scale.width / ADJI_HALVES_STEP;
+  const adji_costs *costs = &plan->ctx->costs;
+  return costs->warp_tensor + costs->warp_tensor_step * plan->product.scale.width / ADJI_HALVES_STEP;
 }

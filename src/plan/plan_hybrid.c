@@ -28,10 +28,10 @@ static adj_status open_partner(const void *request, uint32_t number, adji_partne
   return adji_gpu_partner_create(request, number, out);
 }
 
-/* Nanoseconds that a query takes a core which searches a tree, by 2 million points on 16 cores: for k = 8 it was 300 in
- * two dimensions, 510 in three, 3,300 in six; for k = 32 twice to three times that. */
 static double search_seconds(const adj_plan *plan) {
-  double ns = 300 * pow(1.8, (double)plan->left->dim - 2) * pow(fmax(plan->join.k, 2) / 8, 0.7);
+  const adji_costs *costs = &plan->ctx->costs;
+  double ns = costs->search_ns * pow(costs->search_dim, (double)plan->left->dim - 2) *
+              pow(fmax(plan->join.k, 2) / 8, costs->search_k_power);
   return ns * (double)plan->left->count * 1e-9 / plan->ctx->threads;
 }
 
@@ -39,10 +39,11 @@ double adji_tree_join_seconds(const adj_plan *plan) {
   return adji_tree_seconds(plan) + search_seconds(plan);
 }
 
-/* The time of a device's search in that of building its tree, at most: on an H200 and with k = 8 it is 4 times in two
- * dimensions and 90 times in six. */
+/* The time of a device's search in that of building its tree, at most. */
 static double most_searches(const adj_plan *plan) {
-  return 6.3 * pow(1.56, plan->left->dim) * pow(fmax(plan->join.k, 2) / 8, 0.9);
+  const adji_costs *costs = &plan->ctx->costs;
+  return costs->device_search * pow(costs->device_search_dim, plan->left->dim) *
+         pow(fmax(plan->join.k, 2) / 8, costs->device_search_k_power);
 }
 
 static adji_share_times times_of(const adj_plan *plan, double device_s) {
@@ -50,8 +51,9 @@ static adji_share_times times_of(const adj_plan *plan, double device_s) {
   return (adji_share_times){.index = adji_tree_seconds(plan),
                             .cores = search_seconds(plan),
                             .device = device_s,
-                            .place = bytes / ADJI_COPY_RATE,
-                            .alone = device_s};
+                            .place = bytes / plan->ctx->costs.copy_rate,
+                            .alone = device_s,
+                            .extra = plan->ctx->costs.sharing_s};
 }
 
 /* The device alone, if it is done soon enough; plan->engine tells. */

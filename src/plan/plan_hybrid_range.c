@@ -31,18 +31,10 @@
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 static const double LONG_ENOUGH_S = 0.01;
 
-/* Nanoseconds that a point takes a core to get into the index, for each of its dimensions and beside them. On 16 cores
- * 20 million points took 150 ms in two dimensions and 120 to 180 in three. */
-static const double INDEX_NS = 90, INDEX_DIM_NS = 15;
-
-/* What finding neighbours takes of counting them: in up to three dimensions the rows of lists 2.2 to 2.8 times as long,
- * and those of batches, which are of consecutive rows and not of neighbours, 4.3 to 7.4. What counting every two points
- * once takes of counting them twice. About, on an H200. */
-static const double FIND = 1.5, FIND_LISTS = 2.5, FIND_BATCHES = 5, MIRRORED = 0.6;
-
 static double index_seconds(const adj_plan *plan) {
   double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
-  return points * (INDEX_NS + INDEX_DIM_NS * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
+  const adji_costs *costs = &plan->ctx->costs;
+  return points * (costs->index_point_ns + costs->index_dim_ns * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
 }
 
 /* A join with few neighbours takes cores at least so many times what its index does. */
@@ -68,16 +60,18 @@ static bool shares_single(const adj_plan *plan, const adji_gpu_engine_options *o
 }
 
 /* What a device takes that keeps what it finds. */
-static double kept_seconds(const adji_range_trial *trial, bool mirrored) {
-  return trial->count_s * (mirrored ? MIRRORED : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
+static double kept_seconds(const adj_plan *plan, const adji_range_trial *trial, bool mirrored) {
+  return trial->count_s * (mirrored ? plan->ctx->costs.device_mirrored : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
 }
 
 /* Of a device that is alone, or does lists. */
 static double find_seconds(const adj_plan *plan, const adji_gpu_engine_options *options, const adji_range_trial *trial,
                            bool alone) {
-  double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH), factor = FIND;
+  double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH);
+  const adji_costs *costs = &plan->ctx->costs;
+  double factor = costs->device_find;
   bool one = trial->pairs * (double)adji_plan_entry_bytes(plan) <= batch;
-  if (plan->join.left->dim <= 3) factor = alone && !one ? FIND_BATCHES : FIND_LISTS;
+  if (plan->join.left->dim <= 3) factor = alone && !one ? costs->device_find_batches : costs->device_find_lists;
   return fmax(factor * trial->count_s, trial->copy_s);
 }
 
@@ -85,10 +79,10 @@ static double find_seconds(const adj_plan *plan, const adji_gpu_engine_options *
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_engine_options *options,
                                       const adji_range_trial *trial) {
   bool indexed = plan->right_index.ctx;
-  adji_share_times t = {.place = trial->copy_s};
+  adji_share_times t = {.place = trial->copy_s, .extra = plan->ctx->costs.sharing_s};
   t.device = trial->count_s + find_seconds(plan, options, trial, false);
   t.alone = trial->count_s + find_seconds(plan, options, trial, true);
-  if (options->range.once) t.alone = kept_seconds(trial, options->range.mirrored);
+  if (options->range.once) t.alone = kept_seconds(plan, trial, options->range.mirrored);
   t.index = indexed ? 0 : index_seconds(plan);
   t.cores = indexed ? adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
                     : adji_counted_seconds(plan, trial->pairs, trial->candidates);
@@ -103,7 +97,7 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_opt
   if (indexed ? !shares_single(plan, options) : !device_shares_single(plan, options)) return t;
   once.cores = indexed ? adji_sent_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
                        : adji_sent_seconds(plan, trial->pairs, trial->candidates);
-  once.device = kept_seconds(trial, true);
+  once.device = kept_seconds(plan, trial, true);
   return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
 }
 

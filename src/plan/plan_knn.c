@@ -22,15 +22,6 @@
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
 
-/* Nanoseconds of one core: a point and dimension takes so long to get into a tree, a pair in brute force, in few
- * dimensions, and brute force to begin. With 500,000 points a tree is quicker from 180 queries on in two dimensions,
- * and from 400 on in six; with 1,000 it always is. */
-static const double BUILD_NS = 30, PAIR_NS = 0.35, BEGIN_NS = 700000;
-
-/* What they take on the average, of a core among 16: a tree of 2 million points 160 ns a point in two dimensions, 180
- * in three and 310 in six; filters of brute force 0.5 ns a pair in 16 dimensions and 1.2 in 128. */
-static const double TREE_NS = 85, TREE_DIM_NS = 37, FILTER_NS = 0.5, FILTER_DIM_NS = 0.005;
-
 static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -50,7 +41,8 @@ static adji_algorithm choose_early(adj_plan *plan) {
     because(plan, "inner products have no tree");
     return ADJI_ALGORITHM_BRUTE;
   }
-  if (BEGIN_NS + left * right * PAIR_NS < BUILD_NS * dim * right) {
+  const adji_costs *costs = &plan->ctx->costs;
+  if (costs->few_begin_ns + left * right * costs->few_pair_ns < costs->few_tree_dim_ns * dim * right) {
     because(plan, "for %.0f queries a tree is not worth building", left);
     return ADJI_ALGORITHM_BRUTE;
   }
@@ -65,13 +57,15 @@ static adji_algorithm choose_early(adj_plan *plan) {
 
 double adji_tree_seconds(const adj_plan *plan) {
   double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
-  return points * (TREE_NS + TREE_DIM_NS * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
+  const adji_costs *costs = &plan->ctx->costs;
+  return points * (costs->tree_point_ns + costs->tree_dim_ns * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
 }
 
 /* In more dimensions it depends on how the points lie: a quarter of what a tree takes where they lie badly. */
 double adji_knn_seconds(const adj_plan *plan, bool few) {
   double trees = adji_tree_join_seconds(plan), pairs = (double)plan->left->count * (double)plan->right->count;
-  double brute = pairs * (FILTER_NS + FILTER_DIM_NS * plan->left->dim) * 1e-9 / plan->ctx->threads;
+  const adji_costs *costs = &plan->ctx->costs;
+  double brute = pairs * (costs->brute_pair_ns + costs->brute_dim_ns * plan->left->dim) * 1e-9 / plan->ctx->threads;
   return fmin(few ? trees : trees / 4, brute);
 }
 

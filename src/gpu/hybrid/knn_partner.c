@@ -22,10 +22,6 @@ const char *adji_gpu_partner_name(uint32_t number) {
 /* Bytes of the device for the rows of a list. */
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 
-/* Nanoseconds that a multiprocessor takes for a point of a tree: 10 million took an H200, which has 132, 1.1 to 1.5 ms.
- */
-static const double TREE_NS = 20;
-
 typedef struct partner {
   adji_gpu *gpu;
   adji_gpu_knn *nearest;
@@ -241,7 +237,7 @@ static adj_status try_list(partner *p, uint64_t queries, double *seconds) {
 
 static double copy_seconds(const partner *p) {
   double entry = 4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0);
-  return (double)p->join.left->count * p->join.k * entry / ADJI_COPY_RATE;
+  return (double)p->join.left->count * p->join.k * entry / p->join.ctx->costs.copy_rate;
 }
 
 adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *seconds) {
@@ -261,7 +257,8 @@ adj_status adji_gpu_partner_try(adji_partner *made, uint64_t queries, double *se
 double adji_gpu_partner_guess(const adji_partner *made, double searches) {
   const partner *p = made->state;
   double points = (double)p->join.right->count + (p->join.self_join ? 0 : (double)p->join.left->count);
-  return searches * points * TREE_NS * 1e-9 / adji_gpu_multiprocessors(p->gpu) + copy_seconds(p);
+  return searches * points * p->join.ctx->costs.device_tree_ns * 1e-9 / adji_gpu_multiprocessors(p->gpu) +
+         copy_seconds(p);
 }
 
 adj_status adji_gpu_partner_alone(adji_partner *made, adji_engine *out) {

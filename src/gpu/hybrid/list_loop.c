@@ -109,14 +109,13 @@ void adji_list_stats_tell(const adji_list_stats *stats, adji_device_stats *work)
   work->bytes_down += atomic_load(&stats->bytes);
 }
 
-/* Bytes a second that a link copies, about; and where nothing is known, one lane in so many. */
-static const double LINK_RATE = 50e9;
+/* Where nothing is known, one lane in so many. */
 enum { SOME = 4 };
 
 uint64_t adji_list_helpers(const adj_ctx *ctx, const adji_list_stats *stats) {
   double seconds = (double)(atomic_load(&stats->place_ns) - stats->place_ns_before[1]) * 1e-9;
   double bytes = (double)(atomic_load(&stats->bytes) - stats->bytes_before[1]);
-  return 1 + (seconds > 0 && bytes > 0 ? (uint64_t)(LINK_RATE * seconds / bytes) : ctx->threads / SOME);
+  return 1 + (seconds > 0 && bytes > 0 ? (uint64_t)(ctx->costs.link_rate * seconds / bytes) : ctx->threads / SOME);
 }
 
 enum { STRETCH = 1024 };

@@ -329,8 +329,8 @@ enum { LANE_DIM = 3, LANE_QUERIES = 8 };
 static adji_range_trial scale_up(const partner *p, uint64_t queries, double seconds, double pairs, double candidates) {
   double scale = (double)p->join.left->count / (double)queries;
   adji_range_trial t = {seconds * scale, 0, pairs * scale, candidates * scale, queries};
-  t.copy_s =
-      t.pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) / ADJI_COPY_RATE;
+  t.copy_s = t.pairs * (4 + (p->join.style.distances ? (double)adji_type_size(p->join.left->type) : 0)) /
+             p->join.ctx->costs.copy_rate;
   return t;
 }
 
