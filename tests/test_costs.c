@@ -25,7 +25,7 @@ static int start(void **state) {
 
 static int stop(void **state) {
   (void)state;
-  remove(path);
+  (void)remove(path);
   return rmdir(folder);
 }
 
@@ -105,7 +105,7 @@ static void damage_is_seen(void **state) {
   snprintf(text, sizeof text, "%smore\n", whole);
   write_text(text);
   assert_int_equal(load(&found), ADJI_COSTS_DAMAGED);
-  remove(path);
+  (void)remove(path);
   assert_int_equal(load(&found), ADJI_COSTS_MISSING);
   assert_true(found.row_ns == 7); /* left alone by all of them */
   free(whole);
@@ -159,7 +159,7 @@ static void contexts_read_them(void **state) {
   ctx = context_with("scalar", &l);
   assert_true(!adj_ctx_costs(ctx) && l.warnings == 1 && strstr(l.last, path) && strstr(l.last, "damaged"));
   adj_ctx_destroy(ctx);
-  remove(path);
+  (void)remove(path);
   ctx = context_with("scalar", &l);
   assert_true(!adj_ctx_costs(ctx) && l.warnings == 1 && strstr(l.last, "ADJOIN_COSTS"));
   adj_ctx_destroy(ctx);
@@ -174,7 +174,8 @@ static void contexts_read_them(void **state) {
 /* The folder of a user's cached files. */
 static void files_have_a_place(void **state) {
   (void)state;
-  char found[512], *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
+  const char *before = getenv("HOME");
+  char found[512], *home = strdup(before ? before : "/");
   bool asked;
   unsetenv("ADJOIN_COSTS");
   setenv("XDG_CACHE_HOME", "/some/cache", 1);

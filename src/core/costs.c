@@ -228,7 +228,7 @@ adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *
   bool written = write_costs(file, isa, costs);
   if (fclose(file) != 0 || !written || rename(beside, path) != 0) {
     adj_status status = refuse(path);
-    remove(beside);
+    (void)remove(beside);
     return status;
   }
   return ADJ_OK;

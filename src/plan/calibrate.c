@@ -172,7 +172,7 @@ static adj_status measure_candidates(adj_ctx *ctx, uint64_t points, adji_costs *
   double rows = costs->counted_row_ns, few_ns = each_ns(ctx, counted->join_s, counted->candidates),
          many_ns = each_ns(ctx, many.join_s, many.candidates);
   const double ns[] = {few_ns - rows * (double)points / counted->candidates,
-                       many_ns - rows * (double)(points / PART) / many.candidates};
+                       many_ns - rows * (double)points / PART / many.candidates};
   double before = costs->candidate_ns + FEW_DIMS * costs->candidate_dim_ns;
   set_line(&costs->candidate_ns, &costs->candidate_dim_ns, dims, ns);
   double factor = (costs->candidate_ns + FEW_DIMS * costs->candidate_dim_ns) / before;

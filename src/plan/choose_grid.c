@@ -480,7 +480,7 @@ static adj_status make_grid(chooser *c) {
   if (c->gpu && c->plan->tuning.narrow && narrow != c->plan->tuning.narrow)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.narrow=%llu is for L2 in two and three dimensions",
                      (unsigned long long)c->plan->tuning.narrow);
-  uint32_t reach[ADJI_MAX_AXES];
+  uint32_t reach[ADJI_MAX_AXES] = {0};
   adji_ends ends[ADJI_MAX_AXES];
   for (uint32_t a = 0; a < axes; a++)
     reach[a] = a == axes - 1 ? fine : narrow;

@@ -28,17 +28,6 @@ static adj_status open_partner(const void *request, uint32_t number, adji_partne
   return adji_gpu_partner_create(request, number, out);
 }
 
-static double search_seconds(const adj_plan *plan) {
-  const adji_costs *costs = &plan->ctx->costs;
-  double ns = costs->search_ns * pow(costs->search_dim, (double)plan->left->dim - 2) *
-              pow(fmax(plan->join.k, 2) / 8, costs->search_k_power);
-  return ns * (double)plan->left->count * 1e-9 / plan->ctx->threads;
-}
-
-double adji_tree_join_seconds(const adj_plan *plan) {
-  return adji_tree_seconds(plan) + search_seconds(plan);
-}
-
 /* The time of a device's search in that of building its tree, at most. */
 static double most_searches(const adj_plan *plan) {
   const adji_costs *costs = &plan->ctx->costs;
@@ -49,7 +38,7 @@ static double most_searches(const adj_plan *plan) {
 static adji_share_times times_of(const adj_plan *plan, double device_s) {
   double bytes = (double)plan->left->count * plan->join.k * (double)adji_plan_entry_bytes(plan);
   return (adji_share_times){.index = adji_tree_seconds(plan),
-                            .cores = search_seconds(plan),
+                            .cores = adji_search_seconds(plan),
                             .device = device_s,
                             .place = bytes / plan->ctx->costs.copy_rate,
                             .alone = device_s,

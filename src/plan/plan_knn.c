@@ -18,7 +18,6 @@
 #include "cpu/knn.h"
 #include "gpu/brute/prefilter_gemm.h"
 #include "gpu/brute/prefilter_tensor.h"
-#include "plan/plan_hybrid.h"
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
 
@@ -61,9 +60,20 @@ double adji_tree_seconds(const adj_plan *plan) {
   return points * (costs->tree_point_ns + costs->tree_dim_ns * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
 }
 
+double adji_search_seconds(const adj_plan *plan) {
+  const adji_costs *costs = &plan->ctx->costs;
+  double ns = costs->search_ns * pow(costs->search_dim, (double)plan->left->dim - 2) *
+              pow(fmax(plan->join.k, 2) / 8, costs->search_k_power);
+  return ns * (double)plan->left->count * 1e-9 / plan->ctx->threads;
+}
+
+static double tree_join_seconds(const adj_plan *plan) {
+  return adji_tree_seconds(plan) + adji_search_seconds(plan);
+}
+
 /* In more dimensions it depends on how the points lie: a quarter of what a tree takes where they lie badly. */
 double adji_knn_seconds(const adj_plan *plan, bool few) {
-  double trees = adji_tree_join_seconds(plan), pairs = (double)plan->left->count * (double)plan->right->count;
+  double trees = tree_join_seconds(plan), pairs = (double)plan->left->count * (double)plan->right->count;
   const adji_costs *costs = &plan->ctx->costs;
   double brute = pairs * (costs->brute_pair_ns + costs->brute_dim_ns * plan->left->dim) * 1e-9 / plan->ctx->threads;
   return fmin(few ? trees : trees / 4, brute);

@@ -16,6 +16,8 @@ adj_status adji_prepare_cores(adj_plan *plan);
 /* Forgets them. */
 void adji_forget_cores(adj_plan *plan);
 
+/* The same on a GPU, which builds the index; the grid is chosen here. */
+adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm);
 /* The grid for a device, and what its engine is to do. */
 adj_status adji_choose_for_device(adj_plan *plan, adji_algorithm algorithm, adji_gpu_engine_options *out);
 /* Queries that a device is asked for, to tell what is to be expected. */

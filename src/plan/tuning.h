@@ -85,7 +85,7 @@ typedef struct adji_tuning_scope {
 } adji_tuning_scope;
 
 /* Refuses settings that such a join does not have. Where the backend or the algorithm is to be chosen, the settings
- * narrow the choice: scope->backend and scope->algorithm become the one that is left. */
-adj_status adji_tuning_fit(const adji_tuning *tuning, adji_tuning_scope *scope);
+ * narrow the choice: to->backend and to->algorithm become the one that is left. */
+adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to);
 
 #endif
