@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "plan/choose_backend.h"
+#include "plan/choose_grid.h"
 #include "plan/choose_share.h"
 #include "plan/choose_single.h"
 #include "plan/plan_hybrid.h"
@@ -120,7 +121,7 @@ static void test_seconds_without_an_index(void **state) {
     spec.radius = all[i].radius;
     spec.backend = ADJ_BACKEND_CPU;
     adj_plan *plan = plan_of(ctx, set, &spec);
-    double ratio = adji_sampled_seconds(plan) / plan->estimated_seconds;
+    double ratio = adji_sampled_seconds(&plan->question, &plan->cores) / plan->estimated_seconds;
     if (!(ratio > 0.3 && ratio < 4)) fail_msg("%s, radius %g: %g", all[i].name, all[i].radius, ratio);
     adj_plan_destroy(plan);
     adj_dataset_destroy(set);
@@ -220,7 +221,8 @@ static void test_grids_are_apart(void **state) {
   adj_join_spec spec = range_spec(0.001, ADJ_BACKEND_CPU, NULL);
   uint64_t before = adj_ctx_memory_used(ctx);
   adj_plan *plan = plan_of(ctx, set, &spec);
-  assert_true(plan->grid.axis_count && plan->grid.axes[plan->grid.axis_count - 1].breaks);
+  const adji_grid *grid = &plan->cores.grid;
+  assert_true(grid->axis_count && grid->axes[grid->axis_count - 1].breaks);
   plan->tuning.prefilter = ADJI_PREFILTER_TENSOR; /* which leaves the device without axes */
   adj_status helped = adji_plan_range_helped(plan, ADJI_ALGORITHM_AUTO);
   assert_true(!helped || helped == ADJ_E_UNSUPPORTED);
@@ -241,21 +243,19 @@ static void test_filter_is_the_devices(void **state) {
   adj_dataset *set = uneven_points(ctx, 100000, 16, 2, 30, &values);
   adj_join_spec spec = range_spec(0.5, ADJ_BACKEND_CPU, "prefilter=off");
   adj_plan *plan = plan_of(ctx, set, &spec);
-  adj_plan device = *plan, cores = *plan;
-  device.grid = cores.grid = (adji_grid){0};
-  device.choice = cores.choice = (adji_choice){0};
-  device.tuning.prefilter = ADJI_PREFILTER_AUTO;
-  adji_gpu_engine_options options;
-  must(adji_choose_for_device(&device, ADJI_ALGORITHM_AUTO, &options));
-  assert_true(device.product.use);
-  cores.product = device.product;
-  must(adji_choose_for_cores(&cores, ADJI_ALGORITHM_AUTO));
-  assert_true(cores.product.use);
-  assert_int_equal(cores.grid.axis_count, plan->grid.axis_count);
-  assert_string_equal(cores.choice.reason, plan->choice.reason);
-  adji_grid_clear(ctx, &device.grid);
-  adji_grid_clear(ctx, &cores.grid);
-  adji_free(&ctx->memory, device.product.centre);
+  adji_tuning tuning = {0};
+  adji_range_question question = plan->question;
+  adji_device_choice device;
+  adji_grid_choice cores;
+  question.tuning = &tuning;
+  must(adji_choose_for_device(&question, ADJI_ALGORITHM_AUTO, &device));
+  assert_true(device.grid.tensor.use);
+  must(adji_choose_grid(&plan->question, false, &cores));
+  assert_false(cores.tensor.use);
+  assert_int_equal(cores.grid.axis_count, plan->cores.grid.axis_count);
+  assert_string_equal(cores.reason, plan->choice.reason);
+  adji_grid_choice_clear(ctx, &device.grid);
+  adji_grid_choice_clear(ctx, &cores);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);

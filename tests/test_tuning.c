@@ -178,7 +178,7 @@ static void indexed_is_honoured(void **state) {
         snprintf(text, sizeof text, "indexed=%u%s", wanted, reorders[reorder]);
         adj_plan *plan = NULL;
         must(plan_for(ctx, set, &(wish){.backend = ADJ_BACKEND_CPU, .tuning = text, .radius = radii[r]}, &plan));
-        assert_int_equal(plan->grid.axis_count, wanted);
+        assert_int_equal(plan->cores.grid.axis_count, wanted);
         adj_plan_destroy(plan);
       }
   adj_plan *plan = NULL;

@@ -63,7 +63,7 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
 /* Without the device, on cores that are planned for already or that have nothing of the plan yet. */
 static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   if (!is_of_device(status)) return status;
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+  adji_forget_device(plan);
   if (plan->engine.state) return ADJ_OK;
   adji_forget_cores(plan);
   plan->choice = (adji_choice){0};
@@ -80,7 +80,8 @@ adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   if (free_to_choose && device_pays(plan, ADJ_BACKEND_HYBRID, adji_least_range_seconds(plan)))
     return plan_hybrid(plan, algorithm);
   adj_status status = adji_choose_for_cores(plan, algorithm);
-  if (!status && free_to_choose && device_pays(plan, ADJ_BACKEND_HYBRID, adji_sampled_seconds(plan))) {
+  if (!status && free_to_choose &&
+      device_pays(plan, ADJ_BACKEND_HYBRID, adji_sampled_seconds(&plan->question, &plan->cores))) {
     adji_forget_cores(plan);
     plan->choice = (adji_choice){0};
     return plan_hybrid(plan, algorithm);

@@ -98,7 +98,7 @@ void adj_plan_destroy(adj_plan *plan) {
   adji_forget_cores(plan);
   adji_tree_clear(&plan->left_tree);
   adji_tree_clear(&plan->right_tree);
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+  adji_forget_device(plan);
   adji_forget_join(plan);
   free(plan);
 }

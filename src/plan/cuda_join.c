@@ -12,12 +12,11 @@
 #include "gpu/knn/knn.h"
 #include "gpu/knn/knn_engine.h"
 #include "plan/check.h"
-#include "plan/choose_access.h"
-#include "plan/choose_grid.h"
 #include "plan/choose_single.h"
 #include "plan/cuda_points.h"
 #include "plan/describe.h"
 #include "plan/plan_knn.h"
+#include "plan/plan_range.h"
 
 struct adj_cuda_result {
   adji_gpu_csr csr;
@@ -79,8 +78,6 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
   if (!status) status = check_no_host(&plan->tuning, kind);
   if (!status) status = adji_check_algorithm_on(kind, ADJ_BACKEND_GPU, scope.algorithm);
   j->algorithm = scope.algorithm;
-  plan->choice.backend = ADJ_BACKEND_GPU;
-  plan->choice.algorithm = j->algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_ALGORITHM_BRUTE : ADJI_ALGORITHM_GRID;
   plan->spec.algorithm = plan->spec.tuning = NULL;
   return status;
 }
@@ -98,8 +95,10 @@ static adj_status describe(cuda_join *j, uint64_t sample) {
   if (status) return status;
   plan->left = &j->left.set;
   plan->right = &r->set;
-  plan->population = r->rows.count;
-  return adji_describe_derived(plan);
+  adj_status described = adji_describe_derived(plan);
+  plan->question.population = r->rows.count;
+  plan->question.device = true;
+  return described;
 }
 
 /* The sets become those of all points. */
@@ -113,29 +112,17 @@ static adj_status open_range(cuda_join *j) {
   adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
   uint64_t sample = j->left.rows.dim <= 3 ? SMALL_SAMPLE : SAMPLE;
   adj_status status = describe(j, sample);
-  if (status) return status;
-  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
-  if (plan->choice.algorithm == ADJI_ALGORITHM_GRID || plan->tuning.prefilter == ADJI_PREFILTER_TENSOR)
-    status = adji_choose_grid(plan);
-  adji_point_options points;
-  if (!status) status = adji_choose_access(plan, &points);
-  if (!status) status = adji_check_device_kernels(plan);
+  if (!status) status = adji_choose_for_device(&plan->question, j->algorithm, &plan->device);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   describe_all(j);
-  adji_gpu_range_options options = {.join = &plan->join,
-                                    .measure = &plan->measure,
-                                    .grid = &plan->grid,
-                                    .product = &plan->product,
-                                    .left_rows = &j->left.rows,
-                                    .right_rows = &r->rows,
-                                    .mirrored = adji_choose_device_mirrored(plan),
-                                    .once = adji_choose_device_single(plan),
-                                    .single_pairs = plan->tuning.device_pairs,
-                                    .tile_hit_candidates = adji_choose_device_tile_hits(plan, true, sample),
-                                    .marks = adji_choose_device_query_hits(plan, true),
-                                    .blocks = (uint32_t)plan->tuning.device_blocks,
-                                    .points = points};
+  const adji_grid_choice *grid = &plan->device.grid;
+  adji_gpu_range_options options = plan->device.options.range;
+  options.timed = false;
+  options.left_rows = &j->left.rows;
+  options.right_rows = &r->rows;
+  options.tile_hit_candidates = adji_choose_device_tile_hits(&plan->question, grid, true, sample);
+  options.marks = adji_choose_device_query_hits(&plan->question, grid, true);
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
@@ -143,7 +130,7 @@ static void finish(cuda_join *j) {
   adj_plan *plan = &j->plan;
   adji_gpu_range_close(j->range);
   adji_gpu_knn_close(j->nearest);
-  adji_grid_clear(plan->ctx, &plan->grid);
+  adji_forget_device(plan);
   adji_forget_join(plan);
   adji_cuda_forget(plan->ctx, &j->left);
   adji_cuda_forget(plan->ctx, &j->right);

@@ -67,27 +67,28 @@ static void say_how(text *t, const adj_plan *plan) {
   say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
       adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
   say(t, "  because: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
-  for (uint32_t a = 0; a < plan->grid.axis_count; a++) {
-    const adji_axis *axis = &plan->grid.axes[a];
+  bool alone = plan->choice.backend == ADJ_BACKEND_GPU;
+  const adji_grid *grid = alone ? &plan->device.grid.grid : &plan->cores.grid, *beside = &plan->device.grid.grid;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    const adji_axis *axis = &grid->axes[a];
     say(t, "  axis %u: dimension %u, %llu slabs%s, %u to either side are neighbours\n", a + 1, axis->dim + 1,
         (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach);
   }
-  if (plan->device_grid.axis_count)
-    say(t, "  on the GPU: %u axes, the last of dimension %u with %llu slabs\n", plan->device_grid.axis_count,
-        plan->device_grid.axes[plan->device_grid.axis_count - 1].dim + 1,
-        (unsigned long long)plan->device_grid.axes[plan->device_grid.axis_count - 1].slabs);
-  if (plan->right_index.ctx)
-    say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)plan->right_index.cell_count,
-        plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks" : "");
-  if (!plan->right_index.ctx && plan->cells)
-    say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
+  if (!alone && beside->axis_count)
+    say(t, "  on the GPU: %u axes, the last of dimension %u with %llu slabs\n", beside->axis_count,
+        beside->axes[beside->axis_count - 1].dim + 1, (unsigned long long)beside->axes[beside->axis_count - 1].slabs);
+  const adji_index *right = &plan->index.right;
+  if (plan->index.ctx)
+    say(t, "  index: %llu cells, the largest with %u points%s\n", (unsigned long long)right->cell_count,
+        right->largest_cell, plan->index.boxes.levels ? ", bounding boxes of blocks" : "");
+  if (!plan->index.ctx && plan->cells) say(t, "  index: %llu cells, on the device\n", (unsigned long long)plan->cells);
   if (plan->device_chunk)
     say(t, "  in chunks: %llu points of a set at a time, for which the device has room\n",
         (unsigned long long)plan->device_chunk);
-  if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
+  if (plan->index.ctx && right->view.count > plan->right->count)
     say(t, "  periodic: %llu images of points near the faces of the box\n",
-        (unsigned long long)plan->right_index.view.count - plan->right->count);
-  if (plan->prefilter.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
+        (unsigned long long)right->view.count - plan->right->count);
+  if (plan->index.prefilter.filter) say(t, "  filter: 8-bit codes, then the canonical distance\n");
   if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  collecting: %s\n",
       plan->choice.once ? "each candidate evaluated once, then dealt out to its rows"

@@ -46,17 +46,19 @@ double adji_least_range_seconds(const adj_plan *plan) {
  * points in a cell: cores gain more by it than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
   return plan->self_join && plan->tuning.single != ADJI_OFF && plan->tuning.mirrored != ADJI_OFF &&
-         options->range.once && !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
+         options->range.once && !plan->device.grid.tensor.use &&
+         adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_engine_options *options) {
-  if (!device_shares_single(plan, options) || !adji_can_single(plan) || plan->choice.algorithm != ADJI_ALGORITHM_GRID)
+  if (!device_shares_single(plan, options) || !adji_can_single(&plan->question, plan->index.one) ||
+      plan->choice.algorithm != ADJI_ALGORITHM_GRID)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.once ||
-         (adji_gpu_partner_count(plan->ctx) == 1 &&
-          adji_sent_seconds(plan, pairs, candidates) < adji_counted_seconds(plan, pairs, candidates));
+         (adji_gpu_partner_count(plan->ctx) == 1 && adji_sent_seconds(&plan->question, pairs, candidates) <
+                                                        adji_counted_seconds(&plan->question, pairs, candidates));
 }
 
 /* What a device takes that keeps what it finds. */
@@ -78,25 +80,25 @@ static double find_seconds(const adj_plan *plan, const adji_gpu_engine_options *
 /* Rows that are counted first and then filled. */
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_engine_options *options,
                                       const adji_range_trial *trial) {
-  bool indexed = plan->right_index.ctx;
+  bool indexed = plan->index.ctx;
   adji_share_times t = {.place = trial->copy_s, .extra = plan->ctx->costs.sharing_s};
   t.device = trial->count_s + find_seconds(plan, options, trial, false);
   t.alone = trial->count_s + find_seconds(plan, options, trial, true);
   if (options->range.once) t.alone = kept_seconds(plan, trial, options->range.mirrored);
   t.index = indexed ? 0 : index_seconds(plan);
-  t.cores = indexed ? adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
-                    : adji_counted_seconds(plan, trial->pairs, trial->candidates);
+  t.cores = indexed ? adji_counted_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
+                    : adji_counted_seconds(&plan->question, trial->pairs, trial->candidates);
   return t;
 }
 
 /* Or, where that is quicker, evaluated once. */
 static adji_share_times times_of(const adj_plan *plan, const adji_gpu_engine_options *options,
                                  const adji_range_trial *trial) {
-  bool indexed = plan->right_index.ctx;
+  bool indexed = plan->index.ctx;
   adji_share_times t = times_counted(plan, options, trial), once = t;
   if (indexed ? !shares_single(plan, options) : !device_shares_single(plan, options)) return t;
-  once.cores = indexed ? adji_sent_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
-                       : adji_sent_seconds(plan, trial->pairs, trial->candidates);
+  once.cores = indexed ? adji_sent_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
+                       : adji_sent_seconds(&plan->question, trial->pairs, trial->candidates);
   once.device = kept_seconds(plan, trial, true);
   return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
 }
@@ -140,12 +142,10 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_engine_options *op
   if (ask_device(plan, options, &o->partner, trial, &t)) return ADJ_OK; /* it will fail again */
   if (adji_sharing_pays(&t)) return ADJ_OK;
   adji_forget_cores(plan);
-  plan->grid = plan->device_grid;
-  plan->device_grid = (adji_grid){0};
   adj_status status = adji_gpu_range_partner_alone(&o->partner, &plan->engine);
   if (status) return status;
   plan->choice.backend = ADJ_BACKEND_GPU;
-  plan->choice.algorithm = plan->grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
+  plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.once = false;
   plan->estimated_seconds = t.alone;
   plan->estimated_pairs = trial->pairs;
@@ -162,9 +162,9 @@ static adj_status share(adj_plan *plan, adji_openings *all, bool once) {
   adji_partner partners[ADJI_MOST_DEVICES];
   uint32_t count = 0;
   adji_share_options options = adji_share_of(&plan->tuning);
-  const adji_index *left = plan->one_index ? &plan->right_index : &plan->left_index;
+  const adji_index *left = adji_range_index_left(&plan->index);
   adj_status status = adji_openings_take(all, plan->ctx, left->view.ids, partners, &count);
-  if (!count) adji_grid_clear(plan->ctx, &plan->device_grid);
+  if (!count) adji_forget_device(plan);
   if (status || !count) return status; /* a warning says why */
   status = adji_range_share(&plan->engine, partners, count, &options);
   if (status) return status;
@@ -192,8 +192,8 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
 static adj_status share_single(adj_plan *plan, adji_openings *all, const adji_gpu_engine_options *options) {
   adji_gpu_engine_options mine = *options;
-  mine.range.grid = &plan->grid;
-  mine.range.order = plan->right_index.view.ids;
+  mine.range.grid = &plan->cores.grid;
+  mine.range.order = plan->index.right.view.ids;
   mine.range.mirrored = true;
   if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
   adji_openings again = {.open = open_partner, .follow = all->follow, .request = &mine, .count = all->count};
@@ -203,30 +203,11 @@ static adj_status share_single(adj_plan *plan, adji_openings *all, const adji_gp
       return share(plan, all, false); /* a device that is missing is seen to there */
   adji_openings_drop(all);
   all->count = 0;
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+  adji_forget_device(plan);
   adji_openings_begin(&again, again.count > 1);
   adj_status status = share(plan, &again, true);
   adji_openings_drop(&again);
   return status;
-}
-
-/* The grid of the devices beside that of the cores: chosen as if the join were a GPU's. */
-static adj_status choose_for_devices(adj_plan *plan, adji_algorithm algorithm, adji_gpu_engine_options *out) {
-  adj_plan device = *plan;
-  device.grid = (adji_grid){0}; /* the cores may have one, whose slabs are theirs */
-  adj_status status = adji_choose_for_device(&device, algorithm, out);
-  if (status) {
-    adji_grid_clear(plan->ctx, &device.grid);
-    adji_free(&plan->ctx->memory, device.product.centre);
-    return status;
-  }
-  plan->device_grid = device.grid;
-  plan->product = device.product;
-  out->range.join = &plan->join;
-  out->range.measure = &plan->measure;
-  out->range.grid = &plan->device_grid;
-  out->range.product = &plan->product;
-  return ADJ_OK;
 }
 
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
@@ -246,23 +227,23 @@ static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm, const a
   if (!status && plan->choice.backend != ADJ_BACKEND_GPU && !cores_are_quicker(plan, options, &trial))
     status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
   adji_openings_drop(&all);
-  if (!status && plan->choice.backend == ADJ_BACKEND_CPU) adji_grid_clear(plan->ctx, &plan->device_grid);
+  if (!status && plan->choice.backend == ADJ_BACKEND_CPU) adji_forget_device(plan);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }
 
 adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
-  adji_gpu_engine_options options;
-  adj_status status = choose_for_devices(plan, algorithm, &options);
-  if (!status) status = adji_gpu_range_partner_can(&options);
-  return status ? status : with_devices(plan, algorithm, &options);
+  const adji_gpu_engine_options *options = &plan->device.options;
+  adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  if (!status) status = adji_gpu_range_partner_can(options);
+  return status ? status : with_devices(plan, algorithm, options);
 }
 
 adj_status adji_plan_range_helped(adj_plan *plan, adji_algorithm algorithm) {
-  adji_gpu_engine_options options;
-  adj_status status = choose_for_devices(plan, algorithm, &options);
-  if (!status) status = adji_gpu_range_partner_can(&options);
-  if (!status) return with_devices(plan, algorithm, &options);
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+  const adji_gpu_engine_options *options = &plan->device.options;
+  adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  if (!status) status = adji_gpu_range_partner_can(options);
+  if (!status) return with_devices(plan, algorithm, options);
+  adji_forget_device(plan);
   return status == ADJ_E_UNSUPPORTED ? ADJ_OK : status;
 }

@@ -4,8 +4,9 @@
  */
 #include "plan/plan_range.h"
 
+#include <stdio.h>
+
 #include "cpu/range.h"
-#include "index/block_order.h"
 #include "index/images.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"
@@ -30,61 +31,37 @@ static adj_status choose_codes(adj_plan *plan) {
   if (cannot || plan->choice.algorithm == ADJI_ALGORITHM_BRUTE || plan->tuning.prefilter == ADJI_PREFILTER_OFF ||
       (!wanted && dim < ADJI_CODE_MIN_DIM))
     return ADJ_OK;
-  bool useful;
-  adj_status status = adji_code_scale_init(plan->ctx, plan->join.right, plan->join.limit, &plan->code_scale, &useful);
-  if (!status && useful)
-    plan->prefilter = (adji_prefilter_plan){filter, NULL, &plan->right_codes, plan->code_scale.reach_sq};
-  if (!status && !useful && wanted && plan->join.right->count)
+  adj_status status = adji_range_index_use_codes(&plan->join, filter, &plan->index, &plan->question.codes);
+  if (!status && !plan->question.codes && wanted && plan->join.right->count)
     return refuse_codes("the radius is too small for 8 bits a dimension to tell anything");
   return status;
 }
 
-static adj_status build_codes(adj_plan *plan) {
-  if (!plan->prefilter.filter) return ADJ_OK;
-  plan->prefilter.left = plan->self_join ? &plan->right_codes : &plan->left_codes;
-  adj_status status = adji_codes_build(plan->ctx, &plan->right_index, &plan->code_scale, &plan->right_codes);
-  if (!status && !plan->self_join)
-    status = adji_codes_build(plan->ctx, &plan->left_index, &plan->code_scale, &plan->left_codes);
-  return status;
-}
-
 /* Boxes are for recursion and for long cells; brute force compares every pair. */
-static bool choose_boxes(const adj_plan *plan, bool long_cells) {
-  if (plan->choice.algorithm == ADJI_ALGORITHM_EGO) return true;
-  if (!adji_measure_grows(&plan->measure)) return false; /* no gap bounds an inner product */
-  if (plan->tuning.boxes) return plan->tuning.boxes == ADJI_ON;
-  return long_cells && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE;
-}
-
-/* The index of the right set, and of the left one where it is another: with images of points among the
- * candidates, queries have an index without. */
-static adj_status build_orders(adj_plan *plan) {
-  adji_order_options order = {.boxes = choose_boxes(plan, true)};
-  adji_order_options candidates = order;
-  candidates.images = adji_grid_is_periodic(&plan->grid) && plan->choice.algorithm == ADJI_ALGORITHM_GRID;
-  plan->one_index = plan->self_join && !candidates.images;
-  adj_status status = adji_index_build(plan->ctx, &plan->grid, plan->join.right, &candidates, &plan->right_index);
-  if (!status && !plan->one_index)
-    status = adji_index_build(plan->ctx, &plan->grid, plan->join.left, &order, &plan->left_index);
-  return status;
+static adji_box_use choose_boxes(const adj_plan *plan) {
+  if (plan->choice.algorithm == ADJI_ALGORITHM_EGO) return ADJI_BOXES_ALWAYS;
+  if (!adji_measure_grows(&plan->measure)) return ADJI_BOXES_NEVER; /* no gap bounds an inner product */
+  if (plan->tuning.boxes) return plan->tuning.boxes == ADJI_ON ? ADJI_BOXES_ALWAYS : ADJI_BOXES_NEVER;
+  return plan->choice.algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_BOXES_NEVER : ADJI_BOXES_IN_LONG_CELLS;
 }
 
 static adj_status build_index(adj_plan *plan) {
   if (plan->tuning.boxes == ADJI_ON && !adji_measure_grows(&plan->measure))
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.boxes=on: boxes do not bound inner products");
-  adj_status status = build_orders(plan);
-  bool boxes = choose_boxes(plan, plan->right_index.largest_cell >= ADJI_LONG_CELL);
-  if (!status && boxes)
-    status = adji_boxes_build(plan->ctx, &plan->right_index, &plan->measure, plan->join.limit, &plan->boxes);
-  if (!status) status = build_codes(plan);
+  const adji_grid *grid = &plan->cores.grid;
+  adji_range_index *index = &plan->index;
+  adji_algorithm algorithm = plan->choice.algorithm;
+  adji_range_index_options wanted = {.join = &plan->join, .grid = grid, .boxes = choose_boxes(plan)};
+  wanted.images = adji_grid_is_periodic(grid) && algorithm == ADJI_ALGORITHM_GRID;
+  adj_status status = adji_range_index_build(&wanted, index);
   if (status) return status;
-  adji_range_options options = {.grid = &plan->grid,
-                                .left = plan->one_index ? &plan->right_index : &plan->left_index,
-                                .right = &plan->right_index,
-                                .boxes = boxes ? &plan->boxes : NULL,
-                                .prefilter = plan->prefilter.filter ? &plan->prefilter : NULL,
-                                .ego = plan->choice.algorithm == ADJI_ALGORITHM_EGO,
-                                .symmetric = plan->one_index && adji_measure_grows(&plan->measure),
+  adji_range_options options = {.grid = grid,
+                                .left = adji_range_index_left(index),
+                                .right = &index->right,
+                                .boxes = index->has_boxes ? &index->boxes : NULL,
+                                .prefilter = index->prefilter.filter ? &index->prefilter : NULL,
+                                .ego = algorithm == ADJI_ALGORITHM_EGO,
+                                .symmetric = index->one && adji_measure_grows(&plan->measure),
                                 .batch = plan->tuning.batch};
   return adji_range_create(&plan->join, &options, &plan->engine);
 }
@@ -109,8 +86,10 @@ adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm) {
   adji_algorithm usual = adji_measure_grows(&plan->measure) ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.algorithm = algorithm ? algorithm : usual;
   adj_status status = choose_codes(plan);
-  if (!status && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE) status = adji_choose_grid(plan);
-  if (!algorithm && !plan->grid.axis_count && adji_measure_grows(&plan->measure))
+  if (!status && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE)
+    status = adji_choose_grid(&plan->question, false, &plan->cores);
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->cores.reason);
+  if (!algorithm && !plan->cores.grid.axis_count && adji_measure_grows(&plan->measure))
     plan->choice.algorithm = ADJI_ALGORITHM_EGO;
   plan->plan_s = seconds(begin, adji_now_ns());
   return status;
@@ -120,10 +99,15 @@ adj_status adji_prepare_cores(adj_plan *plan) {
   uint64_t begin = adji_now_ns(), chose = (uint64_t)(plan->plan_s * 1e9);
   adj_status status = build_index(plan);
   uint64_t indexed = adji_now_ns();
-  plan->cells = plan->right_index.cell_count;
+  plan->cells = plan->index.right.cell_count;
   if (!status) status = estimate(plan);
-  if (!status) status = adji_choose_single(plan);
-  if (!status) adji_range_set_single(&plan->engine, plan->choice.once);
+  adji_single_choice single = {0};
+  if (!status)
+    status = adji_choose_single(&plan->question, plan->index.one, plan->estimated_pairs, plan->estimated_candidates,
+                                &single);
+  plan->choice.once = single.single;
+  plan->estimated_seconds = single.seconds;
+  if (!status) adji_range_set_single(&plan->engine, single.single);
   plan->index_s = seconds(begin, indexed);
   plan->plan_s += seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin - chose, 0);
@@ -135,32 +119,40 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm) {
   return status ? status : adji_prepare_cores(plan);
 }
 
-adj_status adji_choose_for_device(adj_plan *plan, adji_algorithm algorithm, adji_gpu_engine_options *out) {
-  plan->choice.backend = ADJ_BACKEND_GPU;
-  plan->choice.algorithm = algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_ALGORITHM_BRUTE : ADJI_ALGORITHM_GRID;
-  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
+adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,
+                                  adji_device_choice *out) {
+  adji_range_question q = *question;
+  const adji_tuning *tuning = q.tuning;
+  const adji_grid_choice *grid = &out->grid;
+  bool brute = algorithm == ADJI_ALGORITHM_BRUTE || !adji_measure_grows(q.measure);
+  q.device = true;
+  q.codes = false;
+  *out = (adji_device_choice){.algorithm = brute ? ADJI_ALGORITHM_BRUTE : ADJI_ALGORITHM_GRID};
   adj_status status = ADJ_OK;
-  if (plan->choice.algorithm == ADJI_ALGORITHM_GRID || plan->tuning.prefilter == ADJI_PREFILTER_TENSOR)
-    status = adji_choose_grid(plan);
+  if (!brute || tuning->prefilter == ADJI_PREFILTER_TENSOR) status = adji_choose_grid(&q, brute, &out->grid);
   adji_point_options points;
-  if (!status) status = adji_choose_access(plan, &points);
-  if (!status) status = adji_check_device_kernels(plan);
-  if (status) return status;
-  *out = (adji_gpu_engine_options){.range = {.join = &plan->join,
-                                             .measure = &plan->measure,
-                                             .grid = &plan->grid,
-                                             .timed = true,
-                                             .product = &plan->product,
-                                             .mirrored = adji_choose_device_mirrored(plan),
-                                             .once = adji_choose_device_single(plan),
-                                             .single_pairs = plan->tuning.device_pairs,
-                                             .tile_hit_candidates = adji_choose_device_tile_hits(plan, false, 0),
-                                             .marks = adji_choose_device_query_hits(plan, false),
-                                             .blocks = (uint32_t)plan->tuning.device_blocks,
-                                             .points = points},
-                                   .batch_bytes = plan->tuning.device_batch,
-                                   .slots = plan->tuning.streams,
-                                   .chunk = plan->tuning.device_chunk};
+  if (!status) status = adji_choose_access(&q, grid, &points);
+  if (!status) status = adji_check_device_kernels(&q, grid);
+  if (status) {
+    adji_grid_choice_clear(q.join->ctx, &out->grid);
+    return status;
+  }
+  out->options =
+      (adji_gpu_engine_options){.range = {.join = q.join,
+                                          .measure = q.measure,
+                                          .grid = &grid->grid,
+                                          .timed = true,
+                                          .product = &grid->tensor,
+                                          .mirrored = adji_choose_device_mirrored(&q, grid),
+                                          .once = adji_choose_device_single(&q, grid),
+                                          .single_pairs = tuning->device_pairs,
+                                          .tile_hit_candidates = adji_choose_device_tile_hits(&q, grid, false, 0),
+                                          .marks = adji_choose_device_query_hits(&q, grid, false),
+                                          .blocks = (uint32_t)tuning->device_blocks,
+                                          .points = points},
+                                .batch_bytes = tuning->device_batch,
+                                .slots = tuning->streams,
+                                .chunk = tuning->device_chunk};
   return ADJ_OK;
 }
 
@@ -181,10 +173,12 @@ static adj_status estimate_on_device(adj_plan *plan) {
 /* The device builds the index; the grid is chosen here. */
 adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
-  adji_gpu_engine_options options;
-  adj_status status = adji_choose_for_device(plan, algorithm, &options);
+  adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = plan->device.algorithm;
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->device.grid.reason);
   uint64_t planned = adji_now_ns();
-  if (!status) status = adji_gpu_engine_create(&options, &plan->engine);
+  if (!status) status = adji_gpu_engine_create(&plan->device.options, &plan->engine);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
   status = estimate_on_device(plan);
@@ -197,13 +191,11 @@ adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
 void adji_forget_cores(adj_plan *plan) {
   if (plan->engine.destroy) plan->engine.destroy(plan->engine.state);
   plan->engine = (adji_engine){0};
-  adji_boxes_clear(&plan->boxes);
-  adji_codes_clear(&plan->left_codes);
-  adji_codes_clear(&plan->right_codes);
-  adji_code_scale_clear(&plan->code_scale);
-  plan->prefilter = (adji_prefilter_plan){0};
-  adji_index_clear(&plan->left_index);
-  adji_index_clear(&plan->right_index);
-  adji_grid_clear(plan->ctx, &plan->grid);
-  plan->grid = (adji_grid){0};
+  adji_range_index_clear(&plan->index);
+  adji_grid_choice_clear(plan->ctx, &plan->cores);
+  plan->question.codes = false;
+}
+
+void adji_forget_device(adj_plan *plan) {
+  adji_grid_choice_clear(plan->ctx, &plan->device.grid);
 }

@@ -19,7 +19,9 @@ void adji_forget_cores(adj_plan *plan);
 /* The same on a GPU, which builds the index; the grid is chosen here. */
 adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm);
 /* The grid for a device, and what its engine is to do. */
-adj_status adji_choose_for_device(adj_plan *plan, adji_algorithm algorithm, adji_gpu_engine_options *out);
+adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,
+                                  adji_device_choice *out);
+void adji_forget_device(adj_plan *plan);
 /* Queries that a device is asked for, to tell what is to be expected. */
 uint64_t adji_device_sample(const adj_plan *plan);
 
