@@ -10,6 +10,7 @@
 #include "check.h"
 #include "plan/choose_backend.h"
 #include "plan/choose_grid.h"
+#include "plan/choose_knn.h"
 #include "plan/choose_share.h"
 #include "plan/choose_single.h"
 #include "plan/plan_hybrid.h"
@@ -146,7 +147,7 @@ static void test_seconds_of_nearest(void **state) {
       spec.k = k;
       spec.backend = ADJ_BACKEND_CPU;
       adj_plan *plan = plan_of(ctx, set, &spec);
-      double seconds = adji_knn_seconds(plan, true);
+      double seconds = adji_knn_seconds(&plan->join, true);
       assert_true(seconds > 0 && seconds >= few);
       if (k == 8) assert_true(seconds > before);
       if (k == 8) before = seconds;

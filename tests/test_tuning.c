@@ -45,6 +45,8 @@ static void contradictions_are_refused(void **state) {
   must_fail(ADJ_E_ARGUMENT, "only one can be", adji_tuning_parse("single=on,test.tile_hits=on", &t));
   must_fail(ADJ_E_ARGUMENT, "prefilter=tensor is for paper.access=tiles",
             adji_tuning_parse("paper.access=full,prefilter=tensor", &t));
+  must_fail(ADJ_E_ARGUMENT, "test.mirrored=on compares without",
+            adji_tuning_parse("test.mirrored=on,prefilter=tensor", &t));
   must(adji_tuning_parse("cell=1,fine=3,single=off,test.tile_hits=on", &t));
 }
 

@@ -22,6 +22,7 @@
 
 #include "gpu/device/device.h"
 #include "gpu/hybrid/knn_partner.h"
+#include "plan/choose_knn.h"
 #include "plan/choose_single.h"
 #include "plan/openings.h"
 #include "plan/plan_hybrid.h"
@@ -51,7 +52,7 @@ static bool is_of_device(adj_status status) {
 adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   adji_knn_request request = adji_knn_request_of(plan);
   bool shared = (!algorithm || algorithm == ADJI_ALGORITHM_KDTREE) && !adji_gpu_partner_can(&request);
-  if (!device_pays(plan, shared ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU, adji_knn_seconds(plan, shared)))
+  if (!device_pays(plan, shared ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU, adji_knn_seconds(&plan->join, shared)))
     return adji_plan_knn(plan, algorithm);
   adj_status status = shared ? adji_plan_knn_hybrid(plan, algorithm) : adji_plan_knn_on_gpu(plan, algorithm);
   if (!is_of_device(status)) return status;

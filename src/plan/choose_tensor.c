@@ -77,6 +77,7 @@ adj_status adji_choose_tensor(const adji_range_question *q, const double *values
                               adji_halves_plan *out) {
   uint32_t dim = q->join->right->dim;
   bool wanted = q->tuning->prefilter == ADJI_PREFILTER_TENSOR;
+  if (q->tuning->mirrored == ADJI_ON) return ADJ_OK; /* which compares without a prefilter */
   if (!adji_may_choose_tensor(q) || (!wanted && (dim < LEAST_DIM || adji_question_points(q) < LEAST_POINTS)))
     return ADJ_OK;
   out->centre = adji_alloc(&q->join->ctx->memory, dim, sizeof *out->centre, "centre of the points");

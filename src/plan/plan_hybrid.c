@@ -18,6 +18,7 @@
 #include "cpu/knn.h"
 #include "gpu/device/staging.h"
 #include "gpu/hybrid/knn_partner.h"
+#include "plan/choose_knn.h"
 #include "plan/choose_share.h"
 #include "plan/openings.h"
 #include "plan/plan_knn.h"
@@ -37,8 +38,8 @@ static double most_searches(const adj_plan *plan) {
 
 static adji_share_times times_of(const adj_plan *plan, double device_s) {
   double bytes = (double)plan->left->count * plan->join.k * (double)adji_plan_entry_bytes(plan);
-  return (adji_share_times){.index = adji_tree_seconds(plan),
-                            .cores = adji_search_seconds(plan),
+  return (adji_share_times){.index = adji_tree_seconds(&plan->join),
+                            .cores = adji_search_seconds(&plan->join),
                             .device = device_s,
                             .place = bytes / plan->ctx->costs.copy_rate,
                             .alone = device_s,
@@ -101,7 +102,7 @@ static adj_status make_shared(adj_plan *plan, adji_openings *all) {
 /* Whether the GPU does a join alone that is not shared: where cores would compare every pair too, which it is quicker
  * at. */
 static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
-  if (algorithm || !adji_surely_brute(plan) || adji_plan_knn_on_gpu(plan, ADJI_ALGORITHM_AUTO)) return false;
+  if (algorithm || !adji_surely_brute(&plan->join) || adji_plan_knn_on_gpu(plan, ADJI_ALGORITHM_AUTO)) return false;
   plan->choice.backend = ADJ_BACKEND_HYBRID;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "the GPU alone: brute force is not shared");
   return true;

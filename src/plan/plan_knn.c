@@ -2,10 +2,8 @@
  *
  * Making a plan for a kNN join: a tree or brute force.
  *
- * In few dimensions a query meets a few dozen candidates in a tree, whatever the data; in many the tree tells
- * nothing, and its memory and time grow with the dimension. In between it depends on how the points lie:
- * there the tree is built, which takes a small part of either join, and the queries of some leaves tell
- * what the others will take; brute force tells the same of itself. The quicker one is kept.
+ * Where neither is sure (choose_knn.c) the tree is built, which takes a small part of either join, and the queries of
+ * some leaves tell what the others will take; brute force tells the same of itself. The quicker one is kept.
  */
 #include "plan/plan_knn.h"
 
@@ -18,65 +16,15 @@
 #include "cpu/knn.h"
 #include "gpu/brute/prefilter_gemm.h"
 #include "gpu/brute/prefilter_tensor.h"
+#include "plan/choose_knn.h"
 
-enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
+enum { TRIAL_LEAVES = 16 };
 
 static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(plan->choice.reason, sizeof plan->choice.reason, format, arguments);
   va_end(arguments);
-}
-
-bool adji_surely_brute(const adj_plan *plan) {
-  return !adji_measure_grows(&plan->measure) || plan->join.left->dim > SURELY_BRUTE;
-}
-
-/* What is sure without looking at the points; AUTO: nothing. */
-static adji_algorithm choose_early(adj_plan *plan) {
-  uint32_t dim = plan->join.left->dim;
-  double left = (double)plan->join.left->count, right = (double)plan->join.right->count;
-  if (!adji_measure_grows(&plan->measure)) {
-    because(plan, "inner products have no tree");
-    return ADJI_ALGORITHM_BRUTE;
-  }
-  const adji_costs *costs = &plan->ctx->costs;
-  if (costs->few_begin_ns + left * right * costs->few_pair_ns < costs->few_tree_dim_ns * dim * right) {
-    because(plan, "for %.0f queries a tree is not worth building", left);
-    return ADJI_ALGORITHM_BRUTE;
-  }
-  if (dim > SURELY_BRUTE) {
-    because(plan, "in %u dimensions a tree would meet most points", dim);
-    return ADJI_ALGORITHM_BRUTE;
-  }
-  if (dim > SURELY_TREE) return ADJI_ALGORITHM_AUTO;
-  because(plan, "in %u dimension%s a tree leaves few candidates", dim, dim > 1 ? "s" : "");
-  return ADJI_ALGORITHM_KDTREE;
-}
-
-double adji_tree_seconds(const adj_plan *plan) {
-  double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
-  const adji_costs *costs = &plan->ctx->costs;
-  return points * (costs->tree_point_ns + costs->tree_dim_ns * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
-}
-
-double adji_search_seconds(const adj_plan *plan) {
-  const adji_costs *costs = &plan->ctx->costs;
-  double ns = costs->search_ns * pow(costs->search_dim, (double)plan->left->dim - 2) *
-              pow(fmax(plan->join.k, 2) / 8, costs->search_k_power);
-  return ns * (double)plan->left->count * 1e-9 / plan->ctx->threads;
-}
-
-static double tree_join_seconds(const adj_plan *plan) {
-  return adji_tree_seconds(plan) + adji_search_seconds(plan);
-}
-
-/* In more dimensions it depends on how the points lie: a quarter of what a tree takes where they lie badly. */
-double adji_knn_seconds(const adj_plan *plan, bool few) {
-  double trees = tree_join_seconds(plan), pairs = (double)plan->left->count * (double)plan->right->count;
-  const adji_costs *costs = &plan->ctx->costs;
-  double brute = pairs * (costs->brute_pair_ns + costs->brute_dim_ns * plan->left->dim) * 1e-9 / plan->ctx->threads;
-  return fmin(few ? trees : trees / 4, brute);
 }
 
 adj_status adji_build_trees(adj_plan *plan) {
@@ -189,18 +137,6 @@ static adji_knn_grid_options grid_of(const adji_tuning *t) {
                                  .stall = t->stall};
 }
 
-/* From so many dimensions on a GPU cuts runs of its curve in two (gpu/index/tree_cut.cu), for at least so many queries
- * a right point: in six dimensions that takes 2 ms for 10 million points, and as many queries take 12 to 24 ms less. In
- * three it takes 0.8 ms and 0.8 ms less. */
-enum { LEAST_CUT_DIMS = 4 };
-#define LEAST_CUT_QUERIES 0.125
-
-static bool choose_cut(const adj_plan *plan) {
-  const adj_dataset *left = plan->join.left, *right = plan->join.right;
-  if (plan->tuning.cut) return plan->tuning.cut == ADJI_ON;
-  return right->dim >= LEAST_CUT_DIMS && (double)left->count >= LEAST_CUT_QUERIES * (double)right->count;
-}
-
 static adji_brute_way brute_way(const adji_tuning *t) {
   if (t->prefilter == ADJI_PREFILTER_OFF) return ADJI_WAY_MATRIX;
   if (t->prefilter == ADJI_PREFILTER_TENSOR) return ADJI_WAY_TENSOR;
@@ -215,7 +151,7 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                             .blocks = (uint32_t)plan->tuning.device_blocks,
                             .alone = plan->tuning.per_query == ADJI_ON,
                             .together = plan->tuning.per_query == ADJI_OFF,
-                            .cut = choose_cut(plan),
+                            .cut = adji_choose_cut(&plan->join, &plan->tuning),
                             .choice = {brute_way(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
                             .grid = grid_of(&plan->tuning)};
@@ -263,8 +199,9 @@ adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = ADJ_BACKEND_CPU;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  plan->choice.algorithm = algorithm ? algorithm : choose_early(plan);
-  if (algorithm) because(plan, "asked for");
+  adji_knn_choice early = adji_choose_knn(&plan->join);
+  plan->choice.algorithm = algorithm ? algorithm : early.algorithm;
+  because(plan, "%s", algorithm ? "asked for" : early.reason);
   adj_status status = plan->choice.algorithm ? make_chosen(plan) : choose_by_trial(plan);
   if (!status && plan->choice.algorithm == ADJI_ALGORITHM_BRUTE) {
     size_t used = strlen(plan->choice.reason);

@@ -18,12 +18,6 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan);
 /* Refuses settings that ask for kernels of a GPU which this join has not. */
 adj_status adji_check_knn_kernels(const adj_plan *plan);
 adj_status adji_build_trees(adj_plan *plan);
-double adji_tree_seconds(const adj_plan *plan);
-/* What cores take for the queries, through trees. */
-double adji_search_seconds(const adj_plan *plan);
-/* What cores take for the whole join, about; few: in few dimensions, through trees. */
-double adji_knn_seconds(const adj_plan *plan, bool few);
-bool adji_surely_brute(const adj_plan *plan); /* whatever the points, cores take brute force */
 adj_status adji_estimate_tree(adj_plan *plan);
 
 #endif

@@ -250,6 +250,8 @@ static adj_status check_kernels(const adji_tuning *t) {
   int kept = (t->single == ADJI_ON) + (t->tile_hits == ADJI_ON) + (t->query_hits == ADJI_ON);
   if (kept > 1)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: of single=on, test.tile_hits=on and test.query_hits=on only one can be");
+  if (t->mirrored == ADJI_ON && t->prefilter == ADJI_PREFILTER_TENSOR)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.mirrored=on compares without prefilter=tensor");
   if (t->distance && t->prefilter != ADJI_PREFILTER_OFF)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: test.distance= is for prefilter=off only");
   if (t->select && t->prefilter != ADJI_PREFILTER_OFF && t->prefilter != ADJI_PREFILTER_GEMM)
