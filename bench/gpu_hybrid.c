@@ -16,8 +16,8 @@
  *               per cent
  *   fixed       the same with the papers' batches (share=fixed)
  *
- * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning test.device_blocks=132 holds the GPU to a
- * fraction of itself, alone and with others.
+ * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning test.device_blocks=132 holds the GPU to
+ * a fraction of itself, alone and with others.
  */
 #include <math.h>
 #include <stdio.h>

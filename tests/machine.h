@@ -82,11 +82,13 @@ static const char *const NEAREST_TUNINGS[] = {
 
 static inline void machine_start(machine *m) {
   memset(m, 0, sizeof *m);
-  for (uint32_t i = 0; adj_isa_name(i); i++)
+  uint32_t i = 0;
+  do /* there is one at least */
     for (uint32_t threads = 1; threads <= MOST_THREADS; threads++) {
       assert_true(m->context_count < MOST_CONTEXTS);
       m->contexts[m->context_count++] = context_of(threads, adj_isa_name(i));
     }
+  while (adj_isa_name(++i));
 }
 
 /* Settings for a case, one for each turn. Those that it cannot have are refused. */

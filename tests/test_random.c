@@ -152,7 +152,12 @@ static bool one_join(const machine *m, uint64_t seed, uint64_t *pairs) {
     join_setup setup = random_setup(&d, &c);
     adj_ctx *ctx = m->contexts[below(&d, (uint64_t)m->context_count)];
     char message[512];
-    fine = compare_case(ctx, &c, &answer, &setup, message, sizeof message) != JOIN_DIFFERS;
+    join_verdict verdict = compare_case(ctx, &c, &answer, &setup, message, sizeof message);
+    if (verdict == JOIN_REFUSED && setup.tuning) { /* which this case cannot have */
+      setup.tuning = NULL;
+      verdict = compare_case(ctx, &c, &answer, &setup, message, sizeof message);
+    }
+    fine = verdict != JOIN_DIFFERS;
     if (!fine) print_failure(&c, ctx, &setup, message);
   }
   if (!fine) print_message("ADJOIN_SEED=%llu repeats it\n", (unsigned long long)seed);

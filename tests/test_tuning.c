@@ -138,6 +138,19 @@ static void settings_narrow_the_choice(void **state) {
   }
 }
 
+/* Settings that would be lost if cores did the join without a GPU. */
+static void settings_of_devices_are_known(void **state) {
+  (void)state;
+  adji_tuning t;
+  must(adji_tuning_parse("batch=9,share=rates,device_rows=5", &t));
+  assert_string_equal(adji_tuning_not_for(&t, ADJ_KNN, ADJ_BACKEND_CPU), "share");
+  assert_string_equal(adji_tuning_not_for(&t, ADJ_KNN, ADJ_BACKEND_GPU), "batch");
+  must(adji_tuning_parse("batch=9,prefilter=off", &t));
+  assert_null(adji_tuning_not_for(&t, ADJ_KNN, ADJ_BACKEND_CPU));
+  must(adji_tuning_parse("prefilter=tensor", &t));
+  assert_string_equal(adji_tuning_not_for(&t, ADJ_RANGE, ADJ_BACKEND_CPU), "prefilter");
+}
+
 /* ---- Plans ---------------------------------------------------------------------------------------------- */
 
 typedef struct wish {
@@ -265,6 +278,7 @@ int main(void) {
       cmocka_unit_test(contradictions_are_refused),
       cmocka_unit_test(other_joins_are_refused),
       cmocka_unit_test(settings_narrow_the_choice),
+      cmocka_unit_test(settings_of_devices_are_known),
       cmocka_unit_test(indexed_is_honoured),
       cmocka_unit_test(points_are_refused),
       cmocka_unit_test(kernels_are_refused),

@@ -108,10 +108,12 @@ static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
   return true;
 }
 
-/* What a GPU cannot do, cores do alone. */
-static adj_status without_device(adj_plan *plan, adji_algorithm algorithm) {
+/* What a GPU cannot do, cores do alone, unless a setting is not for them. */
+static adj_status without_device(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
+  const char *setting = adji_tuning_not_for(&plan->tuning, ADJ_KNN, ADJ_BACKEND_CPU);
   char why[256];
   snprintf(why, sizeof why, "%s", adj_last_error());
+  if (setting) return adji_fail(status, "tuning: %s=: %s", setting, why);
   adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
   return adji_plan_knn(plan, algorithm);
 }
@@ -125,7 +127,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   if (status) return status;
   status = adji_gpu_partner_can(&request);
   if (status && request.grid.use) return status;
-  if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
+  if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm, status);
   plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.algorithm = request.grid.use ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);

@@ -288,6 +288,12 @@ static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_ki
   return knn ? s->knn : s->range;
 }
 
+const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
+  for (int i = 0; i < SETTINGS; i++)
+    if (t->given >> i & 1 && !(scope_of(&settings[i], t, kind).backends & ADJI_BIT(backend))) return settings[i].name;
+  return NULL;
+}
+
 /* "batch=", and "prefilter=codes", which is for other joins than other prefilters. */
 static const char *label(const struct setting *s, const adji_tuning *t, char *text, size_t capacity) {
   bool prefilter = s->offset == offsetof(adji_tuning, prefilter);

@@ -88,4 +88,7 @@ typedef struct adji_tuning_scope {
  * narrow the choice: to->backend and to->algorithm become the one that is left. */
 adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to);
 
+/* The name of a setting that was given and that such joins on the backend do not have; NULL: there is none. */
+const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend);
+
 #endif
