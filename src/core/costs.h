@@ -23,6 +23,8 @@
    * points took 16 cores 150 ms in two dimensions and 120 to 180 in three. */                                         \
   X(index_point_ns, 90)                                                                                                \
   X(index_dim_ns, 15)                                                                                                  \
+  /* What a join with few neighbours takes of that, at least. */                                                       \
+  X(least_range, 3)                                                                                                    \
   /* Choosing axes: looking up a range of cells; a vector of candidates, for each dimension, and for each dimension of \
    * 8-bit codes. */                                                                                                   \
   X(lookup_ns, 3)                                                                                                      \

@@ -37,9 +37,8 @@ static double index_seconds(const adj_plan *plan) {
   return points * (costs->index_point_ns + costs->index_dim_ns * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
 }
 
-/* A join with few neighbours takes cores at least so many times what its index does. */
 double adji_least_range_seconds(const adj_plan *plan) {
-  return 3 * index_seconds(plan);
+  return plan->ctx->costs.least_range * index_seconds(plan);
 }
 
 /* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
