@@ -114,6 +114,7 @@ class Drivers:
         """One repeat in a process of its own; the driver's JSON line as a dict. answer: see bench_answer in driver.h."""
         args = [str(points), what, mode, str(threads), "1", contender.variant] + ([str(answer)] if answer else [])
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
+        env.setdefault("ADJOIN_COSTS", "none")  # figures of this machine would change plans
         try:
             done = subprocess.run(self.command(contender) + args, capture_output=True, text=True, timeout=timeout,
                                   check=False, env=env)

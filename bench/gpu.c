@@ -232,6 +232,7 @@ static adj_result *join_host(bench *b, adj_backend backend) {
   points.ownership = ADJ_BORROW;
   adj_join_spec spec = spec_of(b, ADJ_ORDER_ID);
   spec.backend = backend;
+  if (backend == ADJ_BACKEND_CPU) spec.tuning = NULL; /* which is about the GPU */
   adj_dataset *set;
   adj_plan *plan;
   adj_result *result;

@@ -53,7 +53,7 @@ static uint64_t digest(const bench *b) {
 static void print_heading(const bench *b, double mean, double pairs) {
   printf("\n%s, %llu points, radius %.4g, mean %.0f, %.1f Mpairs\n", b->name, (unsigned long long)b->count, b->radius,
          mean, pairs * 1e-6);
-  printf("%-58s %8s %9s %9s %9s %8s %9s %7s\n", "configuration", "index", "count", "fill", "total", "/tiles", "cand/q",
+  printf("%-80s %8s %9s %9s %9s %8s %9s %7s\n", "configuration", "index", "count", "fill", "total", "/tiles", "cand/q",
          "warp");
 }
 
@@ -76,7 +76,7 @@ static uint64_t last_slots(const bench *b) {
 static void print_line(bench *b, const yardstick *tiles, const yardstick *found, const char *name,
                        const adj_cuda_times *split) {
   uint64_t slots = last_slots(b);
-  printf("%-58s %8.3f %9.3f %9.3f %9.3f %8.2f %9.0f", name, split->index_s * 1e3, split->count_s * 1e3,
+  printf("%-80s %8.3f %9.3f %9.3f %9.3f %8.2f %9.0f", name, split->index_s * 1e3, split->count_s * 1e3,
          split->fill_s * 1e3, found->total * 1e3, found->total / tiles->total,
          (double)split->candidates / (double)b->count);
   if (slots)
@@ -111,16 +111,17 @@ static void run_accesses(bench *b, double mean) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
   yardstick tiles = begin_table(b, mean);
-  char tuning[96];
+  char tuning[160];
   for (int a = 0; a < 3; a++)
     for (int o = 0; o < 3; o++) {
-      snprintf(tuning, sizeof tuning, "access=%s,order=%s,indexed=%u", accesses[a], orders[o], b->dim);
+      snprintf(tuning, sizeof tuning, "paper.access=%s,paper.order=%s,indexed=%u", accesses[a], orders[o], b->dim);
       run_line(b, &tiles, tuning);
     }
-  snprintf(tuning, sizeof tuning, "access=full,point_threads=8,indexed=%u", b->dim);
+  snprintf(tuning, sizeof tuning, "paper.access=full,paper.point_threads=8,indexed=%u", b->dim);
   run_line(b, &tiles, tuning);
   for (int threads = 1; threads <= 32; threads *= 2) {
-    snprintf(tuning, sizeof tuning, "access=lid-unicomp,order=workqueue,point_threads=%d,indexed=%u", threads, b->dim);
+    snprintf(tuning, sizeof tuning, "paper.access=lid-unicomp,paper.order=workqueue,paper.point_threads=%d,indexed=%u",
+             threads, b->dim);
     run_line(b, &tiles, tuning);
   }
 }
@@ -149,9 +150,9 @@ void run_ablation_dims(bench *b) {
   yardstick tiles = begin_table(b, b->options.mean > 0 ? b->options.mean : 10);
   for (int indexed = 1; indexed <= 6; indexed++)
     for (int i = 0; i < 8; i++) {
-      char tuning[96];
-      snprintf(tuning, sizeof tuning, "access=full,indexed=%d,reorder=%s,sortidu=%s,shortc=%s", indexed,
-               switches[i / 4], switches[i / 2 % 2], switches[i % 2]);
+      char tuning[160];
+      snprintf(tuning, sizeof tuning, "paper.access=full,indexed=%d,paper.reorder=%s,paper.sortidu=%s,paper.shortc=%s",
+               indexed, switches[i / 4], switches[i / 2 % 2], switches[i % 2]);
       run_line(b, &tiles, tuning);
     }
   close_points(b);

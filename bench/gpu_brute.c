@@ -5,8 +5,8 @@
  *   bench/gpu --brute [--case TEXT] [--neighbours K] [--repeats N] [--tuning TEXT] [--quick] [--check]
  *
  * The k nearest of q queries among n points, f32, uniform in the unit cube, with distances; points and result in device
- * memory (adj_cuda_knn_join), the smallest time of the repeats. Each way is asked for by name (way=gemm: where cuBLAS
- * is found), or what --tuning says:
+ * memory (adj_cuda_knn_join), the smallest time of the repeats. Each way is asked for by name (prefilter=gemm: where
+ * cuBLAS is found), or what --tuning says:
  *
  *   ms       from the call to the result; of that the survey of the points (whether all are finite), and the search
  *   G/s      pairs a second
@@ -45,7 +45,7 @@ static const shape SHAPES[] = {
     {"1x16M, 32-D", 1, 16000000, 32, {32, 0, 0}, 0, false},
     {"16x16M, 32-D", 16, 16000000, 32, {32, 0, 0}, 0, false},
 };
-static const char *const WAYS[] = {"way=sift", "way=gemm", "way=matrix"};
+static const char *const WAYS[] = {"prefilter=tensor", "prefilter=gemm", "prefilter=off"};
 
 /* A shape at work: n points, and behind them q queries. */
 typedef struct table {

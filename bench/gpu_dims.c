@@ -9,13 +9,13 @@
  * points and counts on the device, index construction included, smallest of the repeats:
  *
  *   ours     what the planner chooses
- *   filter   every pair through the filter of products (algorithm brute, product=on)
- *   tiles    the planner without that filter (product=off)
- *   plain    every pair compared (algorithm brute, product=off): the exhaustive count
+ *   filter   every pair through the filter of products (algorithm brute, prefilter=tensor)
+ *   tiles    the planner without that filter (prefilter=off)
+ *   plain    every pair compared (algorithm brute, prefilter=off): the exhaustive count
  *
  * and csr: the whole join, points on the device to CSR on the device, rows in any order. tiles and plain are run once,
  * and with --plain N with as many points only, their time scaled up by the square. --quick: the largest radius of each
- * set; --radius: another. --check compares every id of the join, and every count, with those of product=off.
+ * set; --radius: another. --check compares every id of the join, and every count, with those of prefilter=off.
  */
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +92,8 @@ static rows rows_of(const bench *b, const char *tuning) {
 }
 
 static bool same_rows(const bench *b) {
-  rows left = rows_of(b, "product=on"), right = rows_of(b, "product=off"), again = rows_of(b, "product=on,once=off");
+  rows left = rows_of(b, "prefilter=tensor"), right = rows_of(b, "prefilter=off"),
+       again = rows_of(b, "prefilter=tensor,single=off");
   size_t offsets = (b->count + 1) * sizeof *left.offsets;
   bool same = left.pairs == right.pairs && left.pairs == again.pairs && !memcmp(left.offsets, right.offsets, offsets) &&
               !memcmp(left.ids, right.ids, left.pairs * sizeof *left.ids) &&
@@ -119,8 +120,8 @@ static void run_radius(bench *b, double radius, double paper_s) {
   uint64_t few = b->options.plain && b->options.plain < b->count ? b->options.plain : b->count;
   double scale = pow((double)b->count / (double)few, 2);
   counted ours = count(b, b->count, NULL, NULL, b->options.repeats + 1);
-  counted filter = count(b, b->count, "brute", "product=on", b->options.repeats);
-  counted tiles = count(b, few, NULL, "product=off", 1), plain = count(b, few, "brute", "product=off", 1);
+  counted filter = count(b, b->count, "brute", "prefilter=tensor", b->options.repeats);
+  counted tiles = count(b, few, NULL, "prefilter=off", 1), plain = count(b, few, "brute", "prefilter=off", 1);
   adj_cuda_times csr;
   uint64_t pairs;
   double joined = time_device(b, ADJ_ORDER_ANY, &csr, &pairs);

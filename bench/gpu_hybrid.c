@@ -16,8 +16,8 @@
  *               per cent
  *   fixed       the same with the papers' batches (share=fixed)
  *
- * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning device_blocks=132 holds the GPU to a
- * fraction of itself, alone and with others.
+ * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning test.device_blocks=132 holds the GPU to
+ * a fraction of itself, alone and with others.
  */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
            b->tuning ? b->tuning : "");
   adj_join_spec spec = spec_of_any(b, k);
   spec.backend = backends[how];
-  spec.tuning = tuning;
+  spec.tuning = spec.backend == ADJ_BACKEND_CPU ? NULL : tuning; /* which is about the GPU */
   timed t;
   adj_result *result = collect_timed(b, &spec, &t);
   to->all_ms = fmin(to->all_ms, (t.plan_s + t.join_s) * 1e3);

@@ -5,6 +5,7 @@
 #include <adjoin.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,9 @@
 static const option input[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Input (\"-\" is standard input)"},
                                {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
+                              {OPTION_FLAG, 0, "calibrate", NULL, offsetof(join_request, calibrate),
+                               "measure the costs that the planner uses on this machine,\n"
+                               "in about ten seconds, and keep them in a file"},
                               {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option *const tables[] = {input, join_input_options + 1, help, NULL};
@@ -73,6 +77,8 @@ static void print_machine(const adj_ctx *ctx) {
   printf("memory          %s, of which a join may use %s\n", text_bytes(bytes, total),
          text_bytes((double)adj_ctx_memory_limit(ctx), limit));
   printf("huge pages      %s\n", pages);
+  printf("costs           %s\n",
+         adj_ctx_costs(ctx) ? adj_ctx_costs(ctx) : "built in (--calibrate measures those of this machine)");
   printf("built with      %s\n", *features ? features : "no optional parts");
   print_devices();
 }
@@ -154,6 +160,18 @@ static void print_log(void *user, adj_log_level level, const char *line) {
           message_with_options(line, user, text));
 }
 
+/* Measures, and goes on with a context that has what was found. */
+static adj_status calibrate(const adj_ctx_options *settings, adj_ctx **ctx) {
+  adj_status status = adj_calibrate(*ctx, NULL);
+  if (status) return status;
+  signals_watch(NULL);
+  adj_ctx_destroy(*ctx);
+  *ctx = NULL;
+  status = adj_ctx_create(settings, ctx);
+  if (!status) signals_watch(*ctx);
+  return status;
+}
+
 static int run(const subcommand *command, int argc, char **argv) {
   join_request request = {.radius = NAN};
   const char *path = NULL;
@@ -169,6 +187,7 @@ static int run(const subcommand *command, int argc, char **argv) {
   settings.log_user = files;
   adj_status status = adj_ctx_create(&settings, &ctx);
   if (!status) signals_watch(ctx);
+  if (!status && request.calibrate) status = calibrate(&settings, &ctx);
   if (!status && path) {
     adj_open_options options = join_open_options(&request);
     double began = seconds_now();
@@ -189,6 +208,7 @@ const subcommand command_info = {
     "describe this machine, or the points in a file",
     "[FILE] [options]",
     "  adjoin info                                      cores, instruction sets, memory, GPUs\n"
+    "  adjoin info --calibrate                          measure this machine for the planner\n"
     "  adjoin info points.csv --columns x,y,z           number of points, type, range of each column\n",
     tables,
     run,

@@ -36,7 +36,7 @@ typedef struct join_request {
   uint64_t threads, memory, device_memory;
   const char *isa, *devices, *algorithm, *tuning;
   /* reports */
-  bool explain, dry_run, progress, no_progress, quiet;
+  bool explain, dry_run, progress, no_progress, quiet, calibrate;
   const char *stats, *trace;
 } join_request;
 

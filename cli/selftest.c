@@ -249,25 +249,25 @@ static int choose_columns(table *t, const request *wanted) {
 /* For range joins a GPU has no other algorithms, but results that fit into one batch and into many, that are kept while
  * they are counted and found again, room that is too small, sets in chunks; and the filter of products. */
 static const char *const DEVICE_TUNINGS[] = {NULL,
-                                             "device_batch=4000,streams=2,once=off",
-                                             "device_batch=40000,once=on",
-                                             "once=on,device_pairs=40",
+                                             "device_batch=4000,test.streams=2,single=off",
+                                             "device_batch=40000,single=on",
+                                             "single=on,test.device_pairs=40",
                                              "device_chunk=250",
-                                             "mirror=on",
-                                             "narrow=2",
-                                             "narrow=3,once=on",
-                                             "stages=on",
-                                             "stages=on,narrow=2,device_blocks=3",
-                                             "stages=on,device_pairs=40",
-                                             "marks=on",
-                                             "marks=on,narrow=2,device_blocks=3",
-                                             "device_blocks=3",
-                                             "device_blocks=1,mirror=off,once=on",
-                                             "mirror=on,once=on,device_pairs=40",
-                                             "access=lid-unicomp,device_chunk=400",
-                                             "product=on",
-                                             "product=on,device_batch=4000,once=off",
-                                             "product=on,indexed=3,once=on,device_pairs=40"};
+                                             "test.mirrored=on",
+                                             "test.narrow=2",
+                                             "test.narrow=3,single=on",
+                                             "test.tile_hits=on",
+                                             "test.tile_hits=on,test.narrow=2,test.device_blocks=3",
+                                             "test.tile_hits=on,test.device_pairs=40",
+                                             "test.query_hits=on",
+                                             "test.query_hits=on,test.device_blocks=3",
+                                             "test.device_blocks=3",
+                                             "test.device_blocks=1,test.mirrored=off,single=on",
+                                             "test.mirrored=on,single=on,test.device_pairs=40",
+                                             "paper.access=lid-unicomp,device_chunk=400",
+                                             "prefilter=tensor",
+                                             "prefilter=tensor,device_batch=4000,single=off",
+                                             "prefilter=tensor,indexed=3,single=on,test.device_pairs=40"};
 enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
 
 /* For kNN joins. Through trees: warps with one query and with 32, of which none, some or all give up; all rows at once,
@@ -277,27 +277,28 @@ enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POI
  * selection for every k. */
 static const struct {
   const char *algorithm, *tuning;
-} NEAREST_SETUPS[] = {{NULL, NULL},
-                      {"kdtree", "alone=off,cut=on"},
-                      {"kdtree", "alone=off,budget=40,device_rows=300,cut=off"},
-                      {NULL, "device_rows=77"},
-                      {"kdtree", "alone=off,device_blocks=2"},
-                      {"brute", "way=sift"},
-                      {"brute", "way=gemm"},
-                      {"brute", "way=matrix"},
-                      {"brute", "way=matrix,distance=naive,select=sort"},
-                      {"brute", "way=matrix,distance=tiled,select=radix,device_rows=77"},
-                      {"brute", "way=matrix,distance=register,select=bits,device_chunk=130"},
-                      {"brute", "way=matrix,select=short,device_chunk=1000"},
-                      {"brute", "way=matrix,select=bound"},
-                      {"brute", "way=matrix,select=bitonic"},
-                      {"brute", "way=matrix,select=sample,device_chunk=1000"},
-                      {"brute", "device_chunk=90,device_rows=40"},
-                      {"grid", NULL},
-                      {"grid", "point_threads=1,device_rows=300"},
-                      {"grid", "point_threads=32,epsilon=0.3,failures=0.001,tail=0.001"},
-                      {"grid", "point_threads=2,epsilon=3,bins=50,sample=20,alone=off"},
-                      {"grid", "point_threads=4,epsilon=0.01"}};
+} NEAREST_SETUPS[] = {
+    {NULL, NULL},
+    {"kdtree", "test.per_query=off,test.cut=on"},
+    {"kdtree", "test.per_query=off,test.budget=40,device_rows=300,test.cut=off"},
+    {NULL, "device_rows=77"},
+    {"kdtree", "test.per_query=off,test.device_blocks=2"},
+    {"brute", "prefilter=tensor"},
+    {"brute", "prefilter=gemm"},
+    {"brute", "prefilter=off"},
+    {"brute", "prefilter=off,test.distance=naive,test.select=sort"},
+    {"brute", "prefilter=off,test.distance=tiled,test.select=radix,device_rows=77"},
+    {"brute", "prefilter=off,test.distance=register,test.select=bits,device_chunk=130"},
+    {"brute", "prefilter=off,test.select=short,device_chunk=1000"},
+    {"brute", "prefilter=off,test.select=bound"},
+    {"brute", "prefilter=off,test.select=bitonic"},
+    {"brute", "prefilter=off,test.select=sample,device_chunk=1000"},
+    {"brute", "device_chunk=90,device_rows=40"},
+    {"grid", NULL},
+    {"grid", "paper.point_threads=1,device_rows=300"},
+    {"grid", "paper.point_threads=32,paper.epsilon=0.3,paper.failures=0.001,paper.tail=0.001"},
+    {"grid", "paper.point_threads=2,paper.epsilon=3,paper.bins=50,paper.sample=20,test.per_query=off"},
+    {"grid", "paper.point_threads=4,paper.epsilon=0.01"}};
 enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 6 };
 
 /* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
@@ -305,25 +306,27 @@ enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROT
  * or none come back to the cores. */
 static const struct {
   const char *algorithm, *tuning;
-} HYBRID_SETUPS[] = {{NULL, NULL},
-                     {NULL, "share=rates,batch=16"},
-                     {NULL, "share=fixed,batch=16,device_rows=77"},
-                     {NULL, "share=fixed,n_large=1,n_cwin=0.001,alone=off,budget=40"},
-                     {"grid", "share=fixed,n_large=1,n_cwin=0.001,batch=16"},
-                     {"grid", "share=fixed,n_large=0.9,n_cwin=0.1,epsilon=0.5,batch=16,device_rows=77"},
-                     {"grid", "share=rates,epsilon=3"}};
+} HYBRID_SETUPS[] = {
+    {NULL, NULL},
+    {NULL, "share=rates,batch=16"},
+    {NULL, "share=fixed,batch=16,device_rows=77"},
+    {NULL, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.per_query=off,test.budget=40"},
+    {"grid", "share=fixed,paper.n_large=1,paper.n_cwin=0.001,batch=16"},
+    {"grid", "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,paper.epsilon=0.5,batch=16,device_rows=77"},
+    {"grid", "share=rates,paper.epsilon=3"}};
 enum { HYBRID_SETUP_COUNT = sizeof HYBRID_SETUPS / sizeof *HYBRID_SETUPS };
 
 /* The same for range joins: lists of many queries and of few pairs, the filter of products, and pairs that are found
  * once. */
-static const char *const HYBRID_RANGE_TUNINGS[] = {NULL,
-                                                   "share=rates,batch=16",
-                                                   "share=fixed,batch=16,device_batch=4000",
-                                                   "share=fixed,n_large=1,n_cwin=0.001,n_small=1",
-                                                   "share=fixed,n_large=1,n_cwin=0.001,narrow=2,device_batch=40000",
-                                                   "share=rates,product=on",
-                                                   "share=rates,batch=16,once=on,mirror=on,product=off",
-                                                   "share=fixed,n_large=0.5,batch=16,once=on,mirror=on,product=off"};
+static const char *const HYBRID_RANGE_TUNINGS[] = {
+    NULL,
+    "share=rates,batch=16",
+    "share=fixed,batch=16,device_batch=4000",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.001,paper.n_small=1",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.narrow=2,device_batch=40000",
+    "share=rates,prefilter=tensor",
+    "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
+    "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 enum { HYBRID_RANGE_TUNING_COUNT = sizeof HYBRID_RANGE_TUNINGS / sizeof *HYBRID_RANGE_TUNINGS };
 
 /* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
@@ -332,10 +335,11 @@ enum { HYBRID_RANGE_TUNING_COUNT = sizeof HYBRID_RANGE_TUNINGS / sizeof *HYBRID_
 static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
-  static const char *const reorders[] = {"", ",reorder=on", ",reorder=off,indexed=2"};
+  static const char *const reorders[] = {"", ",paper.reorder=on", ",paper.reorder=off,indexed=2"};
   uint32_t threads = n / 9 % 6, round = n / POINT_TUNINGS;
-  snprintf(text, capacity, "access=%s,order=%s,point_threads=%u%s%s%s%s", accesses[n % 3], orders[n / 3 % 3],
-           1u << threads, round % 2 ? ",shortc=on" : "", round / 2 % 2 ? ",sortidu=on" : "", reorders[round / 4 % 3],
+  snprintf(text, capacity, "paper.access=%s,paper.order=%s,paper.point_threads=%u%s%s%s%s", accesses[n % 3],
+           orders[n / 3 % 3], 1u << threads, round % 2 ? ",paper.shortc=on" : "",
+           round / 2 % 2 ? ",paper.sortidu=on" : "", reorders[round / 4 % 3],
            n % 2   ? ""
            : n % 3 ? ",device_batch=60000"
                    : ",device_batch=4000");
@@ -390,8 +394,8 @@ static void name_setup(const cell_setup *setup, char *message, size_t capacity) 
            setup->algorithm && setup->tuning ? ", " : "", setup->tuning ? setup->tuning : "");
 }
 
-/* A case in every setup of a column, in rotating order of the rows and with and without distances. The cell has the
- * first setup that differs. */
+/* A case in every setup of a column, in rotating order of the rows and with and without distances, which f32 and f64
+ * (every other case) both have. The cell has the first setup that differs. */
 static void run_cell(const table *t, column *col, uint32_t lane_number, const join_case *c, const join_answer *answer,
                      uint32_t number, cell *out) {
   bool nearest = c->k > 0;
@@ -400,7 +404,7 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
     if (left_out(t, col, nearest, a, turn, number / 2)) continue; /* f32 and f64 have the same */
     cell_setup chosen;
     choose_setup(col, nearest, a, number * POINT_TUNINGS, &chosen);
-    join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn % 2};
+    join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn / 2 % 2};
     join_verdict verdict = compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
     setup_use *use = &col->uses[nearest][a];
     atomic_fetch_add(verdict == JOIN_REFUSED ? &use->refused : &use->taken, 1);

@@ -83,10 +83,10 @@ static void put_grid(json_writer *json, const adj_stats *stats) {
            stats->grid_reindex_s);
 }
 
-/* Only where products were a filter. */
+/* Only where a prefilter was at work. */
 static void put_prefilter(json_writer *json, const adj_stats *stats) {
   if (!stats->prefilter_queries) return;
-  json_raw(json, ",\n  \"sift\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu}",
+  json_raw(json, ",\n  \"prefilter\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu}",
            (unsigned long long)stats->prefilter_queries, (unsigned long long)stats->prefilter_sums,
            (unsigned long long)stats->prefilter_again, (unsigned long long)stats->prefilter_failed);
 }

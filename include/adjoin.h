@@ -215,6 +215,15 @@ ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
  * not wait for the device, is not ended. Async-signal-safe. */
 ADJ_API void adj_cancel(adj_ctx *ctx);
 
+/* Measures how long the steps of a join take on this machine, with all threads of ctx and its first GPU, and
+ * writes that to a file for the planner. path NULL: the file that contexts read when they are created, which is
+ * $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. Never changes a result.
+ * Time: about ten seconds. Memory: up to 1 GiB, and as much on a GPU. */
+ADJ_API adj_status adj_calibrate(adj_ctx *ctx, const char *path);
+/* The file with the costs that the context uses. NULL: it uses those built in, because there is no file, or it is
+ * of another machine or version. With ADJOIN_COSTS=none all contexts use those built in. */
+ADJ_API const char *adj_ctx_costs(const adj_ctx *ctx);
+
 /* Instruction set number i, best first, of those that this build has and this CPU runs; NULL: no more. */
 ADJ_API const char *adj_isa_name(uint32_t i);
 
@@ -375,8 +384,8 @@ typedef struct adj_join_spec {
    * (Super-EGO: recursion over epsilon grid order), "brute" (every pair). kNN joins: "kdtree", "brute",
    * and on a GPU "grid" (cells about as wide as k neighbours are apart). Never changes the result. */
   const char *algorithm;
-  /* NULL, or settings that override the planner: "indexed=4,cell=1.5,batch=1024,...". Unknown names are
-   * refused. Never changes the result. See docs/tuning.md. */
+  /* NULL, or settings that override the planner: "indexed=4,cell=1.5,batch=1024,...". A setting that is
+   * unknown, or that such a join does not have, is refused. Never changes the result. See docs/tuning.md. */
   const char *tuning;
   /* ADJ_HAVERSINE: the unit of the coordinates, the unit of radius and distances, and the radius of the
    * sphere. The latter counts with ADJ_UNIT_METRES only and may be in any unit of length, which is then
@@ -524,7 +533,7 @@ ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total,
 /* Everything in memory. A result that does not fit the memory limit is ADJ_E_MEMORY, and the message
  * tells its size. One that is far too large is refused before any work.
  * Time: two passes, of which the first counts. One pass where the plan evaluates each pair once
- * (docs/tuning.md, "once"), and for kNN.
+ * (docs/tuning.md, "single"), and for kNN.
  * Memory: the result: 8 bytes per left point and e = 4 bytes an entry (8 or 12 with distances). Until it
  * is complete 4 bytes per left point more; or, if each pair is evaluated once, 20 bytes per left point and
  * e bytes for each pair evaluated (half of the pairs in a self-join). kNN: rows * k entries, no more. */

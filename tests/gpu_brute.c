@@ -78,13 +78,13 @@ static bool same(const adj_cuda_result *gpu, const adj_result *cpu, adj_type typ
 }
 
 static const char *const TUNINGS[] = {NULL,
-                                      "way=sift",
-                                      "way=gemm",
-                                      "way=gemm,device_chunk=700",
-                                      "way=matrix",
-                                      "way=matrix,distance=naive",
-                                      "way=matrix,distance=tiled",
-                                      "way=matrix,device_chunk=700",
+                                      "prefilter=tensor",
+                                      "prefilter=gemm",
+                                      "prefilter=gemm,device_chunk=700",
+                                      "prefilter=off",
+                                      "prefilter=off,test.distance=naive",
+                                      "prefilter=off,test.distance=tiled",
+                                      "prefilter=off,device_chunk=700",
                                       "device_chunk=333"};
 
 /* Whether this machine lacks the method: cuBLAS may be missing. Printed once. */

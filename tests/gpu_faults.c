@@ -133,7 +133,7 @@ static void check_problem(problem *p, adji_gpu *gpu) {
 
 static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k, adj_order order,
                          const char *tuning) {
-  const char *algorithm = k && tuning && strstr(tuning, "way=") ? "brute" : NULL;
+  const char *algorithm = k && tuning && strstr(tuning, "prefilter=") ? "brute" : NULL;
   problem p = {ctx, points(ctx, 3000, dim), radius, k, order, tuning, algorithm, false};
   check_problem(&p, gpu);
 }
@@ -147,7 +147,7 @@ static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_
 static void check_gemm_faults(adj_ctx *ctx, adji_gpu *gpu) {
   adj_ctx *other = NULL; /* so that the handle of ctx is made while calls fail */
   need(!adj_ctx_create(NULL, &other), "a context");
-  problem p = {other, points(other, 10, 3), 0, 2, ADJ_ORDER_DISTANCE, "way=gemm", "brute", false};
+  problem p = {other, points(other, 10, 3), 0, 2, ADJ_ORDER_DISTANCE, "prefilter=gemm", "brute", false};
   adj_result *result = NULL;
   adj_status status = join(&p, ADJ_BACKEND_GPU, &result);
   adj_result_destroy(result);
@@ -157,7 +157,7 @@ static void check_gemm_faults(adj_ctx *ctx, adji_gpu *gpu) {
     printf("left out: %s\n", adj_last_error());
     return;
   }
-  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "way=gemm");
+  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "prefilter=gemm");
 }
 
 static void *join_in_thread(void *number) {
@@ -258,22 +258,23 @@ int main(void) {
   need(!adj_ctx_create(NULL, &ctx), "a context");
   need(!adji_gpu_of(ctx, &gpu), "the device");
   check_faults(ctx, gpu, 2, 0.02, 0, ADJ_ORDER_ID, NULL);
-  check_faults(ctx, gpu, 2, 0.05, 0, ADJ_ORDER_ID, "marks=on");
+  check_faults(ctx, gpu, 2, 0.05, 0, ADJ_ORDER_ID, "test.query_hits=on");
   check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE, "device_batch=40000");
-  check_faults(ctx, gpu, 6, 0.3, 0, ADJ_ORDER_ID, "device_batch=40000,streams=2");
+  check_faults(ctx, gpu, 6, 0.3, 0, ADJ_ORDER_ID, "device_batch=40000,test.streams=2");
   check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE, "device_chunk=1600");
-  check_faults(ctx, gpu, 2, 0.02, 0, ADJ_ORDER_ID, "access=lid-unicomp,order=workqueue,point_threads=4");
+  check_faults(ctx, gpu, 2, 0.02, 0, ADJ_ORDER_ID,
+               "paper.access=lid-unicomp,paper.order=workqueue,paper.point_threads=4");
   check_faults(ctx, gpu, 3, 0.1, 0, ADJ_ORDER_DISTANCE,
-               "access=full,order=sortbywl,sortidu=on,indexed=2,device_batch=40000");
-  check_faults(ctx, gpu, 16, 0.9, 0, ADJ_ORDER_ID, "product=on");
-  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "alone=off,budget=60");
+               "paper.access=full,paper.order=sortbywl,paper.sortidu=on,indexed=2,device_batch=40000");
+  check_faults(ctx, gpu, 16, 0.9, 0, ADJ_ORDER_ID, "prefilter=tensor");
+  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "test.per_query=off,test.budget=60");
   check_faults(ctx, gpu, 6, 0, 40, ADJ_ORDER_DISTANCE, "device_rows=900");
   check_grid_faults(ctx, gpu, 2, 8);
   check_grid_faults(ctx, gpu, 6, 40);
-  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "way=matrix");
-  check_faults(ctx, gpu, 9, 0, 40, ADJ_ORDER_DISTANCE, "way=matrix,device_chunk=1100,device_rows=1600");
-  check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "way=matrix,select=radix");
-  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "way=sift");
+  check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "prefilter=off");
+  check_faults(ctx, gpu, 9, 0, 40, ADJ_ORDER_DISTANCE, "prefilter=off,device_chunk=1100,device_rows=1600");
+  check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "prefilter=off,test.select=radix");
+  check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "prefilter=tensor");
   check_gemm_faults(ctx, gpu);
   adj_ctx_destroy(ctx);
   check_threads();

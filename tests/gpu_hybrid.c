@@ -109,22 +109,22 @@ static const char *const TUNINGS[TUNING_COUNT] = {
     "share=rates",
     "share=rates,batch=16,device_rows=1000",
     "share=fixed",
-    "share=fixed,n_large=1,n_cwin=0.0001,alone=off",
-    "share=fixed,n_large=1,n_cwin=0.0001,alone=on",
-    "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.0001,test.per_query=off",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.0001,test.per_query=on",
+    "share=fixed,paper.n_large=0.001,paper.n_cwin=0.9,paper.n_small=0.02,paper.n_cpu=0.01",
     "share=rates,batch=64",
-    "share=fixed,n_large=0.2",
+    "share=fixed,paper.n_large=0.2",
 };
 static const char *const RANGE_TUNINGS[TUNING_COUNT] = {
     NULL,
-    "share=rates,once=off",
+    "share=rates,single=off",
     "share=rates,batch=16,device_batch=20000",
-    "share=fixed,narrow=2",
-    "share=fixed,n_large=1,n_cwin=0.0001,n_small=1",
-    "share=fixed,n_large=1,n_cwin=0.0001,device_batch=300000",
-    "share=fixed,n_large=0.001,n_cwin=0.9,n_small=0.02,n_cpu=0.01,product=on",
-    "share=rates,once=on,mirror=on,product=off",
-    "share=fixed,n_large=0.2,batch=16,device_batch=100000,once=on,mirror=on,product=off",
+    "share=fixed,test.narrow=2",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.0001,paper.n_small=1",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.0001,device_batch=300000",
+    "share=fixed,paper.n_large=0.001,paper.n_cwin=0.9,paper.n_small=0.02,paper.n_cpu=0.01,prefilter=tensor",
+    "share=rates,single=on,test.mirrored=on,prefilter=off",
+    "share=fixed,paper.n_large=0.2,batch=16,device_batch=100000,single=on,test.mirrored=on,prefilter=off",
 };
 
 /* Rows of a stream, compared with a result. */
@@ -185,7 +185,9 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
     mine.tuning = p->k ? TUNINGS[t] : RANGE_TUNINGS[t];
     adj_result *hybrid = NULL;
     figures f;
-    need(!join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &f), "the join on both");
+    adj_status status = join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &f);
+    if (t && status == ADJ_E_UNSUPPORTED) continue; /* some kernels are for some dimensions */
+    need(!status, "the join on both");
     if (!same(hybrid, cpu)) {
       fprintf(stderr, "gpu_hybrid: %s, %s: another result\n", what, mine.tuning ? mine.tuning : "no tuning");
       exit(1);
@@ -245,7 +247,7 @@ static void check_joins(int32_t devices) {
 /* The n-th CUDA call fails, for all n: the join succeeds with a warning. */
 static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx *ctx = context(devices, 0);
-  adj_dataset *set = points(ctx, "unif", 4000, strstr(tuning, "once=on") ? 4 : 3, 1);
+  adj_dataset *set = points(ctx, "unif", 4000, strstr(tuning, "single=on") ? 4 : 3, 1);
   problem p = {ctx, set, set, k, k ? 0 : 0.1, tuning, 0, ADJ_ORDER_ID};
   adj_result *cpu = NULL;
   adji_gpu *gpu = NULL;
@@ -274,12 +276,12 @@ static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
 }
 
 /* Single evaluation on a device without room for the pairs it finds: the cores find them again. */
-static const char ONCE[] = "share=rates,once=on,mirror=on";
+static const char ONCE[] = "share=rates,single=on,test.mirrored=on";
 
 static void check_no_room(void) {
   adj_ctx *ctx = context(1, 0);
   adj_dataset *set = points(ctx, "unif", 20000, 5, 1);
-  problem p = {ctx, set, set, 0, 0.2, "share=rates,once=on,mirror=on,device_pairs=100", 0, ADJ_ORDER_ID};
+  problem p = {ctx, set, set, 0, 0.2, "share=rates,single=on,test.mirrored=on,test.device_pairs=100", 0, ADJ_ORDER_ID};
   adj_result *cpu = NULL, *hybrid = NULL;
   figures f;
   atomic_store(&warnings, 0);
@@ -351,13 +353,13 @@ int main(void) {
   check_joins(1);
   check_joins(2);
   check_faults(1, 8, "share=rates,batch=64");
-  check_faults(1, 8, "share=fixed,n_large=1,n_cwin=0.001,device_rows=1500");
+  check_faults(1, 8, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,device_rows=1500");
   check_faults(2, 8, "share=rates,batch=64");
   check_faults(1, 0, "share=rates,batch=64");
-  check_faults(1, 0, "share=fixed,n_large=1,n_cwin=0.001,device_batch=100000");
+  check_faults(1, 0, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,device_batch=100000");
   check_faults(2, 0, "share=rates,batch=64");
-  check_faults(1, 0, "share=rates,batch=64,once=on,mirror=on");
-  check_faults(2, 0, "share=fixed,n_large=0.5,n_cwin=0.001,batch=64,once=on,mirror=on");
+  check_faults(1, 0, "share=rates,batch=64,single=on,test.mirrored=on");
+  check_faults(2, 0, "share=fixed,paper.n_large=0.5,paper.n_cwin=0.001,batch=64,single=on,test.mirrored=on");
   check_no_room();
   check_too_large();
   check_limits(16, 3);

@@ -93,7 +93,8 @@ static void add(tally *t, bool done) {
 
 /* Range joins without distances, which can reuse the hits of the count. */
 static void check_without_distances(run *r, tally *t) {
-  static const char *const tunings[] = {NULL, "marks=on", "marks=on,device_blocks=3", "marks=on,fine=2", "stages=on"};
+  static const char *const tunings[] = {NULL, "test.query_hits=on", "test.query_hits=on,test.device_blocks=3",
+                                        "test.query_hits=on,fine=2", "test.tile_hits=on"};
   for (size_t i = 0; i < sizeof tunings / sizeof *tunings; i++) {
     r->spec = case_spec(r->c);
     r->spec.order = ADJ_ORDER_ID;

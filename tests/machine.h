@@ -17,6 +17,7 @@ enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 40 };
 /* How many joins with a tuning were compared, and how many the library refused. */
 typedef struct tuning_use {
   uint64_t compared, refused;
+  bool absent;      /* this CPU does not have it   */
   char reason[200]; /* of the first one refused */
 } tuning_use;
 
@@ -41,11 +42,12 @@ static const char *const RANGE_TUNINGS[] = {
     "indexed=1",
     "indexed=2",
     "indexed=3",
-    "indexed=10",
-    "reorder=on",
-    "reorder=off",
-    "reorder=off,indexed=2",
-    "reorder=on,indexed=8",
+    "indexed=5",
+    "paper.reorder=on",
+    "paper.reorder=off",
+    "paper.reorder=off,indexed=2",
+    "paper.reorder=on,indexed=3",
+    "indexed=8",
     "cell=1",
     "cell=1.7",
     "cell=3",
@@ -57,17 +59,17 @@ static const char *const RANGE_TUNINGS[] = {
     "buffer=1",
     "batch=100000",
     "buffer=4096",
-    "once=on",
-    "once=off",
-    "boxes=on",
-    "boxes=off",
+    "single=on",
+    "single=off",
+    "test.boxes=on",
+    "test.boxes=off",
     "sample=1",
-    "codes=on",
-    "codes=off",
-    "once=on,batch=3,buffer=512",
+    "prefilter=codes",
+    "prefilter=off",
+    "single=on,batch=3,buffer=512",
     "indexed=2,cell=1,fine=3,batch=5",
-    "once=off,indexed=1,fine=4,boxes=on",
-    "codes=on,batch=9",
+    "single=off,indexed=1,fine=4,test.boxes=on",
+    "prefilter=codes,batch=9",
 };
 
 /* The same of kNN joins: leaves, batches and buffers of any size, every filter of brute force. */
@@ -78,16 +80,16 @@ static const char *const NEAREST_TUNINGS[] = {
     "batch=100000",
     "buffer=5000",
     "buffer=40000",
-    "leaf=16",
-    "leaf=32",
-    "leaf=64",
-    "queue=off",
-    "leaf=16,queue=off,batch=5",
-    "filter=none",
-    "filter=gemm",
-    "filter=vnni",
-    "filter=amx",
-    "filter=gemm,batch=3,buffer=10000",
+    "test.leaf=16",
+    "test.leaf=32",
+    "test.leaf=64",
+    "paper.queue=off",
+    "test.leaf=16,paper.queue=off,batch=5",
+    "prefilter=off",
+    "prefilter=gemm",
+    "prefilter=vnni",
+    "prefilter=amx",
+    "prefilter=gemm,batch=3,buffer=10000",
 };
 
 enum {
@@ -133,8 +135,9 @@ static inline void print_failure(const join_case *c, const adj_ctx *ctx, const j
       name_or(setup->tuning, "none"), setup->distances ? ", with distances" : "", message);
 }
 
-/* What became of a join, for its tuning. A refusal may be due to the algorithm, where there is one. */
-static inline void count_use(machine *m, const join_case *c, const join_setup *setup, bool refused,
+/* What became of a join, for its tuning. A refusal may be due to the algorithm, where there is one. best: the context
+ * has all that this CPU has. */
+static inline void count_use(machine *m, const join_case *c, const join_setup *setup, bool best, bool refused,
                              const char *reason) {
   const char *const *tunings;
   int count = tunings_for(c, &tunings);
@@ -143,10 +146,12 @@ static inline void count_use(machine *m, const join_case *c, const join_setup *s
     tuning_use *use = &m->uses[c->k > 0][i];
     if (refused && !use->refused++) snprintf(use->reason, sizeof use->reason, "%s", reason);
     use->compared += !refused;
+    use->absent |= refused && best && strstr(reason, "this CPU");
   }
 }
 
-/* Compares a case with its answer, and counts it. False: the join failed, or its result is wrong. */
+/* Compares a case with its answer, and counts it. A case that refuses a tuning is compared without it. False: the join
+ * failed, or its result is wrong. */
 static inline bool machine_compare(machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
                                    const join_setup *setup) {
   enum { MOST_PRINTED = 20 };
@@ -158,9 +163,12 @@ static inline bool machine_compare(machine *m, adj_ctx *ctx, const join_case *c,
     if (m->wrong++ < MOST_PRINTED) print_failure(c, ctx, setup, message);
     return false;
   }
-  count_use(m, c, setup, refused, message);
+  count_use(m, c, setup, adj_ctx_isa(ctx) == adj_isa_name(0), refused, message);
   ++*(refused ? &m->refused : &m->compared);
-  return true;
+  if (!refused || !setup->tuning) return true;
+  join_setup plain = *setup;
+  plain.tuning = NULL;
+  return machine_compare(m, ctx, c, answer, &plain);
 }
 
 /* No tuning may be refused by every case, and at most a third of all joins. Random joins are few with a sanitizer: it
@@ -171,7 +179,7 @@ static inline void check_refusals(const machine *m) {
   for (int kind = 0; kind < 2; kind++)
     for (int i = 0; i < (kind ? NEAREST_TUNING_COUNT : RANGE_TUNING_COUNT); i++) {
       const tuning_use *use = &m->uses[kind][i];
-      if (use->compared || use->refused < ENOUGH) continue;
+      if (use->compared || use->absent || use->refused < ENOUGH) continue;
       print_message("every %s join refuses tuning \"%s\": %s\n", kind ? "kNN" : "range",
                     name_or(kind ? NEAREST_TUNINGS[i] : RANGE_TUNINGS[i], "none"), use->reason);
       unused++;

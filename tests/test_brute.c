@@ -115,6 +115,14 @@ static bool same_rows(const adj_result *result, const reference_rows *answer, ui
   return adj_result_rows(result) == answer->rows && adj_result_pairs(result) == pairs;
 }
 
+/* Whether a prefilter that was asked for is refused where it can be: what this CPU has not, and points that it tells
+ * nothing about. */
+static bool is_refused(adj_status status, const char *tuning) {
+  if (status != ADJ_E_UNSUPPORTED || strncmp(tuning, "prefilter=", 10) != 0) return false;
+  assert_non_null(strstr(adj_last_error(), tuning));
+  return true;
+}
+
 static void check_join(adj_ctx *ctx, const sets *s, const reference_rows *answer, uint32_t k, const char *tuning,
                        const char *name) {
   adj_dataset *left = dataset_of(ctx, &s->left), *right = s->self_join ? NULL : dataset_of(ctx, &s->right);
@@ -129,9 +137,11 @@ static void check_join(adj_ctx *ctx, const sets *s, const reference_rows *answer
   spec.tuning = tuning;
   adj_plan *plan = NULL;
   adj_result *result = NULL;
-  must(adj_plan_create(ctx, &spec, left, right, &plan));
-  must(adj_collect(plan, &result, NULL, NULL));
-  if (!same_rows(result, answer, k, type_size(s->left.type)))
+  adj_status status = adj_plan_create(ctx, &spec, left, right, &plan);
+  bool refused = is_refused(status, tuning);
+  if (!refused) must(status);
+  if (!refused) must(adj_collect(plan, &result, NULL, NULL));
+  if (!refused && !same_rows(result, answer, k, type_size(s->left.type)))
     fail_msg("%s, %s, %u-D, %llu x %llu, k %u, %s, %u threads, %s", name, s->left.type == ADJ_F64 ? "f64" : "f32",
              s->left.dim, (unsigned long long)s->left.count, (unsigned long long)s->right.count, k, adj_ctx_isa(ctx),
              adj_ctx_threads(ctx), tuning);
@@ -142,7 +152,8 @@ static void check_join(adj_ctx *ctx, const sets *s, const reference_rows *answer
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
 }
 
-static const char *const tunings[] = {"filter=amx", "filter=vnni", "filter=gemm", "filter=none", "", "batch=5"};
+static const char *const tunings[] = {"prefilter=amx", "prefilter=vnni", "prefilter=gemm", "prefilter=off", "",
+                                      "batch=5"};
 enum { TUNINGS = sizeof tunings / sizeof *tunings, MOST_CONTEXTS = 8 };
 
 typedef struct machine {

@@ -9,6 +9,8 @@
 
 #include "check.h"
 #include "plan/choose_backend.h"
+#include "plan/choose_grid.h"
+#include "plan/choose_knn.h"
 #include "plan/choose_share.h"
 #include "plan/choose_single.h"
 #include "plan/plan_hybrid.h"
@@ -24,14 +26,14 @@ static void test_the_longer_the_sooner(void **state) {
   const int few[] = {[ADJI_NOT_STARTED] = 8, [ADJI_STARTED] = 6, [ADJI_OPEN] = 2};
   for (int ready = ADJI_NOT_STARTED; ready <= ADJI_OPEN; ready++)
     for (int i = 0; i < 11; i++)
-      assert_true(adji_worth_a_device(cores[i], (adji_readiness)ready) == (i >= few[ready]));
+      assert_true(adji_worth_a_device(&adji_built_in_costs, cores[i], (adji_readiness)ready) == (i >= few[ready]));
 }
 
 /* ---- Helping it ------------------------------------------------------------------------------------------ */
 
 static void test_equals_share(void **state) {
   (void)state;
-  adji_share_times t = {.cores = 1, .device = 1, .alone = 1};
+  adji_share_times t = {.extra = 0.002, .cores = 1, .device = 1, .alone = 1};
   double shared = adji_shared_seconds(&t);
   assert_true(shared > 0.5 && shared < 0.51);
   assert_true(adji_sharing_pays(&t));
@@ -42,8 +44,8 @@ static void test_equals_share(void **state) {
 static void test_measured_joins(void **state) {
   (void)state;
   /* docs/performance.md, cores and a GPU that was held to some blocks: 2 G pairs, and k = 32 of 10 M points. */
-  adji_share_times range = {.cores = 1.83, .device = 2.589, .place = 0.267, .alone = 2.589};
-  adji_share_times nearest = {.cores = 0.736, .device = 1.02, .place = 0.085, .alone = 1.02};
+  adji_share_times range = {.extra = 0.002, .cores = 1.83, .device = 2.589, .place = 0.267, .alone = 2.589};
+  adji_share_times nearest = {.extra = 0.002, .cores = 0.736, .device = 1.02, .place = 0.085, .alone = 1.02};
   assert_true(fabs(adji_shared_seconds(&range) / 1.146 - 1) < 0.05);
   assert_true(fabs(adji_shared_seconds(&nearest) / 0.512 - 1) < 0.15);
 }
@@ -53,7 +55,7 @@ static void test_a_device_that_waits_for_cores_is_alone(void **state) {
   (void)state;
   const double cores[] = {0.001, 0.01, 0.1, 1, 10, 100};
   for (int i = 0; i < 6; i++) {
-    adji_share_times t = {.cores = cores[i], .device = 0.03, .place = 0.03, .alone = 0.03};
+    adji_share_times t = {.extra = 0.002, .cores = cores[i], .device = 0.03, .place = 0.03, .alone = 0.03};
     assert_false(adji_sharing_pays(&t));
     t.place = 1; /* or at less */
     assert_false(adji_sharing_pays(&t));
@@ -62,7 +64,7 @@ static void test_a_device_that_waits_for_cores_is_alone(void **state) {
 
 static void test_small_joins_are_not_shared(void **state) {
   (void)state;
-  adji_share_times t = {.cores = 0.001, .device = 0.002, .alone = 0.002};
+  adji_share_times t = {.extra = 0.002, .cores = 0.001, .device = 0.002, .alone = 0.002};
   assert_false(adji_sharing_pays(&t));
   assert_false(adji_sharing_pays(&(adji_share_times){0}));
 }
@@ -73,7 +75,8 @@ static void test_a_quicker_device_needs_less_help(void **state) {
   bool paid = true;
   for (int i = 6; i > -14; i--) {
     double device = ldexp(1, i);
-    adji_share_times t = {.index = 0.05, .cores = 1, .device = device, .place = 0.00005, .alone = device};
+    adji_share_times t = {
+        .extra = 0.002, .index = 0.05, .cores = 1, .device = device, .place = 0.00005, .alone = device};
     bool pays = adji_sharing_pays(&t);
     assert_true(paid || !pays);
     paid = pays;
@@ -119,7 +122,7 @@ static void test_seconds_without_an_index(void **state) {
     spec.radius = all[i].radius;
     spec.backend = ADJ_BACKEND_CPU;
     adj_plan *plan = plan_of(ctx, set, &spec);
-    double ratio = adji_sampled_seconds(plan) / plan->estimated_seconds;
+    double ratio = adji_sampled_seconds(&plan->question, &plan->cores) / plan->estimated_seconds;
     if (!(ratio > 0.3 && ratio < 4)) fail_msg("%s, radius %g: %g", all[i].name, all[i].radius, ratio);
     adj_plan_destroy(plan);
     adj_dataset_destroy(set);
@@ -144,7 +147,7 @@ static void test_seconds_of_nearest(void **state) {
       spec.k = k;
       spec.backend = ADJ_BACKEND_CPU;
       adj_plan *plan = plan_of(ctx, set, &spec);
-      double seconds = adji_knn_seconds(plan, true);
+      double seconds = adji_knn_seconds(&plan->join, true);
       assert_true(seconds > 0 && seconds >= few);
       if (k == 8) assert_true(seconds > before);
       if (k == 8) before = seconds;
@@ -169,7 +172,7 @@ static void test_auto_keeps_small_joins(void **state) {
     spec.k = 8;
     if (!knn) spec.radius = 0.005;
     adj_plan *plan = plan_of(ctx, set, &spec);
-    assert_string_equal(plan->choice.backend, "cpu");
+    assert_int_equal(plan->choice.backend, ADJ_BACKEND_CPU);
     assert_null(ctx->gpus[0]);
     adj_plan_destroy(plan);
   }
@@ -216,11 +219,13 @@ static void test_grids_are_apart(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   float *values;
   adj_dataset *set = uneven_points(ctx, 20000, 8, 1, 1e13f, &values);
-  adj_join_spec spec = range_spec(0.001, ADJ_BACKEND_AUTO, "product=on");
+  adj_join_spec spec = range_spec(0.001, ADJ_BACKEND_CPU, NULL);
   uint64_t before = adj_ctx_memory_used(ctx);
   adj_plan *plan = plan_of(ctx, set, &spec);
-  assert_true(plan->grid.axis_count && plan->grid.axes[plan->grid.axis_count - 1].breaks);
-  adj_status helped = adji_plan_range_helped(plan, NULL);
+  const adji_grid *grid = &plan->cores.grid;
+  assert_true(grid->axis_count && grid->axes[grid->axis_count - 1].breaks);
+  plan->tuning.prefilter = ADJI_PREFILTER_TENSOR; /* which leaves the device without axes */
+  adj_status helped = adji_plan_range_helped(plan, ADJI_ALGORITHM_AUTO);
   assert_true(!helped || helped == ADJ_E_UNSUPPORTED);
   uint64_t total = 0;
   must(adj_count(plan, NULL, &total, NULL, NULL));
@@ -237,22 +242,21 @@ static void test_filter_is_the_devices(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   float *values;
   adj_dataset *set = uneven_points(ctx, 100000, 16, 2, 30, &values);
-  adj_join_spec spec = range_spec(0.5, ADJ_BACKEND_CPU, "codes=off");
+  adj_join_spec spec = range_spec(0.5, ADJ_BACKEND_CPU, "prefilter=off");
   adj_plan *plan = plan_of(ctx, set, &spec);
-  adj_plan device = *plan, cores = *plan;
-  device.grid = cores.grid = (adji_grid){0};
-  device.choice = cores.choice = (adji_choice){0};
-  adji_gpu_worker_options options;
-  must(adji_choose_for_device(&device, NULL, &options));
-  assert_true(device.product.use);
-  cores.product = device.product;
-  must(adji_choose_for_cores(&cores, NULL));
-  assert_true(cores.product.use);
-  assert_int_equal(cores.grid.axis_count, plan->grid.axis_count);
-  assert_string_equal(cores.choice.reason, plan->choice.reason);
-  adji_grid_clear(ctx, &device.grid);
-  adji_grid_clear(ctx, &cores.grid);
-  adji_free(&ctx->memory, device.product.centre);
+  adji_tuning tuning = {0};
+  adji_range_question question = plan->question;
+  adji_device_choice device;
+  adji_grid_choice cores;
+  question.tuning = &tuning;
+  must(adji_choose_for_device(&question, ADJI_ALGORITHM_AUTO, &device));
+  assert_true(device.grid.tensor.use);
+  must(adji_choose_grid(&plan->question, false, &cores));
+  assert_false(cores.tensor.use);
+  assert_int_equal(cores.grid.axis_count, plan->cores.grid.axis_count);
+  assert_string_equal(cores.reason, plan->choice.reason);
+  adji_grid_choice_clear(ctx, &device.grid);
+  adji_grid_choice_clear(ctx, &cores);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);

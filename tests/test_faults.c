@@ -225,7 +225,7 @@ static void joining_with_small_buffers(void **state) {
 
 static void joining_each_pair_once(void **state) {
   (void)state;
-  try_joins(0, 1, "once=on");
+  try_joins(0, 1, "single=on");
 }
 
 static void joining_the_nearest(void **state) {
@@ -271,7 +271,7 @@ static void planning_for_a_device_too(void **state) {
   adj_join_spec_init(&a.spec, sizeof a.spec);
   a.spec.radius = 1e-7;
   a.spec.backend = ADJ_BACKEND_HYBRID;
-  a.spec.tuning = "product=on,indexed=3";
+  a.spec.tuning = "prefilter=tensor,indexed=3";
   try_all_faults("a plan for both", &a, act_plan_both);
   adj_dataset_destroy(set);
   assert_int_equal(adj_ctx_memory_used(a.ctx), 0);

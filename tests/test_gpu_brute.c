@@ -5,6 +5,7 @@
  */
 #include "gpu/brute/brute.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "check.h"
@@ -92,29 +93,28 @@ static void pieces_are_about_equal(void **user) {
 static void settings_have_names(void **user) {
   (void)user;
   adji_tuning t;
-  must(adji_tuning_parse("way=matrix,distance=tiled,select=radix", &t));
-  assert_int_equal(t.way, ADJI_METHOD_MATRIX);
-  assert_int_equal(t.distance, ADJI_DISTANCE_TILED);
-  assert_int_equal(t.select, ADJI_SELECT_RADIX);
-  must(adji_tuning_parse("way=sift,distance=register,select=short", &t));
-  assert_int_equal(t.way, ADJI_METHOD_TENSOR);
-  assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
-  assert_int_equal(t.select, ADJI_SELECT_SHORT);
-  must(adji_tuning_parse("way=gemm,select=bits", &t));
-  assert_int_equal(t.way, ADJI_METHOD_GEMM);
-  must_fail(ADJ_E_ARGUMENT, "matrix, sift and gemm", adji_tuning_parse("way=cublas", &t));
-  must(adji_tuning_parse("distance=naive,select=bound", &t));
+  static const struct {
+    const char *name;
+    adji_select_algorithm algorithm;
+  } selections[] = {{"short", ADJI_SELECT_SHORT},     {"bound", ADJI_SELECT_BOUND}, {"bits", ADJI_SELECT_BITS},
+                    {"bitonic", ADJI_SELECT_BITONIC}, {"radix", ADJI_SELECT_RADIX}, {"sample", ADJI_SELECT_SAMPLE},
+                    {"sort", ADJI_SELECT_SORT}};
+  for (size_t i = 0; i < sizeof selections / sizeof *selections; i++) {
+    char text[64];
+    snprintf(text, sizeof text, "prefilter=%s,test.select=%s", i % 2 ? "off" : "gemm", selections[i].name);
+    must(adji_tuning_parse(text, &t));
+    assert_int_equal(t.select, selections[i].algorithm);
+  }
+  must(adji_tuning_parse("prefilter=off,test.distance=naive", &t));
   assert_int_equal(t.distance, ADJI_DISTANCE_NAIVE);
-  assert_int_equal(t.select, ADJI_SELECT_BOUND);
-  must(adji_tuning_parse("select=bits", &t));
-  assert_int_equal(t.select, ADJI_SELECT_BITS);
-  must(adji_tuning_parse("select=bitonic", &t));
-  assert_int_equal(t.select, ADJI_SELECT_BITONIC);
-  must(adji_tuning_parse("select=sample", &t));
-  assert_int_equal(t.select, ADJI_SELECT_SAMPLE);
-  must(adji_tuning_parse("select=sort", &t));
-  assert_int_equal(t.select, ADJI_SELECT_SORT);
-  must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("distance=gemm", &t));
+  must(adji_tuning_parse("prefilter=off,test.distance=tiled", &t));
+  assert_int_equal(t.distance, ADJI_DISTANCE_TILED);
+  must(adji_tuning_parse("prefilter=off,test.distance=register", &t));
+  assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
+  must_fail(ADJ_E_ARGUMENT, "test.distance= is for prefilter=off", adji_tuning_parse("test.distance=naive", &t));
+  must_fail(ADJ_E_ARGUMENT, "test.select= is for prefilter=off and prefilter=gemm",
+            adji_tuning_parse("prefilter=tensor,test.select=sort", &t));
+  must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("test.distance=gemm", &t));
 }
 
 int main(void) {

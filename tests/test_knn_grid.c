@@ -188,28 +188,36 @@ static void cells_are_as_wide_as_epsilon(void **state) {
 
 /* ---- Settings ----------------------------------------------------------------------------------------- */
 
-static adj_status fits(const char *text, adj_join_kind kind, const char *algorithm) {
+static adj_status fits(const char *text, adj_join_kind kind, adji_algorithm algorithm) {
   adji_tuning t;
   must(adji_tuning_parse(text, &t));
-  return adji_tuning_fits(&t, kind, algorithm);
+  adji_tuning_scope scope = {kind, ADJ_L2, ADJ_BACKEND_GPU, algorithm, 0};
+  adj_status status = adji_tuning_fit(&t, &scope);
+  if (!status && kind == ADJ_KNN) assert_int_equal(scope.algorithm, ADJI_ALGORITHM_GRID);
+  return status;
 }
 
 static void settings_are_for_the_grid(void **state) {
   (void)state;
-  const char *all = "point_threads=4,sample=9,bins=100,mean_part=0.01,epsilon=2,widen=1,failures=0.5,tail=0.1,stall=1";
-  must(fits(all, ADJ_KNN, "grid"));
-  must(fits("sample=100", ADJ_RANGE, NULL));
-  must(fits("access=full,point_threads=4", ADJ_RANGE, "grid"));
-  must_fail(ADJ_E_ARGUMENT, "bins= is for kNN joins with the algorithm grid", fits(all, ADJ_KNN, "kdtree"));
-  must_fail(ADJ_E_ARGUMENT, "tail= is for", fits("tail=0.5", ADJ_KNN, NULL));
-  must_fail(ADJ_E_ARGUMENT, "epsilon= is for", fits("epsilon=2", ADJ_RANGE, "grid"));
-  must_fail(ADJ_E_ARGUMENT, "point_threads= is for", fits("point_threads=4", ADJ_KNN, NULL));
-  must_fail(ADJ_E_ARGUMENT, "point_threads= is for", fits("point_threads=4", ADJ_RANGE, "grid"));
+  const char *all =
+      "paper.point_threads=4,paper.sample=9,paper.bins=100,paper.mean_part=0.01,paper.epsilon=2,paper.widen=1,"
+      "paper.failures=0.5,paper.tail=0.1,paper.stall=1";
+  must(fits(all, ADJ_KNN, ADJI_ALGORITHM_GRID));
+  must(fits("paper.tail=0.5", ADJ_KNN, ADJI_ALGORITHM_AUTO)); /* which asks for the grid */
+  must(fits("paper.point_threads=4", ADJ_KNN, ADJI_ALGORITHM_AUTO));
+  must(fits("paper.access=full,paper.point_threads=4", ADJ_RANGE, ADJI_ALGORITHM_GRID));
+  must_fail(ADJ_E_UNSUPPORTED, "paper.point_threads= is for the algorithm grid, not kdtree",
+            fits(all, ADJ_KNN, ADJI_ALGORITHM_KDTREE));
+  must_fail(ADJ_E_ARGUMENT, "paper.epsilon= is for kNN joins only",
+            fits("paper.epsilon=2", ADJ_RANGE, ADJI_ALGORITHM_GRID));
+  must_fail(ADJ_E_ARGUMENT, "paper.point_threads= is for",
+            fits("paper.point_threads=4", ADJ_RANGE, ADJI_ALGORITHM_GRID));
   adji_tuning t;
-  must_fail(ADJ_E_ARGUMENT, "\"failures=1.5\": is no number from 1e-09 to 1", adji_tuning_parse("failures=1.5", &t));
-  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("bins=10001", &t));
-  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("bins=2.5", &t));
-  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("bins=many", &t));
+  must_fail(ADJ_E_ARGUMENT, "\"paper.failures=1.5\": is no number from 1e-09 to 1",
+            adji_tuning_parse("paper.failures=1.5", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("paper.bins=10001", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("paper.bins=2.5", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 10000", adji_tuning_parse("paper.bins=many", &t));
 }
 
 static void the_grid_is_for_a_gpu(void **state) {

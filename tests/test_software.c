@@ -9,10 +9,10 @@
 /* Joins that a device does alone: in one batch and in many, with what a count keeps and without, in chunks. */
 static const problem ALONE[] = {
     {"unif", 300, 2, 0, 0.1, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
-    {"unif", 300, 3, 0, 0.2, "device_batch=4000,streams=2,once=off", NULL, 0, ADJ_ORDER_ID, false},
-    {"expo", 250, 4, 0, 0.02, "once=on,mirror=on", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
-    {"unif", 250, 4, 0, 0.3, "once=on,device_pairs=40,device_batch=3000", NULL, 0, ADJ_ORDER_ID, true},
-    {"unif", 300, 3, 0, 0.2, "stages=on,device_batch=9000", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
+    {"unif", 300, 3, 0, 0.2, "device_batch=4000,test.streams=2,single=off", NULL, 0, ADJ_ORDER_ID, false},
+    {"expo", 250, 4, 0, 0.02, "single=on,test.mirrored=on", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 250, 4, 0, 0.3, "single=on,test.device_pairs=40,device_batch=3000", NULL, 0, ADJ_ORDER_ID, true},
+    {"unif", 300, 3, 0, 0.2, "test.tile_hits=on,device_batch=9000", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
     {"unif", 300, 2, 0, 0.08, "device_chunk=160", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
     {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
@@ -23,21 +23,23 @@ enum { ALONE_COUNT = sizeof ALONE / sizeof *ALONE };
 
 /* Joins that cores and devices share. */
 static const problem SHARED[] = {
-    {"unif", 400, 3, 0, 0.15, "share=rates,batch=16,once=off", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
-    {"expo", 400, 2, 0, 0.02, "share=fixed,n_large=1,n_cwin=0.001,batch=16,device_batch=4000,once=off", NULL, 0,
+    {"unif", 400, 3, 0, 0.15, "share=rates,batch=16,single=off", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"expo", 400, 2, 0, 0.02, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,batch=16,device_batch=4000,single=off",
+     NULL, 0, ADJ_ORDER_ID, false},
+    {"unif", 300, 5, 0, 0.4, "share=fixed,paper.n_large=0.5,paper.n_cwin=0.2,batch=16,single=off", NULL,
+     ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, true},
+    {"unif", 400, 4, 0, 0.25, "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off", NULL, ADJ_WITH_DISTANCE,
      ADJ_ORDER_ID, false},
-    {"unif", 300, 5, 0, 0.4, "share=fixed,n_large=0.5,n_cwin=0.2,batch=16,once=off", NULL, ADJ_WITH_DISTANCE,
-     ADJ_ORDER_DISTANCE, true},
-    {"unif", 400, 4, 0, 0.25, "share=rates,batch=16,once=on,mirror=on,product=off", NULL, ADJ_WITH_DISTANCE,
-     ADJ_ORDER_ID, false},
-    {"unif", 400, 4, 0, 0.25, "share=fixed,n_large=0.5,n_cwin=0.1,batch=16,once=on,mirror=on,product=off", NULL,
+    {"unif", 400, 4, 0, 0.25,
+     "share=fixed,paper.n_large=0.5,paper.n_cwin=0.1,batch=16,single=on,test.mirrored=on,prefilter=off", NULL,
      ADJ_ONE_WAY | ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
-    {"unif", 400, 4, 0, 0.25, "share=rates,batch=16,once=on,mirror=on,product=off,device_pairs=20", NULL, 0,
-     ADJ_ORDER_ID, false},
+    {"unif", 400, 4, 0, 0.25, "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off,test.device_pairs=20",
+     NULL, 0, ADJ_ORDER_ID, false},
     {"unif", 400, 3, 8, 0, "share=rates,batch=16", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
-    {"expo", 400, 2, 5, 0, "share=fixed,n_large=1,n_cwin=0.001,batch=16,device_rows=77", NULL, 0, ADJ_ORDER_ID, true},
-    {"unif", 400, 3, 6, 0, "share=fixed,n_large=0.9,n_cwin=0.1,batch=16", "grid", ADJ_WITH_DISTANCE, ADJ_ORDER_ID,
-     false},
+    {"expo", 400, 2, 5, 0, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,batch=16,device_rows=77", NULL, 0,
+     ADJ_ORDER_ID, true},
+    {"unif", 400, 3, 6, 0, "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,batch=16", "grid", ADJ_WITH_DISTANCE,
+     ADJ_ORDER_ID, false},
 };
 enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
 

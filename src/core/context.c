@@ -79,6 +79,24 @@ static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   return ADJ_OK;
 }
 
+/* What adj_calibrate found, if it was called on this machine. */
+static void take_costs(adj_ctx *ctx) {
+  char path[sizeof ctx->costs_file], why[256];
+  bool asked;
+  ctx->costs = adji_built_in_costs;
+  if (!adji_costs_path(path, sizeof path, &asked)) return;
+  adji_costs_read read = adji_costs_load(path, ctx->isa, &ctx->costs, why, sizeof why);
+  if (read == ADJI_COSTS_READ) memcpy(ctx->costs_file, path, sizeof path);
+  if (read == ADJI_COSTS_MISSING && asked) adji_log(ctx, ADJ_LOG_WARN, "ADJOIN_COSTS: %s: %s", path, why);
+  if (read == ADJI_COSTS_DAMAGED) adji_log(ctx, ADJ_LOG_WARN, "%s: is damaged, and not used: %s", path, why);
+  if (read == ADJI_COSTS_OTHER)
+    adji_log(ctx, ADJ_LOG_INFO, "%s: is of another machine or version, and not used: %s", path, why);
+}
+
+const char *adj_ctx_costs(const adj_ctx *ctx) {
+  return ctx->costs_file[0] ? ctx->costs_file : NULL;
+}
+
 adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   adj_ctx_options mine;
   adj_ctx_options_init(&mine, sizeof mine);
@@ -107,6 +125,7 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   ctx->log_user = mine.log_user;
   ctx->trace = mine.trace;
   ctx->trace_user = mine.trace_user;
+  take_costs(ctx);
   ctx->team = adji_team_create(threads);
   if (!ctx->team) {
     free(ctx->devices);

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "core/costs.h"
 #include "core/memory.h"
 #include "core/threads.h"
 
@@ -18,6 +19,8 @@ struct adj_ctx {
   uint32_t threads;
   const char *isa;               /* one of the names of core/cpu.h */
   ADJI_ATOMIC(uint32_t) cancels; /* how often adj_cancel was called: see core/call.h */
+  adji_costs costs;              /* that plans use */
+  char costs_file[512];          /* where they are from; empty: built in */
   uint64_t device_memory_limit;  /* 0: what is free */
   int32_t device_count;          /* 0: no GPU; -1: any */
   int32_t *devices;              /* device_count numbers, when that is positive */

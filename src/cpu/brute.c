@@ -264,17 +264,20 @@ static void choose_sizes(brute *b) {
   b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
 }
 
-/* Nanoseconds per pair in a prefilter, and per candidate that passes: measured on a core with AVX-512, rounded. Only
- * their ratios matter. */
+/* Nanoseconds per pair in a prefilter, and per candidate that passes. */
 static double pair_cost(const brute *b) {
+  const adji_costs *costs = &b->join.ctx->costs;
   double dim = b->right.dim;
-  if (!b->prefiltered) return 0.15 + 0.045 * dim;
+  if (!b->prefiltered) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
   const char *name = b->sketch.prefilter->name;
-  return !strcmp(name, "amx") ? 0.1 + 0.0006 * dim : !strcmp(name, "vnni") ? 0.12 + 0.0027 * dim : 0.05 + 0.0125 * dim;
+  return !strcmp(name, "amx")    ? costs->amx_pair_ns + costs->amx_dim_ns * dim
+         : !strcmp(name, "vnni") ? costs->vnni_pair_ns + costs->vnni_dim_ns * dim
+                                 : costs->gemm_pair_ns + costs->gemm_dim_ns * dim;
 }
 
 static double candidate_cost(const brute *b) {
-  return 60 + 0.3 * b->right.dim;
+  const adji_costs *costs = &b->join.ctx->costs;
+  return costs->passed_ns + costs->passed_dim_ns * b->right.dim;
 }
 
 enum { TRIALS = 8, TRIAL_QUERIES = 4 };
@@ -304,16 +307,17 @@ static adj_status try_prefilter(brute *b, double *cost) {
 
 /* The least that another prefilter, or none, would cost. */
 static double next_cost(brute *b, bool prefiltered, const adji_prefilter_sketch *prefilter) {
-  brute other = {.right = b->right, .prefiltered = prefiltered, .sketch = {.prefilter = prefilter}};
+  brute other = {.join = b->join, .right = b->right, .prefiltered = prefiltered, .sketch = {.prefilter = prefilter}};
   double evaluated = prefiltered ? 1.5 * b->k * candidate_cost(b) : 0;
   return pair_cost(&other) * (double)b->right.count + evaluated;
 }
 
-static const char *const prefilter_names[] = {"auto", "none", "gemm", "vnni", "amx"};
+static const char *const prefilter_names[] = {
+    [ADJI_PREFILTER_GEMM] = "gemm", [ADJI_PREFILTER_VNNI] = "vnni", [ADJI_PREFILTER_AMX] = "amx"};
 
 /* Drops a prefilter that passes so much that a more exact one, or none, is cheaper. With few queries the trial is not
  * worth it. */
-static adj_status judge_prefilter(brute *b, adji_brute_prefilter_kind kind) {
+static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
   const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
@@ -328,17 +332,36 @@ static adj_status judge_prefilter(brute *b, adji_brute_prefilter_kind kind) {
   return ADJ_OK;
 }
 
-/* Chooses the fastest prefilter that is available and useful. A requested one that is not available is replaced by the
- * next slower one. */
-static adj_status choose_prefilter(brute *b, adji_brute_prefilter_kind wanted) {
-  if (b->join.style.measure->step != ADJI_STEP_L2 || !b->k || wanted == ADJI_PREFILTER_NONE) return ADJ_OK;
-  int first = wanted == ADJI_PREFILTER_AUTO ? ADJI_PREFILTER_AMX : (int)wanted;
+/* Uses the prefilter that was asked for, or fails with the reason why it cannot be used. */
+static adj_status use_prefilter(brute *b, adji_prefilter_kind wanted) {
+  const char *name = prefilter_names[wanted];
+  const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, name);
+  if (b->join.style.measure->step != ADJI_STEP_L2)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 without a periodic box", name);
+  if (!prefilter)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s: this CPU does not have it, or may not use it", name);
+  if (!b->right.count) return ADJ_OK; /* nothing to drop */
+  adj_status status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
+  if (!status && !b->prefiltered)
+    return adji_fail(
+        ADJ_E_UNSUPPORTED,
+        "tuning: prefilter=%s: too many dimensions, or some points are so far away that sketches of the others "
+        "prove nothing",
+        name);
+  return status;
+}
+
+/* Chooses the fastest prefilter that is available and useful, unless one was asked for. */
+static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
+  if (!b->k || wanted == ADJI_PREFILTER_OFF) return ADJ_OK;
+  if (wanted != ADJI_PREFILTER_AUTO) return use_prefilter(b, wanted);
+  if (b->join.style.measure->step != ADJI_STEP_L2) return ADJ_OK;
   adj_status status = ADJ_OK;
-  for (int f = first; f > ADJI_PREFILTER_NONE && !b->prefiltered && !status; f--) {
+  for (int f = ADJI_PREFILTER_AMX; f >= ADJI_PREFILTER_GEMM && !b->prefiltered && !status; f--) {
     const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
     if (!prefilter) continue;
     status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
-    if (!status && wanted == ADJI_PREFILTER_AUTO) status = judge_prefilter(b, (adji_brute_prefilter_kind)f);
+    if (!status) status = judge_prefilter(b, (adji_prefilter_kind)f);
     if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
   }
   return status;

@@ -8,19 +8,13 @@
 #ifndef ADJI_BRUTE_H
 #define ADJI_BRUTE_H
 
+#include "core/names.h"
 #include "queue/engine.h"
 
-typedef enum adji_brute_prefilter_kind {
-  ADJI_PREFILTER_AUTO = 0, /* the fastest that is available and useful */
-  ADJI_PREFILTER_NONE,
-  ADJI_PREFILTER_GEMM, /* dot products of f32 */
-  ADJI_PREFILTER_VNNI, /* dot products of 8-bit codes */
-  ADJI_PREFILTER_AMX   /* the same, in tiles */
-} adji_brute_prefilter_kind;
-
 typedef struct adji_brute_options {
-  adji_brute_prefilter_kind prefilter; /* if not available: the next slower one */
-  uint64_t batch;                      /* queries per batch; 0: automatic */
+  adji_prefilter_kind
+      prefilter;  /* GEMM, VNNI or AMX: refused if not available; OFF; AUTO: the fastest that is useful */
+  uint64_t batch; /* queries per batch; 0: automatic */
 } adji_brute_options;
 
 /* Time of a run: O(n m dim). Memory: a sketch of dim + 4 bytes (codes) or 4 dim + 4 bytes (f32) per right point, and a

@@ -77,29 +77,35 @@ static adj_status check_sets(const adj_dataset *left, const adj_dataset *right) 
   return ADJ_OK;
 }
 
-/* The algorithms of each kind of join; NULL ends a list. */
-static const char *const range_algorithms[] = {"grid", "ego", "brute", NULL};
-static const char *const knn_algorithms[] = {"kdtree", "grid", "brute", NULL};
-
-static adj_status check_algorithm(const adj_join_spec *spec, const char **algorithm) {
-  const char *wanted = spec->algorithm;
-  bool knn = spec->kind == ADJ_KNN;
-  *algorithm = NULL;
-  if (wanted && spec->metric == ADJ_DOT && strcmp(wanted, "auto") && strcmp(wanted, "brute"))
+static adj_status check_algorithm(const adj_join_spec *spec, adji_algorithm *algorithm) {
+  uint32_t known = adji_algorithms_of(spec->kind);
+  char names[64];
+  if (!adji_algorithm_find(spec->algorithm, algorithm) || (*algorithm && !(known & ADJI_BIT(*algorithm))))
+    return adji_fail(ADJ_E_ARGUMENT, "algorithm: \"%s\" is not auto, %s", spec->algorithm,
+                     adji_algorithms_text(known, " or ", names, sizeof names));
+  if (*algorithm && *algorithm != ADJI_ALGORITHM_BRUTE && spec->metric == ADJ_DOT)
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"%s\" needs a distance; inner products are found by brute force",
-                     wanted);
-  if (!wanted || !strcmp(wanted, "auto")) return ADJ_OK;
-  if (spec->backend == ADJ_BACKEND_GPU && !strcmp(wanted, "ego"))
-    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"ego\" does not run on a GPU");
-  if (spec->backend == ADJ_BACKEND_HYBRID && knn && !strcmp(wanted, "brute"))
-    return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: CPU and GPU share kNN joins with \"kdtree\" and \"grid\" only");
-  if (knn && !strcmp(wanted, "grid") && (spec->backend == ADJ_BACKEND_AUTO || spec->backend == ADJ_BACKEND_CPU))
+                     spec->algorithm);
+  return ADJ_OK;
+}
+
+/* What each backend has of the algorithms; AUTO has those of the cores. */
+static uint32_t algorithms_on(adj_backend backend, adj_join_kind kind) {
+  uint32_t all = adji_algorithms_of(kind), grid = ADJI_BIT(ADJI_ALGORITHM_GRID);
+  if (backend == ADJ_BACKEND_GPU) return all & ~ADJI_BIT(ADJI_ALGORITHM_EGO);
+  if (kind == ADJ_RANGE || backend == ADJ_BACKEND_REFERENCE) return all;
+  return backend == ADJ_BACKEND_HYBRID ? all & ~ADJI_BIT(ADJI_ALGORITHM_BRUTE) : all & ~grid;
+}
+
+adj_status adji_check_algorithm_on(adj_join_kind kind, adj_backend backend, adji_algorithm algorithm) {
+  uint32_t has = algorithms_on(backend, kind);
+  char names[64];
+  if (!algorithm || (has & ADJI_BIT(algorithm))) return ADJ_OK;
+  if (algorithm == ADJI_ALGORITHM_GRID)
     return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"grid\" finds the nearest with a GPU only");
-  for (const char *const *name = knn ? knn_algorithms : range_algorithms; *name; name++)
-    if (!strcmp(wanted, *name)) *algorithm = *name;
-  if (*algorithm) return ADJ_OK;
-  return adji_fail(ADJ_E_ARGUMENT, "algorithm: \"%s\" is not auto, %s", wanted,
-                   knn ? "kdtree, grid or brute" : "grid, ego or brute");
+  return adji_fail(ADJ_E_UNSUPPORTED, "algorithm: \"%s\" does not run on the backend %s, which has %s",
+                   adji_algorithm_name(algorithm), adji_backend_name(backend),
+                   adji_algorithms_text(has, " and ", names, sizeof names));
 }
 
 static adj_status check_backend(adj_backend backend) {
@@ -108,7 +114,7 @@ static adj_status check_backend(adj_backend backend) {
 }
 
 adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                           const char **algorithm) {
+                           adji_algorithm *algorithm) {
   adj_status status = check_kind(spec);
   if (!status) status = check_metric(spec, left->dim);
   if (!status) status = check_style(spec, left == right);

@@ -6,10 +6,10 @@
 #define ADJI_CHOOSE_ACCESS_H
 
 #include "gpu/papers/access.h"
-#include "plan/plan.h"
+#include "plan/range_choice.h"
 
 /* From the settings; the default kernels where none asks for others. ADJ_E_UNSUPPORTED for joins that those are not
- * for. The grid must have been chosen. */
-adj_status adji_choose_access(const adj_plan *plan, adji_point_options *out);
+ * for. */
+adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choice *grid, adji_point_options *out);
 
 #endif

@@ -23,22 +23,26 @@
 #include "gpu/device/device.h"
 #include "gpu/worker/devices.h"
 #include "gpu/worker/knn.h"
+#include "plan/choose_knn.h"
 #include "plan/choose_single.h"
 #include "plan/pending_devices.h"
 #include "plan/plan_hybrid.h"
 #include "plan/plan_knn.h"
 #include "plan/plan_range.h"
 
-bool adji_worth_a_device(double cores_s, adji_readiness ready) {
-  static const double least_s[] = {[ADJI_NOT_STARTED] = 0.25, [ADJI_STARTED] = 0.05, [ADJI_OPEN] = 0.00002};
-  return cores_s > least_s[ready];
+bool adji_worth_a_device(const adji_costs *costs, double cores_s, adji_readiness ready) {
+  return cores_s > (ready == ADJI_OPEN      ? costs->device_ready_s
+                    : ready == ADJI_STARTED ? costs->device_open_s
+                                            : costs->device_start_s);
 }
 
-static bool device_pays(const adj_plan *plan, double cores_s) {
+/* Whether the settings leave the backend to choose from, and it is quicker. */
+static bool device_pays(const adj_plan *plan, adj_backend backend, double cores_s) {
+  if (!(plan->backends & ADJI_BIT(backend))) return false;
   adji_readiness ready = adji_a_device_is_open(plan->ctx) ? ADJI_OPEN
                          : adji_gpu_is_up(plan->ctx)      ? ADJI_STARTED
                                                           : ADJI_NOT_STARTED;
-  return adji_worth_a_device(cores_s, ready) && adji_gpu_worker_is_there(plan->ctx);
+  return adji_worth_a_device(&plan->ctx->costs, cores_s, ready) && adji_gpu_worker_is_there(plan->ctx);
 }
 
 /* What is the device's fault, and none of the join's. */
@@ -46,10 +50,11 @@ static bool is_of_device(adj_status status) {
   return status == ADJ_E_UNSUPPORTED || status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
 }
 
-adj_status adji_plan_knn_anywhere(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   adji_knn_request request = adji_knn_request_of(plan);
-  bool shared = (!algorithm || !strcmp(algorithm, "kdtree")) && !adji_gpu_knn_can_share(&request);
-  if (!device_pays(plan, adji_knn_seconds(plan, shared))) return adji_plan_knn(plan, algorithm);
+  bool shared = (!algorithm || algorithm == ADJI_ALGORITHM_KDTREE) && !adji_gpu_knn_can_share(&request);
+  if (!device_pays(plan, shared ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU, adji_knn_seconds(&plan->join, shared)))
+    return adji_plan_knn(plan, algorithm);
   adj_status status = shared ? adji_plan_knn_hybrid(plan, algorithm) : adji_plan_knn_on_gpu(plan, algorithm);
   if (!is_of_device(status)) return status;
   adji_tree_clear(&plan->left_tree);
@@ -58,30 +63,32 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, const char *algorithm) {
 }
 
 /* Without the device, on cores that are planned for already or that have nothing of the plan yet. */
-static adj_status or_on_cores(adj_plan *plan, const char *algorithm, adj_status status) {
+static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   if (!is_of_device(status)) return status;
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+  adji_forget_device(plan);
   if (plan->engine.worker_count) return ADJ_OK;
   adji_forget_cores(plan);
   plan->choice = (adji_choice){0};
   return adji_plan_range_on_cores(plan, algorithm);
 }
 
-static adj_status plan_hybrid(adj_plan *plan, const char *algorithm) {
+static adj_status plan_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   return or_on_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
 }
 
 /* Asked three times, the sooner the less was done in vain: by the number of points, by a sample, and with an index. */
-adj_status adji_plan_range_anywhere(adj_plan *plan, const char *algorithm) {
-  bool free_to_choose = !algorithm || !strcmp(algorithm, "grid");
-  if (free_to_choose && device_pays(plan, adji_least_range_seconds(plan))) return plan_hybrid(plan, algorithm);
+adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
+  bool free_to_choose = !algorithm || algorithm == ADJI_ALGORITHM_GRID;
+  if (free_to_choose && device_pays(plan, ADJ_BACKEND_HYBRID, adji_least_range_seconds(plan)))
+    return plan_hybrid(plan, algorithm);
   adj_status status = adji_choose_for_cores(plan, algorithm);
-  if (!status && free_to_choose && device_pays(plan, adji_sampled_seconds(plan))) {
+  if (!status && free_to_choose &&
+      device_pays(plan, ADJ_BACKEND_HYBRID, adji_sampled_seconds(&plan->question, &plan->cores))) {
     adji_forget_cores(plan);
     plan->choice = (adji_choice){0};
     return plan_hybrid(plan, algorithm);
   }
   if (!status) status = adji_prepare_cores(plan);
-  if (status || !free_to_choose || !device_pays(plan, plan->estimated_seconds)) return status;
+  if (status || !free_to_choose || !device_pays(plan, ADJ_BACKEND_HYBRID, plan->estimated_seconds)) return status;
   return or_on_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
 }

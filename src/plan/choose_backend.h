@@ -11,10 +11,10 @@
 typedef enum adji_readiness { ADJI_NOT_STARTED, ADJI_STARTED, ADJI_OPEN } adji_readiness;
 
 /* Whether a join that takes the cores so long is worth asking a device. */
-bool adji_worth_a_device(double cores_s, adji_readiness ready);
+bool adji_worth_a_device(const adji_costs *costs, double cores_s, adji_readiness ready);
 
-/* Makes the plan. algorithm: what was asked for, NULL to choose. */
-adj_status adji_plan_knn_anywhere(adj_plan *plan, const char *algorithm);
-adj_status adji_plan_range_anywhere(adj_plan *plan, const char *algorithm);
+/* Makes the plan. algorithm: what was asked for. */
+adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm);
 
 #endif

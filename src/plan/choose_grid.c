@@ -23,10 +23,6 @@
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
 
-/* Nanoseconds, measured on one AVX-512 core at 2.8 GHz; only their ratio matters. */
-static const double LOOKUP_NS = 3.0;
-static const double VECTOR_NS = 1.4, VECTOR_DIM_NS = 0.45, VECTOR_CODE_NS = 0.07;
-
 typedef struct axis_view {
   uint32_t dim;
   double slabs;    /* that the box holds                                          */
@@ -41,7 +37,9 @@ typedef struct met {
 } met;
 
 typedef struct chooser {
-  adj_plan *plan;
+  const adji_range_question *ask;
+  adji_grid_choice *out;
+  adj_ctx *ctx;
   const adj_dataset *set; /* the right set, or a sample of it                  */
   uint64_t population;    /* points of the right set                           */
   double *widths;         /* per dimension: a cell must be at least this wide   */
@@ -70,7 +68,7 @@ static uint64_t sample_row(const chooser *c, uint64_t i) {
 }
 
 static adj_status draw_sample(chooser *c) {
-  adji_memory *memory = &c->plan->ctx->memory;
+  adji_memory *memory = &c->ctx->memory;
   uint32_t dim = c->set->dim;
   c->sample = c->gpu ? GPU_SAMPLE : SAMPLE;
   if (c->sample > c->set->count) c->sample = c->set->count;
@@ -86,7 +84,7 @@ static adj_status draw_sample(chooser *c) {
   c->near = adji_alloc(memory, c->sample, sizeof *c->near, "sample");
   if (!c->values || !c->slabs || !c->widths || !c->views || !c->table || !c->cells || !c->near) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < dim; j++)
-    c->widths[j] = adji_grid_width(c->set->type, &c->plan->measure, c->plan->join.limit, j);
+    c->widths[j] = adji_grid_width(c->set->type, c->ask->measure, c->ask->join->limit, j);
   for (uint64_t i = 0; i < c->sample; i++) {
     uint64_t row = sample_row(c, i);
     for (uint32_t j = 0; j < dim; j++)
@@ -96,7 +94,7 @@ static adj_status draw_sample(chooser *c) {
 }
 
 static void free_sample(chooser *c) {
-  adji_memory *memory = &c->plan->ctx->memory;
+  adji_memory *memory = &c->ctx->memory;
   adji_free(memory, c->values);
   adji_free(memory, c->slabs);
   adji_free(memory, c->widths);
@@ -156,25 +154,26 @@ static double variance_of(const chooser *c, uint32_t dim) {
 
 /* The length of a periodic dimension, 0 for others. */
 static double period_of(const chooser *c, uint32_t dim) {
-  return adji_box_length(&c->plan->measure, c->set->type, dim);
+  return adji_box_length(c->ask->measure, c->set->type, dim);
 }
 
 /* A periodic axis has at least so many cells: see index/images.h. */
 static const double LEAST_CELLS = 4.01;
 
 /* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to
- * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where another order is
- * asked for, all dimensions in that order, whatever they are worth. */
+ * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where their number or
+ * another order is asked for, all dimensions, whatever they are worth. */
 static void view_axes(chooser *c) {
-  uint64_t reorder = c->plan->tuning.reorder;
+  uint64_t reorder = c->ask->tuning->reorder;
+  bool all = reorder || c->ask->tuning->indexed;
   for (uint32_t j = 0; j < c->set->dim; j++) {
     axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0, 0};
     if (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j]) continue;
-    if (!(view.slabs > 2) && reorder == ADJI_AUTO) continue;
+    if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
     if (reorder == ADJI_ON) view.variance = variance_of(c, j);
     if (reorder == ADJI_AUTO) view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
-    if (view.near > 0.97) continue;
+    if (view.near > 0.97 && !all) continue;
     c->views[c->view_count++] = view;
   }
   qsort(c->views, c->view_count, sizeof *c->views,
@@ -274,9 +273,10 @@ static void count_candidates(const chooser *c, uint32_t most, double *candidates
 /* ---- Decisions ---------------------------------------------------------------------------------------- */
 
 static double vector_ns(const chooser *c) {
-  if (c->plan->prefilter.filter) return VECTOR_NS + VECTOR_CODE_NS * c->set->dim;
+  const adji_costs *costs = &c->ctx->costs;
+  if (c->ask->codes) return costs->vector_ns + costs->vector_code_dim_ns * c->set->dim;
   double dims = c->set->dim < 12 ? c->set->dim : 12; /* sums are abandoned early in many dimensions */
-  return VECTOR_NS + VECTOR_DIM_NS * dims;
+  return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
 /* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at
@@ -284,10 +284,13 @@ static double vector_ns(const chooser *c) {
  * the candidates are in rows of cells that are left out. cell_population is that of a typical point, not the mean:
  * where points lie unevenly most cells hold fewer than the mean, and there are more of them. */
 static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
+  const adji_costs *w = &c->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
-  if (cell_population >= 7) return n / 32 * (rounds * 90 + 1.3 * candidates * (2.3 * dims + 6));
+  if (cell_population >= 7)
+    return n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense));
   double steps = rounds + 0.5 * candidates / 32;
-  return n / (1 + cell_population) * (rounds * 90 + steps * 60) + n * steps * (2.2 * dims + 8);
+  return n / (1 + cell_population) * (rounds * w->warp_lookup + steps * w->warp_step) +
+         n * steps * (w->warp_sparse_dim * dims + w->warp_sparse);
 }
 
 /* Axes for the filter of products, and what it costs with them. It has no cells to look up, but tiles of the order with
@@ -302,17 +305,30 @@ static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double
   }
   if (axes == most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) least = candidates[axes];
   if (least > 0.9 * candidates[0]) axes = 0;
-  *cost = n * least * adji_product_cost(c->plan);
+  *cost = n * least * adji_tensor_cost(&c->ctx->costs, &c->out->tensor);
   return axes;
 }
 
+static uint32_t most_axes(const chooser *c) {
+  uint32_t most = c->ask->measure->box ? 5 : 8; /* a periodic axis doubles the points near its faces */
+  return c->view_count < most ? c->view_count : most;
+}
+
+static adj_status check_indexed(const chooser *c) {
+  uint64_t wanted = c->ask->tuning->indexed;
+  if (wanted <= most_axes(c)) return ADJ_OK;
+  return adji_fail(ADJ_E_UNSUPPORTED, "tuning: indexed=%llu: of these %u dimensions%s only %u can be indexed",
+                   (unsigned long long)wanted, c->set->dim, c->ask->measure->box ? " in a periodic box" : "",
+                   most_axes(c));
+}
+
 static uint32_t choose_axis_count(const chooser *c) {
-  uint32_t most = c->plan->measure.box ? 5 : 8; /* a periodic axis doubles the points near its faces */
-  if (c->view_count < most) most = c->view_count;
-  if (c->plan->tuning.indexed) return c->plan->tuning.indexed < most ? (uint32_t)c->plan->tuning.indexed : most;
+  uint32_t most = most_axes(c);
+  if (c->ask->tuning->indexed) return (uint32_t)c->ask->tuning->indexed;
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
+  const adji_costs *costs = &c->ctx->costs;
   count_candidates(c, most, candidates);
   uint32_t axes = 0;
   double uneven = 0;
@@ -322,31 +338,31 @@ static uint32_t choose_axis_count(const chooser *c) {
     if (k && c->gpu) uneven += unevenness(c, k - 1);
     double cell_population = count_cell_population(c);
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
-    double cost = n / (1 + cell_population) * ranges * LOOKUP_NS + n * full * vector_ns(c);
+    double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
     if (cost < best) {
       best = cost;
       axes = k;
-      c->plan->choice.candidates = candidates[k];
+      c->out->candidates = candidates[k];
     }
     if (k) ranges *= 3;
   }
-  if (!c->gpu || !c->plan->product.use) return axes; /* beside cores that are planned for, a device may have it */
+  if (!c->gpu || !c->out->tensor.use) return axes; /* beside cores that are planned for, a device may have it */
   double cost;
   uint32_t product_axes = choose_tensor_axes(c, most, candidates, &cost);
-  if (cost < best || c->plan->tuning.product == ADJI_ON) return product_axes;
-  c->plan->product.use = false;
+  if (cost < best || c->ask->tuning->prefilter == ADJI_PREFILTER_TENSOR) return product_axes;
+  c->out->tensor.use = false;
   return axes;
 }
 
 /* Where cells of one radius would hold hardly a point, wider ones save look-ups; on a GPU those cost less than what
  * wider cells hold. */
 static double choose_width(const chooser *c, uint32_t axes, double *population) {
-  double factor = c->plan->tuning.cell > 1 ? c->plan->tuning.cell : 1, widest = 0;
+  double factor = c->ask->tuning->cell > 1 ? c->ask->tuning->cell : 1, widest = 0;
   *population = cell_population(c, axes, factor);
   for (uint32_t a = 0; a < axes; a++)
     widest = fmax(widest, c->views[a].slabs);
-  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->plan->tuning.cell && *population < 0.7 && factor * 8 < widest; i++) {
+  for (int i = 0; i < MAX_TRIES && !c->gpu && !c->ask->tuning->cell && *population < 0.7 && factor * 8 < widest; i++) {
     factor *= 1.5;
     *population = cell_population(c, axes, factor);
   }
@@ -356,9 +372,9 @@ static double choose_width(const chooser *c, uint32_t axes, double *population) 
 /* The last axis can be finer at no cost in look-ups: 2 + 1/fine radii of it are candidates instead of
  * 3. Cells then hold fewer queries; about four should be left to share what is loaded. */
 static uint32_t choose_fine(const chooser *c, double cell_population) {
-  if (c->plan->tuning.fine) return (uint32_t)c->plan->tuning.fine;
+  if (c->ask->tuning->fine) return (uint32_t)c->ask->tuning->fine;
   uint32_t fine = 1;
-  if (adji_access_by_point((adji_access)c->plan->tuning.access)) return fine; /* as in the papers */
+  if (adji_access_by_point((adji_access)c->ask->tuning->access)) return fine; /* as in the papers */
   while (fine < 8 && cell_population / (2 * fine) >= (c->gpu ? 7 : 3))
     fine *= 2;
   return fine;
@@ -368,7 +384,7 @@ static uint32_t choose_fine(const chooser *c, double cell_population) {
  * it; one bit is for the numbers that stay empty behind each axis. */
 static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
   uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
-  uint32_t bits = (c->plan->measure.box ? 63 - row_bits : 60) / axes;
+  uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
   return UINT64_C(1) << (bits < 20 ? bits : 20);
 }
 
@@ -381,7 +397,7 @@ static int ascending(const void *left, const void *right) {
  * sample than the planner's serves here: it bounds how many points fall into one slab. */
 static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
   *count = c->set->count < 1u << 17 ? c->set->count : 1u << 17;
-  double *values = adji_alloc(&c->plan->ctx->memory, *count, sizeof *values, "sample");
+  double *values = adji_alloc(&c->ctx->memory, *count, sizeof *values, "sample");
   for (uint64_t i = 0; values && i < *count; i++) {
     uint64_t begin, end;
     adji_slice(c->set->count, *count, i, &begin, &end);
@@ -402,7 +418,7 @@ static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, 
   cell = fmax(cell, period * reach * 1.01 / ((double)allowed - 4.0 * reach));
   cell = fmin(cell, period / LEAST_CELLS);
   adji_axis wanted = {.dim = dim, .reach = reach, .low = -cell, .period = period, .margin = c->widths[dim]};
-  return adji_axis_init(c->plan->ctx, axis, &wanted, &(adji_axis_extent){period + cell, cell, allowed, NULL, 0});
+  return adji_axis_init(c->ctx, axis, &wanted, &(adji_axis_extent){period + cell, cell, allowed, NULL, 0});
 }
 
 /* The most selective last: it is the fine one. */
@@ -412,7 +428,7 @@ static uint32_t axis_dim(const chooser *c, uint32_t a, uint32_t axes) {
 
 static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor, uint32_t reach,
                             const adji_ends *ends) {
-  adji_axis *axis = &c->plan->grid.axes[a];
+  adji_axis *axis = &c->out->grid.axes[a];
   uint32_t dim = axis_dim(c, a, axes);
   if (period_of(c, dim) > 0) return make_periodic_axis(c, axis, dim, axes, factor, reach);
   adji_axis wanted = {.dim = dim, .reach = reach, .low = ends->low};
@@ -424,84 +440,97 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
     if (!values) return ADJ_E_MEMORY;
   }
   adji_axis_extent extent = {ends->high, width, allowed, values, count};
-  adj_status status = adji_axis_init(c->plan->ctx, axis, &wanted, &extent);
-  adji_free(&c->plan->ctx->memory, values);
+  adj_status status = adji_axis_init(c->ctx, axis, &wanted, &extent);
+  adji_free(&c->ctx->memory, values);
   return status;
 }
 
 /* Narrower cells fit the ball better where they still hold many points. Only the default kernels of a GPU for few
  * dimensions look further than the next cell. */
 static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_population) {
-  const adj_plan *plan = c->plan;
-  if (!c->gpu || c->set->dim > 3 || axes < 2 || plan->measure.step != ADJI_STEP_L2 || plan->product.use ||
-      adji_access_by_point((adji_access)plan->tuning.access))
+  const adji_tuning *tuning = c->ask->tuning;
+  if (!c->gpu || c->set->dim > 3 || axes < 2 || c->ask->measure->step != ADJI_STEP_L2 || c->out->tensor.use ||
+      adji_access_by_point((adji_access)tuning->access))
     return 1;
-  if (plan->tuning.narrow) return (uint32_t)plan->tuning.narrow;
+  if (tuning->narrow) return (uint32_t)tuning->narrow;
   return cell_population >= 100 ? 2 : 1;
 }
 
 /* The bounds of the points, or less where only the default kernels of a GPU for few dimensions look into the cells. In
  * a join of two sets nothing is known of the left points, which may all be beyond. */
 static void find_ends(const chooser *c, uint32_t axes, double factor, const uint32_t *reach, adji_ends *ends) {
-  const adj_plan *plan = c->plan;
   for (uint32_t a = 0; a < axes; a++) {
     uint32_t dim = axis_dim(c, a, axes);
     ends[a] = (adji_ends){c->values + dim * c->sample, c->widths[dim] * factor / reach[a], c->set->low[dim],
                           c->set->high[dim]};
   }
-  if (c->gpu && c->set->dim <= 3 && plan->self_join && !plan->measure.box && !plan->product.use &&
-      !adji_access_by_point((adji_access)plan->tuning.access))
+  if (c->gpu && c->set->dim <= 3 && c->ask->join->self_join && !c->ask->measure->box && !c->out->tensor.use &&
+      !adji_access_by_point((adji_access)c->ask->tuning->access))
     adji_choose_ends(ends, axes, c->sample, c->population, ADJI_GPU_BUCKETS(c->population));
 }
 
 static adj_status make_grid(chooser *c) {
   uint32_t axes = choose_axis_count(c);
-  c->plan->choice.next_dim = c->views[axes < c->view_count ? axes : 0].dim;
+  c->out->next_dim = c->views[axes < c->view_count ? axes : 0].dim;
   if (!axes) return ADJ_OK;
   double cell_population, factor = choose_width(c, axes, &cell_population);
-  c->plan->choice.cell_population = cell_population;
-  if (c->set->dim <= 3) c->plan->choice.candidates = cell_population * pow(3, axes); /* others were counted */
+  c->out->cell_population = cell_population;
+  if (c->set->dim <= 3) c->out->candidates = cell_population * pow(3, axes); /* others were counted */
   adj_status status = ADJ_OK;
   uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, cell_population);
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, cell_population / pow(narrow, axes - 1));
-  uint32_t reach[ADJI_MAX_AXES];
+  if (c->gpu && c->ask->tuning->narrow && narrow != c->ask->tuning->narrow)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.narrow=%llu is for L2 in two and three dimensions",
+                     (unsigned long long)c->ask->tuning->narrow);
+  uint32_t reach[ADJI_MAX_AXES] = {0};
   adji_ends ends[ADJI_MAX_AXES];
   for (uint32_t a = 0; a < axes; a++)
     reach[a] = a == axes - 1 ? fine : narrow;
   find_ends(c, axes, factor, reach, ends);
   for (uint32_t a = 0; a < axes && !status; a++) {
     status = make_axis(c, a, axes, factor, reach[a], &ends[a]);
-    c->plan->grid.axis_count = a + 1;
+    c->out->grid.axis_count = a + 1;
   }
-  size_t used = strlen(c->plan->choice.reason);
-  snprintf(c->plan->choice.reason + used, sizeof c->plan->choice.reason - used,
+  size_t used = strlen(c->out->reason);
+  snprintf(c->out->reason + used, sizeof c->out->reason - used,
            "%u of %u dimensions indexed, cells %.3g times as wide as the radius with about %.1f points each", axes,
            c->set->dim, factor, cell_population + 1);
   return status;
 }
 
-adj_status adji_choose_grid(adj_plan *plan) {
-  chooser c = {.plan = plan, .set = plan->join.right, .gpu = !strcmp(plan->choice.backend, "gpu")};
-  c.population = plan->population ? plan->population : c.set->count;
-  adj_status status = ADJ_OK;
-  bool brute = !strcmp(plan->choice.algorithm, "brute"); /* which has no axes, but perhaps a filter */
-  if (isfinite(plan->join.limit) && c.set->count > 1 && (!brute || adji_may_choose_tensor(plan))) {
-    status = draw_sample(&c);
-    if (!status && c.gpu) status = adji_choose_tensor(plan, c.values, c.sample);
-    if (!status && !brute) view_axes(&c);
-    if (!status && c.view_count) status = make_grid(&c);
-    free_sample(&c);
-  }
-  if (c.gpu && plan->product.use) {
-    size_t used = strlen(plan->choice.reason);
-    snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used,
-             "%sproducts of half-precision copies as a filter", used ? "; " : "");
-  }
-  if (!status) {
-    adji_grid_finish(&plan->grid);
-    return ADJ_OK;
-  }
-  adji_grid_clear(plan->ctx, &plan->grid);
-  if (c.gpu) adji_drop_tensor(plan);
+/* Axes and prefilter from a sample; brute force has no axes, but perhaps a prefilter. */
+static adj_status choose(chooser *c, bool brute) {
+  adj_status status = draw_sample(c);
+  if (!status && c->gpu) status = adji_choose_tensor(c->ask, c->values, c->sample, &c->out->tensor);
+  if (!status && !brute) view_axes(c);
+  if (!status && !brute) status = check_indexed(c);
+  if (!status && c->view_count) status = make_grid(c);
+  free_sample(c);
   return status;
+}
+
+adj_status adji_choose_grid(const adji_range_question *question, bool brute, adji_grid_choice *out) {
+  chooser c = {.ask = question, .out = out, .ctx = question->join->ctx, .set = question->join->right};
+  c.gpu = question->device;
+  c.population = adji_question_points(question);
+  *out = (adji_grid_choice){0};
+  adj_status status = c.gpu ? adji_check_tensor(question) : ADJ_OK;
+  if (!status && isfinite(question->join->limit) && c.set->count > 1 && (!brute || adji_may_choose_tensor(question)))
+    status = choose(&c, brute);
+  if (status) {
+    adji_grid_choice_clear(c.ctx, out);
+    return status;
+  }
+  size_t used = strlen(out->reason);
+  if (out->tensor.use)
+    snprintf(out->reason + used, sizeof out->reason - used, "%sproducts of half-precision copies as a filter",
+             used ? "; " : "");
+  adji_grid_finish(&out->grid);
+  return ADJ_OK;
+}
+
+void adji_grid_choice_clear(adj_ctx *ctx, adji_grid_choice *choice) {
+  adji_grid_clear(ctx, &choice->grid);
+  adji_free(&ctx->memory, choice->tensor.centre);
+  *choice = (adji_grid_choice){0};
 }

@@ -5,9 +5,10 @@
 #ifndef ADJI_CHOOSE_GRID_H
 #define ADJI_CHOOSE_GRID_H
 
-#include "plan/plan.h"
+#include "plan/range_choice.h"
 
-/* Sets plan->grid and adds the reason to plan->choice.reason. */
-adj_status adji_choose_grid(adj_plan *plan);
+/* brute: no axes are wanted; for a GPU there may still be a prefilter. Nothing is left behind on failure. */
+adj_status adji_choose_grid(const adji_range_question *question, bool brute, adji_grid_choice *out);
+void adji_grid_choice_clear(adj_ctx *ctx, adji_grid_choice *choice);
 
 #endif

@@ -9,20 +9,18 @@
  * 1. With the device held to a few blocks, 20 million points in three dimensions with 100 neighbours took cores 1,830
  * ms, it 2,589 ms and both 1,146 ms, by this 1,141.
  *
- * Threads that wake, lists, passes and the last batches cost both some 2 ms: 10,000 points took 2.2 to 2.5 ms more than
- * the cores alone take for all of them (H200, 16 cores).
+ * Threads that wake, lists, passes and the last batches cost both some 2 ms more (core/costs.h).
  */
 #include "plan/choose_share.h"
 
 #include <math.h>
 
-static const double SHARING_S = 0.002;
 /* What sharing must take at most of the device's own time, for the estimates are rough. */
 static const double WORTH_SHARING = 0.9;
 
 double adji_shared_seconds(const adji_share_times *t) {
   double rest = t->cores + fmax(t->device - t->place, 0), both = rest > 0 ? t->device * t->cores / rest : 0;
-  return t->index + SHARING_S + fmin(both, t->device);
+  return t->index + t->extra + fmin(both, t->device);
 }
 
 bool adji_sharing_pays(const adji_share_times *t) {

@@ -14,6 +14,7 @@ typedef struct adji_share_times {
   double device; /* of a device that does lists of queries, rows in place           */
   double place;  /* in which cores put the rows of all these lists into place       */
   double alone;  /* of a device that does everything, in a way of its own perhaps   */
+  double extra;  /* that sharing takes beside                                       */
 } adji_share_times;
 
 /* How long it takes both. */

@@ -14,11 +14,20 @@
 
 enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256 };
 
-bool adji_may_choose_tensor(const adj_plan *plan) {
-  const adj_dataset *right = plan->join.right;
-  if (adji_access_by_point((adji_access)plan->tuning.access)) return false; /* which compares in its own way */
-  return plan->tuning.product != ADJI_OFF && right->type == ADJ_F32 && plan->measure.step == ADJI_STEP_L2 &&
-         right->dim <= ADJI_HALVES_MOST_DIM && plan->join.limit > 0 && isfinite(plan->join.limit);
+bool adji_may_choose_tensor(const adji_range_question *q) {
+  const adj_dataset *right = q->join->right;
+  if (adji_access_by_point((adji_access)q->tuning->access)) return false; /* which compares in its own way */
+  return q->tuning->prefilter != ADJI_PREFILTER_OFF && right->type == ADJ_F32 && q->measure->step == ADJI_STEP_L2 &&
+         right->dim <= ADJI_HALVES_MOST_DIM && q->join->limit > 0 && isfinite(q->join->limit);
+}
+
+adj_status adji_check_tensor(const adji_range_question *q) {
+  if (q->tuning->prefilter != ADJI_PREFILTER_TENSOR || adji_may_choose_tensor(q)) return ADJ_OK;
+  return adji_fail(
+      ADJ_E_UNSUPPORTED,
+      "tuning: prefilter=tensor is for L2 in f32, in up to %d dimensions without a periodic box, and for a "
+      "radius above 0",
+      (int)ADJI_HALVES_MOST_DIM);
 }
 
 /* How far points are from the centre in any dimension. */
@@ -29,15 +38,15 @@ static double farthest(const adj_dataset *set, const float *centre) {
   return most;
 }
 
-static void find_scale(const adj_plan *plan, const float *centre, adji_halves_scale *out) {
-  uint32_t dim = plan->join.right->dim;
-  double far = fmax(farthest(plan->join.right, centre), farthest(plan->join.left, centre));
-  double radius = adji_halves_reach(plan->join.limit, dim, 1);
+static void find_scale(const adji_join *join, const float *centre, adji_halves_scale *out) {
+  uint32_t dim = join->right->dim;
+  double far = fmax(farthest(join->right, centre), farthest(join->left, centre));
+  double radius = adji_halves_reach(join->limit, dim, 1);
   int by_radius = -4 - ilogb(radius), by_range = far > 0 ? 13 - ilogb(far) : by_radius;
   double scale = ldexp(1, by_range > by_radius ? by_range : by_radius);
   uint32_t width = adji_halves_width(dim);
   *out = (adji_halves_scale){.dim = dim, .width = width, .scale = scale, .gamma = adji_halves_gamma(width)};
-  out->reach = adji_halves_reach(plan->join.limit, dim, scale);
+  out->reach = adji_halves_reach(join->limit, dim, scale);
   out->stray = 0.125 * out->reach;
 }
 
@@ -64,30 +73,26 @@ static bool is_useful(const adji_halves_plan *product, const double *values, uin
   return strays <= rows / 64 && p * p + slack <= 1.3 * scale->reach * scale->reach;
 }
 
-adj_status adji_choose_tensor(adj_plan *plan, const double *values, uint64_t sample) {
-  adji_halves_plan *product = &plan->product;
-  uint32_t dim = plan->join.right->dim;
-  uint64_t points = plan->population ? plan->population : plan->join.right->count;
-  bool wanted = plan->tuning.product == ADJI_ON;
-  if (!adji_may_choose_tensor(plan) || (!wanted && (dim < LEAST_DIM || points < LEAST_POINTS))) return ADJ_OK;
-  product->centre = adji_alloc(&plan->ctx->memory, dim, sizeof *product->centre, "centre of the points");
-  if (!product->centre) return ADJ_E_MEMORY;
+adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
+                              adji_halves_plan *out) {
+  uint32_t dim = q->join->right->dim;
+  bool wanted = q->tuning->prefilter == ADJI_PREFILTER_TENSOR;
+  if (q->tuning->mirrored == ADJI_ON) return ADJ_OK; /* which compares without a prefilter */
+  if (!adji_may_choose_tensor(q) || (!wanted && (dim < LEAST_DIM || adji_question_points(q) < LEAST_POINTS)))
+    return ADJ_OK;
+  out->centre = adji_alloc(&q->join->ctx->memory, dim, sizeof *out->centre, "centre of the points");
+  if (!out->centre) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < dim; j++) {
     double sum = 0;
     for (uint64_t i = 0; i < sample; i++)
       sum += values[j * sample + i] / (double)sample;
-    product->centre[j] = (float)sum;
+    out->centre[j] = (float)sum;
   }
-  find_scale(plan, product->centre, &product->scale);
-  product->use = wanted || is_useful(product, values, sample);
+  find_scale(q->join, out->centre, &out->scale);
+  out->use = wanted || is_useful(out, values, sample);
   return ADJ_OK;
 }
 
-void adji_drop_tensor(adj_plan *plan) {
-  adji_free(&plan->ctx->memory, plan->product.centre);
-  plan->product = (adji_halves_plan){0};
-}
-
-double adji_product_cost(const adj_plan *plan) {
-  return 0.02 + 0.048 * plan->product.scale.width / ADJI_HALVES_STEP;
+double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor) {
+  return costs->warp_tensor + costs->warp_tensor_step * tensor->scale.width / ADJI_HALVES_STEP;
 }

@@ -13,12 +13,11 @@
 #include "gpu/range/range.h"
 #include "gpu/worker/knn.h"
 #include "plan/check.h"
-#include "plan/choose_access.h"
-#include "plan/choose_grid.h"
 #include "plan/choose_single.h"
 #include "plan/cuda_points.h"
 #include "plan/describe.h"
 #include "plan/plan_knn.h"
+#include "plan/plan_range.h"
 
 struct adj_cuda_result {
   adji_gpu_csr csr;
@@ -38,13 +37,25 @@ void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size) {
 
 typedef struct cuda_join {
   adji_gpu *gpu;
-  adj_plan plan;         /* as far as choosing a grid goes   */
-  const char *algorithm; /* that was asked for; NULL: none */
+  adj_plan plan; /* as far as choosing a grid goes   */
+  adji_algorithm algorithm;
   adji_cuda_side left, right;
   adji_gpu_range *range;
   adji_gpu_counted counted;
   adji_gpu_knn *nearest;
 } cuda_join;
+
+/* Settings of the way to the host. */
+static adj_status check_no_host(const adji_tuning *t, adj_join_kind kind) {
+  const char *name = t->buffer         ? "buffer"
+                     : t->device_batch ? "device_batch"
+                     : t->device_rows  ? "device_rows"
+                     : t->streams      ? "test.streams"
+                                       : NULL;
+  if (t->device_chunk && kind == ADJ_RANGE) name = "device_chunk";
+  if (name) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s= is for results in host memory", name);
+  return ADJ_OK;
+}
 
 static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *spec, const adj_cuda_points *left,
                         const adj_cuda_points *right) {
@@ -61,9 +72,11 @@ static adj_status check(cuda_join *j, adj_join_kind kind, const adj_join_spec *s
   adj_dataset other = {.type = r->rows.type, .dim = r->rows.dim};
   status = adji_check_spec(&plan->spec, &j->left.set, plan->self_join ? &j->left.set : &other, &j->algorithm);
   if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
-  if (!status) status = adji_tuning_fits(&plan->tuning, kind, j->algorithm);
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = j->algorithm && !strcmp(j->algorithm, "brute") ? "brute" : "grid";
+  adji_tuning_scope scope = {kind, plan->spec.metric, ADJ_BACKEND_GPU, j->algorithm, 0};
+  if (!status) status = adji_tuning_fit(&plan->tuning, &scope);
+  if (!status) status = check_no_host(&plan->tuning, kind);
+  if (!status) status = adji_check_algorithm_on(kind, ADJ_BACKEND_GPU, scope.algorithm);
+  j->algorithm = scope.algorithm;
   plan->spec.algorithm = plan->spec.tuning = NULL;
   return status;
 }
@@ -81,8 +94,10 @@ static adj_status describe(cuda_join *j, uint64_t sample) {
   if (status) return status;
   plan->left = &j->left.set;
   plan->right = &r->set;
-  plan->population = r->rows.count;
-  return adji_describe_derived(plan);
+  adj_status described = adji_describe_derived(plan);
+  plan->question.population = r->rows.count;
+  plan->question.device = true;
+  return described;
 }
 
 /* The sets become those of all points. */
@@ -96,27 +111,17 @@ static adj_status open_range(cuda_join *j) {
   adji_cuda_side *r = plan->self_join ? &j->left : &j->right;
   uint64_t sample = j->left.rows.dim <= 3 ? SMALL_SAMPLE : SAMPLE;
   adj_status status = describe(j, sample);
-  if (status) return status;
-  if (!adji_measure_grows(&plan->measure)) plan->choice.algorithm = "brute";
-  if (!strcmp(plan->choice.algorithm, "grid") || plan->tuning.product == ADJI_ON) status = adji_choose_grid(plan);
-  adji_point_options points;
-  if (!status) status = adji_choose_access(plan, &points);
+  if (!status) status = adji_choose_for_device(&plan->question, j->algorithm, &plan->device);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   describe_all(j);
-  adji_gpu_range_options options = {.join = &plan->join,
-                                    .measure = &plan->measure,
-                                    .grid = &plan->grid,
-                                    .product = &plan->product,
-                                    .left_rows = &j->left.rows,
-                                    .right_rows = &r->rows,
-                                    .mirrored = adji_choose_device_mirrored(plan),
-                                    .once = adji_choose_device_single(plan),
-                                    .single_pairs = plan->tuning.device_pairs,
-                                    .tile_hit_candidates = adji_choose_device_tile_hits(plan, true, sample),
-                                    .marks = adji_choose_device_query_hits(plan, true),
-                                    .blocks = (uint32_t)plan->tuning.device_blocks,
-                                    .points = points};
+  const adji_grid_choice *grid = &plan->device.grid;
+  adji_gpu_range_options options = plan->device.options.range;
+  options.timed = false;
+  options.left_rows = &j->left.rows;
+  options.right_rows = &r->rows;
+  options.tile_hit_candidates = adji_choose_device_tile_hits(&plan->question, grid, true, sample);
+  options.marks = adji_choose_device_query_hits(&plan->question, grid, true);
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
@@ -124,7 +129,7 @@ static void finish(cuda_join *j) {
   adj_plan *plan = &j->plan;
   adji_gpu_range_close(j->range);
   adji_gpu_knn_close(j->nearest);
-  adji_grid_clear(plan->ctx, &plan->grid);
+  adji_forget_device(plan);
   adji_forget_join(plan);
   adji_cuda_side_forget(plan->ctx, &j->left);
   adji_cuda_side_forget(plan->ctx, &j->right);
@@ -190,7 +195,8 @@ static adj_status find_nearest(cuda_join *j, const call_spec *call, adji_gpu_csr
   if (status) return status;
   describe_all(j);
   request = adji_knn_request_of(plan);
-  status = adji_gpu_knn_choose(&request, j->algorithm, &reason);
+  status = adji_check_knn_kernels(plan);
+  if (!status) status = adji_gpu_knn_choose(&request, j->algorithm, &reason);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
   adji_gpu_knn_options options = {.join = &plan->join,

@@ -134,6 +134,7 @@ adj_status adji_describe_derived(adj_plan *plan) {
                                       .drop_self = plan->self_join && !(spec->flags & ADJ_WITH_SELF),
                                       .one_way = spec->flags & ADJ_ONE_WAY,
                                       .kernels = adji_kernels_for(plan->ctx->isa)};
+  plan->question = (adji_range_question){.join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning};
   return make_box(plan);
 }
 
@@ -146,5 +147,4 @@ void adji_forget_join(adj_plan *plan) {
   adj_dataset_destroy(plan->derived_left);
   adj_dataset_destroy(plan->derived_right);
   adji_free(&plan->ctx->memory, plan->box);
-  adji_free(&plan->ctx->memory, plan->product.centre);
 }

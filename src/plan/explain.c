@@ -64,31 +64,32 @@ static void say_what(text *t, const adj_plan *plan) {
 }
 
 static void say_how(text *t, const adj_plan *plan) {
-  say(t, "backend %s, algorithm %s, %u threads, %s\n", plan->choice.backend, plan->choice.algorithm, plan->ctx->threads,
-      plan->ctx->isa);
+  say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
+      adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
   say(t, "  reason: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
-  for (uint32_t a = 0; a < plan->grid.axis_count; a++) {
-    const adji_axis *axis = &plan->grid.axes[a];
+  bool alone = plan->choice.backend == ADJ_BACKEND_GPU;
+  const adji_grid *grid = alone ? &plan->device.grid.grid : &plan->cores.grid, *beside = &plan->device.grid.grid;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    const adji_axis *axis = &grid->axes[a];
     say(t, "  axis %u: dimension %u, %llu slabs%s, candidates up to %u slab%s away\n", a + 1, axis->dim + 1,
         (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach,
         axis->reach == 1 ? "" : "s");
   }
-  if (plan->device_grid.axis_count)
-    say(t, "  grid of the GPU: %u axes, the last along dimension %u with %llu slabs\n", plan->device_grid.axis_count,
-        plan->device_grid.axes[plan->device_grid.axis_count - 1].dim + 1,
-        (unsigned long long)plan->device_grid.axes[plan->device_grid.axis_count - 1].slabs);
-  if (plan->right_index.ctx)
-    say(t, "  index: %llu cells, at most %u points in one%s\n", (unsigned long long)plan->right_index.cell_count,
-        plan->right_index.largest_cell, plan->boxes.levels ? ", bounding boxes of blocks of points" : "");
-  if (!plan->right_index.ctx && plan->cells)
-    say(t, "  index: %llu cells, on the GPU\n", (unsigned long long)plan->cells);
+  if (!alone && beside->axis_count)
+    say(t, "  grid of the GPU: %u axes, the last along dimension %u with %llu slabs\n", beside->axis_count,
+        beside->axes[beside->axis_count - 1].dim + 1, (unsigned long long)beside->axes[beside->axis_count - 1].slabs);
+  const adji_index *right = &plan->index.right;
+  if (plan->index.ctx)
+    say(t, "  index: %llu cells, at most %u points in one%s\n", (unsigned long long)right->cell_count,
+        right->largest_cell, plan->index.boxes.levels ? ", bounding boxes of blocks of points" : "");
+  if (!plan->index.ctx && plan->cells) say(t, "  index: %llu cells, on the GPU\n", (unsigned long long)plan->cells);
   if (plan->device_chunk)
     say(t, "  chunks: %llu points of a set at a time fit into the memory of the GPU\n",
         (unsigned long long)plan->device_chunk);
-  if (plan->right_index.ctx && plan->right_index.view.count > plan->right->count)
+  if (plan->index.ctx && right->view.count > plan->right->count)
     say(t, "  periodic box: %llu images of points near its faces\n",
-        (unsigned long long)plan->right_index.view.count - plan->right->count);
-  if (plan->prefilter.filter) say(t, "  prefilter: 8-bit codes; exact distances of the candidates that pass\n");
+        (unsigned long long)right->view.count - plan->right->count);
+  if (plan->index.prefilter.filter) say(t, "  prefilter: 8-bit codes; exact distances of the candidates that pass\n");
   if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  passes: %s\n",
       plan->choice.once ? "one, each candidate compared once, then moved to its rows"

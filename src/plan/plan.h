@@ -5,23 +5,16 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
-#include "cpu/prefilter.h"
-#include "gpu/shared/halves.h"
-#include "index/boxes.h"
-#include "index/grid.h"
+#include "cpu/range_index.h"
 #include "index/tree.h"
-#include "plan/tuning.h"
-#include "queue/engine.h"
+#include "plan/range_choice.h"
 
 /* What was decided, with the reason in words, and what is expected. */
 typedef struct adji_choice {
-  const char *backend;   /* "cpu", "reference"     */
-  const char *algorithm; /* "grid", "ego", "brute" */
+  adj_backend backend;
+  adji_algorithm algorithm;
   char reason[256];
-  bool once;              /* collect evaluates each pair once            */
-  double cell_population; /* other points in a point's cell, by a sample */
-  double candidates;      /* that a query meets, by a sample             */
-  uint32_t next_dim;      /* the dimension that would be indexed next; one that is where all are */
+  bool once; /* collect evaluates each pair once */
 } adji_choice;
 
 struct adj_plan {
@@ -30,21 +23,17 @@ struct adj_plan {
   bool self_join;
   adj_join_spec spec; /* algorithm, tuning and box are not kept */
   adji_tuning tuning;
-  adji_join join; /* of sets that may be derived from left and right */
+  uint32_t backends; /* those that the settings leave to choose from */
+  adji_join join;    /* of sets that may be derived from left and right */
   adji_measure measure;
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
   adji_choice choice;
-  uint64_t population;         /* of which the right set is a sample; 0: it is all there is */
-  adji_halves_plan product;    /* the filter of products on a GPU */
-  adji_grid grid, device_grid; /* device_grid: that of the devices which cores share a join with */
-  adji_index left_index, right_index;
-  bool one_index;   /* the right index is that of the left set too */
-  adji_boxes boxes; /* of the right index; empty when not wanted */
-  adji_code_scale code_scale;
-  adji_codes left_codes, right_codes; /* left_codes is unused in a self-join */
-  adji_prefilter_plan prefilter;      /* filter NULL: no codes               */
-  adji_tree left_tree, right_tree;    /* kNN; left_tree is unused in a self-join */
+  adji_range_question question;    /* of a range join, on cores                       */
+  adji_grid_choice cores;          /* the grid of the cores                           */
+  adji_range_index index;          /* what they search                                */
+  adji_device_choice device;       /* of a GPU that does a range join, alone or beside them */
+  adji_tree left_tree, right_tree; /* kNN; left_tree is unused in a self-join */
   adji_engine engine;
   uint64_t cells;        /* of the right index, that are not empty               */
   uint64_t device_chunk; /* points that the device joins at a time; 0: all       */

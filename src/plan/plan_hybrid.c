@@ -19,6 +19,7 @@
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
 #include "gpu/worker/knn.h"
+#include "plan/choose_knn.h"
 #include "plan/choose_share.h"
 #include "plan/pending_devices.h"
 #include "plan/plan_knn.h"
@@ -29,30 +30,21 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
   return adji_gpu_knn_worker_create(options, number, out);
 }
 
-/* Nanoseconds that a query takes a core which searches a tree, by 2 million points on 16 cores: for k = 8 it was 300 in
- * two dimensions, 510 in three, 3,300 in six; for k = 32 twice to three times that. */
-static double search_seconds(const adj_plan *plan) {
-  double ns = 300 * pow(1.8, (double)plan->left->dim - 2) * pow(fmax(plan->join.k, 2) / 8, 0.7);
-  return ns * (double)plan->left->count * 1e-9 / plan->ctx->threads;
-}
-
-double adji_tree_join_seconds(const adj_plan *plan) {
-  return adji_tree_seconds(plan) + search_seconds(plan);
-}
-
-/* The time of a device's search in that of building its tree, at most: on an H200 and with k = 8 it is 4 times in two
- * dimensions and 90 times in six. */
+/* The time of a device's search in that of building its tree, at most. */
 static double most_searches(const adj_plan *plan) {
-  return 6.3 * pow(1.56, plan->left->dim) * pow(fmax(plan->join.k, 2) / 8, 0.9);
+  const adji_costs *costs = &plan->ctx->costs;
+  return costs->device_search * pow(costs->device_search_dim, plan->left->dim) *
+         pow(fmax(plan->join.k, 2) / 8, costs->device_search_k_power);
 }
 
 static adji_share_times times_of(const adj_plan *plan, double device_s) {
   double bytes = (double)plan->left->count * plan->join.k * (double)adji_plan_entry_bytes(plan);
-  return (adji_share_times){.index = adji_tree_seconds(plan),
-                            .cores = search_seconds(plan),
+  return (adji_share_times){.index = adji_tree_seconds(&plan->join),
+                            .cores = adji_search_seconds(&plan->join),
                             .device = device_s,
-                            .place = bytes / ADJI_COPY_RATE,
-                            .alone = device_s};
+                            .place = bytes / plan->ctx->costs.copy_rate,
+                            .alone = device_s,
+                            .extra = plan->ctx->costs.sharing_s};
 }
 
 /* Has the device do the join alone, if that is fast enough: then plan->engine has a worker. */
@@ -70,7 +62,7 @@ static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   }
   if (status || adji_sharing_pays(&t)) return ADJ_OK; /* a device that fails will do so again */
   adji_pending_give(device, &plan->engine, &plan->join);
-  plan->choice.algorithm = "tree";
+  plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
   plan->estimated_seconds = device_s;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the GPU alone: it needs at most about %.2g s, and with the cores' help %.2g s", device_s,
@@ -93,43 +85,49 @@ static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
   if (status) return status;
   plan->engine.share = adji_share_of(&plan->tuning);
   if (!devices) { /* a warning says why */
-    plan->choice.backend = "cpu";
-    plan->choice.algorithm = "kdtree";
+    plan->choice.backend = ADJ_BACKEND_CPU;
+    plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
   }
-  snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "cores and %u GPU%s have a tree each%s, and share queries %s", devices, devices == 1 ? "" : "s",
-           !strcmp(plan->choice.algorithm, "grid") ? " and the GPU a grid, whose failed queries go to the cores" : "",
-           plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
+  snprintf(
+      plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have a tree each%s, and share queries %s",
+      devices, devices == 1 ? "" : "s",
+      plan->choice.algorithm == ADJI_ALGORITHM_GRID ? " and the GPU a grid, whose failed queries go to the cores" : "",
+      plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return adji_estimate_tree(plan);
 }
 
 /* Whether the GPU does a join alone that is not shared: where cores would compare every pair too, which it is quicker
  * at. */
-static bool device_takes_all(adj_plan *plan, const char *algorithm) {
-  if (algorithm || !adji_surely_brute(plan) || adji_plan_knn_on_gpu(plan, NULL)) return false;
-  plan->choice.backend = "hybrid";
+static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
+  if (algorithm || !adji_surely_brute(&plan->join) || adji_plan_knn_on_gpu(plan, ADJI_ALGORITHM_AUTO)) return false;
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "the GPU alone: brute force is not shared");
   return true;
 }
 
-/* What a GPU cannot do, cores do alone. */
-static adj_status without_device(adj_plan *plan, const char *algorithm) {
+/* What a GPU cannot do, cores do alone, unless a setting is not for them. */
+static adj_status without_device(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
+  const char *setting = adji_tuning_not_for(&plan->tuning, ADJ_KNN, ADJ_BACKEND_CPU);
   char why[256];
   snprintf(why, sizeof why, "%s", adj_last_error());
+  if (setting) return adji_fail(status, "tuning: %s=: %s", setting, why);
   adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
   return adji_plan_knn(plan, algorithm);
 }
 
-adj_status adji_plan_knn_hybrid(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   adji_knn_request request = adji_knn_request_of(plan);
   adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &request};
-  request.grid.use = algorithm && !strcmp(algorithm, "grid"); /* the papers' way, which is shared in any case */
-  adj_status status = adji_gpu_knn_can_share(&request);
+  request.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
+  adj_status status = adji_check_knn_kernels(plan);
+  if (!status) status = adji_gpu_can_be(plan->ctx);
+  if (status) return status;
+  status = adji_gpu_knn_can_share(&request);
   if (status && request.grid.use) return status;
-  if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm);
-  plan->choice.backend = "hybrid";
-  plan->choice.algorithm = request.grid.use ? "grid" : "kdtree";
+  if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm, status);
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
+  plan->choice.algorithm = request.grid.use ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_worker_count(plan->ctx);
   bool beside = plan->tuning.share || all.count > 1 || request.grid.use;

@@ -32,79 +32,74 @@
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 static const double LONG_ENOUGH_S = 0.01;
 
-/* Nanoseconds that a point takes a core to get into the index, for each of its dimensions and beside them. On 16 cores
- * 20 million points took 150 ms in two dimensions and 120 to 180 in three. */
-static const double INDEX_NS = 90, INDEX_DIM_NS = 15;
-
-/* What finding neighbours takes of counting them: in up to three dimensions the rows of lists 2.2 to 2.8 times as long,
- * and those of batches, which are of consecutive rows and not of neighbours, 4.3 to 7.4. What counting every two points
- * once takes of counting them twice. About, on an H200. */
-static const double FIND = 1.5, FIND_LISTS = 2.5, FIND_BATCHES = 5, MIRRORED = 0.6;
-
 static double index_seconds(const adj_plan *plan) {
   double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
-  return points * (INDEX_NS + INDEX_DIM_NS * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
+  const adji_costs *costs = &plan->ctx->costs;
+  return points * (costs->index_point_ns + costs->index_dim_ns * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
 }
 
-/* A join with few neighbours takes cores at least so many times what its index does. */
 double adji_least_range_seconds(const adj_plan *plan) {
-  return 3 * index_seconds(plan);
+  return plan->ctx->costs.least_range * index_seconds(plan);
 }
 
 /* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
  * points in a cell: cores gain more by it than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  return plan->self_join && plan->tuning.once != ADJI_OFF && plan->tuning.mirror != ADJI_OFF && options->range.once &&
-         !plan->product.use && adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
+  return plan->self_join && plan->tuning.single != ADJI_OFF && plan->tuning.mirrored != ADJI_OFF &&
+         options->range.once && !plan->device.grid.tensor.use &&
+         adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  if (!device_shares_single(plan, options) || !adji_can_single(plan) || strcmp(plan->choice.algorithm, "grid"))
+  if (!device_shares_single(plan, options) || !adji_can_single(&plan->question, plan->index.one) ||
+      plan->choice.algorithm != ADJI_ALGORITHM_GRID)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.once ||
-         (adji_gpu_worker_count(plan->ctx) == 1 &&
-          adji_sent_seconds(plan, pairs, candidates) < adji_counted_seconds(plan, pairs, candidates));
+         (adji_gpu_worker_count(plan->ctx) == 1 && adji_sent_seconds(&plan->question, pairs, candidates) <
+                                                       adji_counted_seconds(&plan->question, pairs, candidates));
 }
 
 /* What a device takes that keeps what it finds. */
-static double kept_seconds(const adji_range_trial *trial, bool mirrored) {
-  return trial->count_s * (mirrored ? MIRRORED : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
+static double kept_seconds(const adj_plan *plan, const adji_range_trial *trial, bool mirrored) {
+  return trial->count_s * (mirrored ? plan->ctx->costs.device_mirrored : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
 }
 
 /* Of a device that is alone, or does lists. */
 static double find_seconds(const adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial,
                            bool alone) {
-  double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH), factor = FIND;
+  double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH);
+  const adji_costs *costs = &plan->ctx->costs;
+  double factor = costs->device_find;
   bool one = trial->pairs * (double)adji_plan_entry_bytes(plan) <= batch;
-  if (plan->join.left->dim <= 3) factor = alone && !one ? FIND_BATCHES : FIND_LISTS;
+  if (plan->join.left->dim <= 3) factor = alone && !one ? costs->device_find_batches : costs->device_find_lists;
   return fmax(factor * trial->count_s, trial->copy_s);
 }
 
 /* Rows that are counted first and then filled. */
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worker_options *options,
                                       const adji_range_trial *trial) {
-  bool indexed = plan->right_index.ctx;
-  adji_share_times t = {.place = trial->copy_s};
+  bool indexed = plan->index.ctx;
+  adji_share_times t = {.place = trial->copy_s, .extra = plan->ctx->costs.sharing_s};
   t.device = trial->count_s + find_seconds(plan, options, trial, false);
   t.alone = trial->count_s + find_seconds(plan, options, trial, true);
-  if (options->range.once) t.alone = kept_seconds(trial, options->range.mirrored);
+  if (options->range.once) t.alone = kept_seconds(plan, trial, options->range.mirrored);
   t.index = indexed ? 0 : index_seconds(plan);
-  t.cores = indexed ? adji_counted_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
-                    : adji_counted_seconds(plan, trial->pairs, trial->candidates);
+  t.cores = indexed ? adji_counted_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
+                    : adji_counted_seconds(&plan->question, trial->pairs, trial->candidates);
   return t;
 }
 
 /* Or, where that is quicker, evaluated once. */
 static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_options *options,
                                  const adji_range_trial *trial) {
-  bool indexed = plan->right_index.ctx;
+  bool indexed = plan->index.ctx;
   adji_share_times t = times_counted(plan, options, trial), once = t;
   if (indexed ? !shares_single(plan, options) : !device_shares_single(plan, options)) return t;
-  once.cores = indexed ? adji_sent_seconds(plan, plan->estimated_pairs, plan->estimated_candidates)
-                       : adji_sent_seconds(plan, trial->pairs, trial->candidates);
-  once.device = kept_seconds(trial, true);
+  once.cores = indexed ? adji_sent_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
+                       : adji_sent_seconds(&plan->question, trial->pairs, trial->candidates);
+  once.device = kept_seconds(plan, trial, true);
   return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
 }
 
@@ -147,11 +142,9 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
   if (ask_device(plan, options, &device->worker, trial, &t)) return ADJ_OK; /* it will fail again */
   if (adji_sharing_pays(&t)) return ADJ_OK;
   adji_forget_cores(plan);
-  plan->grid = plan->device_grid;
-  plan->device_grid = (adji_grid){0};
   adji_pending_give(device, &plan->engine, &plan->join);
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = plan->grid.axis_count ? "grid" : "brute";
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.once = false;
   plan->estimated_seconds = t.alone;
   plan->estimated_pairs = trial->pairs;
@@ -166,12 +159,12 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
 /* Adds the devices to the engine of the cores. */
 static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) {
   uint32_t count = 0;
-  const adji_index *left = plan->one_index ? &plan->right_index : &plan->left_index;
+  const adji_index *left = adji_range_index_left(&plan->index);
   adj_status status = adji_pending_add(all, &plan->engine, left->view.ids, &count);
-  if (!count) adji_grid_clear(plan->ctx, &plan->device_grid);
+  if (!count) adji_forget_device(plan);
   if (status || !count) return status; /* a warning says why */
   plan->engine.share = adji_share_of(&plan->tuning);
-  plan->choice.backend = "hybrid";
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.once = single;
   adji_range_set_single(&plan->engine, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
@@ -194,8 +187,8 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
 static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const adji_gpu_worker_options *options) {
   adji_gpu_worker_options mine = *options;
-  mine.range.grid = &plan->grid;
-  mine.range.order = plan->right_index.view.ids;
+  mine.range.grid = &plan->cores.grid;
+  mine.range.order = plan->index.right.view.ids;
   mine.range.mirrored = true;
   if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
   adji_pending_devices again = {.open = open_worker, .follow = all->follow, .options = &mine, .count = all->count};
@@ -205,44 +198,16 @@ static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const 
       return share(plan, all, false); /* which handles a missing device */
   adji_pending_drop(all);
   all->count = 0;
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+  adji_forget_device(plan);
   adji_pending_open(&again, again.count > 1);
   adj_status status = share(plan, &again, true);
   adji_pending_drop(&again);
   return status;
 }
 
-/* The grid of the devices beside that of the cores: chosen as if the join were a GPU's. */
-static adj_status choose_for_devices(adj_plan *plan, const char *algorithm, adji_gpu_worker_options *out) {
-  adj_plan device = *plan;
-  device.grid = (adji_grid){0}; /* the cores may have one, whose slabs are theirs */
-  adj_status status = adji_choose_for_device(&device, algorithm, out);
-  if (status) {
-    adji_grid_clear(plan->ctx, &device.grid);
-    adji_free(&plan->ctx->memory, device.product.centre);
-    return status;
-  }
-  plan->device_grid = device.grid;
-  plan->product = device.product;
-  out->range.join = &plan->join;
-  out->range.measure = &plan->measure;
-  out->range.grid = &plan->device_grid;
-  out->range.product = &plan->product;
-  return ADJ_OK;
-}
-
-/* What a GPU cannot do, cores do alone. */
-static adj_status without_device(adj_plan *plan, const char *algorithm) {
-  char why[256];
-  snprintf(why, sizeof why, "%s", adj_last_error());
-  adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", why);
-  adji_grid_clear(plan->ctx, &plan->device_grid);
-  return adji_plan_range_on_cores(plan, algorithm);
-}
-
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
  * for yet are while several devices are opened, or after one has said how long it would take. */
-static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji_gpu_worker_options *options) {
+static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm, const adji_gpu_worker_options *options) {
   uint64_t begin = adji_now_ns();
   double before = plan->index_s + plan->plan_s;
   adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_range_worker_follow, .options = options};
@@ -254,27 +219,27 @@ static adj_status with_devices(adj_plan *plan, const char *algorithm, const adji
   adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0], &trial);
   if (!status && !plan->engine.worker_count) status = adji_plan_range_on_cores(plan, algorithm);
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
-  if (!status && strcmp(plan->choice.backend, "gpu") && !cores_are_quicker(plan, options, &trial))
+  if (!status && plan->choice.backend != ADJ_BACKEND_GPU && !cores_are_quicker(plan, options, &trial))
     status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
   adji_pending_drop(&all);
-  if (!status && !strcmp(plan->choice.backend, "cpu")) adji_grid_clear(plan->ctx, &plan->device_grid);
+  if (!status && plan->choice.backend == ADJ_BACKEND_CPU) adji_forget_device(plan);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }
 
-adj_status adji_plan_range_hybrid(adj_plan *plan, const char *algorithm) {
-  adji_gpu_worker_options options;
-  adj_status status = choose_for_devices(plan, algorithm, &options);
-  if (!status) status = adji_gpu_range_can_share(&options);
-  if (status == ADJ_E_UNSUPPORTED) return without_device(plan, algorithm);
-  return status ? status : with_devices(plan, algorithm, &options);
+adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
+  const adji_gpu_worker_options *options = &plan->device.options;
+  adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  if (!status) status = adji_gpu_range_can_share(options);
+  if (!status) status = adji_gpu_can_be(plan->ctx);
+  return status ? status : with_devices(plan, algorithm, options);
 }
 
-adj_status adji_plan_range_helped(adj_plan *plan, const char *algorithm) {
-  adji_gpu_worker_options options;
-  adj_status status = choose_for_devices(plan, algorithm, &options);
-  if (!status) status = adji_gpu_range_can_share(&options);
-  if (!status) return with_devices(plan, algorithm, &options);
-  adji_grid_clear(plan->ctx, &plan->device_grid);
+adj_status adji_plan_range_helped(adj_plan *plan, adji_algorithm algorithm) {
+  const adji_gpu_worker_options *options = &plan->device.options;
+  adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  if (!status) status = adji_gpu_range_can_share(options);
+  if (!status) return with_devices(plan, algorithm, options);
+  adji_forget_device(plan);
   return status == ADJ_E_UNSUPPORTED ? ADJ_OK : status;
 }

@@ -2,10 +2,8 @@
  *
  * Making a plan for a kNN join: a tree or brute force.
  *
- * In few dimensions a query meets a few dozen candidates in a tree, whatever the data; in many the tree tells
- * nothing, and its memory and time grow with the dimension. In between it depends on how the points lie:
- * there the tree is built, which takes a small part of either join, and the queries of some leaves tell
- * what the others will take; brute force tells the same of itself. The quicker one is kept.
+ * Where neither is sure (choose_knn.c) the tree is built, which takes a small part of either join, and the queries of
+ * some leaves tell what the others will take; brute force tells the same of itself. The quicker one is kept.
  */
 #include "plan/plan_knn.h"
 
@@ -16,18 +14,11 @@
 
 #include "cpu/brute.h"
 #include "cpu/knn.h"
-#include "plan/plan_hybrid.h"
+#include "gpu/brute/prefilter_gemm.h"
+#include "gpu/brute/prefilter_tensor.h"
+#include "plan/choose_knn.h"
 
-enum { SURELY_TREE = 8, SURELY_BRUTE = 32, TRIAL_LEAVES = 16 };
-
-/* Nanoseconds of one core: a point and dimension takes so long to get into a tree, a pair in brute force, in few
- * dimensions, and brute force to begin. With 500,000 points a tree is quicker from 180 queries on in two dimensions,
- * and from 400 on in six; with 1,000 it always is. */
-static const double BUILD_NS = 30, PAIR_NS = 0.35, BEGIN_NS = 700000;
-
-/* What they take on the average, of a core among 16: a tree of 2 million points 160 ns a point in two dimensions, 180
- * in three and 310 in six; filters of brute force 0.5 ns a pair in 16 dimensions and 1.2 in 128. */
-static const double TREE_NS = 85, TREE_DIM_NS = 37, FILTER_NS = 0.5, FILTER_DIM_NS = 0.005;
+enum { TRIAL_LEAVES = 16 };
 
 static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const char *format, ...) {
   va_list arguments;
@@ -36,45 +27,8 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
   va_end(arguments);
 }
 
-bool adji_surely_brute(const adj_plan *plan) {
-  return !adji_measure_grows(&plan->measure) || plan->join.left->dim > SURELY_BRUTE;
-}
-
-/* What is sure without looking at the points; NULL: nothing. */
-static const char *choose_early(adj_plan *plan) {
-  uint32_t dim = plan->join.left->dim;
-  double left = (double)plan->join.left->count, right = (double)plan->join.right->count;
-  if (!adji_measure_grows(&plan->measure)) {
-    because(plan, "inner products have no tree");
-    return "brute";
-  }
-  if (BEGIN_NS + left * right * PAIR_NS < BUILD_NS * dim * right) {
-    because(plan, "for %.0f queries a tree is not worth building", left);
-    return "brute";
-  }
-  if (dim > SURELY_BRUTE) {
-    because(plan, "in %u dimensions a tree would meet most points", dim);
-    return "brute";
-  }
-  if (dim > SURELY_TREE) return NULL;
-  because(plan, "in %u dimension%s a tree leaves few candidates", dim, dim > 1 ? "s" : "");
-  return "kdtree";
-}
-
-double adji_tree_seconds(const adj_plan *plan) {
-  double points = (double)plan->right->count + (plan->self_join ? 0 : (double)plan->left->count);
-  return points * (TREE_NS + TREE_DIM_NS * plan->join.left->dim) * 1e-9 / plan->ctx->threads;
-}
-
-/* In more dimensions it depends on how the points lie: a quarter of what a tree takes where they lie badly. */
-double adji_knn_seconds(const adj_plan *plan, bool few) {
-  double trees = adji_tree_join_seconds(plan), pairs = (double)plan->left->count * (double)plan->right->count;
-  double brute = pairs * (FILTER_NS + FILTER_DIM_NS * plan->left->dim) * 1e-9 / plan->ctx->threads;
-  return fmin(few ? trees : trees / 4, brute);
-}
-
 adj_status adji_build_trees(adj_plan *plan) {
-  uint32_t leaf = plan->tuning.leaf >= 64 ? 64 : plan->tuning.leaf >= 32 ? 32 : ADJI_LEAF;
+  uint32_t leaf = plan->tuning.leaf ? 8u << plan->tuning.leaf : ADJI_LEAF;
   adji_tree_room room = {0};
   adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &room, &plan->right_tree);
   if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &room, &plan->left_tree);
@@ -99,7 +53,7 @@ static void drop_tree(adj_plan *plan, adji_engine *engine) {
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
-  adji_brute_options options = {(adji_brute_prefilter_kind)plan->tuning.filter, plan->tuning.batch};
+  adji_brute_options options = {(adji_prefilter_kind)plan->tuning.prefilter, plan->tuning.batch};
   return adji_brute_create(&plan->join, &options, out);
 }
 
@@ -118,7 +72,7 @@ static adj_status choose_by_trial(adj_plan *plan) {
   }
   brute_ns = adji_brute_query_ns(&brute);
   bool keep_tree = tree_ns < brute_ns;
-  plan->choice.algorithm = keep_tree ? "kdtree" : "brute";
+  plan->choice.algorithm = keep_tree ? ADJI_ALGORITHM_KDTREE : ADJI_ALGORITHM_BRUTE;
   plan->engine = keep_tree ? tree : brute;
   if (keep_tree)
     adji_engine_clear(&brute);
@@ -143,7 +97,7 @@ adj_status adji_estimate_tree(adj_plan *plan) {
 }
 
 static adj_status make_chosen(adj_plan *plan) {
-  if (!strcmp(plan->choice.algorithm, "kdtree")) {
+  if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE) {
     adj_status status = make_tree(plan, &plan->engine);
     return status ? status : adji_estimate_tree(plan);
   }
@@ -157,7 +111,7 @@ static adj_status make_chosen(adj_plan *plan) {
 /* How a grid is searched, if it is. */
 static adji_knn_grid_options grid_of(const adji_tuning *t) {
   return (adji_knn_grid_options){.threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
-                                 .sample = t->sample,
+                                 .sample = t->grid_sample,
                                  .bins = t->bins,
                                  .mean_part = t->mean_part,
                                  .epsilon = t->epsilon,
@@ -167,16 +121,10 @@ static adji_knn_grid_options grid_of(const adji_tuning *t) {
                                  .stall = t->stall};
 }
 
-/* From so many dimensions on a GPU cuts runs of its curve in two (gpu/index/tree_cut.cu), for at least so many queries
- * a right point: in six dimensions that takes 2 ms for 10 million points, and as many queries take 12 to 24 ms less. In
- * three it takes 0.8 ms and 0.8 ms less. */
-enum { LEAST_CUT_DIMS = 4 };
-#define LEAST_CUT_QUERIES 0.125
-
-static bool choose_cut(const adj_plan *plan) {
-  const adj_dataset *left = plan->join.left, *right = plan->join.right;
-  if (plan->tuning.cut) return plan->tuning.cut == ADJI_ON;
-  return right->dim >= LEAST_CUT_DIMS && (double)left->count >= LEAST_CUT_QUERIES * (double)right->count;
+static adji_brute_method brute_method(const adji_tuning *t) {
+  if (t->prefilter == ADJI_PREFILTER_OFF) return ADJI_METHOD_MATRIX;
+  if (t->prefilter == ADJI_PREFILTER_TENSOR) return ADJI_METHOD_TENSOR;
+  return t->prefilter == ADJI_PREFILTER_GEMM ? ADJI_METHOD_GEMM : ADJI_METHOD_AUTO;
 }
 
 adji_knn_request adji_knn_request_of(const adj_plan *plan) {
@@ -185,22 +133,43 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                             .rows_at_once = plan->tuning.device_rows,
                             .budget = (uint32_t)plan->tuning.budget,
                             .blocks = (uint32_t)plan->tuning.device_blocks,
-                            .per_query = plan->tuning.alone == ADJI_ON,
-                            .dense = plan->tuning.alone == ADJI_OFF,
-                            .cut = choose_cut(plan),
-                            .choice = {(adji_brute_method)plan->tuning.way, (adji_brute_distance)plan->tuning.distance,
+                            .per_query = plan->tuning.per_query == ADJI_ON,
+                            .dense = plan->tuning.per_query == ADJI_OFF,
+                            .cut = adji_choose_cut(&plan->join, &plan->tuning),
+                            .choice = {brute_method(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
                             .grid = grid_of(&plan->tuning)};
 }
 
-adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm) {
+/* A prefilter of brute force, or 32 queries a warp, where there are kernels for them. */
+adj_status adji_check_knn_kernels(const adj_plan *plan) {
+  const adji_join *join = &plan->join;
+  bool l2 = plan->measure.step == ADJI_STEP_L2, tensor = plan->tuning.prefilter == ADJI_PREFILTER_TENSOR;
+  uint32_t dim = join->left->dim, most_k = tensor ? ADJI_TENSOR_MOST_K : ADJI_GEMM_MOST_K;
+  if ((tensor || plan->tuning.prefilter == ADJI_PREFILTER_GEMM) &&
+      (!l2 || dim > ADJI_TENSOR_MOST_DIM || join->k > most_k))
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 in up to %d dimensions and k up to %u",
+                     tensor ? "tensor" : "gemm", (int)ADJI_TENSOR_MOST_DIM, most_k);
+  bool dense = l2 && join->k <= 32 && (join->left->type == ADJ_F32 ? dim <= 6 : dim == 2 || dim == 3);
+  if (plan->tuning.per_query == ADJI_OFF && !dense) /* adji_knn_has_dense */
+    return adji_fail(
+        ADJ_E_UNSUPPORTED,
+        "tuning: test.per_query=off is for L2 and k up to 32, in two and three dimensions, and in f32 up to "
+        "six");
+  return ADJ_OK;
+}
+
+adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   const char *reason;
   adji_knn_request request = adji_knn_request_of(plan);
-  adj_status status = adji_gpu_knn_choose(&request, algorithm, &reason);
+  adj_status status = adji_check_knn_kernels(plan);
+  if (!status) status = adji_gpu_knn_choose(&request, algorithm, &reason);
   if (status) return status;
-  plan->choice.backend = "gpu";
-  plan->choice.algorithm = request.brute ? "brute" : request.grid.use ? "grid" : "tree";
+  plan->choice.backend = ADJ_BACKEND_GPU;
+  plan->choice.algorithm = request.brute      ? ADJI_ALGORITHM_BRUTE
+                           : request.grid.use ? ADJI_ALGORITHM_GRID
+                                              : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   if (request.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
@@ -215,14 +184,15 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm) {
   return status;
 }
 
-adj_status adji_plan_knn(adj_plan *plan, const char *algorithm) {
+adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
-  plan->choice.backend = "cpu";
+  plan->choice.backend = ADJ_BACKEND_CPU;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  plan->choice.algorithm = algorithm ? algorithm : choose_early(plan);
-  if (algorithm) because(plan, "asked for");
+  adji_knn_choice early = adji_choose_knn(&plan->join);
+  plan->choice.algorithm = algorithm ? algorithm : early.algorithm;
+  because(plan, "%s", algorithm ? "asked for" : early.reason);
   adj_status status = plan->choice.algorithm ? make_chosen(plan) : choose_by_trial(plan);
-  if (!status && !strcmp(plan->choice.algorithm, "brute")) {
+  if (!status && plan->choice.algorithm == ADJI_ALGORITHM_BRUTE) {
     size_t used = strlen(plan->choice.reason);
     snprintf(plan->choice.reason + used, sizeof plan->choice.reason - used, "; filter: %s",
              adji_brute_prefilter_name(&plan->engine));

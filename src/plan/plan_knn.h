@@ -8,18 +8,16 @@
 #include "gpu/worker/knn.h"
 #include "plan/plan.h"
 
-/* algorithm: what was asked for, NULL to choose. */
-adj_status adji_plan_knn(adj_plan *plan, const char *algorithm);
-adj_status adji_plan_knn_on_gpu(adj_plan *plan, const char *algorithm);
+/* algorithm: what was asked for. */
+adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm);
 
 /* What other plans with trees have in common with it: what is wanted of a device; the trees of the cores, how long they
  * take; and what queries of plan->engine, which searches them, will take. */
 adji_knn_request adji_knn_request_of(const adj_plan *plan);
+/* Refuses settings that ask for kernels of a GPU which this join has not. */
+adj_status adji_check_knn_kernels(const adj_plan *plan);
 adj_status adji_build_trees(adj_plan *plan);
-double adji_tree_seconds(const adj_plan *plan);
-/* What cores take for the whole join, about; few: in few dimensions, through trees. */
-double adji_knn_seconds(const adj_plan *plan, bool few);
-bool adji_surely_brute(const adj_plan *plan); /* whatever the points, cores take brute force */
 adj_status adji_estimate_tree(adj_plan *plan);
 
 #endif

@@ -8,16 +8,20 @@
 #include "gpu/worker/range_create.h"
 #include "plan/plan.h"
 
-/* Grid, index and engine of the cores, and what is expected of them. algorithm: what was asked for, NULL to choose. */
-adj_status adji_plan_range_on_cores(adj_plan *plan, const char *algorithm);
+/* Grid, index and engine of the cores, and what is expected of them. algorithm: what was asked for. */
+adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm);
 /* The same in two steps, the first of which only looks at a sample. */
-adj_status adji_choose_for_cores(adj_plan *plan, const char *algorithm);
+adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm);
 adj_status adji_prepare_cores(adj_plan *plan);
 /* Forgets them. */
 void adji_forget_cores(adj_plan *plan);
 
+/* The same on a GPU, which builds the index; the grid is chosen here. */
+adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm);
 /* The grid for a device, and what its engine is to do. */
-adj_status adji_choose_for_device(adj_plan *plan, const char *algorithm, adji_gpu_worker_options *out);
+adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,
+                                  adji_device_choice *out);
+void adji_forget_device(adj_plan *plan);
 /* Queries that a device is asked for, to tell what is to be expected. */
 uint64_t adji_device_sample(const adj_plan *plan);
 

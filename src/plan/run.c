@@ -61,8 +61,8 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
                            adj_stats *stats) {
   adj_stats mine = {.struct_size = sizeof mine};
   mine.threads = plan->ctx->threads;
-  mine.backend = plan->choice.backend;
-  mine.algorithm = plan->choice.algorithm;
+  mine.backend = adji_backend_name(plan->choice.backend);
+  mine.algorithm = adji_algorithm_name(plan->choice.algorithm);
   mine.isa = plan->ctx->isa;
   mine.plan_s = plan->plan_s;
   mine.index_s = plan->index_s;

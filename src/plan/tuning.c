@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Settings that override the planner, parsed from one string.
+ *
+ * One table says what each setting is for: the kind of join, the backends, the algorithms. What is not for a join is
+ * refused by name; nothing that was asked for is replaced by something else.
  */
 #include "plan/tuning.h"
 
@@ -12,75 +15,108 @@
 
 #include "gpu/papers/access.h"
 
-typedef enum kind { NUMBER, FACTOR, NAME } kind;
+typedef enum value_type { NUMBER, FACTOR, NAME } value_type;
+
+/* Where a setting means something. No backend: not in this kind of join. */
+typedef struct scope {
+  uint32_t backends, algorithms;
+} scope;
+
+enum {
+  CPU = ADJI_BIT(ADJ_BACKEND_CPU),
+  GPU = ADJI_BIT(ADJ_BACKEND_GPU),
+  HYBRID = ADJI_BIT(ADJ_BACKEND_HYBRID),
+  REFERENCE = ADJI_BIT(ADJ_BACKEND_REFERENCE),
+  CORES = CPU | HYBRID,
+  DEVICE = GPU | HYBRID,
+  PLANNED = CPU | GPU | HYBRID,
+  EVERYWHERE = PLANNED | REFERENCE,
+  GRID = ADJI_BIT(ADJI_ALGORITHM_GRID),
+  EGO = ADJI_BIT(ADJI_ALGORITHM_EGO),
+  KDTREE = ADJI_BIT(ADJI_ALGORITHM_KDTREE),
+  BRUTE = ADJI_BIT(ADJI_ALGORITHM_BRUTE),
+  TREES = KDTREE | GRID, /* the grid of a kNN join leaves queries to a tree */
+  ANY = GRID | EGO | KDTREE | BRUTE
+};
 
 /* A name's value is its place in the list, counted from 1. */
 static const char *const switches[] = {"on", "off", NULL};
-static const char *const filters[] = {"none", "gemm", "vnni", "amx", NULL};
+static const char *const prefilters[] = {"off", "codes", "tensor", "gemm", "vnni", "amx", NULL};
+static const char *const shares[] = {"rates", "fixed", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
-static const char *const ways[] = {"matrix", "sift", "gemm", NULL};
+static const char *const leaves[] = {"16", "32", "64", NULL};
 static const char *const distances[] = {"naive", "tiled", "register", NULL};
 static const char *const selections[] = {"short", "bound", "bits", "bitonic", "radix", "sample", "sort", NULL};
-static const char *const shares[] = {"rates", "fixed", NULL};
 
 static const struct setting {
   const char *name;
-  kind kind;
+  value_type type;
   size_t offset;
   double least, most;
   const char *const *names;
+  scope range, knn;
 } settings[] = {
-    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 10, NULL},
-    {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6, NULL},
-    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64, NULL},
-    {"narrow", NUMBER, offsetof(adji_tuning, narrow), 1, 4, NULL},
-    {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9, NULL},
-    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15, NULL},
-    {"once", NAME, offsetof(adji_tuning, once), 0, 0, switches},
-    {"boxes", NAME, offsetof(adji_tuning, boxes), 0, 0, switches},
-    {"codes", NAME, offsetof(adji_tuning, codes), 0, 0, switches},
-    {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9, NULL},
-    {"filter", NAME, offsetof(adji_tuning, filter), 0, 0, filters},
-    {"leaf", NUMBER, offsetof(adji_tuning, leaf), 16, 64, NULL},
-    {"queue", NAME, offsetof(adji_tuning, queue), 0, 0, switches},
-    {"device_batch", NUMBER, offsetof(adji_tuning, device_batch), 1, 1e12, NULL},
-    {"device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL},
-    {"device_chunk", NUMBER, offsetof(adji_tuning, device_chunk), 1, 1e12, NULL},
-    {"device_rows", NUMBER, offsetof(adji_tuning, device_rows), 1, 1e12, NULL},
-    {"device_blocks", NUMBER, offsetof(adji_tuning, device_blocks), 1, 1e6, NULL},
-    {"alone", NAME, offsetof(adji_tuning, alone), 0, 0, switches},
-    {"cut", NAME, offsetof(adji_tuning, cut), 0, 0, switches},
-    {"budget", NUMBER, offsetof(adji_tuning, budget), 1, 1e9, NULL},
-    {"way", NAME, offsetof(adji_tuning, way), 0, 0, ways},
-    {"distance", NAME, offsetof(adji_tuning, distance), 0, 0, distances},
-    {"select", NAME, offsetof(adji_tuning, select), 0, 0, selections},
-    {"mirror", NAME, offsetof(adji_tuning, mirror), 0, 0, switches},
-    {"stages", NAME, offsetof(adji_tuning, stages), 0, 0, switches},
-    {"marks", NAME, offsetof(adji_tuning, marks), 0, 0, switches},
-    {"streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL},
-    {"access", NAME, offsetof(adji_tuning, access), 0, 0, accesses},
-    {"order", NAME, offsetof(adji_tuning, order), 0, 0, orders},
-    {"point_threads", NAME, offsetof(adji_tuning, point_threads), 0, 0, powers},
-    {"reorder", NAME, offsetof(adji_tuning, reorder), 0, 0, switches},
-    {"shortc", NAME, offsetof(adji_tuning, shortc), 0, 0, switches},
-    {"sortidu", NAME, offsetof(adji_tuning, sortidu), 0, 0, switches},
-    {"product", NAME, offsetof(adji_tuning, product), 0, 0, switches},
-    {"share", NAME, offsetof(adji_tuning, share), 0, 0, shares},
-    {"n_large", FACTOR, offsetof(adji_tuning, n_large), 1e-9, 1, NULL},
-    {"n_cwin", FACTOR, offsetof(adji_tuning, n_cwin), 1e-9, 1, NULL},
-    {"n_small", FACTOR, offsetof(adji_tuning, n_small), 1e-9, 1, NULL},
-    {"n_cpu", FACTOR, offsetof(adji_tuning, n_cpu), 1e-9, 1, NULL},
-    {"bins", NUMBER, offsetof(adji_tuning, bins), 1, 10000, NULL},
-    {"mean_part", FACTOR, offsetof(adji_tuning, mean_part), 1e-9, 1, NULL},
-    {"epsilon", FACTOR, offsetof(adji_tuning, epsilon), 1e-6, 1e6, NULL},
-    {"widen", FACTOR, offsetof(adji_tuning, widen), 1e-6, 1e6, NULL},
-    {"failures", FACTOR, offsetof(adji_tuning, failures), 1e-9, 1, NULL},
-    {"tail", FACTOR, offsetof(adji_tuning, tail), 1e-9, 1, NULL},
-    {"stall", FACTOR, offsetof(adji_tuning, stall), 1e-9, 1, NULL},
+    {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9, NULL, {CORES, ANY}, {CORES, ANY}},
+    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15, NULL, {EVERYWHERE, ANY}, {EVERYWHERE, ANY}},
+    {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9, NULL, {PLANNED, ANY}, {0, 0}},
+    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 8, NULL, {PLANNED, GRID | EGO}, {0, 0}},
+    {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6, NULL, {PLANNED, GRID | EGO}, {0, 0}},
+    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64, NULL, {PLANNED, GRID | EGO}, {0, 0}},
+    {"single", NAME, offsetof(adji_tuning, single), 0, 0, switches, {PLANNED, ANY}, {0, 0}},
+    {"prefilter", NAME, offsetof(adji_tuning, prefilter), 0, 0, prefilters, {PLANNED, ANY}, {PLANNED, ANY}},
+    {"share", NAME, offsetof(adji_tuning, share), 0, 0, shares, {HYBRID, ANY}, {HYBRID, TREES}},
+    {"device_batch", NUMBER, offsetof(adji_tuning, device_batch), 1, 1e12, NULL, {DEVICE, ANY}, {0, 0}},
+    {"device_chunk", NUMBER, offsetof(adji_tuning, device_chunk), 1, 1e12, NULL, {GPU, ANY}, {GPU, BRUTE}},
+    {"device_rows", NUMBER, offsetof(adji_tuning, device_rows), 1, 1e12, NULL, {0, 0}, {DEVICE, ANY}},
+    {"paper.access", NAME, offsetof(adji_tuning, access), 0, 0, accesses, {GPU, GRID}, {0, 0}},
+    {"paper.order", NAME, offsetof(adji_tuning, order), 0, 0, orders, {GPU, GRID}, {0, 0}},
+    {"paper.point_threads", NAME, offsetof(adji_tuning, point_threads), 0, 0, powers, {GPU, GRID}, {DEVICE, GRID}},
+    {"paper.reorder", NAME, offsetof(adji_tuning, reorder), 0, 0, switches, {PLANNED, GRID | EGO}, {0, 0}},
+    {"paper.shortc", NAME, offsetof(adji_tuning, shortc), 0, 0, switches, {GPU, GRID}, {0, 0}},
+    {"paper.sortidu", NAME, offsetof(adji_tuning, sortidu), 0, 0, switches, {GPU, GRID}, {0, 0}},
+    {"paper.n_large", FACTOR, offsetof(adji_tuning, n_large), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
+    {"paper.n_cwin", FACTOR, offsetof(adji_tuning, n_cwin), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
+    {"paper.n_small", FACTOR, offsetof(adji_tuning, n_small), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
+    {"paper.n_cpu", FACTOR, offsetof(adji_tuning, n_cpu), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
+    {"paper.queue", NAME, offsetof(adji_tuning, queue), 0, 0, switches, {0, 0}, {CPU, KDTREE}},
+    {"paper.sample", NUMBER, offsetof(adji_tuning, grid_sample), 1, 1e9, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.bins", NUMBER, offsetof(adji_tuning, bins), 1, 10000, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.mean_part", FACTOR, offsetof(adji_tuning, mean_part), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.epsilon", FACTOR, offsetof(adji_tuning, epsilon), 1e-6, 1e6, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.widen", FACTOR, offsetof(adji_tuning, widen), 1e-6, 1e6, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.failures", FACTOR, offsetof(adji_tuning, failures), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.tail", FACTOR, offsetof(adji_tuning, tail), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
+    {"paper.stall", FACTOR, offsetof(adji_tuning, stall), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
+    {"test.boxes", NAME, offsetof(adji_tuning, boxes), 0, 0, switches, {CORES, GRID | BRUTE}, {0, 0}},
+    {"test.leaf", NAME, offsetof(adji_tuning, leaf), 0, 0, leaves, {0, 0}, {CORES, TREES}},
+    {"test.narrow", NUMBER, offsetof(adji_tuning, narrow), 1, 4, NULL, {DEVICE, GRID}, {0, 0}},
+    {"test.streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL, {GPU, ANY}, {0, 0}},
+    {"test.device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL, {DEVICE, ANY}, {0, 0}},
+    {"test.device_blocks", NUMBER, offsetof(adji_tuning, device_blocks), 1, 1e6, NULL, {DEVICE, ANY}, {DEVICE, TREES}},
+    {"test.mirrored", NAME, offsetof(adji_tuning, mirrored), 0, 0, switches, {DEVICE, GRID | BRUTE}, {0, 0}},
+    {"test.tile_hits", NAME, offsetof(adji_tuning, tile_hits), 0, 0, switches, {GPU, GRID}, {0, 0}},
+    {"test.query_hits", NAME, offsetof(adji_tuning, query_hits), 0, 0, switches, {GPU, GRID}, {0, 0}},
+    {"test.per_query", NAME, offsetof(adji_tuning, per_query), 0, 0, switches, {0, 0}, {DEVICE, TREES}},
+    {"test.cut", NAME, offsetof(adji_tuning, cut), 0, 0, switches, {0, 0}, {DEVICE, TREES}},
+    {"test.budget", NUMBER, offsetof(adji_tuning, budget), 1, 1e9, NULL, {0, 0}, {DEVICE, TREES}},
+    {"test.distance", NAME, offsetof(adji_tuning, distance), 0, 0, distances, {0, 0}, {GPU, BRUTE}},
+    {"test.select", NAME, offsetof(adji_tuning, select), 0, 0, selections, {0, 0}, {GPU, BRUTE}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
+_Static_assert(SETTINGS <= 64, "a bit for each");
+
+/* Every prefilter is for joins of its own. None at all can be had everywhere. */
+static const struct {
+  scope range, knn;
+} prefilter_scopes[] = {
+    [ADJI_PREFILTER_OFF] = {{PLANNED, ANY}, {PLANNED, ANY}}, [ADJI_PREFILTER_CODES] = {{CORES, GRID | EGO}, {0, 0}},
+    [ADJI_PREFILTER_TENSOR] = {{DEVICE, ANY}, {GPU, BRUTE}}, [ADJI_PREFILTER_GEMM] = {{0, 0}, {CPU | GPU, BRUTE}},
+    [ADJI_PREFILTER_VNNI] = {{0, 0}, {CPU, BRUTE}},          [ADJI_PREFILTER_AMX] = {{0, 0}, {CPU, BRUTE}},
+};
+
+/* ---- Parsing ------------------------------------------------------------------------------------------- */
 
 static const struct setting *find(const char *name, size_t length) {
   for (int i = 0; i < SETTINGS; i++)
@@ -100,12 +136,12 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
   memcpy(text, value, value_length);
   text[value_length] = 0;
   double number = strtod(text, &end);
-  if (*end || !(number >= s->least && number <= s->most) || (s->kind == NUMBER && number != floor(number))) {
-    snprintf(text, sizeof text, "is no %snumber from %.9g to %.9g", s->kind == NUMBER ? "whole " : "", s->least,
+  if (*end || !(number >= s->least && number <= s->most) || (s->type == NUMBER && number != floor(number))) {
+    snprintf(text, sizeof text, "is no %snumber from %.9g to %.9g", s->type == NUMBER ? "whole " : "", s->least,
              s->most);
     return refuse(item, length, text);
   }
-  if (s->kind == FACTOR)
+  if (s->type == FACTOR)
     memcpy((char *)out + s->offset, &number, sizeof number);
   else
     *(uint64_t *)(void *)((char *)out + s->offset) = (uint64_t)number;
@@ -136,21 +172,41 @@ static adj_status set_name(const struct setting *s, const char *item, size_t len
   return refuse_name(s, item, length);
 }
 
+/* Up to and with the dot of "paper." and "test."; 0 for plain names. */
+static size_t prefix_length(const char *name, size_t length) {
+  const char *dot = memchr(name, '.', length);
+  return dot ? (size_t)(dot - name) + 1 : 0;
+}
+
+/* A refusal that lists the settings of the same group, or tells that the name lacks its prefix. */
 static adj_status refuse_unknown(const char *item, size_t length) {
   char text[512];
-  size_t used = 0;
-  for (int i = 0; i < SETTINGS && used < sizeof text; i++)
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=", i ? ", " : "is not one of ", settings[i].name);
-  return refuse(item, length, text);
+  size_t used = 0, name = strcspn(item, "=,"), prefix = prefix_length(item, name);
+  for (int i = 0; i < SETTINGS && used < sizeof text; i++) {
+    size_t skip = prefix_length(settings[i].name, strlen(settings[i].name));
+    if (!prefix && skip && strlen(settings[i].name) == skip + name && !strncmp(settings[i].name + skip, item, name)) {
+      snprintf(text, sizeof text, "is called %s=", settings[i].name);
+      return refuse(item, length, text);
+    }
+    if (skip != prefix || strncmp(settings[i].name, item, prefix) != 0) continue;
+    used +=
+        (size_t)snprintf(text + used, sizeof text - used, "%s%s=", used ? ", " : "is not one of ", settings[i].name);
+  }
+  return refuse(item, length, used ? text : "is no setting; their names have no prefix, or paper. or test.");
 }
 
 static adj_status parse_item(const char *item, size_t length, adji_tuning *out) {
   const char *equals = memchr(item, '=', length);
   const struct setting *s = equals ? find(item, (size_t)(equals - item)) : NULL;
   if (!s) return refuse_unknown(item, length);
-  if (s->kind == NAME) return set_name(s, item, length, equals + 1, out);
+  uint64_t bit = UINT64_C(1) << (s - settings);
+  if (out->given & bit) return refuse(item, length, "was given before");
+  out->given |= bit;
+  if (s->type == NAME) return set_name(s, item, length, equals + 1, out);
   return set_number(s, item, length, equals + 1, out);
 }
+
+/* ---- Settings that only mean something together ---------------------------------------------------------- */
 
 /* Sizes of batches are for hybrid joins that do not go by rates. */
 static adj_status check_sizes(const adji_tuning *t) {
@@ -160,25 +216,56 @@ static adj_status check_sizes(const adji_tuning *t) {
                      : t->n_cpu > 0   ? "n_cpu"
                                       : NULL;
   if (size && t->share != ADJI_SHARE_FIXED)
-    return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for share=fixed only", size);
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for share=fixed only", size);
   return ADJ_OK;
 }
 
-/* Settings that only mean something together. */
-static adj_status check_together(const adji_tuning *t) {
+/* Kernels that give a query its own threads compare in their own way. */
+static adj_status check_access(const adji_tuning *t) {
   bool by_point = adji_access_by_point((adji_access)t->access);
-  const char *alone = t->order                        ? "order"
-                      : t->point_threads && t->access ? "point_threads"
-                      : t->shortc                     ? "shortc"
-                      : t->sortidu                    ? "sortidu"
-                                                      : NULL;
-  if (alone && !by_point)
-    return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for access=full, unicomp and lid-unicomp only", alone);
-  if (by_point && t->once == ADJI_ON) return adji_fail(ADJ_E_ARGUMENT, "tuning: once=on is for access=tiles only");
+  const char *without = t->order                        ? "order"
+                        : t->point_threads && t->access ? "point_threads"
+                        : t->shortc                     ? "shortc"
+                        : t->sortidu                    ? "sortidu"
+                                                        : NULL;
+  if (without && !by_point)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for paper.access=full, unicomp and lid-unicomp only",
+                     without);
+  const char *with = t->single == ADJI_ON                    ? "single=on"
+                     : t->prefilter == ADJI_PREFILTER_TENSOR ? "prefilter=tensor"
+                     : t->mirrored == ADJI_ON                ? "test.mirrored=on"
+                     : t->tile_hits == ADJI_ON               ? "test.tile_hits=on"
+                     : t->query_hits == ADJI_ON              ? "test.query_hits=on"
+                     : t->narrow > 1                         ? "test.narrow="
+                                                             : NULL;
+  if (with && by_point) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for paper.access=tiles only", with);
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)
-    return adji_fail(ADJ_E_ARGUMENT, "tuning: fine=%llu: access=unicomp takes cells that are a radius wide",
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: fine=%llu: paper.access=unicomp takes cells that are a radius wide",
                      (unsigned long long)t->fine);
-  return check_sizes(t);
+  return ADJ_OK;
+}
+
+/* A GPU's count keeps what it finds in one way; kernels of brute force are for one way of it. */
+static adj_status check_kernels(const adji_tuning *t) {
+  int kept = (t->single == ADJI_ON) + (t->tile_hits == ADJI_ON) + (t->query_hits == ADJI_ON);
+  if (kept > 1)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: of single=on, test.tile_hits=on and test.query_hits=on only one can be");
+  if (t->mirrored == ADJI_ON && t->prefilter == ADJI_PREFILTER_TENSOR)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.mirrored=on compares without prefilter=tensor");
+  if (t->distance && t->prefilter != ADJI_PREFILTER_OFF)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.distance= is for prefilter=off only");
+  if (t->select && t->prefilter != ADJI_PREFILTER_OFF && t->prefilter != ADJI_PREFILTER_GEMM)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.select= is for prefilter=off and prefilter=gemm only");
+  return ADJ_OK;
+}
+
+static adj_status check_together(const adji_tuning *t) {
+  if (t->cell > 1 && (t->fine > 1 || t->narrow > 1))
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: cell=%g: with %s= cells are a radius wide", t->cell,
+                     t->fine > 1 ? "fine" : "test.narrow");
+  adj_status status = check_access(t);
+  if (!status) status = check_kernels(t);
+  return status ? status : check_sizes(t);
 }
 
 adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
@@ -192,20 +279,81 @@ adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
   return check_together(out);
 }
 
-adj_status adji_tuning_fits(const adji_tuning *t, adj_join_kind join, const char *algorithm) {
-  if (join == ADJ_KNN && algorithm && !strcmp(algorithm, "grid")) return ADJ_OK;
-  const char *name = t->bins            ? "bins"
-                     : t->mean_part > 0 ? "mean_part"
-                     : t->epsilon > 0   ? "epsilon"
-                     : t->widen > 0     ? "widen"
-                     : t->failures > 0  ? "failures"
-                     : t->tail > 0      ? "tail"
-                     : t->stall > 0     ? "stall"
-                                        : NULL;
-  if (name) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s= is for kNN joins with the algorithm grid only", name);
-  if (t->point_threads && !adji_access_by_point((adji_access)t->access))
-    return adji_fail(ADJ_E_ARGUMENT,
-                     "tuning: point_threads= is for access=full, unicomp and lid-unicomp, and for kNN joins with the "
-                     "algorithm grid only");
+/* ---- The join they are for ------------------------------------------------------------------------------- */
+
+static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_kind kind) {
+  bool knn = kind == ADJ_KNN;
+  if (s->offset == offsetof(adji_tuning, prefilter))
+    return knn ? prefilter_scopes[t->prefilter].knn : prefilter_scopes[t->prefilter].range;
+  return knn ? s->knn : s->range;
+}
+
+const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
+  for (int i = 0; i < SETTINGS; i++)
+    if (t->given >> i & 1 && !(scope_of(&settings[i], t, kind).backends & ADJI_BIT(backend))) return settings[i].name;
+  return NULL;
+}
+
+/* "batch=", and "prefilter=codes", which is for other joins than other prefilters. */
+static const char *label(const struct setting *s, const adji_tuning *t, char *text, size_t capacity) {
+  bool prefilter = s->offset == offsetof(adji_tuning, prefilter);
+  snprintf(text, capacity, "%s=%s", s->name, prefilter ? prefilters[t->prefilter - 1] : "");
+  return text;
+}
+
+/* Every setting must be for the join. What is still to be chosen is narrowed. */
+static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *left) {
+  char name[64], wanted[64];
+  scope its = scope_of(s, t, to->kind);
+  label(s, t, name, sizeof name);
+  if (!its.backends)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for %s joins only", name, to->kind == ADJ_KNN ? "range" : "kNN");
+  its.algorithms &= adji_algorithms_of(to->kind);
+  left->backends &= its.backends;
+  left->algorithms &= its.algorithms;
+  if (!left->backends)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s is for the backend %s, %s%s", name,
+                     adji_backends_text(its.backends, " and ", wanted, sizeof wanted),
+                     to->backend ? "not " : "which another setting is not for",
+                     to->backend ? adji_backend_name(to->backend) : "");
+  if (!left->algorithms)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s is for the algorithm %s, %s%s", name,
+                     adji_algorithms_text(its.algorithms, " and ", wanted, sizeof wanted),
+                     to->metric == ADJ_DOT ? "and inner products are for "
+                     : to->algorithm       ? "not "
+                                           : "which another setting is not for",
+                     to->metric == ADJ_DOT ? "brute"
+                     : to->algorithm       ? adji_algorithm_name(to->algorithm)
+                                           : "");
+  return ADJ_OK;
+}
+
+/* The planner chooses among all algorithms of the kind that need no GPU; where some of them are left out, the first
+ * that is left is asked for. */
+static adji_algorithm narrowed(adj_join_kind kind, uint32_t algorithms) {
+  bool knn = kind == ADJ_KNN;
+  uint32_t usual = knn ? KDTREE | BRUTE : GRID | EGO;
+  if ((algorithms & usual) == usual) return ADJI_ALGORITHM_AUTO;
+  adji_algorithm first = knn ? ADJI_ALGORITHM_KDTREE : ADJI_ALGORITHM_GRID;
+  if (algorithms & ADJI_BIT(first)) return first;
+  return algorithms & BRUTE ? ADJI_ALGORITHM_BRUTE : knn ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_EGO;
+}
+
+adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
+  scope left = {to->backend ? ADJI_BIT(to->backend) : (uint32_t)PLANNED,
+                to->algorithm ? ADJI_BIT(to->algorithm) : adji_algorithms_of(to->kind)};
+  if (to->metric == ADJ_DOT) left.algorithms &= BRUTE;
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < SETTINGS && !status; i++)
+    if (t->given >> i & 1) status = fit_one(&settings[i], t, to, &left);
+  if (status) return status;
+  bool access = adji_access_by_point((adji_access)t->access);
+  if (t->point_threads && to->kind == ADJ_RANGE && !access)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.point_threads= is for paper.access=full, unicomp and lid-unicomp");
+  to->backends = left.backends;
+  if (!to->backend && !(left.backends & CPU))
+    to->backend = left.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
+  if (!to->backend && left.backends == CPU) to->backend = ADJ_BACKEND_CPU;
+  if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, left.algorithms);
   return ADJ_OK;
 }

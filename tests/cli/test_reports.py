@@ -151,6 +151,17 @@ class Reports(ProgramTest):
         command = next(line for line in about.splitlines() if line.startswith("Next: adjoin "))
         self.adjoin(*command.split()[2:])
 
+    def test_costs(self):
+        """Where the planner's figures come from; what is wrong with the file is told."""
+        self.assertIn("costs           built in", self.adjoin("info").stdout)
+        with open("costs", "w", encoding="utf-8") as file:
+            file.write("not costs\n")
+        told = self.adjoin("info", env=dict(os.environ, ADJOIN_COSTS="costs"))
+        self.assertIn("costs           built in", told.stdout)
+        self.assertIn("warning: costs: is damaged", told.stderr)
+        done = self.adjoin("info", "--calibrate", code=2)
+        self.assertIn("ADJOIN_COSTS", done.stderr)
+
     def test_info_of_a_table(self):
         """What to do next reads the file as it was read."""
         with open("room.csv", "w", encoding="utf-8") as file:

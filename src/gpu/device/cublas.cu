@@ -48,7 +48,7 @@ adj_status find_functions(void *library, adji_cublas *to) {
                       {"cublasGetStatusString", &to->status_string}};
   for (const auto &w : wanted) {
     void *found = dlsym(library, w.name);
-    if (!found) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: way=gemm: libcublas has no %s", w.name);
+    if (!found) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=gemm: libcublas has no %s", w.name);
     memcpy(w.at, &found, sizeof found);
   }
   return ADJ_OK;
@@ -86,8 +86,8 @@ void close_cublas(adji_gpu *gpu) {
 adj_status open_cublas(adji_gpu *gpu) {
   void *library = load_library();
   if (!library)
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: way=gemm needs cuBLAS: %s and %s are not found (%s)", LIBRARIES[0],
-                     LIBRARIES[1], dlerror());
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=gemm needs cuBLAS: %s and %s are not found (%s)",
+                     LIBRARIES[0], LIBRARIES[1], dlerror());
   gpu->cublas = static_cast<adji_cublas *>(calloc(1, sizeof *gpu->cublas));
   if (!gpu->cublas) return adji_fail(ADJ_E_MEMORY, "no memory for a handle of cuBLAS");
   adj_status status = find_functions(library, gpu->cublas);
@@ -133,7 +133,7 @@ adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
 
 static adj_status refuse() {
   return adji_fail(ADJ_E_UNSUPPORTED,
-                   "tuning: way=gemm needs cuBLAS, whose header was not there when this library was built");
+                   "tuning: prefilter=gemm needs cuBLAS, whose header was not there when this library was built");
 }
 
 adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {

@@ -51,9 +51,6 @@ static inline uint32_t adji_staging_of(const adj_ctx *ctx, uint32_t lane) {
   return lane < ctx->threads ? lane : ctx->threads;
 }
 
-/* Bytes per second that reach the host, about, with the cores placing them: for plans. */
-#define ADJI_COPY_RATE 30e9
-
 #ifdef __cplusplus
 }
 #endif

@@ -19,10 +19,6 @@
 /* Bytes of the device for the rows of a list. */
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 
-/* Nanoseconds that a multiprocessor takes for a point of a tree: 10 million took an H200, which has 132, 1.1 to 1.5 ms.
- */
-static const double TREE_NS = 20;
-
 typedef struct knn_device {
   adji_gpu *gpu;
   adji_gpu_knn *knn;
@@ -190,20 +186,20 @@ enum { FEW_QUERIES = 16 };
 static adj_status check_choice(const adji_knn_request *request) {
   if (request->brute && !adji_select_takes(request->choice.select, request->join->k))
     return adji_fail(ADJ_E_UNSUPPORTED,
-                     "tuning: of select= only radix, sample and sort are for k above %d, which is %u",
+                     "tuning: of test.select= only radix, sample and sort are for k above %d, which is %u",
                      (int)ADJI_SELECT_MOST, request->join->k);
   return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason) {
+adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason) {
   bool can = adji_gpu_knn_can(request->join, request->measure), few = request->join->left->count <= FEW_QUERIES;
-  if (algorithm && strcmp(algorithm, "brute") && !can)
+  if (algorithm && algorithm != ADJI_ALGORITHM_BRUTE && !can)
     return adji_fail(
         ADJ_E_UNSUPPORTED,
         "algorithm: on a GPU trees and grids are for up to six dimensions, and for L2, L1 and Linf (and what is "
         "computed from these); \"brute\" is for all others");
-  request->brute = algorithm ? !strcmp(algorithm, "brute") : few || !can;
-  request->grid.use = algorithm && !strcmp(algorithm, "grid");
+  request->brute = algorithm ? algorithm == ADJI_ALGORITHM_BRUTE : few || !can;
+  request->grid.use = algorithm == ADJI_ALGORITHM_GRID;
   *reason = request->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
             : algorithm       ? "asked for"
             : !request->brute ? "in few dimensions a tree leaves few candidates"
@@ -324,7 +320,7 @@ static adj_status try_list(knn_device *d, uint64_t queries, double *seconds) {
 
 static double copy_seconds(const knn_device *d) {
   double entry = 4 + (d->join.style.distances ? (double)adji_type_size(d->join.left->type) : 0);
-  return (double)d->join.left->count * d->join.k * entry / ADJI_COPY_RATE;
+  return (double)d->join.left->count * d->join.k * entry / d->join.ctx->costs.copy_rate;
 }
 
 adj_status adji_gpu_knn_worker_try(adji_worker *worker, uint64_t queries, double *seconds) {
@@ -346,5 +342,6 @@ adj_status adji_gpu_knn_worker_try(adji_worker *worker, uint64_t queries, double
 double adji_gpu_knn_worker_guess(const adji_worker *worker, double searches) {
   const knn_device *d = worker->state;
   double points = (double)d->join.right->count + (d->join.self_join ? 0 : (double)d->join.left->count);
-  return searches * points * TREE_NS * 1e-9 / adji_gpu_multiprocessors(d->gpu) + copy_seconds(d);
+  return searches * points * d->join.ctx->costs.device_tree_ns * 1e-9 / adji_gpu_multiprocessors(d->gpu) +
+         copy_seconds(d);
 }

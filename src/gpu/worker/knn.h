@@ -5,6 +5,7 @@
 #ifndef ADJI_GPU_WORKER_KNN_H
 #define ADJI_GPU_WORKER_KNN_H
 
+#include "core/names.h"
 #include "gpu/knn/knn.h"
 #include "queue/engine.h"
 
@@ -21,8 +22,8 @@ typedef struct adji_knn_request {
 } adji_knn_request;
 
 /* Chooses trees, a grid or brute force: sets request->brute and request->grid.use, and *reason. algorithm: what was
- * asked for, or NULL. Refuses what cannot be done. */
-adj_status adji_gpu_knn_choose(adji_knn_request *request, const char *algorithm, const char **reason);
+ * asked for. Refuses what cannot be done. */
+adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason);
 
 /* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
 adj_status adji_gpu_knn_can_share(const adji_knn_request *request);

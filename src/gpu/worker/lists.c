@@ -155,8 +155,7 @@ static adj_status return_missed(adji_lists *l, adji_feed *feed, adji_tally *tall
 
 /* ---- Rows into place -------------------------------------------------------------------------------- */
 
-/* Bytes a second that a link copies, about; and the part of the lanes that help while nothing is known. */
-static const double LINK_RATE = 50e9;
+/* The part of the lanes that help while nothing is known. */
 enum { PART_OF_LANES = 4 };
 
 /* How many lanes the copies feed, which come one after the other: with more lanes each would mostly wait. It takes many
@@ -166,8 +165,8 @@ static uint64_t enough_lanes(const void *user) {
   const adji_transfer_stats *s = &l->stats;
   double seconds = (double)(atomic_load(&s->place_ns) - s->place_ns_before[1]) * 1e-9;
   double bytes = (double)(atomic_load(&s->bytes) - s->bytes_before[1]);
-  return 1 +
-         (seconds > 0 && bytes > 0 ? (uint64_t)(LINK_RATE * seconds / bytes) : l->join->ctx->threads / PART_OF_LANES);
+  return 1 + (seconds > 0 && bytes > 0 ? (uint64_t)(l->join->ctx->costs.link_rate * seconds / bytes)
+                                       : l->join->ctx->threads / PART_OF_LANES);
 }
 
 static void note_stats(adji_transfer_stats *s) {

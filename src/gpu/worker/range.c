@@ -279,7 +279,7 @@ static adj_status rows(void *state, adji_run *run, const adji_window *to) {
 
 adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options) {
   if (adji_access_by_point(options->range.points.access))
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: access= is for a GPU that does a join alone");
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.access= is for a GPU that does a join alone");
   if (options->chunk) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for a GPU that does a join alone");
   return ADJ_OK;
 }
@@ -380,8 +380,8 @@ static adji_range_trial scale_up(const range_device *d, uint64_t queries, double
                                  double candidates) {
   double scale = (double)d->join.left->count / (double)queries;
   adji_range_trial t = {seconds * scale, 0, pairs * scale, candidates * scale, queries};
-  t.copy_s =
-      t.pairs * (4 + (d->join.style.distances ? (double)adji_type_size(d->join.left->type) : 0)) / ADJI_COPY_RATE;
+  t.copy_s = t.pairs * (4 + (d->join.style.distances ? (double)adji_type_size(d->join.left->type) : 0)) /
+             d->join.ctx->costs.copy_rate;
   return t;
 }
 

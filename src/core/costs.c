@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The costs of a machine in a file:
+ *
+ *   adjoin costs 1
+ *   version 0.1.0
+ *   machine Some CPU; 16 cores; avx512; no GPU
+ *   index_point_ns 885000e-4
+ *   ...
+ *   end 24
+ *
+ * with one line for each, in any order, and their number in the last line. A file that does not look like this is not
+ * used at all: half of the figures would be worse than none.
+ */
+#include "core/costs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/cpu.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+const adji_costs adji_built_in_costs = {
+#define ADJI_COST_VALUE(name, value) .name = (value),
+    ADJI_COSTS(ADJI_COST_VALUE)
+#undef ADJI_COST_VALUE
+};
+
+static const struct {
+  const char *name;
+  size_t offset;
+} lines[] = {
+#define ADJI_COST_LINE(name, value) {#name, offsetof(adji_costs, name)},
+    ADJI_COSTS(ADJI_COST_LINE)
+#undef ADJI_COST_LINE
+};
+enum { LINES = sizeof lines / sizeof *lines, FORMAT = 1, LONGEST = 512 };
+
+/* How far a figure may be from the built-in one before it cannot be true of any machine. */
+static const double MOST_OFF = 1e4;
+
+static double *cost_at(adji_costs *costs, int i) {
+  return (double *)(void *)((char *)costs + lines[i].offset);
+}
+
+/* ---- The machine ----------------------------------------------------------------------------------------- */
+
+/* The rest of the first line that begins so, up to its end. */
+static bool find_line(const char *path, const char *begin, char *rest, size_t capacity) {
+  char line[LONGEST];
+  bool found = false;
+  FILE *file = fopen(path, "r");
+  while (file && !found && fgets(line, sizeof line, file)) {
+    found = !strncmp(line, begin, strlen(begin));
+    const char *colon = found ? strchr(line, ':') : NULL;
+    if (found) snprintf(rest, capacity, "%s", colon ? colon + 1 + strspn(colon + 1, " \t") : "");
+    rest[strcspn(rest, "\n")] = 0;
+  }
+  if (file) fclose(file);
+  return found;
+}
+
+static int is_device(const struct dirent *entry) {
+  return entry->d_name[0] != '.';
+}
+
+/* The GPUs that the driver lists, without loading CUDA for it. */
+static void find_devices(char *text, size_t capacity) {
+  static const char folder[] = "/proc/driver/nvidia/gpus";
+  struct dirent **entries = NULL;
+  int count = scandir(folder, &entries, is_device, alphasort);
+  size_t used = 0;
+  snprintf(text, capacity, "no GPU");
+  for (int i = 0; i < count; i++) {
+    char path[LONGEST], model[LONGEST] = "a GPU";
+    snprintf(path, sizeof path, "%s/%s/information", folder, entries[i]->d_name);
+    find_line(path, "Model", model, sizeof model);
+    if (used < capacity) used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", model);
+    free(entries[i]);
+  }
+  free(entries);
+}
+
+void adji_machine_text(const char *isa, char *text, size_t capacity) {
+  char cpu[LONGEST / 4] = "unknown CPU", devices[LONGEST / 2];
+  find_line("/proc/cpuinfo", "model name", cpu, sizeof cpu);
+  find_devices(devices, sizeof devices);
+  snprintf(text, capacity, "%s; %u cores; %s; %s", cpu, adji_usable_cores(), isa, devices);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------------------- */
+
+bool adji_costs_path(char *path, size_t capacity, bool *asked) {
+  const char *given = getenv("ADJOIN_COSTS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = -1;
+  *asked = given && *given;
+  if (*asked && !strcmp(given, "none")) return false;
+  if (*asked)
+    length = snprintf(path, capacity, "%s", given);
+  else if (cache && *cache == '/')
+    length = snprintf(path, capacity, "%s/adjoin/costs", cache);
+  else if (home && *home)
+    length = snprintf(path, capacity, "%s/.cache/adjoin/costs", home);
+  return length > 0 && (size_t)length < capacity;
+}
+
+/* "name value": the value, or NULL where the line begins with something else. */
+static const char *value_of(const char *line, const char *name) {
+  size_t length = strlen(name);
+  return !strncmp(line, name, length) && line[length] == ' ' ? line + length + 1 : NULL;
+}
+
+static bool take_cost(const char *line, adji_costs *costs, bool *seen) {
+  for (int i = 0; i < LINES; i++) {
+    const char *text = value_of(line, lines[i].name);
+    if (!text) continue;
+    char *end;
+    double value = strtod(text, &end), usual = *cost_at(costs, i);
+    if (seen[i] || end == text || *end || !(value > usual / MOST_OFF && value < usual * MOST_OFF)) return false;
+    seen[i] = true;
+    *cost_at(costs, i) = value;
+    return true;
+  }
+  return false;
+}
+
+static bool next_line(FILE *file, char *line) {
+  if (!fgets(line, LONGEST, file)) return false;
+  size_t length = strlen(line);
+  if (!length || line[length - 1] != '\n') return false;
+  line[length - 1] = 0;
+  return true;
+}
+
+/* The lines behind the head, up to the last. */
+static bool take_costs(FILE *file, char *line, adji_costs *costs) {
+  bool seen[LINES] = {false};
+  int count = 0;
+  while (next_line(file, line)) {
+    const char *end = value_of(line, "end");
+    char number[16];
+    snprintf(number, sizeof number, "%d", count);
+    if (end) return !strcmp(end, number) && fgetc(file) == EOF;
+    if (!take_cost(line, costs, seen)) return false;
+    count++;
+  }
+  snprintf(line, LONGEST, "it ends too early");
+  return false;
+}
+
+static adji_costs_read read_costs(FILE *file, const char *isa, adji_costs *out, char *line) {
+  char head[32], machine[LONGEST];
+  adji_costs costs = adji_built_in_costs;
+  snprintf(head, sizeof head, "adjoin costs ");
+  if (!next_line(file, line) || strncmp(line, head, strlen(head)) != 0) return ADJI_COSTS_DAMAGED;
+  snprintf(head, sizeof head, "adjoin costs %d", (int)FORMAT);
+  if (strcmp(line, head) != 0) return ADJI_COSTS_OTHER;
+  const char *value = next_line(file, line) ? value_of(line, "version") : NULL;
+  if (!value) return ADJI_COSTS_DAMAGED;
+  if (strcmp(value, adj_version_string()) != 0) return ADJI_COSTS_OTHER;
+  value = next_line(file, line) ? value_of(line, "machine") : NULL;
+  if (!value) return ADJI_COSTS_DAMAGED;
+  adji_machine_text(isa, machine, sizeof machine - 16);
+  if (strcmp(value, machine) != 0) return ADJI_COSTS_OTHER;
+  if (!take_costs(file, line, &costs)) return ADJI_COSTS_DAMAGED;
+  *out = costs;
+  return ADJI_COSTS_READ;
+}
+
+adji_costs_read adji_costs_load(const char *path, const char *isa, adji_costs *out, char *why, size_t capacity) {
+  char line[LONGEST] = "it is empty";
+  FILE *file = fopen(path, "r");
+  snprintf(why, capacity, "%s", file ? "" : strerror(errno));
+  if (!file) return ADJI_COSTS_MISSING;
+  adji_costs_read read = read_costs(file, isa, out, line);
+  fclose(file);
+  snprintf(why, capacity, "\"%.200s\"", line);
+  return read;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------------------- */
+
+static adj_status refuse(const char *path) {
+  return adji_fail(ADJ_E_IO, "%s: %s", path, strerror(errno));
+}
+
+static void make_folders(const char *path) {
+  char folder[LONGEST];
+  snprintf(folder, sizeof folder, "%s", path);
+  for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    mkdir(folder, 0700); /* which may be there; what is wrong with it is told when the file is opened */
+    *slash = '/';
+  }
+}
+
+/* Six digits, without a point, which is a comma in some locales: strtod reads that in all. */
+static void write_number(FILE *file, const char *name, double value) {
+  int exponent = (int)floor(log10(value)) - 5;
+  fprintf(file, "%s %.0fe%d\n", name, value * pow(10, -exponent), exponent);
+}
+
+static bool write_costs(FILE *file, const char *isa, const adji_costs *costs) {
+  char machine[LONGEST];
+  adji_costs mine = *costs;
+  adji_machine_text(isa, machine, sizeof machine - 16);
+  fprintf(file, "adjoin costs %d\nversion %s\nmachine %s\n", (int)FORMAT, adj_version_string(), machine);
+  for (int i = 0; i < LINES; i++)
+    write_number(file, lines[i].name, *cost_at(&mine, i));
+  fprintf(file, "end %d\n", (int)LINES);
+  return !ferror(file);
+}
+
+adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs) {
+  char beside[LONGEST];
+  if (snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid()) >= (int)sizeof beside)
+    return adji_fail(ADJ_E_ARGUMENT, "path: \"%s\" is too long", path);
+  make_folders(path);
+  FILE *file = fopen(beside, "w");
+  if (!file) return refuse(beside);
+  bool written = write_costs(file, isa, costs);
+  if (fclose(file) != 0 || !written || rename(beside, path) != 0) {
+    adj_status status = refuse(path);
+    (void)remove(beside);
+    return status;
+  }
+  return ADJ_OK;
+}

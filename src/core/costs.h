@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the steps of a join take: the planner weighs one way against another by these. All measured figures that it goes
+ * by are in this list, with a unit and what they are of; adj_calibrate (plan/calibrate.c) measures those that matter on
+ * a user's machine.
+ *
+ * Measured with AVX-512 on cores at about 3 GHz, of which there were 16, and on an H200. Times of cores are those of
+ * one core while all are busy: what n of them take is an n-th of it. Where two ways are compared only ratios matter, so
+ * figures of older measurements stand beside newer ones as long as they are compared with each other.
+ */
+#ifndef ADJI_COSTS_H
+#define ADJI_COSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "adjoin.h"
+
+/* X(name, built-in value): the name ends in the unit; without one it is a factor. */
+#define ADJI_COSTS(X)                                                                                                  \
+  /* The index of a range join on cores: a point takes so long, and so much for each of its dimensions. 20 million     \
+   * points took 16 cores 150 ms in two dimensions and 120 to 180 in three. */                                         \
+  X(index_point_ns, 90)                                                                                                \
+  X(index_dim_ns, 15)                                                                                                  \
+  /* What a join with few neighbours takes of that, at least. */                                                       \
+  X(least_range, 3)                                                                                                    \
+  /* Choosing axes: looking up a range of cells; a vector of candidates, for each dimension, and for each dimension of \
+   * 8-bit codes. */                                                                                                   \
+  X(lookup_ns, 3)                                                                                                      \
+  X(vector_ns, 1.4)                                                                                                    \
+  X(vector_dim_ns, 0.45)                                                                                               \
+  X(vector_code_dim_ns, 0.07)                                                                                          \
+  /* Evaluating: a candidate, for each of up to 12 dimensions, and for each dimension of 8-bit codes. */               \
+  X(candidate_ns, 0.1)                                                                                                 \
+  X(candidate_dim_ns, 0.07)                                                                                            \
+  X(candidate_code_dim_ns, 0.012)                                                                                      \
+  /* Rows: counting one, filling one; a pair that is written to its place, dealt out to its row, or sent to a device   \
+   * that does that. */                                                                                                \
+  X(counted_row_ns, 60)                                                                                                \
+  X(row_ns, 150)                                                                                                       \
+  X(pair_ns, 4.5)                                                                                                      \
+  X(moved_pair_ns, 30)                                                                                                 \
+  X(sent_pair_ns, 14)                                                                                                  \
+  /* A kd-tree on cores: a point takes so long, and so much for each dimension: 2 million points took 160 ns in two    \
+   * dimensions, 180 in three and 310 in six. */                                                                       \
+  X(tree_point_ns, 85)                                                                                                 \
+  X(tree_dim_ns, 37)                                                                                                   \
+  /* Searching it: a query for k = 8 in two dimensions; times this for each dimension more, and times the power of     \
+   * k / 8. 300 ns in two dimensions, 510 in three, 3,300 in six; with k = 32 twice to three times that. */            \
+  X(search_ns, 300)                                                                                                    \
+  X(search_dim, 1.8)                                                                                                   \
+  X(search_k_power, 0.7)                                                                                               \
+  /* Whether a tree is worth building for few queries: a point and dimension; a pair of brute force in few dimensions, \
+   * and brute force to begin. With 500,000 points a tree is quicker from 180 queries on in two dimensions, and from   \
+   * 400 on in six; with 1,000 it always is. */                                                                        \
+  X(few_tree_dim_ns, 30)                                                                                               \
+  X(few_pair_ns, 0.35)                                                                                                 \
+  X(few_begin_ns, 700000)                                                                                              \
+  /* Brute force on cores, by whatever prefilter: a pair, and for each dimension. 0.5 ns in 16 dimensions, 1.2 in 128. \
+   */                                                                                                                  \
+  X(brute_pair_ns, 0.5)                                                                                                \
+  X(brute_dim_ns, 0.005)                                                                                               \
+  /* The same for each of them: none, products of f32, of codes by VNNI, of codes in AMX tiles; and what passes. */    \
+  X(plain_pair_ns, 0.15)                                                                                               \
+  X(plain_dim_ns, 0.045)                                                                                               \
+  X(gemm_pair_ns, 0.05)                                                                                                \
+  X(gemm_dim_ns, 0.0125)                                                                                               \
+  X(vnni_pair_ns, 0.12)                                                                                                \
+  X(vnni_dim_ns, 0.0027)                                                                                               \
+  X(amx_pair_ns, 0.1)                                                                                                  \
+  X(amx_dim_ns, 0.0006)                                                                                                \
+  X(passed_ns, 60)                                                                                                     \
+  X(passed_dim_ns, 0.3)                                                                                                \
+  /* What a join must take the cores before a GPU is asked: where CUDA is not started, which takes 0.17 to 0.23 s;     \
+   * where it is, and a device takes 0.04 s to open; where one is open. */                                             \
+  X(device_start_s, 0.25)                                                                                              \
+  X(device_open_s, 0.05)                                                                                               \
+  X(device_ready_s, 0.00002)                                                                                           \
+  /* Sharing a join: threads that wake, lists, passes, the last batches. 10,000 points took 2.2 to 2.5 ms more than    \
+   * the cores alone take for all of them. */                                                                          \
+  X(sharing_s, 0.002)                                                                                                  \
+  /* Bytes a second that reach the host where cores put them into place; and that a link copies. */                    \
+  X(copy_rate, 30e9)                                                                                                   \
+  X(link_rate, 50e9)                                                                                                   \
+  /* A device's tree: a point takes a multiprocessor so long. 10 million took an H200, which has 132, 1.1 to 1.5 ms.   \
+   * Searching takes so many times that, at most, for k = 8; times this for each dimension, and times the power of     \
+   * k / 8. 4 times in two dimensions, 90 times in six. */                                                             \
+  X(device_tree_ns, 20)                                                                                                \
+  X(device_search, 6.3)                                                                                                \
+  X(device_search_dim, 1.56)                                                                                           \
+  X(device_search_k_power, 0.9)                                                                                        \
+  /* What finding neighbours takes of counting them: from four dimensions on; in up to three in lists (2.2 to 2.8),    \
+   * and in batches, which are of consecutive rows and not of neighbours (4.3 to 7.4). What counting every two points  \
+   * once takes of counting them twice. */                                                                             \
+  X(device_find, 1.5)                                                                                                  \
+  X(device_find_lists, 2.5)                                                                                            \
+  X(device_find_batches, 5)                                                                                            \
+  X(device_mirrored, 0.6)                                                                                              \
+  /* Choosing axes for a device, in instructions of a warp (gpu/range/tiles_kernel.cuh): 32 ranges of cells; a step of \
+   * 32 candidates with the queries of a cell; a candidate, and each dimension of it, that 32 queries of dense cells   \
+   * or one query of a sparse cell is compared with. The same for pairs that go through tensor cores. */               \
+  X(warp_lookup, 90)                                                                                                   \
+  X(warp_step, 60)                                                                                                     \
+  X(warp_dense, 6)                                                                                                     \
+  X(warp_dense_dim, 2.3)                                                                                               \
+  X(warp_sparse, 8)                                                                                                    \
+  X(warp_sparse_dim, 2.2)                                                                                              \
+  X(warp_tensor, 0.02)                                                                                                 \
+  X(warp_tensor_step, 0.048)
+
+typedef struct adji_costs {
+#define ADJI_COST_MEMBER(name, value) double name;
+  ADJI_COSTS(ADJI_COST_MEMBER)
+#undef ADJI_COST_MEMBER
+} adji_costs;
+
+extern const adji_costs adji_built_in_costs;
+
+/* The file that contexts read: $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. False: none, which is
+ * what $ADJOIN_COSTS can say too. *asked: by $ADJOIN_COSTS. */
+bool adji_costs_path(char *path, size_t capacity, bool *asked);
+
+typedef enum adji_costs_read {
+  ADJI_COSTS_READ,
+  ADJI_COSTS_MISSING,
+  ADJI_COSTS_OTHER,  /* of another machine, or another version of the library */
+  ADJI_COSTS_DAMAGED /* not what adji_costs_write writes                      */
+} adji_costs_read;
+
+/* From a file of this machine and version into *out, which is left alone otherwise; why receives what was wrong. */
+adji_costs_read adji_costs_load(const char *path, const char *isa, adji_costs *out, char *why, size_t capacity);
+
+/* Replaces the file, or leaves it as it was. Makes the folders it is in. */
+adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs);
+
+/* What figures are of: the CPU, how many cores may be used, the instruction set, and the GPUs that the driver names. */
+void adji_machine_text(const char *isa, char *text, size_t capacity);
+
+#endif
