@@ -5,23 +5,15 @@
 #ifndef ADJI_RANGE_H
 #define ADJI_RANGE_H
 
-#include "cpu/prefilter.h"
-#include "index/boxes.h"
-#include "index/grid.h"
+#include "cpu/range_index.h"
 #include "queue/engine.h"
 
-typedef struct adji_range_options {
-  const adji_grid *grid;
-  const adji_index *left, *right;       /* the same for a self-join                                  */
-  const adji_boxes *boxes;              /* of the right index; NULL: none                            */
-  const adji_prefilter_plan *prefilter; /* the filter of codes; NULL: none                           */
-  bool ego;                             /* candidates by recursion over the boxes, not by the cells  */
-  bool symmetric;                       /* one index of one set, in which a pair can be met once     */
-  uint64_t batch;                       /* queries a batch; 0: the default                           */
-} adji_range_options;
-
-/* An engine with the cores as its worker. */
-adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out);
+/* An engine with the cores as its worker, which builds an index and owns it. batch: queries a batch; 0: the default.
+ * The grid and the scale of the options are taken over, even on failure. */
+adj_status adji_range_create(const adji_join *join, const adji_range_index_options *options, uint64_t batch,
+                             adji_engine *out);
+/* What the cores of such an engine search. */
+const adji_range_index *adji_range_index_of(const adji_engine *engine);
 
 /* Whether the engine evaluates each pair of a self-join once, for both its points. Devices that take part must then
  * have the order of the cores' index. */

@@ -43,22 +43,18 @@ double adji_sent_seconds(const adji_range_question *q, double pairs, double cand
   return single_seconds(q, pairs, candidates, q->join->ctx->costs.sent_pair_ns);
 }
 
-bool adji_can_single(const adji_range_question *q, bool one_index) {
-  return !q->join->self_join || (one_index && adji_measure_grows(q->measure));
-}
-
-static adj_status refuse_single(bool one_index) {
+static adj_status refuse_single(const adji_measure *measure) {
   return adji_fail(ADJ_E_UNSUPPORTED, "tuning: single=on: %s",
-                   one_index ? "inner products of points with themselves are found from both points"
-                             : "with a grid in a periodic box points are in the index twice");
+                   adji_measure_grows(measure) ? "with a grid in a periodic box points are in the index twice"
+                                               : "inner products of points with themselves are found from both points");
 }
 
-adj_status adji_choose_single(const adji_range_question *q, bool one_index, double pairs, double candidates,
+adj_status adji_choose_single(const adji_range_question *q, bool symmetric, double pairs, double candidates,
                               adji_single_choice *out) {
   double counted = adji_counted_seconds(q, pairs, candidates), single = adji_single_seconds(q, pairs, candidates);
   uint64_t wanted = q->tuning->single;
-  bool can = adji_can_single(q, one_index);
-  if (wanted == ADJI_ON && !can) return refuse_single(one_index);
+  bool can = !q->join->self_join || symmetric;
+  if (wanted == ADJI_ON && !can) return refuse_single(q->measure);
   out->single = can && (wanted == ADJI_AUTO ? single < counted : wanted == ADJI_ON);
   out->seconds = out->single ? single : counted;
   return ADJ_OK;

@@ -52,7 +52,7 @@ static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_opt
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  if (!device_shares_single(plan, options) || !adji_can_single(&plan->question, plan->index.one) ||
+  if (!device_shares_single(plan, options) || !adji_range_index_of(&plan->engine)->symmetric ||
       plan->choice.algorithm != ADJI_ALGORITHM_GRID)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
@@ -80,7 +80,7 @@ static double find_seconds(const adj_plan *plan, const adji_gpu_worker_options *
 /* Rows that are counted first and then filled. */
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worker_options *options,
                                       const adji_range_trial *trial) {
-  bool indexed = plan->index.ctx;
+  bool indexed = plan->engine.worker_count;
   adji_share_times t = {.place = trial->copy_s, .extra = plan->ctx->costs.sharing_s};
   t.device = trial->count_s + find_seconds(plan, options, trial, false);
   t.alone = trial->count_s + find_seconds(plan, options, trial, true);
@@ -94,7 +94,7 @@ static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worke
 /* Or, where that is quicker, evaluated once. */
 static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_options *options,
                                  const adji_range_trial *trial) {
-  bool indexed = plan->index.ctx;
+  bool indexed = plan->engine.worker_count;
   adji_share_times t = times_counted(plan, options, trial), once = t;
   if (indexed ? !shares_single(plan, options) : !device_shares_single(plan, options)) return t;
   once.cores = indexed ? adji_sent_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
@@ -159,8 +159,7 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
 /* Adds the devices to the engine of the cores. */
 static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) {
   uint32_t count = 0;
-  const adji_index *left = adji_range_index_left(&plan->index);
-  adj_status status = adji_pending_add(all, &plan->engine, left->view.ids, &count);
+  adj_status status = adji_pending_add(all, &plan->engine, &count);
   if (!count) adji_forget_device(plan);
   if (status || !count) return status; /* a warning says why */
   plan->engine.share = adji_share_of(&plan->tuning);
@@ -187,8 +186,8 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
 static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const adji_gpu_worker_options *options) {
   adji_gpu_worker_options mine = *options;
-  mine.range.grid = &plan->cores.grid;
-  mine.range.order = plan->index.right.view.ids;
+  mine.range.grid = &adji_range_index_of(&plan->engine)->grid;
+  mine.range.order = plan->engine.order;
   mine.range.mirrored = true;
   if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
   adji_pending_devices again = {.open = open_worker, .follow = all->follow, .options = &mine, .count = all->count};
