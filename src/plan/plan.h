@@ -12,7 +12,7 @@ typedef struct adji_choice {
   adj_backend backend;
   adji_algorithm algorithm;
   char reason[256];
-  bool once; /* collect evaluates each pair once */
+  bool single; /* collect evaluates each pair once */
 } adji_choice;
 
 struct adj_plan {

@@ -102,7 +102,7 @@ adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen) {
   adji_single_choice single = {0};
   status =
       adji_choose_single(&plan->question, index->symmetric, plan->estimated_pairs, plan->estimated_candidates, &single);
-  plan->choice.once = single.single;
+  plan->choice.single = single.single;
   plan->estimated_seconds = single.seconds;
   if (!status) adji_range_set_single(&plan->engine, single.single);
   plan->index_s = seconds(begin, indexed);
@@ -140,12 +140,12 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                           .measure = q.measure,
                                           .grid = &grid->grid,
                                           .timed = true,
-                                          .product = &grid->tensor,
+                                          .tensor = &grid->tensor,
                                           .mirrored = adji_choose_device_mirrored(&q, grid),
-                                          .once = adji_choose_device_single(&q, grid),
+                                          .single = adji_choose_device_single(&q, grid),
                                           .single_pairs = tuning->device_pairs,
                                           .tile_hit_candidates = adji_choose_device_tile_hits(&q, grid, false, 0),
-                                          .marks = adji_choose_device_query_hits(&q, grid, false),
+                                          .query_hits = adji_choose_device_query_hits(&q, grid, false),
                                           .blocks = (uint32_t)tuning->device_blocks,
                                           .points = points},
                                 .batch_bytes = tuning->device_batch,

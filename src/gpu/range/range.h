@@ -51,14 +51,14 @@ typedef struct adji_gpu_range_options {
   const adji_grid *grid;
   /* Points that are on the device already; the sets of the join then hold none. NULL: they are copied there. */
   const adji_gpu_rows *left_rows, *right_rows;
-  const adji_halves_plan *product; /* the filter of products; not used, or NULL: none. Copied */
-  bool timed;                      /* adji_gpu_range_work tells the seconds of kernels */
-  bool mirrored;                   /* counts by comparing every two points once, where there are kernels for that   */
-  bool once;                  /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
+  const adji_halves_plan *tensor; /* the prefilter of tensor cores; not used, or NULL: none. Copied */
+  bool timed;                     /* adji_gpu_range_work tells the seconds of kernels */
+  bool mirrored;                  /* counts by comparing every two points once, where there are kernels for that   */
+  bool single;                /* evaluates pairs once: a count that is followed by fills keeps what it finds         */
   uint64_t single_pairs;      /* room for so many pairs is made for that; 0: by an estimate. Too few: evaluated again */
   double tile_hit_candidates; /* of a query, estimated: a count keeps which of them belong to it, for a fill of all
                               rows, where there are kernels for that; 0: it does not */
-  bool marks;                 /* the same with few candidates: instead of stages, where there are kernels for that */
+  bool query_hits;            /* the same with few candidates: instead of tile hits, where there are kernels for that */
   const uint32_t *order;      /* host, for a self-join without images: the rows in the order of another index over the
                                  same grid, which this one must have too; NULL: any order                         */
   uint32_t blocks;            /* of threads that compare at a time; 0: as many as there is room for             */
@@ -150,7 +150,7 @@ adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_cs
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* Gives back what the count kept: fills compare again, unless what was kept is all they have. Returns whether there was
- * any; and the same of what is for a fill of all rows only, stages and marks. */
+ * any; and the same of what is for a fill of all rows only, tile hits and query hits. */
 bool adji_gpu_range_forget(adji_gpu_range *range);
 bool adji_gpu_range_forget_whole(adji_gpu_range *range);
 /* Gives back what the count kept, and the slots, all of which were fetched: no fill follows. */

@@ -38,7 +38,7 @@ struct adji_gpu_lists : adji_on_device {
   adji_block queries[2]; /* of a list: unsorted, sorted                                */
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
   adji_block temporary;  /* of CUB                                                     */
-  bool fills, once;      /* the pass at work                                           */
+  bool fills, single;    /* the pass at work                                           */
   uint64_t first_row, end_row, longest;
   list_slot slots[ADJI_LISTS];
 };
@@ -74,7 +74,7 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request
   uint64_t size = adji_type_size(l->parts.join->left->type);
   adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
   if (!status) status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->rows);
-  if (!status && !l->fills && !l->once)
+  if (!status && !l->fills && !l->single)
     status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->counts);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, (request->queries + 1) * 8, rows, &slot->offsets);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, request->pairs * 4, entries, &slot->ids);
@@ -111,7 +111,7 @@ static adj_status fetch_offsets(adji_gpu_lists *l, const adji_window *window) {
 }
 
 static adj_status clear_counts(adji_gpu_lists *l) {
-  if (l->once) return ADJ_OK; /* they were */
+  if (l->single) return ADJ_OK; /* they were */
   ADJI_CUDA(l->gpu, cudaMemsetAsync(l->parts.degrees, 0, l->parts.rows * 4, l->gpu->compute));
   return ADJ_OK;
 }
@@ -119,7 +119,7 @@ static adj_status clear_counts(adji_gpu_lists *l) {
 adj_status adji_cuda_lists_begin(adji_gpu_lists *l, adji_lists_request *request) {
   const adji_window *window = request->window;
   l->fills = window;
-  l->once = request->once;
+  l->single = request->single;
   l->first_row = window ? window->first_row : 0;
   l->end_row = window ? window->end_row : l->parts.rows;
   l->longest = request->longest;
@@ -243,7 +243,7 @@ static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   adji_tiles_job job = adji_gpu_range_job(l->range);
   job.queries = queries;
   job.query_count = slot->count;
-  if (l->once) return pair_list(l, &job);
+  if (l->single) return pair_list(l, &job);
   return l->fills ? fill_list(l, slot, &job) : count_list(l, slot, &job);
 }
 

@@ -53,7 +53,7 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
  * once: nothing of that is in the slots. */
 typedef struct adji_lists_request {
   const adji_window *window; /* NULL: counts */
-  bool once;
+  bool single;
   uint64_t longest;
   uint64_t queries, pairs;
 } adji_lists_request;

@@ -30,17 +30,17 @@ struct adji_gpu_range : adji_on_device {
   adji_gpu_index right, left_index;
   const adji_gpu_index *left; /* right's in a self-join without images */
   uint64_t rows;              /* of the result                         */
-  bool product;               /* pairs go through the filter of products, which has the points once more */
+  bool tensor;                /* pairs go through the prefilter of tensor cores, which has the points once more */
   adji_gpu_halves halves;
-  adji_tensor_tiles_rows given;         /* points as they came, for product */
+  adji_tensor_tiles_rows given;         /* points as they came, for tensor cores */
   adji_block left_points, right_points; /* those of host memory */
   adji_block degrees, offsets, queries, temporary;
   adji_per_point points; /* for kernels other than the default ones */
-  bool once;
+  bool single;
   bool mirrored; /* every two points are compared once when they are counted */
   uint64_t single_pairs;
-  double tile_hit_candidates; /* of a query, estimated; 0: stages are not kept */
-  bool marks;                 /* are kept instead */
+  double tile_hit_candidates; /* of a query, estimated; 0: tile hits are not kept */
+  bool query_hits;            /* are kept instead */
   adji_count_cache kept;      /* what the count found, if it did */
   uint64_t added_at, added;   /* of pairs that were kept: what others found */
   adji_gpu_counted counted;
@@ -80,7 +80,7 @@ adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
 void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
 /* Stages that the count keeps, or kept: for a job for all queries. */
 void adji_range_use_tile_hits(const adji_gpu_range *range, adji_tiles_job *job);
-void adji_range_use_query_hits(const adji_gpu_range *range, adji_tiles_job *job); /* the same of marks */
+void adji_range_use_query_hits(const adji_gpu_range *range, adji_tiles_job *job); /* the same of query hits */
 
 /* Events of a slot, unless it has them; all slots with their events. */
 adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);
