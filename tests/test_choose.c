@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "cpu/range.h"
 #include "plan/choose_backend.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_knn.h"
@@ -122,7 +123,10 @@ static void test_seconds_without_an_index(void **state) {
     spec.radius = all[i].radius;
     spec.backend = ADJ_BACKEND_CPU;
     adj_plan *plan = plan_of(ctx, set, &spec);
-    double ratio = adji_sampled_seconds(&plan->question, &plan->cores) / plan->estimated_seconds;
+    adji_grid_choice grid;
+    must(adji_choose_grid(&plan->question, false, &grid));
+    double ratio = adji_sampled_seconds(&plan->question, &grid) / plan->estimated_seconds;
+    adji_grid_choice_clear(ctx, &grid);
     if (!(ratio > 0.3 && ratio < 4)) fail_msg("%s, radius %g: %g", all[i].name, all[i].radius, ratio);
     adj_plan_destroy(plan);
     adj_dataset_destroy(set);
@@ -222,7 +226,7 @@ static void test_grids_are_apart(void **state) {
   adj_join_spec spec = range_spec(0.001, ADJ_BACKEND_CPU, NULL);
   uint64_t before = adj_ctx_memory_used(ctx);
   adj_plan *plan = plan_of(ctx, set, &spec);
-  const adji_grid *grid = &plan->cores.grid;
+  const adji_grid *grid = &adji_range_index_of(&plan->engine)->grid;
   assert_true(grid->axis_count && grid->axes[grid->axis_count - 1].breaks);
   plan->tuning.prefilter = ADJI_PREFILTER_TENSOR; /* which leaves the device without axes */
   adj_status helped = adji_plan_range_helped(plan, ADJI_ALGORITHM_AUTO);
@@ -253,7 +257,7 @@ static void test_filter_is_the_devices(void **state) {
   assert_true(device.grid.tensor.use);
   must(adji_choose_grid(&plan->question, false, &cores));
   assert_false(cores.tensor.use);
-  assert_int_equal(cores.grid.axis_count, plan->cores.grid.axis_count);
+  assert_int_equal(cores.grid.axis_count, adji_range_index_of(&plan->engine)->grid.axis_count);
   assert_string_equal(cores.reason, plan->choice.reason);
   adji_grid_choice_clear(ctx, &device.grid);
   adji_grid_choice_clear(ctx, &cores);

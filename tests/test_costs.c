@@ -213,7 +213,7 @@ static void plans_go_by_them(void **state) {
     spec.backend = ADJ_BACKEND_CPU;
     adj_plan *plan = NULL;
     must(adj_plan_create(ctx, &spec, set, NULL, &plan));
-    single[i] = plan->choice.once;
+    single[i] = plan->choice.single;
     must(adj_count(plan, NULL, &totals[i], NULL, NULL));
     adj_plan_destroy(plan);
     adj_dataset_destroy(set);

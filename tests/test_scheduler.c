@@ -68,8 +68,7 @@ static void a_queue_hands_out_each_batch_once(void **state) {
     for (uint64_t i = 0; i < queue.count; i++)
       assert_int_equal(out[i], 1);
     assert_false(adji_queue_take_some(&queue, true, 1e9, &s));
-    adji_batch batch;
-    assert_false(adji_queue_take_light(&queue, &batch));
+    assert_false(adji_queue_take_some(&queue, false, ADJI_ONE_BATCH, &s));
     free(out);
     adji_queue_clear(&queue);
   }
@@ -82,6 +81,7 @@ static void no_work_is_handed_out_too(void **state) {
   adj_ctx *ctx = context_of(1, NULL);
   adji_queue queue;
   adji_batch batch;
+  adji_batch_run light;
   must(adji_queue_init(&queue, ctx, 4));
   for (uint32_t i = 0; i < 10; i++)
     must(adji_queue_add(&queue, (adji_batch){i, i + 1, 0}));
@@ -89,8 +89,8 @@ static void no_work_is_handed_out_too(void **state) {
   for (uint32_t i = 0; i < 5; i++) {
     assert_true(adji_queue_take_heavy(&queue, &batch));
     assert_int_equal(batch.begin, i);
-    assert_true(adji_queue_take_light(&queue, &batch));
-    assert_int_equal(batch.begin, 9 - i);
+    assert_true(adji_queue_take_some(&queue, false, ADJI_ONE_BATCH, &light));
+    assert_int_equal(queue.batches[light.begin].begin, 9 - i);
   }
   assert_false(adji_queue_take_heavy(&queue, &batch));
   adji_queue_clear(&queue);

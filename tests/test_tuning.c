@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "cpu/range.h"
 #include "plan/plan.h"
 #include "plan/tuning.h"
 
@@ -193,7 +194,7 @@ static void indexed_is_honoured(void **state) {
         snprintf(text, sizeof text, "indexed=%u%s", wanted, reorders[reorder]);
         adj_plan *plan = NULL;
         must(plan_for(ctx, set, &(wish){.backend = ADJ_BACKEND_CPU, .tuning = text, .radius = radii[r]}, &plan));
-        assert_int_equal(plan->cores.grid.axis_count, wanted);
+        assert_int_equal(adji_range_index_of(&plan->engine)->grid.axis_count, wanted);
         adj_plan_destroy(plan);
       }
   adj_plan *plan = NULL;

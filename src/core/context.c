@@ -185,14 +185,8 @@ const char *adj_build_features(void) {
 #ifdef ADJI_HAVE_HDF5
       " hdf5"
 #endif
-#ifdef ADJI_HAVE_OPENBLAS
-      " openblas"
-#endif
 #ifdef ADJI_HAVE_CUDA
       " cuda"
-#endif
-#ifdef ADJI_HAVE_MPI
-      " mpi"
 #endif
       ;
   return names + (names[0] != 0);

@@ -125,7 +125,7 @@ typedef enum adji_costs_read {
   ADJI_COSTS_READ,
   ADJI_COSTS_MISSING,
   ADJI_COSTS_OTHER,  /* of another machine, or another version of the library */
-  ADJI_COSTS_DAMAGED /* not what adji_costs_write writes                      */
+  ADJI_COSTS_DAMAGED /* not what adji_costs_save writes                       */
 } adji_costs_read;
 
 /* From a file of this machine and version into *out, which is left alone otherwise; why receives what was wrong. */

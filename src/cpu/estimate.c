@@ -95,11 +95,11 @@ static adj_status compare_samples(samples *s, const adji_view *right, double *pa
   return status;
 }
 
-adj_status adji_estimate_pairs(const adji_join *join, const adji_range_options *options, double *pairs) {
-  samples s = {.join = join, .left = &options->left->view};
+adj_status adji_estimate_pairs(const adji_join *join, const adji_range_index *index, double *pairs) {
+  samples s = {.join = join, .left = &index->left->view};
   *pairs = 0;
-  if (!options->left->view.count || !options->right->view.count) return ADJ_OK;
-  adj_status status = compare_samples(&s, &options->right->view, pairs);
+  if (!index->left->view.count || !index->right.view.count) return ADJ_OK;
+  adj_status status = compare_samples(&s, &index->right.view, pairs);
   if (join->style.one_way) *pairs /= 2;
   if (join->self_join && !join->style.one_way && !join->style.drop_self) *pairs += (double)join->left->count;
   adji_free(&join->ctx->memory, s.queries);

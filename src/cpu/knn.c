@@ -11,11 +11,14 @@
 #include <stdlib.h>
 
 #include "cpu/knn_group.h"
+#include "index/tree.h"
 #include "queue/lanes.h"
 
 typedef struct knn_cores {
   adji_join join;
   adji_knn_options options;
+  adji_tree right, own_left;
+  const adji_tree *left; /* own_left, or right in a self-join */
   /* Of the pass at work. */
   const adji_window *window;
   adji_knn_group *groups; /* one per lane */
@@ -26,7 +29,7 @@ typedef struct knn_cores {
 /* Queries in batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together
  * (papers on hybrid kNN joins, "work queue"). */
 static adj_status fill_plain_queue(const knn_cores *c, adji_queue *queue) {
-  const adji_tree *left = c->options.left;
+  const adji_tree *left = c->left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, each = c->options.batch / left->leaf;
   if (!c->options.batch) each = leaves / 200;
   if (!each) each = 1;
@@ -68,7 +71,7 @@ static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
 }
 
 static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t each, double *densities) {
-  const adji_tree *left = c->options.left;
+  const adji_tree *left = c->left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, count = 0;
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < leaves && !status; first += each) {
@@ -85,7 +88,7 @@ static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t ea
 /* Batches of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in the order of the tree where they are about
  * as dense. */
 static adj_status fill_shared_queue(const knn_cores *c, adji_queue *queue) {
-  const adji_tree *left = c->options.left;
+  const adji_tree *left = c->left;
   adji_memory *memory = &c->join.ctx->memory;
   uint64_t leaves = left->levels ? left->level[0].count : 0;
   uint64_t wanted = left->count / SHARED_BATCHES < SHARED_BATCH ? left->count / SHARED_BATCHES : SHARED_BATCH;
@@ -109,7 +112,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   knn_cores *c = user;
-  uint32_t leaf = c->options.left->leaf;
+  uint32_t leaf = c->left->leaf;
   adj_status status = ADJ_OK;
   for (uint64_t first = batch->begin; first < batch->end && !status; first += leaf) {
     status = adji_knn_group_fill(&c->groups[lane], first / leaf, c->window, tally);
@@ -136,7 +139,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   if (!c->groups) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
   for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
-    status = adji_knn_group_init(&c->groups[lane], &c->join, c->options.left, c->options.right);
+    status = adji_knn_group_init(&c->groups[lane], &c->join, c->left, &c->right);
   if (status) end(c, run);
   return status;
 }
@@ -148,13 +151,13 @@ static adj_status drain(void *state, adji_feed *feed) {
 /* The first leaf warms up what the others use. */
 adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates) {
   const knn_cores *c = engine->workers[0].state;
-  const adji_tree *left = c->options.left;
+  const adji_tree *left = c->left;
   *query_ns = *candidates = 0;
   if (!left->count) return ADJ_OK;
   uint64_t all = left->level[0].count, begin = 0, queries = 0;
   adji_knn_group group;
   adji_tally tally = {0};
-  adj_status status = adji_knn_group_init(&group, &c->join, left, c->options.right);
+  adj_status status = adji_knn_group_init(&group, &c->join, left, &c->right);
   for (uint64_t i = 0; i <= leaves && !status; i++) {
     uint64_t leaf = (2 * (i ? i : 1) - 1) * all / (2 * leaves);
     adji_knn_group_try(&group, leaf, &tally);
@@ -171,11 +174,34 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
   return status;
 }
 
+static void destroy(void *state) {
+  knn_cores *c = state;
+  adji_tree_clear(&c->own_left);
+  adji_tree_clear(&c->right);
+  free(c);
+}
+
+static adj_status build_trees(knn_cores *c) {
+  adj_ctx *ctx = c->join.ctx;
+  uint32_t leaf = c->options.leaf ? c->options.leaf : ADJI_LEAF;
+  adji_tree_room room = {0};
+  c->left = c->join.self_join ? &c->right : &c->own_left;
+  adj_status status = adji_tree_build(ctx, c->join.right, leaf, &room, &c->right);
+  if (!status && !c->join.self_join) status = adji_tree_build(ctx, c->join.left, leaf, &room, &c->own_left);
+  adji_tree_room_clear(ctx, &room);
+  return status;
+}
+
 adj_status adji_knn_create(const adji_join *join, const adji_knn_options *options, adji_engine *out) {
   knn_cores *c = calloc(1, sizeof *c);
   if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   c->join = *join;
   c->options = *options;
+  adj_status status = build_trees(c);
+  if (status) {
+    destroy(c);
+    return status;
+  }
   adji_engine_init(out, join);
   adji_engine_add(out, &(adji_worker){.state = c,
                                       .name = "cpu",
@@ -183,8 +209,8 @@ adj_status adji_knn_create(const adji_join *join, const adji_knn_options *option
                                       .begin = begin,
                                       .drain = drain,
                                       .end = end,
-                                      .destroy = free});
-  out->order = options->left->ids;
-  out->group = options->left->leaf;
+                                      .destroy = destroy});
+  out->order = c->left->ids;
+  out->group = c->left->leaf;
   return ADJ_OK;
 }

@@ -5,19 +5,17 @@
 #ifndef ADJI_CPU_KNN_H
 #define ADJI_CPU_KNN_H
 
-#include "index/tree.h"
 #include "queue/engine.h"
 
 typedef struct adji_knn_options {
-  const adji_tree *left, *right; /* the same for a self-join                            */
-  uint64_t batch;                /* queries a batch; 0: 0.5 % of them                   */
-  bool round_robin;              /* batches dealt out in turns instead of by the queue  */
+  uint32_t leaf;    /* points a leaf; 0: the default                       */
+  uint64_t batch;   /* queries a batch; 0: 0.5 % of them                   */
+  bool round_robin; /* batches dealt out in turns instead of by the queue  */
 } adji_knn_options;
 
-/* An engine with the cores as its worker. Beside devices, queries come densest first: a device is fastest with queries
- * that are near each other.
- * Memory of a run, per thread: 16 bytes (f64: 32) for each of k for up to 64 queries, and about
- * 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
+/* An engine with the cores as its worker, which builds the trees and owns them. Beside devices, queries come densest
+ * first: a device is fastest with queries that are near each other. Memory of a run, per thread: 16 bytes (f64: 32) for
+ * each of k for up to 64 queries, and about 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
 adj_status adji_knn_create(const adji_join *join, const adji_knn_options *options, adji_engine *out);
 
 /* How long a query takes a core, and how many candidates it meets, from the queries of some leaves. */

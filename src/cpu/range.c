@@ -27,7 +27,8 @@ typedef struct lane {
 
 typedef struct range_cores {
   adji_join join;
-  adji_range_options options;
+  adji_range_index index;
+  uint64_t batch; /* queries; 0: the default */
   /* Of the pass at work. */
   lane *lanes;
   adji_process_fn process;
@@ -40,8 +41,8 @@ typedef struct range_cores {
 /* ---- The queue ------------------------------------------------------------------------------------- */
 
 static uint64_t batch_queries(const range_cores *c, bool shared) {
-  uint64_t each = c->options.left->view.count / SHARED_BATCHES;
-  if (c->options.batch) return c->options.batch;
+  uint64_t each = c->index.left->view.count / SHARED_BATCHES;
+  if (c->batch) return c->batch;
   if (!shared || each > DEFAULT_BATCH) return DEFAULT_BATCH;
   return each < LEAST_BATCH ? LEAST_BATCH : each;
 }
@@ -50,7 +51,7 @@ static uint64_t batch_queries(const range_cores *c, bool shared) {
  * costs where the density varies slowly. A cell with more queries than a batch is cut. */
 static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   const range_cores *c = state;
-  const adji_index *left = c->options.left;
+  const adji_index *left = c->index.left;
   uint64_t each = batch_queries(c, shared), count = left->view.count;
   adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 16);
   adji_batch batch = {0};
@@ -179,7 +180,7 @@ static adj_status fill_group(void *user, const adji_group *group, adji_tally *ta
   adji_row_style style = join->style;
   adji_group ordered;
   adj_status status = ADJ_OK;
-  if (!l->walker.options->prefilter && adji_ordered_pays(join, group)) {
+  if (!l->walker.index->prefilter.filter && adji_ordered_pays(join, group)) {
     status = adji_ordered_copy(&l->ordered, join, group, &ordered);
     group = &ordered;
     style.in_order = true;
@@ -249,7 +250,7 @@ static adj_status open_lanes(range_cores *c, bool forward, bool sums) {
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; i < ctx->threads && !status; i++) {
     c->lanes[i].cores = c;
-    status = adji_walker_init(&c->lanes[i].walker, &c->join, &c->options, forward, sums);
+    status = adji_walker_init(&c->lanes[i].walker, &c->join, &c->index, forward, sums);
   }
   if (status) close_lanes(c);
   return status;
@@ -258,7 +259,7 @@ static adj_status open_lanes(range_cores *c, bool forward, bool sums) {
 static adj_status begin_count(range_cores *c, const adji_pass *pass) {
   bool one_way = c->join.style.one_way;
   c->degrees = pass->degrees;
-  c->halves = pass->halves && pass->alone && c->options.symmetric;
+  c->halves = pass->halves && pass->alone && c->index.symmetric;
   c->process = c->halves ? count_halves : one_way ? count_one_way_batch : count_batch;
   return open_lanes(c, c->halves, !c->halves && one_way && adji_row_needs_sums(&c->join.style));
 }
@@ -270,7 +271,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   c->degrees = NULL;
   c->window = pass->window;
   if (pass->kind == ADJI_PASS_COUNT) return begin_count(c, pass);
-  if (pass->kind == ADJI_PASS_SINGLE) return adji_single_begin(&c->join, &c->options, run, pass, &c->single);
+  if (pass->kind == ADJI_PASS_SINGLE) return adji_single_begin(&c->join, &c->index, run, pass, &c->single);
   c->process = fill_batch;
   return open_lanes(c, false, adji_row_needs_sums(&c->join.style));
 }
@@ -298,7 +299,7 @@ static void end(void *state, adji_run *run) {
 /* Places spread evenly over the order of the index; at each, a few neighbouring queries that share
  * the search for their candidates where that is the larger part. */
 typedef struct sampling {
-  range_cores cores; /* a copy, with lanes of its own */
+  const range_cores *cores;
   uint64_t places, each;
   adji_tally *tallies; /* per task */
 } sampling;
@@ -307,9 +308,9 @@ enum { SAMPLE_TASK = 32 };
 
 static adj_status sample_queries(void *user, uint64_t task, uint32_t lane_number) {
   sampling *s = user;
-  lane *l = &s->cores.lanes[lane_number];
+  lane *l = &s->cores->lanes[lane_number];
   adji_walk walk = {NULL, count_group, l};
-  uint64_t count = s->cores.options.left->view.count;
+  uint64_t count = s->cores->index.left->view.count;
   adj_status status = ADJ_OK;
   for (uint64_t i = task * SAMPLE_TASK; i < s->places && i < (task + 1) * SAMPLE_TASK && !status; i++) {
     uint64_t at = (uint64_t)((double)(count - s->each) * ((double)i + 0.5) / (double)s->places);
@@ -320,20 +321,21 @@ static adj_status sample_queries(void *user, uint64_t task, uint32_t lane_number
 }
 
 adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
-  const range_cores *c = engine->workers[0].state;
-  uint64_t count = c->options.left->view.count;
+  range_cores *c = engine->workers[0].state;
+  uint64_t count = c->index.left->view.count;
   *pairs = *candidates = 0;
-  if (!count || !c->options.right->view.count) return ADJ_OK;
-  sampling s = {
-      .cores = {.join = c->join, .options = c->options}, .each = 1, .places = sample < count ? sample : count};
+  if (!count || !c->index.right.view.count) return ADJ_OK;
+  sampling s = {.cores = c, .each = 1, .places = sample < count ? sample : count};
   if (c->join.left->dim > 3 && count > 4 * sample) {
-    s.each = c->options.prefilter ? 4 : 2;
-    s.places = c->options.prefilter ? sample / 6 : sample / 4;
+    s.each = c->index.prefilter.filter ? 4 : 2;
+    s.places = c->index.prefilter.filter ? sample / 6 : sample / 4;
   }
   uint64_t tasks = (s.places + SAMPLE_TASK - 1) / SAMPLE_TASK;
   s.tallies = adji_alloc_zero(&c->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
   if (!s.tallies) return ADJ_E_MEMORY;
-  adj_status status = open_lanes(&s.cores, false, false);
+  c->halves = false;
+  c->degrees = NULL;
+  adj_status status = open_lanes(c, false, false);
   if (!status) status = adji_loop(c->join.ctx, tasks, sample_queries, &s);
   double scale = (double)count / (double)(s.places * s.each);
   for (uint64_t t = 0; t < tasks; t++) {
@@ -341,19 +343,35 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
     *candidates += (double)s.tallies[t].candidates * scale;
   }
   if (c->join.style.one_way) *pairs = (*pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
-  close_lanes(&s.cores);
+  close_lanes(c);
   adji_free(&c->join.ctx->memory, s.tallies);
-  if (!status && c->options.prefilter) status = adji_estimate_pairs(&c->join, &c->options, pairs);
+  if (!status && c->index.prefilter.filter) status = adji_estimate_pairs(&c->join, &c->index, pairs);
   return status;
 }
 
 /* ---- The worker ------------------------------------------------------------------------------------- */
 
-adj_status adji_range_create(const adji_join *join, const adji_range_options *options, adji_engine *out) {
+static void destroy(void *state) {
+  range_cores *c = state;
+  adji_range_index_clear(&c->index);
+  free(c);
+}
+
+adj_status adji_range_create(const adji_join *join, const adji_range_index_options *options, uint64_t batch,
+                             adji_engine *out) {
   range_cores *c = calloc(1, sizeof *c);
-  if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  if (!c) {
+    adji_grid_clear(join->ctx, options->grid);
+    adji_code_scale_clear(options->code_scale);
+    return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  }
   c->join = *join;
-  c->options = *options;
+  c->batch = batch;
+  adj_status status = adji_range_index_build(join, options, &c->index);
+  if (status) {
+    destroy(c);
+    return status;
+  }
   adji_engine_init(out, join);
   adji_engine_add(out, &(adji_worker){.state = c,
                                       .name = "cpu",
@@ -363,12 +381,16 @@ adj_status adji_range_create(const adji_join *join, const adji_range_options *op
                                       .drain = drain,
                                       .gather = gather,
                                       .end = end,
-                                      .destroy = free});
-  out->order = options->left->view.ids;
+                                      .destroy = destroy});
+  out->order = c->index.left->view.ids;
   return ADJ_OK;
+}
+
+const adji_range_index *adji_range_index_of(const adji_engine *engine) {
+  return &((const range_cores *)engine->workers[0].state)->index;
 }
 
 void adji_range_set_single(adji_engine *engine, bool single) {
   const range_cores *c = engine->workers[0].state;
-  engine->single = single && c->options.symmetric;
+  engine->single = single && c->index.symmetric;
 }

@@ -100,7 +100,8 @@ static adj_status list_queries(lane *l, const adji_group *group, adji_tally *tal
 
 /* Candidates whose coordinates, or codes, fill about half of a core's second cache. */
 static uint32_t panel_size(const single *s) {
-  uint64_t bytes = s->options->prefilter ? s->join->right->dim : s->join->right->dim * adji_type_size(s->style.type);
+  uint64_t bytes =
+      s->index->prefilter.filter ? s->join->right->dim : s->join->right->dim * adji_type_size(s->style.type);
   uint64_t size = PANEL_BYTES / bytes;
   return size > SMALLEST_PANEL ? (uint32_t)size : SMALLEST_PANEL;
 }
@@ -230,7 +231,7 @@ static adj_status open_lanes(single *s) {
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; i < ctx->threads && !status; i++) {
     s->lanes[i].single = s;
-    status = adji_walker_init(&s->lanes[i].walker, s->join, s->options, s->mirror, s->sums);
+    status = adji_walker_init(&s->lanes[i].walker, s->join, s->index, s->mirror, s->sums);
   }
   clearing c = {s, adji_single_adds_selves(s)};
   return status ? status : adji_loop(ctx, s->slices, clear_degrees, &c);
@@ -253,11 +254,11 @@ static void prepare_count(single *s) {
   s->degrees = (_Atomic uint32_t *)s->pass->degrees;
 }
 
-adj_status adji_single_begin(const adji_join *join, const adji_range_options *options, adji_run *run,
-                             const adji_pass *pass, adji_single **out) {
+adj_status adji_single_begin(const adji_join *join, const adji_range_index *index, adji_run *run, const adji_pass *pass,
+                             adji_single **out) {
   single *s = calloc(1, sizeof *s);
   if (!s) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  *s = (single){.join = join, .options = options, .pass = pass, .style = join->style, .mirror = join->self_join};
+  *s = (single){.join = join, .index = index, .pass = pass, .style = join->style, .mirror = join->self_join};
   s->result = pass->result;
   s->rows = join->left->count;
   s->slices = s->rows / SLICE_ROWS + 1;

@@ -26,7 +26,7 @@ typedef struct adji_single_lane {
 
 struct adji_single {
   const adji_join *join;
-  const adji_range_options *options;
+  const adji_range_index *index;
   adji_row_style style; /* of the lists: nothing dropped, nothing ordered */
   bool mirror;          /* each pair belongs to two rows                  */
   bool sums;

@@ -7,18 +7,18 @@
 
 #include <string.h>
 
-adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_options *options, bool forward,
+adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_index *index, bool forward,
                             bool sums) {
-  *w = (adji_walker){.join = join, .options = options, .forward = forward};
+  *w = (adji_walker){.join = join, .index = index, .forward = forward};
   w->split.compare_all = sums;
   adj_status status = ADJ_OK;
-  if (!options->ego) status = adji_neighbours_init(&w->neighbours, options->grid, options->right, forward);
-  if (!status && options->boxes) {
-    w->box = adji_alloc(&join->ctx->memory, 2 * (uint64_t)options->right->view.dim, 8, "bounding box");
+  if (!index->ego) status = adji_neighbours_init(&w->neighbours, &index->grid, &index->right, forward);
+  if (!status && index->has_boxes) {
+    w->box = adji_alloc(&join->ctx->memory, 2 * (uint64_t)index->right.view.dim, 8, "bounding box");
     if (!w->box) status = ADJ_E_MEMORY;
   }
-  if (!status && options->prefilter)
-    status = adji_prefilter_init(&w->prefilter, options->prefilter, &join->ctx->memory);
+  if (!status && index->prefilter.filter)
+    status = adji_prefilter_init(&w->prefilter, &index->prefilter, &join->ctx->memory);
   if (status) adji_walker_clear(w);
   return status;
 }
@@ -56,9 +56,9 @@ static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32
 static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count) {
   adj_status status = reserve_split(w, ranges, count);
   if (status) return status;
-  const adji_boxes *boxes = w->options->boxes;
+  const adji_boxes *boxes = &w->index->boxes;
   w->split.near_count = w->split.inside_count = 0;
-  adji_box_of(&w->options->left->view, boxes->type, w->queries, query_count, w->box);
+  adji_box_of(&w->index->left->view, boxes->type, w->queries, query_count, w->box);
   uint32_t after_queries = w->queries[query_count - 1] + 1;
   for (uint32_t r = 0; r < count; r++) {
     adji_range range = ranges[r];
@@ -86,8 +86,8 @@ static uint64_t total_of(const adji_range *ranges, uint32_t count) {
 
 static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count,
                               const adji_walk *walk, adji_tally *tally) {
-  adji_group group = {.task = {.left = &w->options->left->view,
-                               .right = &w->options->right->view,
+  adji_group group = {.task = {.left = &w->index->left->view,
+                               .right = &w->index->right.view,
                                .queries = w->queries,
                                .query_count = query_count,
                                .ranges = ranges,
@@ -95,7 +95,7 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
                                .limit = w->join->limit,
                                .forward = w->forward,
                                .measure = w->join->style.measure}};
-  if (w->options->boxes) {
+  if (w->index->has_boxes) {
     adj_status status = split_ranges(w, query_count, ranges, count);
     if (status) return status;
     group.task.ranges = w->split.near;
@@ -139,7 +139,7 @@ static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t
 /* Visits the queries of one cell, in groups. */
 static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *ranges, uint32_t count,
                              const adji_walk *walk, adji_tally *tally) {
-  const uint32_t *rows = w->options->left->view.ids;
+  const uint32_t *rows = w->index->left->view.ids;
   adj_status status = ADJ_OK;
   for (uint64_t p = cell.begin; p < cell.end && !status;) {
     uint32_t many = 0;
@@ -158,7 +158,7 @@ static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *
  * queries. */
 static adj_status walk_everything(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
   adj_status status = ADJ_OK;
-  uint32_t right = w->options->right->view.count;
+  uint32_t right = w->index->right.view.count;
   for (uint64_t p = batch->begin; p < batch->end && !status; p += ADJI_GROUP) {
     uint32_t end = p + ADJI_GROUP < batch->end ? (uint32_t)p + ADJI_GROUP : batch->end;
     adji_range all = {w->forward ? (uint32_t)p : 0, right};
@@ -182,8 +182,8 @@ static uint64_t cell_of(const adji_index *index, uint32_t position) {
 }
 
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
-  if (w->options->ego) return walk_everything(w, batch, walk, tally);
-  const adji_index *left = w->options->left;
+  if (w->index->ego) return walk_everything(w, batch, walk, tally);
+  const adji_index *left = w->index->left;
   uint64_t cell = cell_of(left, batch->begin);
   adji_neighbours_seek(&w->neighbours, left->cell_keys[cell]);
   adj_status status = ADJ_OK;
@@ -219,7 +219,7 @@ void adji_list_queries(const adji_walker *w, const adji_row_style *style, const 
   task.query_count = many;
   void *const *sums = adji_row_needs_sums(style) ? room->sums : NULL;
   memset(found, 0, ADJI_LIST_MAX * sizeof *found);
-  if (w->options->prefilter)
+  if (w->index->prefilter.filter)
     adji_prefilter_list(&w->prefilter, style->type, &task, room->ids, sums, found);
   else
     style->kernels->list[style->type == ADJ_F64][style->measure->step](&task, room->ids, sums, found);
@@ -233,12 +233,12 @@ void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t 
   uint32_t total = group->task.query_count;
   for (uint32_t k = 0; k < total; k++)
     counts[k] += (uint32_t)group->inside_total;
-  uint32_t each = w->options->prefilter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
+  uint32_t each = w->index->prefilter.filter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
   adji_task task = group->task;
   for (uint32_t first = 0; first < total && !adji_group_cancelled(w, group); first += each) {
     task.queries = group->task.queries + first;
     task.query_count = total - first < each ? total - first : each;
-    if (w->options->prefilter)
+    if (w->index->prefilter.filter)
       adji_prefilter_list(&w->prefilter, style->type, &task, NULL, NULL, counts + first);
     else
       count(&task, counts + first);

@@ -6,9 +6,8 @@
 #ifndef ADJI_WALK_H
 #define ADJI_WALK_H
 
-#include "cpu/range_options.h"
+#include "cpu/range_index.h"
 #include "index/neighbours.h"
-#include "queue/join.h"
 #include "queue/queue.h"
 #include "queue/stats.h"
 
@@ -17,18 +16,18 @@ enum { ADJI_GROUP = 64 };
 /* The state of one lane, kept for a whole pass. */
 typedef struct adji_walker {
   const adji_join *join;
-  const adji_range_options *options;
+  const adji_range_index *index;
   bool forward; /* each unordered pair once: only candidates after the query */
   adji_neighbours neighbours;
   adji_split split;
   uint64_t split_room;
   void *box;                /* of a group of queries */
-  adji_prefilter prefilter; /* used if options->prefilter is set */
+  adji_prefilter prefilter; /* used if the index has codes */
   uint32_t queries[ADJI_GROUP];
 } adji_walker;
 
 /* sums: every candidate that belongs will be listed with its sum, so none may be accepted without comparing. */
-adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_options *options, bool forward,
+adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_index *index, bool forward,
                             bool sums);
 void adji_walker_clear(adji_walker *w);
 

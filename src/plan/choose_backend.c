@@ -57,8 +57,7 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
     return adji_plan_knn(plan, algorithm);
   adj_status status = shared ? adji_plan_knn_hybrid(plan, algorithm) : adji_plan_knn_on_gpu(plan, algorithm);
   if (!is_of_device(status)) return status;
-  adji_tree_clear(&plan->left_tree);
-  adji_tree_clear(&plan->right_tree);
+  adji_engine_clear(&plan->engine);
   return adji_plan_knn(plan, algorithm);
 }
 
@@ -81,14 +80,16 @@ adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   bool free_to_choose = !algorithm || algorithm == ADJI_ALGORITHM_GRID;
   if (free_to_choose && device_pays(plan, ADJ_BACKEND_HYBRID, adji_least_range_seconds(plan)))
     return plan_hybrid(plan, algorithm);
-  adj_status status = adji_choose_for_cores(plan, algorithm);
+  adji_cores_choice cores;
+  adj_status status = adji_choose_for_cores(plan, algorithm, &cores);
   if (!status && free_to_choose &&
-      device_pays(plan, ADJ_BACKEND_HYBRID, adji_sampled_seconds(&plan->question, &plan->cores))) {
+      device_pays(plan, ADJ_BACKEND_HYBRID, adji_sampled_seconds(&plan->question, &cores.grid))) {
+    adji_cores_choice_clear(plan->ctx, &cores);
     adji_forget_cores(plan);
     plan->choice = (adji_choice){0};
     return plan_hybrid(plan, algorithm);
   }
-  if (!status) status = adji_prepare_cores(plan);
+  if (!status) status = adji_prepare_cores(plan, &cores);
   if (status || !free_to_choose || !device_pays(plan, ADJ_BACKEND_HYBRID, plan->estimated_seconds)) return status;
   return or_on_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
 }

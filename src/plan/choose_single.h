@@ -14,17 +14,14 @@ double adji_counted_seconds(const adji_range_question *q, double pairs, double c
 double adji_single_seconds(const adji_range_question *q, double pairs, double candidates);
 double adji_sent_seconds(const adji_range_question *q, double pairs, double candidates);
 
-/* Whether they can: a self-join is evaluated once from one of a pair's points, which takes one index, and a distance of
- * 0 from each point to itself. */
-bool adji_can_single(const adji_range_question *q, bool one_index);
-
 typedef struct adji_single_choice {
   bool single;
   double seconds;
 } adji_single_choice;
 
-/* The quicker, from estimates of the pairs and candidates. Refuses single=on where it cannot be had. */
-adj_status adji_choose_single(const adji_range_question *q, bool one_index, double pairs, double candidates,
+/* The quicker, from estimates of the pairs and candidates. A self-join is evaluated once from one of a pair's points,
+ * which takes an index in which that is possible: symmetric. Refuses single=on where it is not. */
+adj_status adji_choose_single(const adji_range_question *q, bool symmetric, double pairs, double candidates,
                               adji_single_choice *out);
 
 /* What cores take, in the better way, by the candidates that choosing the grid met. */

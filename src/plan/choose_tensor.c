@@ -51,14 +51,14 @@ static void find_scale(const adji_join *join, const float *centre, adji_halves_s
 }
 
 /* Whether the radius of the filter is hardly wider than that of the join, for nearly all of the sample. */
-static bool is_useful(const adji_halves_plan *product, const double *values, uint64_t sample) {
-  const adji_halves_scale *scale = &product->scale;
+static bool is_useful(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
+  const adji_halves_scale *scale = &tensor->scale;
   uint64_t step = sample / SAMPLED_ROWS + 1, rows = 0, strays = 0;
   double most = 0, norms = 0;
   for (uint64_t i = 0; i < sample; i += step, rows++) {
     double rest_sq = 0, norm_sq = 0;
     for (uint32_t j = 0; j < scale->dim; j++) {
-      double z = (values[j * sample + i] - (double)product->centre[j]) * scale->scale, half = adji_halves_round(z);
+      double z = (values[j * sample + i] - (double)tensor->centre[j]) * scale->scale, half = adji_halves_round(z);
       rest_sq += (z - half) * (z - half);
       norm_sq += half * half;
     }

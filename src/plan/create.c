@@ -97,9 +97,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
 
 void adj_plan_destroy(adj_plan *plan) {
   if (!plan) return;
-  adji_forget_cores(plan);
-  adji_tree_clear(&plan->left_tree);
-  adji_tree_clear(&plan->right_tree);
+  adji_engine_clear(&plan->engine);
   adji_forget_device(plan);
   adji_forget_join(plan);
   free(plan);

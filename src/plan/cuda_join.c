@@ -121,7 +121,7 @@ static adj_status open_range(cuda_join *j) {
   options.left_rows = &j->left.rows;
   options.right_rows = &r->rows;
   options.tile_hit_candidates = adji_choose_device_tile_hits(&plan->question, grid, true, sample);
-  options.marks = adji_choose_device_query_hits(&plan->question, grid, true);
+  options.query_hits = adji_choose_device_query_hits(&plan->question, grid, true);
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu/range.h"
 #include "plan/plan.h"
 
 /* Text of which length counts everything, even what no longer fits the buffer. */
@@ -63,37 +64,43 @@ static void say_what(text *t, const adj_plan *plan) {
         (unsigned long long)plan->right->count);
 }
 
+/* What the cores search in a range join, if they take part in it. */
+static const adji_range_index *index_of_cores(const adj_plan *plan) {
+  bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
+  return cores && plan->spec.kind == ADJ_RANGE ? adji_range_index_of(&plan->engine) : NULL;
+}
+
 static void say_how(text *t, const adj_plan *plan) {
   say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
       adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
   say(t, "  reason: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
-  bool alone = plan->choice.backend == ADJ_BACKEND_GPU;
-  const adji_grid *grid = alone ? &plan->device.grid.grid : &plan->cores.grid, *beside = &plan->device.grid.grid;
+  const adji_range_index *index = index_of_cores(plan);
+  const adji_grid *beside = &plan->device.grid.grid, *grid = index ? &index->grid : beside;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     const adji_axis *axis = &grid->axes[a];
     say(t, "  axis %u: dimension %u, %llu slabs%s, candidates up to %u slab%s away\n", a + 1, axis->dim + 1,
         (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach,
         axis->reach == 1 ? "" : "s");
   }
-  if (!alone && beside->axis_count)
+  if (index && beside->axis_count)
     say(t, "  grid of the GPU: %u axes, the last along dimension %u with %llu slabs\n", beside->axis_count,
         beside->axes[beside->axis_count - 1].dim + 1, (unsigned long long)beside->axes[beside->axis_count - 1].slabs);
-  const adji_index *right = &plan->index.right;
-  if (plan->index.ctx)
-    say(t, "  index: %llu cells, at most %u points in one%s\n", (unsigned long long)right->cell_count,
-        right->largest_cell, plan->index.boxes.levels ? ", bounding boxes of blocks of points" : "");
-  if (!plan->index.ctx && plan->cells) say(t, "  index: %llu cells, on the GPU\n", (unsigned long long)plan->cells);
+  if (index)
+    say(t, "  index: %llu cells, at most %u points in one%s\n", (unsigned long long)index->right.cell_count,
+        index->right.largest_cell, index->boxes.levels ? ", bounding boxes of blocks of points" : "");
+  if (!index && plan->cells) say(t, "  index: %llu cells, on the GPU\n", (unsigned long long)plan->cells);
   if (plan->device_chunk)
     say(t, "  chunks: %llu points of a set at a time fit into the memory of the GPU\n",
         (unsigned long long)plan->device_chunk);
-  if (plan->index.ctx && right->view.count > plan->right->count)
+  if (index && index->right.view.count > plan->right->count)
     say(t, "  periodic box: %llu images of points near its faces\n",
-        (unsigned long long)right->view.count - plan->right->count);
-  if (plan->index.prefilter.filter) say(t, "  prefilter: 8-bit codes; exact distances of the candidates that pass\n");
+        (unsigned long long)index->right.view.count - plan->right->count);
+  if (index && index->prefilter.filter)
+    say(t, "  prefilter: 8-bit codes; exact distances of the candidates that pass\n");
   if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  passes: %s\n",
-      plan->choice.once ? "one, each candidate compared once, then moved to its rows"
-                        : "two, count the pairs and then fill their rows");
+      plan->choice.single ? "one, each candidate compared once, then moved to its rows"
+                          : "two, count the pairs and then fill their rows");
 }
 
 static void say_expected(text *t, const adj_plan *plan) {

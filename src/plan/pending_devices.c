@@ -42,13 +42,13 @@ adj_status adji_pending_wait(adji_pending_device *d) {
   return d->status ? adji_fail(d->status, "%s", d->message) : ADJ_OK;
 }
 
-adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, const uint32_t *rows, uint32_t *added) {
+adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint32_t *added) {
   adj_status status = ADJ_OK;
   *added = 0;
   for (uint32_t i = 0; i < all->count; i++) {
     adji_pending_device *d = &all->each[i];
     adj_status opened = adji_pending_wait(d);
-    if (!opened) opened = all->follow(&d->worker, rows);
+    if (!opened) opened = all->follow(&d->worker, engine->order);
     if (!opened) {
       adji_engine_add(engine, &d->worker);
       d->worker = (adji_worker){0};

@@ -36,7 +36,7 @@ adj_status adji_pending_wait(adji_pending_device *device);
 
 /* Waits for all, and adds the workers to the engine: *added of them. Others are reported by warnings. Fails where none
  * is there for another reason than a failing device: a device without memory is no reason not to join. */
-adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, const uint32_t *rows, uint32_t *added);
+adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint32_t *added);
 
 /* Hands a worker that is open to an engine, which has it alone. */
 void adji_pending_give(adji_pending_device *device, adji_engine *engine, const adji_join *join);

@@ -5,8 +5,6 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
-#include "cpu/range_index.h"
-#include "index/tree.h"
 #include "plan/range_choice.h"
 
 /* What was decided, with the reason in words, and what is expected. */
@@ -14,7 +12,7 @@ typedef struct adji_choice {
   adj_backend backend;
   adji_algorithm algorithm;
   char reason[256];
-  bool once; /* collect evaluates each pair once */
+  bool single; /* collect evaluates each pair once */
 } adji_choice;
 
 struct adj_plan {
@@ -29,11 +27,8 @@ struct adj_plan {
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
   adji_choice choice;
-  adji_range_question question;    /* of a range join, on cores                       */
-  adji_grid_choice cores;          /* the grid of the cores                           */
-  adji_range_index index;          /* what they search                                */
-  adji_device_choice device;       /* of a GPU that does a range join, alone or beside them */
-  adji_tree left_tree, right_tree; /* kNN; left_tree is unused in a self-join */
+  adji_range_question question; /* of a range join, on cores                               */
+  adji_device_choice device;    /* of a GPU that does a range join, alone or beside cores  */
   adji_engine engine;
   uint64_t cells;        /* of the right index, that are not empty               */
   uint64_t device_chunk; /* points that the device joins at a time; 0: all       */

@@ -76,12 +76,9 @@ adji_share_options adji_share_of(const adji_tuning *t) {
 
 /* Builds the trees of the cores, and shares the queries with the devices. */
 static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
-  const adji_tree *left = plan->self_join ? &plan->right_tree : &plan->left_tree;
-  adji_knn_options options = {.left = left, .right = &plan->right_tree, .batch = plan->tuning.batch};
   uint32_t devices = 0;
-  adj_status status = adji_build_trees(plan);
-  if (!status) status = adji_knn_create(&plan->join, &options, &plan->engine);
-  if (!status) status = adji_pending_add(all, &plan->engine, left->ids, &devices);
+  adj_status status = adji_make_trees(plan, &plan->engine);
+  if (!status) status = adji_pending_add(all, &plan->engine, &devices);
   if (status) return status;
   plan->engine.share = adji_share_of(&plan->tuning);
   if (!devices) { /* a warning says why */

@@ -46,17 +46,17 @@ double adji_least_range_seconds(const adj_plan *plan) {
  * points in a cell: cores gain more by it than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   return plan->self_join && plan->tuning.single != ADJI_OFF && plan->tuning.mirrored != ADJI_OFF &&
-         options->range.once && !plan->device.grid.tensor.use &&
+         options->range.single && !plan->device.grid.tensor.use &&
          adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  if (!device_shares_single(plan, options) || !adji_can_single(&plan->question, plan->index.one) ||
+  if (!device_shares_single(plan, options) || !adji_range_index_of(&plan->engine)->symmetric ||
       plan->choice.algorithm != ADJI_ALGORITHM_GRID)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
-  return plan->choice.once ||
+  return plan->choice.single ||
          (adji_gpu_worker_count(plan->ctx) == 1 && adji_sent_seconds(&plan->question, pairs, candidates) <
                                                        adji_counted_seconds(&plan->question, pairs, candidates));
 }
@@ -80,11 +80,11 @@ static double find_seconds(const adj_plan *plan, const adji_gpu_worker_options *
 /* Rows that are counted first and then filled. */
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worker_options *options,
                                       const adji_range_trial *trial) {
-  bool indexed = plan->index.ctx;
+  bool indexed = plan->engine.worker_count;
   adji_share_times t = {.place = trial->copy_s, .extra = plan->ctx->costs.sharing_s};
   t.device = trial->count_s + find_seconds(plan, options, trial, false);
   t.alone = trial->count_s + find_seconds(plan, options, trial, true);
-  if (options->range.once) t.alone = kept_seconds(plan, trial, options->range.mirrored);
+  if (options->range.single) t.alone = kept_seconds(plan, trial, options->range.mirrored);
   t.index = indexed ? 0 : index_seconds(plan);
   t.cores = indexed ? adji_counted_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
                     : adji_counted_seconds(&plan->question, trial->pairs, trial->candidates);
@@ -94,18 +94,18 @@ static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worke
 /* Or, where that is quicker, evaluated once. */
 static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_options *options,
                                  const adji_range_trial *trial) {
-  bool indexed = plan->index.ctx;
-  adji_share_times t = times_counted(plan, options, trial), once = t;
+  bool indexed = plan->engine.worker_count;
+  adji_share_times t = times_counted(plan, options, trial), single = t;
   if (indexed ? !shares_single(plan, options) : !device_shares_single(plan, options)) return t;
-  once.cores = indexed ? adji_sent_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
-                       : adji_sent_seconds(&plan->question, trial->pairs, trial->candidates);
-  once.device = kept_seconds(plan, trial, true);
-  return adji_shared_seconds(&once) < adji_shared_seconds(&t) ? once : t;
+  single.cores = indexed ? adji_sent_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
+                         : adji_sent_seconds(&plan->question, trial->pairs, trial->candidates);
+  single.device = kept_seconds(plan, trial, true);
+  return adji_shared_seconds(&single) < adji_shared_seconds(&t) ? single : t;
 }
 
 /* Whether cores that evaluate every pair once are quicker alone: what is shared is often counted first. */
 static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial) {
-  if (!plan->choice.once || !(trial->count_s > 0)) return false;
+  if (!plan->choice.single || !(trial->count_s > 0)) return false;
   adji_share_times t = times_of(plan, options, trial);
   double shared = adji_shared_seconds(&t);
   t.alone = plan->estimated_seconds;
@@ -145,7 +145,7 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
   adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.backend = ADJ_BACKEND_GPU;
   plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
-  plan->choice.once = false;
+  plan->choice.single = false;
   plan->estimated_seconds = t.alone;
   plan->estimated_pairs = trial->pairs;
   plan->estimated_candidates = trial->candidates;
@@ -159,13 +159,12 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
 /* Adds the devices to the engine of the cores. */
 static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) {
   uint32_t count = 0;
-  const adji_index *left = adji_range_index_left(&plan->index);
-  adj_status status = adji_pending_add(all, &plan->engine, left->view.ids, &count);
+  adj_status status = adji_pending_add(all, &plan->engine, &count);
   if (!count) adji_forget_device(plan);
   if (status || !count) return status; /* a warning says why */
   plan->engine.share = adji_share_of(&plan->tuning);
   plan->choice.backend = ADJ_BACKEND_HYBRID;
-  plan->choice.once = single;
+  plan->choice.single = single;
   adji_range_set_single(&plan->engine, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",
@@ -187,8 +186,8 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
 /* The same with devices that have the grid and the order of the cores: they are opened again. */
 static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const adji_gpu_worker_options *options) {
   adji_gpu_worker_options mine = *options;
-  mine.range.grid = &plan->cores.grid;
-  mine.range.order = plan->index.right.view.ids;
+  mine.range.grid = &adji_range_index_of(&plan->engine)->grid;
+  mine.range.order = plan->engine.order;
   mine.range.mirrored = true;
   if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
   adji_pending_devices again = {.open = open_worker, .follow = all->follow, .options = &mine, .count = all->count};

@@ -27,29 +27,11 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
   va_end(arguments);
 }
 
-adj_status adji_build_trees(adj_plan *plan) {
-  uint32_t leaf = plan->tuning.leaf ? 8u << plan->tuning.leaf : ADJI_LEAF;
-  adji_tree_room room = {0};
-  adj_status status = adji_tree_build(plan->ctx, plan->join.right, leaf, &room, &plan->right_tree);
-  if (!status && !plan->self_join) status = adji_tree_build(plan->ctx, plan->join.left, leaf, &room, &plan->left_tree);
-  adji_tree_room_clear(plan->ctx, &room);
-  return status;
-}
-
-static adj_status make_tree(adj_plan *plan, adji_engine *out) {
-  adj_status status = adji_build_trees(plan);
-  if (status) return status;
-  adji_knn_options options = {.left = plan->self_join ? &plan->right_tree : &plan->left_tree,
-                              .right = &plan->right_tree,
+adj_status adji_make_trees(adj_plan *plan, adji_engine *out) {
+  adji_knn_options options = {.leaf = plan->tuning.leaf ? 8u << plan->tuning.leaf : 0,
                               .batch = plan->tuning.batch,
                               .round_robin = plan->tuning.queue == ADJI_OFF};
   return adji_knn_create(&plan->join, &options, out);
-}
-
-static void drop_tree(adj_plan *plan, adji_engine *engine) {
-  adji_engine_clear(engine);
-  adji_tree_clear(&plan->left_tree);
-  adji_tree_clear(&plan->right_tree);
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
@@ -61,23 +43,20 @@ static adj_status make_brute(adj_plan *plan, adji_engine *out) {
 static adj_status choose_by_trial(adj_plan *plan) {
   adji_engine tree = {0}, brute = {0};
   double tree_ns, brute_ns, candidates;
-  adj_status status = make_tree(plan, &tree);
+  adj_status status = adji_make_trees(plan, &tree);
   uint64_t begin = adji_now_ns();
   if (!status) status = adji_knn_try(&tree, TRIAL_LEAVES, &tree_ns, &candidates);
   plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
   if (!status) status = make_brute(plan, &brute);
   if (status) {
-    drop_tree(plan, &tree);
+    adji_engine_clear(&tree);
     return status;
   }
   brute_ns = adji_brute_query_ns(&brute);
   bool keep_tree = tree_ns < brute_ns;
   plan->choice.algorithm = keep_tree ? ADJI_ALGORITHM_KDTREE : ADJI_ALGORITHM_BRUTE;
   plan->engine = keep_tree ? tree : brute;
-  if (keep_tree)
-    adji_engine_clear(&brute);
-  else
-    drop_tree(plan, &tree);
+  adji_engine_clear(keep_tree ? &brute : &tree);
   because(plan, "a query takes a tree %.3g us (%.0f candidates), brute force %.3g us", tree_ns / 1000, candidates,
           brute_ns / 1000);
   plan->estimated_candidates = (double)plan->left->count * (keep_tree ? candidates : (double)plan->right->count);
@@ -90,7 +69,7 @@ adj_status adji_estimate_tree(adj_plan *plan) {
   uint64_t begin = adji_now_ns();
   adj_status status = adji_knn_try(&plan->engine, TRIAL_LEAVES, &query_ns, &candidates);
   plan->estimated_candidates = (double)plan->left->count * candidates;
-  plan->sampled = (uint64_t)TRIAL_LEAVES * plan->right_tree.leaf;
+  plan->sampled = (uint64_t)TRIAL_LEAVES * plan->engine.group;
   plan->estimated_seconds = query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
   plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
   return status;
@@ -98,7 +77,7 @@ adj_status adji_estimate_tree(adj_plan *plan) {
 
 static adj_status make_chosen(adj_plan *plan) {
   if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE) {
-    adj_status status = make_tree(plan, &plan->engine);
+    adj_status status = adji_make_trees(plan, &plan->engine);
     return status ? status : adji_estimate_tree(plan);
   }
   adj_status status = make_brute(plan, &plan->engine);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "cpu/range.h"
-#include "index/images.h"
 #include "plan/choose_access.h"
 #include "plan/choose_grid.h"
 #include "plan/choose_single.h"
@@ -19,20 +18,20 @@ static adj_status refuse_codes(const char *why) {
 }
 
 /* Whether codes can be the prefilter, and are likely to drop most candidates. */
-static adj_status choose_codes(adj_plan *plan) {
-  const adji_prefilter_codes *filter = adji_prefilter_codes_for(plan->ctx->isa);
-  bool wanted = plan->tuning.prefilter == ADJI_PREFILTER_CODES;
+static adj_status choose_codes(adj_plan *plan, adji_code_scale *out) {
+  bool wanted = plan->tuning.prefilter == ADJI_PREFILTER_CODES, *useful = &plan->question.codes;
   uint32_t dim = plan->join.left->dim;
-  const char *cannot = !filter                              ? "this CPU has no AVX-512 VNNI, or may not use it"
-                       : plan->measure.step != ADJI_STEP_L2 ? "it is for L2 without a periodic box"
-                       : dim > ADJI_CODE_MAX_DIM            ? "the points have too many dimensions"
-                                                            : NULL;
+  const char *cannot = !adji_prefilter_codes_for(plan->ctx->isa) ? "this CPU has no AVX-512 VNNI, or may not use it"
+                       : plan->measure.step != ADJI_STEP_L2      ? "it is for L2 without a periodic box"
+                       : dim > ADJI_CODE_MAX_DIM                 ? "the points have too many dimensions"
+                                                                 : NULL;
   if (cannot && wanted) return refuse_codes(cannot);
   if (cannot || plan->choice.algorithm == ADJI_ALGORITHM_BRUTE || plan->tuning.prefilter == ADJI_PREFILTER_OFF ||
       (!wanted && dim < ADJI_CODE_MIN_DIM))
     return ADJ_OK;
-  adj_status status = adji_range_index_use_codes(&plan->join, filter, &plan->index, &plan->question.codes);
-  if (!status && !plan->question.codes && wanted && plan->join.right->count)
+  adj_status status = adji_code_scale_init(plan->ctx, plan->join.right, plan->join.limit, out, useful);
+  if (!*useful) adji_code_scale_clear(out);
+  if (!status && !*useful && wanted && plan->join.right->count)
     return refuse_codes("the radius is too small for 8 bits a dimension to tell anything");
   return status;
 }
@@ -45,25 +44,14 @@ static adji_box_use choose_boxes(const adj_plan *plan) {
   return plan->choice.algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_BOXES_NEVER : ADJI_BOXES_IN_LONG_CELLS;
 }
 
-static adj_status build_index(adj_plan *plan) {
+static adj_status build_index(adj_plan *plan, adji_cores_choice *chosen) {
+  adji_range_index_options options = {.grid = &chosen->grid.grid,
+                                      .code_scale = &chosen->code_scale,
+                                      .boxes = choose_boxes(plan),
+                                      .ego = plan->choice.algorithm == ADJI_ALGORITHM_EGO};
   if (plan->tuning.boxes == ADJI_ON && !adji_measure_grows(&plan->measure))
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.boxes=on: boxes do not bound inner products");
-  const adji_grid *grid = &plan->cores.grid;
-  adji_range_index *index = &plan->index;
-  adji_algorithm algorithm = plan->choice.algorithm;
-  adji_range_index_options wanted = {.join = &plan->join, .grid = grid, .boxes = choose_boxes(plan)};
-  wanted.images = adji_grid_is_periodic(grid) && algorithm == ADJI_ALGORITHM_GRID;
-  adj_status status = adji_range_index_build(&wanted, index);
-  if (status) return status;
-  adji_range_options options = {.grid = grid,
-                                .left = adji_range_index_left(index),
-                                .right = &index->right,
-                                .boxes = index->has_boxes ? &index->boxes : NULL,
-                                .prefilter = index->prefilter.filter ? &index->prefilter : NULL,
-                                .ego = algorithm == ADJI_ALGORITHM_EGO,
-                                .symmetric = index->one && adji_measure_grows(&plan->measure),
-                                .batch = plan->tuning.batch};
-  return adji_range_create(&plan->join, &options, &plan->engine);
+  return adji_range_create(&plan->join, &options, plan->tuning.batch, &plan->engine);
 }
 
 /* About one query in 500, spread over the whole order. */
@@ -80,32 +68,41 @@ static double seconds(uint64_t from, uint64_t to) {
   return (double)(to - from) * 1e-9;
 }
 
-adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm) {
+void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice) {
+  adji_code_scale_clear(&choice->code_scale);
+  adji_grid_choice_clear(ctx, &choice->grid);
+}
+
+adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out) {
   uint64_t begin = adji_now_ns();
+  *out = (adji_cores_choice){0};
   plan->choice.backend = ADJ_BACKEND_CPU;
   adji_algorithm usual = adji_measure_grows(&plan->measure) ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.algorithm = algorithm ? algorithm : usual;
-  adj_status status = choose_codes(plan);
+  adj_status status = choose_codes(plan, &out->code_scale);
   if (!status && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE)
-    status = adji_choose_grid(&plan->question, false, &plan->cores);
-  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->cores.reason);
-  if (!algorithm && !plan->cores.grid.axis_count && adji_measure_grows(&plan->measure))
+    status = adji_choose_grid(&plan->question, false, &out->grid);
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", out->grid.reason);
+  if (!algorithm && !out->grid.grid.axis_count && adji_measure_grows(&plan->measure))
     plan->choice.algorithm = ADJI_ALGORITHM_EGO;
+  if (status) adji_cores_choice_clear(plan->ctx, out);
   plan->plan_s = seconds(begin, adji_now_ns());
   return status;
 }
 
-adj_status adji_prepare_cores(adj_plan *plan) {
+adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen) {
   uint64_t begin = adji_now_ns(), chose = (uint64_t)(plan->plan_s * 1e9);
-  adj_status status = build_index(plan);
+  adj_status status = build_index(plan, chosen);
+  adji_cores_choice_clear(plan->ctx, chosen);
   uint64_t indexed = adji_now_ns();
-  plan->cells = plan->index.right.cell_count;
   if (!status) status = estimate(plan);
+  if (status) return status;
+  const adji_range_index *index = adji_range_index_of(&plan->engine);
+  plan->cells = index->right.cell_count;
   adji_single_choice single = {0};
-  if (!status)
-    status = adji_choose_single(&plan->question, plan->index.one, plan->estimated_pairs, plan->estimated_candidates,
-                                &single);
-  plan->choice.once = single.single;
+  status =
+      adji_choose_single(&plan->question, index->symmetric, plan->estimated_pairs, plan->estimated_candidates, &single);
+  plan->choice.single = single.single;
   plan->estimated_seconds = single.seconds;
   if (!status) adji_range_set_single(&plan->engine, single.single);
   plan->index_s = seconds(begin, indexed);
@@ -115,8 +112,9 @@ adj_status adji_prepare_cores(adj_plan *plan) {
 }
 
 adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm) {
-  adj_status status = adji_choose_for_cores(plan, algorithm);
-  return status ? status : adji_prepare_cores(plan);
+  adji_cores_choice chosen;
+  adj_status status = adji_choose_for_cores(plan, algorithm, &chosen);
+  return status ? status : adji_prepare_cores(plan, &chosen);
 }
 
 adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,
@@ -142,12 +140,12 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                           .measure = q.measure,
                                           .grid = &grid->grid,
                                           .timed = true,
-                                          .product = &grid->tensor,
+                                          .tensor = &grid->tensor,
                                           .mirrored = adji_choose_device_mirrored(&q, grid),
-                                          .once = adji_choose_device_single(&q, grid),
+                                          .single = adji_choose_device_single(&q, grid),
                                           .single_pairs = tuning->device_pairs,
                                           .tile_hit_candidates = adji_choose_device_tile_hits(&q, grid, false, 0),
-                                          .marks = adji_choose_device_query_hits(&q, grid, false),
+                                          .query_hits = adji_choose_device_query_hits(&q, grid, false),
                                           .blocks = (uint32_t)tuning->device_blocks,
                                           .points = points},
                                 .batch_bytes = tuning->device_batch,
@@ -190,8 +188,6 @@ adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
 
 void adji_forget_cores(adj_plan *plan) {
   adji_engine_clear(&plan->engine);
-  adji_range_index_clear(&plan->index);
-  adji_grid_choice_clear(plan->ctx, &plan->cores);
   plan->question.codes = false;
 }
 

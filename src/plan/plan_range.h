@@ -10,10 +10,11 @@
 
 /* Grid, index and engine of the cores, and what is expected of them. algorithm: what was asked for. */
 adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm);
-/* The same in two steps, the first of which only looks at a sample. */
-adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm);
-adj_status adji_prepare_cores(adj_plan *plan);
-/* Forgets them. */
+/* The same in two steps, the first of which only looks at a sample. The second clears the choice. */
+adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out);
+adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen);
+void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice);
+/* Destroys the engine of the cores, if there is one. */
 void adji_forget_cores(adj_plan *plan);
 
 /* The same on a GPU, which builds the index; the grid is chosen here. */

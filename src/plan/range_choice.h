@@ -8,6 +8,7 @@
 
 #include "gpu/shared/halves.h"
 #include "gpu/worker/range.h"
+#include "index/codes.h"
 #include "plan/tuning.h"
 
 /* A range join, before anything is decided. */
@@ -29,6 +30,12 @@ typedef struct adji_grid_choice {
   uint32_t next_dim;       /* the dimension that would be indexed next; one that is where all are */
   char reason[192];
 } adji_grid_choice;
+
+/* For the cores. */
+typedef struct adji_cores_choice {
+  adji_grid_choice grid;
+  adji_code_scale code_scale; /* of the prefilter of codes; ctx NULL: none */
+} adji_cores_choice;
 
 /* All that a GPU's engine is told. The options point into the choice, and to the question's join and measure. */
 typedef struct adji_device_choice {

@@ -351,7 +351,7 @@ double adji_single_memory_factor(const adj_plan *plan) {
 }
 
 bool adji_collects_single(const adj_plan *plan) {
-  return plan->choice.once && adji_engine_can_collect(&plan->engine) &&
+  return plan->choice.single && adji_engine_can_collect(&plan->engine) &&
          estimate_fits(plan, adji_single_memory_factor(plan));
 }
 

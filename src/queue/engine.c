@@ -10,10 +10,12 @@ void adji_engine_init(adji_engine *e, const adji_join *join) {
   *e = (adji_engine){.join = *join};
 }
 
+/* The cores last: devices may use their index. */
 void adji_engine_clear(adji_engine *e) {
-  for (uint32_t i = 0; i < e->worker_count; i++)
-    e->workers[i].destroy(e->workers[i].state);
-  e->worker_count = 0;
+  while (e->worker_count > 0) {
+    e->worker_count--;
+    e->workers[e->worker_count].destroy(e->workers[e->worker_count].state);
+  }
   adji_queue_clear(&e->queue);
 }
 

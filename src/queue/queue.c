@@ -102,13 +102,6 @@ bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out) {
   return true;
 }
 
-bool adji_queue_take_light(adji_queue *queue, adji_batch *out) {
-  adji_batch_run one;
-  if (!adji_queue_take_some(queue, false, ADJI_ONE_BATCH, &one)) return false;
-  *out = queue->batches[one.begin];
-  return true;
-}
-
 /* ---- Several at once -------------------------------------------------------------------------------- */
 
 /* Cuts batches with at most so much work off an end of *from, which is not empty. */

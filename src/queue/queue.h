@@ -52,9 +52,8 @@ adj_status adji_queue_sort_roughly(adji_queue *queue, const double *weights);
 /* Starts over with all batches. */
 void adji_queue_rewind(adji_queue *queue);
 
-/* The next batch from the heavy or from the light end; false when none remains. Any thread. */
+/* The next batch from the heavy end; false when none remains. Any thread. */
 bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out);
-bool adji_queue_take_light(adji_queue *queue, adji_batch *out);
 
 /* Consecutive batches from the heavy or from the light end: at least one, and no more than have so much work together;
  * ADJI_ONE_BATCH: one. Returned batches come last. False when none remains. Any thread. */

@@ -35,7 +35,7 @@ static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, con
   adji_block points = {};
   adj_status status = adji_gpu_fetch_bytes(r->gpu, set, &points, out->rows, &r->work);
   if (!status) status = build_on_device(r, out->rows, options, out->index);
-  if (!status && r->product)
+  if (!status && r->tensor)
     *out->points = points;
   else
     adji_block_free(r->gpu, r->gpu->compute, &points);
@@ -115,10 +115,10 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
 
 /* The copies for the prefilter. Without room for them, pairs are compared without it. */
 static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
-  if (!r->product) return ADJ_OK;
+  if (!r->tensor) return ADJ_OK;
   adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
   if (status != ADJ_E_DEVICE_MEMORY) return status;
-  r->product = false;
+  r->tensor = false;
   adji_block_free(r->gpu, r->gpu->compute, &r->left_points);
   adji_block_free(r->gpu, r->gpu->compute, &r->right_points);
   return ADJ_OK;
@@ -140,16 +140,16 @@ adj_status adji_cuda_range_open(adji_gpu *gpu, const adji_gpu_range_options *opt
   r->points.options = options->points;
   r->blocks = options->blocks;
   r->timed = options->timed;
-  r->single = options->once && !adji_access_by_point(options->points.access);
+  r->single = options->single && !adji_access_by_point(options->points.access);
   r->single_pairs = options->single_pairs;
   r->tile_hit_candidates = options->tile_hit_candidates;
-  r->query_hits = options->marks;
+  r->query_hits = options->query_hits;
   adj_status status = ADJ_OK;
-  if (options->product && options->product->use && !adji_access_by_point(options->points.access))
-    status = adji_tensor_tiles_fit(gpu, options->product->scale.width, &r->product);
+  if (options->tensor && options->tensor->use && !adji_access_by_point(options->points.access))
+    status = adji_tensor_tiles_fit(gpu, options->tensor->scale.width, &r->tensor);
   if (!status) status = build_indices(r, options);
-  if (!status) status = make_halves(r, options->product);
-  r->mirrored = options->mirrored && r->left == &r->right && !r->product &&
+  if (!status) status = make_halves(r, options->tensor);
+  r->mirrored = options->mirrored && r->left == &r->right && !r->tensor &&
                 !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
@@ -219,18 +219,18 @@ adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
 }
 
 static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
-  if (r->product) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
+  if (r->tensor) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
   return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
 
 /* Queries of a block of threads. */
-enum { TILES_BLOCK = 4 * ADJI_WARP, PRODUCT_BLOCK = 256 };
+enum { TILES_BLOCK = 4 * ADJI_WARP, TENSOR_BLOCK = 256 };
 
 /* One launch, or as many as keep the number of running blocks within the limit. */
 adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
   if (!r->blocks) return run_kernels(r, job);
-  uint64_t each = static_cast<uint64_t>(r->blocks) * (r->product ? PRODUCT_BLOCK : TILES_BLOCK);
+  uint64_t each = static_cast<uint64_t>(r->blocks) * (r->tensor ? TENSOR_BLOCK : TILES_BLOCK);
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < job->query_count && !status; first += each) {
     adji_tiles_job some = *job;
@@ -277,7 +277,7 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
 
 /* The last tile of every warp is not full, nor is that of each of its stretches of queries. */
 static adj_status make_tile_hits(adji_gpu_range *r) {
-  if (!(r->tile_hit_candidates > 0) || r->product || adji_range_wants_sums(r) ||
+  if (!(r->tile_hit_candidates > 0) || r->tensor || adji_range_wants_sums(r) ||
       adji_access_by_point(r->points.options.access) ||
       !adji_tiles_can_keep_tile_hits(&r->measure, r->join.left->type, r->join.left->dim, &r->grid))
     return ADJ_OK;
@@ -290,7 +290,7 @@ static adj_status make_tile_hits(adji_gpu_range *r) {
 
 static adj_status make_query_hits(adji_gpu_range *r) {
   adji_tiles_job job = adji_gpu_range_job(r);
-  if (!r->query_hits || r->product || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
+  if (!r->query_hits || r->tensor || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
       !adji_tiles_can_keep_query_hits(&job))
     return ADJ_OK;
   double room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
@@ -361,7 +361,7 @@ static adj_status measure_rows(adji_gpu_range *r) {
 /* Counts start at 0 if kernels add to them. Other kernels write the count of every row, if there is anything to
  * compare. The entry behind the last row is read, but added to no offset. */
 static adj_status clear_degrees(adji_gpu_range *r) {
-  if (r->right.count && !r->mirrored && !r->product && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->right.count && !r->mirrored && !r->tensor && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
   return ADJ_OK;
 }
@@ -487,7 +487,7 @@ void adji_cuda_range_forget_degrees(adji_gpu_range *r) {
 }
 
 /* Positions in groups that may share their cells, spread evenly; one group per warp. */
-enum { GROUP = 2, PRODUCT_GROUP = 64 };
+enum { GROUP = 2, TENSOR_GROUP = 64 };
 
 static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t each, uint64_t count) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -508,7 +508,7 @@ static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each
 
 adj_status adji_cuda_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
   adji_tiles_job job = adji_gpu_range_job(r);
-  uint64_t each = r->product ? PRODUCT_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
+  uint64_t each = r->tensor ? TENSOR_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
   adji_block queries = {};
   adj_status status = adji_range_start_watch(r);
   if (!status) status = clear_totals(r);

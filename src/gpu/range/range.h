@@ -36,15 +36,15 @@ typedef struct adji_gpu_range_options {
   /* Points that are on the device already; the sets of the join then hold none. NULL: points are copied to the
    * device. */
   const adji_gpu_rows *left_rows, *right_rows;
-  const adji_halves_plan *product; /* the prefilter of products; NULL, or not used: none. Copied */
-  bool timed;                      /* adji_gpu_range_work reports the seconds of kernels */
-  bool mirrored;                   /* counts by comparing every two points once, if there are kernels for it */
-  bool once;                       /* single evaluation: a count before fills caches what it finds */
+  const adji_halves_plan *tensor; /* the prefilter of tensor cores; NULL, or not used: none. Copied */
+  bool timed;                     /* adji_gpu_range_work reports the seconds of kernels */
+  bool mirrored;                  /* counts by comparing every two points once, if there are kernels for it */
+  bool single;                    /* single evaluation: a count before fills caches what it finds */
   uint64_t single_pairs; /* room of that cache, in pairs; 0: from an estimate. If it is too small, pairs are evaluated
                             again */
   double tile_hit_candidates; /* of a query, estimated: a count caches tile hits for a fill of all rows, if there are
                                  kernels for it; 0: it does not */
-  bool marks;                 /* the same with query hits, for few candidates, if there are kernels for it */
+  bool query_hits;            /* the same with query hits, for few candidates, if there are kernels for it */
   const uint32_t *order; /* host, for a self-join without images: the order of another index over the same grid, which
                             this index must have too; NULL: any order */
   uint32_t blocks;       /* of threads that run at a time; 0: as many as fit */

@@ -119,7 +119,7 @@ static adj_status clear_counts(adji_gpu_lists *l) {
 adj_status adji_cuda_lists_begin(adji_gpu_lists *l, adji_lists_request *request) {
   const adji_window *window = request->window;
   l->fills = window;
-  l->single = request->once;
+  l->single = request->single;
   l->first_row = window ? window->first_row : 0;
   l->end_row = window ? window->end_row : l->parts.rows;
   l->longest = request->longest;

@@ -54,7 +54,7 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
  * points. The slots are then empty. */
 typedef struct adji_lists_request {
   const adji_window *window; /* NULL: counts */
-  bool once;
+  bool single;
   uint64_t longest;
   uint64_t queries, pairs;
 } adji_lists_request;

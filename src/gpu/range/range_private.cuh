@@ -30,7 +30,7 @@ struct adji_gpu_range : adji_on_device {
   adji_gpu_index right, left_index;
   const adji_gpu_index *left; /* &right in a self-join without images */
   uint64_t rows;              /* of the result */
-  bool product;               /* pairs go through the prefilter of products, which has its own copy of the points */
+  bool tensor;                /* pairs go through the prefilter of tensor cores, which has its own copy of the points */
   adji_gpu_halves halves;
   adji_tensor_tiles_rows given;         /* points as given, for the prefilter */
   adji_block left_points, right_points; /* copies of host points */

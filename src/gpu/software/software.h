@@ -131,7 +131,7 @@ typedef struct adji_software_range {
   adji_software_sets sets;
   uint64_t rows; /* of the result */
   adji_software_block order, degrees, offsets;
-  bool once, whole, mirrored;
+  bool single, whole, mirrored;
   uint64_t single_pairs;
   adji_software_kept kept;
   uint64_t added; /* to what was kept, by the host; the last ones */

@@ -19,7 +19,7 @@ typedef struct lists {
   adji_on_device on;
   adji_software_range *range;
   adji_software_block order; /* rows in the host's order, or nothing */
-  bool fills, once;
+  bool fills, single;
   uint64_t first_row, end_row;
   uint64_t queries, pairs; /* that a slot has room for */
   adji_tally found;
@@ -101,7 +101,7 @@ adj_status adji_software_lists_begin(adji_gpu_lists *handle, adji_lists_request 
   adji_software_range *r = l->range;
   const adji_window *window = request->window;
   l->fills = window;
-  l->once = request->once;
+  l->single = request->single;
   l->first_row = window ? window->first_row : 0;
   l->end_row = window ? window->end_row : r->rows;
   l->queries = request->queries < r->rows ? request->queries : r->rows;
@@ -218,7 +218,7 @@ static adj_status do_list(lists *l, const adji_list_ranges *list, list_slot *slo
   adji_software_entry *row = adji_software_make_row(&l->range->sets);
   if (!row) return ADJ_E_MEMORY;
   adj_status status = take_queries(l, list, slot);
-  if (!status && l->once)
+  if (!status && l->single)
     pair_list(l, list);
   else if (!status && l->fills)
     status = fill_list(l, slot, row);
@@ -226,7 +226,7 @@ static adj_status do_list(lists *l, const adji_list_ranges *list, list_slot *slo
     count_list(l, slot, row);
   free(row);
   l->found.candidates += slot->count * l->range->sets.right.count;
-  if (l->once) l->range->found = l->found;
+  if (l->single) l->range->found = l->found;
   return status;
 }
 

@@ -49,8 +49,8 @@ adj_status adji_software_range_open(adji_gpu *gpu, const adji_gpu_range_options 
   adji_software_range *r = calloc(1, sizeof *r);
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->on.gpu = gpu;
-  r->once = options->once;
-  r->whole = options->tile_hit_candidates > 0 || options->marks;
+  r->single = options->single;
+  r->whole = options->tile_hit_candidates > 0 || options->query_hits;
   r->single_pairs = options->single_pairs;
   r->mirrored =
       options->mirrored && options->join->self_join && adji_gpu_can_mirror(options->measure, options->join->left->dim);
@@ -124,7 +124,7 @@ static adj_status make_kept(adji_software_range *r, bool both) {
     free_kept(r);
     return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status;
   }
-  r->kept.form = r->once || both ? ADJI_SOFTWARE_ENTRIES : ADJI_SOFTWARE_WHOLE;
+  r->kept.form = r->single || both ? ADJI_SOFTWARE_ENTRIES : ADJI_SOFTWARE_WHOLE;
   r->kept.both = both && !r->sets.join.style.one_way;
   r->kept.room = room;
   return ADJ_OK;
@@ -206,7 +206,7 @@ adj_status adji_software_range_count(adji_gpu_range *range, bool fills, uint64_t
   adji_software_range *r = range_of(range);
   uint64_t begin = adji_now_ns(), remaining = r->rows - first;
   adj_status status =
-      first ? adji_software_launch(r->on.gpu, "range_count") : begin_count(r, fills && (r->once || r->whole), false);
+      first ? adji_software_launch(r->on.gpu, "range_count") : begin_count(r, fills && (r->single || r->whole), false);
   if (status) return status;
   adji_software_entry *row = adji_software_make_row(&r->sets);
   if (!row) return ADJ_E_MEMORY;
