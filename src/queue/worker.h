@@ -69,8 +69,8 @@ typedef struct adji_worker {
   /* A pass that was begun is over; adds to the run's statistics. */
   void (*end)(void *state, adji_run *run);
   void (*destroy)(void *state);
-  /* The cores, after a drain and before the end of a single evaluation: collects what all workers found into the
-   * result, or the degrees. done_by: see adji_active. Also brute force: merges. NULL: nothing to do. */
+  /* The cores, after the drain and before the end: put together what was found in parts. In a single evaluation these
+   * are the parts of all workers, in brute force those of several segments. NULL: nothing to do. */
   adj_status (*gather)(void *state, adji_run *run, const struct adji_active *active);
   /* A device, in a single evaluation, before its end. How many entries of each row it found; these rows, each in the
    * wanted order, with sums in the place of distances. They fail if the drain did. NULL: it cannot evaluate once. */

@@ -50,7 +50,7 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
  * queries of a list and `pairs` entries, or for as many as there is memory for, but never for fewer entries than the
  * longest row has.
  *
- * Between adji_gpu_range_begin_count and _end_count, a pass with once set finds each pair once and counts it for both
+ * Between adji_gpu_range_begin_count and _end_count, a pass with single set finds each pair once and counts it for both
  * points. The slots are then empty. */
 typedef struct adji_lists_request {
   const adji_window *window; /* NULL: counts */
