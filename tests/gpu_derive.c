@@ -85,7 +85,7 @@ static void check_bits(adji_gpu *gpu, const point_set *given, bool cosine, adj_a
     need_cuda(cudaDeviceSynchronize());
     adji_gpu_rows rows = {
         points.data, points.type, points.dim, points.count, points.row_stride / size, points.column_stride / size};
-    adji_gpu_derived derived = {0};
+    adji_gpu_points derived = {0};
     adji_gpu_lock(gpu);
     need(!(cosine ? adji_gpu_derive_units(gpu, &rows, &derived) : adji_gpu_derive_sphere(gpu, &rows, angle, &derived)),
          "the device");
@@ -99,7 +99,7 @@ static void check_bits(adji_gpu *gpu, const point_set *given, bool cosine, adj_a
         exit(1);
       }
     free(got);
-    adji_gpu_derived_free(&derived);
+    adji_gpu_points_free(&derived);
     adji_gpu_unlock(gpu);
     need_cuda(cudaFree(memory));
   }

@@ -73,12 +73,12 @@ typedef struct scene {
 /* What the workers of a join did. */
 typedef struct shared_work {
   uint32_t workers;
-  uint64_t queries, by_devices;
+  uint64_t queries, by_devices, bytes_up;
   double kernel_s;
 } shared_work;
 
 static inline shared_work work_of(const adj_plan *plan, const adj_stats *stats) {
-  shared_work work = {.workers = (uint32_t)stats->worker_count, .kernel_s = stats->kernel_s};
+  shared_work work = {.workers = stats->worker_count, .bytes_up = stats->bytes_up, .kernel_s = stats->kernel_s};
   for (uint32_t i = 0; i < stats->worker_count; i++) {
     adj_worker worker;
     adj_worker_init(&worker, sizeof worker);

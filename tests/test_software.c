@@ -107,6 +107,23 @@ static void without_room_for_pairs(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* Devices that evaluate each pair once with the cores have two indexes, one after the other, over points that were
+ * copied once. The second one needs the order of the cores as well. Two devices leave the rows to the cores. */
+static void points_are_copied_once(void **state) {
+  (void)state;
+  enum { DEVICES = 2 };
+  adj_ctx *ctx = software_context(2, DEVICES, 0);
+  scene s = open_scene(ctx, &SHARED[3]);
+  adj_result *result = NULL;
+  shared_work work = {0};
+  must(join(&s, ADJ_BACKEND_HYBRID, &result, &work));
+  must_be_same(&s, result);
+  assert_int_equal(work.bytes_up, DEVICES * s.problem->count * (s.problem->dim * sizeof(float) + sizeof(uint32_t)));
+  adj_result_destroy(result);
+  close_scene(&s);
+  adj_ctx_destroy(ctx);
+}
+
 /* Where a device is open, a plan that is free to choose may take it. What it cannot do at all, cores do. */
 static void chosen_by_the_plan(void **state) {
   (void)state;
@@ -343,15 +360,11 @@ static void cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(only_when_asked_for),
-      cmocka_unit_test(a_device_alone),
-      cmocka_unit_test(devices_and_cores),
-      cmocka_unit_test(without_room_for_pairs),
-      cmocka_unit_test(chosen_by_the_plan),
-      cmocka_unit_test(within_limits),
-      cmocka_unit_test(cancelled),
-      cmocka_unit_test(every_operation_fails),
-      cmocka_unit_test(every_operation_fails_beside_cores),
+      cmocka_unit_test(only_when_asked_for),    cmocka_unit_test(a_device_alone),
+      cmocka_unit_test(devices_and_cores),      cmocka_unit_test(without_room_for_pairs),
+      cmocka_unit_test(points_are_copied_once), cmocka_unit_test(chosen_by_the_plan),
+      cmocka_unit_test(within_limits),          cmocka_unit_test(cancelled),
+      cmocka_unit_test(every_operation_fails),  cmocka_unit_test(every_operation_fails_beside_cores),
       cmocka_unit_test(every_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,5 +62,5 @@ adj_status adji_cuda_side_survey(adj_ctx *ctx, adji_gpu *gpu, adji_cuda_side *s,
 void adji_cuda_side_forget(adj_ctx *ctx, adji_cuda_side *s) {
   adji_free(&ctx->memory, s->bounds);
   adji_free(&ctx->memory, s->sample);
-  adji_gpu_derived_free(&s->derived);
+  adji_gpu_points_free(&s->derived);
 }

@@ -15,7 +15,7 @@ typedef struct adji_cuda_side {
   adj_dataset set; /* type, dim, count, bounds; data: a sample, in survey's rows */
   double *bounds;
   void *sample;
-  adji_gpu_derived derived; /* where the rows are not the caller's */
+  adji_gpu_points derived; /* where the rows are not the caller's */
 } adji_cuda_side;
 
 /* Checks what a caller says of points; name is the argument. */

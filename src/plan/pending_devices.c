@@ -13,13 +13,14 @@ bool adji_a_device_is_open(adj_ctx *ctx) {
   return open;
 }
 
+void adji_pending_note(adji_pending_device *d, adj_status status) {
+  d->status = status;
+  if (status) snprintf(d->message, sizeof d->message, "%s", adj_last_error());
+}
+
 static void *open_device(void *argument) {
   adji_pending_device *d = argument;
-  d->status = d->all->open(d->all->options, d->number, &d->worker);
-  if (d->status) {
-    d->worker = (adji_worker){0};
-    snprintf(d->message, sizeof d->message, "%s", adj_last_error());
-  }
+  adji_pending_note(d, d->all->open(d->all->options, d->number, &d->worker));
   return NULL;
 }
 

@@ -34,6 +34,9 @@ void adji_pending_open(adji_pending_devices *all, bool beside);
 /* Waits for one of them. */
 adj_status adji_pending_wait(adji_pending_device *device);
 
+/* What became of a device that is open. A worker that has failed takes no part. */
+void adji_pending_note(adji_pending_device *device, adj_status status);
+
 /* Waits for all, and adds the workers to the engine: *added of them. Others are reported by warnings. Fails where none
  * is there for another reason than a failing device: a device without memory is no reason not to join. */
 adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint32_t *added);

@@ -183,34 +183,31 @@ static uint64_t room_for_pairs(const adj_plan *plan) {
   return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
 }
 
-/* The same with devices that have the grid and the order of the cores: they are opened again. */
+/* The same with devices that have the grid and the order of the cores. They have the points already. */
 static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const adji_gpu_worker_options *options) {
-  adji_gpu_worker_options mine = *options;
-  mine.range.grid = &adji_range_index_of(&plan->engine)->grid;
-  mine.range.order = plan->engine.order;
-  mine.range.mirrored = true;
-  if (!mine.range.single_pairs) mine.range.single_pairs = room_for_pairs(plan);
-  adji_pending_devices again = {.open = open_worker, .follow = all->follow, .options = &mine, .count = all->count};
+  adji_gpu_range_options range = options->range;
+  range.grid = &adji_range_index_of(&plan->engine)->grid;
+  range.order = plan->engine.order;
+  range.mirrored = true;
+  if (!range.single_pairs) range.single_pairs = room_for_pairs(plan);
   for (uint32_t i = 0; i < all->count; i++)
-    if (adji_pending_wait(&all->each[i]) ||
-        !adji_gpu_range_worker_has_room(&all->each[i].worker, mine.range.single_pairs))
+    if (adji_pending_wait(&all->each[i]) || !adji_gpu_range_worker_has_room(&all->each[i].worker, range.single_pairs))
       return share(plan, all, false); /* which handles a missing device */
-  adji_pending_drop(all);
-  all->count = 0;
-  adji_forget_device(plan);
-  adji_pending_open(&again, again.count > 1);
-  adj_status status = share(plan, &again, true);
-  adji_pending_drop(&again);
-  return status;
+  for (uint32_t i = 0; i < all->count; i++)
+    adji_pending_note(&all->each[i], adji_gpu_range_worker_reopen(&all->each[i].worker, &range));
+  adji_forget_device(plan); /* its grid is not used any more */
+  return share(plan, all, true);
 }
 
 /* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
  * for yet are while several devices are opened, or after one has said how long it would take. */
-static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm, const adji_gpu_worker_options *options) {
+static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
+  adji_gpu_worker_options *options = &plan->device.options;
   uint64_t begin = adji_now_ns();
   double before = plan->index_s + plan->plan_s;
   adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_range_worker_follow, .options = options};
   all.count = adji_gpu_worker_count(plan->ctx);
+  options->reopened = device_shares_single(plan, options);
   bool chosen = plan->tuning.share || all.count > 1;
   adji_range_trial trial = {0};
   bool beside = chosen || plan->engine.worker_count;
@@ -231,14 +228,14 @@ adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
   if (!status) status = adji_gpu_range_can_share(options);
   if (!status) status = adji_gpu_can_be(plan->ctx);
-  return status ? status : with_devices(plan, algorithm, options);
+  return status ? status : with_devices(plan, algorithm);
 }
 
 adj_status adji_plan_range_helped(adj_plan *plan, adji_algorithm algorithm) {
   const adji_gpu_worker_options *options = &plan->device.options;
   adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
   if (!status) status = adji_gpu_range_can_share(options);
-  if (!status) return with_devices(plan, algorithm, options);
+  if (!status) return with_devices(plan, algorithm);
   adji_forget_device(plan);
   return status == ADJ_E_UNSUPPORTED ? ADJ_OK : status;
 }

@@ -219,7 +219,7 @@ static adj_status fill(adji_gpu *gpu, const derivation *d, void *to) {
   return d->places ? refuse_place(gpu, d, row) : adji_derive_refuse(ADJI_FAULT_ZEROS, row, 0, 0);
 }
 
-static adj_status derive(adji_gpu *gpu, const derivation *d, adji_gpu_derived *out) {
+static adj_status derive(adji_gpu *gpu, const derivation *d, adji_gpu_points *out) {
   const adji_gpu_rows *rows = d->rows;
   adji_block block;
   uint64_t bytes = adji_mul(adji_mul(rows->count, d->dim), rows->type == ADJ_F64 ? sizeof(double) : sizeof(float));
@@ -236,19 +236,18 @@ static adj_status derive(adji_gpu *gpu, const derivation *d, adji_gpu_derived *o
   return ADJ_OK;
 }
 
-adj_status adji_cuda_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
+adj_status adji_cuda_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
   derivation d = {rows, rows->dim, false, false};
   return derive(gpu, &d, out);
 }
 
-adj_status adji_cuda_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_derived *out) {
+adj_status adji_cuda_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_points *out) {
   derivation d = {rows, 3, true, angle == ADJ_DEGREES};
   return derive(gpu, &d, out);
 }
 
-void adji_cuda_derived_free(adji_gpu_derived *derived) {
-  if (!derived->gpu) return;
-  adji_block block = {const_cast<void *>(derived->rows.data), derived->bytes};
-  adji_block_free(derived->gpu, derived->gpu->compute, &block);
-  *derived = adji_gpu_derived{};
+void adji_cuda_points_free(adji_gpu_points *points) {
+  adji_block block = {const_cast<void *>(points->rows.data), points->bytes};
+  adji_block_free(points->gpu, points->gpu->compute, &block);
+  *points = adji_gpu_points{};
 }

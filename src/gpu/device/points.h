@@ -16,4 +16,22 @@ typedef struct adji_gpu_rows {
   uint64_t row_stride, column_stride;
 } adji_gpu_rows;
 
+/* Points in memory of their own, packed by rows. */
+typedef struct adji_gpu_points {
+  adji_gpu *gpu; /* NULL: none */
+  adji_gpu_rows rows;
+  uint64_t bytes;
+} adji_gpu_points;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In the order of the device's work. */
+void adji_gpu_points_free(adji_gpu_points *points);
+
+#ifdef __cplusplus
+}
+#endif
+
 #endif

@@ -64,14 +64,14 @@ adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *l
                            void *rows) {
   return adji_ops_of(gpu)->survey(gpu, points, low, high, sample, rows);
 }
-adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
+adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
   return adji_ops_of(gpu)->derive_units(gpu, rows, out);
 }
-adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_derived *out) {
+adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_points *out) {
   return adji_ops_of(gpu)->derive_sphere(gpu, rows, angle, out);
 }
-void adji_gpu_derived_free(adji_gpu_derived *derived) {
-  if (derived->gpu) adji_ops_of(derived->gpu)->derived_free(derived);
+void adji_gpu_points_free(adji_gpu_points *points) {
+  if (points->gpu) adji_ops_of(points->gpu)->points_free(points);
 }
 
 /* ---- Range joins ------------------------------------------------------------------------------------- */

@@ -47,7 +47,7 @@ extern "C" {
   X(adji_gpu_survey, survey)                             \
   X(adji_gpu_derive_units, derive_units)                 \
   X(adji_gpu_derive_sphere, derive_sphere)               \
-  X(adji_gpu_derived_free, derived_free)                 \
+  X(adji_gpu_points_free, points_free)                   \
   X(adji_gpu_range_open, range_open)                     \
   X(adji_gpu_range_close, range_close)                   \
   X(adji_gpu_range_cells, range_cells)                   \

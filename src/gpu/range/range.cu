@@ -28,6 +28,7 @@ typedef struct side {
   adji_gpu_index *index;
   adji_gpu_rows *rows;
   adji_block *points;
+  adji_gpu_points *keep; /* as in the options */
 } side;
 
 static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
@@ -37,6 +38,8 @@ static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, con
   if (!status) status = build_on_device(r, out->rows, options, out->index);
   if (!status && r->tensor)
     *out->points = points;
+  else if (!status && out->keep)
+    *out->keep = adji_gpu_points{r->gpu, *out->rows, points.bytes};
   else
     adji_block_free(r->gpu, r->gpu->compute, &points);
   return status;
@@ -102,7 +105,8 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
   candidates.sort_dim = options->points.sort_dim;
   adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
   if (!status) status = copy_box(r);
-  side right = {&r->right, &r->given.right, &r->right_points}, left = {&r->left_index, &r->given.left, &r->left_points};
+  side right = {&r->right, &r->given.right, &r->right_points, options->keep};
+  side left = {&r->left_index, &r->given.left, &r->left_points, nullptr};
   if (!status)
     status = options->order ? build_in_order(r, options, candidates, right)
                             : build_index(r, r->join.right, options->right_rows, &candidates, right);

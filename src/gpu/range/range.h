@@ -36,6 +36,9 @@ typedef struct adji_gpu_range_options {
   /* Points that are on the device already; the sets of the join then hold none. NULL: points are copied to the
    * device. */
   const adji_gpu_rows *left_rows, *right_rows;
+  /* Receives the copy of the right points, for another range over them. NULL: it is freed. With the prefilter of tensor
+   * cores there is none to give. */
+  adji_gpu_points *keep;
   const adji_halves_plan *tensor; /* the prefilter of tensor cores; NULL, or not used: none. Copied */
   bool timed;                     /* adji_gpu_range_work reports the seconds of kernels */
   bool mirrored;                  /* counts by comparing every two points once, if there are kernels for it */

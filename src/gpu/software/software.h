@@ -85,7 +85,7 @@ typedef struct adji_software_sets {
   adji_join join;
   adji_measure measure;
   adji_gpu_rows left, right;
-  adji_software_block left_points, right_points; /* where they were copied there */
+  adji_software_block left_points, right_points;
 } adji_software_sets;
 
 /* given: as in the options of a join; NULL: copies the points of the join's sets. */
@@ -95,6 +95,7 @@ adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const a
 void adji_software_sets_close(adji_gpu *gpu, adji_software_sets *sets);
 
 double adji_software_value(const adji_gpu_rows *rows, uint64_t row, uint32_t j);
+void adji_software_put_value(adj_type type, void *to, uint64_t at, double x);
 double adji_software_sum(const adji_software_sets *sets, uint64_t row, uint64_t id);
 
 typedef struct adji_software_entry {

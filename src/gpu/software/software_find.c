@@ -11,18 +11,37 @@ enum { MOST_INSERTED = 64 };
 
 /* ---- Sets --------------------------------------------------------------------------------------------- */
 
-/* Copies go through pinned buffers, as those to a GPU do. */
-static adj_status bring(adji_gpu *gpu, const adj_dataset *set, const adji_gpu_rows *given, adji_gpu_rows *rows,
+double adji_software_value(const adji_gpu_rows *rows, uint64_t row, uint32_t j) {
+  uint64_t at = row * rows->row_stride + j * rows->column_stride;
+  return rows->type == ADJ_F64 ? ((const double *)rows->data)[at] : (double)((const float *)rows->data)[at];
+}
+
+void adji_software_put_value(adj_type type, void *to, uint64_t at, double x) {
+  if (type == ADJ_F64)
+    ((double *)to)[at] = x;
+  else
+    ((float *)to)[at] = (float)x;
+}
+
+static void copy_given(const adji_gpu_rows *from, void *to) {
+  for (uint64_t i = 0; i < from->count; i++)
+    for (uint32_t j = 0; j < from->dim; j++)
+      adji_software_put_value(from->type, to, i * from->dim + j, adji_software_value(from, i, j));
+}
+
+/* Copies from the host go through pinned buffers, as those to a GPU do. Points that are on the device are copied as
+ * well, as a GPU's index does: their owner may free them. */
+static adj_status fetch(adji_gpu *gpu, const adj_dataset *set, const adji_gpu_rows *given, adji_gpu_rows *rows,
                         adji_software_block *points, adji_device_stats *work) {
-  if (given) {
-    *rows = *given;
-    return ADJ_OK;
-  }
-  uint64_t bytes = adji_mul(set->count * set->dim, adji_type_size(set->type));
-  adj_status status = adji_software_get(gpu, bytes, "points", points);
-  if (!status) status = adji_upload(gpu, set, points->at, work);
-  *rows = (adji_gpu_rows){points->at, set->type, set->dim, set->count, set->dim, 1};
-  return status;
+  uint64_t count = given ? given->count : set->count;
+  uint32_t dim = given ? given->dim : set->dim;
+  adj_type type = given ? given->type : set->type;
+  adj_status status = adji_software_get(gpu, adji_mul(count * dim, adji_type_size(type)), "points", points);
+  if (status) return status;
+  *rows = (adji_gpu_rows){points->at, type, dim, count, dim, 1};
+  if (!given) return adji_upload(gpu, set, points->at, work);
+  copy_given(given, points->at);
+  return ADJ_OK;
 }
 
 adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const adji_measure *measure,
@@ -30,20 +49,15 @@ adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const a
                                    adji_software_sets *out, adji_device_stats *work) {
   out->join = *join;
   out->measure = *measure;
-  adj_status status = bring(gpu, join->right, given_right, &out->right, &out->right_points, work);
+  adj_status status = fetch(gpu, join->right, given_right, &out->right, &out->right_points, work);
   out->left = out->right;
-  if (!status && !join->self_join) status = bring(gpu, join->left, given_left, &out->left, &out->left_points, work);
+  if (!status && !join->self_join) status = fetch(gpu, join->left, given_left, &out->left, &out->left_points, work);
   return status;
 }
 
 void adji_software_sets_close(adji_gpu *gpu, adji_software_sets *sets) {
   adji_software_free(gpu, &sets->left_points);
   adji_software_free(gpu, &sets->right_points);
-}
-
-double adji_software_value(const adji_gpu_rows *rows, uint64_t row, uint32_t j) {
-  uint64_t at = row * rows->row_stride + j * rows->column_stride;
-  return rows->type == ADJ_F64 ? ((const double *)rows->data)[at] : (double)((const float *)rows->data)[at];
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */

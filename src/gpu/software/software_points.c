@@ -9,13 +9,6 @@
 #include "data/derive.h"
 #include "gpu/software/software.h"
 
-static void put_value(adj_type type, void *to, uint64_t at, double x) {
-  if (type == ADJ_F64)
-    ((double *)to)[at] = x;
-  else
-    ((float *)to)[at] = (float)x;
-}
-
 /* ---- Surveys ------------------------------------------------------------------------------------------ */
 
 static adj_status find_bounds(const adji_gpu_rows *points, double *low, double *high) {
@@ -40,7 +33,8 @@ adj_status adji_software_survey(adji_gpu *gpu, const adji_gpu_rows *points, doub
   if (!status) status = find_bounds(points, low, high);
   for (uint64_t i = 0; i < sample && !status; i++)
     for (uint32_t j = 0; j < points->dim; j++)
-      put_value(points->type, rows, i * points->dim + j, adji_software_value(points, points->count / sample * i, j));
+      adji_software_put_value(points->type, rows, i * points->dim + j,
+                              adji_software_value(points, points->count / sample * i, j));
   return status;
 }
 
@@ -63,7 +57,8 @@ static adj_status unit_row(const adji_gpu_rows *rows, uint64_t i, void *to) {
     sum = adji_unit_add(sum, adji_software_value(rows, i, j), exponent);
   double length = sqrt(sum);
   for (uint32_t j = 0; j < rows->dim; j++)
-    put_value(rows->type, to, i * rows->dim + j, adji_unit_at(adji_software_value(rows, i, j), exponent, length));
+    adji_software_put_value(rows->type, to, i * rows->dim + j,
+                            adji_unit_at(adji_software_value(rows, i, j), exponent, length));
   return ADJ_OK;
 }
 
@@ -72,14 +67,14 @@ static adj_status sphere_row(const adji_gpu_rows *rows, uint64_t i, bool degrees
   adji_place place;
   adji_fault fault = adji_place_of(longitude, latitude, degrees, rows->type == ADJ_F32, &place);
   if (fault) return adji_derive_refuse(fault, i, longitude, latitude);
-  put_value(rows->type, to, 3 * i, place.x);
-  put_value(rows->type, to, 3 * i + 1, place.y);
-  put_value(rows->type, to, 3 * i + 2, place.z);
+  adji_software_put_value(rows->type, to, 3 * i, place.x);
+  adji_software_put_value(rows->type, to, 3 * i + 1, place.y);
+  adji_software_put_value(rows->type, to, 3 * i + 2, place.z);
   return ADJ_OK;
 }
 
 static adj_status derive(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t dim, const adj_angle *angle,
-                         adji_gpu_derived *out) {
+                         adji_gpu_points *out) {
   adji_software_block block;
   uint64_t bytes = adji_mul(adji_mul(rows->count, dim), adji_type_size(rows->type));
   adj_status status = adji_software_get(gpu, bytes, "derived points", &block);
@@ -96,18 +91,18 @@ static adj_status derive(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t dim,
   return ADJ_OK;
 }
 
-adj_status adji_software_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
+adj_status adji_software_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
   return derive(gpu, rows, rows->dim, NULL, out);
 }
 
 adj_status adji_software_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle,
-                                       adji_gpu_derived *out) {
+                                       adji_gpu_points *out) {
   return derive(gpu, rows, 3, &angle, out);
 }
 
-void adji_software_derived_free(adji_gpu_derived *derived) {
-  adji_software_free(derived->gpu, &(adji_software_block){(void *)derived->rows.data, derived->bytes});
-  *derived = (adji_gpu_derived){0};
+void adji_software_points_free(adji_gpu_points *points) {
+  adji_software_free(points->gpu, &(adji_software_block){(void *)points->rows.data, points->bytes});
+  *points = (adji_gpu_points){0};
 }
 
 /* ---- Selection ---------------------------------------------------------------------------------------- */
@@ -148,7 +143,8 @@ static void select_row(const adji_gpu_select *job, uint64_t row, candidate *cand
     uint32_t column = there ? candidates[i].column : ADJ_NO_ID;
     double nothing = job->largest ? -(double)INFINITY : (double)INFINITY;
     job->columns_out[to + i] = there && job->ids ? job->ids[column] : column;
-    if (job->values_out) put_value(job->type, job->values_out, to + i, there ? candidates[i].value : nothing);
+    if (job->values_out)
+      adji_software_put_value(job->type, job->values_out, to + i, there ? candidates[i].value : nothing);
   }
 }
 

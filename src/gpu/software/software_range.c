@@ -34,11 +34,23 @@ static adj_status make_order(adji_software_range *r, const uint32_t *wanted) {
   return ADJ_OK;
 }
 
+static adj_status keep_points(adji_software_range *r, adji_gpu_points *out) {
+  const adji_software_block *points = &r->sets.right_points;
+  adji_software_block copy;
+  adj_status status = adji_software_get(r->on.gpu, points->bytes, "points", &copy);
+  if (status) return status;
+  memcpy(copy.at, points->at, points->bytes);
+  *out = (adji_gpu_points){r->on.gpu, r->sets.right, copy.bytes};
+  out->rows.data = copy.at;
+  return ADJ_OK;
+}
+
 static adj_status open_parts(adji_software_range *r, const adji_gpu_range_options *o) {
   adji_gpu *gpu = r->on.gpu;
   adj_status status =
       adji_software_sets_open(gpu, o->join, o->measure, o->left_rows, o->right_rows, &r->sets, &r->work);
   r->rows = o->join->left->count;
+  if (!status && o->keep) status = keep_points(r, o->keep);
   if (!status) status = make_order(r, o->order);
   if (!status) status = adji_software_get(gpu, (r->rows + 1) * 4, "neighbour counts", &r->degrees);
   if (!status) status = adji_software_get(gpu, (r->rows + 1) * 8, "row offsets", &r->offsets);

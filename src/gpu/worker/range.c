@@ -23,6 +23,7 @@ typedef struct range_device {
   adji_gpu *gpu;
   const char *name;
   adji_gpu_range *range;
+  adji_gpu_points points; /* kept until the first pass, for another index */
   adji_join join;
   uint64_t batch_bytes, slots; /* as in the options */
   bool has_order;              /* of the cores, from the beginning */
@@ -208,6 +209,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   d->drained = ADJ_OK;
   d->has_all = false;
   adji_gpu_lock(d->gpu);
+  adji_gpu_points_free(&d->points);
   if (pass->alone) { /* lists of a trial are not needed */
     adji_gpu_lists_close(d->lists.range);
     d->lists.range = NULL;
@@ -227,9 +229,8 @@ static adj_status drain(void *state, adji_feed *feed) {
 
 static void end(void *state, adji_run *run) {
   range_device *d = state;
-  if (d->pass->alone) {
-    if (d->pass->kind == ADJI_PASS_COUNT) adji_device_stats_add(&run->device, &d->made);
-  } else {
+  if (d->pass->kind != ADJI_PASS_FILL) adji_device_stats_add(&run->device, &d->made);
+  if (!d->pass->alone) {
     adji_gpu_lists_end(d->lists.range);
     adji_gpu_range_end_fills(d->range);
     adji_lists_end(&d->lists, &run->device);
@@ -284,21 +285,50 @@ adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options) {
   return ADJ_OK;
 }
 
+static void close_range(range_device *d) {
+  adji_gpu_lists_close(d->lists.range);
+  adji_gpu_range_close(d->range);
+  d->lists.range = NULL;
+  d->range = NULL;
+}
+
 static void destroy(void *state) {
   range_device *d = state;
   adji_gpu_lock(d->gpu);
-  adji_gpu_lists_close(d->lists.range);
-  adji_gpu_range_close(d->range);
+  close_range(d);
+  adji_gpu_points_free(&d->points);
   adji_gpu_unlock(d->gpu);
   free(d);
 }
 
-static adj_status open_device(range_device *d, const adji_gpu_range_options *options, uint32_t number) {
+static adj_status open_range(range_device *d, const adji_gpu_range_options *options) {
+  d->has_order = options->order;
+  adj_status status = adji_gpu_mark(d->gpu, ADJI_MARK_BEGIN);
+  return status ? status : adji_gpu_range_open(d->gpu, options, &d->range);
+}
+
+static adj_status open_device(range_device *d, const adji_gpu_worker_options *options, uint32_t number) {
+  adji_gpu_range_options range = options->range;
+  if (options->reopened) range.keep = &d->points;
   adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
   if (status) return status;
   adji_gpu_lock(d->gpu);
-  status = adji_gpu_mark(d->gpu, ADJI_MARK_BEGIN);
-  if (!status) status = adji_gpu_range_open(d->gpu, options, &d->range);
+  status = open_range(d, &range);
+  if (status) adji_gpu_points_free(&d->points);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+adj_status adji_gpu_range_worker_reopen(adji_worker *worker, const adji_gpu_range_options *options) {
+  range_device *d = worker->state;
+  adji_gpu_range_options again = *options;
+  adji_gpu_lock(d->gpu);
+  report_stats(d, &d->made); /* the next range begins at 0 */
+  d->reported = (adji_device_stats){0};
+  close_range(d);
+  if (d->points.gpu) again.right_rows = &d->points.rows;
+  adj_status status = open_range(d, &again);
+  adji_gpu_points_free(&d->points);
   adji_gpu_unlock(d->gpu);
   return status;
 }
@@ -310,9 +340,8 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->join = *options->range.join;
   d->batch_bytes = options->batch_bytes;
   d->slots = options->slots;
-  d->has_order = options->range.order;
   d->slices = !adji_access_by_point(options->range.points.access);
-  adj_status status = open_device(d, &options->range, number);
+  adj_status status = open_device(d, options, number);
   if (status) {
     free(d);
     return status;

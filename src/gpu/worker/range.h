@@ -10,6 +10,7 @@
 
 typedef struct adji_gpu_worker_options {
   adji_gpu_range_options range;
+  bool reopened;        /* perhaps: points are kept on the device until the first pass */
   uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
   uint64_t slots;       /* batches in flight; 0: the default                          */
   uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
@@ -24,6 +25,10 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
 
 /* Before the first pass beside cores: rows[i] is the row of their i-th query. */
 adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *rows);
+
+/* Builds the index of a worker again, with another grid and order, from the points that it kept; without them they are
+ * copied once more. A worker that fails can only be destroyed. */
+adj_status adji_gpu_range_worker_reopen(adji_worker *worker, const adji_gpu_range_options *options);
 
 /* Whether the device has room to keep so many pairs in a single evaluation. */
 bool adji_gpu_range_worker_has_room(adji_worker *worker, uint64_t pairs);
