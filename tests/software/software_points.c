@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "data/derive.h"
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 static void put_value(adj_type type, void *to, uint64_t at, double x) {
   if (type == ADJ_F64)
