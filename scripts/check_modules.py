@@ -26,7 +26,6 @@ ORDER = [
     ["gpu/brute"],
     ["gpu/range", "gpu/knn", "gpu/papers"],  # papers has other kernels for the two, built on parts of theirs
     ["gpu/ops"],
-    ["gpu/software"],
     ["gpu/worker"],
     ["plan"],
     ["io"],

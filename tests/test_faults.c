@@ -263,9 +263,7 @@ static void joining_by_other_metrics(void **state) {
 /* With the tensor prefilter, and slabs of unequal width. */
 static void planning_for_a_device_too(void **state) {
   (void)state;
-  assert_int_equal(setenv("ADJOIN_DEVICE", "software", 1), 0);
   attempt a = {.ctx = context_of(1, NULL)};
-  unsetenv("ADJOIN_DEVICE");
   adj_dataset *set = make(a.ctx, "expo", 300, 8, 1);
   a.left = set;
   adj_join_spec_init(&a.spec, sizeof a.spec);

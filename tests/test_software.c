@@ -4,7 +4,7 @@
  * operation of a device failing in turn, and every allocation of the host; limits of device memory; joins that are
  * cancelled on the way. Whole results are compared with those of the cores.
  */
-#include "software.h"
+#include "software/scene.h"
 
 /* Joins that a device does alone: in one batch and in many, with what a count keeps and without, in chunks. */
 static const problem ALONE[] = {
@@ -152,22 +152,20 @@ static void chosen_by_the_plan(void **state) {
   }
 }
 
-/* What nobody asked for is not there. */
-static void only_when_asked_for(void **state) {
+/* What is not there is not given. */
+static void only_so_many_devices(void **state) {
   (void)state;
-  adj_ctx *ctx = NULL;
-  static const char *const wrong[] = {"software:", "software:0", "software:9", "software:2x", "hardware"};
-  for (int i = 0; i < 5; i++) {
-    assert_int_equal(setenv("ADJOIN_DEVICE", wrong[i], 1), 0);
-    must_fail(ADJ_E_ARGUMENT, "ADJOIN_DEVICE", adj_ctx_create(NULL, &ctx));
-    assert_null(ctx);
+  adji_gpu *gpu;
+  uint32_t count;
+  adj_ctx *ctx = software_context(1, 1, 0);
+  static const char *const wrong[] = {"", "0", "9", "2x"};
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(setenv("ADJOIN_SOFTWARE_DEVICES", wrong[i], 1), 0);
+    must_fail(ADJ_E_ARGUMENT, "ADJOIN_SOFTWARE_DEVICES", adji_gpu_count(ctx, &count));
+    must_fail(ADJ_E_ARGUMENT, "ADJOIN_SOFTWARE_DEVICES", adji_gpu_of(ctx, &gpu));
   }
-  assert_int_equal(setenv("ADJOIN_DEVICE", "", 1), 0);
-  must(adj_ctx_create(NULL, &ctx));
-  assert_int_equal(ctx->software_devices, 0);
   adj_ctx_destroy(ctx);
   ctx = software_context(1, 2, 0);
-  adji_gpu *gpu;
   int32_t other = 2;
   must(adji_gpu_at(ctx, 1, &gpu));
   adj_ctx_destroy(ctx);
@@ -175,7 +173,6 @@ static void only_when_asked_for(void **state) {
   adj_ctx_options_init(&options, sizeof options);
   options.devices = &other;
   options.device_count = 1;
-  assert_int_equal(setenv("ADJOIN_DEVICE", "software:2", 1), 0);
   must(adj_ctx_create(&options, &ctx));
   must_fail(ADJ_E_ARGUMENT, "no device 2", adji_gpu_of(ctx, &gpu));
   adj_device device;
@@ -183,7 +180,6 @@ static void only_when_asked_for(void **state) {
   must(adj_device_describe(1, &device));
   assert_non_null(strstr(device.name, "software"));
   must_fail(ADJ_E_UNSUPPORTED, "there are 2", adj_device_describe(2, &device));
-  unsetenv("ADJOIN_DEVICE");
   adj_ctx_destroy(ctx);
 }
 
@@ -360,7 +356,7 @@ static void cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(only_when_asked_for),    cmocka_unit_test(a_device_alone),
+      cmocka_unit_test(only_so_many_devices),   cmocka_unit_test(a_device_alone),
       cmocka_unit_test(devices_and_cores),      cmocka_unit_test(without_room_for_pairs),
       cmocka_unit_test(points_are_copied_once), cmocka_unit_test(chosen_by_the_plan),
       cmocka_unit_test(within_limits),          cmocka_unit_test(cancelled),

@@ -2,13 +2,13 @@
  *
  * The calls of adjoin_cuda.h on a device in software, whose memory is the host's: cases of the list in every layout
  * against the reference, selection against a sort, every operation failing in turn. After each call the thread has the
- * current device that it had before. And what the device is strict about (gpu/software/software.h).
+ * current device that it had before. And what the device is strict about (software/software.h).
  */
 #include <adjoin_cuda.h>
 #include <math.h>
 
 #include "compare.h"
-#include "software.h"
+#include "software/scene.h"
 
 /* No device's number: what must be current after every call. */
 enum { MINE = 77 };

@@ -47,22 +47,6 @@ static adj_status choose_isa(const char *wanted, const char **isa) {
   return adji_fail(ADJ_E_UNSUPPORTED, "isa: this CPU cannot run \"%s\" (best here: %s)", wanted, adji_isa_best());
 }
 
-adj_status adji_software_devices(uint32_t *count) {
-  static const char software[] = "software";
-  const char *asked = getenv("ADJOIN_DEVICE");
-  *count = 0;
-  if (!asked || !*asked) return ADJ_OK;
-  bool known = !strncmp(asked, software, sizeof software - 1);
-  const char *many = asked + (known ? sizeof software - 1 : 0);
-  if (known && !*many)
-    *count = 1;
-  else if (known && many[0] == ':' && many[1] >= '1' && many[1] <= '0' + ADJI_MOST_GPUS && !many[2])
-    *count = (uint32_t)(many[1] - '0');
-  if (*count) return ADJ_OK;
-  return adji_fail(ADJ_E_ARGUMENT, "ADJOIN_DEVICE: \"%s\" is neither software nor software:1 to software:%d", asked,
-                   (int)ADJI_MOST_GPUS);
-}
-
 /* Which devices the context may use. They are opened when a join first needs one. */
 static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   int32_t count = options->device_count;
@@ -71,8 +55,7 @@ static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
     return adji_fail(ADJ_E_ARGUMENT, "devices: is NULL, but device_count is %d", count);
   ctx->device_memory_limit = options->device_memory_limit;
   ctx->device_count = count;
-  adj_status status = adji_software_devices(&ctx->software_devices);
-  if (status || count <= 0) return status;
+  if (count <= 0) return ADJ_OK;
   ctx->devices = calloc((size_t)count, sizeof *ctx->devices);
   if (!ctx->devices) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
   memcpy(ctx->devices, options->devices, (size_t)count * sizeof *ctx->devices);

@@ -24,7 +24,6 @@ struct adj_ctx {
   uint64_t device_memory_limit;  /* 0: what is free */
   int32_t device_count;          /* 0: no GPU; -1: any */
   int32_t *devices;              /* device_count numbers, when that is positive */
-  uint32_t software_devices;     /* tests: so many in software take the place of GPUs; 0: none do */
   /* The GPUs, opened by who first needs one (gpu/device/device.h), and how they are closed. */
   pthread_mutex_t device_lock;
   void *gpus[ADJI_MOST_GPUS];
@@ -34,10 +33,6 @@ struct adj_ctx {
   void (*trace)(void *user, const adj_trace_event *event);
   void *trace_user;
 };
-
-/* What ADJOIN_DEVICE says, which is for tests: "software" or "software:N" asks for so many devices in software
- * (gpu/software/software.h) in the place of GPUs. 0 where it is not set. */
-adj_status adji_software_devices(uint32_t *count);
 
 /* A parallel loop that adj_cancel ends. */
 static inline adj_status adji_loop(adj_ctx *ctx, uint64_t count, adji_task_fn fn, void *user) {

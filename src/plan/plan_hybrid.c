@@ -118,7 +118,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &request};
   request.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
   adj_status status = adji_check_knn_kernels(plan);
-  if (!status) status = adji_gpu_can_be(plan->ctx);
+  if (!status) status = adji_gpu_can_be();
   if (status) return status;
   status = adji_gpu_knn_can_share(&request);
   if (status && request.grid.use) return status;

@@ -227,7 +227,7 @@ adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   const adji_gpu_worker_options *options = &plan->device.options;
   adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
   if (!status) status = adji_gpu_range_can_share(options);
-  if (!status) status = adji_gpu_can_be(plan->ctx);
+  if (!status) status = adji_gpu_can_be();
   return status ? status : with_devices(plan, algorithm);
 }
 

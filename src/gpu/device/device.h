@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A device, as the rest of the library sees it: a GPU, or the software device of tests (gpu/software/software.h). Host
- * code calls these functions, and those of staging.h, survey.h, derive.h, result.h, range.h, range_list.h, knn.h and
+ * A device, as the rest of the library sees it: a GPU, or the software device of tests (tests/software). Host code
+ * calls these functions, and those of staging.h, survey.h, derive.h, result.h, range.h, range_list.h, knn.h and
  * select.h. They call the operation of the device's table (gpu/ops/ops.h). A build without CUDA has everything but the
  * GPU, and reports that when one is needed. The driver is looked for when a device is first requested, so one binary
  * runs on machines with and without it.
@@ -50,9 +50,8 @@ adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
  * milliseconds. Starts nothing. */
 bool adji_gpu_is_up(adj_ctx *ctx);
 
-/* ADJ_OK if there can be devices. A build without CUDA fails with a message that says so, unless the context has
- * software devices. */
-adj_status adji_gpu_can_be(const adj_ctx *ctx);
+/* ADJ_OK if there can be devices. A build without CUDA fails with a message that says so. */
+adj_status adji_gpu_can_be(void);
 
 /* Device number i, of any context; ADJ_E_UNSUPPORTED when there is no such device. */
 adj_status adji_gpu_describe(uint32_t i, adj_device *out);

@@ -6,7 +6,7 @@
  * table.
  *
  *   adji_cuda_ops      GPUs: ops_cuda.cu, in builds with CUDA
- *   adji_software_ops  host memory and plain loops, for tests: gpu/software/software.h
+ *   adji_software_ops  host memory and plain loops, in programs of tests: tests/software/software.h
  */
 #ifndef ADJI_GPU_OPS_OPS_H
 #define ADJI_GPU_OPS_OPS_H
@@ -110,10 +110,10 @@ struct adji_device_ops {
 #undef ADJI_OP_
 };
 
-extern const adji_device_ops adji_software_ops;
-#ifdef ADJI_HAVE_CUDA
 extern const adji_device_ops adji_cuda_ops;
-#endif
+
+/* The kind that the devices of this program have; NULL: there are none. See ops_kind.c. */
+extern const adji_device_ops *const adji_kind_ops;
 
 /* The table of a device, and of what lives on one. */
 static inline const adji_device_ops *adji_ops_of(const adji_gpu *gpu) {

@@ -13,44 +13,24 @@ static const adji_gpu_base *look_at(const adji_gpu *gpu) {
 
 /* ---- Kinds -------------------------------------------------------------------------------------------- */
 
-/* NULL: there is none. */
-static const adji_device_ops *kind_of(bool software) {
-  if (software) return &adji_software_ops;
-#ifdef ADJI_HAVE_CUDA
-  return &adji_cuda_ops;
-#else
-  return NULL;
-#endif
-}
-
-static const adji_device_ops *kind_for(const adj_ctx *ctx) {
-  return kind_of(ctx->software_devices > 0);
-}
-
 static adj_status no_gpu_code(void) {
   return adji_fail(ADJ_E_UNSUPPORTED, "backend: this build has no GPU code: nvcc was not there, or left out");
 }
 
-adj_status adji_gpu_can_be(const adj_ctx *ctx) {
-  return kind_for(ctx) ? ADJ_OK : no_gpu_code();
+adj_status adji_gpu_can_be(void) {
+  return adji_kind_ops ? ADJ_OK : no_gpu_code();
 }
 
 bool adji_gpu_is_up(adj_ctx *ctx) {
-  const adji_device_ops *ops = kind_for(ctx);
-  return ops && ops->is_up(ctx);
+  return adji_kind_ops && adji_kind_ops->is_up(ctx);
 }
 
 adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count) {
-  const adji_device_ops *ops = kind_for(ctx);
-  return ops ? ops->count(ctx, count) : no_gpu_code();
+  return adji_kind_ops ? adji_kind_ops->count(ctx, count) : no_gpu_code();
 }
 
 adj_status adji_gpu_describe(uint32_t i, adj_device *out) {
-  uint32_t software = 0;
-  adj_status status = adji_software_devices(&software);
-  if (status) return status;
-  const adji_device_ops *ops = kind_of(software > 0);
-  return ops ? ops->describe(i, out) : no_gpu_code();
+  return adji_kind_ops ? adji_kind_ops->describe(i, out) : no_gpu_code();
 }
 
 void adj_device_init(adj_device *device, size_t struct_size) {
@@ -94,13 +74,12 @@ static void close_gpu(void *opened) {
 }
 
 adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
-  const adji_device_ops *ops = kind_for(ctx);
-  if (!ops) return no_gpu_code();
+  if (!adji_kind_ops) return no_gpu_code();
   if (!ctx->device_count)
     return adji_fail(ADJ_E_UNSUPPORTED, "backend: the context was made without a GPU (device_count 0)");
   adji_gpu *opened = NULL;
   pthread_mutex_lock(&ctx->device_lock);
-  adj_status status = ctx->gpus[i] ? ADJ_OK : open_gpu(ops, ctx, i, &opened);
+  adj_status status = ctx->gpus[i] ? ADJ_OK : open_gpu(adji_kind_ops, ctx, i, &opened);
   if (opened) ctx->gpus[i] = opened;
   ctx->close_gpu = close_gpu;
   opened = ctx->gpus[i];

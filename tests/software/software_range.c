@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 /* Entries a row that a count makes room for, where nobody says how many; and rows that a sample looks at. */
 enum { ENTRIES_A_ROW = 64, MOST_SAMPLED = 64 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 enum { NONSENSE = 0x5a };
 

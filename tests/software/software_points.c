@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "data/derive.h"
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 /* ---- Surveys ------------------------------------------------------------------------------------------ */
 

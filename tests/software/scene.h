@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of joins on devices in software (gpu/software/software.h): contexts that have some, joins, and results that
- * must be the same.
+ * For tests of joins on devices in software (software.h): contexts that have some, joins, and results that must be the
+ * same.
  */
-#ifndef ADJOIN_TEST_SOFTWARE_H
-#define ADJOIN_TEST_SOFTWARE_H
+#ifndef ADJOIN_TEST_SOFTWARE_SCENE_H
+#define ADJOIN_TEST_SOFTWARE_SCENE_H
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "check.h"
-#include "core/context.h"
-#include "gpu/ops/ops.h"
+#include "software/software.h"
 
 static atomic_int warnings;
 
@@ -25,8 +24,8 @@ static inline void count_warnings(void *user, adj_log_level level, const char *l
 /* A context with so many devices in software, each with so much memory (0: enough). */
 static inline adj_ctx *software_context(uint32_t threads, uint32_t devices, uint64_t limit) {
   char asked[16];
-  snprintf(asked, sizeof asked, "software:%u", devices);
-  assert_int_equal(setenv("ADJOIN_DEVICE", asked, 1), 0);
+  snprintf(asked, sizeof asked, "%u", devices);
+  assert_int_equal(setenv("ADJOIN_SOFTWARE_DEVICES", asked, 1), 0);
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = threads;
@@ -34,7 +33,6 @@ static inline adj_ctx *software_context(uint32_t threads, uint32_t devices, uint
   options.log = count_warnings;
   adj_ctx *ctx = NULL;
   must(adj_ctx_create(&options, &ctx));
-  unsetenv("ADJOIN_DEVICE"); /* which is read where contexts are made */
   return ctx;
 }
 

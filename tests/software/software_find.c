@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 /* Rows of so many neighbours are kept in order while they are found. */
 enum { MOST_INSERTED = 64 };

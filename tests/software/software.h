@@ -2,7 +2,9 @@
  *
  * The software device: host memory in the place of a GPU's, and plain loops over the canonical distance in the place of
  * kernels, for every metric and type. It lets tests run the host code of devices on any machine and under sanitizers.
- * Nobody gets it without asking: ADJOIN_DEVICE=software, or software:N for N of them (core/context.h).
+ *
+ * It is the kind of device of programs that have these objects (gpu/ops/ops_kind.c): tests, and adjoin_software, which
+ * is the program adjoin otherwise. Such a machine has one of them, or ADJOIN_SOFTWARE_DEVICES=1 to 8.
  *
  * Where a GPU may or may not forgive a mistake of the host, this device never does:
  *
@@ -15,12 +17,14 @@
  *
  * Speed does not matter: every query is compared with every candidate.
  */
-#ifndef ADJI_GPU_SOFTWARE_SOFTWARE_H
-#define ADJI_GPU_SOFTWARE_SOFTWARE_H
+#ifndef ADJOIN_TEST_SOFTWARE_SOFTWARE_H
+#define ADJOIN_TEST_SOFTWARE_SOFTWARE_H
 
 #include "gpu/ops/ops.h"
 
 enum { ADJI_SOFTWARE_MISSED = 7 };
+
+extern const adji_device_ops adji_software_ops;
 
 /* The operations of the table: adji_software_ and their names there. */
 #define ADJI_DECLARE_(function, operation) __typeof__(function) adji_software_##operation;

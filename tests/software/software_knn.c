@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 enum { LEAST_QUERIES = 16 };
 

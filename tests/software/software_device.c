@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/software/software.h"
+#include "software/software.h"
 
 enum { NONSENSE = 0xa5, LOOKS_BUSY = 3 };
 
@@ -32,15 +32,26 @@ bool adji_software_is_up(adj_ctx *ctx) {
   return true;
 }
 
-adj_status adji_software_count(adj_ctx *ctx, uint32_t *count) {
-  uint32_t there = ctx->device_count >= 0 ? (uint32_t)ctx->device_count : ctx->software_devices;
-  *count = there < ADJI_MOST_GPUS ? there : ADJI_MOST_GPUS;
+static adj_status count_devices(uint32_t *count) {
+  const char *asked = getenv("ADJOIN_SOFTWARE_DEVICES");
+  if (!asked) asked = "1";
+  if (asked[0] < '1' || asked[0] > '0' + ADJI_MOST_GPUS || asked[1])
+    return adji_fail(ADJ_E_ARGUMENT, "ADJOIN_SOFTWARE_DEVICES: \"%s\" is not 1 to %d", asked, (int)ADJI_MOST_GPUS);
+  *count = (uint32_t)(asked[0] - '0');
   return ADJ_OK;
+}
+
+adj_status adji_software_count(adj_ctx *ctx, uint32_t *count) {
+  uint32_t there = 0;
+  adj_status status = count_devices(&there);
+  if (ctx->device_count >= 0) there = (uint32_t)ctx->device_count;
+  if (!status) *count = there < ADJI_MOST_GPUS ? there : ADJI_MOST_GPUS;
+  return status;
 }
 
 adj_status adji_software_describe(uint32_t i, adj_device *out) {
   uint32_t count = 0;
-  adj_status status = adji_software_devices(&count);
+  adj_status status = count_devices(&count);
   if (status) return status;
   if (i >= count) return adji_fail(ADJ_E_UNSUPPORTED, "device %u: there are %u", i, count);
   adj_device mine = {.number = i, .multiprocessors = 1, .memory = MEMORY, .memory_free = MEMORY};
@@ -68,9 +79,12 @@ static void close_device(adji_gpu *gpu) {
 }
 
 static adj_status open_device(const adji_device_ops *ops, adj_ctx *ctx, uint32_t i, adji_gpu **out) {
+  uint32_t count = 0;
+  adj_status status = count_devices(&count);
+  if (status) return status;
   int device = ctx->device_count > 0 ? ctx->devices[i] : (int)i;
-  if (device < 0 || device >= (int)ctx->software_devices)
-    return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %u", device, ctx->software_devices);
+  if (device < 0 || device >= (int)count)
+    return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %u", device, count);
   software *d = calloc(1, sizeof *d);
   if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a device");
   adji_gpu_init_base(&d->base, ops, ctx);
@@ -89,6 +103,8 @@ const adji_device_ops adji_software_ops = {.open = open_device,
                                            .make_current = make_current,
                                            ADJI_DEVICE_OPS(ADJI_ENTER_)};
 #undef ADJI_ENTER_
+
+const adji_device_ops *const adji_kind_ops = &adji_software_ops;
 
 /* ---- Operations that fail ----------------------------------------------------------------------------- */
 
