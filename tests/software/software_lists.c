@@ -16,7 +16,7 @@ typedef struct list_slot {
 } list_slot;
 
 typedef struct lists {
-  adji_on_device on;
+  adji_gpu *gpu;
   adji_software_range *range;
   adji_software_block order; /* rows in the host's order, or nothing */
   bool fills, single;
@@ -31,37 +31,38 @@ static lists *lists_of(adji_gpu_lists *l) {
   return (lists *)l;
 }
 
-adj_status adji_software_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
+adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
   lists *l = calloc(1, sizeof *l);
   if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   l->range = (adji_software_range *)range;
-  l->on = l->range->on;
+  l->gpu = l->range->gpu;
   *out = (adji_gpu_lists *)l;
   return ADJ_OK;
 }
 
-void adji_software_lists_close(adji_gpu_lists *handle) {
+void adji_gpu_lists_close(adji_gpu_lists *handle) {
   lists *l = lists_of(handle);
-  adji_software_lists_end(handle);
-  adji_software_free(l->on.gpu, &l->order);
+  if (!l) return;
+  adji_gpu_lists_end(handle);
+  adji_software_free(l->gpu, &l->order);
   free(l);
 }
 
-adj_status adji_software_lists_follow(adji_gpu_lists *handle, const uint32_t *rows) {
+adj_status adji_gpu_lists_follow(adji_gpu_lists *handle, const uint32_t *rows) {
   lists *l = lists_of(handle);
   uint64_t bytes = l->range->rows * 4;
-  adji_software_free(l->on.gpu, &l->order);
+  adji_software_free(l->gpu, &l->order);
   if (!rows || !bytes) return ADJ_OK;
-  adj_status status = adji_software_get(l->on.gpu, bytes, "queries", &l->order);
-  if (!status) status = adji_upload_bytes(l->on.gpu, rows, bytes, l->order.at, &l->range->work);
-  if (status) adji_software_free(l->on.gpu, &l->order);
+  adj_status status = adji_software_get(l->gpu, bytes, "queries", &l->order);
+  if (!status) status = adji_upload_bytes(l->gpu, rows, bytes, l->order.at, &l->range->work);
+  if (status) adji_software_free(l->gpu, &l->order);
   return status;
 }
 
 /* ---- Room --------------------------------------------------------------------------------------------- */
 
 static adj_status make_slot(lists *l, list_slot *slot) {
-  adji_gpu *gpu = l->on.gpu;
+  adji_gpu *gpu = l->gpu;
   const adji_software_sets *sets = &l->range->sets;
   uint64_t size = adji_row_needs_sums(&sets->join.style) ? adji_type_size(sets->left.type) : 0;
   adj_status status = adji_software_get(gpu, l->queries * 4, "list of queries", &slot->rows);
@@ -77,7 +78,7 @@ static adj_status make_slots(lists *l) {
   adj_status status = ADJ_OK;
   for (int i = 0; i < ADJI_LISTS && !status; i++)
     status = make_slot(l, &l->slots[i]);
-  if (status) adji_software_lists_end((adji_gpu_lists *)l);
+  if (status) adji_gpu_lists_end((adji_gpu_lists *)l);
   return status;
 }
 
@@ -96,7 +97,7 @@ static adj_status find_room(lists *l, uint64_t longest) {
   return status;
 }
 
-adj_status adji_software_lists_begin(adji_gpu_lists *handle, adji_lists_request *request) {
+adj_status adji_gpu_lists_begin(adji_gpu_lists *handle, adji_lists_request *request) {
   lists *l = lists_of(handle);
   adji_software_range *r = l->range;
   const adji_window *window = request->window;
@@ -115,21 +116,21 @@ adj_status adji_software_lists_begin(adji_gpu_lists *handle, adji_lists_request 
   if (!status && window) { /* rows are as long as the host says, which has counted some of them itself */
     uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
     uint64_t *to = (uint64_t *)r->offsets.at + window->first_row;
-    status = adji_upload_bytes(l->on.gpu, window->offsets + window->first_row, bytes, to, &r->work);
+    status = adji_upload_bytes(l->gpu, window->offsets + window->first_row, bytes, to, &r->work);
   }
-  if (!status) status = adji_software_wait(l->on.gpu);
-  if (status) adji_software_lists_end(handle);
+  if (!status) status = adji_gpu_wait(l->gpu);
+  if (status) adji_gpu_lists_end(handle);
   return status;
 }
 
-void adji_software_lists_end(adji_gpu_lists *handle) {
+void adji_gpu_lists_end(adji_gpu_lists *handle) {
   lists *l = lists_of(handle);
-  adji_software_copy_all(l->on.gpu);
+  adji_software_copy_all(l->gpu);
   for (int i = 0; i < ADJI_LISTS; i++) {
     list_slot *slot = &l->slots[i];
     adji_software_block *blocks[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
     for (int b = 0; b < 5; b++)
-      adji_software_free(l->on.gpu, blocks[b]);
+      adji_software_free(l->gpu, blocks[b]);
     *slot = (list_slot){0};
   }
 }
@@ -230,13 +231,13 @@ static adj_status do_list(lists *l, const adji_list_ranges *list, list_slot *slo
   return status;
 }
 
-adj_status adji_software_lists_list(adji_gpu_lists *handle, const adji_list_ranges *list, uint32_t number,
-                                    uint32_t buffer, uint64_t *rows) {
+adj_status adji_gpu_lists_list(adji_gpu_lists *handle, const adji_list_ranges *list, uint32_t number, uint32_t buffer,
+                               uint64_t *rows) {
   (void)buffer; /* ranges are where the device can read them */
   lists *l = lists_of(handle);
   list_slot *slot = &l->slots[number];
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_software_launch(l->on.gpu, "lists_list");
+  adj_status status = adji_software_launch(l->gpu, "lists_list");
   if (status) return status;
   slot->pairs = list->pairs;
   status = do_list(l, list, slot);
@@ -246,9 +247,9 @@ adj_status adji_software_lists_list(adji_gpu_lists *handle, const adji_list_rang
   return status;
 }
 
-adj_status adji_software_lists_listed(adji_gpu_lists *handle, uint32_t slot, adji_tally *found) {
+adj_status adji_gpu_lists_listed(adji_gpu_lists *handle, uint32_t slot, adji_tally *found) {
   const lists *l = lists_of(handle);
-  adj_status status = adji_software_turn(l->on.gpu, "lists_listed");
+  adj_status status = adji_software_turn(l->gpu, "lists_listed");
   if (status) return status;
   if (l->broken)
     return adji_fail(ADJ_E_INTERNAL, "software device: %llu rows are not as long as they were counted",
@@ -257,12 +258,12 @@ adj_status adji_software_lists_listed(adji_gpu_lists *handle, uint32_t slot, adj
   return ADJ_OK;
 }
 
-adj_status adji_software_lists_fetch(adji_gpu_lists *handle, uint32_t number, const adji_list_stretch *stretch,
-                                     uint32_t buffer) {
+adj_status adji_gpu_lists_fetch(adji_gpu_lists *handle, uint32_t number, const adji_list_stretch *stretch,
+                                uint32_t buffer) {
   const lists *l = lists_of(handle);
   const list_slot *slot = &l->slots[number];
   const adji_software_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
   uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->range->sets.left.type)}, size = sizes[stretch->part];
   const char *from = parts[stretch->part]->at;
-  return adji_software_fetch(l->on.gpu, buffer, stretch->to, from + stretch->first * size, stretch->entries * size);
+  return adji_software_fetch(l->gpu, buffer, stretch->to, from + stretch->first * size, stretch->entries * size);
 }

@@ -33,8 +33,8 @@ static adj_status find_bounds(const adji_gpu_rows *points, double *low, double *
   return ADJ_OK;
 }
 
-adj_status adji_software_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
-                                void *rows) {
+adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
+                           void *rows) {
   if (!points->count) return ADJ_OK;
   adj_status status = adji_software_launch(gpu, "survey");
   if (!status) status = find_bounds(points, low, high);
@@ -96,16 +96,15 @@ static adj_status derive(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t dim,
   return ADJ_OK;
 }
 
-adj_status adji_software_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
+adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
   return derive(gpu, rows, rows->dim, NULL, out);
 }
 
-adj_status adji_software_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle,
-                                       adji_gpu_derived *out) {
+adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_derived *out) {
   return derive(gpu, rows, 3, &angle, out);
 }
 
-void adji_software_derived_free(adji_gpu_derived *derived) {
+void adji_gpu_derived_free(adji_gpu_derived *derived) {
   adji_software_free(derived->gpu, &(adji_software_block){(void *)derived->rows.data, derived->bytes});
   *derived = (adji_gpu_derived){0};
 }
@@ -152,7 +151,7 @@ static void select_row(const adji_gpu_select *job, uint64_t row, candidate *cand
   }
 }
 
-adj_status adji_software_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
+adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   adj_status status = adji_software_launch(gpu, "select_rows");
   if (status) return status;
   candidate *candidates = malloc((job->columns + 1) * sizeof *candidates);

@@ -236,17 +236,17 @@ static adj_status derive(adji_gpu *gpu, const derivation *d, adji_gpu_derived *o
   return ADJ_OK;
 }
 
-adj_status adji_cuda_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
+adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out) {
   derivation d = {rows, rows->dim, false, false};
   return derive(gpu, &d, out);
 }
 
-adj_status adji_cuda_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_derived *out) {
+adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_derived *out) {
   derivation d = {rows, 3, true, angle == ADJ_DEGREES};
   return derive(gpu, &d, out);
 }
 
-void adji_cuda_derived_free(adji_gpu_derived *derived) {
+void adji_gpu_derived_free(adji_gpu_derived *derived) {
   if (!derived->gpu) return;
   adji_block block = {const_cast<void *>(derived->rows.data), derived->bytes};
   adji_block_free(derived->gpu, derived->gpu->compute, &block);

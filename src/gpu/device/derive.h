@@ -22,11 +22,12 @@ typedef struct adji_gpu_derived {
 /* Both wait for the device, since a row may have no derived point. The first coordinate that is not finite, or else
  * the first such row, gives ADJ_E_DATA with the message of data/derive.h. Device memory: the size of the derived
  * points. */
-adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out);
-adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_derived *out);
+ADJI_OP adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_derived *out);
+ADJI_OP adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle,
+                                          adji_gpu_derived *out);
 
 /* In the order of the device's work. */
-void adji_gpu_derived_free(adji_gpu_derived *derived);
+ADJI_OP void adji_gpu_derived_free(adji_gpu_derived *derived);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@ extern "C" {
 #include "gpu/device/result.h"
 }
 
-void adji_cuda_csr_free(adji_gpu_csr *csr, void *stream) {
+void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
   void *parts[] = {csr->offsets, csr->ids, csr->distances};
   for (int i = 0; i < 3; i++) {
     adji_block block = {parts[i], csr->bytes[i]};

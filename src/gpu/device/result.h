@@ -28,7 +28,7 @@ typedef struct adji_gpu_csr {
   uint64_t bytes[3]; /* of offsets, ids and distances */
 } adji_gpu_csr;
 /* In the order of the stream. */
-void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
+ADJI_OP void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 #ifdef __cplusplus
 }

@@ -30,7 +30,7 @@ static bool lengthen(T **list, uint32_t count) {
   return longer;
 }
 
-adj_status adji_cuda_staging_open(adji_gpu *gpu, uint32_t count) {
+adj_status adji_staging_open(adji_gpu *gpu, uint32_t count) {
   if (gpu->staging_count >= count) return ADJ_OK;
   if (!lengthen(&gpu->staging, count) || !lengthen(&gpu->staged, count) || !lengthen(&gpu->staged_second, count))
     return adji_fail(ADJ_E_MEMORY, "no memory for staging buffers");
@@ -52,7 +52,7 @@ static cudaEvent_t event_of(const adji_gpu *gpu, uint32_t buffer) {
   return second ? gpu->staged_second[buffer - ADJI_STAGE_SECOND] : gpu->staged[buffer];
 }
 
-void *adji_cuda_staging_at(adji_gpu *gpu, uint32_t buffer) {
+void *adji_staging_at(adji_gpu *gpu, uint32_t buffer) {
   bool second = buffer & ADJI_STAGE_SECOND;
   return second ? static_cast<char *>(gpu->staging[buffer - ADJI_STAGE_SECOND]) + ADJI_STAGE_BYTES / 2
                 : gpu->staging[buffer];
@@ -65,20 +65,20 @@ static adj_status copy(adji_gpu *gpu, uint32_t buffer, void *to, const void *fro
   return ADJ_OK;
 }
 
-adj_status adji_cuda_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes) {
+adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes) {
   return copy(gpu, buffer, to_device, adji_staging_at(gpu, buffer), bytes, cudaMemcpyHostToDevice);
 }
 
-adj_status adji_cuda_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
+adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
   return copy(gpu, buffer, adji_staging_at(gpu, buffer), from_device, bytes, cudaMemcpyDeviceToHost);
 }
 
-adj_status adji_cuda_staging_wait(adji_gpu *gpu, uint32_t buffer) {
+adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer) {
   ADJI_CUDA(gpu, cudaEventSynchronize(event_of(gpu, buffer)));
   return ADJ_OK;
 }
 
-adj_status adji_cuda_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
+adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
   cudaError_t error = cudaEventQuery(event_of(gpu, buffer));
   *here = error == cudaSuccess;
   if (error == cudaErrorNotReady) {
