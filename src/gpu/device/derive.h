@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_DEVICE_DERIVE_H
 #define ADJI_GPU_DEVICE_DERIVE_H
 
-#include "gpu/device/points.h"
+#include "gpu/device/device.h"
 
 #ifdef __cplusplus
 extern "C" {

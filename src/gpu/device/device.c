@@ -4,11 +4,8 @@
  */
 #include "gpu/device/device.h"
 
-static adji_gpu_base *base_of(adji_gpu *gpu) {
+static adji_gpu_base *base_of(const adji_gpu *gpu) {
   return (adji_gpu_base *)gpu;
-}
-static const adji_gpu_base *look_at(const adji_gpu *gpu) {
-  return (const adji_gpu_base *)gpu;
 }
 
 /* ---- What there is ------------------------------------------------------------------------------------ */
@@ -95,7 +92,7 @@ adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out) {
 }
 
 adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
-  return look_at(gpu)->ctx;
+  return base_of(gpu)->ctx;
 }
 
 /* ---- Turns -------------------------------------------------------------------------------------------- */
@@ -130,10 +127,10 @@ int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
 /* ---- Memory ------------------------------------------------------------------------------------------- */
 
 uint64_t adji_gpu_used(const adji_gpu *gpu) {
-  return look_at(gpu)->used;
+  return base_of(gpu)->used;
 }
 uint64_t adji_gpu_peak(const adji_gpu *gpu) {
-  return look_at(gpu)->peak;
+  return base_of(gpu)->peak;
 }
 void adji_gpu_reset_peak(adji_gpu *gpu) {
   base_of(gpu)->peak = base_of(gpu)->used;

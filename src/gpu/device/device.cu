@@ -68,20 +68,21 @@ adj_status adji_kind_describe(uint32_t i, adj_device *out) {
 
 /* ---- Opening and closing --------------------------------------------------------------------------------- */
 
+void adji_stage_free(adji_stage *stage) {
+  if (stage->at) cudaFreeHost(stage->at);
+  for (cudaEvent_t copied : stage->copied)
+    if (copied) cudaEventDestroy(copied);
+}
+
 void adji_kind_close(adji_gpu *gpu) {
   cudaSetDevice(gpu->device);
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
   if (gpu->side) cudaStreamSynchronize(gpu->side);
   if (gpu->close_cublas) gpu->close_cublas(gpu);
-  for (uint32_t i = 0; i < gpu->staging_count; i++) {
-    if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
-    if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
-    if (gpu->staged_second[i]) cudaEventDestroy(gpu->staged_second[i]);
-  }
+  for (uint32_t i = 0; i < gpu->staging_count; i++)
+    adji_stage_free(&gpu->staging[i]);
   free(gpu->staging);
-  free(gpu->staged);
-  free(gpu->staged_second);
   for (cudaEvent_t mark : gpu->marks)
     if (mark) cudaEventDestroy(mark);
   if (gpu->joint) cudaEventDestroy(gpu->joint);

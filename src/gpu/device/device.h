@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A device, as the rest of the library sees it. Host code calls these functions, and those of staging.h, survey.h,
- * derive.h, result.h, range.h, range_list.h, knn.h and select.h.
+ * derive.h, range.h, range_list.h, knn.h and select.h.
  *
  * ADJI_OP marks the operations of a device. The .cu files define them for GPUs. tests/software defines them once more,
  * for programs of tests that have its objects: those never reach the .cu files of the static library. A build without
@@ -46,6 +46,34 @@ ADJI_OP void adji_kind_make_current(int device);
 /* For these two, when they open and close a device. */
 void adji_gpu_init_base(adji_gpu_base *base, adj_ctx *ctx);
 void adji_gpu_clear_base(adji_gpu_base *base);
+
+/* Points on a device. Coordinate j of row i is at data[i * row_stride + j * column_stride], in elements. */
+typedef struct adji_gpu_rows {
+  const void *data;
+  adj_type type;
+  uint32_t dim;
+  uint64_t count;
+  uint64_t row_stride, column_stride;
+} adji_gpu_rows;
+
+/* Rows first_row .. end_row - 1 of a result. */
+typedef struct adji_gpu_window {
+  uint64_t first_row, end_row;
+  uint64_t base, pairs; /* its entries of the whole result: base .. base + pairs - 1 */
+} adji_gpu_window;
+
+/* A whole result, owned by whoever holds this. distances is NULL unless asked for; a table of neighbours has no
+ * offsets. */
+typedef struct adji_gpu_csr {
+  adji_gpu *gpu;
+  uint64_t rows, pairs; /* kNN: padding is not counted */
+  uint64_t *offsets;
+  uint32_t *ids;
+  void *distances;
+  uint64_t bytes[3]; /* of offsets, ids and distances */
+} adji_gpu_csr;
+/* In the order of the stream. */
+ADJI_OP void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* The context's first device. It is opened on the first call and stays open as long as the context.
  * ADJ_E_UNSUPPORTED: there is none, and the message says why. */

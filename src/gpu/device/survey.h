@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_DEVICE_SURVEY_H
 #define ADJI_GPU_DEVICE_SURVEY_H
 
-#include "gpu/device/points.h"
+#include "gpu/device/device.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,9 +6,8 @@
 #define ADJI_GPU_KNN_KNN_H
 
 #include "gpu/brute/brute.h"
-#include "gpu/device/points.h"
-#include "gpu/device/result.h"
-#include "gpu/index/list_order.h"
+#include "gpu/device/device.h"
+#include "gpu/index/index.h"
 #include "gpu/papers/knn_grid.h"
 #include "queue/join.h"
 #include "queue/queue.h"

@@ -169,6 +169,6 @@ adj_status adji_gpu_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t fi
     status = copy_part(n, &slot->sums, first * k * size, rows * k * size, buffer, piece.distances);
   if (!status) status = copy_part(n, &slot->ids, first * k * 4, rows * k * 4, buffer, piece.ids);
   if (status) return status;
-  ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staged[buffer], n->gpu->copy));
+  ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staging[buffer].copied[0], n->gpu->copy));
   return ADJ_OK;
 }

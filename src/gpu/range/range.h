@@ -6,8 +6,7 @@
 #ifndef ADJI_GPU_RANGE_RANGE_H
 #define ADJI_GPU_RANGE_RANGE_H
 
-#include "gpu/device/points.h"
-#include "gpu/device/result.h"
+#include "gpu/device/device.h"
 #include "gpu/index/index.h"
 #include "gpu/papers/access.h"
 #include "gpu/shared/halves.h"

@@ -281,6 +281,6 @@ adj_status adji_gpu_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_l
   char *to = static_cast<char *>(adji_staging_at(gpu, buffer)) + stretch->to;
   const char *from = adji_at<char>(*parts[stretch->part]) + stretch->first * size;
   ADJI_CUDA(gpu, cudaMemcpyAsync(to, from, stretch->entries * size, cudaMemcpyDeviceToHost, gpu->copy));
-  ADJI_CUDA(gpu, cudaEventRecord(gpu->staged[buffer], gpu->copy));
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->staging[buffer].copied[0], gpu->copy));
   return ADJ_OK;
 }

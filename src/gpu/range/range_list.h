@@ -6,7 +6,6 @@
 #ifndef ADJI_GPU_RANGE_RANGE_LIST_H
 #define ADJI_GPU_RANGE_RANGE_LIST_H
 
-#include "gpu/index/list_order.h"
 #include "gpu/range/range.h"
 
 #ifdef __cplusplus
