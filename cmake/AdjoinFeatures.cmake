@@ -2,7 +2,7 @@
 # Optional parts. None is needed to build; a part that is absent costs its feature and nothing else.
 #   adjoin_private_libraries     what the library links, never visible to its users
 #   adjoin_private_includes      and the headers of those that come without a target
-#   adjoin_private_definitions   ADJI_HAVE_...
+#   adjoin_private_definitions   ADJI_HAVE_..., ADJI_NO_CUDA
 #   adjoin_private_link_flags    the same libraries as a user of the static library must name them
 #   adjoin_found_<part>          a line for the summary
 

@@ -6,7 +6,7 @@ A module is a .c or .cu file and the headers of the same stem in the same folder
 it: X_private.h, other headers X_* that only files of X include, and sources X_* without a header of their own.
 
 Wrong are: a cycle between modules; an include of an upper folder; a function that is declared in the header of one
-module and defined in another, unless DISPATCH says otherwise.
+module and defined in another.
 """
 import re
 import sys
@@ -25,15 +25,11 @@ ORDER = [
     ["gpu/select"],
     ["gpu/brute"],
     ["gpu/range", "gpu/knn", "gpu/papers"],  # papers has other kernels for the two, built on parts of theirs
-    ["gpu/ops"],
     ["gpu/worker"],
     ["plan"],
     ["io"],
     ["cli"],  # which includes no file of src/
 ]
-
-# DISPATCH: defines functions that headers of lower folders declare. Each calls the operation of the device's table.
-DISPATCH = "gpu/ops/"
 
 # KNOWN: findings that wait to be mended, by how their lines begin. Delete what is no longer found.
 KNOWN = []
@@ -177,7 +173,7 @@ def check_functions(files, modules):
     declared = dict(functions(files, HEADERS, ";"))
     for name, path in functions(files, SOURCES, "{"):
         header = declared.get(name)
-        if header and modules[header] != modules[path] and not path.startswith(DISPATCH):
+        if header and modules[header] != modules[path]:
             yield f"elsewhere: {name} is declared in {header} and defined in {path}"
 
 

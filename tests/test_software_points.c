@@ -14,7 +14,7 @@
 enum { MINE = 77 };
 
 static void must_be_mine(void) {
-  assert_int_equal(adji_software_ops.current(), MINE);
+  assert_int_equal(adji_kind_current(), MINE);
 }
 
 /* ---- Joins -------------------------------------------------------------------------------------------- */
@@ -262,9 +262,9 @@ static void devices_that_are_current(void **state) {
   must(adji_gpu_at(ctx, 1, &second));
   must_be_mine();
   adji_gpu_lock(first);
-  assert_int_equal(adji_software_ops.current(), 0);
+  assert_int_equal(adji_kind_current(), 0);
   adji_gpu_lock(second);
-  assert_int_equal(adji_software_ops.current(), 1);
+  assert_int_equal(adji_kind_current(), 1);
   adji_gpu_unlock(first);
   adji_gpu_use(second);
   adji_gpu_unlock(second);
@@ -283,7 +283,7 @@ static void devices_that_are_current(void **state) {
 
 static int begin(void **state) {
   (void)state;
-  adji_software_ops.make_current(MINE);
+  adji_kind_make_current(MINE);
   return 0;
 }
 

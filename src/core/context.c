@@ -168,7 +168,7 @@ const char *adj_build_features(void) {
 #ifdef ADJI_HAVE_HDF5
       " hdf5"
 #endif
-#ifdef ADJI_HAVE_CUDA
+#ifndef ADJI_NO_CUDA
       " cuda"
 #endif
       ;

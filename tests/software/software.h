@@ -3,8 +3,8 @@
  * The software device: host memory in the place of a GPU's, and plain loops over the canonical distance in the place of
  * kernels, for every metric and type. It lets tests run the host code of devices on any machine and under sanitizers.
  *
- * It is the kind of device of programs that have these objects (gpu/ops/ops_kind.c): tests, and adjoin_software, which
- * is the program adjoin otherwise. Such a machine has one of them, or ADJOIN_SOFTWARE_DEVICES=1 to 8.
+ * The files here define the operations of a device (gpu/device/device.h) for programs that have their objects: tests,
+ * and adjoin_software, which is the program adjoin otherwise. These find one device, or ADJOIN_SOFTWARE_DEVICES=1 to 8.
  *
  * Where a GPU may or may not forgive a mistake of the host, this device never does:
  *
@@ -20,16 +20,14 @@
 #ifndef ADJOIN_TEST_SOFTWARE_SOFTWARE_H
 #define ADJOIN_TEST_SOFTWARE_SOFTWARE_H
 
-#include "gpu/ops/ops.h"
+#include "gpu/device/derive.h"
+#include "gpu/device/staging.h"
+#include "gpu/device/survey.h"
+#include "gpu/knn/knn.h"
+#include "gpu/range/range_list.h"
+#include "gpu/select/select.h"
 
 enum { ADJI_SOFTWARE_MISSED = 7 };
-
-extern const adji_device_ops adji_software_ops;
-
-/* The operations of the table: adji_software_ and their names there. */
-#define ADJI_DECLARE_(function, operation) __typeof__(function) adji_software_##operation;
-ADJI_DEVICE_OPS(ADJI_DECLARE_)
-#undef ADJI_DECLARE_
 
 /* ---- The device: software_device.c -------------------------------------------------------------------- */
 
@@ -132,7 +130,7 @@ typedef struct adji_software_kept {
 enum { ADJI_SOFTWARE_SLOTS = 8 };
 
 typedef struct adji_software_range {
-  adji_on_device on;
+  adji_gpu *gpu;
   adji_software_sets sets;
   uint64_t rows; /* of the result */
   adji_software_block order, degrees, offsets;

@@ -27,7 +27,7 @@ static software *device_of(adji_gpu *gpu) {
 
 /* ---- What there is ------------------------------------------------------------------------------------ */
 
-bool adji_software_is_up(adj_ctx *ctx) {
+bool adji_kind_is_up(adj_ctx *ctx) {
   (void)ctx;
   return true;
 }
@@ -41,7 +41,7 @@ static adj_status count_devices(uint32_t *count) {
   return ADJ_OK;
 }
 
-adj_status adji_software_count(adj_ctx *ctx, uint32_t *count) {
+adj_status adji_kind_count(adj_ctx *ctx, uint32_t *count) {
   uint32_t there = 0;
   adj_status status = count_devices(&there);
   if (ctx->device_count >= 0) there = (uint32_t)ctx->device_count;
@@ -49,7 +49,7 @@ adj_status adji_software_count(adj_ctx *ctx, uint32_t *count) {
   return status;
 }
 
-adj_status adji_software_describe(uint32_t i, adj_device *out) {
+adj_status adji_kind_describe(uint32_t i, adj_device *out) {
   uint32_t count = 0;
   adj_status status = count_devices(&count);
   if (status) return status;
@@ -64,21 +64,21 @@ adj_status adji_software_describe(uint32_t i, adj_device *out) {
 /* The device that is current in this thread; negative: none, which no kernel forgives. */
 static _Thread_local int current = -1;
 
-static int current_device(void) {
+int adji_kind_current(void) {
   return current;
 }
 
-static void make_current(int device) {
+void adji_kind_make_current(int device) {
   current = device;
 }
 
-static void close_device(adji_gpu *gpu) {
+void adji_kind_close(adji_gpu *gpu) {
   adji_software_staging_close(&device_of(gpu)->staging);
   adji_gpu_clear_base(&device_of(gpu)->base);
   free(gpu);
 }
 
-static adj_status open_device(const adji_device_ops *ops, adj_ctx *ctx, uint32_t i, adji_gpu **out) {
+adj_status adji_kind_open(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   uint32_t count = 0;
   adj_status status = count_devices(&count);
   if (status) return status;
@@ -87,7 +87,7 @@ static adj_status open_device(const adji_device_ops *ops, adj_ctx *ctx, uint32_t
     return adji_fail(ADJ_E_ARGUMENT, "devices: there is no device %d, only %u", device, count);
   software *d = calloc(1, sizeof *d);
   if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a device");
-  adji_gpu_init_base(&d->base, ops, ctx);
+  adji_gpu_init_base(&d->base, ctx);
   d->base.device = device;
   d->base.limit = ctx->device_memory_limit ? ctx->device_memory_limit : MEMORY;
   pthread_mutex_init(&d->staging.lock, NULL);
@@ -95,16 +95,6 @@ static adj_status open_device(const adji_device_ops *ops, adj_ctx *ctx, uint32_t
   *out = (adji_gpu *)d;
   return ADJ_OK;
 }
-
-#define ADJI_ENTER_(function, operation) .operation = adji_software_##operation,
-const adji_device_ops adji_software_ops = {.open = open_device,
-                                           .close = close_device,
-                                           .current = current_device,
-                                           .make_current = make_current,
-                                           ADJI_DEVICE_OPS(ADJI_ENTER_)};
-#undef ADJI_ENTER_
-
-const adji_device_ops *const adji_kind_ops = &adji_software_ops;
 
 /* ---- Operations that fail ----------------------------------------------------------------------------- */
 
@@ -151,12 +141,12 @@ void adji_software_free(adji_gpu *gpu, adji_software_block *block) {
 
 /* ---- Streams and events ------------------------------------------------------------------------------- */
 
-uint32_t adji_software_multiprocessors(const adji_gpu *gpu) {
+uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
   (void)gpu;
   return 1;
 }
 
-adj_status adji_software_wait(adji_gpu *gpu) {
+adj_status adji_gpu_wait(adji_gpu *gpu) {
   return adji_software_turn(gpu, "wait");
 }
 
@@ -164,18 +154,18 @@ void adji_software_at_work(adji_gpu *gpu) {
   atomic_store(&device_of(gpu)->busy, LOOKS_BUSY);
 }
 
-bool adji_software_busy(adji_gpu *gpu) {
+bool adji_gpu_busy(adji_gpu *gpu) {
   uint32_t looks = atomic_load(&device_of(gpu)->busy);
   while (looks && !atomic_compare_exchange_weak(&device_of(gpu)->busy, &looks, looks - 1)) {
   }
   return looks > 0;
 }
 
-void adji_software_quiesce(adji_gpu *gpu) {
+void adji_gpu_quiesce(adji_gpu *gpu) {
   adji_software_copy_all(gpu);
 }
 
-adj_status adji_software_mark(adji_gpu *gpu, adji_mark mark) {
+adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark) {
   uint64_t *marks = device_of(gpu)->marks;
   if (mark == ADJI_MARK_BEGIN) memset(marks, 0, sizeof device_of(gpu)->marks);
   adj_status status = adji_software_turn(gpu, "mark");
@@ -183,7 +173,7 @@ adj_status adji_software_mark(adji_gpu *gpu, adji_mark mark) {
   return status;
 }
 
-double adji_software_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
+double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
   const uint64_t *marks = device_of(gpu)->marks;
   return marks[from] && marks[to] > marks[from] ? (double)(marks[to] - marks[from]) * 1e-9 : 0;
 }
@@ -192,22 +182,22 @@ void adji_software_compared(adji_gpu *gpu, uint64_t candidates) {
   device_of(gpu)->candidates = candidates;
 }
 
-uint64_t adji_software_last_candidates(const adji_gpu *gpu) {
+uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
   return ((const software *)gpu)->candidates;
 }
 
-uint64_t adji_software_last_slots(const adji_gpu *gpu) {
+uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
   (void)gpu;
   return 0;
 }
 
 /* Streams are the caller's: what was asked of them is done. */
-adj_status adji_software_after(adji_gpu *gpu, void *stream) {
+adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
   (void)stream;
   return adji_software_turn(gpu, "after");
 }
 
-adj_status adji_software_before(adji_gpu *gpu, void *stream) {
+adj_status adji_gpu_before(adji_gpu *gpu, void *stream) {
   (void)stream;
   return adji_software_turn(gpu, "before");
 }

@@ -16,8 +16,8 @@ typedef struct list_slot {
   uint64_t candidates; /* of all lists since they were begun, up to this one */
 } list_slot;
 
-typedef struct knn {
-  adji_on_device on;
+struct adji_gpu_knn {
+  adji_gpu *gpu;
   adji_software_sets sets;
   uint64_t rows_at_once, chunk;
   bool grid;
@@ -28,61 +28,58 @@ typedef struct knn {
   uint64_t list_first, list_end, queries, candidates;
   adji_gpu_knn_effort effort;
   adji_device_stats work;
-} knn;
-
-static knn *knn_of(adji_gpu_knn *nearest) {
-  return (knn *)nearest;
-}
+};
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-adj_status adji_software_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
-  knn *n = calloc(1, sizeof *n);
+adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
+  adji_gpu_knn *n = calloc(1, sizeof *n);
   if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   const adji_join *join = options->join;
-  n->on.gpu = gpu;
+  n->gpu = gpu;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->chunk = options->brute && options->brute->chunk < join->right->count ? options->brute->chunk : 0;
   n->grid = options->grid.use;
   adj_status status =
       adji_software_sets_open(gpu, join, options->measure, options->left_rows, options->right_rows, &n->sets, &n->work);
-  if (!status) status = adji_software_mark(gpu, ADJI_MARK_INDEXED);
+  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
-    adji_software_knn_close((adji_gpu_knn *)n);
+    adji_gpu_knn_close(n);
   else
-    *out = (adji_gpu_knn *)n;
+    *out = n;
   return status;
 }
 
-static void free_table(knn *n) {
-  adji_software_free(n->on.gpu, &n->ids);
-  adji_software_free(n->on.gpu, &n->distances);
+static void free_table(adji_gpu_knn *n) {
+  adji_software_free(n->gpu, &n->ids);
+  adji_software_free(n->gpu, &n->distances);
   n->first_row = n->end_row = 0;
 }
 
-void adji_software_knn_close(adji_gpu_knn *nearest) {
-  knn *n = knn_of(nearest);
-  adji_software_knn_end_lists(nearest);
-  free_table(n);
-  adji_software_free(n->on.gpu, &n->order);
-  adji_software_sets_close(n->on.gpu, &n->sets);
-  free(n);
+void adji_gpu_knn_close(adji_gpu_knn *knn) {
+  if (!knn) return;
+  adji_gpu_knn_end_lists(knn);
+  free_table(knn);
+  adji_software_free(knn->gpu, &knn->order);
+  adji_software_sets_close(knn->gpu, &knn->sets);
+  free(knn);
 }
 
-uint64_t adji_software_knn_chunk(const adji_gpu_knn *nearest) {
-  return ((const knn *)nearest)->chunk;
+uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *knn) {
+  return knn->chunk;
 }
-adji_device_stats adji_software_knn_work(adji_gpu_knn *nearest) {
-  return knn_of(nearest)->work;
+adji_device_stats adji_gpu_knn_work(adji_gpu_knn *knn) {
+  return knn->work;
 }
-adji_gpu_knn_effort adji_software_knn_effort_of(const adji_gpu_knn *nearest) {
-  return ((const knn *)nearest)->effort;
+adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *knn) {
+  return knn->effort;
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
 /* The neighbours of a row to row `to` of a table, which begins at 0. entries: room for a row. */
-static void find_row(const knn *n, uint64_t row, const adji_window *table, uint64_t to, adji_software_entry *entries) {
+static void find_row(const adji_gpu_knn *n, uint64_t row, const adji_window *table, uint64_t to,
+                     adji_software_entry *entries) {
   const adji_software_sets *sets = &n->sets;
   uint64_t size = adji_type_size(sets->left.type), at = to * table->k,
            count = adji_software_nearest(sets, row, entries);
@@ -95,11 +92,11 @@ static void find_row(const knn *n, uint64_t row, const adji_window *table, uint6
     adji_software_put(sets->left.type, &none, 1, at + i, table->ids, table->distances);
 }
 
-static adj_status make_table(knn *n, uint64_t first_row, uint64_t rows) {
+static adj_status make_table(adji_gpu_knn *n, uint64_t first_row, uint64_t rows) {
   uint64_t entries = adji_mul(rows, n->sets.join.k), size = adji_type_size(n->sets.left.type);
   free_table(n);
-  adj_status status = adji_software_get(n->on.gpu, adji_mul(entries, 4), "table of neighbours", &n->ids);
-  if (!status) status = adji_software_get(n->on.gpu, adji_mul(entries, size), "table of neighbours", &n->distances);
+  adj_status status = adji_software_get(n->gpu, adji_mul(entries, 4), "table of neighbours", &n->ids);
+  if (!status) status = adji_software_get(n->gpu, adji_mul(entries, size), "table of neighbours", &n->distances);
   if (status) {
     free_table(n);
     return status;
@@ -109,7 +106,7 @@ static adj_status make_table(knn *n, uint64_t first_row, uint64_t rows) {
   return ADJ_OK;
 }
 
-static adj_status find_table(knn *n, uint64_t row) {
+static adj_status find_table(adji_gpu_knn *n, uint64_t row) {
   uint64_t left = n->sets.left.count - row, rows = n->rows_at_once < left ? n->rows_at_once : left;
   adj_status status = make_table(n, row, rows);
   while (status == ADJ_E_DEVICE_MEMORY && rows > 1) {
@@ -126,68 +123,65 @@ static adj_status find_table(knn *n, uint64_t row) {
   return status;
 }
 
-adj_status adji_software_knn_begin(adji_gpu_knn *nearest, uint64_t row, adji_gpu_table *out) {
-  knn *n = knn_of(nearest);
+adj_status adji_gpu_knn_begin(adji_gpu_knn *knn, uint64_t row, adji_gpu_table *out) {
   adj_status status = ADJ_OK;
-  if (row < n->first_row || row >= n->end_row) {
+  if (row < knn->first_row || row >= knn->end_row) {
     uint64_t begin = adji_now_ns();
-    status = adji_software_launch(n->on.gpu, "knn_begin");
-    if (!status) status = find_table(n, row);
+    status = adji_software_launch(knn->gpu, "knn_begin");
+    if (!status) status = find_table(knn, row);
     if (status) return status;
-    adji_software_worked(&n->work, begin);
-    adji_software_at_work(n->on.gpu);
-    n->effort.candidates += (n->end_row - n->first_row) * n->sets.right.count;
-    adji_software_compared(n->on.gpu, n->effort.candidates);
-    status = adji_software_mark(n->on.gpu, ADJI_MARK_COUNTED);
+    adji_software_worked(&knn->work, begin);
+    adji_software_at_work(knn->gpu);
+    knn->effort.candidates += (knn->end_row - knn->first_row) * knn->sets.right.count;
+    adji_software_compared(knn->gpu, knn->effort.candidates);
+    status = adji_gpu_mark(knn->gpu, ADJI_MARK_COUNTED);
   }
-  *out = (adji_gpu_table){n->first_row, n->end_row, n->ids.at, n->distances.at};
+  *out = (adji_gpu_table){knn->first_row, knn->end_row, knn->ids.at, knn->distances.at};
   return status;
 }
 
-adj_status adji_software_knn_end(adji_gpu_knn *nearest) {
-  adj_status status = adji_software_turn(knn_of(nearest)->on.gpu, "knn_end");
-  if (status) free_table(knn_of(nearest));
+adj_status adji_gpu_knn_end(adji_gpu_knn *knn) {
+  adj_status status = adji_software_turn(knn->gpu, "knn_end");
+  if (status) free_table(knn);
   return status;
 }
 
-adj_status adji_software_knn_take(adji_gpu_knn *nearest, adji_gpu_csr *out) {
-  knn *n = knn_of(nearest);
-  uint64_t rows = n->sets.left.count;
+adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out) {
+  uint64_t rows = knn->sets.left.count;
   adji_gpu_table table;
-  *out = (adji_gpu_csr){.gpu = n->on.gpu, .rows = rows};
+  *out = (adji_gpu_csr){.gpu = knn->gpu, .rows = rows};
   if (!rows) return ADJ_OK;
-  adj_status status = adji_software_knn_begin(nearest, 0, &table);
-  if (!status) status = adji_software_knn_end(nearest);
+  adj_status status = adji_gpu_knn_begin(knn, 0, &table);
+  if (!status) status = adji_gpu_knn_end(knn);
   if (status) return status;
   if (table.end_row < rows)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "software device: the neighbours of %llu points, of all %llu, have room",
                      (unsigned long long)table.end_row, (unsigned long long)rows);
-  if (!n->sets.join.style.distances) adji_software_free(n->on.gpu, &n->distances);
-  out->pairs = rows * n->sets.join.k;
-  out->ids = n->ids.at;
-  out->distances = n->distances.at;
-  out->bytes[1] = n->ids.bytes;
-  out->bytes[2] = n->distances.bytes;
-  n->ids = n->distances = (adji_software_block){0};
-  n->first_row = n->end_row = 0;
+  if (!knn->sets.join.style.distances) adji_software_free(knn->gpu, &knn->distances);
+  out->pairs = rows * knn->sets.join.k;
+  out->ids = knn->ids.at;
+  out->distances = knn->distances.at;
+  out->bytes[1] = knn->ids.bytes;
+  out->bytes[2] = knn->distances.bytes;
+  knn->ids = knn->distances = (adji_software_block){0};
+  knn->first_row = knn->end_row = 0;
   return ADJ_OK;
 }
 
 /* ---- Lists -------------------------------------------------------------------------------------------- */
 
-adj_status adji_software_knn_follow(adji_gpu_knn *nearest, const uint32_t *rows) {
-  knn *n = knn_of(nearest);
-  uint64_t bytes = n->sets.left.count * 4;
-  adji_software_free(n->on.gpu, &n->order);
+adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows) {
+  uint64_t bytes = knn->sets.left.count * 4;
+  adji_software_free(knn->gpu, &knn->order);
   if (!rows || !bytes) return ADJ_OK;
-  adj_status status = adji_software_get(n->on.gpu, bytes, "queries", &n->order);
-  if (!status) status = adji_upload_bytes(n->on.gpu, rows, bytes, n->order.at, &n->work);
-  if (status) adji_software_free(n->on.gpu, &n->order);
+  adj_status status = adji_software_get(knn->gpu, bytes, "queries", &knn->order);
+  if (!status) status = adji_upload_bytes(knn->gpu, rows, bytes, knn->order.at, &knn->work);
+  if (status) adji_software_free(knn->gpu, &knn->order);
   return status;
 }
 
-static adj_status make_slots(knn *n, uint64_t queries) {
-  adji_gpu *gpu = n->on.gpu;
+static adj_status make_slots(adji_gpu_knn *n, uint64_t queries) {
+  adji_gpu *gpu = n->gpu;
   uint64_t entries = adji_mul(queries, n->sets.join.k), size = adji_type_size(n->sets.left.type);
   adj_status status = ADJ_OK;
   for (int i = 0; i < ADJI_LISTS && !status; i++) {
@@ -197,43 +191,40 @@ static adj_status make_slots(knn *n, uint64_t queries) {
     if (!status) status = adji_software_get(gpu, adji_mul(entries, 4), "table of neighbours", &slot->ids);
     if (!status) status = adji_software_get(gpu, adji_mul(entries, size), "table of neighbours", &slot->distances);
   }
-  if (status) adji_software_knn_end_lists((adji_gpu_knn *)n);
+  if (status) adji_gpu_knn_end_lists(n);
   return status;
 }
 
-adj_status adji_software_knn_begin_lists(adji_gpu_knn *nearest, uint64_t first_row, uint64_t end_row,
-                                         uint64_t *queries) {
-  knn *n = knn_of(nearest);
-  uint64_t many = *queries < n->sets.left.count ? *queries : n->sets.left.count;
+adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *knn, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
+  uint64_t many = *queries < knn->sets.left.count ? *queries : knn->sets.left.count;
   if (!many) many = 1;
-  adj_status status = make_slots(n, many);
+  adj_status status = make_slots(knn, many);
   while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {
     many = many / 2 > LEAST_QUERIES ? many / 2 : LEAST_QUERIES;
-    status = make_slots(n, many);
+    status = make_slots(knn, many);
   }
-  if (!status) status = adji_software_wait(n->on.gpu);
-  if (status) adji_software_knn_end_lists(nearest);
-  n->list_first = first_row;
-  n->list_end = end_row;
-  n->candidates = 0;
-  *queries = n->queries = many;
+  if (!status) status = adji_gpu_wait(knn->gpu);
+  if (status) adji_gpu_knn_end_lists(knn);
+  knn->list_first = first_row;
+  knn->list_end = end_row;
+  knn->candidates = 0;
+  *queries = knn->queries = many;
   return status;
 }
 
-void adji_software_knn_end_lists(adji_gpu_knn *nearest) {
-  knn *n = knn_of(nearest);
-  adji_software_copy_all(n->on.gpu);
+void adji_gpu_knn_end_lists(adji_gpu_knn *knn) {
+  adji_software_copy_all(knn->gpu);
   for (int i = 0; i < ADJI_LISTS; i++) {
-    list_slot *slot = &n->slots[i];
+    list_slot *slot = &knn->slots[i];
     adji_software_block *blocks[] = {&slot->rows, &slot->ids, &slot->distances, &slot->missed};
     for (int b = 0; b < 4; b++)
-      adji_software_free(n->on.gpu, blocks[b]);
+      adji_software_free(knn->gpu, blocks[b]);
     *slot = (list_slot){0};
   }
 }
 
 /* One query of a list: its row, unless that is missed. A row that is missed holds nonsense. */
-static void find_query(knn *n, uint32_t query, list_slot *slot, adji_software_entry *entries) {
+static void find_query(adji_gpu_knn *n, uint32_t query, list_slot *slot, adji_software_entry *entries) {
   const uint32_t *order = n->order.at;
   uint32_t row = order ? order[query] : (uint32_t)(n->sets.left.count - 1 - query);
   if (row < n->list_first || row >= n->list_end) return;
@@ -250,7 +241,7 @@ static void find_query(knn *n, uint32_t query, list_slot *slot, adji_software_en
   n->candidates += n->sets.right.count;
 }
 
-static adj_status find_list(knn *n, const adji_batch *ranges, uint64_t count, list_slot *slot) {
+static adj_status find_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, list_slot *slot) {
   uint64_t queries = 0;
   for (uint64_t i = 0; i < count; i++)
     queries += ranges[i].end - ranges[i].begin;
@@ -267,46 +258,44 @@ static adj_status find_list(knn *n, const adji_batch *ranges, uint64_t count, li
   return ADJ_OK;
 }
 
-adj_status adji_software_knn_list(adji_gpu_knn *nearest, const adji_batch *ranges, uint64_t count, uint32_t number,
-                                  uint32_t buffer, uint64_t *rows) {
+adj_status adji_gpu_knn_list(adji_gpu_knn *knn, const adji_batch *ranges, uint64_t count, uint32_t slot,
+                             uint32_t buffer, uint64_t *rows) {
   (void)buffer; /* ranges are where the device can read them */
-  knn *n = knn_of(nearest);
-  list_slot *slot = &n->slots[number];
+  list_slot *wanted = &knn->slots[slot];
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_software_launch(n->on.gpu, "knn_list");
-  if (!status) status = find_list(n, ranges, count, slot);
+  adj_status status = adji_software_launch(knn->gpu, "knn_list");
+  if (!status) status = find_list(knn, ranges, count, wanted);
   if (status) return status;
-  slot->candidates = n->candidates;
-  adji_software_worked(&n->work, begin);
-  *rows = slot->count;
+  wanted->candidates = knn->candidates;
+  adji_software_worked(&knn->work, begin);
+  *rows = wanted->count;
   return ADJ_OK;
 }
 
-adj_status adji_software_knn_listed(adji_gpu_knn *nearest, uint32_t slot, uint64_t *candidates) {
-  adj_status status = adji_software_turn(knn_of(nearest)->on.gpu, "knn_listed");
-  if (!status) *candidates = knn_of(nearest)->slots[slot].candidates;
+adj_status adji_gpu_knn_listed(adji_gpu_knn *knn, uint32_t slot, uint64_t *candidates) {
+  adj_status status = adji_software_turn(knn->gpu, "knn_listed");
+  if (!status) *candidates = knn->slots[slot].candidates;
   return status;
 }
 
-adj_status adji_software_knn_missed(adji_gpu_knn *nearest, uint32_t number, uint32_t *to, uint64_t *count) {
-  const list_slot *slot = &knn_of(nearest)->slots[number];
-  adj_status status = adji_software_turn(knn_of(nearest)->on.gpu, "knn_missed");
+adj_status adji_gpu_knn_missed(adji_gpu_knn *knn, uint32_t slot, uint32_t *to, uint64_t *count) {
+  const list_slot *wanted = &knn->slots[slot];
+  adj_status status = adji_software_turn(knn->gpu, "knn_missed");
   if (status) return status;
-  *count = slot->missed_count;
-  memcpy(to, slot->missed.at, *count * sizeof *to);
+  *count = wanted->missed_count;
+  memcpy(to, wanted->missed.at, *count * sizeof *to);
   return ADJ_OK;
 }
 
-adj_status adji_software_knn_fetch(adji_gpu_knn *nearest, uint32_t number, uint64_t first, uint64_t rows,
-                                   bool distances, uint32_t buffer) {
-  const knn *n = knn_of(nearest);
-  const list_slot *slot = &n->slots[number];
-  uint64_t k = n->sets.join.k, size = distances ? adji_type_size(n->sets.left.type) : 0;
-  adji_list_piece piece = adji_list_piece_of(rows, n->sets.join.k, size);
-  const char *numbers = slot->rows.at, *ids = slot->ids.at, *values = slot->distances.at;
-  adj_status status = adji_software_fetch(n->on.gpu, buffer, 0, numbers + first * 4, rows * 4);
-  if (!status) status = adji_software_fetch(n->on.gpu, buffer, piece.ids, ids + first * k * 4, rows * k * 4);
+adj_status adji_gpu_knn_fetch(adji_gpu_knn *knn, uint32_t slot, uint64_t first, uint64_t rows, bool distances,
+                              uint32_t buffer) {
+  const list_slot *wanted = &knn->slots[slot];
+  uint64_t k = knn->sets.join.k, size = distances ? adji_type_size(knn->sets.left.type) : 0;
+  adji_list_piece piece = adji_list_piece_of(rows, knn->sets.join.k, size);
+  const char *numbers = wanted->rows.at, *ids = wanted->ids.at, *values = wanted->distances.at;
+  adj_status status = adji_software_fetch(knn->gpu, buffer, 0, numbers + first * 4, rows * 4);
+  if (!status) status = adji_software_fetch(knn->gpu, buffer, piece.ids, ids + first * k * 4, rows * k * 4);
   if (!status && distances)
-    status = adji_software_fetch(n->on.gpu, buffer, piece.distances, values + first * k * size, rows * k * size);
+    status = adji_software_fetch(knn->gpu, buffer, piece.distances, values + first * k * size, rows * k * size);
   return status;
 }

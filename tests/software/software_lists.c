@@ -15,8 +15,8 @@ typedef struct list_slot {
   adji_tally found; /* by all lists of the pass, up to this one */
 } list_slot;
 
-typedef struct lists {
-  adji_on_device on;
+struct adji_gpu_lists {
+  adji_gpu *gpu;
   adji_software_range *range;
   adji_software_block order; /* rows in the host's order, or nothing */
   bool fills, single;
@@ -25,43 +25,38 @@ typedef struct lists {
   adji_tally found;
   uint64_t broken;
   list_slot slots[ADJI_LISTS];
-} lists;
+};
 
-static lists *lists_of(adji_gpu_lists *l) {
-  return (lists *)l;
-}
-
-adj_status adji_software_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
-  lists *l = calloc(1, sizeof *l);
+adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
+  adji_gpu_lists *l = calloc(1, sizeof *l);
   if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   l->range = (adji_software_range *)range;
-  l->on = l->range->on;
-  *out = (adji_gpu_lists *)l;
+  l->gpu = l->range->gpu;
+  *out = l;
   return ADJ_OK;
 }
 
-void adji_software_lists_close(adji_gpu_lists *handle) {
-  lists *l = lists_of(handle);
-  adji_software_lists_end(handle);
-  adji_software_free(l->on.gpu, &l->order);
-  free(l);
+void adji_gpu_lists_close(adji_gpu_lists *lists) {
+  if (!lists) return;
+  adji_gpu_lists_end(lists);
+  adji_software_free(lists->gpu, &lists->order);
+  free(lists);
 }
 
-adj_status adji_software_lists_follow(adji_gpu_lists *handle, const uint32_t *rows) {
-  lists *l = lists_of(handle);
-  uint64_t bytes = l->range->rows * 4;
-  adji_software_free(l->on.gpu, &l->order);
+adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows) {
+  uint64_t bytes = lists->range->rows * 4;
+  adji_software_free(lists->gpu, &lists->order);
   if (!rows || !bytes) return ADJ_OK;
-  adj_status status = adji_software_get(l->on.gpu, bytes, "queries", &l->order);
-  if (!status) status = adji_upload_bytes(l->on.gpu, rows, bytes, l->order.at, &l->range->work);
-  if (status) adji_software_free(l->on.gpu, &l->order);
+  adj_status status = adji_software_get(lists->gpu, bytes, "queries", &lists->order);
+  if (!status) status = adji_upload_bytes(lists->gpu, rows, bytes, lists->order.at, &lists->range->work);
+  if (status) adji_software_free(lists->gpu, &lists->order);
   return status;
 }
 
 /* ---- Room --------------------------------------------------------------------------------------------- */
 
-static adj_status make_slot(lists *l, list_slot *slot) {
-  adji_gpu *gpu = l->on.gpu;
+static adj_status make_slot(adji_gpu_lists *l, list_slot *slot) {
+  adji_gpu *gpu = l->gpu;
   const adji_software_sets *sets = &l->range->sets;
   uint64_t size = adji_row_needs_sums(&sets->join.style) ? adji_type_size(sets->left.type) : 0;
   adj_status status = adji_software_get(gpu, l->queries * 4, "list of queries", &slot->rows);
@@ -73,11 +68,11 @@ static adj_status make_slot(lists *l, list_slot *slot) {
   return status;
 }
 
-static adj_status make_slots(lists *l) {
+static adj_status make_slots(adji_gpu_lists *l) {
   adj_status status = ADJ_OK;
   for (int i = 0; i < ADJI_LISTS && !status; i++)
     status = make_slot(l, &l->slots[i]);
-  if (status) adji_software_lists_end((adji_gpu_lists *)l);
+  if (status) adji_gpu_lists_end(l);
   return status;
 }
 
@@ -86,7 +81,7 @@ static uint64_t half_of(uint64_t what, uint64_t least) {
 }
 
 /* As much as there is memory for, and no fewer pairs than the longest row has. */
-static adj_status find_room(lists *l, uint64_t longest) {
+static adj_status find_room(adji_gpu_lists *l, uint64_t longest) {
   adj_status status = make_slots(l);
   while (status == ADJ_E_DEVICE_MEMORY && (l->queries > LEAST_QUERIES || l->pairs > longest)) {
     l->queries = half_of(l->queries, LEAST_QUERIES);
@@ -96,40 +91,38 @@ static adj_status find_room(lists *l, uint64_t longest) {
   return status;
 }
 
-adj_status adji_software_lists_begin(adji_gpu_lists *handle, adji_lists_request *request) {
-  lists *l = lists_of(handle);
-  adji_software_range *r = l->range;
+adj_status adji_gpu_lists_begin(adji_gpu_lists *lists, adji_lists_request *request) {
+  adji_software_range *r = lists->range;
   const adji_window *window = request->window;
-  l->fills = window;
-  l->single = request->single;
-  l->first_row = window ? window->first_row : 0;
-  l->end_row = window ? window->end_row : r->rows;
-  l->queries = request->queries < r->rows ? request->queries : r->rows;
-  if (!l->queries) l->queries = 1;
-  l->pairs = request->pairs > request->longest ? request->pairs : request->longest;
-  l->found = (adji_tally){0};
-  l->broken = 0;
-  adj_status status = find_room(l, request->longest);
-  request->queries = l->queries;
-  request->pairs = l->pairs;
+  lists->fills = window;
+  lists->single = request->single;
+  lists->first_row = window ? window->first_row : 0;
+  lists->end_row = window ? window->end_row : r->rows;
+  lists->queries = request->queries < r->rows ? request->queries : r->rows;
+  if (!lists->queries) lists->queries = 1;
+  lists->pairs = request->pairs > request->longest ? request->pairs : request->longest;
+  lists->found = (adji_tally){0};
+  lists->broken = 0;
+  adj_status status = find_room(lists, request->longest);
+  request->queries = lists->queries;
+  request->pairs = lists->pairs;
   if (!status && window) { /* rows are as long as the host says, which has counted some of them itself */
     uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
     uint64_t *to = (uint64_t *)r->offsets.at + window->first_row;
-    status = adji_upload_bytes(l->on.gpu, window->offsets + window->first_row, bytes, to, &r->work);
+    status = adji_upload_bytes(lists->gpu, window->offsets + window->first_row, bytes, to, &r->work);
   }
-  if (!status) status = adji_software_wait(l->on.gpu);
-  if (status) adji_software_lists_end(handle);
+  if (!status) status = adji_gpu_wait(lists->gpu);
+  if (status) adji_gpu_lists_end(lists);
   return status;
 }
 
-void adji_software_lists_end(adji_gpu_lists *handle) {
-  lists *l = lists_of(handle);
-  adji_software_copy_all(l->on.gpu);
+void adji_gpu_lists_end(adji_gpu_lists *lists) {
+  adji_software_copy_all(lists->gpu);
   for (int i = 0; i < ADJI_LISTS; i++) {
-    list_slot *slot = &l->slots[i];
+    list_slot *slot = &lists->slots[i];
     adji_software_block *blocks[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
     for (int b = 0; b < 5; b++)
-      adji_software_free(l->on.gpu, blocks[b]);
+      adji_software_free(lists->gpu, blocks[b]);
     *slot = (list_slot){0};
   }
 }
@@ -137,7 +130,7 @@ void adji_software_lists_end(adji_gpu_lists *handle) {
 /* ---- A list ------------------------------------------------------------------------------------------- */
 
 /* Positions of the queries whose rows are wanted, by their rows: in the device's order, which is none of the host's. */
-static adj_status take_queries(const lists *l, const adji_list_ranges *list, list_slot *slot) {
+static adj_status take_queries(const adji_gpu_lists *l, const adji_list_ranges *list, list_slot *slot) {
   const uint32_t *order = l->order.at ? l->order.at : l->range->order.at;
   uint32_t *rows = slot->rows.at;
   slot->count = 0;
@@ -152,7 +145,7 @@ static adj_status take_queries(const lists *l, const adji_list_ranges *list, lis
   return ADJ_OK;
 }
 
-static void count_list(lists *l, const list_slot *slot, adji_software_entry *row) {
+static void count_list(adji_gpu_lists *l, const list_slot *slot, adji_software_entry *row) {
   const uint32_t *rows = slot->rows.at;
   uint32_t *counts = slot->counts.at;
   for (uint64_t i = 0; i < slot->count; i++) {
@@ -161,7 +154,7 @@ static void count_list(lists *l, const list_slot *slot, adji_software_entry *row
   }
 }
 
-static adj_status add_up(const lists *l, const list_slot *slot) {
+static adj_status add_up(const adji_gpu_lists *l, const list_slot *slot) {
   const uint64_t *all = l->range->offsets.at;
   const uint32_t *rows = slot->rows.at;
   uint64_t *offsets = slot->offsets.at;
@@ -174,7 +167,7 @@ static adj_status add_up(const lists *l, const list_slot *slot) {
                    (unsigned long long)l->pairs);
 }
 
-static adj_status fill_list(lists *l, const list_slot *slot, adji_software_entry *row) {
+static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_software_entry *row) {
   const adji_software_sets *sets = &l->range->sets;
   const uint32_t *rows = slot->rows.at;
   const uint64_t *offsets = slot->offsets.at;
@@ -192,7 +185,7 @@ static adj_status fill_list(lists *l, const list_slot *slot, adji_software_entry
 }
 
 /* What comes behind a query in the order, for both points of a pair. */
-static void pair_query(lists *l, uint32_t position) {
+static void pair_query(adji_gpu_lists *l, uint32_t position) {
   adji_software_range *r = l->range;
   const uint32_t *order = r->order.at;
   uint32_t *degrees = r->degrees.at, row = order[position];
@@ -208,13 +201,13 @@ static void pair_query(lists *l, uint32_t position) {
   }
 }
 
-static void pair_list(lists *l, const adji_list_ranges *list) {
+static void pair_list(adji_gpu_lists *l, const adji_list_ranges *list) {
   for (uint64_t i = 0; i < list->count; i++)
     for (uint32_t q = list->ranges[i].begin; q < list->ranges[i].end; q++)
       pair_query(l, q);
 }
 
-static adj_status do_list(lists *l, const adji_list_ranges *list, list_slot *slot) {
+static adj_status do_list(adji_gpu_lists *l, const adji_list_ranges *list, list_slot *slot) {
   adji_software_entry *row = adji_software_make_row(&l->range->sets);
   if (!row) return ADJ_E_MEMORY;
   adj_status status = take_queries(l, list, slot);
@@ -230,39 +223,36 @@ static adj_status do_list(lists *l, const adji_list_ranges *list, list_slot *slo
   return status;
 }
 
-adj_status adji_software_lists_list(adji_gpu_lists *handle, const adji_list_ranges *list, uint32_t number,
-                                    uint32_t buffer, uint64_t *rows) {
+adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot, uint32_t buffer,
+                               uint64_t *rows) {
   (void)buffer; /* ranges are where the device can read them */
-  lists *l = lists_of(handle);
-  list_slot *slot = &l->slots[number];
+  list_slot *wanted = &lists->slots[slot];
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_software_launch(l->on.gpu, "lists_list");
+  adj_status status = adji_software_launch(lists->gpu, "lists_list");
   if (status) return status;
-  slot->pairs = list->pairs;
-  status = do_list(l, list, slot);
-  slot->found = l->found;
-  adji_software_worked(&l->range->work, begin);
-  if (!status) *rows = slot->count;
+  wanted->pairs = list->pairs;
+  status = do_list(lists, list, wanted);
+  wanted->found = lists->found;
+  adji_software_worked(&lists->range->work, begin);
+  if (!status) *rows = wanted->count;
   return status;
 }
 
-adj_status adji_software_lists_listed(adji_gpu_lists *handle, uint32_t slot, adji_tally *found) {
-  const lists *l = lists_of(handle);
-  adj_status status = adji_software_turn(l->on.gpu, "lists_listed");
+adj_status adji_gpu_lists_listed(adji_gpu_lists *lists, uint32_t slot, adji_tally *found) {
+  adj_status status = adji_software_turn(lists->gpu, "lists_listed");
   if (status) return status;
-  if (l->broken)
+  if (lists->broken)
     return adji_fail(ADJ_E_INTERNAL, "software device: %llu rows are not as long as they were counted",
-                     (unsigned long long)l->broken);
-  *found = l->slots[slot].found;
+                     (unsigned long long)lists->broken);
+  *found = lists->slots[slot].found;
   return ADJ_OK;
 }
 
-adj_status adji_software_lists_fetch(adji_gpu_lists *handle, uint32_t number, const adji_list_stretch *stretch,
-                                     uint32_t buffer) {
-  const lists *l = lists_of(handle);
-  const list_slot *slot = &l->slots[number];
-  const adji_software_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
-  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->range->sets.left.type)}, size = sizes[stretch->part];
+adj_status adji_gpu_lists_fetch(adji_gpu_lists *lists, uint32_t slot, const adji_list_stretch *stretch,
+                                uint32_t buffer) {
+  const list_slot *wanted = &lists->slots[slot];
+  const adji_software_block *parts[] = {&wanted->rows, &wanted->counts, &wanted->offsets, &wanted->ids, &wanted->sums};
+  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(lists->range->sets.left.type)}, size = sizes[stretch->part];
   const char *from = parts[stretch->part]->at;
-  return adji_software_fetch(l->on.gpu, buffer, stretch->to, from + stretch->first * size, stretch->entries * size);
+  return adji_software_fetch(lists->gpu, buffer, stretch->to, from + stretch->first * size, stretch->entries * size);
 }

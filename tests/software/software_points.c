@@ -26,8 +26,8 @@ static adj_status find_bounds(const adji_gpu_rows *points, double *low, double *
   return ADJ_OK;
 }
 
-adj_status adji_software_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
-                                void *rows) {
+adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
+                           void *rows) {
   if (!points->count) return ADJ_OK;
   adj_status status = adji_software_launch(gpu, "survey");
   if (!status) status = find_bounds(points, low, high);
@@ -91,16 +91,16 @@ static adj_status derive(adji_gpu *gpu, const adji_gpu_rows *rows, uint32_t dim,
   return ADJ_OK;
 }
 
-adj_status adji_software_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
+adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
   return derive(gpu, rows, rows->dim, NULL, out);
 }
 
-adj_status adji_software_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle,
-                                       adji_gpu_points *out) {
+adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_points *out) {
   return derive(gpu, rows, 3, &angle, out);
 }
 
-void adji_software_points_free(adji_gpu_points *points) {
+void adji_gpu_points_free(adji_gpu_points *points) {
+  if (!points->gpu) return;
   adji_software_free(points->gpu, &(adji_software_block){(void *)points->rows.data, points->bytes});
   *points = (adji_gpu_points){0};
 }
@@ -148,7 +148,7 @@ static void select_row(const adji_gpu_select *job, uint64_t row, candidate *cand
   }
 }
 
-adj_status adji_software_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
+adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   adj_status status = adji_software_launch(gpu, "select_rows");
   if (status) return status;
   candidate *candidates = malloc((job->columns + 1) * sizeof *candidates);

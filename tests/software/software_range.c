@@ -24,7 +24,7 @@ static bool wants_sums(const adji_software_range *r) {
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
 static adj_status make_order(adji_software_range *r, const uint32_t *wanted) {
-  adji_gpu *gpu = r->on.gpu;
+  adji_gpu *gpu = r->gpu;
   adj_status status = adji_software_get(gpu, r->rows * 4, "queries", &r->order);
   if (status) return status;
   uint32_t *order = r->order.at;
@@ -37,16 +37,16 @@ static adj_status make_order(adji_software_range *r, const uint32_t *wanted) {
 static adj_status keep_points(adji_software_range *r, adji_gpu_points *out) {
   const adji_software_block *points = &r->sets.right_points;
   adji_software_block copy;
-  adj_status status = adji_software_get(r->on.gpu, points->bytes, "points", &copy);
+  adj_status status = adji_software_get(r->gpu, points->bytes, "points", &copy);
   if (status) return status;
   memcpy(copy.at, points->at, points->bytes);
-  *out = (adji_gpu_points){r->on.gpu, r->sets.right, copy.bytes};
+  *out = (adji_gpu_points){r->gpu, r->sets.right, copy.bytes};
   out->rows.data = copy.at;
   return ADJ_OK;
 }
 
 static adj_status open_parts(adji_software_range *r, const adji_gpu_range_options *o) {
-  adji_gpu *gpu = r->on.gpu;
+  adji_gpu *gpu = r->gpu;
   adj_status status =
       adji_software_sets_open(gpu, o->join, o->measure, o->left_rows, o->right_rows, &r->sets, &r->work);
   r->rows = o->join->left->count;
@@ -54,13 +54,13 @@ static adj_status open_parts(adji_software_range *r, const adji_gpu_range_option
   if (!status) status = make_order(r, o->order);
   if (!status) status = adji_software_get(gpu, (r->rows + 1) * 4, "neighbour counts", &r->degrees);
   if (!status) status = adji_software_get(gpu, (r->rows + 1) * 8, "row offsets", &r->offsets);
-  return status ? status : adji_software_mark(gpu, ADJI_MARK_INDEXED);
+  return status ? status : adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
 }
 
-adj_status adji_software_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
   adji_software_range *r = calloc(1, sizeof *r);
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  r->on.gpu = gpu;
+  r->gpu = gpu;
   r->single = options->single;
   r->whole = options->tile_hit_candidates > 0 || options->query_hits;
   r->single_pairs = options->single_pairs;
@@ -68,7 +68,7 @@ adj_status adji_software_range_open(adji_gpu *gpu, const adji_gpu_range_options 
       options->mirrored && options->join->self_join && adji_gpu_can_mirror(options->measure, options->join->left->dim);
   adj_status status = open_parts(r, options);
   if (status)
-    adji_software_range_close((adji_gpu_range *)r);
+    adji_gpu_range_close((adji_gpu_range *)r);
   else
     *out = (adji_gpu_range *)r;
   return status;
@@ -76,22 +76,23 @@ adj_status adji_software_range_open(adji_gpu *gpu, const adji_gpu_range_options 
 
 static void free_slots(adji_software_range *r) {
   for (uint32_t i = 0; i < r->slot_count; i++) {
-    adji_software_free(r->on.gpu, &r->slots[i].ids);
-    adji_software_free(r->on.gpu, &r->slots[i].sums);
+    adji_software_free(r->gpu, &r->slots[i].ids);
+    adji_software_free(r->gpu, &r->slots[i].sums);
   }
   r->slot_count = 0;
 }
 
 static void free_kept(adji_software_range *r) {
-  adji_software_free(r->on.gpu, &r->kept.pairs);
-  adji_software_free(r->on.gpu, &r->kept.sums);
+  adji_software_free(r->gpu, &r->kept.pairs);
+  adji_software_free(r->gpu, &r->kept.sums);
   r->kept = (adji_software_kept){0};
   r->added = 0;
 }
 
-void adji_software_range_close(adji_gpu_range *range) {
+void adji_gpu_range_close(adji_gpu_range *range) {
   adji_software_range *r = range_of(range);
-  adji_gpu *gpu = r->on.gpu;
+  if (!r) return;
+  adji_gpu *gpu = r->gpu;
   adji_software_copy_all(gpu); /* a run that failed may have left copies under way */
   free_slots(r);
   free_kept(r);
@@ -102,16 +103,16 @@ void adji_software_range_close(adji_gpu_range *range) {
   free(r);
 }
 
-uint64_t adji_software_range_cells(const adji_gpu_range *range) {
+uint64_t adji_gpu_range_cells(const adji_gpu_range *range) {
   return look_at(range)->sets.right.count > 0; /* all points are in one */
 }
-adji_device_stats adji_software_range_work(adji_gpu_range *range) {
+adji_device_stats adji_gpu_range_work(adji_gpu_range *range) {
   return look_at(range)->work;
 }
-const uint32_t *adji_software_range_degrees(const adji_gpu_range *range) {
+const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range) {
   return look_at(range)->degrees.at;
 }
-const uint64_t *adji_software_range_offsets(const adji_gpu_range *range) {
+const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range) {
   return look_at(range)->offsets.at;
 }
 
@@ -124,7 +125,7 @@ static double sum_at(const adji_software_kept *kept, adj_type type, uint64_t i) 
 
 /* Where there is no room for them, pairs are evaluated again. */
 static adj_status make_kept(adji_software_range *r, bool both) {
-  adji_gpu *gpu = r->on.gpu;
+  adji_gpu *gpu = r->gpu;
   uint64_t size = wants_sums(r) ? adji_type_size(r->sets.left.type) : 0;
   uint64_t most = adji_gpu_available(gpu) / 2 / (8 + size);
   free_kept(r);
@@ -157,17 +158,17 @@ void adji_software_keep(adji_software_range *r, uint32_t row, const adji_softwar
     ((float *)kept->sums.at)[at] = (float)entry->sum;
 }
 
-bool adji_software_range_forget(adji_gpu_range *range) {
+bool adji_gpu_range_forget(adji_gpu_range *range) {
   bool some = look_at(range)->kept.form != ADJI_SOFTWARE_NONE;
   free_kept(range_of(range));
   return some;
 }
 
-bool adji_software_range_forget_whole(adji_gpu_range *range) {
-  return look_at(range)->kept.form == ADJI_SOFTWARE_WHOLE && adji_software_range_forget(range);
+bool adji_gpu_range_forget_whole(adji_gpu_range *range) {
+  return look_at(range)->kept.form == ADJI_SOFTWARE_WHOLE && adji_gpu_range_forget(range);
 }
 
-void adji_software_range_end_fills(adji_gpu_range *range) {
+void adji_gpu_range_end_fills(adji_gpu_range *range) {
   free_kept(range_of(range));
   free_slots(range_of(range));
 }
@@ -187,12 +188,12 @@ static adj_status add_up(adji_software_range *r) {
   r->counted.pairs = offsets[r->rows];
   r->counted.redone = r->kept.form != ADJI_SOFTWARE_NONE && r->kept.count > r->kept.room;
   if (r->counted.redone) free_kept(r);
-  adji_software_compared(r->on.gpu, r->found.candidates);
-  return adji_software_mark(r->on.gpu, ADJI_MARK_COUNTED);
+  adji_software_compared(r->gpu, r->found.candidates);
+  return adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
 }
 
 static adj_status begin_count(adji_software_range *r, bool keep, bool both) {
-  adj_status status = adji_software_launch(r->on.gpu, "range_count");
+  adj_status status = adji_software_launch(r->gpu, "range_count");
   if (status) return status;
   r->found = (adji_tally){0};
   r->broken = 0;
@@ -214,29 +215,29 @@ static void count_rows(adji_software_range *r, uint64_t first, uint64_t end, adj
   }
 }
 
-adj_status adji_software_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries) {
+adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries) {
   adji_software_range *r = range_of(range);
   uint64_t begin = adji_now_ns(), remaining = r->rows - first;
   adj_status status =
-      first ? adji_software_launch(r->on.gpu, "range_count") : begin_count(r, fills && (r->single || r->whole), false);
+      first ? adji_software_launch(r->gpu, "range_count") : begin_count(r, fills && (r->single || r->whole), false);
   if (status) return status;
   adji_software_entry *row = adji_software_make_row(&r->sets);
   if (!row) return ADJ_E_MEMORY;
   count_rows(r, first, queries < remaining ? first + queries : r->rows, row);
   free(row);
-  adji_software_at_work(r->on.gpu);
+  adji_software_at_work(r->gpu);
   adji_software_worked(&r->work, begin);
   return queries < remaining ? ADJ_OK : add_up(r);
 }
 
-adj_status adji_software_range_so_far(adji_gpu_range *range, adji_tally *found) {
-  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_so_far");
+adj_status adji_gpu_range_so_far(adji_gpu_range *range, adji_tally *found) {
+  adj_status status = adji_software_turn(look_at(range)->gpu, "range_so_far");
   if (!status) *found = look_at(range)->found;
   return status;
 }
 
-adj_status adji_software_range_counted(adji_gpu_range *range, adji_gpu_counted *out) {
-  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_counted");
+adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out) {
+  adj_status status = adji_software_turn(look_at(range)->gpu, "range_counted");
   if (!status) *out = look_at(range)->counted;
   return status;
 }
@@ -245,7 +246,7 @@ static adj_status no_room_for_pairs(void) {
   return adji_fail(ADJ_E_DEVICE_MEMORY, "software device: no room for all pairs of neighbours");
 }
 
-adj_status adji_software_range_begin_count(adji_gpu_range *range, bool keep) {
+adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep) {
   adji_software_range *r = range_of(range);
   if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "software device: it was not asked to find pairs once");
   adj_status status = begin_count(r, keep, true);
@@ -254,10 +255,10 @@ adj_status adji_software_range_begin_count(adji_gpu_range *range, bool keep) {
   return keep && r->kept.form == ADJI_SOFTWARE_NONE ? no_room_for_pairs() : ADJ_OK;
 }
 
-adj_status adji_software_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out) {
+adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out) {
   adji_software_range *r = range_of(range);
   adji_software_kept *kept = &r->kept;
-  adj_status status = adji_software_turn(r->on.gpu, "range_add");
+  adj_status status = adji_software_turn(r->gpu, "range_add");
   if (status) return status;
   if (kept->form != ADJI_SOFTWARE_ENTRIES || kept->count > kept->room || pairs > kept->room - kept->count)
     return no_room_for_pairs();
@@ -278,10 +279,10 @@ static void count_added(adji_software_range *r) {
   r->kept.count += r->added;
 }
 
-adj_status adji_software_range_end_count(adji_gpu_range *range, adji_gpu_counted *out) {
+adj_status adji_gpu_range_end_count(adji_gpu_range *range, adji_gpu_counted *out) {
   adji_software_range *r = range_of(range);
   bool keep = r->kept.form == ADJI_SOFTWARE_ENTRIES;
-  adj_status status = adji_software_launch(r->on.gpu, "range_end_count");
+  adj_status status = adji_software_launch(r->gpu, "range_end_count");
   if (status) return status;
   count_added(r);
   status = add_up(r);
@@ -290,10 +291,10 @@ adj_status adji_software_range_end_count(adji_gpu_range *range, adji_gpu_counted
   return keep && out->redone ? no_room_for_pairs() : ADJ_OK;
 }
 
-adj_status adji_software_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates) {
+adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates) {
   adji_software_range *r = range_of(range);
   uint64_t begin = adji_now_ns(), found = 0;
-  adj_status status = adji_software_launch(r->on.gpu, "range_sample");
+  adj_status status = adji_software_launch(r->gpu, "range_sample");
   if (status) return status;
   adji_software_entry *row = adji_software_make_row(&r->sets);
   if (!row) return ADJ_E_MEMORY;
@@ -309,22 +310,22 @@ adj_status adji_software_range_sample(adji_gpu_range *range, uint64_t sample, do
   return ADJ_OK;
 }
 
-adj_status adji_software_range_copy_degrees(adji_gpu_range *range, uint32_t *to) {
+adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to) {
   const adji_software_range *r = look_at(range);
-  adj_status status = adji_software_turn(r->on.gpu, "range_copy_degrees");
+  adj_status status = adji_software_turn(r->gpu, "range_copy_degrees");
   if (!status && r->rows) memcpy(to, r->degrees.at, r->rows * 4);
   return status;
 }
 
-void adji_software_range_forget_degrees(adji_gpu_range *range) {
-  adji_software_free(range_of(range)->on.gpu, &range_of(range)->degrees);
+void adji_gpu_range_forget_degrees(adji_gpu_range *range) {
+  adji_software_free(range_of(range)->gpu, &range_of(range)->degrees);
 }
 
 /* ---- Slots -------------------------------------------------------------------------------------------- */
 
-adj_status adji_software_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs) {
+adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs) {
   adji_software_range *r = range_of(range);
-  adji_gpu *gpu = r->on.gpu;
+  adji_gpu *gpu = r->gpu;
   if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
   adji_software_copy_all(gpu);
   free_slots(r);
@@ -405,36 +406,36 @@ static adj_status place_kept(const filling *f) {
   return status;
 }
 
-adj_status adji_software_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot) {
+adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot) {
   adji_software_range *r = range_of(range);
   uint64_t begin = adji_now_ns();
   bool all = window->end_row - window->first_row == r->rows;
   bool kept = r->kept.form == ADJI_SOFTWARE_ENTRIES || (r->kept.form == ADJI_SOFTWARE_WHOLE && all);
   filling f = {r, window, slot};
-  adj_status status = adji_software_launch(r->on.gpu, "range_fill");
+  adj_status status = adji_software_launch(r->gpu, "range_fill");
   if (!status) status = kept ? place_kept(&f) : evaluate_again(&f);
   adji_software_worked(&r->work, begin);
-  if (!status) status = adji_software_mark(r->on.gpu, ADJI_MARK_FILLED);
-  return status ? status : adji_software_mark(r->on.gpu, ADJI_MARK_SORTED);
+  if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_FILLED);
+  return status ? status : adji_gpu_mark(r->gpu, ADJI_MARK_SORTED);
 }
 
-adj_status adji_software_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
-                                     uint64_t entries, uint32_t buffer) {
+adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
+                                uint64_t entries, uint32_t buffer) {
   const adji_software_range *r = look_at(range);
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->sets.left.type);
   const char *from = part == ADJI_PART_IDS ? r->slots[slot].ids.at : r->slots[slot].sums.at;
-  return adji_software_fetch(r->on.gpu, buffer, 0, from + first * size, entries * size);
+  return adji_software_fetch(r->gpu, buffer, 0, from + first * size, entries * size);
 }
 
-adj_status adji_software_range_release(adji_gpu_range *range, uint32_t slot) {
+adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot) {
   (void)slot;
-  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_release");
-  if (!status) adji_software_copy_all(look_at(range)->on.gpu);
+  adj_status status = adji_software_turn(look_at(range)->gpu, "range_release");
+  if (!status) adji_software_copy_all(look_at(range)->gpu);
   return status;
 }
 
-adj_status adji_software_range_check(adji_gpu_range *range) {
-  adj_status status = adji_software_turn(look_at(range)->on.gpu, "range_check");
+adj_status adji_gpu_range_check(adji_gpu_range *range) {
+  adj_status status = adji_software_turn(look_at(range)->gpu, "range_check");
   if (status || !look_at(range)->broken) return status;
   return adji_fail(ADJ_E_INTERNAL, "software device: %llu rows are not as long as they were counted",
                    (unsigned long long)look_at(range)->broken);
@@ -442,16 +443,16 @@ adj_status adji_software_range_check(adji_gpu_range *range) {
 
 /* ---- Results that stay -------------------------------------------------------------------------------- */
 
-adj_status adji_software_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out) {
+adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out) {
   adji_software_range *r = range_of(range);
   adji_software_block *ids = &r->slots[slot].ids, *sums = &r->slots[slot].sums;
-  adj_status status = adji_software_launch(r->on.gpu, "range_take");
+  adj_status status = adji_software_launch(r->gpu, "range_take");
   if (status) return status;
   if (r->sets.join.style.distances)
     adji_report_distances(&r->sets.measure, r->sets.left.type, sums->at, r->counted.pairs, sums->at);
   else
-    adji_software_free(r->on.gpu, sums);
-  *out = (adji_gpu_csr){r->on.gpu, r->rows, r->counted.pairs, r->offsets.at, ids->at, sums->at, {0}};
+    adji_software_free(r->gpu, sums);
+  *out = (adji_gpu_csr){r->gpu, r->rows, r->counted.pairs, r->offsets.at, ids->at, sums->at, {0}};
   out->bytes[0] = r->offsets.bytes;
   out->bytes[1] = ids->bytes;
   out->bytes[2] = sums->bytes;
@@ -459,7 +460,7 @@ adj_status adji_software_range_take(adji_gpu_range *range, uint32_t slot, adji_g
   return ADJ_OK;
 }
 
-void adji_software_csr_free(adji_gpu_csr *csr, void *stream) {
+void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
   (void)stream;
   void *parts[] = {csr->offsets, csr->ids, csr->distances};
   for (int i = 0; i < 3; i++)

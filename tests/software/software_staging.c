@@ -33,7 +33,7 @@ void adji_software_copy_all(adji_gpu *gpu) {
 
 /* ---- Buffers ------------------------------------------------------------------------------------------ */
 
-adj_status adji_software_staging_open(adji_gpu *gpu, uint32_t count) {
+adj_status adji_staging_open(adji_gpu *gpu, uint32_t count) {
   adji_software_staging *s = adji_software_staging_of(gpu);
   if (s->count >= count) return ADJ_OK;
   adj_status status = adji_software_turn(gpu, "staging_open");
@@ -55,7 +55,7 @@ void adji_software_staging_close(adji_software_staging *s) {
   pthread_mutex_destroy(&s->lock);
 }
 
-void *adji_software_staging_at(adji_gpu *gpu, uint32_t buffer) {
+void *adji_staging_at(adji_gpu *gpu, uint32_t buffer) {
   adji_software_staging *s = adji_software_staging_of(gpu);
   bool second = buffer & ADJI_STAGE_SECOND;
   return second ? s->buffers[buffer - ADJI_STAGE_SECOND].at + ADJI_STAGE_BYTES / 2 : s->buffers[buffer].at;
@@ -79,24 +79,24 @@ static adj_status note_copy(adji_gpu *gpu, uint32_t buffer, void *to, const void
   return room ? ADJ_OK : adji_fail(ADJ_E_INTERNAL, "buffer %u: nobody waits for its copies", buffer);
 }
 
-adj_status adji_software_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes) {
+adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes) {
   adj_status status = adji_software_turn(gpu, "staging_send");
-  return status ? status : note_copy(gpu, buffer, to_device, adji_software_staging_at(gpu, buffer), bytes);
+  return status ? status : note_copy(gpu, buffer, to_device, adji_staging_at(gpu, buffer), bytes);
 }
 
 adj_status adji_software_fetch(adji_gpu *gpu, uint32_t buffer, uint64_t to, const void *from, uint64_t bytes) {
   adj_status status = adji_software_turn(gpu, "fetch");
   if (status) return status;
-  char *at = (char *)adji_software_staging_at(gpu, buffer) + to;
+  char *at = (char *)adji_staging_at(gpu, buffer) + to;
   memset(at, NONSENSE, bytes);
   return note_copy(gpu, buffer, at, from, bytes);
 }
 
-adj_status adji_software_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
+adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
   return adji_software_fetch(gpu, buffer, 0, from_device, bytes);
 }
 
-adj_status adji_software_staging_wait(adji_gpu *gpu, uint32_t buffer) {
+adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer) {
   adji_software_staging *s = adji_software_staging_of(gpu);
   adj_status status = adji_software_turn(gpu, "staging_wait");
   if (status) return status;
@@ -106,7 +106,7 @@ adj_status adji_software_staging_wait(adji_gpu *gpu, uint32_t buffer) {
   return ADJ_OK;
 }
 
-adj_status adji_software_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
+adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
   adji_software_staging *s = adji_software_staging_of(gpu);
   adji_software_pending *p = pending_of(s, buffer);
   pthread_mutex_lock(&s->lock);

@@ -9,7 +9,6 @@
 
 extern "C" {
 #include "gpu/brute/brute.h"
-#include "gpu/device/points.h"
 #include "queue/join.h"
 #include "queue/stats.h"
 }

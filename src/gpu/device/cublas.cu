@@ -10,17 +10,22 @@
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
-/* The functions we call. The library stays loaded: its handles and the driver refer to each other. */
+/* The functions we call. */
+#define FUNCTIONS(X)                      \
+  X(create, cublasCreate_v2)              \
+  X(destroy, cublasDestroy_v2)            \
+  X(set_stream, cublasSetStream_v2)       \
+  X(set_workspace, cublasSetWorkspace_v2) \
+  X(set_math_mode, cublasSetMathMode)     \
+  X(sgemm, cublasSgemm_v2)                \
+  X(dgemm, cublasDgemm_v2)                \
+  X(status_string, cublasGetStatusString)
+
+/* The library stays loaded: its handles and the driver refer to each other. */
 struct adji_cublas {
   cublasHandle_t handle;
-  decltype(&cublasCreate_v2) create;
-  decltype(&cublasDestroy_v2) destroy;
-  decltype(&cublasSetStream_v2) set_stream;
-  decltype(&cublasSetWorkspace_v2) set_workspace;
-  decltype(&cublasSetMathMode) set_math_mode;
-  decltype(&cublasSgemm_v2) sgemm;
-  decltype(&cublasDgemm_v2) dgemm;
-  decltype(&cublasGetStatusString) status_string;
+#define DECLARE(member, name) decltype(&name) member;
+  FUNCTIONS(DECLARE)
 };
 
 namespace {
@@ -35,22 +40,10 @@ void *load_library() {
 }
 
 adj_status find_functions(void *library, adji_cublas *to) {
-  struct {
-    const char *name;
-    void *at; /* where the function pointer goes */
-  } const wanted[] = {{"cublasCreate_v2", &to->create},
-                      {"cublasDestroy_v2", &to->destroy},
-                      {"cublasSetStream_v2", &to->set_stream},
-                      {"cublasSetWorkspace_v2", &to->set_workspace},
-                      {"cublasSetMathMode", &to->set_math_mode},
-                      {"cublasSgemm_v2", &to->sgemm},
-                      {"cublasDgemm_v2", &to->dgemm},
-                      {"cublasGetStatusString", &to->status_string}};
-  for (const auto &w : wanted) {
-    void *found = dlsym(library, w.name);
-    if (!found) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=gemm: libcublas has no %s", w.name);
-    memcpy(w.at, &found, sizeof found);
-  }
+#define FIND(member, name)                                               \
+  to->member = reinterpret_cast<decltype(&name)>(dlsym(library, #name)); \
+  if (!to->member) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=gemm: libcublas has no " #name);
+  FUNCTIONS(FIND)
   return ADJ_OK;
 }
 
@@ -131,21 +124,13 @@ adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
 
 #else
 
-static adj_status refuse() {
+adj_status adji_cublas_begin(adji_gpu *, const adji_block *) {
   return adji_fail(ADJ_E_UNSUPPORTED,
                    "tuning: prefilter=gemm needs cuBLAS, whose header was not there when this library was built");
 }
 
-adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
-  (void)gpu;
-  (void)room;
-  return refuse();
-}
-
-adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
-  (void)gpu;
-  (void)job;
-  return refuse();
+adj_status adji_cublas_multiply(adji_gpu *, const adji_products *) {
+  return ADJ_E_UNSUPPORTED; /* nobody comes here: begin has failed */
 }
 
 #endif

@@ -236,18 +236,12 @@ static adj_status derive(adji_gpu *gpu, const derivation *d, adji_gpu_points *ou
   return ADJ_OK;
 }
 
-adj_status adji_cuda_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
+adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out) {
   derivation d = {rows, rows->dim, false, false};
   return derive(gpu, &d, out);
 }
 
-adj_status adji_cuda_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_points *out) {
+adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_points *out) {
   derivation d = {rows, 3, true, angle == ADJ_DEGREES};
   return derive(gpu, &d, out);
-}
-
-void adji_cuda_points_free(adji_gpu_points *points) {
-  adji_block block = {const_cast<void *>(points->rows.data), points->bytes};
-  adji_block_free(points->gpu, points->gpu->compute, &block);
-  *points = adji_gpu_points{};
 }

@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_DEVICE_DERIVE_H
 #define ADJI_GPU_DEVICE_DERIVE_H
 
-#include "gpu/device/points.h"
+#include "gpu/device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,8 +15,9 @@ extern "C" {
 /* Both wait for the device, since a row may have no derived point. The first coordinate that is not finite, or else
  * the first such row, gives ADJ_E_DATA with the message of data/derive.h. Device memory: the size of the derived
  * points. */
-adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out);
-adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle, adji_gpu_points *out);
+ADJI_OP adj_status adji_gpu_derive_units(adji_gpu *gpu, const adji_gpu_rows *rows, adji_gpu_points *out);
+ADJI_OP adj_status adji_gpu_derive_sphere(adji_gpu *gpu, const adji_gpu_rows *rows, adj_angle angle,
+                                          adji_gpu_points *out);
 
 #ifdef __cplusplus
 }

@@ -35,7 +35,7 @@ static adj_status count_devices(int *count) {
                    cudaGetErrorName(error));
 }
 
-adj_status adji_cuda_describe(uint32_t i, adj_device *out) {
+adj_status adji_kind_describe(uint32_t i, adj_device *out) {
   int count = 0;
   adj_status status = count_devices(&count);
   if (status) return status;
@@ -68,20 +68,21 @@ adj_status adji_cuda_describe(uint32_t i, adj_device *out) {
 
 /* ---- Opening and closing --------------------------------------------------------------------------------- */
 
-void adji_cuda_close(adji_gpu *gpu) {
+void adji_stage_free(adji_stage *stage) {
+  if (stage->at) cudaFreeHost(stage->at);
+  for (cudaEvent_t copied : stage->copied)
+    if (copied) cudaEventDestroy(copied);
+}
+
+void adji_kind_close(adji_gpu *gpu) {
   cudaSetDevice(gpu->device);
   if (gpu->compute) cudaStreamSynchronize(gpu->compute);
   if (gpu->copy) cudaStreamSynchronize(gpu->copy);
   if (gpu->side) cudaStreamSynchronize(gpu->side);
   if (gpu->close_cublas) gpu->close_cublas(gpu);
-  for (uint32_t i = 0; i < gpu->staging_count; i++) {
-    if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
-    if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
-    if (gpu->staged_second[i]) cudaEventDestroy(gpu->staged_second[i]);
-  }
+  for (uint32_t i = 0; i < gpu->staging_count; i++)
+    adji_stage_free(&gpu->staging[i]);
   free(gpu->staging);
-  free(gpu->staged);
-  free(gpu->staged_second);
   for (cudaEvent_t mark : gpu->marks)
     if (mark) cudaEventDestroy(mark);
   if (gpu->joint) cudaEventDestroy(gpu->joint);
@@ -151,7 +152,7 @@ static adj_status open_number(adj_ctx *ctx, uint32_t i, adji_gpu *gpu) {
   return open_device(gpu);
 }
 
-adj_status adji_cuda_count(adj_ctx *ctx, uint32_t *count) {
+adj_status adji_kind_count(adj_ctx *ctx, uint32_t *count) {
   int there = 0, most = ADJI_MOST_GPUS;
   adj_status status = count_devices(&there);
   if (ctx->device_count >= 0) there = ctx->device_count;
@@ -159,20 +160,20 @@ adj_status adji_cuda_count(adj_ctx *ctx, uint32_t *count) {
   return status;
 }
 
-adj_status adji_cuda_open(const adji_device_ops *ops, adj_ctx *ctx, uint32_t i, adji_gpu **out) {
+adj_status adji_kind_open(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   adji_gpu *gpu = static_cast<adji_gpu *>(calloc(1, sizeof *gpu));
   if (!gpu) return adji_fail(ADJ_E_MEMORY, "no memory for a device");
-  adji_gpu_init_base(gpu, ops, ctx);
+  adji_gpu_init_base(gpu, ctx);
   adj_status status = open_number(ctx, i, gpu);
   if (status)
-    adji_cuda_close(gpu);
+    adji_kind_close(gpu);
   else
     *out = gpu;
   return status;
 }
 
 /* The driver is asked only where somebody has loaded it, for loading it is what takes long. */
-bool adji_cuda_is_up(adj_ctx *ctx) {
+bool adji_kind_is_up(adj_ctx *ctx) {
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!driver) return false;
   auto state_of = reinterpret_cast<int (*)(int, unsigned *, int *)>(dlsym(driver, "cuDevicePrimaryCtxGetState"));
@@ -183,18 +184,18 @@ bool adji_cuda_is_up(adj_ctx *ctx) {
   return up;
 }
 
-int adji_cuda_current(void) {
+int adji_kind_current(void) {
   int device = -1;
   if (cudaGetDevice(&device) != cudaSuccess) cudaGetLastError();
   return device;
 }
 
-void adji_cuda_make_current(int device) {
-  if (device < 0 || device == adji_cuda_current()) return;
+void adji_kind_make_current(int device) {
+  if (device < 0 || device == adji_kind_current()) return;
   if (cudaSetDevice(device) != cudaSuccess) cudaGetLastError(); /* the next call says what is wrong */
 }
 
-uint32_t adji_cuda_multiprocessors(const adji_gpu *gpu) {
+uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
   return static_cast<uint32_t>(gpu->multiprocessors);
 }
 
@@ -210,35 +211,35 @@ adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream) {
   return ADJ_OK;
 }
 
-adj_status adji_cuda_mark(adji_gpu *gpu, adji_mark mark) {
+adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark) {
   if (mark == ADJI_MARK_BEGIN) memset(gpu->marked, 0, sizeof gpu->marked);
   ADJI_CUDA(gpu, cudaEventRecord(gpu->marks[mark], gpu->compute));
   gpu->marked[mark] = true;
   return ADJ_OK;
 }
 
-double adji_cuda_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
+double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to) {
   float ms = 0;
   if (!gpu->marked[from] || !gpu->marked[to]) return 0;
   if (cudaEventElapsedTime(&ms, gpu->marks[from], gpu->marks[to]) != cudaSuccess) cudaGetLastError();
   return ms * 1e-3;
 }
 
-uint64_t adji_cuda_last_candidates(const adji_gpu *gpu) {
+uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
   return adji_answer_totals(gpu).candidates;
 }
 
-uint64_t adji_cuda_last_slots(const adji_gpu *gpu) {
+uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
   return adji_answer_totals(gpu).slots;
 }
 
-adj_status adji_cuda_after(adji_gpu *gpu, void *stream) {
+adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
   ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, static_cast<cudaStream_t>(stream)));
   ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, gpu->joint, 0));
   return ADJ_OK;
 }
 
-adj_status adji_cuda_before(adji_gpu *gpu, void *stream) {
+adj_status adji_gpu_before(adji_gpu *gpu, void *stream) {
   ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, gpu->compute));
   ADJI_CUDA(gpu, cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), gpu->joint, 0));
   return ADJ_OK;
@@ -262,18 +263,18 @@ adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status
   return status;
 }
 
-adj_status adji_cuda_wait(adji_gpu *gpu) {
+adj_status adji_gpu_wait(adji_gpu *gpu) {
   ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
   return ADJ_OK;
 }
 
-bool adji_cuda_busy(adji_gpu *gpu) {
+bool adji_gpu_busy(adji_gpu *gpu) {
   bool busy = cudaStreamQuery(gpu->compute) == cudaErrorNotReady;
   if (busy) cudaGetLastError(); /* not a failure */
   return busy;
 }
 
-void adji_cuda_quiesce(adji_gpu *gpu) {
+void adji_gpu_quiesce(adji_gpu *gpu) {
   cudaStreamSynchronize(gpu->compute);
   cudaStreamSynchronize(gpu->copy);
   cudaStreamSynchronize(gpu->side);
@@ -313,4 +314,11 @@ adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {
 
 uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer) {
   return kept_answers(gpu, which)[answer];
+}
+
+void adji_gpu_points_free(adji_gpu_points *points) {
+  if (!points->gpu) return;
+  adji_block block = {const_cast<void *>(points->rows.data), points->bytes};
+  adji_block_free(points->gpu, points->gpu->compute, &block);
+  *points = adji_gpu_points{};
 }

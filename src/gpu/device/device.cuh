@@ -28,6 +28,12 @@ typedef struct adji_block {
 /* Freed blocks that are kept for reuse: see device_blocks.cu. */
 enum { ADJI_KEPT_BLOCKS = 48 };
 
+/* A pinned buffer: see staging.h. The copies of each half have an event. */
+typedef struct adji_stage {
+  char *at;
+  cudaEvent_t copied[2];
+} adji_stage;
+
 struct adji_gpu : adji_gpu_base {
   int multiprocessors;
   int block_shared_bytes; /* shared memory that a block can have at most */
@@ -40,9 +46,7 @@ struct adji_gpu : adji_gpu_base {
   uint64_t *answers, *d_answers;
   cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; joint and forked: between streams */
   bool marked[ADJI_MARKS];
-  /* Pinned buffers, one for each lane, made on first use. */
-  void **staging;
-  cudaEvent_t *staged, *staged_second; /* see ADJI_STAGE_SECOND */
+  adji_stage *staging; /* one for each lane, made on first use */
   uint32_t staging_count;
   struct adji_cublas *cublas; /* see cublas.cuh; NULL before its first use, as is close_cublas */
   void (*close_cublas)(adji_gpu *gpu);
@@ -112,6 +116,8 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
  * status unless it fails itself. */
 adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream);
 adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status);
+
+void adji_stage_free(adji_stage *stage);
 
 /* clear sets answers to 0; fetch copies all of them to the host, and waits for the stream. */
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A device, as the rest of the library sees it: a GPU, or the software device of tests (tests/software). Host code
- * calls these functions, and those of staging.h, survey.h, derive.h, result.h, range.h, range_list.h, knn.h and
- * select.h. They call the operation of the device's table (gpu/ops/ops.h). A build without CUDA has everything but the
- * GPU, and reports that when one is needed. The driver is looked for when a device is first requested, so one binary
- * runs on machines with and without it.
+ * A device, as the rest of the library sees it. Host code calls these functions, and those of staging.h, survey.h,
+ * derive.h, range.h, range_list.h, knn.h and select.h.
+ *
+ * ADJI_OP marks the operations of a device. The .cu files define them for GPUs. tests/software defines them once more,
+ * for programs of tests that have its objects: those never reach the .cu files of the static library. A build without
+ * CUDA has neither, and refers to them weakly: no device can be opened, so nobody calls them.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_H
 #define ADJI_GPU_DEVICE_DEVICE_H
@@ -15,13 +16,16 @@
 extern "C" {
 #endif
 
-typedef struct adji_device_ops adji_device_ops;
+#ifdef ADJI_NO_CUDA
+#define ADJI_OP __attribute__((weak, visibility("hidden")))
+#else
+#define ADJI_OP
+#endif
 
 typedef struct adji_gpu adji_gpu;
 
-/* What adji_gpu begins with, whatever kind of device it is. Only that kind knows the rest. */
+/* What adji_gpu begins with. Only the operations know the rest. */
 typedef struct adji_gpu_base {
-  const adji_device_ops *ops;
   adj_ctx *ctx;
   int device;                          /* its number */
   uint64_t used, peak, limit;          /* bytes of its memory */
@@ -29,14 +33,56 @@ typedef struct adji_gpu_base {
   pthread_mutex_t turn;                /* see adji_gpu_lock */
 } adji_gpu_base;
 
-/* For the kinds of devices, when they open and close one. */
-void adji_gpu_init_base(adji_gpu_base *base, const adji_device_ops *ops, adj_ctx *ctx);
+/* Operations for device.c alone. */
+ADJI_OP bool adji_kind_is_up(adj_ctx *ctx);
+ADJI_OP adj_status adji_kind_count(adj_ctx *ctx, uint32_t *count);
+ADJI_OP adj_status adji_kind_describe(uint32_t i, adj_device *out);
+/* Opens the i-th device that a context may use, and makes it current. */
+ADJI_OP adj_status adji_kind_open(adj_ctx *ctx, uint32_t i, adji_gpu **out);
+ADJI_OP void adji_kind_close(adji_gpu *gpu);
+/* The number of the device that is current in this thread; negative: there is none. And another one, if it is not. */
+ADJI_OP int adji_kind_current(void);
+ADJI_OP void adji_kind_make_current(int device);
+/* For these two, when they open and close a device. */
+void adji_gpu_init_base(adji_gpu_base *base, adj_ctx *ctx);
 void adji_gpu_clear_base(adji_gpu_base *base);
 
-/* What adji_gpu_range, adji_gpu_lists and adji_gpu_knn begin with. */
-typedef struct adji_on_device {
+/* Points on a device. Coordinate j of row i is at data[i * row_stride + j * column_stride], in elements. */
+typedef struct adji_gpu_rows {
+  const void *data;
+  adj_type type;
+  uint32_t dim;
+  uint64_t count;
+  uint64_t row_stride, column_stride;
+} adji_gpu_rows;
+
+/* Points in memory of their own, packed by rows. */
+typedef struct adji_gpu_points {
+  adji_gpu *gpu; /* NULL: none */
+  adji_gpu_rows rows;
+  uint64_t bytes;
+} adji_gpu_points;
+/* In the order of the device's work. */
+ADJI_OP void adji_gpu_points_free(adji_gpu_points *points);
+
+/* Rows first_row .. end_row - 1 of a result. */
+typedef struct adji_gpu_window {
+  uint64_t first_row, end_row;
+  uint64_t base, pairs; /* its entries of the whole result: base .. base + pairs - 1 */
+} adji_gpu_window;
+
+/* A whole result, owned by whoever holds this. distances is NULL unless asked for; a table of neighbours has no
+ * offsets. */
+typedef struct adji_gpu_csr {
   adji_gpu *gpu;
-} adji_on_device;
+  uint64_t rows, pairs; /* kNN: padding is not counted */
+  uint64_t *offsets;
+  uint32_t *ids;
+  void *distances;
+  uint64_t bytes[3]; /* of offsets, ids and distances */
+} adji_gpu_csr;
+/* In the order of the stream. */
+ADJI_OP void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
 /* The context's first device. It is opened on the first call and stays open as long as the context.
  * ADJ_E_UNSUPPORTED: there is none, and the message says why. */
@@ -50,24 +96,22 @@ adj_status adji_gpu_count(adj_ctx *ctx, uint32_t *count);
  * milliseconds. Starts nothing. */
 bool adji_gpu_is_up(adj_ctx *ctx);
 
-/* ADJ_OK if there can be devices. A build without CUDA fails with a message that says so. */
+/* ADJ_OK if there can be devices. A build without CUDA fails with a message that says so. The driver is looked for only
+ * when a device is first requested, so one binary runs on machines with and without it. */
 adj_status adji_gpu_can_be(void);
-
-/* Device number i, of any context; ADJ_E_UNSUPPORTED when there is no such device. */
-adj_status adji_gpu_describe(uint32_t i, adj_device *out);
 
 adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
 
-uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
+ADJI_OP uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
 
 /* Waits until the compute stream is idle. */
-adj_status adji_gpu_wait(adji_gpu *gpu);
+ADJI_OP adj_status adji_gpu_wait(adji_gpu *gpu);
 
 /* Whether the compute stream is busy. Any thread may ask. */
-bool adji_gpu_busy(adji_gpu *gpu);
+ADJI_OP bool adji_gpu_busy(adji_gpu *gpu);
 
 /* Waits for everything in progress on the device, after a failure that was already reported. */
-void adji_gpu_quiesce(adji_gpu *gpu);
+ADJI_OP void adji_gpu_quiesce(adji_gpu *gpu);
 
 uint64_t adji_gpu_used(const adji_gpu *gpu);
 uint64_t adji_gpu_peak(const adji_gpu *gpu);
@@ -85,16 +129,16 @@ typedef enum adji_mark {
   ADJI_MARK_SORTED,
   ADJI_MARKS
 } adji_mark;
-adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
-double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 when a mark is missing */
+ADJI_OP adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
+ADJI_OP double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 when a mark is missing */
 
-uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
+ADJI_OP uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
 /* Comparisons that the lanes of that count had time for; 0 where the kernels do not count them. */
-uint64_t adji_gpu_last_slots(const adji_gpu *gpu);
+ADJI_OP uint64_t adji_gpu_last_slots(const adji_gpu *gpu);
 
 /* after: work that comes next on the device waits for what was put on stream so far. before: the reverse. */
-adj_status adji_gpu_after(adji_gpu *gpu, void *stream);
-adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
+ADJI_OP adj_status adji_gpu_after(adji_gpu *gpu, void *stream);
+ADJI_OP adj_status adji_gpu_before(adji_gpu *gpu, void *stream);
 
 /* One join at a time uses a device; others wait here. The device is current in the thread while it has the lock. When a
  * thread gives its last lock back, the device that was current before its first is current again. */

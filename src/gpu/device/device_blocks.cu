@@ -89,3 +89,11 @@ adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes
   adji_block_free(gpu, stream, block);
   return adji_block_get(gpu, stream, bytes, "room to work in", block);
 }
+
+void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
+  void *parts[] = {csr->offsets, csr->ids, csr->distances};
+  for (int i = 0; i < 3; i++) {
+    adji_block block = {parts[i], csr->bytes[i]};
+    adji_block_free(csr->gpu, static_cast<cudaStream_t>(stream), &block);
+  }
+}

@@ -10,36 +10,23 @@ extern "C" {
 #include "gpu/device/staging.h"
 }
 
-static adj_status make_buffer(adji_gpu *gpu, uint32_t i) {
-  ADJI_CUDA(gpu, cudaHostAlloc(&gpu->staging[i], ADJI_STAGE_BYTES, cudaHostAllocDefault));
-  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->staged[i], cudaEventDisableTiming));
-  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&gpu->staged_second[i], cudaEventDisableTiming));
+static adj_status make_buffer(adji_gpu *gpu, adji_stage *stage) {
+  ADJI_CUDA(gpu, cudaHostAlloc(&stage->at, ADJI_STAGE_BYTES, cudaHostAllocDefault));
+  for (cudaEvent_t &copied : stage->copied)
+    ADJI_CUDA(gpu, cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
   return ADJ_OK;
 }
 
-/* Frees the parts of a buffer that could not be completed. */
-static void drop_buffer(adji_gpu *gpu, uint32_t i) {
-  if (gpu->staging[i]) cudaFreeHost(gpu->staging[i]);
-  if (gpu->staged[i]) cudaEventDestroy(gpu->staged[i]);
-}
-
-template <typename T>
-static bool lengthen(T **list, uint32_t count) {
-  T *longer = static_cast<T *>(realloc(*list, count * sizeof **list));
-  if (longer) *list = longer;
-  return longer;
-}
-
-adj_status adji_cuda_staging_open(adji_gpu *gpu, uint32_t count) {
+adj_status adji_staging_open(adji_gpu *gpu, uint32_t count) {
   if (gpu->staging_count >= count) return ADJ_OK;
-  if (!lengthen(&gpu->staging, count) || !lengthen(&gpu->staged, count) || !lengthen(&gpu->staged_second, count))
-    return adji_fail(ADJ_E_MEMORY, "no memory for staging buffers");
+  void *longer = realloc(gpu->staging, count * sizeof *gpu->staging);
+  if (!longer) return adji_fail(ADJ_E_MEMORY, "no memory for staging buffers");
+  gpu->staging = static_cast<adji_stage *>(longer);
   for (uint32_t i = gpu->staging_count; i < count; i++) {
-    gpu->staging[i] = NULL;
-    gpu->staged[i] = gpu->staged_second[i] = NULL;
-    adj_status status = make_buffer(gpu, i);
+    gpu->staging[i] = {};
+    adj_status status = make_buffer(gpu, &gpu->staging[i]);
     if (status) {
-      drop_buffer(gpu, i);
+      adji_stage_free(&gpu->staging[i]);
       return status;
     }
     gpu->staging_count = i + 1;
@@ -48,14 +35,11 @@ adj_status adji_cuda_staging_open(adji_gpu *gpu, uint32_t count) {
 }
 
 static cudaEvent_t event_of(const adji_gpu *gpu, uint32_t buffer) {
-  bool second = buffer & ADJI_STAGE_SECOND;
-  return second ? gpu->staged_second[buffer - ADJI_STAGE_SECOND] : gpu->staged[buffer];
+  return gpu->staging[buffer % ADJI_STAGE_SECOND].copied[buffer / ADJI_STAGE_SECOND];
 }
 
-void *adji_cuda_staging_at(adji_gpu *gpu, uint32_t buffer) {
-  bool second = buffer & ADJI_STAGE_SECOND;
-  return second ? static_cast<char *>(gpu->staging[buffer - ADJI_STAGE_SECOND]) + ADJI_STAGE_BYTES / 2
-                : gpu->staging[buffer];
+void *adji_staging_at(adji_gpu *gpu, uint32_t buffer) {
+  return gpu->staging[buffer % ADJI_STAGE_SECOND].at + buffer / ADJI_STAGE_SECOND * (ADJI_STAGE_BYTES / 2);
 }
 
 static adj_status copy(adji_gpu *gpu, uint32_t buffer, void *to, const void *from, uint64_t bytes,
@@ -65,20 +49,20 @@ static adj_status copy(adji_gpu *gpu, uint32_t buffer, void *to, const void *fro
   return ADJ_OK;
 }
 
-adj_status adji_cuda_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes) {
+adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes) {
   return copy(gpu, buffer, to_device, adji_staging_at(gpu, buffer), bytes, cudaMemcpyHostToDevice);
 }
 
-adj_status adji_cuda_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
+adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
   return copy(gpu, buffer, adji_staging_at(gpu, buffer), from_device, bytes, cudaMemcpyDeviceToHost);
 }
 
-adj_status adji_cuda_staging_wait(adji_gpu *gpu, uint32_t buffer) {
+adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer) {
   ADJI_CUDA(gpu, cudaEventSynchronize(event_of(gpu, buffer)));
   return ADJ_OK;
 }
 
-adj_status adji_cuda_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
+adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here) {
   cudaError_t error = cudaEventQuery(event_of(gpu, buffer));
   *here = error == cudaSuccess;
   if (error == cudaErrorNotReady) {

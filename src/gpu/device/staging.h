@@ -21,13 +21,13 @@ enum {
 };
 
 /* Makes `count` buffers, numbered from 0, unless they exist. */
-adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);
-void *adji_staging_at(adji_gpu *gpu, uint32_t buffer);
+ADJI_OP adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);
+ADJI_OP void *adji_staging_at(adji_gpu *gpu, uint32_t buffer);
 /* send and receive start a copy, wait ends it, here reports whether it has ended. One copy per buffer at a time. */
-adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes);
-adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
-adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
-adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here);
+ADJI_OP adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes);
+ADJI_OP adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
+ADJI_OP adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
+ADJI_OP adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here);
 
 /* The points of a set to device memory, packed by rows; bytes to the device; bytes back. All lanes take part, and add
  * to work. */

@@ -171,8 +171,8 @@ static adj_status take(const survey *s, double *low, double *high, void *rows) {
   return ADJ_OK;
 }
 
-adj_status adji_cuda_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
-                            void *rows) {
+adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high, uint64_t sample,
+                           void *rows) {
   if (!points->count) return ADJ_OK;
   survey s = {gpu, points, sample, sample * points->dim * (points->type == ADJ_F64 ? 8 : 4), {}, NULL};
   uint64_t bytes = (2 * static_cast<uint64_t>(points->dim) + 1) * 8 + s.bytes;

@@ -49,8 +49,55 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const
   ids[i] = static_cast<uint32_t>(row);
 }
 
+/* Transforms coordinates of `bits` bits so that their bits, interleaved from the highest down, are the number on
+ * Hilbert's curve (J. Skilling's method). From the highest bit down, the part of the cube that a bit selects is
+ * turned so that its curve begins where the one before it ends; then a reflected Gray code is decoded. */
+template <int DIM>
+static __device__ __forceinline__ void to_curve(uint32_t bits, uint32_t (&x)[DIM]) {
+  for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1) {
+#pragma unroll
+    for (int j = 0; j < DIM; j++) {
+      uint32_t swapped = (x[0] ^ x[j]) & (bit - 1);
+      bool reflected = x[j] & bit;
+      x[0] ^= reflected ? bit - 1 : swapped;
+      if (!reflected && j) x[j] ^= swapped;
+    }
+  }
+#pragma unroll
+  for (int j = 1; j < DIM; j++)
+    x[j] ^= x[j - 1];
+  uint32_t turned = 0;
+  for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1)
+    if (x[DIM - 1] & bit) turned ^= bit - 1;
+#pragma unroll
+  for (int j = 0; j < DIM; j++)
+    x[j] ^= turned;
+}
+
+template <class T, class KEY, int DIM>
+static __global__ void number_on_curve(adji_gpu_curve curve, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= rows.count) return;
+  uint32_t whole[DIM];
+  T scale = static_cast<T>(curve.scale), end = static_cast<T>(1u << curve.bits);
+#pragma unroll
+  for (int j = 0; j < DIM; j++) {
+    T x = static_cast<const T *>(rows.data)[i * rows.row_stride + j * rows.column_stride];
+    T q = (x - static_cast<T>(curve.low[j])) * scale;
+    whole[j] = q > 0 ? q < end ? static_cast<uint32_t>(q) : (1u << curve.bits) - 1 : 0;
+  }
+  to_curve(curve.bits, whole);
+  KEY number = 0;
+  for (uint32_t bit = curve.bits; bit--;)
+#pragma unroll
+    for (int j = 0; j < DIM; j++)
+      number = static_cast<KEY>(number << 1 | (whole[j] >> bit & 1));
+  numbers[i] = number;
+  ids[i] = static_cast<uint32_t>(i);
+}
+
 /* The image of x on a periodic axis, or x itself if there is none: see index/images.h. */
-static __device__ double image_of(const adji_gpu_axis &axis, double x) {
+static __device__ double image_of(const adji_axis &axis, double x) {
   double image = x;
   if (axis.period > 0 && x <= axis.margin) image = x + axis.period;
   if (axis.period > 0 && x >= axis.period - axis.margin) image = x - axis.period;
@@ -203,16 +250,8 @@ static adj_status sort_items(adji_building *b) {
   if (index->count && b->key_bits)
     ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRadixSort::SortPairs, numbers, ids, index->count, 0,
              static_cast<int>(b->key_bits));
-  if (numbers.Current() == adji_at<KEY>(b->spare_numbers)) {
-    adji_block other = index->numbers_block;
-    index->numbers_block = b->spare_numbers;
-    b->spare_numbers = other;
-  }
-  if (ids.Current() == adji_at<uint32_t>(b->spare_ids)) {
-    adji_block other = index->ids_block;
-    index->ids_block = b->spare_ids;
-    b->spare_ids = other;
-  }
+  if (numbers.Current() == adji_at<KEY>(b->spare_numbers)) std::swap(index->numbers_block, b->spare_numbers);
+  if (ids.Current() == adji_at<uint32_t>(b->spare_ids)) std::swap(index->ids_block, b->spare_ids);
   index->numbers = index->numbers_block.at;
   index->ids = adji_at<uint32_t>(index->ids_block);
   index->wide_numbers = sizeof(KEY) == 8;
@@ -221,8 +260,7 @@ static adj_status sort_items(adji_building *b) {
   return ADJ_OK;
 }
 
-/* ---- 4. Coordinates ------------------------------------------------------------------------------------------------
- */
+/* ---- 4. Coordinates --------------------------------------------------------------------------------------------- */
 
 template <class T>
 static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, uint64_t stride, T *coords) {
@@ -231,13 +269,6 @@ static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t 
   const T *from = static_cast<const T *>(rows.data) + ids[i] * rows.row_stride;
   for (uint32_t j = 0; j < rows.dim; j++)
     coords[j * stride + i] = from[j * rows.column_stride];
-}
-
-static __device__ float bits_of(uint32_t id, float) {
-  return __uint_as_float(id);
-}
-static __device__ double bits_of(uint32_t id, double) {
-  return __longlong_as_double(static_cast<long long>(id));
 }
 
 /* One thread per point of WIDTH elements (adji_gpu_width). */
@@ -252,7 +283,7 @@ static __global__ void gather_dense(adji_gpu_rows rows, const uint32_t *ids, uin
   } to;
 #pragma unroll
   for (uint32_t j = 0; j < WIDTH; j++)
-    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : bits_of(id, T(0));
+    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : adji_id_as(id, T(0));
   reinterpret_cast<point *>(coords)[i] = to;
 }
 
@@ -269,28 +300,19 @@ static adj_status gather_points(adji_building *b) {
   uint32_t blocks = adji_blocks_for(index->count, THREADS);
   cudaStream_t stream = b->gpu->compute;
   T *coords = adji_at<T>(index->coords_block);
-  switch (width) {
-    case 1:
-      gather_dense<T, 1><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
-      break;
-    case 2:
-      gather_dense<T, 2><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
-      break;
-    case 4:
-      gather_dense<T, 4><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
-      break;
-    case 8:
-      gather_dense<T, 8><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
-      break;
-    default:
-      gather<T><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, index->dim_step, coords);
-  }
+  auto dense = width == 1   ? gather_dense<T, 1>
+               : width == 2 ? gather_dense<T, 2>
+               : width == 4 ? gather_dense<T, 4>
+                            : gather_dense<T, 8>;
+  if (width)
+    dense<<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, coords);
+  else
+    gather<T><<<blocks, THREADS, 0, stream>>>(*b->rows, index->ids, index->count, index->dim_step, coords);
   ADJI_LAUNCHED(b->gpu, "gather");
   return ADJ_OK;
 }
 
-/* ---- All of it
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- All of it -------------------------------------------------------------------------------------------------- */
 
 template <class T, class KEY>
 static adj_status build(adji_building *b) {
@@ -326,26 +348,18 @@ adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_bloc
 adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,
                                 const adji_gpu_index_options *options, adji_gpu_index *out) {
   *out = adji_gpu_index{};
-  adji_building b = {};
-  b.gpu = gpu;
-  b.grid = grid;
-  b.rows = rows;
-  b.options = options;
-  b.index = out;
-  b.key_bits = options->curve ? options->curve->bits * rows->dim : grid->key_bits;
+  uint32_t key_bits = options->curve ? options->curve->bits * rows->dim : grid->key_bits;
+  adji_building b = {gpu, grid, rows, options, out, key_bits, {}, {}, {}, {}};
   adj_status status = rows->type == ADJ_F64 ? build_wide_enough<double>(&b) : build_wide_enough<float>(&b);
-  adji_block_free(gpu, gpu->compute, &b.temporary);
-  adji_block_free(gpu, gpu->compute, &b.image_counts);
-  adji_block_free(gpu, gpu->compute, &b.spare_ids);
-  adji_block_free(gpu, gpu->compute, &b.spare_numbers);
+  for (adji_block *block : {&b.temporary, &b.image_counts, &b.spare_ids, &b.spare_numbers})
+    adji_block_free(gpu, gpu->compute, block);
   if (status) adji_gpu_index_clear(gpu, out);
   return status;
 }
 
 void adji_gpu_index_clear(adji_gpu *gpu, adji_gpu_index *index) {
-  adji_block *blocks[] = {&index->coords_block, &index->ids_block, &index->numbers_block, &index->directory_block,
-                          &index->rows_block};
-  for (adji_block *block : blocks)
+  for (adji_block *block :
+       {&index->coords_block, &index->ids_block, &index->numbers_block, &index->directory_block, &index->rows_block})
     adji_block_free(gpu, gpu->compute, block);
   *index = adji_gpu_index{};
 }

@@ -6,26 +6,22 @@
 #define ADJI_GPU_INDEX_INDEX_CUH
 
 #include "gpu/device/device.cuh"
-#include "gpu/index/curve.cuh"
 
 extern "C" {
-#include "gpu/device/points.h"
 #include "gpu/index/index.h"
 #include "index/grid.h"
 #include "index/slab.h"
 #include "queue/stats.h"
 }
 
-/* An axis of the grid for kernels: adji_axis with its breaks on the device. */
-typedef struct adji_gpu_axis {
-  uint32_t dim;
-  uint64_t slabs, stride;
-  double low, inverse;
-  const double *breaks; /* device, or NULL */
-  double period, margin;
-} adji_gpu_axis;
+/* Hilbert's curve through a cube: the order of points where there are no cells. Coordinates become integers. */
+enum { ADJI_CURVE_DIMS = 6 };
+typedef struct adji_gpu_curve {
+  uint32_t bits; /* of each dimension */
+  double low[ADJI_CURVE_DIMS], scale;
+} adji_gpu_curve;
 
-static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_gpu_axis &axis, double x) {
+static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_axis &axis, double x) {
   return adji_slab(x, axis.low, axis.inverse, axis.slabs, axis.breaks);
 }
 
@@ -56,7 +52,7 @@ typedef struct adji_gpu_near {
 #define ADJI_NO_REACH UINT32_MAX
 
 typedef struct adji_gpu_grid {
-  adji_gpu_axis axes[ADJI_MAX_AXES];
+  adji_axis axes[ADJI_MAX_AXES]; /* with their breaks on the device */
   uint32_t axis_count;
   uint32_t key_bits;
   uint64_t keys;       /* cell numbers are 0 .. keys - 1 */
@@ -103,6 +99,14 @@ __host__ __device__ constexpr uint32_t adji_gpu_width(uint32_t dim) {
 }
 __host__ __device__ constexpr bool adji_gpu_width_has_id(uint32_t dim) {
   return adji_gpu_width(dim) > dim;
+}
+
+/* An id in the place of a coordinate. */
+static __device__ __forceinline__ float adji_id_as(uint32_t id, float) {
+  return __uint_as_float(id);
+}
+static __device__ __forceinline__ double adji_id_as(uint32_t id, double) {
+  return __longlong_as_double(static_cast<long long>(id));
 }
 
 /* Positions behind the last that may be read; they hold nothing. */

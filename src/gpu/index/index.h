@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The grid's index on a device: sizes that plans need.
+ * Sizes of the index on a device, and of lists of queries, for host code.
  */
 #ifndef ADJI_GPU_INDEX_INDEX_H
 #define ADJI_GPU_INDEX_INDEX_H
@@ -13,5 +13,13 @@
 /* The most entries of a cell directory, a little less than two per point. For points in a plane, the directory, the
  * cell numbers and the ids then take less than twice the bytes of the points. */
 #define ADJI_GPU_BUCKETS(points) (2 * (points) - (points) / 16 + 1024)
+
+/* A host may pass lists of queries to a device, as ranges of its own order. The ranges of a list fit a pinned buffer. A
+ * range should not keep a block of threads busy for long. */
+enum { ADJI_MOST_RANGES = 1 << 16, ADJI_LONGEST_RANGE = 4096 };
+
+/* Lists that a device has room for. Some are in progress while the results of another are copied, which takes long
+ * where the memory of the result is touched for the first time. */
+enum { ADJI_LISTS = 4 };
 
 #endif

@@ -26,25 +26,11 @@ static __global__ void write_ends(const KEY *numbers, uint64_t count, uint32_t s
   if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
 }
 
-static adj_status get_directory(adji_building *b, uint64_t entries) {
-  adj_status status =
-      adji_block_get(b->gpu, b->gpu->compute, entries * 4, "directory of cells", &b->index->directory_block);
-  if (status) return status;
-  ADJI_CUDA(b->gpu, cudaMemsetAsync(b->index->directory_block.at, 0, entries * 4, b->gpu->compute));
-  b->index->cells.directory = adji_at<uint32_t>(b->index->directory_block);
-  return ADJ_OK;
-}
-
-static adj_status run_maximum(adji_building *b, uint64_t entries) {
-  uint32_t *directory = adji_at<uint32_t>(b->index->directory_block);
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
-  return ADJ_OK;
-}
-
 /* The directory: a bucket for every cell number, or for so many of them that the number of buckets stays within its
  * limit. */
 template <class KEY>
 static adj_status find_buckets(adji_building *b) {
+  adji_gpu *gpu = b->gpu;
   adji_gpu_index *index = b->index;
   adji_gpu_cells *cells = &index->cells;
   cells->keys = b->grid->keys;
@@ -52,17 +38,20 @@ static adj_status find_buckets(adji_building *b) {
   while (cells->keys >> cells->shift > ADJI_GPU_BUCKETS(index->count))
     cells->shift++;
   uint64_t entries = (cells->keys >> cells->shift) + 2;
-  adj_status status = get_directory(b, entries);
+  adj_status status = adji_block_get(gpu, gpu->compute, entries * 4, "directory of cells", &index->directory_block);
+  if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_CELLS, 1);
   if (status) return status;
-  status = adji_answer_clear(b->gpu, b->gpu->compute, ADJI_ANSWER_CELLS, 1);
-  if (status) return status;
+  uint32_t *directory = adji_at<uint32_t>(index->directory_block);
+  cells->directory = directory;
+  ADJI_CUDA(gpu, cudaMemsetAsync(directory, 0, entries * 4, gpu->compute));
   if (index->count) {
-    write_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, b->gpu->compute>>>(
-        static_cast<const KEY *>(index->numbers), index->count, cells->shift, adji_at<uint32_t>(index->directory_block),
-        adji_answer_at(b->gpu, ADJI_ANSWER_CELLS));
-    ADJI_LAUNCHED(b->gpu, "write_ends");
+    write_ends<KEY><<<adji_blocks_for(index->count, THREADS), THREADS, 0, gpu->compute>>>(
+        static_cast<const KEY *>(index->numbers), index->count, cells->shift, directory,
+        adji_answer_at(gpu, ADJI_ANSWER_CELLS));
+    ADJI_LAUNCHED(gpu, "write_ends");
   }
-  return run_maximum(b, entries);
+  ADJI_CUB(gpu, &b->temporary, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
+  return ADJ_OK;
 }
 
 /* Where a row of cells begins and ends in the order of the index, and a cell begins. */

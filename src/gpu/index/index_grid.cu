@@ -99,7 +99,7 @@ static adj_status copy_tables(adji_gpu *gpu, const adji_grid *grid, double limit
     if (!grid->axes[a].breaks) continue;
     uint64_t size = grid->axes[a].slabs * sizeof(double);
     memcpy(packed + bytes, grid->axes[a].breaks, size);
-    out->axes[a].breaks = reinterpret_cast<const double *>(adji_at<char>(out->memory) + bytes);
+    out->axes[a].breaks = reinterpret_cast<double *>(adji_at<char>(out->memory) + bytes);
     bytes += size;
   }
   out->row_steps = adji_at<int64_t>(out->memory);
@@ -117,10 +117,9 @@ adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, double limit
   out->row_stride = grid->axis_count > 1 ? grid->axes[grid->axis_count - 2].stride : out->keys;
   uint64_t bytes = out->row_count * (sizeof(int64_t) + sizeof(uint32_t) + sizeof(adji_gpu_parts)) + 16;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
-    const adji_axis *from = &grid->axes[a];
-    out->axes[a] =
-        adji_gpu_axis{from->dim, from->slabs, from->stride, from->low, from->inverse, NULL, from->period, from->margin};
-    if (from->breaks) bytes += from->slabs * sizeof(double);
+    out->axes[a] = grid->axes[a];
+    out->axes[a].breaks = NULL;
+    if (grid->axes[a].breaks) bytes += grid->axes[a].slabs * sizeof(double);
   }
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "grid", &out->memory);
   if (status) return status;

@@ -6,6 +6,7 @@
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
+#include <utility>
 
 extern "C" {
 #include "gpu/device/staging.h"
@@ -120,9 +121,7 @@ adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64
   adj_status status = gather(gpu, list, from);
   if (!status && list->end_row - list->first_row < list->rows) {
     status = select_wanted(gpu, list, from, to, count);
-    uint32_t *other = from;
-    from = to;
-    to = other;
+    std::swap(from, to);
   }
   *out = to;
   if (status || !*count) return status;

@@ -8,7 +8,7 @@
 #include "gpu/device/device.cuh"
 
 extern "C" {
-#include "gpu/index/list_order.h"
+#include "gpu/index/index.h"
 #include "queue/queue.h"
 #include "queue/stats.h"
 }

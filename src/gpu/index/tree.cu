@@ -83,26 +83,19 @@ static uint64_t plan_levels(adji_gpu_tree *tree) {
   return all;
 }
 
-/* Padding behind the last point, up to the end of its leaf: it is near nothing. */
-static adj_status end_points(adji_gpu *gpu, adj_type type, adji_gpu_index *points) {
-  uint64_t point = points->point_step * adji_type_size(type);
-  char *end = static_cast<char *>(points->coords) + points->count * point;
-  ADJI_CUDA(gpu, cudaMemsetAsync(end, 0xff, ADJI_GPU_BEHIND * point, gpu->compute)); /* NaN */
-  return ADJ_OK;
-}
-
+/* Padding behind the last point, up to the end of its leaf, is NaN: it is near nothing. */
 template <class T>
 static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
-  uint64_t width = adji_box_width<T>(dim);
-  T *bounds = adji_at<T>(tree->bounds);
-  const T *below = NULL, *coords = static_cast<const T *>(tree->points.coords);
-  uint64_t count = tree->points.count;
+  uint64_t width = adji_box_width<T>(dim), count = tree->points.count, step = tree->points.point_step;
+  T *bounds = adji_at<T>(tree->bounds), *coords = static_cast<T *>(tree->points.coords);
+  const T *below = NULL;
+  ADJI_CUDA(gpu, cudaMemsetAsync(coords + count * step, 0xff, ADJI_GPU_BEHIND * step * sizeof(T), gpu->compute));
   for (uint32_t l = 0; l < tree->level_count; l++) {
     adji_gpu_level *level = &tree->levels[l];
     level->bounds = bounds;
     uint32_t each = l ? ADJI_GPU_FAN : ADJI_TREE_LEAF;
-    find_boxes<T><<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
-        coords, tree->points.point_step, count, below, each, dim, level->count, bounds);
+    find_boxes<T><<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(coords, step, count, below, each, dim,
+                                                                                 level->count, bounds);
     ADJI_LAUNCHED(gpu, "find_boxes");
     below = bounds;
     count = level->count;
@@ -112,16 +105,10 @@ static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
 }
 
 template <class T>
-static adj_status make_boxes_of(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
+static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
   uint64_t bytes = plan_levels(tree) * adji_box_width<T>(dim) * sizeof(T);
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "boxes of the tree", &tree->bounds);
   return status ? status : fill_boxes<T>(gpu, dim, tree);
-}
-
-static adj_status make_boxes(adji_gpu *gpu, adj_type type, uint32_t dim, adji_gpu_tree *tree) {
-  adj_status status = end_points(gpu, type, &tree->points);
-  if (status) return status;
-  return type == ADJ_F64 ? make_boxes_of<double>(gpu, dim, tree) : make_boxes_of<float>(gpu, dim, tree);
 }
 
 /* ---- The order of a host ------------------------------------------------------------------------------ */
@@ -179,9 +166,7 @@ static adj_status follow(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_bloc
   std::swap(points->ids_block, *ids);
   points->coords = points->coords_block.at;
   points->ids = adji_at<uint32_t>(points->ids_block);
-  if (!tree->level_count) return ADJ_OK;
-  adj_status status = end_points(gpu, sizeof(T) == 8 ? ADJ_F64 : ADJ_F32, points);
-  return status ? status : fill_boxes<T>(gpu, dim, tree);
+  return tree->level_count ? fill_boxes<T>(gpu, dim, tree) : ADJ_OK;
 }
 
 adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint32_t *order, adji_gpu_tree *tree) {
@@ -210,7 +195,8 @@ adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const a
   adj_status status = adji_gpu_index_build(gpu, &none, rows, &along, &out->points);
   if (status || !rows->count) return status;
   if (options->cut) status = adji_gpu_tree_cut(gpu, rows->type, rows->dim, &out->points);
-  if (!status && options->boxes) status = make_boxes(gpu, rows->type, rows->dim, out);
+  if (!status && options->boxes)
+    status = rows->type == ADJ_F64 ? make_boxes<double>(gpu, rows->dim, out) : make_boxes<float>(gpu, rows->dim, out);
   if (status) adji_gpu_tree_clear(gpu, out);
   return status;
 }

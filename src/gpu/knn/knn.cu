@@ -62,7 +62,7 @@ static adj_status open_brute(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return ADJ_OK;
 }
 
-adj_status adji_cuda_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
+adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out) {
   adji_gpu_knn *n = static_cast<adji_gpu_knn *>(calloc(1, sizeof *n));
   if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   const adji_join *join = options->join;
@@ -101,7 +101,7 @@ static void free_rows(adji_gpu_knn *n) {
   n->first_row = n->end_row = 0;
 }
 
-void adji_cuda_knn_close(adji_gpu_knn *n) {
+void adji_gpu_knn_close(adji_gpu_knn *n) {
   if (!n) return;
   cudaSetDevice(n->gpu->device);
   free_work(n);
@@ -116,7 +116,7 @@ void adji_cuda_knn_close(adji_gpu_knn *n) {
   free(n);
 }
 
-uint64_t adji_cuda_knn_chunk(const adji_gpu_knn *n) {
+uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *n) {
   return n->brute ? adji_gpu_brute_chunk(n->brute) : 0;
 }
 
@@ -274,7 +274,7 @@ static adj_status find_rows(adji_gpu_knn *n, uint64_t row) {
   }
 }
 
-adj_status adji_cuda_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *out) {
+adj_status adji_gpu_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *out) {
   if (row < n->first_row || row >= n->end_row) {
     adj_status status = find_rows(n, row);
     if (status) return status;
@@ -284,7 +284,7 @@ adj_status adji_cuda_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *ou
   return ADJ_OK;
 }
 
-adj_status adji_cuda_knn_end(adji_gpu_knn *n) {
+adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
   if (!n->begun) return ADJ_OK;
   n->begun = false;
   adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
@@ -335,7 +335,7 @@ static adj_status begin_count(adji_gpu_knn *n, const adji_gpu_table *table) {
   return ADJ_OK;
 }
 
-adj_status adji_cuda_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
+adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   *out = adji_gpu_csr{n->gpu, n->join.left->count, 0, NULL, NULL, NULL, {0, 0, 0}};
   if (!n->join.left->count) return ADJ_OK;
   adji_gpu_table table;
@@ -359,12 +359,12 @@ adj_status adji_cuda_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   return ADJ_OK;
 }
 
-adji_device_stats adji_cuda_knn_work(adji_gpu_knn *n) {
+adji_device_stats adji_gpu_knn_work(adji_gpu_knn *n) {
   n->work.kernel_s = adji_stopwatch_read(&n->watch);
   n->work.grid = adji_knn_grid_stats_of(&n->grid);
   return n->work;
 }
 
-adji_gpu_knn_effort adji_cuda_knn_effort_of(const adji_gpu_knn *n) {
+adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *n) {
   return n->effort;
 }

@@ -6,9 +6,8 @@
 #define ADJI_GPU_KNN_KNN_H
 
 #include "gpu/brute/brute.h"
-#include "gpu/device/points.h"
-#include "gpu/device/result.h"
-#include "gpu/index/list_order.h"
+#include "gpu/device/device.h"
+#include "gpu/index/index.h"
 #include "gpu/papers/knn_grid.h"
 #include "queue/join.h"
 #include "queue/queue.h"
@@ -43,11 +42,11 @@ typedef struct adji_gpu_knn_options {
 } adji_gpu_knn_options;
 
 /* Copies the points to the device and builds the trees there. */
-adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out);
-void adji_gpu_knn_close(adji_gpu_knn *knn);
+ADJI_OP adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out);
+ADJI_OP void adji_gpu_knn_close(adji_gpu_knn *knn);
 
 /* Right points that are on the device at a time, if brute force takes the set in chunks; 0: all of them. */
-uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *knn);
+ADJI_OP uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *knn);
 
 /* Rows of the result in device memory: k ids and distances per row. They contain row `row` and as many of the
  * following rows as there is memory for, and stay valid until other rows are requested. begin returns before they are
@@ -57,34 +56,34 @@ typedef struct adji_gpu_table {
   const uint32_t *ids;
   const void *distances;
 } adji_gpu_table;
-adj_status adji_gpu_knn_begin(adji_gpu_knn *knn, uint64_t row, adji_gpu_table *out);
-adj_status adji_gpu_knn_end(adji_gpu_knn *knn);
+ADJI_OP adj_status adji_gpu_knn_begin(adji_gpu_knn *knn, uint64_t row, adji_gpu_table *out);
+ADJI_OP adj_status adji_gpu_knn_end(adji_gpu_knn *knn);
 
 /* Hands over the table, which must hold all rows: ids and distances are device blocks of the given sizes. */
-adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out);
+ADJI_OP adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out);
 
 /* Queries by lists, through trees: for a device that gets only some of the queries. The host has its own order:
  * rows[i] is the row of its i-th query. NULL: the order of the device. */
-adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows);
+ADJI_OP adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows);
 
 /* Makes ADJI_LISTS slots for up to *queries queries each, or for as many as there is memory for. They serve rows
  * first_row .. end_row - 1. */
-adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *knn, uint64_t first_row, uint64_t end_row, uint64_t *queries);
-void adji_gpu_knn_end_lists(adji_gpu_knn *knn);
+ADJI_OP adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *knn, uint64_t first_row, uint64_t end_row, uint64_t *queries);
+ADJI_OP void adji_gpu_knn_end_lists(adji_gpu_knn *knn);
 /* Starts to fill a slot with the rows of the queries [begin, end) of each range, of those rows that were requested.
  * *rows receives their number; they are stored in that order. Ranges are copied through a pinned buffer
  * (gpu/device/staging.h). */
-adj_status adji_gpu_knn_list(adji_gpu_knn *knn, const adji_batch *ranges, uint64_t count, uint32_t slot,
-                             uint32_t buffer, uint64_t *rows);
+ADJI_OP adj_status adji_gpu_knn_list(adji_gpu_knn *knn, const adji_batch *ranges, uint64_t count, uint32_t slot,
+                                     uint32_t buffer, uint64_t *rows);
 /* Waits for a list. *candidates: those compared since lists were begun, up to this list. */
-adj_status adji_gpu_knn_listed(adji_gpu_knn *knn, uint32_t slot, uint64_t *candidates);
+ADJI_OP adj_status adji_gpu_knn_listed(adji_gpu_knn *knn, uint32_t slot, uint64_t *candidates);
 /* Writes the queries of a finished list for which the grid found no rows: their places in the host's order. `to` has
  * room for all queries of the list. */
-adj_status adji_gpu_knn_missed(adji_gpu_knn *knn, uint32_t slot, uint32_t *to, uint64_t *count);
+ADJI_OP adj_status adji_gpu_knn_missed(adji_gpu_knn *knn, uint32_t slot, uint32_t *to, uint64_t *count);
 /* Starts to copy rows first .. first + rows - 1 of a slot to a pinned buffer: their numbers, their ids and, if
  * requested, their distances, laid out as in adji_list_piece. */
-adj_status adji_gpu_knn_fetch(adji_gpu_knn *knn, uint32_t slot, uint64_t first, uint64_t rows, bool distances,
-                              uint32_t buffer);
+ADJI_OP adj_status adji_gpu_knn_fetch(adji_gpu_knn *knn, uint32_t slot, uint64_t first, uint64_t rows, bool distances,
+                                      uint32_t buffer);
 /* Where a chunk of a list has its parts: bytes from the beginning of the buffer. */
 typedef struct adji_list_piece {
   uint64_t ids, distances, bytes;
@@ -98,14 +97,14 @@ static inline adji_list_piece adji_list_piece_of(uint64_t rows, uint32_t k, uint
 }
 
 /* What the device did for this join so far: kernels, and copies of points. */
-adji_device_stats adji_gpu_knn_work(adji_gpu_knn *knn);
+ADJI_OP adji_device_stats adji_gpu_knn_work(adji_gpu_knn *knn);
 
 /* Over all rows so far: candidates compared, and hard queries, which took a warp each or, in brute force, another
  * method. */
 typedef struct adji_gpu_knn_effort {
   uint64_t candidates, hard;
 } adji_gpu_knn_effort;
-adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *knn);
+ADJI_OP adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *knn);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,7 @@ enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 /* ---- The order ------------------------------------------------------------------------------- */
 
-adj_status adji_cuda_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
+adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_knn_grid_keep_failed(&n->grid);
   if (!rows || !n->join.left->count) return ADJ_OK;
@@ -57,7 +57,7 @@ static adj_status make_lists(adji_gpu_knn *n, uint64_t queries) {
   return status;
 }
 
-adj_status adji_cuda_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
+adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_t end_row, uint64_t *queries) {
   uint64_t many = *queries < n->join.left->count ? *queries : n->join.left->count;
   n->list_first = first_row;
   n->list_end = end_row;
@@ -74,7 +74,7 @@ adj_status adji_cuda_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64
   return status;
 }
 
-void adji_cuda_knn_end_lists(adji_gpu_knn *n) {
+void adji_gpu_knn_end_lists(adji_gpu_knn *n) {
   adji_gpu *gpu = n->gpu;
   adji_block_free(gpu, gpu->compute, &n->places);
   adji_block_free(gpu, gpu->compute, &n->hard);
@@ -118,8 +118,8 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   return adji_knn_grid_report_failed(&n->grid, slot->count, &slot->failed);
 }
 
-adj_status adji_cuda_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
-                              uint32_t buffer, uint64_t *rows) {
+adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
+                             uint32_t buffer, uint64_t *rows) {
   adji_gpu *gpu = n->gpu;
   adji_knn_slot *slot = &n->slots[slot_number];
   adj_status status = adji_order_send(gpu, ranges, count, &slot->ranges, buffer, &slot->count);
@@ -133,7 +133,7 @@ adj_status adji_cuda_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_
   return ADJ_OK;
 }
 
-adj_status adji_cuda_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candidates) {
+adj_status adji_gpu_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candidates) {
   ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
   const adji_knn_slot *of = &n->slots[slot];
@@ -141,7 +141,7 @@ adj_status adji_cuda_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candid
   return adji_knn_grid_account_list(&n->grid, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
 }
 
-adj_status adji_cuda_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
+adj_status adji_gpu_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
   const adji_knn_slot *slot = &n->slots[slot_number];
   *count = slot->returned ? adji_answer_kept(n->gpu, slot_number, ADJI_ANSWER_HEAD) : 0;
   if (!*count) return ADJ_OK;
@@ -159,8 +159,8 @@ static adj_status copy_part(adji_gpu_knn *n, const adji_block *from, uint64_t fi
   return ADJ_OK;
 }
 
-adj_status adji_cuda_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t first, uint64_t rows, bool distances,
-                               uint32_t buffer) {
+adj_status adji_gpu_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t first, uint64_t rows, bool distances,
+                              uint32_t buffer) {
   const adji_knn_slot *slot = &n->slots[slot_number];
   uint64_t k = n->join.k, size = distances ? adji_type_size(n->join.left->type) : 0;
   adji_list_piece piece = adji_list_piece_of(rows, n->join.k, size);
@@ -169,6 +169,6 @@ adj_status adji_cuda_knn_fetch(adji_gpu_knn *n, uint32_t slot_number, uint64_t f
     status = copy_part(n, &slot->sums, first * k * size, rows * k * size, buffer, piece.distances);
   if (!status) status = copy_part(n, &slot->ids, first * k * 4, rows * k * 4, buffer, piece.ids);
   if (status) return status;
-  ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staged[buffer], n->gpu->copy));
+  ADJI_CUDA(n->gpu, cudaEventRecord(n->gpu->staging[buffer].copied[0], n->gpu->copy));
   return ADJ_OK;
 }

@@ -26,7 +26,8 @@ typedef struct adji_knn_slot {
   cudaEvent_t found;
 } adji_knn_slot;
 
-struct adji_gpu_knn : adji_on_device {
+struct adji_gpu_knn {
+  adji_gpu *gpu;
   adji_join join;
   adji_measure measure;
   adji_gpu_brute *brute; /* instead of trees; NULL: trees */

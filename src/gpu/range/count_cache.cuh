@@ -9,7 +9,6 @@
 #include "gpu/range/tiles_job.cuh"
 
 extern "C" {
-#include "gpu/device/result.h"
 }
 
 typedef enum adji_count_cache_form {

@@ -134,7 +134,7 @@ static adj_status make_counts(adji_gpu_range *r) {
   return status;
 }
 
-adj_status adji_cuda_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
   adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->gpu = gpu;
@@ -164,7 +164,7 @@ adj_status adji_cuda_range_open(adji_gpu *gpu, const adji_gpu_range_options *opt
   return status;
 }
 
-void adji_cuda_range_close(adji_gpu_range *r) {
+void adji_gpu_range_close(adji_gpu_range *r) {
   if (!r) return;
   cudaSetDevice(r->gpu->device);
   cudaStreamSynchronize(r->gpu->copy); /* a failed run may have copies in progress */
@@ -185,17 +185,17 @@ void adji_cuda_range_close(adji_gpu_range *r) {
   free(r);
 }
 
-uint64_t adji_cuda_range_cells(const adji_gpu_range *r) {
+uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
   return r->right.cell_count;
 }
-adji_device_stats adji_cuda_range_work(adji_gpu_range *r) {
+adji_device_stats adji_gpu_range_work(adji_gpu_range *r) {
   r->work.kernel_s = adji_stopwatch_read(&r->watch);
   return r->work;
 }
-const uint32_t *adji_cuda_range_degrees(const adji_gpu_range *r) {
+const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
   return adji_at<uint32_t>(r->degrees);
 }
-const uint64_t *adji_cuda_range_offsets(const adji_gpu_range *r) {
+const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
   return adji_at<uint64_t>(r->offsets);
 }
 
@@ -412,7 +412,7 @@ static adj_status end_count(adji_gpu_range *r, bool fills) {
   return status;
 }
 
-adj_status adji_cuda_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
+adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
@@ -426,7 +426,7 @@ adj_status adji_cuda_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   return ADJ_OK;
 }
 
-adj_status adji_cuda_range_count(adji_gpu_range *r, bool fills, uint64_t first, uint64_t queries) {
+adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, uint64_t first, uint64_t queries) {
   adji_tiles_job job = adji_gpu_range_job(r);
   uint64_t remaining = job.query_count - first;
   job.degrees = adji_at<uint32_t>(r->degrees);
@@ -440,7 +440,7 @@ adj_status adji_cuda_range_count(adji_gpu_range *r, bool fills, uint64_t first, 
   return queries < remaining ? adji_range_stop_watch(r) : end_count(r, fills);
 }
 
-adj_status adji_cuda_range_so_far(adji_gpu_range *r, adji_tally *found) {
+adj_status adji_gpu_range_so_far(adji_gpu_range *r, adji_tally *found) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
@@ -452,7 +452,7 @@ static adj_status no_room_for_pairs(const adji_gpu_range *r) {
   return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: no room for all pairs of neighbours", r->gpu->device);
 }
 
-adj_status adji_cuda_range_begin_count(adji_gpu_range *r, bool keep) {
+adj_status adji_gpu_range_begin_count(adji_gpu_range *r, bool keep) {
   if (!r->mirrored) return adji_fail(ADJ_E_UNSUPPORTED, "device %d: no kernel finds pairs once", r->gpu->device);
   adj_status status = begin_count(r, keep);
   if (!status) status = adji_range_stop_watch(r);
@@ -460,7 +460,7 @@ adj_status adji_cuda_range_begin_count(adji_gpu_range *r, bool keep) {
   return status;
 }
 
-adj_status adji_cuda_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more *out) {
+adj_status adji_gpu_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more *out) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
   uint64_t at = r->gpu->answers[ADJI_ANSWER_CACHE];
@@ -473,7 +473,7 @@ adj_status adji_cuda_range_add(adji_gpu_range *r, uint64_t pairs, adji_gpu_more 
   return ADJ_OK;
 }
 
-adj_status adji_cuda_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
+adj_status adji_gpu_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
   bool keep = r->cache.form == ADJI_CACHE_PAIRS;
   adj_status status = adji_range_start_watch(r);
   if (!status) status = end_count(r, keep);
@@ -481,12 +481,12 @@ adj_status adji_cuda_range_end_count(adji_gpu_range *r, adji_gpu_counted *out) {
   return !status && keep && out->redone ? no_room_for_pairs(r) : status;
 }
 
-adj_status adji_cuda_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
+adj_status adji_gpu_range_copy_degrees(adji_gpu_range *r, uint32_t *to) {
   ADJI_CUDA(r->gpu, cudaMemcpyAsync(to, r->degrees.at, r->rows * 4, cudaMemcpyDeviceToDevice, r->gpu->compute));
   return ADJ_OK;
 }
 
-void adji_cuda_range_forget_degrees(adji_gpu_range *r) {
+void adji_gpu_range_forget_degrees(adji_gpu_range *r) {
   adji_block_free(r->gpu, r->gpu->compute, &r->degrees);
 }
 
@@ -510,7 +510,7 @@ static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each
   return ADJ_OK;
 }
 
-adj_status adji_cuda_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
+adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
   adji_tiles_job job = adji_gpu_range_job(r);
   uint64_t each = r->tensor ? TENSOR_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
   adji_block queries = {};

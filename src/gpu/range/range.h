@@ -6,8 +6,7 @@
 #ifndef ADJI_GPU_RANGE_RANGE_H
 #define ADJI_GPU_RANGE_RANGE_H
 
-#include "gpu/device/points.h"
-#include "gpu/device/result.h"
+#include "gpu/device/device.h"
 #include "gpu/index/index.h"
 #include "gpu/papers/access.h"
 #include "gpu/shared/halves.h"
@@ -64,67 +63,67 @@ typedef struct adji_gpu_counted {
 typedef enum adji_gpu_part { ADJI_PART_IDS, ADJI_PART_SUMS } adji_gpu_part;
 
 /* Copies the points to the device and builds the index there. */
-adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out);
-void adji_gpu_range_close(adji_gpu_range *range);
+ADJI_OP adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out);
+ADJI_OP void adji_gpu_range_close(adji_gpu_range *range);
 /* Known after the first count or sample. */
-uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
+ADJI_OP uint64_t adji_gpu_range_cells(const adji_gpu_range *range);
 
 /* What the device has completed for this join so far: kernels, and the copies of the points. */
-adji_device_stats adji_gpu_range_work(adji_gpu_range *range);
+ADJI_OP adji_device_stats adji_gpu_range_work(adji_gpu_range *range);
 
 /* Begins to count the rows of so many queries from the first-th one on, in the order of the index. Slices follow each
  * other, from 0 to the last query; whoever needs all in one launch asks for UINT64_MAX. Degrees and offsets stay on the
  * device. fills: rows will be filled. */
-adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries);
+ADJI_OP adj_status adji_gpu_range_count(adji_gpu_range *range, bool fills, uint64_t first, uint64_t queries);
 /* Between two slices: waits, and says what was found until now. */
-adj_status adji_gpu_range_so_far(adji_gpu_range *range, adji_tally *found);
+ADJI_OP adj_status adji_gpu_range_so_far(adji_gpu_range *range, adji_tally *found);
 /* After the last slice: waits for it. */
-adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out);
+ADJI_OP adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out);
 /* The same for queries that come in lists in between (gpu/range/range_list.h). Each query finds the neighbours behind
  * it in the order, which count for both. keep: for fills, which then only have what was cached. Both fail with
  * ADJ_E_DEVICE_MEMORY when there is no room for that. */
-adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep);
-adj_status adji_gpu_range_end_count(adji_gpu_range *range, adji_gpu_counted *out);
+ADJI_OP adj_status adji_gpu_range_begin_count(adji_gpu_range *range, bool keep);
+ADJI_OP adj_status adji_gpu_range_end_count(adji_gpu_range *range, adji_gpu_counted *out);
 /* Before adji_gpu_range_end_count, if pairs are cached: room on the device for `pairs` more. Each has two words, row
  * and id, the lower one first if it belongs to one row only; sums: for their sums, unless NULL. The caller copies
  * them there, once. */
 typedef struct adji_gpu_more {
   void *pairs, *sums;
 } adji_gpu_more;
-adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out);
+ADJI_OP adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out);
 /* Counts `sample` queries spread over the order of the index, and scales the totals up. */
-adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
+ADJI_OP adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
 /* The results of the count, in device memory. */
-const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
-const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);
+ADJI_OP const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
+ADJI_OP const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);
 
 /* Copies the counts of the rows to other device memory. */
-adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
+ADJI_OP adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to);
 
 /* Frees the counts of the rows. Fills only need the offsets. */
-void adji_gpu_range_forget_degrees(adji_gpu_range *range);
+ADJI_OP void adji_gpu_range_forget_degrees(adji_gpu_range *range);
 
 /* Makes `count` slots of `pairs` entries each, in place of earlier ones. ADJ_E_DEVICE_MEMORY when they do not fit. */
-adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
+ADJI_OP adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t pairs);
 /* Starts to fill a slot with the rows of a window, in order. Returns before it is done. */
-adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot);
+ADJI_OP adj_status adji_gpu_range_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot);
 /* Starts to copy entries of a slot into a pinned buffer (gpu/device/staging.h), in any order. */
-adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
-                                uint64_t entries, uint32_t buffer);
+ADJI_OP adj_status adji_gpu_range_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first,
+                                        uint64_t entries, uint32_t buffer);
 /* The slot is filled again only after the copies that were started so far. */
-adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot);
+ADJI_OP adj_status adji_gpu_range_release(adji_gpu_range *range, uint32_t slot);
 /* Passes a filled slot and the offsets to the caller, who owns them from then on. Distances replace sums if they were
  * requested. */
-adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out);
+ADJI_OP adj_status adji_gpu_range_take(adji_gpu_range *range, uint32_t slot, adji_gpu_csr *out);
 
 /* Frees the count cache; later fills compare again, unless the cache is all they have. Returns whether there was one.
  * forget_whole: only a cache for a fill of all rows, which are tile hits and query hits. */
-bool adji_gpu_range_forget(adji_gpu_range *range);
-bool adji_gpu_range_forget_whole(adji_gpu_range *range);
+ADJI_OP bool adji_gpu_range_forget(adji_gpu_range *range);
+ADJI_OP bool adji_gpu_range_forget_whole(adji_gpu_range *range);
 /* Frees the count cache and the slots, once all slots were fetched. No fill follows. */
-void adji_gpu_range_end_fills(adji_gpu_range *range);
+ADJI_OP void adji_gpu_range_end_fills(adji_gpu_range *range);
 /* After all fills: ADJ_E_INTERNAL if the length of a row differs from its count. */
-adj_status adji_gpu_range_check(adji_gpu_range *range);
+ADJI_OP adj_status adji_gpu_range_check(adji_gpu_range *range);
 
 #ifdef __cplusplus
 }

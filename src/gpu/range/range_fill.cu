@@ -52,7 +52,7 @@ static adj_status make_room_for_queries(adji_gpu_range *r) {
   return adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries of a batch", &r->queries);
 }
 
-adj_status adji_cuda_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pairs) {
+adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pairs) {
   if (r->slot_count == count && r->slot_pairs == pairs) return ADJ_OK;
   if (r->slot_count) ADJI_CUDA(r->gpu, cudaStreamSynchronize(r->gpu->copy));
   free_blocks(r);
@@ -146,7 +146,7 @@ static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, co
   return adji_row_sort(r->gpu, r->gpu->compute, &job);
 }
 
-adj_status adji_cuda_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
+adj_status adji_gpu_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {
   adji_range_slot *s = &r->slots[number];
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->compute, s->copied, 0));
   adj_status status = adji_range_start_watch(r);
@@ -160,7 +160,7 @@ adj_status adji_cuda_range_fill(adji_gpu_range *r, const adji_gpu_window *window
   return ADJ_OK;
 }
 
-adj_status adji_cuda_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr *out) {
+adj_status adji_gpu_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr *out) {
   adji_range_slot *s = &r->slots[number];
   if (r->join.style.distances) {
     adj_status status =
@@ -180,8 +180,8 @@ adj_status adji_cuda_range_take(adji_gpu_range *r, uint32_t number, adji_gpu_csr
   return ADJ_OK;
 }
 
-adj_status adji_cuda_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first,
-                                 uint64_t entries, uint32_t buffer) {
+adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_part part, uint64_t first,
+                                uint64_t entries, uint32_t buffer) {
   const adji_range_slot *s = &r->slots[number];
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
@@ -189,27 +189,27 @@ adj_status adji_cuda_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_pa
   return adji_staging_receive(r->gpu, buffer, from, entries * size);
 }
 
-adj_status adji_cuda_range_release(adji_gpu_range *r, uint32_t number) {
+adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {
   ADJI_CUDA(r->gpu, cudaEventRecord(r->slots[number].copied, r->gpu->copy));
   return ADJ_OK;
 }
 
-bool adji_cuda_range_forget(adji_gpu_range *r) {
+bool adji_gpu_range_forget(adji_gpu_range *r) {
   bool some = r->cache.form != ADJI_CACHE_NONE;
   adji_count_cache_free(r->gpu, &r->cache);
   return some;
 }
 
-bool adji_cuda_range_forget_whole(adji_gpu_range *r) {
+bool adji_gpu_range_forget_whole(adji_gpu_range *r) {
   return (r->cache.form == ADJI_CACHE_TILE_HITS || r->cache.form == ADJI_CACHE_QUERY_HITS) && adji_gpu_range_forget(r);
 }
 
-void adji_cuda_range_end_fills(adji_gpu_range *r) {
+void adji_gpu_range_end_fills(adji_gpu_range *r) {
   adji_gpu_range_forget(r);
   free_blocks(r);
 }
 
-adj_status adji_cuda_range_check(adji_gpu_range *r) {
+adj_status adji_gpu_range_check(adji_gpu_range *r) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   uint64_t broken = adji_answer_totals(r->gpu).broken;
   if (!status && broken)

@@ -31,7 +31,8 @@ typedef struct list_slot {
   cudaEvent_t done;
 } list_slot;
 
-struct adji_gpu_lists : adji_on_device {
+struct adji_gpu_lists {
+  adji_gpu *gpu;
   adji_gpu_range *range;
   adji_range_parts parts;
   adji_block order;      /* the device's position of the host's i-th query; empty: the same */
@@ -43,7 +44,7 @@ struct adji_gpu_lists : adji_on_device {
   list_slot slots[ADJI_LISTS];
 };
 
-adj_status adji_cuda_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
+adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
   adji_gpu_lists *l = static_cast<adji_gpu_lists *>(calloc(1, sizeof *l));
   if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   l->range = range;
@@ -53,14 +54,14 @@ adj_status adji_cuda_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
   return ADJ_OK;
 }
 
-void adji_cuda_lists_close(adji_gpu_lists *l) {
+void adji_gpu_lists_close(adji_gpu_lists *l) {
   if (!l) return;
   adji_gpu_lists_end(l);
   adji_block_free(l->gpu, l->gpu->compute, &l->order);
   free(l);
 }
 
-adj_status adji_cuda_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
+adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
   adji_block_free(l->gpu, l->gpu->compute, &l->order);
   if (!rows || !l->parts.rows) return ADJ_OK;
   return adji_order_make(l->gpu, l->parts.left->ids, rows, l->parts.rows, &l->order, l->parts.work);
@@ -116,7 +117,7 @@ static adj_status clear_counts(adji_gpu_lists *l) {
   return ADJ_OK;
 }
 
-adj_status adji_cuda_lists_begin(adji_gpu_lists *l, adji_lists_request *request) {
+adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) {
   const adji_window *window = request->window;
   l->fills = window;
   l->single = request->single;
@@ -139,7 +140,7 @@ adj_status adji_cuda_lists_begin(adji_gpu_lists *l, adji_lists_request *request)
   return status;
 }
 
-void adji_cuda_lists_end(adji_gpu_lists *l) {
+void adji_gpu_lists_end(adji_gpu_lists *l) {
   adji_gpu *gpu = l->gpu;
   adji_block *shared[] = {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary};
   for (adji_block *block : shared)
@@ -247,8 +248,8 @@ static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   return l->fills ? fill_list(l, slot, &job) : count_list(l, slot, &job);
 }
 
-adj_status adji_cuda_lists_list(adji_gpu_lists *l, const adji_list_ranges *list, uint32_t number, uint32_t buffer,
-                                uint64_t *rows) {
+adj_status adji_gpu_lists_list(adji_gpu_lists *l, const adji_list_ranges *list, uint32_t number, uint32_t buffer,
+                               uint64_t *rows) {
   list_slot *slot = &l->slots[number];
   adj_status status = adji_order_send(l->gpu, list->ranges, list->count, &slot->ranges, buffer, &slot->count);
   slot->pairs = list->pairs;
@@ -260,7 +261,7 @@ adj_status adji_cuda_lists_list(adji_gpu_lists *l, const adji_list_ranges *list,
   return ADJ_OK;
 }
 
-adj_status adji_cuda_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *found) {
+adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *found) {
   ADJI_CUDA(l->gpu, cudaEventSynchronize(l->slots[slot].done));
   adji_totals totals = adji_totals_kept(l->gpu, slot);
   if (totals.broken)
@@ -272,8 +273,7 @@ adj_status adji_cuda_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *
 
 /* ---- To the host ------------------------------------------------------------------------------------ */
 
-adj_status adji_cuda_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_list_stretch *stretch,
-                                 uint32_t buffer) {
+adj_status adji_gpu_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_list_stretch *stretch, uint32_t buffer) {
   adji_gpu *gpu = l->gpu;
   const list_slot *slot = &l->slots[number];
   const adji_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
@@ -281,6 +281,6 @@ adj_status adji_cuda_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_
   char *to = static_cast<char *>(adji_staging_at(gpu, buffer)) + stretch->to;
   const char *from = adji_at<char>(*parts[stretch->part]) + stretch->first * size;
   ADJI_CUDA(gpu, cudaMemcpyAsync(to, from, stretch->entries * size, cudaMemcpyDeviceToHost, gpu->copy));
-  ADJI_CUDA(gpu, cudaEventRecord(gpu->staged[buffer], gpu->copy));
+  ADJI_CUDA(gpu, cudaEventRecord(gpu->staging[buffer].copied[0], gpu->copy));
   return ADJ_OK;
 }

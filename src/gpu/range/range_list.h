@@ -6,7 +6,6 @@
 #ifndef ADJI_GPU_RANGE_RANGE_LIST_H
 #define ADJI_GPU_RANGE_RANGE_LIST_H
 
-#include "gpu/index/list_order.h"
 #include "gpu/range/range.h"
 
 #ifdef __cplusplus
@@ -40,11 +39,11 @@ typedef struct adji_list_stretch {
 typedef struct adji_gpu_lists adji_gpu_lists;
 
 /* Lists for the join of a range. The range is closed after them. */
-adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out);
-void adji_gpu_lists_close(adji_gpu_lists *lists);
+ADJI_OP adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out);
+ADJI_OP void adji_gpu_lists_close(adji_gpu_lists *lists);
 
 /* The host's order: rows[i] is the row of its i-th query. NULL: the device's order. */
-adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
+ADJI_OP adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
 
 /* A pass counts, or fills rows of a window, whose offsets are copied to the device. Slots get room for `queries`
  * queries of a list and `pairs` entries, or for as many as there is memory for, but never for fewer entries than the
@@ -58,19 +57,19 @@ typedef struct adji_lists_request {
   uint64_t longest;
   uint64_t queries, pairs;
 } adji_lists_request;
-adj_status adji_gpu_lists_begin(adji_gpu_lists *lists, adji_lists_request *request);
-void adji_gpu_lists_end(adji_gpu_lists *lists);
+ADJI_OP adj_status adji_gpu_lists_begin(adji_gpu_lists *lists, adji_lists_request *request);
+ADJI_OP void adji_gpu_lists_end(adji_gpu_lists *lists);
 
 /* Starts to count or fill the rows of a list's queries that are in the window: *rows of them. Ranges are copied
  * through a pinned buffer (gpu/device/staging.h). */
-adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot, uint32_t buffer,
-                               uint64_t *rows);
+ADJI_OP adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot,
+                                       uint32_t buffer, uint64_t *rows);
 /* Waits for a list. *found: totals of all lists since the pass began, up to this one. ADJ_E_INTERNAL if the length of
  * a row differs from its count. */
-adj_status adji_gpu_lists_listed(adji_gpu_lists *lists, uint32_t slot, adji_tally *found);
+ADJI_OP adj_status adji_gpu_lists_listed(adji_gpu_lists *lists, uint32_t slot, adji_tally *found);
 /* Starts to copy a part of a slot to a pinned buffer. */
-adj_status adji_gpu_lists_fetch(adji_gpu_lists *lists, uint32_t slot, const adji_list_stretch *stretch,
-                                uint32_t buffer);
+ADJI_OP adj_status adji_gpu_lists_fetch(adji_gpu_lists *lists, uint32_t slot, const adji_list_stretch *stretch,
+                                        uint32_t buffer);
 #ifdef __cplusplus
 }
 #endif

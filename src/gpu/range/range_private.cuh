@@ -22,7 +22,8 @@ typedef struct adji_range_slot {
   cudaEvent_t filled, copied;
 } adji_range_slot;
 
-struct adji_gpu_range : adji_on_device {
+struct adji_gpu_range {
+  adji_gpu *gpu;
   adji_join join;
   adji_measure measure;
   adji_block box;

@@ -448,7 +448,7 @@ adj_status choose_algorithm(adji_gpu *gpu, adji_gpu_select *job) {
 
 }  // namespace
 
-adj_status adji_cuda_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
+adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   if (!job->rows) return ADJ_OK;
   bool f64 = job->type == ADJ_F64;
   adji_gpu_select mine = *job;

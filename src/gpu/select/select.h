@@ -49,7 +49,7 @@ typedef struct adji_gpu_select {
  * rows are fewer than multiprocessors, for as many rows at a time as a quarter of the available memory allows. radix,
  * sample and sort: 16 to 24 bytes (f64: 24 to 40) per sorted value of the rows done at a time; sample up to 2 (f64: 4)
  * per other value. */
-adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
+ADJI_OP adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,6 @@
  * Sorts rows by their length. A warp sorts a row in its registers; several warps of a block sort longer ones
  * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows go to CUB (row_sort_long.cu).
  */
-#include "gpu/shared/row_sort.cuh"
-
 #include "gpu/shared/row_sort_private.cuh"
 
 static adj_status sort_ids(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {

@@ -119,8 +119,7 @@ struct with_doubles {
   }
 };
 
-/* ---- The network --------------------------------------------------------------------------------------------------
- */
+/* ---- The network ----------------------------------------------------------------------------------------------- */
 
 template <class KEY>
 __device__ __forceinline__ void exchange(KEY &a, KEY &b) {
@@ -186,8 +185,7 @@ __device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
   }
 }
 
-/* ---- Rows -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Rows ------------------------------------------------------------------------------------------------------ */
 
 /* Entry i of a row in shared memory, with a gap behind every 32, so that lanes that are EACH apart use different
  * banks. */
@@ -239,8 +237,7 @@ __global__ void __launch_bounds__(WARPS *ADJI_WARP)
     sort_row<MOST>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
 }
 
-/* ---- Rows of several warps ------------------------------------------------------------------------------------------
- */
+/* ---- Rows of several warps ------------------------------------------------------------------------------------- */
 
 /* Key i of a row that a block sorts, in shared memory, with a gap behind every EACH. Lanes that read keys EACH apart
  * use different banks, and so do lanes that read neighbours. Linear in i by steps of EACH. */

@@ -57,8 +57,7 @@ adj_status adji_row_sort_long(adji_gpu *gpu, cudaStream_t stream, const adji_row
   adji_long_rows l = {gpu, stream, job, {}, {}, {}, {}, {}, 0};
   adj_status status = find_long(&l, least);
   if (!status && l.count) status = sort_found(&l);
-  adji_block *blocks[] = {&l.begins, &l.ends, &l.ids, &l.sums, &l.temporary};
-  for (adji_block *block : blocks)
+  for (adji_block *block : {&l.begins, &l.ends, &l.ids, &l.sums, &l.temporary})
     adji_block_free(gpu, stream, block);
   return status;
 }

@@ -8,7 +8,7 @@
 
 #include <cub/device/device_segmented_sort.cuh>
 
-#include "gpu/shared/row_sort_job.cuh"
+#include "gpu/shared/row_sort.cuh"
 
 struct adji_long_rows {
   adji_gpu *gpu;

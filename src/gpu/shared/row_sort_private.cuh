@@ -6,7 +6,7 @@
 #ifndef ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
 
-#include "gpu/shared/row_sort_job.cuh"
+#include "gpu/shared/row_sort.cuh"
 #include "gpu/shared/row_sort_kernels.cuh"
 
 /* Ids with sums of that type, in either order. */
@@ -44,6 +44,17 @@ adj_status sort_together(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort
           entries, job->offsets, job->first_row, job->end_row, job->base, static_cast<uint32_t>(many));
   ADJI_LAUNCHED(gpu, "sort_rows_together");
   return ADJ_OK;
+}
+
+/* Rows with sums, by their lengths: up to EACH * 32 * 8 entries in registers. */
+template <int EACH, class ENTRIES>
+adj_status sort_lengths(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, const ENTRIES &entries) {
+  adj_status status = sort_class<0, 8>(gpu, stream, job, entries);
+  if (!status) status = sort_class<8, EACH>(gpu, stream, job, entries);
+  if (!status) status = sort_together<EACH, 2>(gpu, stream, job, entries);
+  if (!status) status = sort_together<EACH, 4>(gpu, stream, job, entries);
+  if (!status) status = sort_together<EACH, 8>(gpu, stream, job, entries);
+  return status ? status : adji_row_sort_long(gpu, stream, job, EACH * ADJI_WARP * 8);
 }
 
 }  // namespace
