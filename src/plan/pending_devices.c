@@ -6,13 +6,6 @@
 
 #include <stdio.h>
 
-bool adji_a_device_is_open(adj_ctx *ctx) {
-  pthread_mutex_lock(&ctx->device_lock);
-  bool open = ctx->gpus[0] != NULL;
-  pthread_mutex_unlock(&ctx->device_lock);
-  return open;
-}
-
 static void *open_device(void *argument) {
   adji_pending_device *d = argument;
   d->status = d->all->open(d->all->options, d->number, &d->worker);

@@ -2,14 +2,10 @@
  *
  * Making a plan for a range join on cores, or on a GPU: choose, index, estimate.
  */
-#include "plan/plan_range.h"
-
 #include <stdio.h>
 
 #include "cpu/range.h"
-#include "plan/choose_access.h"
-#include "plan/choose_grid.h"
-#include "plan/choose_single.h"
+#include "plan/plan.h"
 
 /* ---- Choices and index ------------------------------------------------------------------------------------ */
 
