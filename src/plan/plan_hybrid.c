@@ -4,10 +4,10 @@
  * tree numbers the queries for both.
  *
  * A device may be done before the cores have a tree, and does the join alone where sharing would not pay
- * (choose_backend.c). A guess from its size bounds its time from above; where that does not decide, it is asked to search
- * for some queries. So cores do not build a tree before it has answered, even where it first has to be opened: with 10
- * million points in two dimensions that took 75 ms more to open while cores built, and 56 ms more to share the queries
- * than the device takes alone.
+ * (choose_backend.c). A guess from its size bounds its time from above; where that does not decide, it is asked to
+ * search for some queries. So cores do not build a tree before it has answered, even where it first has to be opened:
+ * with 10 million points in two dimensions that took 75 ms more to open while cores built, and 56 ms more to share the
+ * queries than the device takes alone.
  */
 #include <math.h>
 #include <stdio.h>
