@@ -146,6 +146,7 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                           .points = points},
                                 .batch_bytes = tuning->device_batch,
                                 .slots = tuning->streams,
+                                .slices = tuning->slices,
                                 .chunk = tuning->device_chunk};
   return ADJ_OK;
 }
