@@ -16,13 +16,15 @@
 #include <time.h>
 
 #include "compare.h"
+#include "selftest_setups.h"
 
 int adjoin_selftest(int argc, char **argv);
 
-enum { MOST_COLUMNS = 8, MOST_LANES = 8, MOST_SETUPS = 32, JOIN_THREADS = 3, CELL = 16 };
+enum { MOST_COLUMNS = 8, MOST_LANES = 8, JOIN_THREADS = 3, CELL = 16 };
 
-/* The exit status when the backend asked for is not there: ctest takes it for a skipped test. */
-enum { NOT_HERE = 77 };
+/* The exit status when the backend asked for needs a device and there is none: ctest takes it for a skipped test. A
+ * device that is there and cannot be used is a failure. */
+enum { FAILED = 1, NOT_HERE = 77 };
 
 /* Whether the cases took a setup, which is an algorithm with a tuning. */
 typedef struct setup_use {
@@ -34,7 +36,8 @@ typedef struct column {
   char title[32];
   adj_backend backend;
   adj_ctx *lanes[MOST_LANES];
-  setup_use uses[2][MOST_SETUPS]; /* of range joins, of kNN joins */
+  setup_use uses[2][MOST_SETUPS]; /* of range joins, of kNN joins               */
+  atomic_uint without, faults;    /* hybrid: joins of cores alone; device faults */
 } column;
 
 typedef struct request {
@@ -95,8 +98,8 @@ static const char HELP[] =
     "\n"
     "Joins a list of small, difficult sets on this machine and compares every id and every bit of\n"
     "every distance with plain nested loops. Without options: every backend and instruction set\n"
-    "there is. Exit status 1 when a result differs, 77 when there is no device for --backend gpu or\n"
-    "hybrid.\n"
+    "there is. Exit status 1 when a result differs or a device fails, 77 when there is no device for\n"
+    "--backend gpu or hybrid.\n"
     "\n"
     "  --backend NAME   only this backend\n"
     "  --isa NAME       only this instruction set (see adjoin info)\n"
@@ -187,6 +190,15 @@ static bool uses_device(const column *c) {
   return c->backend == ADJ_BACKEND_GPU || c->backend == ADJ_BACKEND_HYBRID;
 }
 
+/* Cores do a hybrid join without the device where it cannot help, and where it fails. */
+static void listen(void *user, adj_log_level level, const char *line) {
+  column *c = user;
+  if (level != ADJ_LOG_WARN) return;
+  if (strstr(line, "the cores do this join alone")) atomic_fetch_add(&c->without, 1);
+  if (!strstr(line, " takes no part") && !strstr(line, " failed, and its")) return;
+  if (!atomic_fetch_add(&c->faults, 1)) fprintf(stderr, "adjoin selftest: %s: %s\n", c->title, line);
+}
+
 /* Lanes share the memory of the devices. */
 static uint64_t device_memory_of(const table *t, const column *c) {
   adj_device device;
@@ -200,33 +212,50 @@ static void close_column(column *c) {
     adj_ctx_destroy(c->lanes[i]);
 }
 
+static adj_status open_column(const table *t, column *c, uint32_t threads, const char *isa) {
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = threads;
+  options.isa = isa;
+  options.device_memory_limit = device_memory_of(t, c);
+  options.log = listen;
+  options.log_user = c;
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; !status && i < t->lanes; i++)
+    status = adj_ctx_create(&options, &c->lanes[i]);
+  /* Hybrid joins do without a device that cannot be opened. */
+  if (!status && uses_device(c)) status = try_backend(c->lanes[0], ADJ_BACKEND_GPU);
+  return status ? status : try_backend(c->lanes[0], c->backend);
+}
+
+/* Whether there is no device at all: no GPU, no driver, or no code for one in this build. */
+static bool is_without_device(void) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  return adj_device_describe(0, &device) == ADJ_E_UNSUPPORTED;
+}
+
 /* 0: go on; otherwise 1 + the exit status. */
 static int add_column(table *t, const request *wanted, int backend, const char *isa) {
   if (t->count == MOST_COLUMNS) return 0;
   column *c = &t->columns[t->count];
   c->backend = BACKENDS[backend].backend;
   snprintf(c->title, sizeof c->title, "%s%s%s", BACKENDS[backend].name, isa ? "/" : "", isa ? isa : "");
-  adj_ctx_options options;
-  adj_ctx_options_init(&options, sizeof options);
-  options.threads = wanted->threads;
-  options.isa = isa;
-  options.device_memory_limit = device_memory_of(t, c);
-  adj_status status = ADJ_OK;
-  for (uint32_t i = 0; !status && i < t->lanes; i++)
-    status = adj_ctx_create(&options, &c->lanes[i]);
-  bool made = !status;
-  if (made) status = try_backend(c->lanes[0], c->backend);
+  adj_status status = open_column(t, c, wanted->threads, isa);
   if (!status) {
     t->count++;
     return 0;
   }
+  bool not_here = uses_device(c) && status == ADJ_E_UNSUPPORTED;
+  char why[256];
+  snprintf(why, sizeof why, "%s", adj_last_error());
   close_column(c);
   memset(c, 0, sizeof *c);
-  if (!made || status != ADJ_E_UNSUPPORTED) {
-    fprintf(stderr, "adjoin selftest: %s: %s\n", BACKENDS[backend].name, adj_last_error());
-    return 1 + 1;
+  if (!not_here || (wanted->backend && !is_without_device())) {
+    fprintf(stderr, "adjoin selftest: %s: %s\n", BACKENDS[backend].name, why);
+    return 1 + FAILED;
   }
-  printf("%s cannot run here: %s\n", BACKENDS[backend].name, adj_last_error());
+  printf("%s cannot run here, and is not tested: %s\n", BACKENDS[backend].name, why);
   return wanted->backend ? 1 + NOT_HERE : 0; /* it may only have been looked for */
 }
 
@@ -246,171 +275,24 @@ static int choose_columns(table *t, const request *wanted) {
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
-/* For range joins a GPU has no other algorithms, but results that fit into one batch and into many, that are kept while
- * they are counted and found again, room that is too small, sets in chunks; and the filter of products. */
-static const char *const DEVICE_TUNINGS[] = {NULL,
-                                             "device_batch=4000,test.streams=2,single=off",
-                                             "device_batch=40000,single=on",
-                                             "single=on,test.device_pairs=40",
-                                             "device_chunk=250",
-                                             "test.mirrored=on",
-                                             "test.narrow=2",
-                                             "test.narrow=3,single=on",
-                                             "test.tile_hits=on",
-                                             "test.tile_hits=on,test.narrow=2,test.device_blocks=3",
-                                             "test.tile_hits=on,test.device_pairs=40",
-                                             "test.query_hits=on",
-                                             "test.query_hits=on,test.device_blocks=3",
-                                             "test.device_blocks=3",
-                                             "test.device_blocks=1,test.mirrored=off,single=on",
-                                             "test.mirrored=on,single=on,test.device_pairs=40",
-                                             "paper.access=lid-unicomp,device_chunk=400",
-                                             "prefilter=tensor",
-                                             "prefilter=tensor,device_batch=4000,single=off",
-                                             "prefilter=tensor,indexed=3,single=on,test.device_pairs=40"};
-enum { DEVICE_TUNING_COUNT = sizeof DEVICE_TUNINGS / sizeof *DEVICE_TUNINGS, POINT_TUNINGS = 4 };
-
-/* For kNN joins. Through trees: warps with one query and with 32, of which none, some or all give up; all rows at once,
- * or some. By brute force: every way, and every kernel for distances and for selection; all of the right set at once,
- * or some. Through a grid: as planned, with few threads a query and with a warp, with cells far too narrow, so that
- * most queries fail, once or many times, and far too wide. A tree or a grid is not for every join; nor is every
- * selection for every k. */
-static const struct {
-  const char *algorithm, *tuning;
-} NEAREST_SETUPS[] = {
-    {NULL, NULL},
-    {"kdtree", "test.per_query=off,test.cut=on"},
-    {"kdtree", "test.per_query=off,test.budget=40,device_rows=300,test.cut=off"},
-    {NULL, "device_rows=77"},
-    {"kdtree", "test.per_query=off,test.device_blocks=2"},
-    {"brute", "prefilter=tensor"},
-    {"brute", "prefilter=gemm"},
-    {"brute", "prefilter=off"},
-    {"brute", "prefilter=off,test.distance=naive,test.select=sort"},
-    {"brute", "prefilter=off,test.distance=tiled,test.select=radix,device_rows=77"},
-    {"brute", "prefilter=off,test.distance=register,test.select=bits,device_chunk=130"},
-    {"brute", "prefilter=off,test.select=short,device_chunk=1000"},
-    {"brute", "prefilter=off,test.select=bound"},
-    {"brute", "prefilter=off,test.select=bitonic"},
-    {"brute", "prefilter=off,test.select=sample,device_chunk=1000"},
-    {"brute", "device_chunk=90,device_rows=40"},
-    {"grid", NULL},
-    {"grid", "paper.point_threads=1,device_rows=300"},
-    {"grid", "paper.point_threads=32,paper.epsilon=0.3,paper.failures=0.001,paper.tail=0.001"},
-    {"grid", "paper.point_threads=2,paper.epsilon=3,paper.bins=50,paper.sample=20,test.per_query=off"},
-    {"grid", "paper.point_threads=4,paper.epsilon=0.01"}};
-enum { NEAREST_SETUP_COUNT = sizeof NEAREST_SETUPS / sizeof *NEAREST_SETUPS, ROTATING_SETUPS = 6 };
-
-/* For kNN joins that cores and a GPU share: as planned, by rates and by fixed sizes, with the smallest batches, where
- * the GPU has nearly all and where it has some, all rows at once, or few; and through a grid, where some queries, most
- * or none come back to the cores. */
-static const struct {
-  const char *algorithm, *tuning;
-} HYBRID_SETUPS[] = {
-    {NULL, NULL},
-    {NULL, "share=rates,batch=16"},
-    {NULL, "share=fixed,batch=16,device_rows=77"},
-    {NULL, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.per_query=off,test.budget=40"},
-    {"grid", "share=fixed,paper.n_large=1,paper.n_cwin=0.001,batch=16"},
-    {"grid", "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,paper.epsilon=0.5,batch=16,device_rows=77"},
-    {"grid", "share=rates,paper.epsilon=3"}};
-enum { HYBRID_SETUP_COUNT = sizeof HYBRID_SETUPS / sizeof *HYBRID_SETUPS };
-
-/* The same for range joins: lists of many queries and of few pairs, the filter of products, and pairs that are found
- * once. */
-static const char *const HYBRID_RANGE_TUNINGS[] = {
-    NULL,
-    "share=rates,batch=16",
-    "share=fixed,batch=16,device_batch=4000",
-    "share=fixed,paper.n_large=1,paper.n_cwin=0.001,paper.n_small=1",
-    "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.narrow=2,device_batch=40000",
-    "share=rates,prefilter=tensor",
-    "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
-    "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
-enum { HYBRID_RANGE_TUNING_COUNT = sizeof HYBRID_RANGE_TUNINGS / sizeof *HYBRID_RANGE_TUNINGS };
-
-/* The kernels by point (docs/tuning.md, "The papers' configurations"): combination number n of access, order and
- * threads, of which there are 54, and the switches in turns, in batches small and large. Where cells are met once a
- * batch evaluates all queries, so there must not be too many. */
-static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
-  static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
-  static const char *const orders[] = {"none", "sortbywl", "workqueue"};
-  static const char *const reorders[] = {"", ",paper.reorder=on", ",paper.reorder=off,indexed=2"};
-  uint32_t threads = n / 9 % 6, round = n / POINT_TUNINGS;
-  snprintf(text, capacity, "paper.access=%s,paper.order=%s,paper.point_threads=%u%s%s%s%s", accesses[n % 3],
-           orders[n / 3 % 3], 1u << threads, round % 2 ? ",paper.shortc=on" : "",
-           round / 2 % 2 ? ",paper.sortidu=on" : "", reorders[round / 4 % 3],
-           n % 2   ? ""
-           : n % 3 ? ",device_batch=60000"
-                   : ",device_batch=4000");
-  return text;
-}
-
-/* One way to run a case. */
-typedef struct cell_setup {
-  const char *algorithm, *tuning;
-  char text[256]; /* of a tuning that is made up */
-} cell_setup;
-
-/* How many setups a column has for a kind of join. */
-static int setup_count(const column *col, bool nearest) {
-  if (col->backend == ADJ_BACKEND_HYBRID) return nearest ? HYBRID_SETUP_COUNT : HYBRID_RANGE_TUNING_COUNT;
-  if (col->backend == ADJ_BACKEND_GPU) return nearest ? NEAREST_SETUP_COUNT : DEVICE_TUNING_COUNT + POINT_TUNINGS;
-  if (col->backend == ADJ_BACKEND_CPU) return nearest ? 3 : 4;
-  return 1;
-}
-
-/* Setup number a; point tells which of the kernels by point comes first. */
-static void choose_setup(const column *col, bool nearest, int a, uint32_t point, cell_setup *out) {
-  static const char *const on_range[] = {NULL, "grid", "ego", "brute"};
-  static const char *const on_nearest[] = {NULL, "kdtree", "brute"};
-  out->algorithm = out->tuning = NULL;
-  if (!uses_device(col)) {
-    out->algorithm = nearest ? on_nearest[a] : on_range[a];
-  } else if (nearest) {
-    bool hybrid = col->backend == ADJ_BACKEND_HYBRID;
-    out->algorithm = hybrid ? HYBRID_SETUPS[a].algorithm : NEAREST_SETUPS[a].algorithm;
-    out->tuning = hybrid ? HYBRID_SETUPS[a].tuning : NEAREST_SETUPS[a].tuning;
-  } else if (col->backend == ADJ_BACKEND_HYBRID) {
-    out->tuning = HYBRID_RANGE_TUNINGS[a];
-  } else if (a < DEVICE_TUNING_COUNT) {
-    out->tuning = DEVICE_TUNINGS[a];
-  } else {
-    out->tuning = point_tuning(point + (uint32_t)(a - DEVICE_TUNING_COUNT), out->text, sizeof out->text);
-  }
-}
-
-/* Whether a case leaves a setup out: quick runs have the automatic one and every third, and half of a GPU's many ways
- * to find the nearest take turns. */
-static bool left_out(const table *t, const column *col, bool nearest, int a, uint32_t turn, uint32_t number) {
-  if (t->quick && a && turn % 3) return true;
-  return col->backend == ADJ_BACKEND_GPU && nearest && a >= ROTATING_SETUPS && (number + (uint32_t)a) % 2;
-}
-
-static void name_setup(const cell_setup *setup, char *message, size_t capacity) {
-  size_t used = strlen(message);
-  if (!setup->algorithm && !setup->tuning) return;
-  snprintf(message + used, capacity - used, " (%s%s%s)", setup->algorithm ? setup->algorithm : "",
-           setup->algorithm && setup->tuning ? ", " : "", setup->tuning ? setup->tuning : "");
-}
-
 /* A case in every setup of a column, in rotating order of the rows and with and without distances, which f32 and f64
  * (every other case) both have. The cell has the first setup that differs. */
 static void run_cell(const table *t, column *col, uint32_t lane_number, const join_case *c, const join_answer *answer,
                      uint32_t number, cell *out) {
   bool nearest = c->k > 0;
   uint32_t turn = number;
-  for (int a = 0; a < setup_count(col, nearest); a++, turn++) {
-    if (left_out(t, col, nearest, a, turn, number / 2)) continue; /* f32 and f64 have the same */
-    cell_setup chosen;
-    choose_setup(col, nearest, a, number * POINT_TUNINGS, &chosen);
+  for (int a = 0; a < setup_count(col->backend, nearest); a++, turn++) {
+    if (t->quick && a && turn % 3) continue;                               /* the planner's own and every third */
+    if (setup_is_left_out(col->backend, nearest, a, number / 2)) continue; /* f32 and f64 have the same */
+    test_setup chosen;
+    setup_choose(col->backend, nearest, a, number, &chosen);
     join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn / 2 % 2};
     join_verdict verdict = compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
     setup_use *use = &col->uses[nearest][a];
     atomic_fetch_add(verdict == JOIN_REFUSED ? &use->refused : &use->taken, 1);
     if (verdict == JOIN_SAME || (verdict == JOIN_REFUSED && a)) continue;
     out->verdict = verdict;
-    if (verdict == JOIN_DIFFERS) name_setup(&chosen, out->message, sizeof out->message);
+    if (verdict == JOIN_DIFFERS) setup_name(&chosen, out->message, sizeof out->message);
     return;
   }
   out->verdict = JOIN_SAME;
@@ -515,12 +397,12 @@ static bool check_uses(table *t) {
   for (int i = 0; i < t->count; i++) {
     int unused = 0;
     for (int kind = 0; kind < 2; kind++)
-      for (int a = 0; a < setup_count(&t->columns[i], kind); a++) {
+      for (int a = 0; a < setup_count(t->columns[i].backend, kind); a++) {
         const setup_use *use = &t->columns[i].uses[kind][a];
-        cell_setup setup;
+        test_setup setup;
         char text[400] = "";
-        choose_setup(&t->columns[i], kind, a, 0, &setup);
-        name_setup(&setup, text, sizeof text);
+        setup_choose(t->columns[i].backend, kind, a, 0, &setup);
+        setup_name(&setup, text, sizeof text);
         taken += use->taken;
         refused += use->refused;
         if (use->taken || !use->refused) continue;
@@ -531,6 +413,18 @@ static bool check_uses(table *t) {
   }
   printf("%u setups of cases compared, %u left out because the library refuses them\n", taken, refused);
   return fine || t->quick || t->only;
+}
+
+/* What hybrid joins did without a device. Nothing of that tests one. */
+static bool check_devices(const table *t) {
+  bool fine = true;
+  for (int i = 0; i < t->count; i++) {
+    const column *c = &t->columns[i];
+    if (c->without) printf("%s: cores did %u joins alone, which a device cannot do\n", c->title, c->without);
+    if (c->faults) printf("%s: a device failed in %u joins\n", c->title, c->faults);
+    fine = fine && !c->faults;
+  }
+  return fine;
 }
 
 static uint32_t lanes_for(uint32_t threads) {
@@ -545,12 +439,12 @@ static uint32_t lanes_for(uint32_t threads) {
 static int summarise(table *t, const request *wanted, double begin) {
   if (wanted->only && !t->passed && !t->failed && !t->skipped)
     return usage("--case: no case has this in its name: ", wanted->only);
-  bool used = check_uses(t);
+  bool used = check_uses(t), took_part = check_devices(t);
   printf("%.1f s, and %.1f s of CPU time in the reference\n", seconds(CLOCK_MONOTONIC) - begin, t->reference_s);
   printf("%llu passed, %llu failed", (unsigned long long)t->passed, (unsigned long long)t->failed);
   if (t->skipped) printf(", %llu that a device cannot do", (unsigned long long)t->skipped);
   putchar('\n');
-  return t->failed > 0 || !used;
+  return t->failed > 0 || !used || !took_part ? FAILED : 0;
 }
 
 int adjoin_selftest(int argc, char **argv) {
@@ -563,7 +457,7 @@ int adjoin_selftest(int argc, char **argv) {
   exits = choose_columns(&t, &wanted);
   if (!exits && !run_table(&t)) {
     fprintf(stderr, "adjoin selftest: out of memory\n");
-    exits = 1 + 1;
+    exits = 1 + FAILED;
   }
   for (int i = 0; i < t.count; i++)
     close_column(&t.columns[i]);

@@ -9,14 +9,7 @@
 
 #include "check.h"
 #include "cpu/range.h"
-#include "plan/choose_backend.h"
-#include "plan/choose_grid.h"
-#include "plan/choose_knn.h"
-#include "plan/choose_share.h"
-#include "plan/choose_single.h"
-#include "plan/plan_hybrid.h"
-#include "plan/plan_knn.h"
-#include "plan/plan_range.h"
+#include "plan/plan.h"
 
 /* ---- Asking a device ------------------------------------------------------------------------------------ */
 

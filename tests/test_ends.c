@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "plan/choose_ends.h"
+#include "plan/choose.h"
 
 enum { SAMPLE = 1024 };
 static const double SLAB =

@@ -9,7 +9,6 @@
 #include "cases.h"
 #include "check.h"
 #include "core/angles.h"
-#include "core/cpu.h"
 #include "distance/kernels.h"
 #include "index/grid.h"
 #include "index/radix_sort.h"
@@ -261,7 +260,7 @@ static void angles_are_close(void **state) {
   const long double pi = 3.14159265358979323846264338327950288L;
   for (int round = 0; round < 100000; round++) {
     double x = (case_random_unit(&random) - 0.5) * pow(10, (double)(case_random(&random) % 6));
-    adji_direction d = adji_direction_radians(x), g = adji_direction_degrees(x);
+    adji_direction d = adji_circle_radians(x), g = adji_circle_degrees(x);
     assert_true(fabsl((long double)d.sin - sinl((long double)x)) < 0x1p-52L);
     assert_true(fabsl((long double)d.cos - cosl((long double)x)) < 0x1p-52L);
     assert_true(fabsl((long double)g.sin - sinl((long double)x * pi / 180)) < 0x1p-52L);
@@ -269,14 +268,14 @@ static void angles_are_close(void **state) {
     double h =
         round % 2 ? case_random_unit(&random) : ldexp(case_random_unit(&random), -(int)(case_random(&random) % 60));
     long double arc = asinl((long double)h);
-    assert_true(fabsl((long double)adji_asin(h) - arc) <= 0x1.4p-51L * arc);
+    assert_true(fabsl((long double)adji_arc(h) - arc) <= 0x1.4p-51L * arc);
   }
   for (int quarter = -8; quarter <= 8; quarter++) {
-    adji_direction d = adji_direction_degrees(90.0 * quarter);
+    adji_direction d = adji_circle_degrees(90.0 * quarter);
     assert_true(d.sin == (quarter % 2 ? ((quarter % 4 + 4) % 4 == 1 ? 1 : -1) : 0));
     assert_true(d.cos == (quarter % 2 ? 0 : quarter % 4 ? -1 : 1));
   }
-  assert_true(adji_asin(1) == 0x1.921fb54442d18p+0 && adji_asin(0) == 0);
+  assert_true(adji_arc(1) == 0x1.921fb54442d18p+0 && adji_arc(0) == 0);
 }
 
 /* ---- Sorts ---------------------------------------------------------------------------------------------- */

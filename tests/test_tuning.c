@@ -46,6 +46,8 @@ static void contradictions_are_refused(void **state) {
   must_fail(ADJ_E_ARGUMENT, "only one can be", adji_tuning_parse("single=on,test.tile_hits=on", &t));
   must_fail(ADJ_E_ARGUMENT, "prefilter=tensor is for paper.access=tiles",
             adji_tuning_parse("paper.access=full,prefilter=tensor", &t));
+  must_fail(ADJ_E_ARGUMENT, "test.slices= is for paper.access=tiles",
+            adji_tuning_parse("paper.access=full,test.slices=2", &t));
   must_fail(ADJ_E_ARGUMENT, "test.mirrored=on compares without",
             adji_tuning_parse("test.mirrored=on,prefilter=tensor", &t));
   must(adji_tuning_parse("cell=1,fine=3,single=off,test.tile_hits=on", &t));
@@ -76,6 +78,8 @@ static void other_joins_are_refused(void **state) {
        "paper.access= is for the backend gpu, not cpu"},
       {"paper.access=full", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED,
        "paper.access= is for the backend gpu, not hybrid"},
+      {"test.slices=9", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED, "test.slices= is for the backend gpu"},
+      {"test.slices=9", ADJ_KNN, ADJ_BACKEND_GPU, 0, ADJ_E_ARGUMENT, "test.slices= is for range joins only"},
       {"device_chunk=9", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED, "device_chunk= is for the backend gpu"},
       {"device_batch=9", ADJ_RANGE, ADJ_BACKEND_CPU, 0, ADJ_E_UNSUPPORTED,
        "device_batch= is for the backend gpu and hybrid, not cpu"},

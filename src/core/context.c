@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/cpu.h"
-
 void adj_ctx_options_init(adj_ctx_options *options, size_t struct_size) {
   adj_ctx_options defaults = {.device_count = -1};
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
@@ -34,18 +32,37 @@ static uint64_t available_memory(void) {
   return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 }
 
-static adj_status choose_isa(const char *wanted, const char **isa) {
-  if (!wanted) {
-    *isa = adji_isa_best();
-    return ADJ_OK;
-  }
-  for (uint32_t i = 0; adj_isa_name(i); i++)
-    if (!strcmp(adj_isa_name(i), wanted)) {
-      *isa = adj_isa_name(i);
-      return ADJ_OK;
-    }
-  return adji_fail(ADJ_E_UNSUPPORTED, "isa: this CPU cannot run \"%s\" (best here: %s)", wanted, adji_isa_best());
+/* ---- Instruction sets --------------------------------------------------------------------------------- */
+
+/* Whether this build has it, and the CPU runs it. */
+static bool isa_usable(const char *name) {
+  if (!strcmp(name, "scalar")) return true;
+#if defined(__x86_64__)
+  if (!strcmp(name, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (!strcmp(name, "avx512"))
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+  if (!strcmp(name, "neon")) return true;
+#endif
+  return false;
 }
+
+/* The best first. */
+const char *adj_isa_name(uint32_t i) {
+  static const char *const known[] = {"avx512", "avx2", "neon", "scalar"};
+  for (uint32_t j = 0; j < sizeof known / sizeof *known; j++)
+    if (isa_usable(known[j]) && i-- == 0) return known[j];
+  return NULL;
+}
+
+static adj_status choose_isa(const char *wanted, const char **isa) {
+  for (uint32_t i = 0; (*isa = adj_isa_name(i)); i++)
+    if (!wanted || !strcmp(*isa, wanted)) return ADJ_OK;
+  return adji_fail(ADJ_E_UNSUPPORTED, "isa: this CPU cannot run \"%s\" (best here: %s)", wanted, adj_isa_name(0));
+}
+
+/* ---- Creating ----------------------------------------------------------------------------------------- */
 
 /* Which devices the context may use. They are opened when a join first needs one. */
 static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {

@@ -5,8 +5,6 @@
 #ifndef ADJI_CONTEXT_H
 #define ADJI_CONTEXT_H
 
-#include <pthread.h>
-
 #include "core/costs.h"
 #include "core/memory.h"
 #include "core/threads.h"
@@ -17,8 +15,8 @@ struct adj_ctx {
   adji_memory memory;
   adji_team *team;
   uint32_t threads;
-  const char *isa;               /* one of the names of core/cpu.h */
-  ADJI_ATOMIC(uint32_t) cancels; /* how often adj_cancel was called: see core/call.h */
+  const char *isa;               /* one of adj_isa_name() */
+  ADJI_ATOMIC(uint32_t) cancels; /* how often adj_cancel was called: see core/threads.h */
   adji_costs costs;              /* that plans use */
   char costs_file[512];          /* where they are from; empty: built in */
   uint64_t device_memory_limit;  /* 0: what is free */

@@ -23,7 +23,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/cpu.h"
 #include "core/status.h"
 #include "core/threads.h"
 

@@ -1,15 +1,47 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fixed team of threads that runs parallel loops. The caller is lane 0 and works too.
+ * Calls that adj_cancel can end, and a fixed team of threads that runs parallel loops. The caller is lane 0 and works
+ * too.
  */
 #ifndef ADJI_THREADS_H
 #define ADJI_THREADS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/call.h"
+#include "core/atomic.h"
 #include "core/status.h"
+
+/* ---- Calls --------------------------------------------------------------------------------------------
+ *
+ * A context counts its cancels. A call remembers the count it began with, and is cancelled once the count differs: so a
+ * cancel ends every call under way and none that begins later, and there is nothing to reset. Which call a thread works
+ * for is a property of the thread. A parallel loop hands it to the lanes, and adji_thread_start to a new thread.
+ */
+
+typedef struct adji_call {
+  const ADJI_ATOMIC(uint32_t) * cancels; /* the context's count; NULL: no call */
+  uint32_t at_begin;
+} adji_call;
+
+/* The call that the calling thread works for. */
+adji_call adji_call_current(void);
+
+/* From now on the calling thread works for this call. */
+void adji_call_set(adji_call call);
+
+/* Begins a call in the context with this count. Returns the call so far, for adji_call_set at the end. A call inside
+ * a call of the same context, such as from a callback, is a part of that one. */
+adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
+
+/* Whether the call that the calling thread works for is cancelled. One relaxed load. */
+bool adji_call_cancelled(void);
+
+/* pthread_create for a thread that works for the caller's call. */
+int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
+
+/* ---- The team ------------------------------------------------------------------------------------------ */
 
 typedef struct adji_team adji_team;
 
@@ -24,8 +56,8 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
 /* Runs tasks 0 .. count - 1, each once, handed out in ascending order to whichever lane is free.
  * Hands out no more after the first failure. With `cancellable` it also hands out no more once the
  * caller's call is cancelled, and returns ADJ_CANCELLED. Returns the failure of the lowest task that
- * failed, with its message: the same for any number of threads. All lanes work for the caller's call
- * (core/call.h). Loops of several callers take turns. A loop inside a task runs in the task's own lane. */
+ * failed, with its message: the same for any number of threads. All lanes work for the caller's call. Loops of several
+ * callers take turns. A loop inside a task runs in the task's own lane. */
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable);
 
 /* Whether the calling thread runs a task of a team. Then it must not wait for a thread that needs the team. */

@@ -115,8 +115,7 @@ static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
 }
 
 static void forget(adj_dataset *set) {
-  adji_memory *memory = &set->ctx->memory;
-  adji_free(memory, set->low);
+  adji_free(&set->ctx->memory, set->low);
   free(set);
 }
 
@@ -125,31 +124,19 @@ adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj
   if (status) return status;
   adj_dataset *set = calloc(1, sizeof *set);
   if (!set) return adji_fail(ADJ_E_MEMORY, "no memory for a dataset");
+  *set = *parts;
   set->ctx = ctx;
-  set->type = parts->type;
-  set->dim = parts->dim;
-  set->count = parts->count;
-  set->data = parts->data;
-  set->column_stride = parts->column_stride ? parts->column_stride : adji_type_size(parts->type);
-  set->row_stride = parts->row_stride ? parts->row_stride : set->dim * set->column_stride;
+  if (!set->column_stride) set->column_stride = adji_type_size(set->type);
+  if (!set->row_stride) set->row_stride = set->dim * set->column_stride;
   set->low = adji_alloc_zero(&ctx->memory, 2 * (uint64_t)set->dim, sizeof(double), "bounds");
-  if (!set->low) {
-    free(set);
-    return ADJ_E_MEMORY;
-  }
-  set->high = set->low + set->dim;
+  set->high = set->low ? set->low + set->dim : NULL;
   uint64_t begin = adji_now_ns();
-  status = check_and_bound(set);
+  status = set->low ? check_and_bound(set) : ADJ_E_MEMORY;
   if (status) {
     forget(set);
     return status;
   }
   adji_trace(ctx, "check", 0, begin, set->count);
-  set->label_text = parts->label_text;
-  set->label_ends = parts->label_ends;
-  set->release = parts->release;
-  set->owner = parts->owner;
-  set->owner_bytes = parts->owner_bytes;
   *out = set;
   return ADJ_OK;
 }
@@ -191,7 +178,7 @@ static adj_status copy_piece(void *user, uint64_t piece, uint32_t lane) {
   uint64_t begin, end;
   adji_slice(from->count, job->pieces, piece, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
-    const char *row = (const char *)from->data + i * from->row_stride;
+    const char *row = from->data + i * from->row_stride;
     char *to = job->to + i * row_bytes;
     if (contiguous)
       memcpy(to, row, row_bytes);

@@ -28,19 +28,9 @@ static inline size_t adji_type_size(adj_type type) {
   return type == ADJ_F64 ? 8 : 4;
 }
 
-/* What a dataset is made of. */
-typedef struct adji_dataset_parts {
-  adj_type type;
-  uint32_t dim;
-  uint64_t count;
-  const void *data;
-  uint64_t row_stride, column_stride; /* 0: packed, row-major */
-  char *label_text;                   /* from adji_alloc, as label_ends */
-  uint64_t *label_ends;
-  void (*release)(adj_dataset *dataset);
-  void *owner;
-  uint64_t owner_bytes;
-} adji_dataset_parts;
+/* What a dataset is made of: all of the above but ctx and bounds. Strides of 0: packed, row-major. Labels are from
+ * adji_alloc. */
+typedef struct adj_dataset adji_dataset_parts;
 
 /* Makes a dataset. On success it owns the data (by release) and the labels; on failure the caller still does. Finds the
  * bounds and checks every coordinate: a NaN or an infinity is ADJ_E_DATA, and the message names row and column, both

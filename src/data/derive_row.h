@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "core/circle.h"
+#include "core/angles.h"
 
 /* Why a row has no derived point. */
 typedef enum adji_fault {

@@ -78,7 +78,7 @@ typedef struct adji_kernels {
   void (*stream_row)(void *row, const void *from, uint64_t bytes);
 } adji_kernels;
 
-/* The table for an instruction set that core/cpu.h calls usable. */
+/* The table for an instruction set of adj_isa_name(). */
 const adji_kernels *adji_kernels_for(const char *isa);
 
 extern const adji_kernels adji_kernels_scalar;

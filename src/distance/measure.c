@@ -10,7 +10,7 @@
 static double arc_limit(const adji_measure *measure, double radius) {
   double angle = radius / measure->unit;
   if (!(angle < ADJI_PI)) return INFINITY;
-  double chord = 2 * adji_direction_radians(angle * 0.5).sin;
+  double chord = 2 * adji_circle_radians(angle * 0.5).sin;
   return chord * chord;
 }
 
@@ -43,7 +43,7 @@ double adji_limit(const adji_measure *measure, adj_type type, double radius) {
 /* Arcs and roots of powers are computed in f64 and rounded to T once. */
 static double arc_of(const adji_measure *measure, double s) {
   double half = sqrt(s) * 0.5;
-  return 2 * adji_asin(half < 1 ? half : 1) * measure->unit;
+  return 2 * adji_arc(half < 1 ? half : 1) * measure->unit;
 }
 
 #define REPORT(T, suffix, ROOT)                                                                    \

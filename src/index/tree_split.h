@@ -40,7 +40,7 @@ typedef struct adji_split_kernels {
 
 enum { ADJI_FEW = 128 };
 
-/* The table for a type and an instruction set that core/cpu.h calls usable. */
+/* The table for a type and an instruction set of adj_isa_name(). */
 const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type);
 
 #if defined(__x86_64__)

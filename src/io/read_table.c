@@ -92,7 +92,7 @@ adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table
   parts->dim = table->dim;
   size_t size = adji_type_size(parts->type);
   if (usable_in_place(source, table, parts->type)) {
-    parts->data = source->bytes + table->offset;
+    parts->data = (const char *)(source->bytes + table->offset);
     parts->row_stride = table->row_stride;
     adji_source_give(source, parts);
   } else {

@@ -9,10 +9,10 @@
  * How many rows of the sample may be beyond an end: as few as let the cells fit, and no more than one in 64. The rows
  * beyond must not be a heap of points in one cell, which all of them would be compared with.
  */
-#include "plan/choose_ends.h"
-
 #include <math.h>
 #include <stdbool.h>
+
+#include "plan/choose.h"
 
 enum { MOST_BEYOND = 32, MOST_AXES = 3 };
 

@@ -9,17 +9,13 @@
  * other on all k axes. Points per cell come from sampled collisions: with m points in the sample and
  * c pairs of them in one cell, a point shares its cell with n * c / (m (m - 1) / 2) others.
  */
-#include "plan/choose_grid.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/papers/access.h"
-#include "gpu/range/range.h"
-#include "plan/choose_ends.h"
-#include "plan/choose_tensor.h"
+#include "plan/choose.h"
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
 

@@ -3,10 +3,10 @@
  * In few dimensions a query meets a few dozen candidates in a tree, whatever the data; in many the tree tells nothing,
  * and its memory and time grow with the dimension. In between it depends on how the points lie (plan_knn.c).
  */
-#include "plan/choose_knn.h"
-
 #include <math.h>
 #include <stdio.h>
+
+#include "plan/choose.h"
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32 };
 

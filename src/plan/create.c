@@ -7,12 +7,7 @@
 #include <stdlib.h>
 
 #include "cpu/reference.h"
-#include "plan/check.h"
-#include "plan/choose_backend.h"
-#include "plan/describe.h"
-#include "plan/plan_hybrid.h"
-#include "plan/plan_knn.h"
-#include "plan/plan_range.h"
+#include "plan/plan.h"
 
 void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
   adj_join_spec defaults = {.kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2};

@@ -3,21 +3,14 @@
  * adjoin_cuda.h: joins of points on a device. The plan is made from a survey of them, as others are from the points
  * themselves, and the result is a slot of the device that changes hands.
  */
-#include "adjoin_cuda.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "adjoin_cuda.h"
 #include "gpu/knn/knn.h"
-#include "gpu/range/range.h"
-#include "gpu/worker/knn.h"
-#include "plan/check.h"
-#include "plan/choose_single.h"
 #include "plan/cuda_points.h"
-#include "plan/describe.h"
-#include "plan/plan_knn.h"
-#include "plan/plan_range.h"
+#include "plan/plan.h"
 
 struct adj_cuda_result {
   adji_gpu_csr csr;
@@ -51,6 +44,7 @@ static adj_status check_no_host(const adji_tuning *t, adj_join_kind kind) {
                      : t->device_batch ? "device_batch"
                      : t->device_rows  ? "device_rows"
                      : t->streams      ? "test.streams"
+                     : t->slices       ? "test.slices"
                                        : NULL;
   if (t->device_chunk && kind == ADJ_RANGE) name = "device_chunk";
   if (name) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s= is for results in host memory", name);

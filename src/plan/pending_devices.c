@@ -6,13 +6,6 @@
 
 #include <stdio.h>
 
-bool adji_a_device_is_open(adj_ctx *ctx) {
-  pthread_mutex_lock(&ctx->device_lock);
-  bool open = ctx->gpus[0] != NULL;
-  pthread_mutex_unlock(&ctx->device_lock);
-  return open;
-}
-
 void adji_pending_note(adji_pending_device *d, adj_status status) {
   d->status = status;
   if (status) snprintf(d->message, sizeof d->message, "%s", adj_last_error());

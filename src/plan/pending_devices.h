@@ -27,8 +27,6 @@ typedef struct adji_pending_devices {
   uint32_t count;
 } adji_pending_devices;
 
-bool adji_a_device_is_open(adj_ctx *ctx);
-
 /* Begins to open all of them; beside: in threads. */
 void adji_pending_open(adji_pending_devices *all, bool beside);
 /* Waits for one of them. */

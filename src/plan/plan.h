@@ -5,7 +5,9 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
-#include "plan/range_choice.h"
+#include "gpu/worker/knn.h"
+#include "gpu/worker/range_create.h"
+#include "plan/choose.h"
 
 /* What was decided, with the reason in words, and what is expected. */
 typedef struct adji_choice {
@@ -45,5 +47,63 @@ struct adj_plan {
 static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
   return 4 + (plan->join.style.distances ? adji_type_size(plan->left->type) : 0);
 }
+
+/* ---- The request: plan_check.c and plan_describe.c ----------------------------------------------------- */
+
+/* Every message names the field and its value. algorithm receives the one asked for. */
+adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                           adji_algorithm *algorithm);
+/* Whether a backend has an algorithm. */
+adj_status adji_check_algorithm_on(adj_join_kind kind, adj_backend backend, adji_algorithm algorithm);
+
+/* Fills plan->join and what it points to: the measure, the box, and the sets that are joined, which for some metrics
+ * are derived. adji_forget_join frees them. The second: plan->left and plan->right are derived already. */
+adj_status adji_describe_join(adj_plan *plan);
+adj_status adji_describe_derived(adj_plan *plan);
+void adji_forget_join(adj_plan *plan);
+
+/* ---- Planners: choose, build the index, estimate. algorithm: what was asked for ----------------------- */
+
+adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm);
+/* The same for a plan of the cores: it stays one where a GPU cannot help. */
+adj_status adji_plan_range_helped(adj_plan *plan, adji_algorithm algorithm);
+
+adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm);
+adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm);
+
+/* ---- Parts of them: plan_range.c ----------------------------------------------------------------------- */
+
+/* adji_plan_range_on_cores in two steps, the first of which only looks at a sample. The second clears the choice. */
+adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out);
+adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen);
+void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice);
+/* Destroys the engine of the cores, if there is one. */
+void adji_forget_cores(adj_plan *plan);
+
+/* The grid for a device, and the options of its worker. */
+adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,
+                                  adji_device_choice *out);
+void adji_forget_device(adj_plan *plan);
+/* Queries of a device's estimate. */
+uint64_t adji_device_sample(const adj_plan *plan);
+
+/* What cores take at least, without a look at the points: index and rows. */
+double adji_least_range_seconds(const adj_plan *plan);
+
+/* ---- plan_knn.c and plan_hybrid.c ---------------------------------------------------------------------- */
+
+/* What is asked of a device; refuses settings that ask for kernels which it does not have for this join. */
+adji_knn_request adji_knn_request_of(const adj_plan *plan);
+adj_status adji_check_knn_kernels(const adj_plan *plan);
+/* An engine of cores that search trees, and the time of its queries. */
+adj_status adji_make_trees(adj_plan *plan, adji_engine *out);
+adj_status adji_estimate_tree(adj_plan *plan);
+
+adji_share_options adji_share_of(const adji_tuning *tuning);
 
 #endif

@@ -4,13 +4,11 @@
  * tree numbers the queries for both.
  *
  * A device may be done before the cores have a tree, and does the join alone where sharing would not pay
- * (choose_share.c). A guess from its size bounds its time from above; where that does not decide, it is asked to search
- * for some queries. So cores do not build a tree before it has answered, even where it first has to be opened: with 10
- * million points in two dimensions that took 75 ms more to open while cores built, and 56 ms more to share the queries
- * than the device takes alone.
+ * (choose_backend.c). A guess from its size bounds its time from above; where that does not decide, it is asked to
+ * search for some queries. So cores do not build a tree before it has answered, even where it first has to be opened:
+ * with 10 million points in two dimensions that took 75 ms more to open while cores built, and 56 ms more to share the
+ * queries than the device takes alone.
  */
-#include "plan/plan_hybrid.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +16,8 @@
 #include "cpu/knn.h"
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/knn.h"
-#include "plan/choose_knn.h"
-#include "plan/choose_share.h"
 #include "plan/pending_devices.h"
-#include "plan/plan_knn.h"
+#include "plan/plan.h"
 
 enum { FEW_QUERIES = 1 << 18, PART_OF_QUERIES = 32 };
 

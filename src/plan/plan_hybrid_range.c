@@ -8,7 +8,7 @@
  * cores, and for few dimensions, in which both count first in any case. In a self-join in which both would evaluate
  * once, they do: then the device has the grid of the cores and its points in their order, and of two points the first
  * finds the other, whoever has it. A GPU is asked to count the neighbours of some queries, and does the join alone
- * where that is quicker (choose_share.c).
+ * where that is quicker (choose_backend.c).
  *
  * Cores do not build an index before the device has answered, even where it first has to be opened: 2 million points in
  * two dimensions with 10 neighbours took 310 ms so, and 237 on the device alone.
@@ -19,13 +19,9 @@
 
 #include "cpu/range.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/range_create.h"
 #include "gpu/worker/range_ordered.h"
-#include "plan/choose_share.h"
-#include "plan/choose_single.h"
 #include "plan/pending_devices.h"
-#include "plan/plan_hybrid.h"
-#include "plan/plan_range.h"
+#include "plan/plan.h"
 
 /* A device is asked for so many queries, then for a part of all of them, and, where that took no longer than this, and
  * may not have kept all of it busy, for a larger part. */

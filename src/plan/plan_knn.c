@@ -5,8 +5,6 @@
  * Where neither is sure (choose_knn.c) the tree is built, which takes a small part of either join, and the queries of
  * some leaves tell what the others will take; brute force tells the same of itself. The quicker one is kept.
  */
-#include "plan/plan_knn.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +14,7 @@
 #include "cpu/knn.h"
 #include "gpu/brute/prefilter_gemm.h"
 #include "gpu/brute/prefilter_tensor.h"
-#include "plan/choose_knn.h"
+#include "plan/plan.h"
 
 enum { TRIAL_LEAVES = 16 };
 

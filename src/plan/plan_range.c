@@ -2,14 +2,10 @@
  *
  * Making a plan for a range join on cores, or on a GPU: choose, index, estimate.
  */
-#include "plan/plan_range.h"
-
 #include <stdio.h>
 
 #include "cpu/range.h"
-#include "plan/choose_access.h"
-#include "plan/choose_grid.h"
-#include "plan/choose_single.h"
+#include "plan/plan.h"
 
 /* ---- Choices and index ------------------------------------------------------------------------------------ */
 
@@ -150,6 +146,7 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                           .points = points},
                                 .batch_bytes = tuning->device_batch,
                                 .slots = tuning->streams,
+                                .slices = tuning->slices,
                                 .chunk = tuning->device_chunk};
   return ADJ_OK;
 }

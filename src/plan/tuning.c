@@ -58,51 +58,16 @@ static const struct setting {
   const char *const *names;
   scope range, knn;
 } settings[] = {
-    {"batch", NUMBER, offsetof(adji_tuning, batch), 1, 1e9, NULL, {CORES, ANY}, {CORES, ANY}},
-    {"buffer", NUMBER, offsetof(adji_tuning, buffer), 1, 1e15, NULL, {EVERYWHERE, ANY}, {EVERYWHERE, ANY}},
-    {"sample", NUMBER, offsetof(adji_tuning, sample), 1, 1e9, NULL, {PLANNED, ANY}, {0, 0}},
-    {"indexed", NUMBER, offsetof(adji_tuning, indexed), 1, 8, NULL, {PLANNED, GRID | EGO}, {0, 0}},
-    {"cell", FACTOR, offsetof(adji_tuning, cell), 1, 1e6, NULL, {PLANNED, GRID | EGO}, {0, 0}},
-    {"fine", NUMBER, offsetof(adji_tuning, fine), 1, 64, NULL, {PLANNED, GRID | EGO}, {0, 0}},
-    {"single", NAME, offsetof(adji_tuning, single), 0, 0, switches, {PLANNED, ANY}, {0, 0}},
-    {"prefilter", NAME, offsetof(adji_tuning, prefilter), 0, 0, prefilters, {PLANNED, ANY}, {PLANNED, ANY}},
-    {"share", NAME, offsetof(adji_tuning, share), 0, 0, shares, {HYBRID, ANY}, {HYBRID, TREES}},
-    {"device_batch", NUMBER, offsetof(adji_tuning, device_batch), 1, 1e12, NULL, {DEVICE, ANY}, {0, 0}},
-    {"device_chunk", NUMBER, offsetof(adji_tuning, device_chunk), 1, 1e12, NULL, {GPU, ANY}, {GPU, BRUTE}},
-    {"device_rows", NUMBER, offsetof(adji_tuning, device_rows), 1, 1e12, NULL, {0, 0}, {DEVICE, ANY}},
-    {"paper.access", NAME, offsetof(adji_tuning, access), 0, 0, accesses, {GPU, GRID}, {0, 0}},
-    {"paper.order", NAME, offsetof(adji_tuning, order), 0, 0, orders, {GPU, GRID}, {0, 0}},
-    {"paper.point_threads", NAME, offsetof(adji_tuning, point_threads), 0, 0, powers, {GPU, GRID}, {DEVICE, GRID}},
-    {"paper.reorder", NAME, offsetof(adji_tuning, reorder), 0, 0, switches, {PLANNED, GRID | EGO}, {0, 0}},
-    {"paper.shortc", NAME, offsetof(adji_tuning, shortc), 0, 0, switches, {GPU, GRID}, {0, 0}},
-    {"paper.sortidu", NAME, offsetof(adji_tuning, sortidu), 0, 0, switches, {GPU, GRID}, {0, 0}},
-    {"paper.n_large", FACTOR, offsetof(adji_tuning, n_large), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
-    {"paper.n_cwin", FACTOR, offsetof(adji_tuning, n_cwin), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
-    {"paper.n_small", FACTOR, offsetof(adji_tuning, n_small), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
-    {"paper.n_cpu", FACTOR, offsetof(adji_tuning, n_cpu), 1e-9, 1, NULL, {HYBRID, ANY}, {HYBRID, TREES}},
-    {"paper.queue", NAME, offsetof(adji_tuning, queue), 0, 0, switches, {0, 0}, {CPU, KDTREE}},
-    {"paper.sample", NUMBER, offsetof(adji_tuning, grid_sample), 1, 1e9, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.bins", NUMBER, offsetof(adji_tuning, bins), 1, 10000, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.mean_part", FACTOR, offsetof(adji_tuning, mean_part), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.epsilon", FACTOR, offsetof(adji_tuning, epsilon), 1e-6, 1e6, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.widen", FACTOR, offsetof(adji_tuning, widen), 1e-6, 1e6, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.failures", FACTOR, offsetof(adji_tuning, failures), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.tail", FACTOR, offsetof(adji_tuning, tail), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
-    {"paper.stall", FACTOR, offsetof(adji_tuning, stall), 1e-9, 1, NULL, {0, 0}, {DEVICE, GRID}},
-    {"test.boxes", NAME, offsetof(adji_tuning, boxes), 0, 0, switches, {CORES, GRID | BRUTE}, {0, 0}},
-    {"test.leaf", NAME, offsetof(adji_tuning, leaf), 0, 0, leaves, {0, 0}, {CORES, TREES}},
-    {"test.narrow", NUMBER, offsetof(adji_tuning, narrow), 1, 4, NULL, {DEVICE, GRID}, {0, 0}},
-    {"test.streams", NUMBER, offsetof(adji_tuning, streams), 1, 8, NULL, {GPU, ANY}, {0, 0}},
-    {"test.device_pairs", NUMBER, offsetof(adji_tuning, device_pairs), 1, 1e12, NULL, {DEVICE, ANY}, {0, 0}},
-    {"test.device_blocks", NUMBER, offsetof(adji_tuning, device_blocks), 1, 1e6, NULL, {DEVICE, ANY}, {DEVICE, TREES}},
-    {"test.mirrored", NAME, offsetof(adji_tuning, mirrored), 0, 0, switches, {DEVICE, GRID | BRUTE}, {0, 0}},
-    {"test.tile_hits", NAME, offsetof(adji_tuning, tile_hits), 0, 0, switches, {GPU, GRID}, {0, 0}},
-    {"test.query_hits", NAME, offsetof(adji_tuning, query_hits), 0, 0, switches, {GPU, GRID}, {0, 0}},
-    {"test.per_query", NAME, offsetof(adji_tuning, per_query), 0, 0, switches, {0, 0}, {DEVICE, TREES}},
-    {"test.cut", NAME, offsetof(adji_tuning, cut), 0, 0, switches, {0, 0}, {DEVICE, TREES}},
-    {"test.budget", NUMBER, offsetof(adji_tuning, budget), 1, 1e9, NULL, {0, 0}, {DEVICE, TREES}},
-    {"test.distance", NAME, offsetof(adji_tuning, distance), 0, 0, distances, {0, 0}, {GPU, BRUTE}},
-    {"test.select", NAME, offsetof(adji_tuning, select), 0, 0, selections, {0, 0}, {GPU, BRUTE}},
+#define VALUE_ROW(type, member, name, least, most, names, b, a, kb, ka) \
+  {name, type, offsetof(adji_tuning, member), least, most, names, {b, a}, {kb, ka}},
+#define NUMBER_ROW(member, name, least, most, ...) VALUE_ROW(NUMBER, member, name, least, most, NULL, __VA_ARGS__)
+#define FACTOR_ROW(member, name, least, most, ...) VALUE_ROW(FACTOR, member, name, least, most, NULL, __VA_ARGS__)
+#define NAME_ROW(member, name, names, ...) VALUE_ROW(NAME, member, name, 0, 0, names, __VA_ARGS__)
+    ADJI_SETTINGS(NUMBER_ROW, FACTOR_ROW, NAME_ROW)
+#undef VALUE_ROW
+#undef NUMBER_ROW
+#undef FACTOR_ROW
+#undef NAME_ROW
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 _Static_assert(SETTINGS <= 64, "a bit for each");
@@ -237,6 +202,7 @@ static adj_status check_access(const adji_tuning *t) {
                      : t->tile_hits == ADJI_ON               ? "test.tile_hits=on"
                      : t->query_hits == ADJI_ON              ? "test.query_hits=on"
                      : t->narrow > 1                         ? "test.narrow="
+                     : t->slices > 1                         ? "test.slices="
                                                              : NULL;
   if (with && by_point) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for paper.access=tiles only", with);
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)

@@ -13,52 +13,68 @@ typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switc
 /* How cores and a GPU share a join. */
 typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_share_by;
 
-/* 0 means: the planner decides. docs/tuning.md says what each is for. */
+/* Every setting: member, name, values, and the joins it is for. docs/tuning.md says what each does.
+ *
+ * NUMBER (whole) and FACTOR have a least and a most value. NAME has a list of names in tuning.c: the value is the place
+ * in the list, counted from 1, as in the enums adji_switch, adji_prefilter_kind, adji_access and so on.
+ *
+ * Then come the backends and algorithms of range joins, and those of kNN joins. 0: not in this kind of join. */
+#define ADJI_SETTINGS(NUMBER, FACTOR, NAME)                                       \
+  NUMBER(batch, "batch", 1, 1e9, CORES, ANY, CORES, ANY)                          \
+  NUMBER(buffer, "buffer", 1, 1e15, EVERYWHERE, ANY, EVERYWHERE, ANY)             \
+  NUMBER(sample, "sample", 1, 1e9, PLANNED, ANY, 0, 0)                            \
+  NUMBER(indexed, "indexed", 1, 8, PLANNED, GRID | EGO, 0, 0)                     \
+  FACTOR(cell, "cell", 1, 1e6, PLANNED, GRID | EGO, 0, 0)                         \
+  NUMBER(fine, "fine", 1, 64, PLANNED, GRID | EGO, 0, 0)                          \
+  NAME(single, "single", switches, PLANNED, ANY, 0, 0)                            \
+  NAME(prefilter, "prefilter", prefilters, PLANNED, ANY, PLANNED, ANY)            \
+  NAME(share, "share", shares, HYBRID, ANY, HYBRID, TREES)                        \
+  NUMBER(device_batch, "device_batch", 1, 1e12, DEVICE, ANY, 0, 0)                \
+  NUMBER(device_chunk, "device_chunk", 1, 1e12, GPU, ANY, GPU, BRUTE)             \
+  NUMBER(device_rows, "device_rows", 1, 1e12, 0, 0, DEVICE, ANY)                  \
+  NAME(access, "paper.access", accesses, GPU, GRID, 0, 0)                         \
+  NAME(order, "paper.order", orders, GPU, GRID, 0, 0)                             \
+  NAME(point_threads, "paper.point_threads", powers, GPU, GRID, DEVICE, GRID)     \
+  NAME(reorder, "paper.reorder", switches, PLANNED, GRID | EGO, 0, 0)             \
+  NAME(shortc, "paper.shortc", switches, GPU, GRID, 0, 0)                         \
+  NAME(sortidu, "paper.sortidu", switches, GPU, GRID, 0, 0)                       \
+  FACTOR(n_large, "paper.n_large", 1e-9, 1, HYBRID, ANY, HYBRID, TREES)           \
+  FACTOR(n_cwin, "paper.n_cwin", 1e-9, 1, HYBRID, ANY, HYBRID, TREES)             \
+  FACTOR(n_small, "paper.n_small", 1e-9, 1, HYBRID, ANY, HYBRID, TREES)           \
+  FACTOR(n_cpu, "paper.n_cpu", 1e-9, 1, HYBRID, ANY, HYBRID, TREES)               \
+  NAME(queue, "paper.queue", switches, 0, 0, CPU, KDTREE)                         \
+  NUMBER(grid_sample, "paper.sample", 1, 1e9, 0, 0, DEVICE, GRID)                 \
+  NUMBER(bins, "paper.bins", 1, 10000, 0, 0, DEVICE, GRID)                        \
+  FACTOR(mean_part, "paper.mean_part", 1e-9, 1, 0, 0, DEVICE, GRID)               \
+  FACTOR(epsilon, "paper.epsilon", 1e-6, 1e6, 0, 0, DEVICE, GRID)                 \
+  FACTOR(widen, "paper.widen", 1e-6, 1e6, 0, 0, DEVICE, GRID)                     \
+  FACTOR(failures, "paper.failures", 1e-9, 1, 0, 0, DEVICE, GRID)                 \
+  FACTOR(tail, "paper.tail", 1e-9, 1, 0, 0, DEVICE, GRID)                         \
+  FACTOR(stall, "paper.stall", 1e-9, 1, 0, 0, DEVICE, GRID)                       \
+  NAME(boxes, "test.boxes", switches, CORES, GRID | BRUTE, 0, 0)                  \
+  NAME(leaf, "test.leaf", leaves, 0, 0, CORES, TREES)                             \
+  NUMBER(narrow, "test.narrow", 1, 4, DEVICE, GRID, 0, 0)                         \
+  NUMBER(streams, "test.streams", 1, 8, GPU, ANY, 0, 0)                           \
+  NUMBER(slices, "test.slices", 1, 1e6, GPU, ANY, 0, 0)                           \
+  NUMBER(device_pairs, "test.device_pairs", 1, 1e12, DEVICE, ANY, 0, 0)           \
+  NUMBER(device_blocks, "test.device_blocks", 1, 1e6, DEVICE, ANY, DEVICE, TREES) \
+  NAME(mirrored, "test.mirrored", switches, DEVICE, GRID | BRUTE, 0, 0)           \
+  NAME(tile_hits, "test.tile_hits", switches, GPU, GRID, 0, 0)                    \
+  NAME(query_hits, "test.query_hits", switches, GPU, GRID, 0, 0)                  \
+  NAME(per_query, "test.per_query", switches, 0, 0, DEVICE, TREES)                \
+  NAME(cut, "test.cut", switches, 0, 0, DEVICE, TREES)                            \
+  NUMBER(budget, "test.budget", 1, 1e9, 0, 0, DEVICE, TREES)                      \
+  NAME(distance, "test.distance", distances, 0, 0, GPU, BRUTE)                    \
+  NAME(select, "test.select", selections, 0, 0, GPU, BRUTE)
+
+/* 0 means: the planner decides. */
 typedef struct adji_tuning {
   uint64_t given; /* bit i: the i-th setting of the table was given */
-
-  uint64_t indexed;      /* axes of the grid                                             */
-  double cell;           /* width of a cell in radii, >= 1                               */
-  uint64_t fine;         /* slabs a radius on the last axis                              */
-  uint64_t batch;        /* queries a batch                                              */
-  uint64_t buffer;       /* bytes of the buffer of a stream                              */
-  uint64_t sample;       /* queries that the estimate looks at                           */
-  uint64_t single;       /* adji_switch: each pair is evaluated once                     */
-  uint64_t prefilter;    /* adji_prefilter_kind                                            */
-  uint64_t share;        /* adji_share_by: hybrid joins                                  */
-  uint64_t device_batch; /* bytes of a batch of the result on a GPU                      */
-  uint64_t device_chunk; /* points of a set that a GPU has at a time                     */
-  uint64_t device_rows;  /* rows of a kNN join that a GPU has at a time                  */
-
-  /* paper.: GPU-Join and LBJoin. */
-  uint64_t access;        /* adji_access: how a GPU visits cells (gpu/papers/access.h)              */
-  uint64_t order;         /* adji_work: in which order its queries are compared                     */
-  uint64_t point_threads; /* 1 + the binary logarithm of the threads of a query                     */
-  uint64_t reorder;       /* adji_switch: indexed are the dimensions of most variance, or the first */
-  uint64_t shortc;        /* adji_switch: sums are left early                                       */
-  uint64_t sortidu;       /* adji_switch: points of a cell are sorted by one dimension more         */
-  /* paper.: HybridKNN-Join. Sizes of batches are parts of all queries (queue/share.h); the rest is for its grid, see
-   * adji_knn_grid_options in gpu/papers/knn_grid.h. */
-  double n_large, n_cwin, n_small, n_cpu;
-  uint64_t queue; /* adji_switch: off, batches are dealt out in turns */
-  uint64_t grid_sample, bins;
-  double mean_part, epsilon, widen, failures, tail, stall;
-
-  /* test.: which kernel, and rooms far too small. */
-  uint64_t boxes;         /* adji_switch: bounding boxes of blocks of points                          */
-  uint64_t leaf;          /* 1, 2, 3: 16, 32, 64 points a leaf of the tree                            */
-  uint64_t narrow;        /* slabs a radius on the other axes, on a GPU                               */
-  uint64_t streams;       /* batches of the result in flight                                          */
-  uint64_t device_pairs;  /* pairs that a GPU has room for when it evaluates once                     */
-  uint64_t device_blocks; /* blocks of threads of a join that a GPU runs at a time                    */
-  uint64_t mirrored;      /* adji_switch: a GPU compares every two points once                        */
-  uint64_t tile_hits;     /* adji_switch: a GPU's count keeps which candidates of a tile belong       */
-  uint64_t query_hits;    /* adji_switch: the same where each query has candidates of its own         */
-  uint64_t per_query;     /* adji_switch: a warp of a GPU for every query of a kNN join               */
-  uint64_t cut;           /* adji_switch: its tree by cuts within runs of the curve                   */
-  uint64_t budget;        /* leaves that a warp searches for 32 queries                               */
-  uint64_t distance;      /* adji_brute_distance: the kernel for distances of brute force on a GPU    */
-  uint64_t select;        /* adji_select_algorithm: and for selection                                 */
+#define ADJI_WHOLE(member, ...) uint64_t member;
+#define ADJI_FRACTION(member, ...) double member;
+  ADJI_SETTINGS(ADJI_WHOLE, ADJI_FRACTION, ADJI_WHOLE)
+#undef ADJI_WHOLE
+#undef ADJI_FRACTION
 } adji_tuning;
 
 /* text may be NULL. Refuses what is no setting, no value of one, and what contradicts each other. */

@@ -48,7 +48,7 @@ typedef struct adji_key_kernels {
 
 enum { ADJI_KEY_PAD = 8 };
 
-const adji_key_kernels *adji_key_kernels_for(const char *isa); /* a name of core/cpu.h */
+const adji_key_kernels *adji_key_kernels_for(const char *isa); /* of adj_isa_name() */
 
 #if defined(__x86_64__)
 extern const adji_key_kernels adji_key_kernels_avx512;

@@ -31,7 +31,7 @@ static adj_status count_devices(int *count) {
     return adji_fail(ADJ_E_UNSUPPORTED,
                      "backend: this machine has no NVIDIA driver, or one that is too old for CUDA %d.%d",
                      CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-  return adji_fail(ADJ_E_UNSUPPORTED, "backend: CUDA does not start: %s (%s)", cudaGetErrorString(error),
+  return adji_fail(ADJ_E_DEVICE, "backend: CUDA does not start: %s (%s)", cudaGetErrorString(error),
                    cudaGetErrorName(error));
 }
 

@@ -5,7 +5,7 @@
 #include "gpu/shared/report.cuh"
 
 extern "C" {
-#include "core/arc.h"
+#include "core/angles.h"
 }
 
 static __device__ float root_of(float s) {

@@ -25,10 +25,10 @@ typedef struct range_device {
   adji_gpu_range *range;
   adji_gpu_points points; /* kept until the first pass, for another index */
   adji_join join;
-  uint64_t batch_bytes, slots; /* as in the options */
-  bool has_order;              /* of the cores, from the beginning */
-  bool slices;                 /* counts may be cut into slices    */
-  double candidates;           /* estimated; 0: not known          */
+  uint64_t batch_bytes, slots, slices; /* as in the options                 */
+  bool has_order;                      /* of the cores, from the beginning  */
+  bool by_point;                       /* which counts all queries at once  */
+  double candidates;                   /* estimated; 0: not known           */
   adji_lists lists;
   const adji_pass *pass;
   adji_run *run;
@@ -66,9 +66,12 @@ static const double SLICE_CANDIDATES = 4e10, SLICE_S = 0.25;
 
 /* Queries of a slice. */
 static uint64_t first_slice(const range_device *d) {
+  uint64_t all = d->join.left->count, most = UINT64_MAX;
   double slices = d->candidates / SLICE_CANDIDATES;
-  if (slices < 1 || !d->slices) return UINT64_MAX;
-  return (uint64_t)((double)d->join.left->count / slices) + 1;
+  if (d->by_point) return most;
+  if (d->slices) most = all / d->slices ? all / d->slices : 1;
+  uint64_t slice = slices < 1 ? most : (uint64_t)((double)all / slices) + 1;
+  return slice < most ? slice : most;
 }
 
 /* After a slice that is not the last one. */
@@ -340,7 +343,8 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->join = *options->range.join;
   d->batch_bytes = options->batch_bytes;
   d->slots = options->slots;
-  d->slices = !adji_access_by_point(options->range.points.access);
+  d->slices = options->slices;
+  d->by_point = adji_access_by_point(options->range.points.access);
   adj_status status = open_device(d, options, number);
   if (status) {
     free(d);

@@ -13,6 +13,7 @@ typedef struct adji_gpu_worker_options {
   bool reopened;        /* perhaps: points are kept on the device until the first pass */
   uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
   uint64_t slots;       /* batches in flight; 0: the default                          */
+  uint64_t slices;      /* of a count, at least; 0: by the candidates                 */
   uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
 } adji_gpu_worker_options;
 

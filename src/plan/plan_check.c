@@ -2,10 +2,10 @@
  *
  * The checks of a request: every message names the field and its value.
  */
-#include "plan/check.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "plan/plan.h"
 
 static adj_status check_kind(const adj_join_spec *spec) {
   if (spec->kind != ADJ_RANGE && spec->kind != ADJ_KNN)

@@ -4,12 +4,11 @@
  * with unit vectors |a - b|^2 = 2 (1 - cos), and a chord determines its arc. So every index and filter
  * of L2 serves them, and what is exact for L2 is exact for them.
  */
-#include "plan/describe.h"
-
 #include <math.h>
 
 #include "core/angles.h"
 #include "data/derive.h"
+#include "plan/plan.h"
 
 static const double EARTH_RADIUS = 6371008.8; /* metres, the mean of the ellipsoid's axes */
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The setups of adjoin selftest: see selftest_setups.h.
+ */
+#include "selftest_setups.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct named_setup {
+  const char *algorithm, *tuning;
+} named_setup;
+
+static const char *const CORES_RANGE[] = {NULL, "grid", "ego", "brute"};
+static const char *const CORES_NEAREST[] = {NULL, "kdtree", "brute"};
+
+/* A GPU alone, range joins: results in one batch and in many; pairs kept by the count, or found again; too little room
+ * for them; counts in slices; sets in chunks; every kernel; the prefilter of tensor cores. */
+static const char *const DEVICE_TUNINGS[] = {NULL,
+                                             "device_batch=4000,test.streams=2,single=off",
+                                             "device_batch=40000,single=on",
+                                             "single=on,test.device_pairs=40",
+                                             "device_chunk=250",
+                                             "test.mirrored=on",
+                                             "test.narrow=2",
+                                             "test.narrow=3,single=on",
+                                             "test.tile_hits=on",
+                                             "test.tile_hits=on,test.narrow=2,test.device_blocks=3",
+                                             "test.tile_hits=on,test.device_pairs=40",
+                                             "test.query_hits=on",
+                                             "test.query_hits=on,test.device_blocks=3",
+                                             "test.device_blocks=3",
+                                             "test.slices=3,single=off",
+                                             "test.slices=5,single=on",
+                                             "test.slices=3,test.tile_hits=on",
+                                             "test.slices=4,test.query_hits=on",
+                                             "test.slices=3,prefilter=tensor",
+                                             "test.device_blocks=1,test.mirrored=off,single=on",
+                                             "test.mirrored=on,single=on,test.device_pairs=40",
+                                             "paper.access=lid-unicomp,device_chunk=400",
+                                             "prefilter=tensor",
+                                             "prefilter=tensor,device_batch=4000,single=off",
+                                             "prefilter=tensor,indexed=3,single=on,test.device_pairs=40"};
+enum { POINT_TUNINGS = 4 }; /* of the papers' kernels, in every case */
+
+/* A GPU alone, kNN joins. Trees: a warp for one query and for 32, of which none, some or all give up; all rows at once,
+ * or some. Brute force: every prefilter, and every kernel for distances and for selection; all of the right set at
+ * once, or some. Grid: as planned; with one thread a query and with a warp; with cells far too narrow, so that most
+ * queries fail once or many times, and far too wide. Trees and grids refuse some joins, and selections some k. */
+static const named_setup NEAREST_SETUPS[] = {
+    {NULL, NULL},
+    {"kdtree", "test.per_query=off,test.cut=on"},
+    {"kdtree", "test.per_query=off,test.budget=40,device_rows=300,test.cut=off"},
+    {NULL, "device_rows=77"},
+    {"kdtree", "test.per_query=off,test.device_blocks=2"},
+    {"brute", "prefilter=tensor"},
+    {"brute", "prefilter=gemm"},
+    {"brute", "prefilter=off"},
+    {"brute", "prefilter=off,test.distance=naive,test.select=sort"},
+    {"brute", "prefilter=off,test.distance=tiled,test.select=radix,device_rows=77"},
+    {"brute", "prefilter=off,test.distance=register,test.select=bits,device_chunk=130"},
+    {"brute", "prefilter=off,test.select=short,device_chunk=1000"},
+    {"brute", "prefilter=off,test.select=bound"},
+    {"brute", "prefilter=off,test.select=bitonic"},
+    {"brute", "prefilter=off,test.select=sample,device_chunk=1000"},
+    {"brute", "device_chunk=90,device_rows=40"},
+    {"grid", NULL},
+    {"grid", "paper.point_threads=1,device_rows=300"},
+    {"grid", "paper.point_threads=32,paper.epsilon=0.3,paper.failures=0.001,paper.tail=0.001"},
+    {"grid", "paper.point_threads=2,paper.epsilon=3,paper.bins=50,paper.sample=20,test.per_query=off"},
+    {"grid", "paper.point_threads=4,paper.epsilon=0.01"}};
+
+/* Cores and a GPU, kNN joins: as planned; by rates and by fixed sizes; with the smallest batches; with nearly all
+ * queries on the GPU, or some; all rows at once, or few; and through a grid, where some queries, most or none return to
+ * the cores. */
+static const named_setup HYBRID_SETUPS[] = {
+    {NULL, NULL},
+    {NULL, "share=rates,batch=16"},
+    {NULL, "share=fixed,batch=16,device_rows=77"},
+    {NULL, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.per_query=off,test.budget=40"},
+    {"grid", "share=fixed,paper.n_large=1,paper.n_cwin=0.001,batch=16"},
+    {"grid", "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,paper.epsilon=0.5,batch=16,device_rows=77"},
+    {"grid", "share=rates,paper.epsilon=3"}};
+
+/* The same for range joins: lists of many queries and of few pairs, the prefilter of tensor cores, and single
+ * evaluation. */
+static const char *const HYBRID_RANGE_TUNINGS[] = {
+    NULL,
+    "share=rates,batch=16",
+    "share=fixed,batch=16,device_batch=4000",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.001,paper.n_small=1",
+    "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.narrow=2,device_batch=40000",
+    "share=rates,prefilter=tensor",
+    "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
+    "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
+
+/* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
+ * with the switches in turns, in small and large batches. Where each pair of cells is met once, every batch evaluates
+ * all queries, so there must not be too many batches. */
+static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
+  static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
+  static const char *const orders[] = {"none", "sortbywl", "workqueue"};
+  static const char *const reorders[] = {"", ",paper.reorder=on", ",paper.reorder=off,indexed=2"};
+  uint32_t threads = n / 9 % 6, round = n / POINT_TUNINGS;
+  snprintf(text, capacity, "paper.access=%s,paper.order=%s,paper.point_threads=%u%s%s%s%s", accesses[n % 3],
+           orders[n / 3 % 3], 1u << threads, round % 2 ? ",paper.shortc=on" : "",
+           round / 2 % 2 ? ",paper.sortidu=on" : "", reorders[round / 4 % 3],
+           n % 2   ? ""
+           : n % 3 ? ",device_batch=60000"
+                   : ",device_batch=4000");
+  return text;
+}
+
+/* ---- Which of them ------------------------------------------------------------------------------------ */
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+int setup_count(adj_backend backend, bool nearest) {
+  switch (backend) {
+    case ADJ_BACKEND_HYBRID:
+      return nearest ? COUNT(HYBRID_SETUPS) : COUNT(HYBRID_RANGE_TUNINGS);
+    case ADJ_BACKEND_GPU:
+      return nearest ? COUNT(NEAREST_SETUPS) : COUNT(DEVICE_TUNINGS) + POINT_TUNINGS;
+    case ADJ_BACKEND_CPU:
+      return nearest ? COUNT(CORES_NEAREST) : COUNT(CORES_RANGE);
+    default:
+      return 1;
+  }
+}
+
+void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out) {
+  out->algorithm = out->tuning = NULL;
+  if (backend == ADJ_BACKEND_CPU) {
+    out->algorithm = nearest ? CORES_NEAREST[a] : CORES_RANGE[a];
+  } else if (backend == ADJ_BACKEND_HYBRID || backend == ADJ_BACKEND_GPU) {
+    const named_setup *named = backend == ADJ_BACKEND_GPU ? NEAREST_SETUPS : HYBRID_SETUPS;
+    const char *const *tunings = backend == ADJ_BACKEND_GPU ? DEVICE_TUNINGS : HYBRID_RANGE_TUNINGS;
+    int papers = a - COUNT(DEVICE_TUNINGS);
+    if (nearest) {
+      out->algorithm = named[a].algorithm;
+      out->tuning = named[a].tuning;
+    } else if (backend == ADJ_BACKEND_HYBRID || papers < 0) {
+      out->tuning = tunings[a];
+    } else {
+      out->tuning = point_tuning(number * POINT_TUNINGS + (uint32_t)papers, out->text, sizeof out->text);
+    }
+  }
+}
+
+bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number) {
+  enum { ALWAYS = 6 };
+  return backend == ADJ_BACKEND_GPU && nearest && a >= ALWAYS && (number + (uint32_t)a) % 2;
+}
+
+void setup_name(const test_setup *setup, char *message, size_t capacity) {
+  size_t used = strlen(message);
+  if (!setup->algorithm && !setup->tuning) return;
+  snprintf(message + used, capacity - used, " (%s%s%s)", setup->algorithm ? setup->algorithm : "",
+           setup->algorithm && setup->tuning ? ", " : "", setup->tuning ? setup->tuning : "");
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The setups of adjoin selftest: the algorithms and settings with which every case is run on a backend.
+ */
+#ifndef SELFTEST_SETUPS_H
+#define SELFTEST_SETUPS_H
+
+#include <adjoin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MOST_SETUPS = 40 };
+
+typedef struct test_setup {
+  const char *algorithm, *tuning; /* NULL: chosen by the planner */
+  char text[256];                 /* of a tuning that is composed */
+} test_setup;
+
+/* Setups that a backend has for range joins or, nearest, for kNN joins. Number 0 leaves everything to the planner. */
+int setup_count(adj_backend backend, bool nearest);
+
+/* Setup a; number is that of the case, by which the papers' kernels take turns. */
+void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out);
+
+/* Whether a case leaves it out: half of a GPU's many setups for kNN joins take turns. */
+bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number);
+
+/* Appends " (algorithm, tuning)" to a message. */
+void setup_name(const test_setup *setup, char *message, size_t capacity);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The planner's choices, each a function of the request, a sample of the points and the costs of the machine. One
+ * choose_*.c for each decision.
+ */
+#ifndef ADJI_CHOOSE_H
+#define ADJI_CHOOSE_H
+
+#include "gpu/shared/halves.h"
+#include "gpu/worker/range.h"
+#include "index/codes.h"
+#include "plan/tuning.h"
+
+/* ---- Range joins --------------------------------------------------------------------------------------- */
+
+/* A range join, before anything is decided. */
+typedef struct adji_range_question {
+  const adji_join *join;
+  const adji_measure *measure;
+  const adji_tuning *tuning;
+  uint64_t population; /* points of which the right set is a sample; 0: the right set is complete */
+  bool device;         /* for a GPU, which looks up and compares in its own way                    */
+  bool codes;          /* candidates go through the prefilter of 8-bit codes: cores only           */
+} adji_range_question;
+
+/* Points of the right set. */
+static inline uint64_t adji_question_points(const adji_range_question *question) {
+  return question->population ? question->population : question->join->right->count;
+}
+
+/* The grid, and what is known from choosing it. */
+typedef struct adji_grid_choice {
+  adji_grid grid;          /* no axes: none is worth it                                                */
+  adji_halves_plan tensor; /* a GPU's prefilter on tensor cores                                        */
+  double cell_population;  /* other points in a point's cell, by a sample                              */
+  double candidates;       /* of a query, by a sample                                                  */
+  uint32_t next_dim;       /* the dimension that would be indexed next; if all are, one of them        */
+  char reason[192];
+} adji_grid_choice;
+
+/* For the cores. */
+typedef struct adji_cores_choice {
+  adji_grid_choice grid;
+  adji_code_scale code_scale; /* of the prefilter of codes; ctx NULL: none */
+} adji_cores_choice;
+
+/* For a GPU. The options point into the choice, and to the question's join and measure. */
+typedef struct adji_device_choice {
+  adji_algorithm algorithm;
+  adji_grid_choice grid;
+  adji_gpu_worker_options options;
+} adji_device_choice;
+
+/* Which dimensions the grid indexes, how wide its cells are, and how fine its last axis is. brute: no axes are wanted;
+ * for a GPU there may still be a prefilter. Leaves nothing to clear on failure. */
+adj_status adji_choose_grid(const adji_range_question *question, bool brute, adji_grid_choice *out);
+void adji_grid_choice_clear(adj_ctx *ctx, adji_grid_choice *choice);
+
+/* An axis of the grid: the sample's coordinates, the width of a slab, the bounds of all points. */
+typedef struct adji_ends {
+  const double *values;
+  double slab;
+  double low, high;
+} adji_ends;
+
+/* Moves the ends of the axes inwards where a few points far out would make the cells more than `room`: points beyond an
+ * end are in the first or last slab. All axes have the same `sample` rows, drawn from `population` points. */
+void adji_choose_ends(adji_ends *axes, uint32_t axis_count, uint64_t sample, uint64_t population, uint64_t room);
+
+/* Seconds of the cores: to count first and then fill in place; to evaluate each candidate once; the same if a device
+ * deals out what they find to its rows; and the least of the first two, from the candidates of the grid's sample. */
+double adji_counted_seconds(const adji_range_question *q, double pairs, double candidates);
+double adji_single_seconds(const adji_range_question *q, double pairs, double candidates);
+double adji_sent_seconds(const adji_range_question *q, double pairs, double candidates);
+double adji_sampled_seconds(const adji_range_question *q, const adji_grid_choice *grid);
+
+typedef struct adji_single_choice {
+  bool single;
+  double seconds;
+} adji_single_choice;
+
+/* Whether cores evaluate each candidate once, from estimates of the pairs and candidates. A self-join then finds a pair
+ * from one of its points, which needs a symmetric index. Refuses single=on without one. */
+adj_status adji_choose_single(const adji_range_question *q, bool symmetric, double pairs, double candidates,
+                              adji_single_choice *out);
+
+/* ---- The kernels of a GPU for range joins -------------------------------------------------------------- */
+
+/* The prefilter of tensor cores (gpu/shared/halves.h): whether the join can have it and it was not turned off; refuses
+ * prefilter=tensor otherwise; whether it is used, with its centre and scale, from a sample of the right set, in which
+ * coordinate j of row i is at values[j * sample + i]; what a pair costs there, in instructions of a warp. */
+bool adji_may_choose_tensor(const adji_range_question *q);
+adj_status adji_check_tensor(const adji_range_question *q);
+adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
+                              adji_halves_plan *out);
+double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor);
+
+/* The kernels of the papers, where settings ask for them. ADJ_E_UNSUPPORTED for joins that they cannot do. */
+adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choice *grid, adji_point_options *out);
+
+/* Whether a count keeps the pairs it finds; whether a self-join compares every two points once. */
+bool adji_choose_device_single(const adji_range_question *q, const adji_grid_choice *grid);
+bool adji_choose_device_mirrored(const adji_range_question *q, const adji_grid_choice *grid);
+
+/* Candidates of a query if a count keeps which of them belong to it, so that filling all rows compares nothing again;
+ * otherwise 0. whole: all rows are filled at once. sample: rows by which the grid was chosen. */
+double adji_choose_device_tile_hits(const adji_range_question *q, const adji_grid_choice *grid, bool whole,
+                                    uint64_t sample);
+/* Whether a count keeps this for each query, where queries have few candidates. */
+bool adji_choose_device_query_hits(const adji_range_question *q, const adji_grid_choice *grid, bool whole);
+
+/* Refuses settings that ask for kernels which a GPU does not have for this join. */
+adj_status adji_check_device_kernels(const adji_range_question *q, const adji_grid_choice *grid);
+
+/* ---- kNN joins ----------------------------------------------------------------------------------------- */
+
+/* A tree or brute force, as far as that is known without a look at the points. */
+typedef struct adji_knn_choice {
+  adji_algorithm algorithm; /* ADJI_ALGORITHM_AUTO: a trial must tell */
+  char reason[96];
+} adji_knn_choice;
+
+adji_knn_choice adji_choose_knn(const adji_join *join);
+
+/* Whether cores use brute force whatever the number of queries. */
+bool adji_surely_brute(const adji_join *join);
+
+/* Whether a GPU cuts runs of its curve in two (gpu/index/tree_cut.cu). */
+bool adji_choose_cut(const adji_join *join, const adji_tuning *tuning);
+
+/* Seconds of the cores, roughly: to build trees, to search them, and for the whole join. few: there are few dimensions,
+ * so that a tree is fast however the points lie. */
+double adji_tree_seconds(const adji_join *join);
+double adji_search_seconds(const adji_join *join);
+double adji_knn_seconds(const adji_join *join, bool few);
+
+/* ---- Cores and devices --------------------------------------------------------------------------------- */
+
+/* What a device has to do before it can begin: start CUDA, open, or nothing. */
+typedef enum adji_readiness { ADJI_NOT_STARTED, ADJI_STARTED, ADJI_OPEN } adji_readiness;
+
+/* Whether a join that takes the cores this long is worth asking a device. */
+bool adji_worth_a_device(const adji_costs *costs, double cores_s, adji_readiness ready);
+
+/* Seconds of a join of all queries. */
+typedef struct adji_share_times {
+  double index;  /* for cores to build an index; 0: they have one                   */
+  double cores;  /* of the cores alone                                              */
+  double device; /* of a device that does lists of queries, rows in place           */
+  double place;  /* in which cores put the rows of all these lists into place       */
+  double alone;  /* of a device that does everything, perhaps in a way of its own   */
+  double extra;  /* that sharing adds                                               */
+} adji_share_times;
+
+/* How long cores and device take together, and whether that is clearly less than the device alone takes. */
+double adji_shared_seconds(const adji_share_times *t);
+bool adji_sharing_pays(const adji_share_times *t);
+
+#endif
