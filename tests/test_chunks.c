@@ -233,8 +233,7 @@ static adji_engine in_chunks(const problem *p, simulated *device, uint64_t size)
   must(adji_chunks_create(&p->plan->join, &source, size, &worker));
   assert_true(adji_is_chunks(&worker));
   adji_engine engine;
-  adji_engine_init(&engine, &p->plan->join);
-  adji_engine_add(&engine, &worker);
+  adji_engine_init(&engine, &p->plan->join, &worker);
   return engine;
 }
 

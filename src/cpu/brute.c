@@ -406,13 +406,13 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
   }
   b->batch = options->batch;
   choose_sizes(b);
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = b,
-                                      .name = "cpu",
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .gather = gather,
-                                      .end = end,
-                                      .destroy = brute_destroy});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = b,
+                                  .name = "cpu",
+                                  .begin = begin,
+                                  .drain = drain,
+                                  .gather = gather,
+                                  .end = end,
+                                  .destroy = brute_destroy});
   return ADJ_OK;
 }

@@ -202,14 +202,14 @@ adj_status adji_knn_create(const adji_join *join, const adji_knn_options *option
     destroy(c);
     return status;
   }
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = c,
-                                      .name = "cpu",
-                                      .fill_queue = fill_queue,
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .end = end,
-                                      .destroy = destroy});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = c,
+                                  .name = "cpu",
+                                  .fill_queue = fill_queue,
+                                  .begin = begin,
+                                  .drain = drain,
+                                  .end = end,
+                                  .destroy = destroy});
   out->order = c->left->ids;
   out->group = c->left->leaf;
   return ADJ_OK;

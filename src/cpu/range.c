@@ -372,16 +372,16 @@ adj_status adji_range_create(const adji_join *join, const adji_range_index_optio
     destroy(c);
     return status;
   }
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = c,
-                                      .name = "cpu",
-                                      .collects = true,
-                                      .fill_queue = fill_queue,
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .gather = gather,
-                                      .end = end,
-                                      .destroy = destroy});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = c,
+                                  .name = "cpu",
+                                  .collects = true,
+                                  .fill_queue = fill_queue,
+                                  .begin = begin,
+                                  .drain = drain,
+                                  .gather = gather,
+                                  .end = end,
+                                  .destroy = destroy});
   out->order = c->index.left->view.ids;
   return ADJ_OK;
 }

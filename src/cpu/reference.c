@@ -157,13 +157,13 @@ adj_status adji_reference_create(const adji_join *join, adji_engine *out) {
   reference *r = calloc(1, sizeof *r);
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->join = *join;
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = r,
-                                      .name = "reference",
-                                      .fill_queue = fill_queue,
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .end = end,
-                                      .destroy = free});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = r,
+                                  .name = "reference",
+                                  .fill_queue = fill_queue,
+                                  .begin = begin,
+                                  .drain = drain,
+                                  .end = end,
+                                  .destroy = free});
   return ADJ_OK;
 }

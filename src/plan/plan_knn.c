@@ -155,8 +155,7 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   adji_worker worker;
   status = adji_gpu_knn_worker_create(&request, 0, &worker);
   if (!status) {
-    adji_engine_init(&plan->engine, &plan->join);
-    adji_engine_add(&plan->engine, &worker);
+    adji_engine_init(&plan->engine, &plan->join, &worker);
     plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
   }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;

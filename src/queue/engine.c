@@ -6,8 +6,8 @@
 
 #include <stdatomic.h>
 
-void adji_engine_init(adji_engine *e, const adji_join *join) {
-  *e = (adji_engine){.join = *join};
+void adji_engine_init(adji_engine *e, const adji_join *join, const adji_worker *first) {
+  *e = (adji_engine){.join = *join, .workers = {*first}, .worker_count = 1};
 }
 
 /* The cores last: devices may use their index. */
@@ -32,10 +32,17 @@ static bool is_shared(const adji_engine *e) {
   return e->worker_count > 1;
 }
 
+/* For a device, which does all queries at once. */
+static adj_status add_one_batch(adji_engine *e) {
+  uint64_t count = e->join.left->count;
+  adj_status status = adji_queue_init(&e->queue, e->join.ctx, 1);
+  return status || !count ? status : adji_queue_add(&e->queue, (adji_batch){0, (uint32_t)count, (double)count});
+}
+
 adj_status adji_engine_prepare(adji_engine *e) {
   const adji_worker *first = &e->workers[0];
-  if (e->queue.ctx || !first->fill_queue) return ADJ_OK;
-  adj_status status = first->fill_queue(first->state, is_shared(e), &e->queue);
+  if (e->queue.ctx || (!first->fill_queue && !first->is_device)) return ADJ_OK;
+  adj_status status = first->is_device ? add_one_batch(e) : first->fill_queue(first->state, is_shared(e), &e->queue);
   if (status) adji_queue_clear(&e->queue);
   return status;
 }

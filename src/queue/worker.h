@@ -60,7 +60,8 @@ typedef struct adji_worker {
   bool is_device;
   bool large_windows; /* a fill costs much whatever the window */
   bool collects;      /* the cores: can do, and gather, a single evaluation */
-  /* Makes the queue of the join's batches. shared: several workers will take from it. NULL: begin makes it. */
+  /* The cores: makes the queue of the join's batches. shared: devices will take from it. NULL: begin makes it. A device
+   * that is alone gets one batch. */
   adj_status (*fill_queue)(void *state, bool shared, adji_queue *queue);
   /* A pass begins. A device that fails here takes no part in the pass. The pass stays valid until end. */
   adj_status (*begin)(void *state, adji_run *run, const adji_pass *pass);

@@ -148,14 +148,6 @@ uint64_t adji_chunks_size(const adji_worker *worker) {
 
 /* ---- Making it --------------------------------------------------------------------------------------------------- */
 
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  (void)shared;
-  const adji_join *join = &((const adji_chunks *)state)->join;
-  uint64_t count = join->left->count;
-  adj_status status = adji_queue_init(queue, join->ctx, 1);
-  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
-}
-
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   adji_chunks *c = state;
   c->run = run;
@@ -209,7 +201,6 @@ adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *so
                        .name = adji_gpu_worker_name(0),
                        .is_device = true,
                        .large_windows = true,
-                       .fill_queue = fill_queue,
                        .begin = begin,
                        .drain = drain,
                        .end = end,

@@ -65,10 +65,8 @@ adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji
   join.style.one_way = own && c->join.style.one_way;
   adji_worker worker;
   status = c->source.open(c->source.state, &join, &worker);
-  if (status) return status;
-  adji_engine_init(&p->engine, &join);
-  adji_engine_add(&p->engine, &worker);
-  return ADJ_OK;
+  if (!status) adji_engine_init(&p->engine, &join, &worker);
+  return status;
 }
 
 void adji_chunk_close(adji_chunk_pair *p) {

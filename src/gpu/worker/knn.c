@@ -142,14 +142,6 @@ static adj_status begin_lists(knn_device *d, const adji_pass *pass) {
   return status;
 }
 
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  (void)shared;
-  const adji_join *join = &((const knn_device *)state)->join;
-  uint64_t count = join->left->count;
-  adj_status status = adji_queue_init(queue, join->ctx, 1);
-  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
-}
-
 /* The device is this pass's until its end: a thread that has the team must not wait for the device. */
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   knn_device *d = state;
@@ -265,7 +257,6 @@ adj_status adji_gpu_knn_worker_create(const adji_knn_request *request, uint32_t 
   *out = (adji_worker){.state = d,
                        .name = adji_gpu_worker_name(number),
                        .is_device = true,
-                       .fill_queue = fill_queue,
                        .begin = begin,
                        .drain = drain,
                        .end = end,

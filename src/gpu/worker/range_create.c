@@ -92,10 +92,8 @@ static adj_status create_worker(const adji_gpu_worker_options *options, adji_wor
 adj_status adji_gpu_range_create(const adji_gpu_worker_options *options, adji_engine *out) {
   adji_worker worker;
   adj_status status = create_worker(options, &worker);
-  if (status) return status;
-  adji_engine_init(out, options->range.join);
-  adji_engine_add(out, &worker);
-  return ADJ_OK;
+  if (!status) adji_engine_init(out, options->range.join, &worker);
+  return status;
 }
 
 adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
