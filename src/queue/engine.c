@@ -76,26 +76,17 @@ static adj_status run_pass(adji_engine *e, adji_run *run, adji_pass *pass, adji_
 
 /* ---- Counting --------------------------------------------------------------------------------------- */
 
-static uint64_t sum_of(const uint32_t *degrees, uint64_t begin, uint64_t end) {
-  uint64_t sum = 0;
-  for (uint64_t i = begin; i < end; i++)
-    sum += degrees[i];
-  return sum;
-}
-
 typedef struct summing {
   const uint32_t *degrees;
-  uint64_t count, tasks;
   _Atomic uint64_t total;
 } summing;
 
-static adj_status sum_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
+static void sum_some(void *user, uint64_t begin, uint64_t end) {
   summing *s = user;
-  uint64_t begin, end;
-  adji_slice(s->count, s->tasks, task, &begin, &end);
-  atomic_fetch_add(&s->total, sum_of(s->degrees, begin, end));
-  return ADJ_OK;
+  uint64_t sum = 0;
+  for (uint64_t i = begin; i < end; i++)
+    sum += s->degrees[i];
+  atomic_fetch_add(&s->total, sum);
 }
 
 /* Each pair once, for both its points: the degrees are what tells. */
@@ -108,8 +99,8 @@ static adj_status count_single(adji_engine *e, adji_run *run, uint32_t *degrees,
   pass.name = "count";
   pass.degrees = degrees ? degrees : adji_alloc(memory, rows, sizeof *degrees, "neighbour counts");
   status = pass.degrees ? run_pass(e, run, &pass, NULL) : ADJ_E_MEMORY;
-  summing s = {pass.degrees, rows, 4 * (uint64_t)e->join.ctx->threads, 0};
-  if (!status) status = adji_loop(e->join.ctx, s.tasks, sum_some, &s);
+  summing s = {pass.degrees, 0};
+  if (!status) status = adji_each_row(e->join.ctx, rows, sum_some, &s);
   if (!degrees) adji_free(memory, pass.degrees);
   *total = atomic_load(&s.total);
   return status ? status : adji_run_check_pairs(run, *total);

@@ -9,7 +9,6 @@
 
 #include "gpu/worker/chunks_private.h"
 #include "gpu/worker/devices.h"
-#include "queue/feed.h"
 
 /* Right chunks that an estimate looks at, about. */
 enum { MOST_SAMPLED = 16 };
@@ -27,17 +26,12 @@ typedef struct counting {
 typedef struct addition {
   uint32_t *to;
   const uint32_t *more;
-  uint64_t count, tasks;
 } addition;
 
-static adj_status add_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
+static void add_some(void *user, uint64_t begin, uint64_t end) {
   const addition *a = user;
-  uint64_t begin, end;
-  adji_slice(a->count, a->tasks, task, &begin, &end);
   for (uint64_t i = begin; i < end; i++)
     a->to[i] += a->more[i];
-  return ADJ_OK;
 }
 
 static adj_status count_pair(counting *k, adji_chunk rows, adji_chunk ids) {
@@ -50,9 +44,8 @@ static adj_status count_pair(counting *k, adji_chunk rows, adji_chunk ids) {
   k->pairs += pairs;
   if (!status) status = adji_run_check_pairs(k->run.whole, k->pairs);
   if (status || !k->degrees) return status;
-  adj_ctx *ctx = k->c->join.ctx;
-  addition a = {k->degrees + rows.first, k->some, rows.end - rows.first, 4 * (uint64_t)ctx->threads};
-  return adji_loop(ctx, a.tasks, add_some, &a);
+  addition a = {k->degrees + rows.first, k->some};
+  return adji_each_row(k->c->join.ctx, rows.end - rows.first, add_some, &a);
 }
 
 static adj_status count_all(counting *k) {

@@ -32,33 +32,28 @@ typedef struct knn_device {
 
 /* ---- Alone ------------------------------------------------------------------------------------------- */
 
-enum { ROWS_A_TASK = 1 << 14 };
-
 typedef struct row_counter {
   const adji_window *window;
   _Atomic uint64_t pairs;
 } row_counter;
 
-static adj_status count_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
+static void count_some(void *user, uint64_t begin, uint64_t end) {
   row_counter *c = user;
-  const adji_window *w = c->window;
-  uint64_t first = w->first_row + task * ROWS_A_TASK, end = first + ROWS_A_TASK, pairs = 0;
-  for (uint64_t row = first; row < end && row < w->end_row; row++)
-    pairs += adji_padded_row_length(w->ids + adji_window_at(w, row), w->k);
+  uint64_t pairs = 0;
+  for (uint64_t row = begin; row < end; row++)
+    pairs += adji_padded_row_length(c->window->ids + row * c->window->k, c->window->k);
   atomic_fetch_add(&c->pairs, pairs);
-  return ADJ_OK;
 }
 
 /* Without a radius, every row is as long as can be. */
 static adj_status count_pairs(const knn_device *d, const adji_window *window, uint64_t *pairs) {
   uint64_t rows = window->end_row - window->first_row;
-  row_counter counter = {.window = window};
+  row_counter counter = {window, rows * adji_join_reach(&d->join)};
   adj_status status = ADJ_OK;
-  if (d->join.limit < (double)INFINITY)
-    status = adji_loop(d->join.ctx, (rows + ROWS_A_TASK - 1) / ROWS_A_TASK, count_some, &counter);
-  else
-    atomic_store(&counter.pairs, rows * adji_join_reach(&d->join));
+  if (d->join.limit < (double)INFINITY) {
+    atomic_store(&counter.pairs, 0);
+    status = adji_each_row(d->join.ctx, rows, count_some, &counter);
+  }
   *pairs = atomic_load(&counter.pairs);
   return status;
 }

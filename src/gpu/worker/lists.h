@@ -16,7 +16,7 @@
 #include "core/atomic.h"
 #include "gpu/knn/knn.h"
 #include "gpu/range/range_list.h"
-#include "queue/feed.h"
+#include "queue/scheduler.h"
 
 /* Transfer statistics of a pass, over all lanes: waiting for copies, putting what came into place. */
 typedef struct adji_transfer_stats {
