@@ -207,25 +207,3 @@ void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns
   adj_trace_event event = {.name = name, .lane = lane, .begin_ns = begin_ns, .end_ns = adji_now_ns(), .items = items};
   ctx->trace(ctx->trace_user, &event);
 }
-
-typedef struct sweep {
-  void (*fn)(void *user, uint64_t begin, uint64_t end);
-  void *user;
-  uint64_t rows, tasks;
-} sweep;
-
-static adj_status sweep_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
-  const sweep *s = user;
-  uint64_t begin, end;
-  adji_slice(s->rows, s->tasks, task, &begin, &end);
-  s->fn(s->user, begin, end);
-  return ADJ_OK;
-}
-
-adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, void (*fn)(void *user, uint64_t begin, uint64_t end),
-                         void *user) {
-  enum { ROWS_A_TASK = 1 << 14 };
-  sweep s = {fn, user, rows, rows / ROWS_A_TASK + 1};
-  return adji_loop(ctx, s.tasks, sweep_some, &s);
-}

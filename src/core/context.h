@@ -43,8 +43,6 @@ adj_status adji_software_devices(uint32_t *count);
 static inline adj_status adji_loop(adj_ctx *ctx, uint64_t count, adji_task_fn fn, void *user) {
   return adji_parallel(ctx->team, count, fn, user, true);
 }
-/* One over slices of 0 .. rows - 1. */
-adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, void (*fn)(void *user, uint64_t begin, uint64_t end), void *user);
 
 /* Whether the thread's call in ctx is cancelled; cheap enough for inner loops. The other sets the message and returns
  * ADJ_CANCELLED. */

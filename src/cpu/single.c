@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "cpu/single_private.h"
+#include "result/offsets.h"
 
 typedef adji_single single;
 typedef adji_single_chunk chunk;

@@ -19,8 +19,7 @@
 
 #include "cpu/range.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/range_create.h"
-#include "gpu/worker/range_ordered.h"
+#include "gpu/worker/range.h"
 #include "plan/choose_share.h"
 #include "plan/choose_single.h"
 #include "plan/pending_devices.h"

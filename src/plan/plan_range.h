@@ -5,7 +5,7 @@
 #ifndef ADJI_PLAN_RANGE_H
 #define ADJI_PLAN_RANGE_H
 
-#include "gpu/worker/range_create.h"
+#include "gpu/worker/range.h"
 #include "plan/plan.h"
 
 /* Grid, index and engine of the cores, and what is expected of them. algorithm: what was asked for. */

@@ -6,6 +6,8 @@
 
 #include <stdatomic.h>
 
+#include "result/offsets.h"
+
 void adji_engine_init(adji_engine *e, const adji_join *join, const adji_worker *first) {
   *e = (adji_engine){.join = *join, .workers = {*first}, .worker_count = 1};
 }

@@ -21,7 +21,7 @@ adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const
       return ADJ_E_MEMORY;
   }
   size_t key = style->type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
-  if (sums && !adji_grow(memory, &room->keys, entries, key, 0, "row buffer")) return ADJ_E_MEMORY;
+  if (sums && !adji_grow(memory, &room->entries, entries, key, 0, "row buffer")) return ADJ_E_MEMORY;
   room->capacity = capacity;
   return ADJ_OK;
 }
@@ -32,7 +32,7 @@ void adji_row_room_clear(adji_row_room *room) {
     adji_free(room->memory, room->ids[k]);
     adji_free(room->memory, room->sums[k]);
   }
-  adji_free(room->memory, room->keys);
+  adji_free(room->memory, room->entries);
   *room = (adji_row_room){0};
 }
 
@@ -119,9 +119,9 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
   if (!adji_row_needs_sums(style))
     style->kernels->sort_ids(room->ids[slot], count);
   else if (style->type == ADJ_F64)
-    order_f64(style, room->keys, room->ids[slot], room->sums[slot], count);
+    order_f64(style, room->entries, room->ids[slot], room->sums[slot], count);
   else
-    order_f32(style, room->keys, room->ids[slot], room->sums[slot], count);
+    order_f32(style, room->entries, room->ids[slot], room->sums[slot], count);
   return count;
 }
 

@@ -74,7 +74,7 @@ typedef struct adji_row_room {
   adji_memory *memory;
   uint32_t *ids[ADJI_LIST_MAX];
   void *sums[ADJI_LIST_MAX];
-  void *keys; /* for sorting ids and sums together */
+  void *entries; /* for sorting ids and sums together */
   uint64_t capacity;
 } adji_row_room;
 

@@ -12,9 +12,8 @@
 
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/place_rows.h"
-#include "gpu/worker/range_add.h"
-#include "gpu/worker/range_ordered.h"
+#include "gpu/worker/place.h"
+#include "gpu/worker/range_private.h"
 
 /* What a list has at most, unless the options say otherwise. */
 static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The worker of a device that is alone: see range_create.h.
+ * The worker of a range join that a device does alone: with all points on the device, or in chunks.
  */
-#include "gpu/worker/range_create.h"
-
 #include <stdlib.h>
 
 #include "gpu/worker/chunks.h"
+#include "gpu/worker/range.h"
 
 /* ---- In chunks --------------------------------------------------------------------------------------- */
 
