@@ -48,8 +48,8 @@ static adj_status sim_begin(void *state, adji_run *run, const adji_pass *pass) {
   return inner_of(state)->begin(inner_of(state)->state, run, pass);
 }
 
-static adj_status sim_drain(void *state, adji_feed *feed) {
-  return inner_of(state)->drain(inner_of(state)->state, feed);
+static adj_status sim_process(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  return inner_of(state)->process(inner_of(state)->state, batch, lane, tally);
 }
 
 static void sim_end(void *state, adji_run *run) {
@@ -83,7 +83,7 @@ static adj_status sim_open(void *state, const adji_join *join, adji_worker *out)
                        .name = "simulated",
                        .fill_queue = sim_fill_queue,
                        .begin = sim_begin,
-                       .drain = sim_drain,
+                       .process = sim_process,
                        .end = sim_end,
                        .destroy = sim_close};
   return ADJ_OK;
@@ -233,8 +233,7 @@ static adji_engine in_chunks(const problem *p, simulated *device, uint64_t size)
   must(adji_chunks_create(&p->plan->join, &source, size, &worker));
   assert_true(adji_is_chunks(&worker));
   adji_engine engine;
-  adji_engine_init(&engine, &p->plan->join);
-  adji_engine_add(&engine, &worker);
+  adji_engine_init(&engine, &p->plan->join, &worker);
   return engine;
 }
 

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/feed.h"
-#include "queue/lanes.h"
 #include "queue/scheduler.h"
 #include "running.h"
 
@@ -193,10 +191,6 @@ static adj_status drain_there(void *user, adji_feed *feed) {
   }
 }
 
-static adj_status drain_here(void *user, adji_feed *feed) {
-  return adji_lanes_drain(feed, process_here, user);
-}
-
 static adj_status begin_pass(void *user, adji_run *run, const adji_pass *pass) {
   (void)user;
   (void)run;
@@ -214,7 +208,8 @@ static adji_worker worker_of(const char *name, bool is_device, void *user) {
                        .name = name,
                        .is_device = is_device,
                        .begin = begin_pass,
-                       .drain = is_device ? drain_there : drain_here,
+                       .process = is_device ? NULL : process_here,
+                       .drain = is_device ? drain_there : NULL,
                        .end = end_pass};
 }
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "cpu/brute_private.h"
-#include "queue/lanes.h"
 
 /* Queries per group: enough that a tile of right points, once loaded, serves many. */
 enum { MOST_QUERIES = 512, FEWEST_QUERIES = 32, FEWEST_POINTS = 8192 };
@@ -239,10 +238,6 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return status;
 }
 
-static adj_status drain(void *state, adji_feed *feed) {
-  return adji_lanes_drain(feed, run_piece, state);
-}
-
 static adj_status gather(void *state, adji_run *run, const adji_active *active) {
   (void)active;
   brute *b = state;
@@ -406,13 +401,13 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
   }
   b->batch = options->batch;
   choose_sizes(b);
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = b,
-                                      .name = "cpu",
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .gather = gather,
-                                      .end = end,
-                                      .destroy = brute_destroy});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = b,
+                                  .name = "cpu",
+                                  .begin = begin,
+                                  .process = run_piece,
+                                  .gather = gather,
+                                  .end = end,
+                                  .destroy = brute_destroy});
   return ADJ_OK;
 }

@@ -12,7 +12,6 @@
 
 #include "cpu/knn_group.h"
 #include "index/tree.h"
-#include "queue/lanes.h"
 
 typedef struct knn_cores {
   adji_join join;
@@ -144,10 +143,6 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return status;
 }
 
-static adj_status drain(void *state, adji_feed *feed) {
-  return adji_lanes_drain(feed, fill_batch, state);
-}
-
 /* The first leaf warms up what the others use. */
 adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates) {
   const knn_cores *c = engine->workers[0].state;
@@ -202,14 +197,14 @@ adj_status adji_knn_create(const adji_join *join, const adji_knn_options *option
     destroy(c);
     return status;
   }
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = c,
-                                      .name = "cpu",
-                                      .fill_queue = fill_queue,
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .end = end,
-                                      .destroy = destroy});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = c,
+                                  .name = "cpu",
+                                  .fill_queue = fill_queue,
+                                  .begin = begin,
+                                  .process = fill_batch,
+                                  .end = end,
+                                  .destroy = destroy});
   out->order = c->left->ids;
   out->group = c->left->leaf;
   return ADJ_OK;

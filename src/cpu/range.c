@@ -8,33 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/estimate.h"
-#include "cpu/ordered.h"
 #include "cpu/single.h"
 #include "cpu/walk.h"
-#include "queue/lanes.h"
 
 /* Queries a batch. Beside devices small joins have smaller batches, so that all workers finish together. */
 enum { DEFAULT_BATCH = 1024, SHARED_BATCHES = 2048, LEAST_BATCH = 64, COUNTS_AHEAD = 24 };
-
-/* One lane of a pass. */
-typedef struct lane {
-  _Alignas(64) adji_walker walker; /* no two share a cache line */
-  adji_row_room room;
-  adji_ordered ordered;
-  const struct range_cores *cores;
-} lane;
 
 typedef struct range_cores {
   adji_join join;
   adji_range_index index;
   uint64_t batch; /* queries; 0: the default */
   /* Of the pass at work. */
-  lane *lanes;
-  adji_process_fn process;
+  adji_walker *walkers;
   bool halves; /* each unordered pair is met once, and counts for both its points */
   uint32_t *degrees;
-  const adji_window *window;
   adji_single *single;
 } range_cores;
 
@@ -87,9 +74,8 @@ static bool belongs_to_itself(const adji_join *join, const adji_view *view, uint
   return (double)adji_sum_f32(style->measure, x, stride, x, stride, view->dim) <= join->limit;
 }
 
-static adj_status count_group(void *user, const adji_group *group, adji_tally *tally) {
-  const lane *l = user;
-  const range_cores *c = l->cores;
+static adj_status count_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
+  const range_cores *c = w->walk.user;
   const adji_task *task = &group->task;
   uint32_t counts[ADJI_GROUP];
   /* A point is at distance 0 of itself: it was counted and is subtracted. Halves do not meet it. */
@@ -100,7 +86,7 @@ static adj_status count_group(void *user, const adji_group *group, adji_tally *t
     /* Rows are far apart, so the places of the counts to come are fetched ahead. */
     if (c->degrees) __builtin_prefetch(&c->degrees[task->left->ids[task->queries[k] + COUNTS_AHEAD]], 1);
   }
-  adji_count_queries(&l->walker, group, counts);
+  adji_count_queries(w, group, counts);
   for (uint32_t k = 0; k < task->query_count && drop && !always; k++)
     counts[k] -= belongs_to_itself(join, task->left, task->queries[k]);
   for (uint32_t k = 0; k < task->query_count; k++) {
@@ -110,33 +96,15 @@ static adj_status count_group(void *user, const adji_group *group, adji_tally *t
   return ADJ_OK;
 }
 
-static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
-  range_cores *c = user;
-  lane *l = &c->lanes[lane_number];
-  adji_walk walk = {NULL, count_group, l};
-  return adji_walk_batch(&l->walker, batch, &walk, tally);
-}
-
-/* Each pair that is met counts for both its points, and every point is its own neighbour unless it is dropped. */
-static adj_status count_halves(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
-  const adji_row_style *style = &((const range_cores *)user)->join.style;
-  adji_tally half = {0};
-  adj_status status = count_batch(user, batch, lane_number, &half);
-  tally->pairs += half.pairs * (style->one_way ? 1 : 2);
-  if (!style->drop_self && !style->one_way) tally->pairs += batch->end - batch->begin;
-  tally->candidates += half.candidates;
-  return status;
-}
-
 /* ---- Fill ------------------------------------------------------------------------------------------- */
 
 /* The most neighbours a query of [first, first + many) can list. */
-static uint64_t longest_list(const range_cores *c, const adji_group *group, uint32_t first, uint32_t many) {
-  if (c->join.style.one_way) return group->near_total + group->inside_total;
+static uint64_t longest_list(const adji_walk *walk, const adji_group *group, uint32_t first, uint32_t many) {
+  if (walk->join->style.one_way) return group->near_total + group->inside_total;
   uint64_t longest = 0;
   for (uint32_t k = first; k < first + many; k++) {
     uint64_t row = group->task.left->ids[group->task.queries[k]];
-    uint64_t length = c->window->offsets[row + 1] - c->window->offsets[row] + 1;
+    uint64_t length = walk->window->offsets[row + 1] - walk->window->offsets[row] + 1;
     if (length > longest) longest = length;
   }
   return longest;
@@ -147,75 +115,66 @@ static bool plain_rows(const adji_row_style *style) {
   return !adji_row_needs_sums(style) && !style->one_way && !style->in_order;
 }
 
-static adj_status place_row(lane *l, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
+static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
                             adji_tally *tally) {
-  const adji_window *window = l->cores->window;
+  const adji_window *window = w->walk.window;
   uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
   if (plain_rows(style) && found - style->drop_self == length) {
     uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
-    tally->pairs += style->kernels->place_ids(l->room.ids[slot], found, style->drop_self ? row : ADJ_NO_ID,
+    tally->pairs += style->kernels->place_ids(w->room.ids[slot], found, style->drop_self ? row : ADJ_NO_ID,
                                               style->order == ADJ_ORDER_ID, to);
     return ADJ_OK;
   }
-  uint32_t count = adji_row_order(style, &l->room, slot, row, found);
+  uint32_t count = adji_row_order(style, &w->room, slot, row, found);
   tally->pairs += count;
-  return adji_row_place(style, &l->room, slot, row, count, window);
+  return adji_row_place(style, &w->room, slot, row, count, window);
 }
 
-static adj_status fill_queries(lane *l, const adji_row_style *style, const adji_group *group, uint32_t first,
+static adj_status fill_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
                                uint32_t many, adji_tally *tally) {
-  const range_cores *c = l->cores;
   uint32_t found[ADJI_LIST_MAX];
-  adj_status status = adji_row_room_reserve(&l->room, &c->join.ctx->memory, style, longest_list(c, group, first, many));
+  adj_status status =
+      adji_row_room_reserve(&w->room, &w->walk.join->ctx->memory, style, longest_list(&w->walk, group, first, many));
   if (status) return status;
-  adji_list_queries(&l->walker, style, group, first, many, &l->room, found);
+  adji_list_queries(w, style, group, first, many, found);
   for (uint32_t k = 0; k < many && !status; k++)
-    status = place_row(l, style, k, group->task.left->ids[group->task.queries[first + k]], found[k], tally);
+    status = place_row(w, style, k, group->task.left->ids[group->task.queries[first + k]], found[k], tally);
   return status;
 }
 
-static adj_status fill_group(void *user, const adji_group *group, adji_tally *tally) {
-  lane *l = user;
-  const adji_join *join = &l->cores->join;
+static adj_status fill_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
+  const adji_join *join = w->walk.join;
   adji_row_style style = join->style;
   adji_group ordered;
   adj_status status = ADJ_OK;
-  if (!l->walker.index->prefilter.filter && adji_ordered_pays(join, group)) {
-    status = adji_ordered_copy(&l->ordered, join, group, &ordered);
+  if (!w->walk.index->prefilter.filter && adji_ordered_pays(join, group)) {
+    status = adji_ordered_copy(w, group, &ordered);
     group = &ordered;
     style.in_order = true;
   }
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
-    if (adji_group_cancelled(&l->walker, group)) return adji_check_cancel(join->ctx);
+    if (adji_group_cancelled(w, group)) return adji_check_cancel(join->ctx);
     uint32_t many = group->task.query_count - first;
-    status = fill_queries(l, &style, group, first, many < ADJI_LIST_MAX ? many : ADJI_LIST_MAX, tally);
+    status = fill_queries(w, &style, group, first, many < ADJI_LIST_MAX ? many : ADJI_LIST_MAX, tally);
   }
   return status;
 }
 
-static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
-  range_cores *c = user;
-  lane *l = &c->lanes[lane_number];
-  adji_walk walk = {c->window, fill_group, l};
-  return adji_walk_batch(&l->walker, batch, &walk, tally);
-}
-
 /* One-way rows are counted by listing: the ids decide. */
-static adj_status count_one_way(void *user, const adji_group *group, adji_tally *tally) {
-  lane *l = user;
-  const range_cores *c = l->cores;
+static adj_status count_one_way(adji_walker *w, const adji_group *group, adji_tally *tally) {
+  const range_cores *c = w->walk.user;
   const adji_row_style *style = &c->join.style;
   uint32_t found[ADJI_LIST_MAX];
   adj_status status =
-      adji_row_room_reserve(&l->room, &c->join.ctx->memory, style, group->near_total + group->inside_total);
+      adji_row_room_reserve(&w->room, &c->join.ctx->memory, style, group->near_total + group->inside_total);
   for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
     uint32_t many = group->task.query_count - first;
     if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
-    adji_list_queries(&l->walker, style, group, first, many, &l->room, found);
+    adji_list_queries(w, style, group, first, many, found);
     for (uint32_t k = 0; k < many; k++) {
       uint32_t row = group->task.left->ids[group->task.queries[first + k]], above = 0;
       for (uint32_t i = 0; i < found[k]; i++)
-        above += l->room.ids[k][i] > row;
+        above += w->room.ids[k][i] > row;
       if (c->degrees) c->degrees[row] = above;
       tally->pairs += above;
     }
@@ -223,67 +182,20 @@ static adj_status count_one_way(void *user, const adji_group *group, adji_tally 
   return status;
 }
 
-static adj_status count_one_way_batch(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
-  range_cores *c = user;
-  lane *l = &c->lanes[lane_number];
-  adji_walk walk = {NULL, count_one_way, l};
-  return adji_walk_batch(&l->walker, batch, &walk, tally);
-}
-
 /* ---- Passes ----------------------------------------------------------------------------------------- */
 
-static void close_lanes(range_cores *c) {
-  adj_ctx *ctx = c->join.ctx;
-  for (uint32_t i = 0; c->lanes && i < ctx->threads; i++) {
-    adji_walker_clear(&c->lanes[i].walker);
-    adji_row_room_clear(&c->lanes[i].room);
-    adji_ordered_clear(&c->lanes[i].ordered);
-  }
-  adji_free(&ctx->memory, c->lanes);
-  c->lanes = NULL;
-}
-
-static adj_status open_lanes(range_cores *c, bool forward, bool sums) {
-  adj_ctx *ctx = c->join.ctx;
-  c->lanes = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *c->lanes, "workers");
-  if (!c->lanes) return ADJ_E_MEMORY;
-  adj_status status = ADJ_OK;
-  for (uint32_t i = 0; i < ctx->threads && !status; i++) {
-    c->lanes[i].cores = c;
-    status = adji_walker_init(&c->lanes[i].walker, &c->join, &c->index, forward, sums);
-  }
-  if (status) close_lanes(c);
-  return status;
-}
-
-static adj_status begin_count(range_cores *c, const adji_pass *pass) {
-  bool one_way = c->join.style.one_way;
-  c->degrees = pass->degrees;
-  c->halves = pass->halves && pass->alone && c->index.symmetric;
-  c->process = c->halves ? count_halves : one_way ? count_one_way_batch : count_batch;
-  return open_lanes(c, c->halves, !c->halves && one_way && adji_row_needs_sums(&c->join.style));
-}
-
-static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
-  (void)run;
-  range_cores *c = state;
+static void count_all(range_cores *c, adji_walk *walk) {
   c->halves = false;
   c->degrees = NULL;
-  c->window = pass->window;
-  if (pass->kind == ADJI_PASS_COUNT) return begin_count(c, pass);
-  if (pass->kind == ADJI_PASS_SINGLE) return adji_single_begin(&c->join, &c->index, run, pass, &c->single);
-  c->process = fill_batch;
-  return open_lanes(c, false, adji_row_needs_sums(&c->join.style));
+  *walk = (adji_walk){.join = &c->join, .index = &c->index, .visit = count_group, .user = c};
 }
 
-static adj_status drain(void *state, adji_feed *feed) {
-  range_cores *c = state;
-  return c->single ? adji_single_drain(c->single, feed) : adji_lanes_drain(feed, c->process, c);
-}
-
-static adj_status gather(void *state, adji_run *run, const adji_active *active) {
-  range_cores *c = state;
-  return c->single ? adji_single_gather(c->single, run, active) : ADJ_OK;
+static void walk_to_count(range_cores *c, const adji_pass *pass, adji_walk *walk) {
+  c->degrees = pass->degrees;
+  c->halves = walk->forward = pass->halves && pass->alone && c->index.symmetric;
+  if (c->halves || !c->join.style.one_way) return;
+  walk->visit = count_one_way;
+  walk->sums = adji_row_needs_sums(&c->join.style);
 }
 
 static void end(void *state, adji_run *run) {
@@ -291,7 +203,46 @@ static void end(void *state, adji_run *run) {
   range_cores *c = state;
   adji_single_end(c->single);
   c->single = NULL;
-  close_lanes(c);
+  adji_walkers_close(c->join.ctx, c->walkers);
+  c->walkers = NULL;
+}
+
+static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
+  range_cores *c = state;
+  adji_walk walk;
+  adj_status status = ADJ_OK;
+  count_all(c, &walk);
+  if (pass->kind == ADJI_PASS_COUNT) {
+    walk_to_count(c, pass, &walk);
+  } else if (pass->kind == ADJI_PASS_FILL) {
+    walk.window = pass->window;
+    walk.visit = fill_group;
+    walk.sums = adji_row_needs_sums(&c->join.style);
+  } else {
+    status = adji_single_begin(&walk, run, pass, &c->single);
+  }
+  if (!status) status = adji_walkers_open(&walk, &c->walkers);
+  if (status) end(c, run);
+  return status;
+}
+
+/* Halves: each pair that is met counts for both its points, and every point is its own neighbour unless it is dropped.
+ */
+static adj_status process(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  const range_cores *c = state;
+  const adji_row_style *style = &c->join.style;
+  adji_tally found = {0};
+  adj_status status = adji_walk_batch(&c->walkers[lane], batch, &found);
+  if (c->halves && !style->one_way) found.pairs *= 2;
+  if (c->halves && !style->one_way && !style->drop_self) found.pairs += batch->end - batch->begin;
+  tally->pairs += found.pairs;
+  tally->candidates += found.candidates;
+  return status;
+}
+
+static adj_status gather(void *state, adji_run *run, const adji_active *active) {
+  range_cores *c = state;
+  return c->single ? adji_single_gather(c->single, c->walkers, run, active) : ADJ_OK;
 }
 
 /* ---- Estimate --------------------------------------------------------------------------------------- */
@@ -306,16 +257,14 @@ typedef struct sampling {
 
 enum { SAMPLE_TASK = 32 };
 
-static adj_status sample_queries(void *user, uint64_t task, uint32_t lane_number) {
+static adj_status sample_queries(void *user, uint64_t task, uint32_t lane) {
   sampling *s = user;
-  lane *l = &s->cores->lanes[lane_number];
-  adji_walk walk = {NULL, count_group, l};
   uint64_t count = s->cores->index.left->view.count;
   adj_status status = ADJ_OK;
   for (uint64_t i = task * SAMPLE_TASK; i < s->places && i < (task + 1) * SAMPLE_TASK && !status; i++) {
     uint64_t at = (uint64_t)((double)(count - s->each) * ((double)i + 0.5) / (double)s->places);
     adji_batch few = {(uint32_t)at, (uint32_t)(at + s->each), 0};
-    status = adji_walk_batch(&l->walker, &few, &walk, &s->tallies[task]);
+    status = adji_walk_batch(&s->cores->walkers[lane], &few, &s->tallies[task]);
   }
   return status;
 }
@@ -333,9 +282,9 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   uint64_t tasks = (s.places + SAMPLE_TASK - 1) / SAMPLE_TASK;
   s.tallies = adji_alloc_zero(&c->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
   if (!s.tallies) return ADJ_E_MEMORY;
-  c->halves = false;
-  c->degrees = NULL;
-  adj_status status = open_lanes(c, false, false);
+  adji_walk walk;
+  count_all(c, &walk);
+  adj_status status = adji_walkers_open(&walk, &c->walkers);
   if (!status) status = adji_loop(c->join.ctx, tasks, sample_queries, &s);
   double scale = (double)count / (double)(s.places * s.each);
   for (uint64_t t = 0; t < tasks; t++) {
@@ -343,7 +292,7 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
     *candidates += (double)s.tallies[t].candidates * scale;
   }
   if (c->join.style.one_way) *pairs = (*pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
-  close_lanes(c);
+  end(c, NULL);
   adji_free(&c->join.ctx->memory, s.tallies);
   if (!status && c->index.prefilter.filter) status = adji_estimate_pairs(&c->join, &c->index, pairs);
   return status;
@@ -372,16 +321,16 @@ adj_status adji_range_create(const adji_join *join, const adji_range_index_optio
     destroy(c);
     return status;
   }
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = c,
-                                      .name = "cpu",
-                                      .collects = true,
-                                      .fill_queue = fill_queue,
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .gather = gather,
-                                      .end = end,
-                                      .destroy = destroy});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = c,
+                                  .name = "cpu",
+                                  .collects = true,
+                                  .fill_queue = fill_queue,
+                                  .begin = begin,
+                                  .process = process,
+                                  .gather = gather,
+                                  .end = end,
+                                  .destroy = destroy});
   out->order = c->index.left->view.ids;
   return ADJ_OK;
 }

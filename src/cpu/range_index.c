@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building what the cores search in a range join.
+ * What the cores search in a range join: see range_index.h.
  */
 #include "cpu/range_index.h"
 
@@ -55,4 +55,112 @@ void adji_range_index_clear(adji_range_index *index) {
   adji_index_clear(&index->own_left);
   adji_index_clear(&index->right);
   if (index->ctx) adji_grid_clear(index->ctx, &index->grid);
+}
+
+/* ---- How many pairs ----------------------------------------------------------------------------------
+ *
+ * Each sample takes one position from each of equal stretches of the index order, at a place chosen by a hash. Every
+ * pair is compared with the same probability, so the pairs found scale up to all. */
+
+enum { QUERIES = 4096, CANDIDATES = 8192, CANDIDATES_SHARE = 32, TASK_QUERIES = 128 };
+
+typedef struct samples {
+  const adji_join *join;
+  const adji_view *left;
+  adji_view right;   /* the sampled candidates, gathered */
+  uint32_t *queries; /* positions in left */
+  uint32_t *chosen;  /* positions of the candidates */
+  uint32_t *counts;  /* per query */
+  void *coords;
+  uint64_t query_count;
+} samples;
+
+static void choose_positions(uint64_t count, uint64_t sample, uint64_t seed, uint32_t *out) {
+  for (uint64_t i = 0; i < sample; i++) {
+    uint64_t begin, end, hash = (i + seed) * UINT64_C(0x9e3779b97f4a7c15);
+    adji_slice(count, sample, i, &begin, &end);
+    hash ^= hash >> 29;
+    out[i] = (uint32_t)(begin + hash % (end - begin));
+  }
+}
+
+static adj_status gather_candidates(samples *s, const adji_view *from, uint64_t count) {
+  adj_ctx *ctx = s->join->ctx;
+  size_t size = adji_type_size(s->join->left->type);
+  uint64_t stride = count + ADJI_PAD;
+  s->chosen = adji_alloc(&ctx->memory, count, sizeof *s->chosen, "sample");
+  s->coords = adji_alloc_zero(&ctx->memory, adji_mul(stride, from->dim), size, "sample");
+  if (!s->chosen || !s->coords) return ADJ_E_MEMORY;
+  choose_positions(from->count, count, 1, s->chosen);
+  for (uint32_t j = 0; j < from->dim; j++)
+    for (uint64_t i = 0; i < count; i++) {
+      uint64_t at = j * from->stride + s->chosen[i], to = j * stride + i;
+      if (size == 8)
+        ((double *)s->coords)[to] = ((const double *)from->coords)[at];
+      else
+        ((float *)s->coords)[to] = ((const float *)from->coords)[at];
+    }
+  s->right = (adji_view){.coords = s->coords, .stride = stride, .dim = from->dim, .count = (uint32_t)count};
+  return ADJ_OK;
+}
+
+static adj_status compare_slice(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  samples *s = user;
+  const adji_row_style *style = &s->join->style;
+  uint64_t first = task * TASK_QUERIES, many = s->query_count - first;
+  adji_range all = {0, s->right.count};
+  adji_task work = {.left = s->left,
+                    .right = &s->right,
+                    .queries = s->queries + first,
+                    .ranges = &all,
+                    .query_count = (uint32_t)(many < TASK_QUERIES ? many : TASK_QUERIES),
+                    .range_count = 1,
+                    .limit = s->join->limit,
+                    .measure = style->measure};
+  style->kernels->count[style->type == ADJ_F64][style->measure->step](&work, s->counts + first);
+  return ADJ_OK;
+}
+
+/* The pairs found, without those of a point with itself. */
+static double add_up(const samples *s) {
+  double found = 0;
+  uint64_t c = 0;
+  for (uint64_t q = 0; q < s->query_count; q++) {
+    found += s->counts[q];
+    while (c < s->right.count && s->chosen[c] < s->queries[q])
+      c++;
+    found -= s->join->self_join && c < s->right.count && s->chosen[c] == s->queries[q];
+  }
+  return found;
+}
+
+static adj_status compare_samples(samples *s, const adji_view *right, double *pairs) {
+  adj_ctx *ctx = s->join->ctx;
+  uint64_t candidates = right->count / CANDIDATES_SHARE > CANDIDATES ? right->count / CANDIDATES_SHARE : CANDIDATES;
+  if (candidates > right->count) candidates = right->count;
+  s->query_count = s->left->count < QUERIES ? s->left->count : QUERIES;
+  s->queries = adji_alloc(&ctx->memory, s->query_count, sizeof *s->queries, "sample");
+  s->counts = adji_alloc_zero(&ctx->memory, s->query_count, sizeof *s->counts, "sample");
+  if (!s->queries || !s->counts) return ADJ_E_MEMORY;
+  choose_positions(s->left->count, s->query_count, 7919, s->queries);
+  adj_status status = gather_candidates(s, right, candidates);
+  if (!status) status = adji_loop(ctx, (s->query_count + TASK_QUERIES - 1) / TASK_QUERIES, compare_slice, s);
+  double scale = (double)s->left->count / (double)s->query_count * (double)right->count / (double)candidates;
+  if (!status) *pairs = add_up(s) * scale;
+  return status;
+}
+
+adj_status adji_estimate_pairs(const adji_join *join, const adji_range_index *index, double *pairs) {
+  samples s = {.join = join, .left = &index->left->view};
+  *pairs = 0;
+  if (!index->left->view.count || !index->right.view.count) return ADJ_OK;
+  adj_status status = compare_samples(&s, &index->right.view, pairs);
+  if (join->style.one_way) *pairs /= 2;
+  if (join->self_join && !join->style.one_way && !join->style.drop_self) *pairs += (double)join->left->count;
+  adji_free(&join->ctx->memory, s.queries);
+  adji_free(&join->ctx->memory, s.counts);
+  adji_free(&join->ctx->memory, s.chosen);
+  adji_free(&join->ctx->memory, s.coords);
+  return status;
 }

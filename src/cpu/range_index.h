@@ -41,4 +41,9 @@ adj_status adji_range_index_build(const adji_join *join, const adji_range_index_
                                   adji_range_index *index);
 void adji_range_index_clear(adji_range_index *index);
 
+/* Estimates the number of pairs from two samples. In many dimensions a few points in dense regions own most pairs. A
+ * few hundred queries compared with every point are then a poor and expensive sample. Thousands of queries compared
+ * with a fraction of the points are better and cheaper. */
+adj_status adji_estimate_pairs(const adji_join *join, const adji_range_index *index, double *pairs);
+
 #endif

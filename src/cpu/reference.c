@@ -7,14 +7,11 @@
 
 #include <stdlib.h>
 
-#include "queue/lanes.h"
-
 typedef struct reference {
   adji_join join;
   /* Of the pass at work. */
   uint32_t *degrees;
   const adji_window *window;
-  adji_process_fn process;
   adji_row_room *rooms; /* one per lane */
 } reference;
 
@@ -36,21 +33,14 @@ static bool belongs(const adji_join *join, uint64_t i, uint64_t j, double *sum) 
   return *sum <= join->limit;
 }
 
-static adj_status count_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
-  (void)lane;
-  reference *r = user;
+static adj_status count_row(reference *r, uint32_t i, adji_tally *tally) {
+  uint32_t many = 0;
   double sum;
-  adj_status status = ADJ_OK;
-  for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
-    uint32_t many = 0;
-    for (uint64_t j = 0; j < r->join.right->count; j++)
-      many += belongs(&r->join, i, j, &sum);
-    if (r->degrees) r->degrees[i] = many;
-    tally->pairs += many;
-    tally->candidates += r->join.right->count;
-    status = adji_check_cancel(r->join.ctx);
-  }
-  return status;
+  for (uint64_t j = 0; j < r->join.right->count; j++)
+    many += belongs(&r->join, i, j, &sum);
+  if (r->degrees) r->degrees[i] = many;
+  tally->pairs += many;
+  return ADJ_OK;
 }
 
 /* Lists the neighbours of left point i in the room's first slot; returns how many. */
@@ -72,48 +62,29 @@ static uint32_t list_row(reference *r, uint32_t i, adji_row_room *room) {
   return many;
 }
 
-static adj_status fill_row(reference *r, uint32_t i, adji_row_room *room) {
-  const adji_row_style *style = &r->join.style;
-  uint32_t many = adji_row_order(style, room, 0, i, list_row(r, i, room));
-  adj_status status = adji_check_cancel(r->join.ctx);
-  return status ? status : adji_row_place(style, room, 0, i, many, r->window);
-}
-
-static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
-  reference *r = user;
-  const adji_window *w = r->window;
-  adj_status status =
-      adji_row_room_reserve(&r->rooms[lane], &r->join.ctx->memory, &r->join.style, r->join.right->count);
-  for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
-    if (i < w->first_row || i >= w->end_row) continue;
-    status = fill_row(r, (uint32_t)i, &r->rooms[lane]);
-    tally->pairs += w->offsets[i + 1] - w->offsets[i];
-    tally->candidates += r->join.right->count;
-  }
-  return status;
-}
-
-/* ---- kNN --------------------------------------------------------------------------------------------- */
-
-static adj_status knn_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
-  uint32_t many = list_row(r, i, room);
+static adj_status fill_row(reference *r, uint32_t i, adji_row_room *room, adji_tally *tally) {
   adji_row_style style = r->join.style;
-  style.order = ADJ_ORDER_DISTANCE;
-  many = adji_row_order(&style, room, 0, i, many);
-  if (many > r->window->k) many = r->window->k;
-  adji_row_place_padded(r->window, &style, i, room->ids[0], room->sums[0], many);
+  uint32_t k = r->window->k;
+  if (k) style.order = ADJ_ORDER_DISTANCE;
+  adj_status status = adji_row_room_reserve(room, &r->join.ctx->memory, &style, r->join.right->count);
+  if (status) return status;
+  uint32_t many = adji_row_order(&style, room, 0, i, list_row(r, i, room));
+  if (k && many > k) many = k;
   tally->pairs += many;
-  tally->candidates += r->join.right->count;
-  return adji_check_cancel(r->join.ctx);
+  if (!k) return adji_row_place(&style, room, 0, i, many, r->window);
+  adji_row_place_padded(r->window, &style, i, room->ids[0], room->sums[0], many);
+  return ADJ_OK;
 }
 
-static adj_status knn_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
-  reference *r = user;
-  adji_row_style style = r->join.style;
-  style.order = ADJ_ORDER_DISTANCE;
-  adj_status status = adji_row_room_reserve(&r->rooms[lane], &r->join.ctx->memory, &style, r->join.right->count);
-  for (uint64_t i = batch->begin; i < batch->end && !status; i++)
-    if (adji_window_has(r->window, i)) status = knn_row(r, (uint32_t)i, &r->rooms[lane], tally);
+static adj_status process(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  reference *r = state;
+  adj_status status = ADJ_OK;
+  for (uint32_t i = batch->begin; i < batch->end && !status; i++) {
+    if (r->window && !adji_window_has(r->window, i)) continue;
+    status = r->window ? fill_row(r, i, &r->rooms[lane], tally) : count_row(r, i, tally);
+    tally->candidates += r->join.right->count;
+    if (!status) status = adji_check_cancel(r->join.ctx);
+  }
   return status;
 }
 
@@ -136,13 +107,8 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   reference *r = state;
   r->degrees = pass->degrees;
   r->window = pass->window;
-  r->process = pass->kind == ADJI_PASS_COUNT ? count_batch : r->join.k ? knn_batch : fill_batch;
   r->rooms = adji_alloc_zero(&run->ctx->memory, run->ctx->threads, sizeof *r->rooms, "row buffers");
   return r->rooms ? ADJ_OK : ADJ_E_MEMORY;
-}
-
-static adj_status drain(void *state, adji_feed *feed) {
-  return adji_lanes_drain(feed, ((reference *)state)->process, state);
 }
 
 static void end(void *state, adji_run *run) {
@@ -157,13 +123,13 @@ adj_status adji_reference_create(const adji_join *join, adji_engine *out) {
   reference *r = calloc(1, sizeof *r);
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->join = *join;
-  adji_engine_init(out, join);
-  adji_engine_add(out, &(adji_worker){.state = r,
-                                      .name = "reference",
-                                      .fill_queue = fill_queue,
-                                      .begin = begin,
-                                      .drain = drain,
-                                      .end = end,
-                                      .destroy = free});
+  adji_engine_init(out, join,
+                   &(adji_worker){.state = r,
+                                  .name = "reference",
+                                  .fill_queue = fill_queue,
+                                  .begin = begin,
+                                  .process = process,
+                                  .end = end,
+                                  .destroy = free});
   return ADJ_OK;
 }

@@ -8,20 +8,18 @@
 #ifndef ADJI_SINGLE_H
 #define ADJI_SINGLE_H
 
-#include "cpu/range_index.h"
+#include "cpu/walk.h"
 #include "queue/engine.h"
 
 typedef struct adji_single adji_single;
 
-/* Begins a pass that fills pass->result, or else pass->degrees.
+/* Begins a pass that fills pass->result, or else pass->degrees, and says in *walk what its lanes do.
  * Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with distances): half
  * of the pairs in a self-join, and all of those that a device found. For degrees alone 4 bytes a point, and 12 with a
  * device. */
-adj_status adji_single_begin(const adji_join *join, const adji_range_index *index, adji_run *run, const adji_pass *pass,
-                             adji_single **out);
-adj_status adji_single_drain(adji_single *single, adji_feed *feed);
-/* Puts together what the cores and the devices found. */
-adj_status adji_single_gather(adji_single *single, adji_run *run, const adji_active *active);
-void adji_single_end(adji_single *single);
+adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, adji_single **out);
+/* Puts together what the cores and the devices found, with the lanes' buffers. */
+adj_status adji_single_gather(adji_single *single, adji_walker *walkers, adji_run *run, const adji_active *active);
+void adji_single_end(adji_single *single); /* may be NULL */
 
 #endif

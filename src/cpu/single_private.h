@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Single evaluation: what single.c and single_rows.c share. single.c says what the steps are.
+ * Single evaluation: what single.c, single_devices.c and single_rows.c share. single.c says what the steps are.
  */
 #ifndef ADJI_SINGLE_PRIVATE_H
 #define ADJI_SINGLE_PRIVATE_H
 
 #include "cpu/single.h"
-#include "cpu/single_parts.h"
-#include "cpu/walk.h"
 
 /* Lists, one behind the other. */
 typedef struct adji_single_chunk {
@@ -17,31 +15,37 @@ typedef struct adji_single_chunk {
   uint32_t words[];
 } adji_single_chunk;
 
-typedef struct adji_single_lane {
-  _Alignas(64) struct adji_single *single; /* no two share a cache line */
-  adji_walker walker;
-  adji_row_room room;
-  adji_single_chunk *chunks; /* the newest first */
-} adji_single_lane;
+/* Rows that a device found, which become parts of the rows of the result. Memory: 8 bytes a row, and as the result for
+ * each entry. */
+typedef struct adji_part {
+  uint64_t *offsets; /* of all rows, and one more          */
+  uint32_t *ids;     /* NULL: they were counted only       */
+  void *sums;        /* NULL: not wanted                   */
+} adji_part;
+
+static inline uint64_t adji_part_length(const adji_part *part, uint64_t row) {
+  return part->offsets[row + 1] - part->offsets[row];
+}
 
 struct adji_single {
   const adji_join *join;
-  const adji_range_index *index;
   adji_row_style style; /* of the lists: nothing dropped, nothing ordered */
   bool mirror;          /* each pair belongs to two rows                  */
   bool sums;
-  uint32_t sum_words; /* 32-bit words of a sum: 0, 1 or 2 */
-  adji_single_lane *lanes;
-  _Atomic uint32_t *degrees; /* of the rows: the caller's, or own_degrees  */
+  uint32_t sum_words;         /* 32-bit words of a sum: 0, 1 or 2          */
+  adji_walker *walkers;       /* one a lane, while rows are made           */
+  adji_single_chunk **chunks; /* of each lane, the newest first            */
+  _Atomic uint32_t *degrees;  /* of the rows: the caller's, or own_degrees  */
   _Atomic uint32_t *own_degrees;
   _Atomic uint64_t *places; /* per row: where its next entry goes         */
   uint64_t rows;
   const adji_pass *pass;
-  adj_result *result;       /* NULL: only the degrees are wanted        */
-  adji_parts parts;         /* what devices found                       */
+  adj_result *result; /* NULL: only the degrees are wanted        */
+  adji_part parts[ADJI_MOST_DEVICES];
+  uint32_t part_count;
   bool complete;            /* a device has made the whole result       */
   adji_single_chunk **todo; /* all chunks, for the parallel dealing */
-  uint64_t todo_count, slices;
+  uint64_t todo_count;
 };
 
 /* Whether each point is its own neighbour, which no list has. */
@@ -54,7 +58,9 @@ static inline uint32_t adji_single_lower(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
-/* ---- From lists, and what devices found, to rows: single_rows.c ------------------------------ */
+/* What devices found becomes parts, or the result. The queries of a device that failed are listed again. */
+adj_status adji_single_fetch(adji_single *single, const adji_active *active, adji_run *run);
+void adji_part_clear(adji_part *part, adji_memory *memory);
 
 /* Lists all chunks in single->todo. */
 adj_status adji_single_gather_chunks(adji_single *single);

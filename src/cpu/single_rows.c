@@ -2,36 +2,34 @@
  *
  * Single evaluation: from lists to rows. The steps are numbered as in single.c.
  */
-#include "cpu/single_private.h"
-
 #include <string.h>
 
+#include "cpu/single_private.h"
 #include "result/offsets.h"
 
 typedef adji_single single;
-typedef adji_single_lane lane;
 typedef adji_single_chunk chunk;
 
 adj_status adji_single_gather_chunks(single *s) {
   adj_ctx *ctx = s->join->ctx;
   uint64_t count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
-    for (chunk *c = s->lanes[i].chunks; c; c = c->next)
+    for (chunk *c = s->chunks[i]; c; c = c->next)
       count++;
   if (!adji_grow(&ctx->memory, (void **)&s->todo, count + 1, sizeof *s->todo, 0, "pairs")) return ADJ_E_MEMORY;
   s->todo_count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
-    for (chunk *c = s->lanes[i].chunks; c; c = c->next)
+    for (chunk *c = s->chunks[i]; c; c = c->next)
       s->todo[s->todo_count++] = c;
   return ADJ_OK;
 }
 
 void adji_single_free_chunks(single *s) {
   adj_ctx *ctx = s->join->ctx;
-  for (uint32_t i = 0; s->lanes && i < ctx->threads; i++)
-    while (s->lanes[i].chunks) {
-      chunk *c = s->lanes[i].chunks;
-      s->lanes[i].chunks = c->next;
+  for (uint32_t i = 0; s->chunks && i < ctx->threads; i++)
+    while (s->chunks[i]) {
+      chunk *c = s->chunks[i];
+      s->chunks[i] = c->next;
       adji_free(&ctx->memory, c);
     }
 }
@@ -39,30 +37,21 @@ void adji_single_free_chunks(single *s) {
 /* ---- 2. Offsets -------------------------------------------------------------------------------------- */
 
 /* What devices found counts too. */
-static adj_status add_counts(void *user, uint64_t slice, uint32_t lane_number) {
-  (void)lane_number;
+static void add_counts(void *user, uint64_t begin, uint64_t end) {
   single *s = user;
-  uint64_t begin, end;
-  adji_slice(s->rows, s->slices, slice, &begin, &end);
-  for (uint32_t p = 0; p < s->parts.count; p++)
+  for (uint32_t p = 0; p < s->part_count; p++)
     for (uint64_t row = begin; row < end; row++)
-      atomic_fetch_add_explicit(&s->degrees[row], (uint32_t)adji_part_length(&s->parts.each[p], row),
-                                memory_order_relaxed);
-  return ADJ_OK;
+      atomic_fetch_add_explicit(&s->degrees[row], (uint32_t)adji_part_length(&s->parts[p], row), memory_order_relaxed);
 }
 
 adj_status adji_single_count_parts(single *s) {
-  return s->parts.count ? adji_loop(s->join->ctx, s->slices, add_counts, s) : ADJ_OK;
+  return s->part_count ? adji_each_row(s->join->ctx, s->rows, add_counts, s) : ADJ_OK;
 }
 
-static adj_status begin_rows(void *user, uint64_t slice, uint32_t lane_number) {
-  (void)lane_number;
+static void begin_rows(void *user, uint64_t begin, uint64_t end) {
   single *s = user;
-  uint64_t begin, end;
-  adji_slice(s->rows, s->slices, slice, &begin, &end);
   for (uint64_t row = begin; row < end; row++)
     atomic_init(&s->places[row], s->result->offsets[row]);
-  return ADJ_OK;
 }
 
 static adj_status make_room(single *s) {
@@ -84,7 +73,7 @@ static adj_status make_offsets(single *s, const adji_run *run) {
   adj_ctx *ctx = s->join->ctx;
   adj_status status = adji_single_count_parts(s);
   if (!status) status = adji_offsets_add_up(ctx, (const uint32_t *)(const void *)s->degrees, s->rows, result->offsets);
-  if (!status) status = adji_loop(ctx, s->slices, begin_rows, s);
+  if (!status) status = adji_each_row(ctx, s->rows, begin_rows, s);
   if (status) return status;
   result->pairs = result->offsets[s->rows];
   status = adji_run_check_pairs(run, result->pairs);
@@ -151,6 +140,8 @@ static adj_status deal_out(single *s) {
 
 /* ---- 4. Order ---------------------------------------------------------------------------------------- */
 
+enum { SLICE_ROWS = 4096 };
+
 static void add_self(single *s, uint32_t row) {
   static const uint32_t zero[2] = {0, 0};
   put(s, take_places(s, row, 1), row, s->sums ? zero : NULL);
@@ -160,8 +151,8 @@ static void add_self(single *s, uint32_t row) {
 static bool add_parts(single *s, uint32_t row) {
   const adj_result *result = s->result;
   uint64_t count = 0, length = result->offsets[row + (uint64_t)1] - result->offsets[row];
-  for (uint32_t p = 0; p < s->parts.count; p++) {
-    const adji_part *part = &s->parts.each[p];
+  for (uint32_t p = 0; p < s->part_count; p++) {
+    const adji_part *part = &s->parts[p];
     uint64_t from = part->offsets[row], size = 4 * (uint64_t)s->sum_words;
     count = adji_part_length(part, row);
     if (!count) continue;
@@ -172,30 +163,28 @@ static bool add_parts(single *s, uint32_t row) {
   return count == length && !s->sums;
 }
 
-static adj_status order_row(single *s, lane *l, uint32_t row) {
+static adj_status order_row(single *s, adji_row_room *room, uint32_t row) {
   adj_result *result = s->result;
   adji_row_style style = s->join->style;
   if (style.order == ADJ_ORDER_ANY && !style.distances) return ADJ_OK;
   style.drop_self = style.one_way = false; /* done already */
   uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
   if (!count) return ADJ_OK; /* and perhaps no room yet */
-  adj_status status = adji_row_room_reserve(&l->room, &s->join->ctx->memory, &style, count);
+  adj_status status = adji_row_room_reserve(room, &s->join->ctx->memory, &style, count);
   if (status) return status;
-  memcpy(l->room.ids[0], result->ids + at, count * sizeof *result->ids);
-  if (s->sums) memcpy(l->room.sums[0], (uint32_t *)result->distances + at * s->sum_words, count * s->sum_words * 4);
-  adji_row_order(&style, &l->room, 0, row, (uint32_t)count);
+  memcpy(room->ids[0], result->ids + at, count * sizeof *result->ids);
+  if (s->sums) memcpy(room->sums[0], (uint32_t *)result->distances + at * s->sum_words, count * s->sum_words * 4);
+  adji_row_order(&style, room, 0, row, (uint32_t)count);
   adji_window window = {0, result->rows, result->offsets, result->ids, style.distances ? result->distances : NULL, 0};
-  return adji_row_place(&style, &l->room, 0, row, (uint32_t)count, &window);
+  return adji_row_place(&style, room, 0, row, (uint32_t)count, &window);
 }
 
-static adj_status order_slice(void *user, uint64_t slice, uint32_t lane_number) {
+static adj_status order_slice(void *user, uint64_t slice, uint32_t lane) {
   single *s = user;
-  uint64_t begin, end;
-  adji_slice(s->result->rows, s->slices, slice, &begin, &end);
   adj_status status = ADJ_OK;
-  for (uint64_t row = begin; row < end && !status; row++) {
+  for (uint64_t row = slice * SLICE_ROWS; row < s->rows && row < (slice + 1) * SLICE_ROWS && !status; row++) {
     if (adji_single_adds_selves(s)) add_self(s, (uint32_t)row);
-    if (!add_parts(s, (uint32_t)row)) status = order_row(s, &s->lanes[lane_number], (uint32_t)row);
+    if (!add_parts(s, (uint32_t)row)) status = order_row(s, &s->walkers[lane].room, (uint32_t)row);
   }
   return status;
 }
@@ -208,7 +197,7 @@ adj_status adji_single_make_rows(single *s, const adji_run *run) {
   adji_trace(ctx, "deal", 0, begin, s->rows);
   adji_single_free_chunks(s);
   begin = adji_now_ns();
-  if (!status) status = adji_loop(ctx, s->slices, order_slice, s);
+  if (!status) status = adji_loop(ctx, s->rows / SLICE_ROWS + 1, order_slice, s);
   adji_trace(ctx, "order", 0, begin, s->rows);
   return status;
 }

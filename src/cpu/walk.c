@@ -7,31 +7,44 @@
 
 #include <string.h>
 
-adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_index *index, bool forward,
-                            bool sums) {
-  *w = (adji_walker){.join = join, .index = index, .forward = forward};
-  w->split.compare_all = sums;
+static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t lane) {
+  const adji_range_index *index = walk->index;
+  adji_memory *memory = &walk->join->ctx->memory;
+  w->walk = *walk;
+  w->lane = lane;
+  w->split.compare_all = walk->sums;
   adj_status status = ADJ_OK;
-  if (!index->ego) status = adji_neighbours_init(&w->neighbours, &index->grid, &index->right, forward);
+  if (!index->ego) status = adji_neighbours_init(&w->neighbours, &index->grid, &index->right, walk->forward);
   if (!status && index->has_boxes) {
-    w->box = adji_alloc(&join->ctx->memory, 2 * (uint64_t)index->right.view.dim, 8, "bounding box");
+    w->box = adji_alloc(memory, 2 * (uint64_t)index->right.view.dim, 8, "bounding box");
     if (!w->box) status = ADJ_E_MEMORY;
   }
-  if (!status && index->prefilter.filter)
-    status = adji_prefilter_init(&w->prefilter, &index->prefilter, &join->ctx->memory);
-  if (status) adji_walker_clear(w);
+  if (!status && index->prefilter.filter) status = adji_prefilter_init(&w->prefilter, &index->prefilter, memory);
   return status;
 }
 
-void adji_walker_clear(adji_walker *w) {
-  if (!w->join) return;
-  adji_memory *memory = &w->join->ctx->memory;
-  adji_neighbours_clear(&w->neighbours);
-  adji_free(memory, w->split.near);
-  adji_free(memory, w->split.inside);
-  adji_free(memory, w->box);
-  adji_prefilter_clear(&w->prefilter);
-  *w = (adji_walker){0};
+adj_status adji_walkers_open(const adji_walk *walk, adji_walker **out) {
+  adj_ctx *ctx = walk->join->ctx;
+  *out = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof **out, "workers");
+  adj_status status = *out ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
+    status = open_walker(&(*out)[lane], walk, lane);
+  return status;
+}
+
+void adji_walkers_close(adj_ctx *ctx, adji_walker *walkers) {
+  adji_memory *memory = &ctx->memory;
+  for (uint32_t lane = 0; walkers && lane < ctx->threads; lane++) {
+    adji_walker *w = &walkers[lane];
+    adji_neighbours_clear(&w->neighbours);
+    adji_free(memory, w->split.near);
+    adji_free(memory, w->split.inside);
+    adji_free(memory, w->box);
+    adji_prefilter_clear(&w->prefilter);
+    adji_row_room_clear(&w->room);
+    adji_ordered_clear(&w->ordered, memory);
+  }
+  adji_free(memory, walkers);
 }
 
 /* Ranges shorter than this are compared without a look at their boxes. */
@@ -42,7 +55,7 @@ static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32
   for (uint32_t r = 0; r < count; r++)
     room += (ranges[r].end - ranges[r].begin) / ADJI_BLOCK + 3;
   if (room <= w->split_room) return ADJ_OK;
-  adji_memory *memory = &w->join->ctx->memory;
+  adji_memory *memory = &w->walk.join->ctx->memory;
   room *= 2;
   if (!adji_grow(memory, (void **)&w->split.near, room, sizeof(adji_range), 0, "candidates") ||
       !adji_grow(memory, (void **)&w->split.inside, room, sizeof(adji_range), 0, "candidates"))
@@ -56,13 +69,13 @@ static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32
 static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count) {
   adj_status status = reserve_split(w, ranges, count);
   if (status) return status;
-  const adji_boxes *boxes = &w->index->boxes;
+  const adji_boxes *boxes = &w->walk.index->boxes;
   w->split.near_count = w->split.inside_count = 0;
-  adji_box_of(&w->index->left->view, boxes->type, w->queries, query_count, w->box);
+  adji_box_of(&w->walk.index->left->view, boxes->type, w->queries, query_count, w->box);
   uint32_t after_queries = w->queries[query_count - 1] + 1;
   for (uint32_t r = 0; r < count; r++) {
     adji_range range = ranges[r];
-    if (w->forward && range.begin < after_queries) { /* among the queries themselves: compare */
+    if (w->walk.forward && range.begin < after_queries) { /* among the queries themselves: compare */
       uint32_t end = range.end < after_queries ? range.end : after_queries;
       uint32_t begin = range.begin > w->queries[0] ? range.begin : w->queries[0];
       if (begin < end) w->split.near[w->split.near_count++] = (adji_range){begin, end};
@@ -85,17 +98,17 @@ static uint64_t total_of(const adji_range *ranges, uint32_t count) {
 }
 
 static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count,
-                              const adji_walk *walk, adji_tally *tally) {
-  adji_group group = {.task = {.left = &w->index->left->view,
-                               .right = &w->index->right.view,
+                              adji_tally *tally) {
+  adji_group group = {.task = {.left = &w->walk.index->left->view,
+                               .right = &w->walk.index->right.view,
                                .queries = w->queries,
                                .query_count = query_count,
                                .ranges = ranges,
                                .range_count = count,
-                               .limit = w->join->limit,
-                               .forward = w->forward,
-                               .measure = w->join->style.measure}};
-  if (w->index->has_boxes) {
+                               .limit = w->walk.join->limit,
+                               .forward = w->walk.forward,
+                               .measure = w->walk.join->style.measure}};
+  if (w->walk.index->has_boxes) {
     adj_status status = split_ranges(w, query_count, ranges, count);
     if (status) return status;
     group.task.ranges = w->split.near;
@@ -106,8 +119,8 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
   }
   group.near_total = total_of(group.task.ranges, group.task.range_count);
   tally->candidates += group.near_total * query_count;
-  adj_status status = walk->visit(walk->user, &group, tally);
-  return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->join->ctx);
+  adj_status status = w->walk.visit(w, &group, tally);
+  return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->walk.join->ctx);
 }
 
 /* Rows are in the order of ids, so consecutive queries write far apart. The next queries are known: their offsets are
@@ -138,32 +151,33 @@ static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t
 
 /* Visits the queries of one cell, in groups. */
 static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *ranges, uint32_t count,
-                             const adji_walk *walk, adji_tally *tally) {
-  const uint32_t *rows = w->index->left->view.ids;
+                             adji_tally *tally) {
+  const uint32_t *rows = w->walk.index->left->view.ids;
+  const adji_window *window = w->walk.window;
   adj_status status = ADJ_OK;
   for (uint64_t p = cell.begin; p < cell.end && !status;) {
     uint32_t many = 0;
     for (; p < cell.end && many < ADJI_GROUP; p++) {
       w->queries[many] = (uint32_t)p;
-      many += !walk->window || is_wanted(walk->window, rows[p]);
-      if (walk->window) fetch_ahead(walk->window, rows + p);
+      many += !window || is_wanted(window, rows[p]);
+      if (window) fetch_ahead(window, rows + p);
     }
-    if (many) status = visit_group(w, many, ranges, count, walk, tally);
-    if (!status && cell.end - cell.begin > ADJI_GROUP) status = adji_check_cancel(w->join->ctx);
+    if (many) status = visit_group(w, many, ranges, count, tally);
+    if (!status && cell.end - cell.begin > ADJI_GROUP) status = adji_check_cancel(w->walk.join->ctx);
   }
   return status;
 }
 
 /* Super-EGO: the whole right set is the candidate range, and the recursion over its boxes joins it with the group of
  * queries. */
-static adj_status walk_everything(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
+static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   adj_status status = ADJ_OK;
-  uint32_t right = w->index->right.view.count;
+  uint32_t right = w->walk.index->right.view.count;
   for (uint64_t p = batch->begin; p < batch->end && !status; p += ADJI_GROUP) {
     uint32_t end = p + ADJI_GROUP < batch->end ? (uint32_t)p + ADJI_GROUP : batch->end;
-    adji_range all = {w->forward ? (uint32_t)p : 0, right};
-    status = visit_cell(w, (adji_range){(uint32_t)p, end}, &all, 1, walk, tally);
-    if (!status) status = adji_check_cancel(w->join->ctx);
+    adji_range all = {w->walk.forward ? (uint32_t)p : 0, right};
+    status = visit_cell(w, (adji_range){(uint32_t)p, end}, &all, 1, tally);
+    if (!status) status = adji_check_cancel(w->walk.join->ctx);
   }
   return status;
 }
@@ -181,20 +195,19 @@ static uint64_t cell_of(const adji_index *index, uint32_t position) {
   return low;
 }
 
-adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally) {
-  if (w->index->ego) return walk_everything(w, batch, walk, tally);
-  const adji_index *left = w->index->left;
+adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
+  if (w->walk.index->ego) return walk_everything(w, batch, tally);
+  const adji_index *left = w->walk.index->left;
+  const adji_window *window = w->walk.window;
   uint64_t cell = cell_of(left, batch->begin);
   adji_neighbours_seek(&w->neighbours, left->cell_keys[cell]);
   adj_status status = ADJ_OK;
   for (uint32_t p = batch->begin; p < batch->end && !status; cell++) {
     uint32_t end = left->cell_starts[cell + 1] < batch->end ? left->cell_starts[cell + 1] : batch->end;
-    if (walk->window && !any_wanted(walk->window, left->view.ids, p, end)) {
-      p = end;
-      continue;
+    if (!window || any_wanted(window, left->view.ids, p, end)) {
+      uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
+      status = visit_cell(w, (adji_range){p, end}, w->neighbours.found, count, tally);
     }
-    uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
-    status = visit_cell(w, (adji_range){p, end}, w->neighbours.found, count, walk, tally);
     p = end;
   }
   return status;
@@ -212,14 +225,15 @@ static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t f
   return found;
 }
 
-void adji_list_queries(const adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
-                       uint32_t many, adji_row_room *room, uint32_t *found) {
+void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
+                       uint32_t many, uint32_t *found) {
+  const adji_row_room *room = &w->room;
   adji_task task = group->task;
   task.queries += first;
   task.query_count = many;
   void *const *sums = adji_row_needs_sums(style) ? room->sums : NULL;
   memset(found, 0, ADJI_LIST_MAX * sizeof *found);
-  if (w->index->prefilter.filter)
+  if (w->walk.index->prefilter.filter)
     adji_prefilter_list(&w->prefilter, style->type, &task, room->ids, sums, found);
   else
     style->kernels->list[style->type == ADJ_F64][style->measure->step](&task, room->ids, sums, found);
@@ -228,17 +242,17 @@ void adji_list_queries(const adji_walker *w, const adji_row_style *style, const 
 }
 
 void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts) {
-  const adji_row_style *style = &w->join->style;
+  const adji_row_style *style = &w->walk.join->style;
   adji_count_fn count = style->kernels->count[style->type == ADJ_F64][style->measure->step];
   uint32_t total = group->task.query_count;
   for (uint32_t k = 0; k < total; k++)
     counts[k] += (uint32_t)group->inside_total;
-  uint32_t each = w->index->prefilter.filter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
+  uint32_t each = w->walk.index->prefilter.filter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
   adji_task task = group->task;
   for (uint32_t first = 0; first < total && !adji_group_cancelled(w, group); first += each) {
     task.queries = group->task.queries + first;
     task.query_count = total - first < each ? total - first : each;
-    if (w->index->prefilter.filter)
+    if (w->walk.index->prefilter.filter)
       adji_prefilter_list(&w->prefilter, style->type, &task, NULL, NULL, counts + first);
     else
       count(&task, counts + first);

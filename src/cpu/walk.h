@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The walk of a core over a batch: groups of queries of one cell, each with its candidates. The range engine calls it
- * for counting, filling and estimating.
+ * The walk of a core over a batch: groups of queries of one cell, each with its candidates. The range join walks to
+ * count, to fill, to evaluate each pair once and to estimate.
  */
 #ifndef ADJI_WALK_H
 #define ADJI_WALK_H
@@ -13,27 +13,10 @@
 
 enum { ADJI_GROUP = 64 };
 
-/* The state of one lane, kept for a whole pass. */
-typedef struct adji_walker {
-  const adji_join *join;
-  const adji_range_index *index;
-  bool forward; /* each unordered pair once: only candidates after the query */
-  adji_neighbours neighbours;
-  adji_split split;
-  uint64_t split_room;
-  void *box;                /* of a group of queries */
-  adji_prefilter prefilter; /* used if the index has codes */
-  uint32_t queries[ADJI_GROUP];
-} adji_walker;
-
-/* sums: every candidate that belongs will be listed with its sum, so none may be accepted without comparing. */
-adj_status adji_walker_init(adji_walker *w, const adji_join *join, const adji_range_index *index, bool forward,
-                            bool sums);
-void adji_walker_clear(adji_walker *w);
+typedef struct adji_walker adji_walker;
 
 /* One group. task holds the queries and the ranges to compare; the candidates in `inside` belong to every query
- * without comparing. If `forward`, inside ranges lie after all queries of the group. The walk itself adds to
- * tally->candidates. */
+ * without comparing. If `forward`, inside ranges lie after all queries of the group. */
 typedef struct adji_group {
   adji_task task;
   const adji_range *inside;
@@ -42,6 +25,48 @@ typedef struct adji_group {
   uint64_t near_total;   /* candidates in task.ranges */
 } adji_group;
 
+/* What lanes do in a pass. */
+typedef struct adji_walk {
+  const adji_join *join;
+  const adji_range_index *index;
+  const adji_window *window; /* visit the queries whose row is in it and not empty; NULL: all queries */
+  bool forward;              /* each unordered pair once: only candidates after the query */
+  bool sums; /* every candidate that belongs will be listed with its sum, so none may be accepted without comparing */
+  /* Does a group. The walk itself adds to tally->candidates. */
+  adj_status (*visit)(adji_walker *walker, const adji_group *group, adji_tally *tally);
+  void *user;
+} adji_walk;
+
+/* The candidates of a group, copied in the order of their ids. What is then listed for each query is already in order:
+ * one sort for all queries of a cell instead of one per row. */
+typedef struct adji_ordered {
+  uint64_t *keys, *spare; /* id << 32 | position */
+  uint32_t *ids;
+  void *coords;
+  adji_view view; /* the candidates in order */
+  adji_range all;
+} adji_ordered;
+
+/* The state of one lane, kept for a whole pass. */
+struct adji_walker {
+  _Alignas(64) adji_walk walk; /* no two share a cache line */
+  uint32_t lane;
+  adji_neighbours neighbours;
+  adji_split split;
+  uint64_t split_room;
+  void *box;                /* of a group of queries */
+  adji_prefilter prefilter; /* used if the index has codes */
+  adji_row_room room;
+  adji_ordered ordered;
+  uint32_t queries[ADJI_GROUP];
+};
+
+/* A walker for each lane of the context. On failure *out may still have to be closed. */
+adj_status adji_walkers_open(const adji_walk *walk, adji_walker **out);
+void adji_walkers_close(adj_ctx *ctx, adji_walker *walkers); /* may be NULL */
+
+adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally);
+
 /* Groups with more candidates than this check for adj_cancel between their queries. What they found is then
  * incomplete, and the walk fails with ADJ_CANCELLED after the visit. */
 enum { ADJI_LONG_GROUP = 8192 };
@@ -49,26 +74,21 @@ static inline bool adji_group_is_long(const adji_group *group) {
   return group->near_total > ADJI_LONG_GROUP;
 }
 static inline bool adji_group_cancelled(const adji_walker *w, const adji_group *group) {
-  return adji_group_is_long(group) && adji_cancelled(w->join->ctx);
+  return adji_group_is_long(group) && adji_cancelled(w->walk.join->ctx);
 }
 
-typedef adj_status (*adji_visit_fn)(void *user, const adji_group *group, adji_tally *tally);
-
-/* Visits the queries of a batch: all of them, or, with a window, those whose row is in it and not empty. */
-typedef struct adji_walk {
-  const adji_window *window; /* NULL: no window */
-  adji_visit_fn visit;
-  void *user;
-} adji_walk;
-
-adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, const adji_walk *walk, adji_tally *tally);
-
-/* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into room, which must be
- * large enough. found receives how many each has. */
-void adji_list_queries(const adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
-                       uint32_t many, adji_row_room *room, uint32_t *found);
+/* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into w->room, which must
+ * be large enough. found receives how many each has. */
+void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
+                       uint32_t many, uint32_t *found);
 
 /* Adds the number of neighbours of each query of the group to counts. */
 void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts);
+
+/* Whether a copy of the candidates in order pays: enough queries to share the sort, and few enough candidates. */
+bool adji_ordered_pays(const adji_join *join, const adji_group *group);
+/* Replaces the candidates of the group by a copy in order. Allocates on the first call. */
+adj_status adji_ordered_copy(adji_walker *w, const adji_group *group, adji_group *copy);
+void adji_ordered_clear(adji_ordered *ordered, adji_memory *memory);
 
 #endif

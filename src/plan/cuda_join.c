@@ -193,18 +193,10 @@ static adj_status find_nearest(cuda_join *j, const call_spec *call, adji_gpu_csr
   if (!status) status = adji_gpu_knn_choose(&request, j->algorithm, &reason);
   if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (status) return status;
-  adji_gpu_knn_options options = {.join = &plan->join,
-                                  .measure = &plan->measure,
-                                  .left_rows = &j->left.rows,
-                                  .right_rows = plan->self_join ? &j->left.rows : &j->right.rows,
-                                  .budget = request.budget,
-                                  .blocks = request.blocks,
-                                  .per_query = request.per_query,
-                                  .dense = request.dense,
-                                  .cut = request.cut,
-                                  .brute = request.brute ? &request.choice : NULL,
-                                  .grid = request.grid};
-  status = adji_gpu_knn_open(j->gpu, &options, &j->nearest);
+  request.options.left_rows = &j->left.rows;
+  request.options.right_rows = plan->self_join ? &j->left.rows : &j->right.rows;
+  request.options.rows_at_once = 0; /* the table has all rows */
+  status = adji_gpu_knn_open(j->gpu, &request.options, &j->nearest);
   return status ? status : adji_gpu_knn_take(j->nearest, out);
 }
 

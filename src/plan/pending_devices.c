@@ -56,8 +56,7 @@ adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint
 }
 
 void adji_pending_give(adji_pending_device *d, adji_engine *engine, const adji_join *join) {
-  adji_engine_init(engine, join);
-  adji_engine_add(engine, &d->worker);
+  adji_engine_init(engine, join, &d->worker);
   d->worker = (adji_worker){0};
 }
 

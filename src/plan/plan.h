@@ -6,7 +6,7 @@
 #define ADJI_PLAN_H
 
 #include "gpu/worker/knn.h"
-#include "gpu/worker/range_create.h"
+#include "gpu/worker/range.h"
 #include "plan/choose.h"
 
 /* What was decided, with the reason in words, and what is expected. */

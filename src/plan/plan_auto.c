@@ -27,8 +27,8 @@ static bool is_of_device(adj_status status) {
 }
 
 adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
-  adji_knn_request request = adji_knn_request_of(plan);
-  bool shared = (!algorithm || algorithm == ADJI_ALGORITHM_KDTREE) && !adji_gpu_knn_can_share(&request);
+  bool shared =
+      (!algorithm || algorithm == ADJI_ALGORITHM_KDTREE) && !adji_gpu_knn_can_share(&plan->join, &plan->measure);
   if (!device_pays(plan, shared ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU, adji_knn_seconds(&plan->join, shared)))
     return adji_plan_knn(plan, algorithm);
   adj_status status = shared ? adji_plan_knn_hybrid(plan, algorithm) : adji_plan_knn_on_gpu(plan, algorithm);

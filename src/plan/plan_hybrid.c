@@ -109,20 +109,20 @@ static adj_status without_device(adj_plan *plan, adji_algorithm algorithm, adj_s
 
 adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
-  adji_knn_request request = adji_knn_request_of(plan);
-  adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &request};
-  request.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
+  adji_gpu_knn_options options = adji_knn_request_of(plan).options;
+  adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &options};
+  options.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
   adj_status status = adji_check_knn_kernels(plan);
   if (!status) status = adji_gpu_can_be();
   if (status) return status;
-  status = adji_gpu_knn_can_share(&request);
-  if (status && request.grid.use) return status;
+  status = adji_gpu_knn_can_share(&plan->join, &plan->measure);
+  if (status && options.grid.use) return status;
   if (status) return device_takes_all(plan, algorithm) ? ADJ_OK : without_device(plan, algorithm, status);
   plan->choice.backend = ADJ_BACKEND_HYBRID;
-  plan->choice.algorithm = request.grid.use ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_KDTREE;
+  plan->choice.algorithm = options.grid.use ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_worker_count(plan->ctx);
-  bool beside = plan->tuning.share || all.count > 1 || request.grid.use;
+  bool beside = plan->tuning.share || all.count > 1 || options.grid.use;
   adji_pending_open(&all, beside);
   if (!beside) status = choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.worker_count) status = make_shared(plan, &all);

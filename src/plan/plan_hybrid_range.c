@@ -19,7 +19,7 @@
 
 #include "cpu/range.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/range_ordered.h"
+#include "gpu/worker/range.h"
 #include "plan/pending_devices.h"
 #include "plan/plan.h"
 

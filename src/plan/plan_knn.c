@@ -105,17 +105,17 @@ static adji_brute_method brute_method(const adji_tuning *t) {
 }
 
 adji_knn_request adji_knn_request_of(const adj_plan *plan) {
-  return (adji_knn_request){.join = &plan->join,
-                            .measure = &plan->measure,
-                            .rows_at_once = plan->tuning.device_rows,
-                            .budget = (uint32_t)plan->tuning.budget,
-                            .blocks = (uint32_t)plan->tuning.device_blocks,
-                            .per_query = plan->tuning.per_query == ADJI_ON,
-                            .dense = plan->tuning.per_query == ADJI_OFF,
-                            .cut = adji_choose_cut(&plan->join, &plan->tuning),
+  return (adji_knn_request){.options = {.join = &plan->join,
+                                        .measure = &plan->measure,
+                                        .rows_at_once = plan->tuning.device_rows,
+                                        .budget = (uint32_t)plan->tuning.budget,
+                                        .blocks = (uint32_t)plan->tuning.device_blocks,
+                                        .per_query = plan->tuning.per_query == ADJI_ON,
+                                        .dense = plan->tuning.per_query == ADJI_OFF,
+                                        .cut = adji_choose_cut(&plan->join, &plan->tuning),
+                                        .grid = grid_of(&plan->tuning)},
                             .choice = {brute_method(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
-                                       (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk},
-                            .grid = grid_of(&plan->tuning)};
+                                       (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk}};
 }
 
 /* A prefilter of brute force, or 32 queries a warp, where there are kernels for them. */
@@ -144,17 +144,17 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   if (!status) status = adji_gpu_knn_choose(&request, algorithm, &reason);
   if (status) return status;
   plan->choice.backend = ADJ_BACKEND_GPU;
-  plan->choice.algorithm = request.brute      ? ADJI_ALGORITHM_BRUTE
-                           : request.grid.use ? ADJI_ALGORITHM_GRID
-                                              : ADJI_ALGORITHM_KDTREE;
+  const adji_gpu_knn_options *options = &request.options;
+  plan->choice.algorithm = options->brute      ? ADJI_ALGORITHM_BRUTE
+                           : options->grid.use ? ADJI_ALGORITHM_GRID
+                                               : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  if (request.brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+  if (options->brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
   adji_worker worker;
-  status = adji_gpu_knn_worker_create(&request, 0, &worker);
+  status = adji_gpu_knn_worker_create(options, 0, &worker);
   if (!status) {
-    adji_engine_init(&plan->engine, &plan->join);
-    adji_engine_add(&plan->engine, &worker);
+    adji_engine_init(&plan->engine, &plan->join, &worker);
     plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
   }
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;

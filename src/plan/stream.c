@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "plan/run.h"
+#include "result/offsets.h"
 
 void adj_sink_init(adj_sink *sink, size_t struct_size) {
   adj_sink defaults = {0};

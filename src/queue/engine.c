@@ -6,8 +6,10 @@
 
 #include <stdatomic.h>
 
-void adji_engine_init(adji_engine *e, const adji_join *join) {
-  *e = (adji_engine){.join = *join};
+#include "result/offsets.h"
+
+void adji_engine_init(adji_engine *e, const adji_join *join, const adji_worker *first) {
+  *e = (adji_engine){.join = *join, .workers = {*first}, .worker_count = 1};
 }
 
 /* The cores last: devices may use their index. */
@@ -32,10 +34,17 @@ static bool is_shared(const adji_engine *e) {
   return e->worker_count > 1;
 }
 
+/* For a device, which does all queries at once. */
+static adj_status add_one_batch(adji_engine *e) {
+  uint64_t count = e->join.left->count;
+  adj_status status = adji_queue_init(&e->queue, e->join.ctx, 1);
+  return status || !count ? status : adji_queue_add(&e->queue, (adji_batch){0, (uint32_t)count, (double)count});
+}
+
 adj_status adji_engine_prepare(adji_engine *e) {
   const adji_worker *first = &e->workers[0];
-  if (e->queue.ctx || !first->fill_queue) return ADJ_OK;
-  adj_status status = first->fill_queue(first->state, is_shared(e), &e->queue);
+  if (e->queue.ctx || (!first->fill_queue && !first->is_device)) return ADJ_OK;
+  adj_status status = first->is_device ? add_one_batch(e) : first->fill_queue(first->state, is_shared(e), &e->queue);
   if (status) adji_queue_clear(&e->queue);
   return status;
 }
@@ -69,26 +78,17 @@ static adj_status run_pass(adji_engine *e, adji_run *run, adji_pass *pass, adji_
 
 /* ---- Counting --------------------------------------------------------------------------------------- */
 
-static uint64_t sum_of(const uint32_t *degrees, uint64_t begin, uint64_t end) {
-  uint64_t sum = 0;
-  for (uint64_t i = begin; i < end; i++)
-    sum += degrees[i];
-  return sum;
-}
-
 typedef struct summing {
   const uint32_t *degrees;
-  uint64_t count, tasks;
   _Atomic uint64_t total;
 } summing;
 
-static adj_status sum_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
+static void sum_some(void *user, uint64_t begin, uint64_t end) {
   summing *s = user;
-  uint64_t begin, end;
-  adji_slice(s->count, s->tasks, task, &begin, &end);
-  atomic_fetch_add(&s->total, sum_of(s->degrees, begin, end));
-  return ADJ_OK;
+  uint64_t sum = 0;
+  for (uint64_t i = begin; i < end; i++)
+    sum += s->degrees[i];
+  atomic_fetch_add(&s->total, sum);
 }
 
 /* Each pair once, for both its points: the degrees are what tells. */
@@ -101,8 +101,8 @@ static adj_status count_single(adji_engine *e, adji_run *run, uint32_t *degrees,
   pass.name = "count";
   pass.degrees = degrees ? degrees : adji_alloc(memory, rows, sizeof *degrees, "neighbour counts");
   status = pass.degrees ? run_pass(e, run, &pass, NULL) : ADJ_E_MEMORY;
-  summing s = {pass.degrees, rows, 4 * (uint64_t)e->join.ctx->threads, 0};
-  if (!status) status = adji_loop(e->join.ctx, s.tasks, sum_some, &s);
+  summing s = {pass.degrees, 0};
+  if (!status) status = adji_each_row(e->join.ctx, rows, sum_some, &s);
   if (!degrees) adji_free(memory, pass.degrees);
   *total = atomic_load(&s.total);
   return status ? status : adji_run_check_pairs(run, *total);

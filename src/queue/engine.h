@@ -21,11 +21,11 @@ typedef struct adji_engine {
   bool single;    /* degrees are counted, and results collected, by evaluating each pair once */
 } adji_engine;
 
-void adji_engine_init(adji_engine *engine, const adji_join *join);
-void adji_engine_clear(adji_engine *engine);
-
-/* Adds a worker, which is the engine's from then on; the cores before devices. Empties the queue. */
+/* With its first worker. Workers are the engine's from then on; the cores come before devices. */
+void adji_engine_init(adji_engine *engine, const adji_join *join, const adji_worker *first);
+/* One more worker. Empties the queue. */
 void adji_engine_add(adji_engine *engine, const adji_worker *worker);
+void adji_engine_clear(adji_engine *engine);
 
 /* Fills the queue, if it is empty. Otherwise the first pass does. */
 adj_status adji_engine_prepare(adji_engine *engine);

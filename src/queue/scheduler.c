@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scheduler: see scheduler.h. A worker that is alone drains in the caller's thread. Beside the cores, which drain
- * in the caller's thread and its team, every device has a thread of its own (feed.c, lanes.c).
+ * The scheduler: see scheduler.h.
  */
 #include "queue/scheduler.h"
 
-#include "queue/feed.h"
-#include "queue/lanes.h"
+#include <stdio.h>
+
+#include "queue/scheduler_private.h"
 
 /* ---- Begin and end ---------------------------------------------------------------------------------- */
 
@@ -50,6 +50,40 @@ adj_status adji_pass_begin(adji_run *run, const adji_worker *workers, uint32_t c
 void adji_pass_end(adji_run *run, const adji_active *active) {
   for (uint32_t i = 0; i < active->count; i++)
     active->workers[i]->end(active->workers[i]->state, run);
+}
+
+/* ---- A pass at work --------------------------------------------------------------------------------- */
+
+double adji_drain_now(const adji_drain *d) {
+  return (double)(adji_now_ns() - d->begin_ns) * 1e-9;
+}
+
+adj_status adji_drain_account(adji_drain *d, double work, uint64_t batches, const adji_tally *tally) {
+  pthread_mutex_lock(&d->tally_lock);
+  d->work_done += work;
+  d->batches += batches;
+  d->tally.pairs += tally->pairs;
+  d->tally.candidates += tally->candidates;
+  double fraction = d->total_work > 0 ? d->work_done / d->total_work : 1;
+  uint64_t pairs = d->tally.pairs;
+  pthread_mutex_unlock(&d->tally_lock);
+  adj_status status = adji_run_check_pairs(d->run, pairs);
+  return status ? status : adji_run_report(d->run, d->pass->name, fraction, pairs, false);
+}
+
+void adji_drain_give_up(adji_drain *d, adj_status status) {
+  if (!d->failed) {
+    d->failed = status;
+    snprintf(d->message, sizeof d->message, "%s", adj_last_error());
+  }
+  pthread_cond_broadcast(&d->changed);
+}
+
+double adji_drain_work_of(const adji_drain *d, adji_batch_run batches) {
+  double work = 0;
+  for (uint64_t i = batches.begin; i < batches.end; i++)
+    work += d->queue->batches[i].work;
+  return work;
 }
 
 /* ---- Statistics of shared passes -------------------------------------------------------------------- */
@@ -99,9 +133,8 @@ static void expect_rates(adji_drain *d) {
 
 static adj_status drain_alone(adji_drain *d) {
   const adji_worker *worker = d->active->workers[0];
-  adji_feed *feed = &d->feeds[0];
-  *feed = (adji_feed){.drain = d};
-  return worker->drain(worker->state, feed);
+  d->feeds[0].drain = d;
+  return worker->is_device ? worker->drain(worker->state, &d->feeds[0]) : adji_lanes_drain(d);
 }
 
 static const adji_worker *device_of(const adji_drain *d, uint32_t number) {
@@ -131,12 +164,6 @@ static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   return false;
 }
 
-static adj_status drain_cores(adji_drain *d) {
-  adji_feed feed = {.drain = d};
-  const adji_worker *cores = d->active->workers[0];
-  return cores->is_device ? adji_lanes_drain(&feed, NULL, NULL) : cores->drain(cores->state, &feed);
-}
-
 static adj_status drain_shared(adji_drain *d) {
   pthread_t threads[ADJI_MOST_DEVICES];
   bool started[ADJI_MOST_DEVICES] = {false};
@@ -144,7 +171,7 @@ static adj_status drain_shared(adji_drain *d) {
   for (uint32_t i = 0; i < d->share.devices; i++)
     started[i] = start_device(d, i, &threads[i]);
   pthread_mutex_unlock(&d->lock);
-  adj_status status = drain_cores(d);
+  adj_status status = adji_lanes_drain(d);
   if (status) { /* of a lane, or no lane was begun: devices must not go on */
     pthread_mutex_lock(&d->lock);
     adji_drain_give_up(d, status);

@@ -37,7 +37,7 @@ typedef struct adji_pass {
   uint64_t longest;
 } adji_pass;
 
-/* What a draining worker takes batches from and reports to: queue/feed.h. */
+/* What a draining device takes batches from and reports to: queue/scheduler.h. */
 typedef struct adji_feed adji_feed;
 
 /* Pairs that cores found by single evaluation: lists of records, one behind the other. A record is row, length, ids,
@@ -60,11 +60,14 @@ typedef struct adji_worker {
   bool is_device;
   bool large_windows; /* a fill costs much whatever the window */
   bool collects;      /* the cores: can do, and gather, a single evaluation */
-  /* Makes the queue of the join's batches. shared: several workers will take from it. NULL: begin makes it. */
+  /* The cores: makes the queue of the join's batches. shared: devices will take from it. NULL: begin makes it. A device
+   * that is alone gets one batch. */
   adj_status (*fill_queue)(void *state, bool shared, adji_queue *queue);
   /* A pass begins. A device that fails here takes no part in the pass. The pass stays valid until end. */
   adj_status (*begin)(void *state, adji_run *run, const adji_pass *pass);
-  /* Takes batches and does them until there are none. When it fails, others do those that are not done. */
+  /* The cores: does a batch. lane < threads of the context: for buffers a lane. Adds to tally, which is the lane's. */
+  adj_status (*process)(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally);
+  /* A device: takes batches and does them until there are none. When it fails, others do those that are not done. */
   adj_status (*drain)(void *state, adji_feed *feed);
   /* A pass that was begun is over; adds to the run's statistics. */
   void (*end)(void *state, adji_run *run);

@@ -71,27 +71,15 @@ const adji_key_kernels *adji_key_kernels_for(const char *isa) {
   return &key_kernels_portable;
 }
 
-static adji_key_wide key_f64(double sum, uint32_t id) {
-  sum += 0.0; /* -0 + 0 is 0 */
-  uint64_t bits;
-  memcpy(&bits, &sum, sizeof bits);
-  uint64_t negative = 0 - (bits >> 63);
-  return (adji_key_wide)(bits ^ (negative | UINT64_C(1) << 63)) << 32 | id;
-}
-
-static double key_sum_f64(adji_key_wide key) {
-  uint64_t order = (uint64_t)(key >> 32), positive = 0 - (order >> 63);
-  uint64_t bits = order ^ (~positive | UINT64_C(1) << 63);
-  double sum;
-  memcpy(&sum, &bits, sizeof sum);
-  return sum;
+void adji_sort_keys_f64(adji_key_wide *keys, uint64_t count) {
+  sort_f64(keys, count);
 }
 
 static uint64_t pack_f64(const double *sums, const uint32_t *ids, uint64_t count, adji_key_wide last,
                          adji_key_wide *keys) {
   uint64_t packed = 0;
   for (uint64_t i = 0; i < count; i++) {
-    keys[packed] = key_f64(sums[i], ids[i]);
+    keys[packed] = adji_key_f64(sums[i], ids[i]);
     packed += keys[packed] <= last;
   }
   return packed;
@@ -134,7 +122,7 @@ void adji_kbest_reset(adji_kbest *best, double limit) {
   best->held = 0;
   best->limit = limit;
   best->last_f32 = adji_key_f32((float)limit, UINT32_MAX);
-  best->last_f64 = key_f64(limit, UINT32_MAX);
+  best->last_f64 = adji_key_f64(limit, UINT32_MAX);
 }
 
 void adji_kbest_tighten(adji_kbest *best) {
@@ -143,7 +131,7 @@ void adji_kbest_tighten(adji_kbest *best) {
     adji_key_wide *keys = best->keys;
     select_f64(keys, best->held, best->k);
     best->last_f64 = keys[best->k - 1];
-    best->limit = key_sum_f64(best->last_f64);
+    best->limit = adji_key_sum_f64(best->last_f64);
   } else {
     uint64_t *keys = best->keys;
     best->kernels->select(keys, best->held, best->k);
@@ -194,7 +182,7 @@ uint64_t adji_kbest_finish(adji_kbest *best, bool sort, uint32_t *ids, void *sum
     ids[i] = (uint32_t)(best->type == ADJ_F64 ? (uint64_t)wide[i] : narrow[i]);
   for (uint64_t i = 0; sums && i < best->held; i++) {
     if (best->type == ADJ_F64)
-      ((double *)sums)[i] = key_sum_f64(wide[i]);
+      ((double *)sums)[i] = adji_key_sum_f64(wide[i]);
     else
       ((float *)sums)[i] = adji_key_sum_f32(narrow[i]);
   }

@@ -36,6 +36,24 @@ static inline float adji_key_sum_f32(uint64_t key) {
 /* Keys of f64: the same, in 96 bits. */
 __extension__ typedef unsigned __int128 adji_key_wide;
 
+static inline adji_key_wide adji_key_f64(double sum, uint32_t id) {
+  union {
+    double value;
+    uint64_t bits;
+  } s = {.value = sum + 0.0};
+  uint64_t negative = 0 - (s.bits >> 63);
+  return (adji_key_wide)(s.bits ^ (negative | UINT64_C(1) << 63)) << 32 | id;
+}
+
+static inline double adji_key_sum_f64(adji_key_wide key) {
+  uint64_t order = (uint64_t)(key >> 32), positive = 0 - (order >> 63);
+  union {
+    uint64_t bits;
+    double value;
+  } s = {.bits = order ^ (~positive | UINT64_C(1) << 63)};
+  return s.value;
+}
+
 /* Functions on 64-bit keys, for each instruction set. All keys must be different. */
 typedef struct adji_key_kernels {
   /* Moves the k smallest to the front, 1 <= k <= count: the largest of them last, the others in no order. */
@@ -49,6 +67,7 @@ typedef struct adji_key_kernels {
 enum { ADJI_KEY_PAD = 8 };
 
 const adji_key_kernels *adji_key_kernels_for(const char *isa); /* of adj_isa_name() */
+void adji_sort_keys_f64(adji_key_wide *keys, uint64_t count);
 
 #if defined(__x86_64__)
 extern const adji_key_kernels adji_key_kernels_avx512;

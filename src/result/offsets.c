@@ -1,8 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * Offsets of rows, by all threads in two passes over slices of the rows: first the sum of each slice, then its offsets.
+ * Rows by all threads: see offsets.h.
  */
 #include "result/offsets.h"
+
+typedef struct sweep {
+  void (*fn)(void *user, uint64_t begin, uint64_t end);
+  void *user;
+  uint64_t rows, tasks;
+} sweep;
+
+static adj_status sweep_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const sweep *s = user;
+  uint64_t begin, end;
+  adji_slice(s->rows, s->tasks, task, &begin, &end);
+  s->fn(s->user, begin, end);
+  return ADJ_OK;
+}
+
+adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, void (*fn)(void *user, uint64_t begin, uint64_t end),
+                         void *user) {
+  enum { ROWS_A_TASK = 1 << 14 };
+  sweep s = {fn, user, rows, rows / ROWS_A_TASK + 1};
+  return adji_loop(ctx, s.tasks, sweep_some, &s);
+}
+
+/* ---- Offsets, in two passes over slices of the rows: the sum of each slice, then its offsets ---------- */
 
 enum { MOST_SLICES = 256, LEAST_ROWS = 1 << 14 };
 

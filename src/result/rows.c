@@ -7,10 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* An id and a sum to be sorted together. */
-typedef struct entry {
-  uint64_t major, minor;
-} entry;
+#include "result/kbest.h"
 
 adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const adji_row_style *style,
                                  uint64_t capacity) {
@@ -23,7 +20,8 @@ adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const
     if (sums && !adji_grow(memory, &room->sums[k], entries, style->type == ADJ_F64 ? 8 : 4, 0, "row buffer"))
       return ADJ_E_MEMORY;
   }
-  if (sums && !adji_grow(memory, &room->entries, entries, sizeof(entry), 0, "row buffer")) return ADJ_E_MEMORY;
+  size_t key = style->type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
+  if (sums && !adji_grow(memory, &room->entries, entries, key, 0, "row buffer")) return ADJ_E_MEMORY;
   room->capacity = capacity;
   return ADJ_OK;
 }
@@ -40,109 +38,32 @@ void adji_row_room_clear(adji_row_room *room) {
 
 /* ---- Sorting ids together with sums -------------------------------------------------------------- */
 
-static inline bool before(const entry *a, const entry *b) {
-  return a->major < b->major || (a->major == b->major && a->minor < b->minor);
-}
-
-static void sift_down(entry *entries, uint64_t root, uint64_t count) {
-  entry moving = entries[root];
-  for (;;) {
-    uint64_t child = 2 * root + 1;
-    if (child >= count) break;
-    if (child + 1 < count && before(&entries[child], &entries[child + 1])) child++;
-    if (!before(&moving, &entries[child])) break;
-    entries[root] = entries[child];
-    root = child;
-  }
-  entries[root] = moving;
-}
-
-static void heap_sort(entry *entries, uint64_t count) {
-  for (uint64_t i = count / 2; i--;)
-    sift_down(entries, i, count);
-  for (uint64_t i = count; i-- > 1;) {
-    entry top = entries[0];
-    entries[0] = entries[i];
-    entries[i] = top;
-    sift_down(entries, 0, i);
-  }
-}
-
-/* Quicksort with the median of three; insertion sort for short runs; heap sort when the pivots are bad. */
-static void sort_entries(entry *entries, uint64_t count, int depth) {
-  while (count > 24) {
-    if (depth-- == 0) {
-      heap_sort(entries, count);
-      return;
-    }
-    entry a = entries[0], b = entries[count / 2], c = entries[count - 1];
-    entry pivot = before(&a, &b) ? (before(&b, &c)   ? b
-                                    : before(&a, &c) ? c
-                                                     : a)
-                                 : (before(&a, &c)   ? a
-                                    : before(&b, &c) ? c
-                                                     : b);
-    uint64_t i = 0, j = count - 1;
-    for (;; i++, j--) {
-      while (before(&entries[i], &pivot))
-        i++;
-      while (before(&pivot, &entries[j]))
-        j--;
-      if (i >= j) break;
-      entry exchange = entries[i];
-      entries[i] = entries[j];
-      entries[j] = exchange;
-    }
-    sort_entries(entries + j + 1, count - j - 1, depth);
-    count = j + 1;
-  }
-  for (uint64_t i = 1; i < count; i++) {
-    entry moving = entries[i];
-    uint64_t j = i;
-    for (; j && before(&moving, &entries[j - 1]); j--)
-      entries[j] = entries[j - 1];
-    entries[j] = moving;
-  }
-}
-
-/* A sum as an integer with the same order. The bits of positive floats order as the floats do, those of negative ones
- * the other way round. A sum of 0 is never negative. */
-static uint64_t sum_key(adj_type type, const void *sums, uint32_t i) {
-  const uint64_t sign = (uint64_t)1 << 63;
-  uint64_t bits;
-  if (type == ADJ_F64) {
-    memcpy(&bits, (const double *)sums + i, 8);
-  } else {
-    uint32_t half;
-    memcpy(&half, (const float *)sums + i, 4);
-    bits = (uint64_t)half << 32;
-  }
-  return bits & sign ? ~bits : bits | sign;
-}
-
-static void put_sum(adj_type type, void *sums, uint32_t i, uint64_t key) {
-  const uint64_t sign = (uint64_t)1 << 63;
-  uint64_t bits = key & sign ? key ^ sign : ~key;
-  if (type == ADJ_F64) {
-    memcpy((double *)sums + i, &bits, 8);
-  } else {
-    uint32_t half = (uint32_t)(bits >> 32);
-    memcpy((float *)sums + i, &half, 4);
-  }
-}
-
-static void order_with_sums(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t count) {
-  entry *entries = room->entries;
-  uint32_t *ids = room->ids[slot];
-  bool by_distance = style->order == ADJ_ORDER_DISTANCE;
+/* Keys order by (sum, id). For the order of ids the two change places. */
+static void order_f32(const adji_row_style *style, uint64_t *keys, uint32_t *ids, float *sums, uint32_t count) {
+  bool by_id = style->order == ADJ_ORDER_ID;
   for (uint32_t i = 0; i < count; i++) {
-    uint64_t key = sum_key(style->type, room->sums[slot], i);
-    entries[i] = by_distance ? (entry){key, ids[i]} : (entry){ids[i], key};
+    uint64_t key = adji_key_f32(sums[i], ids[i]);
+    keys[i] = by_id ? key << 32 | key >> 32 : key;
   }
-  sort_entries(entries, count, 48);
+  adji_key_kernels_for(style->kernels->isa)->sort(keys, count);
   for (uint32_t i = 0; i < count; i++) {
-    ids[i] = (uint32_t)(by_distance ? entries[i].minor : entries[i].major);
-    put_sum(style->type, room->sums[slot], i, by_distance ? entries[i].major : entries[i].minor);
+    uint64_t key = by_id ? keys[i] << 32 | keys[i] >> 32 : keys[i];
+    ids[i] = (uint32_t)key;
+    sums[i] = adji_key_sum_f32(key);
+  }
+}
+
+static void order_f64(const adji_row_style *style, adji_key_wide *keys, uint32_t *ids, double *sums, uint32_t count) {
+  bool by_id = style->order == ADJ_ORDER_ID;
+  for (uint32_t i = 0; i < count; i++) {
+    adji_key_wide key = adji_key_f64(sums[i], ids[i]);
+    keys[i] = by_id ? (adji_key_wide)ids[i] << 64 | key >> 32 : key;
+  }
+  adji_sort_keys_f64(keys, count);
+  for (uint32_t i = 0; i < count; i++) {
+    adji_key_wide key = by_id ? keys[i] << 32 | keys[i] >> 64 : keys[i];
+    ids[i] = (uint32_t)key;
+    sums[i] = adji_key_sum_f64(key);
   }
 }
 
@@ -195,10 +116,12 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
   else if (style->drop_self)
     count = drop_one(style, room, slot, row, count);
   if (style->order == ADJ_ORDER_ANY || (style->order == ADJ_ORDER_ID && style->in_order)) return count;
-  if (adji_row_needs_sums(style))
-    order_with_sums(style, room, slot, count);
-  else
+  if (!adji_row_needs_sums(style))
     style->kernels->sort_ids(room->ids[slot], count);
+  else if (style->type == ADJ_F64)
+    order_f64(style, room->entries, room->ids[slot], room->sums[slot], count);
+  else
+    order_f32(style, room->entries, room->ids[slot], room->sums[slot], count);
   return count;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the parts of the chunk worker share. chunks.c counts and estimates, chunks_fill.c fills rows, chunks_pairs.c
- * opens the joins of two chunks.
+ * What the parts of the chunk worker share. chunks_fill.c fills rows, chunks.c does the rest.
  */
 #ifndef ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_CHUNKS_PRIVATE_H

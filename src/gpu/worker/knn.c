@@ -14,7 +14,8 @@
 
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/place_knn.h"
+#include "gpu/worker/place.h"
+#include "result/offsets.h"
 
 /* Bytes of the device for the rows of a list. */
 static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
@@ -32,33 +33,28 @@ typedef struct knn_device {
 
 /* ---- Alone ------------------------------------------------------------------------------------------- */
 
-enum { ROWS_A_TASK = 1 << 14 };
-
 typedef struct row_counter {
   const adji_window *window;
   _Atomic uint64_t pairs;
 } row_counter;
 
-static adj_status count_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
+static void count_some(void *user, uint64_t begin, uint64_t end) {
   row_counter *c = user;
-  const adji_window *w = c->window;
-  uint64_t first = w->first_row + task * ROWS_A_TASK, end = first + ROWS_A_TASK, pairs = 0;
-  for (uint64_t row = first; row < end && row < w->end_row; row++)
-    pairs += adji_padded_row_length(w->ids + adji_window_at(w, row), w->k);
+  uint64_t pairs = 0;
+  for (uint64_t row = begin; row < end; row++)
+    pairs += adji_padded_row_length(c->window->ids + row * c->window->k, c->window->k);
   atomic_fetch_add(&c->pairs, pairs);
-  return ADJ_OK;
 }
 
 /* Without a radius, every row is as long as can be. */
 static adj_status count_pairs(const knn_device *d, const adji_window *window, uint64_t *pairs) {
   uint64_t rows = window->end_row - window->first_row;
-  row_counter counter = {.window = window};
+  row_counter counter = {window, rows * adji_join_reach(&d->join)};
   adj_status status = ADJ_OK;
-  if (d->join.limit < (double)INFINITY)
-    status = adji_loop(d->join.ctx, (rows + ROWS_A_TASK - 1) / ROWS_A_TASK, count_some, &counter);
-  else
-    atomic_store(&counter.pairs, rows * adji_join_reach(&d->join));
+  if (d->join.limit < (double)INFINITY) {
+    atomic_store(&counter.pairs, 0);
+    status = adji_each_row(d->join.ctx, rows, count_some, &counter);
+  }
   *pairs = atomic_load(&counter.pairs);
   return status;
 }
@@ -142,14 +138,6 @@ static adj_status begin_lists(knn_device *d, const adji_pass *pass) {
   return status;
 }
 
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  (void)shared;
-  const adji_join *join = &((const knn_device *)state)->join;
-  uint64_t count = join->left->count;
-  adj_status status = adji_queue_init(queue, join->ctx, 1);
-  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
-}
-
 /* The device is this pass's until its end: a thread that has the team must not wait for the device. */
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   knn_device *d = state;
@@ -183,39 +171,35 @@ static void end(void *state, adji_run *run) {
 /* Up to so many queries, brute force reads the points once, and building a tree reads them many times. */
 enum { FEW_QUERIES = 16 };
 
-static adj_status check_choice(const adji_knn_request *request) {
-  if (request->brute && !adji_select_takes(request->choice.select, request->join->k))
-    return adji_fail(ADJ_E_UNSUPPORTED,
-                     "tuning: of test.select= only radix, sample and sort are for k above %d, which is %u",
-                     (int)ADJI_SELECT_MOST, request->join->k);
-  return ADJ_OK;
-}
-
 adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason) {
-  bool can = adji_gpu_knn_can(request->join, request->measure), few = request->join->left->count <= FEW_QUERIES;
+  adji_gpu_knn_options *o = &request->options;
+  bool can = adji_gpu_knn_can(o->join, o->measure), few = o->join->left->count <= FEW_QUERIES;
   if (algorithm && algorithm != ADJI_ALGORITHM_BRUTE && !can)
     return adji_fail(
         ADJ_E_UNSUPPORTED,
         "algorithm: on a GPU trees and grids are for up to six dimensions, and for L2, L1 and Linf (and what is "
         "computed from these); \"brute\" is for all others");
-  request->brute = algorithm ? algorithm == ADJI_ALGORITHM_BRUTE : few || !can;
-  request->grid.use = algorithm == ADJI_ALGORITHM_GRID;
-  *reason = request->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
-            : algorithm       ? "asked for"
-            : !request->brute ? "in few dimensions a tree leaves few candidates"
-            : !can            ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
-                              : "for few queries a tree is not worth building";
-  return check_choice(request);
+  o->brute = (algorithm ? algorithm == ADJI_ALGORITHM_BRUTE : few || !can) ? &request->choice : NULL;
+  o->grid.use = algorithm == ADJI_ALGORITHM_GRID;
+  *reason = o->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
+            : algorithm ? "asked for"
+            : !o->brute ? "in few dimensions a tree leaves few candidates"
+            : !can      ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
+                        : "for few queries a tree is not worth building";
+  if (o->brute && !adji_select_takes(request->choice.select, o->join->k))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: of test.select= only radix, sample and sort are for k above %d, which is %u",
+                     (int)ADJI_SELECT_MOST, o->join->k);
+  return ADJ_OK;
 }
 
-adj_status adji_gpu_knn_can_share(const adji_knn_request *request) {
-  if (!adji_gpu_knn_can(request->join, request->measure))
+adj_status adji_gpu_knn_can_share(const adji_join *join, const adji_measure *measure) {
+  if (!adji_gpu_knn_can(join, measure))
     return adji_fail(ADJ_E_UNSUPPORTED,
                      "cores and a GPU share joins in up to six dimensions, by L2, L1 and Linf (and by what is computed "
                      "from these)");
-  if (!adji_knn_row_fits(request->join))
-    return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU",
-                     request->join->k);
+  if (!adji_knn_row_fits(join))
+    return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU", join->k);
   return ADJ_OK;
 }
 
@@ -227,31 +211,21 @@ static void destroy(void *state) {
   free(d);
 }
 
-static adj_status open_device(knn_device *d, const adji_knn_request *request, uint32_t number) {
+static adj_status open_device(knn_device *d, const adji_gpu_knn_options *options, uint32_t number) {
   adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
   if (status) return status;
-  adji_gpu_knn_options options = {.join = request->join,
-                                  .measure = request->measure,
-                                  .rows_at_once = request->rows_at_once,
-                                  .budget = request->budget,
-                                  .blocks = request->blocks,
-                                  .per_query = request->per_query,
-                                  .dense = request->dense,
-                                  .cut = request->cut,
-                                  .brute = request->brute ? &request->choice : NULL,
-                                  .grid = request->grid};
   adji_gpu_lock(d->gpu);
-  status = adji_gpu_knn_open(d->gpu, &options, &d->knn);
+  status = adji_gpu_knn_open(d->gpu, options, &d->knn);
   adji_gpu_unlock(d->gpu);
   return status;
 }
 
-adj_status adji_gpu_knn_worker_create(const adji_knn_request *request, uint32_t number, adji_worker *out) {
+adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint32_t number, adji_worker *out) {
   knn_device *d = calloc(1, sizeof *d);
   if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  d->join = *request->join;
-  d->rows_at_once = request->rows_at_once;
-  adj_status status = open_device(d, request, number);
+  d->join = *options->join;
+  d->rows_at_once = options->rows_at_once;
+  adj_status status = open_device(d, options, number);
   if (status) {
     free(d);
     return status;
@@ -260,12 +234,11 @@ adj_status adji_gpu_knn_worker_create(const adji_knn_request *request, uint32_t 
                           .knn = d->knn,
                           .join = &d->join,
                           .placer = &adji_knn_placer,
-                          .misses = request->grid.use,
+                          .misses = options->grid.use,
                           .list_ranges = ADJI_MOST_RANGES};
   *out = (adji_worker){.state = d,
                        .name = adji_gpu_worker_name(number),
                        .is_device = true,
-                       .fill_queue = fill_queue,
                        .begin = begin,
                        .drain = drain,
                        .end = end,

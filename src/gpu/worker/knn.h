@@ -9,28 +9,22 @@
 #include "gpu/knn/knn.h"
 #include "queue/engine.h"
 
-/* What is wanted, and how, as adji_gpu_knn_options has it. */
+/* What is wanted, and how. */
 typedef struct adji_knn_request {
-  const adji_join *join;
-  const adji_measure *measure;
-  uint64_t rows_at_once;
-  uint32_t budget, blocks;
-  bool per_query, dense, cut;
-  bool brute; /* by brute force, as choice says, not through trees */
-  adji_brute_choice choice;
-  adji_knn_grid_options grid;
+  adji_gpu_knn_options options;
+  adji_brute_choice choice; /* how brute force is done, if it is */
 } adji_knn_request;
 
-/* Chooses trees, a grid or brute force: sets request->brute and request->grid.use, and *reason. algorithm: what was
- * asked for. Refuses what cannot be done. */
+/* Chooses trees, a grid or brute force: sets options.brute, which may point to request->choice, options.grid.use and
+ * *reason. algorithm: what was asked for. Refuses what cannot be done. */
 adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason);
 
 /* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
-adj_status adji_gpu_knn_can_share(const adji_knn_request *request);
+adj_status adji_gpu_knn_can_share(const adji_join *join, const adji_measure *measure);
 
 /* Opens the number-th device of the context, copies the points there and builds the trees, if there are any. Any
  * thread. */
-adj_status adji_gpu_knn_worker_create(const adji_knn_request *request, uint32_t number, adji_worker *out);
+adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint32_t number, adji_worker *out);
 
 /* Points of the right set that the device has at a time; 0: all of them. */
 uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker);

@@ -5,7 +5,7 @@
  * device is done with those it has, so that it does not wait for the host. Only where a list cannot be begun without an
  * answer of the device (rows so long that CUB sorts them, rows of a part of the result) do the two take turns.
  *
- * A placer knows how the rows of a list get into the result: place_rows.h for range joins, place_knn.h for kNN joins.
+ * A placer knows how the rows of a list get into the result: place_rows.c for range joins, place_knn.c for kNN joins.
  *
  * A kNN search through a grid may miss queries (HybridKNN-Join, section 4.5). The groups of queries with a missed one
  * go back to the cores. Memory for that: 17 bytes a group.
@@ -16,7 +16,7 @@
 #include "core/atomic.h"
 #include "gpu/knn/knn.h"
 #include "gpu/range/range_list.h"
-#include "queue/feed.h"
+#include "queue/scheduler.h"
 
 /* Transfer statistics of a pass, over all lanes: waiting for copies, putting what came into place. */
 typedef struct adji_transfer_stats {

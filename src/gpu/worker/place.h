@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of a device go into a result in which they are far apart, by adji_kernels.stream_row. Cache lines that a row
- * shares with another row are prefetched some rows ahead.
+ * Placers: the rows of lists go into a result in which they are far apart, by adji_kernels.stream_row. Cache lines that
+ * a row shares with another row are prefetched some rows ahead.
  */
 #ifndef ADJI_GPU_WORKER_PLACE_H
 #define ADJI_GPU_WORKER_PLACE_H
 
 #include "distance/stream_row.h"
+#include "gpu/worker/lists.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+
+extern const adji_placer adji_row_placer; /* of range joins: counts to degrees, or entries into the rows of a window */
+extern const adji_placer adji_knn_placer; /* of kNN joins: rows of k neighbours into a window */
+
+/* kNN: whether a row fits a lane's buffer. */
+bool adji_knn_row_fits(const adji_join *join);
 
 /* Memory is prefetched so many rows ahead. */
 enum { ADJI_ROWS_AHEAD = 8 };

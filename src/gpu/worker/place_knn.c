@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of a kNN join: see place_knn.h.
+ * Lists of a kNN join: rows of k neighbours into a window.
  */
-#include "gpu/worker/place_knn.h"
-
 #include <math.h>
 #include <stdatomic.h>
 

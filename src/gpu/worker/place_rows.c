@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of a range join: see place_rows.h.
+ * Lists of a range join: counts to degrees, or entries into the rows of a window.
  */
-#include "gpu/worker/place_rows.h"
-
 #include <stdatomic.h>
 
 #include "gpu/device/staging.h"

@@ -12,9 +12,8 @@
 
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
-#include "gpu/worker/place_rows.h"
-#include "gpu/worker/range_add.h"
-#include "gpu/worker/range_ordered.h"
+#include "gpu/worker/place.h"
+#include "gpu/worker/range_private.h"
 
 /* What a list has at most, unless the options say otherwise. */
 static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;
@@ -196,14 +195,6 @@ static adj_status begin_lists(range_device *d, const adji_pass *pass) {
 
 /* ---- Passes ------------------------------------------------------------------------------------------ */
 
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  (void)shared;
-  const adji_join *join = &((const range_device *)state)->join;
-  uint64_t count = join->left->count;
-  adj_status status = adji_queue_init(queue, join->ctx, 1);
-  return status || !count ? status : adji_queue_add(queue, (adji_batch){0, (uint32_t)count, (double)count});
-}
-
 /* The device is this pass's until its end: a thread that has the team must not wait for the device. */
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   range_device *d = state;
@@ -354,7 +345,6 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   *out = (adji_worker){.state = d,
                        .name = d->name,
                        .is_device = true,
-                       .fill_queue = fill_queue,
                        .begin = begin,
                        .drain = drain,
                        .end = end,

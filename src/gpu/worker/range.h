@@ -8,6 +8,10 @@
 #include "gpu/range/range.h"
 #include "queue/engine.h"
 
+/* Bytes of one batch of the result, unless the options say otherwise: few enough that the first one is soon on its way,
+ * enough for a kernel that fills the device. */
+static const uint64_t ADJI_GPU_BATCH = (uint64_t)256 << 20;
+
 typedef struct adji_gpu_worker_options {
   adji_gpu_range_options range;
   bool reopened;        /* perhaps: points are kept on the device until the first pass */
@@ -50,5 +54,17 @@ typedef struct adji_range_trial {
 adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adji_range_trial *out);
 /* By the time of a list. The first list of all includes loading kernels, so it seems slower than it is. */
 adj_status adji_gpu_range_worker_try(adji_worker *worker, uint64_t queries, adji_range_trial *out);
+
+/* ---- A device alone ---------------------------------------------------------------------------------- */
+
+/* An engine with the context's first device as its worker: with all points on the device or, where they do not fit,
+ * with some at a time (chunks.h). */
+adj_status adji_gpu_range_create(const adji_gpu_worker_options *options, adji_engine *out);
+
+/* As above, of such an engine. */
+adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
+uint64_t adji_gpu_range_engine_cells(const adji_engine *engine);
+/* Points of a set at a time; 0: all of them. */
+uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine);
 
 #endif

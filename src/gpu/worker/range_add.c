@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Single evaluation: pairs to a device, see range_add.h.
+ * Single evaluation: the pairs that cores found, to a device that makes the rows of the result.
  */
-#include "gpu/worker/range_add.h"
-
 #include <string.h>
 
 #include "gpu/device/staging.h"
+#include "gpu/worker/range_private.h"
 
 /* Pairs on their way to the device. */
 typedef struct sending {

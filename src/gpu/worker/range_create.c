@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The worker of a device that is alone: see range_create.h.
+ * The worker of a range join that a device does alone: with all points on the device, or in chunks.
  */
-#include "gpu/worker/range_create.h"
-
 #include <stdlib.h>
 
 #include "gpu/worker/chunks.h"
+#include "gpu/worker/range.h"
 
 /* ---- In chunks --------------------------------------------------------------------------------------- */
 
@@ -92,10 +91,8 @@ static adj_status create_worker(const adji_gpu_worker_options *options, adji_wor
 adj_status adji_gpu_range_create(const adji_gpu_worker_options *options, adji_engine *out) {
   adji_worker worker;
   adj_status status = create_worker(options, &worker);
-  if (status) return status;
-  adji_engine_init(out, options->range.join);
-  adji_engine_add(out, &worker);
-  return ADJ_OK;
+  if (!status) adji_engine_init(out, options->range.join, &worker);
+  return status;
 }
 
 adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {

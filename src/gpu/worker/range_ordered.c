@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows of a window from a device, in order: see range_ordered.h. Batches of the result are computed in slots on the
- * device, and cross to the host through the pipeline.
+ * The rows of a window from a device in the order of the result: the mode that makes a device that is alone fast.
+ * Batches of the result are computed in slots on the device, and cross to the host through the pipeline.
  */
-#include "gpu/worker/range_ordered.h"
-
 #include "gpu/device/staging.h"
 #include "gpu/worker/pipeline.h"
+#include "gpu/worker/range_private.h"
 
 enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 8 };
 

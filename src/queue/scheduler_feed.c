@@ -2,11 +2,11 @@
  *
  * A device's side of a pass: the batches it holds, its parallel loops, what it returns, how it fails.
  */
-#include "queue/feed.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "queue/scheduler_private.h"
 
 /* ---- Parallel loops --------------------------------------------------------------------------------- */
 

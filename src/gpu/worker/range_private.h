@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows of a window from a device in the order of the result: the mode that makes a device that is alone fast.
+ * What the parts of the worker of a range join share: range.c is the worker, range_ordered.c the rows of a window in
+ * the order of the result, range_add.c what cores found in a single evaluation. range_create.c makes workers of devices
+ * that are alone.
  */
-#ifndef ADJI_GPU_WORKER_RANGE_ORDERED_H
-#define ADJI_GPU_WORKER_RANGE_ORDERED_H
+#ifndef ADJI_GPU_WORKER_RANGE_PRIVATE_H
+#define ADJI_GPU_WORKER_RANGE_PRIVATE_H
 
-#include "gpu/range/range.h"
-#include "queue/run.h"
-
-/* Bytes of one batch of the result, unless the options say otherwise: few enough that the first one is soon on its way,
- * enough for a kernel that fills the device. */
-static const uint64_t ADJI_GPU_BATCH = (uint64_t)256 << 20;
+#include "gpu/worker/range.h"
 
 /* A device whose range has counted, and has the offsets. */
 typedef struct adji_ordered_fill {
@@ -36,5 +33,10 @@ adj_status adji_ordered_fill_window(const adji_ordered_fill *fill, adji_run *run
 /* Begins to fill it, and returns. A failure leaves nothing prefetched. */
 void adji_ordered_prefetch(const adji_ordered_fill *fill, adji_run *run, const adji_window *window,
                            adji_prefetched *out);
+
+/* Single evaluation: the pairs that cores found, to a device that makes the rows of the result. ADJ_E_DEVICE_MEMORY:
+ * there is no room for them, and nothing was sent. */
+adj_status adji_gpu_range_send_found(adji_gpu *gpu, adji_gpu_range *range, const adji_join *join, adji_run *run,
+                                     const adji_found *found);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Copies candidates in the order of their ids: a radix sort of keys that fit the first-level cache, then a gather.
  */
-#include "cpu/ordered.h"
-
 #include <string.h>
+
+#include "cpu/walk.h"
 
 enum { MOST = 4096, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
 
@@ -20,22 +20,20 @@ static adj_status reserve(adji_ordered *o, const adji_join *join) {
   if (o->coords) return ADJ_OK;
   size_t size = adji_type_size(join->style.type);
   uint64_t room = MOST + ADJI_PAD;
-  o->memory = &join->ctx->memory;
-  o->keys = adji_alloc(o->memory, MOST, sizeof *o->keys, "candidates in order");
-  o->spare = adji_alloc(o->memory, MOST, sizeof *o->spare, "candidates in order");
-  o->ids = adji_alloc_zero(o->memory, room, sizeof *o->ids, "candidates in order");
+  adji_memory *memory = &join->ctx->memory;
+  o->keys = adji_alloc(memory, MOST, sizeof *o->keys, "candidates in order");
+  o->spare = adji_alloc(memory, MOST, sizeof *o->spare, "candidates in order");
+  o->ids = adji_alloc_zero(memory, room, sizeof *o->ids, "candidates in order");
   if (!o->keys || !o->spare || !o->ids) return ADJ_E_MEMORY;
-  o->coords = adji_alloc_zero(o->memory, adji_mul(room, join->right->dim), size, "candidates in order");
+  o->coords = adji_alloc_zero(memory, adji_mul(room, join->right->dim), size, "candidates in order");
   return o->coords ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-void adji_ordered_clear(adji_ordered *o) {
-  if (!o->memory) return;
-  adji_free(o->memory, o->keys);
-  adji_free(o->memory, o->spare);
-  adji_free(o->memory, o->ids);
-  adji_free(o->memory, o->coords);
-  *o = (adji_ordered){0};
+void adji_ordered_clear(adji_ordered *o, adji_memory *memory) {
+  adji_free(memory, o->keys);
+  adji_free(memory, o->spare);
+  adji_free(memory, o->ids);
+  adji_free(memory, o->coords);
 }
 
 static uint64_t list_keys(const adji_group *group, uint64_t *keys) {
@@ -82,7 +80,9 @@ static void sort_keys(adji_ordered *o, uint64_t count, uint32_t largest) {
 COPY(float)
 COPY(double)
 
-adj_status adji_ordered_copy(adji_ordered *o, const adji_join *join, const adji_group *group, adji_group *copy) {
+adj_status adji_ordered_copy(adji_walker *w, const adji_group *group, adji_group *copy) {
+  adji_ordered *o = &w->ordered;
+  const adji_join *join = w->walk.join;
   adj_status status = reserve(o, join);
   if (status) return status;
   const adji_view *right = group->task.right;

@@ -13,12 +13,10 @@
  * thread more than cores, one thread is always off its core for milliseconds. If that is a device's thread, or a lane
  * with a task of its loop, the device waits as well.
  */
-#include "queue/lanes.h"
-
 #include <math.h>
 #include <string.h>
 
-#include "queue/feed.h"
+#include "queue/scheduler_private.h"
 
 /* Returned batches that a lane takes at once. */
 enum { RETURNED_AT_ONCE = 16 };
@@ -27,18 +25,12 @@ enum { RETURNED_AT_ONCE = 16 };
 enum { GIVE_WAY = 4 };
 static const double MOSTLY_AWAKE = 0.2;
 
-typedef struct lanes {
-  adji_drain *drain;
-  adji_process_fn process;
-  void *user;
-} lanes;
-
-static adj_status process_batch(const lanes *l, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
-  const adji_drain *d = l->drain;
+static adj_status process_batch(const adji_drain *d, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
+  const adji_worker *cores = d->active->workers[0];
   adj_status status = adji_check_cancel(d->run->ctx);
   if (status) return status;
   uint64_t begin = d->run->ctx->trace ? adji_now_ns() : 0;
-  status = l->process(l->user, batch, lane, tally);
+  status = cores->process(cores->state, batch, lane, tally);
   adji_trace(d->run->ctx, d->pass->name, lane, begin, batch->end - batch->begin);
   return status;
 }
@@ -53,14 +45,13 @@ static void add_busy(adji_drain *d, double busy) {
 /* ---- Alone ------------------------------------------------------------------------------------------ */
 
 static adj_status drain_alone(void *user, uint64_t task, uint32_t lane) {
-  const lanes *l = user;
-  adji_drain *d = l->drain;
+  adji_drain *d = user;
   adji_batch batch;
   adj_status status = ADJ_OK;
   uint64_t begin = adji_now_ns(), turn = 0;
   while (!status && adji_queue_take(d->queue, task, d->run->ctx->threads, &turn, &batch)) {
     adji_tally tally = {0};
-    status = process_batch(l, &batch, lane, &tally);
+    status = process_batch(d, &batch, lane, &tally);
     if (!status) status = adji_drain_account(d, batch.work, 1, &tally);
   }
   add_busy(d, (double)(adji_now_ns() - begin) * 1e-9);
@@ -82,13 +73,12 @@ static bool gives_way(const adji_drain *d, uint32_t lane) {
   return d->full && lane + away >= count;
 }
 
-static adj_status process_batches(const lanes *l, adji_batch_run mine, uint32_t lane, uint64_t *queries) {
-  adji_drain *d = l->drain;
+static adj_status process_batches(adji_drain *d, adji_batch_run mine, uint32_t lane, uint64_t *queries) {
   adj_status status = ADJ_OK;
   for (uint64_t i = mine.begin; i < mine.end && !status; i++) {
     const adji_batch *batch = &d->queue->batches[i];
     adji_tally tally = {0};
-    status = process_batch(l, batch, lane, &tally);
+    status = process_batch(d, batch, lane, &tally);
     *queries += batch->end - batch->begin;
     if (!status) status = adji_drain_account(d, batch->work, 1, &tally);
   }
@@ -96,18 +86,17 @@ static adj_status process_batches(const lanes *l, adji_batch_run mine, uint32_t 
 }
 
 /* Takes and does batches, if it should. The lock is held, but not while it works. */
-static bool do_batches(const lanes *l, uint32_t lane) {
-  adji_drain *d = l->drain;
+static bool do_batches(adji_drain *d, uint32_t lane) {
   double remaining, next, begin = adji_drain_now(d);
   adji_batch_run mine;
-  if (!l->process || !adji_queue_look(d->queue, false, &remaining, &next)) return false;
+  if (!adji_queue_look(d->queue, false, &remaining, &next)) return false;
   double work = adji_share_for_lane(&d->share, begin, remaining, next);
   if (work < 0 && d->running) return false;
   if (!d->share.options.fixed) work = ADJI_ONE_BATCH;
   if (!adji_queue_take_some(d->queue, false, work, &mine)) return false;
   pthread_mutex_unlock(&d->lock);
   uint64_t queries = 0;
-  adj_status status = process_batches(l, mine, lane, &queries);
+  adj_status status = process_batches(d, mine, lane, &queries);
   pthread_mutex_lock(&d->lock);
   double end = adji_drain_now(d), did = adji_drain_work_of(d, mine);
   adji_share_lane_did(&d->share, did, end - begin);
@@ -122,11 +111,11 @@ static bool do_batches(const lanes *l, uint32_t lane) {
 }
 
 /* Does some returned batches, if there are any. The lock is held, but not while it works. */
-static bool do_returned(const lanes *l, uint32_t lane) {
-  adji_drain *d = l->drain;
+static bool do_returned(adji_drain *d, uint32_t lane) {
+  const adji_worker *cores = d->active->workers[0];
   adji_batch mine[RETURNED_AT_ONCE];
   uint64_t many = d->returned_count - d->returned_taken, queries = 0;
-  if (!l->process || !many) return false;
+  if (!many) return false;
   if (many > RETURNED_AT_ONCE) many = RETURNED_AT_ONCE;
   memcpy(mine, d->returned + d->returned_taken, many * sizeof *mine);
   d->returned_taken += many;
@@ -135,7 +124,7 @@ static bool do_returned(const lanes *l, uint32_t lane) {
   adji_tally tally = {0};
   adj_status status = adji_check_cancel(d->run->ctx);
   for (uint64_t i = 0; i < many && !status; i++) {
-    status = l->process(l->user, &mine[i], lane, &tally);
+    status = cores->process(cores->state, &mine[i], lane, &tally);
     queries += mine[i].end - mine[i].begin;
   }
   adji_trace(d->run->ctx, "again", lane, begin, queries);
@@ -152,14 +141,14 @@ static bool do_returned(const lanes *l, uint32_t lane) {
 
 static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane) {
   (void)task;
-  const lanes *l = user;
-  adji_drain *d = l->drain;
+  adji_drain *d = user;
+  bool devices_only = d->active->workers[0]->is_device;
   double idle = 0, begin = adji_drain_now(d);
   pthread_mutex_lock(&d->lock);
   while (!d->failed) {
     bool away = gives_way(d, lane);
     adji_feed *feed = away ? NULL : adji_feed_needs_help(d, true);
-    if (!feed && !away && (do_batches(l, lane) || do_returned(l, lane))) continue;
+    if (!feed && !away && !devices_only && (do_batches(d, lane) || do_returned(d, lane))) continue;
     if (!feed && !away) feed = adji_feed_needs_help(d, false);
     if (feed) {
       adji_feed_help(feed, lane);
@@ -177,8 +166,6 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
   return status;
 }
 
-adj_status adji_lanes_drain(adji_feed *feed, adji_process_fn process, void *user) {
-  adji_drain *d = feed->drain;
-  lanes l = {d, process, user};
-  return adji_loop(d->run->ctx, d->run->ctx->threads, d->pass->alone ? drain_alone : drain_beside_devices, &l);
+adj_status adji_lanes_drain(adji_drain *d) {
+  return adji_loop(d->run->ctx, d->run->ctx->threads, d->pass->alone ? drain_alone : drain_beside_devices, d);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pass at work: the state that feeds, lanes and the scheduler share.
+ * A pass at work: what scheduler.c, scheduler_feed.c (a device's side) and scheduler_lanes.c (the cores') share.
  */
-#ifndef ADJI_DRAIN_H
-#define ADJI_DRAIN_H
+#ifndef ADJI_SCHEDULER_PRIVATE_H
+#define ADJI_SCHEDULER_PRIVATE_H
 
-#include "queue/worker.h"
+#include "queue/scheduler.h"
 
 /* Stretches of the queue that a device may hold: one at work, one that waits for it, and those without any work. */
 enum { ADJI_MOST_HELD = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
@@ -70,5 +70,18 @@ adj_status adji_drain_account(adji_drain *d, double work, uint64_t batches, cons
 void adji_drain_give_up(adji_drain *d, adj_status status);
 
 double adji_drain_work_of(const adji_drain *d, adji_batch_run batches);
+
+/* All lanes take batches until none remains. Without cores among the workers lanes only help devices. */
+adj_status adji_lanes_drain(adji_drain *d);
+
+/* The first batches of a device, before its thread runs; false: there are none. The lock is held. */
+bool adji_feed_open(adji_feed *feed, adji_drain *drain, uint32_t device);
+/* After the worker's drain returned. */
+void adji_feed_close(adji_feed *feed, adj_status status);
+
+/* A loop with tasks left; needed: only one that has not enough lanes. The lock is held. */
+adji_feed *adji_feed_needs_help(adji_drain *drain, bool needed);
+/* One task of its loop. The lock is held, but not while the task runs. */
+void adji_feed_help(adji_feed *feed, uint32_t lane);
 
 #endif
