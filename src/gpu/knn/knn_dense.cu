@@ -23,16 +23,15 @@
  *               their lists, in lockstep
  *
  * Queries that are far apart although consecutive along the curve would keep a warp busy long after all others. Such a
- * warp gives up and leaves them to knn_per_query.cuh.
+ * warp gives up and leaves them to knn_per_query.cu.
  *
  * Grid: one warp per 32 queries. Warps synchronise with __syncwarp only; no block waits for another.
  *
  * Limits: instruction issue, and the latency of loads at this occupancy. In 3-D with k = 8, a warp compares about 290
  * candidates (12 instructions each), gathers 25 times (100 each), and sorts and merges 17 times (330 each).
  */
-#include "gpu/knn/knn_dense.cuh"
-
 #include "gpu/knn/knn_keys.cuh"
+#include "gpu/knn/knn_private.cuh"
 
 namespace {
 
@@ -549,18 +548,9 @@ bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k) {
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
   if (job->type == ADJ_F64)
     return job->dim == 2 ? launch_dense_k<double, 2>(gpu, stream, job) : launch_dense_k<double, 3>(gpu, stream, job);
-  switch (job->dim) {
-    case 1:
-      return launch_dense_k<float, 1>(gpu, stream, job);
-    case 2:
-      return launch_dense_k<float, 2>(gpu, stream, job);
-    case 3:
-      return launch_dense_k<float, 3>(gpu, stream, job);
-    case 4:
-      return launch_dense_k<float, 4>(gpu, stream, job);
-    case 5:
-      return launch_dense_k<float, 5>(gpu, stream, job);
-    default:
-      return launch_dense_k<float, 6>(gpu, stream, job);
-  }
+  if (job->dim == 1) return launch_dense_k<float, 1>(gpu, stream, job);
+  if (job->dim == 2) return launch_dense_k<float, 2>(gpu, stream, job);
+  if (job->dim == 3) return launch_dense_k<float, 3>(gpu, stream, job);
+  if (job->dim == 4) return launch_dense_k<float, 4>(gpu, stream, job);
+  return job->dim == 5 ? launch_dense_k<float, 5>(gpu, stream, job) : launch_dense_k<float, 6>(gpu, stream, job);
 }

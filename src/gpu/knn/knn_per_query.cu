@@ -22,8 +22,7 @@
  *
  * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch size; so batches grow with E.
  */
-#include "gpu/knn/knn_per_query.cuh"
-
+#include "gpu/knn/knn_private.cuh"
 #include "gpu/knn/knn_search.cuh"
 
 namespace {

@@ -18,27 +18,17 @@ constexpr uint32_t KNN_LANES = 0xffffffffu;
 
 /* adji_knn_job with types. */
 template <class T>
-struct knn_job {
+struct knn_job : adji_gpu_knn_task {
   const T *left_coords, *right_coords; /* in tree order, points packed */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
-  uint32_t level_count, dim;
+  uint32_t level_count;
   bool same_sets; /* a query is in the leaf of its own position */
-  bool drop_self, root;
-  const uint32_t *queries; /* positions in left; NULL: all */
-  uint64_t first_query, query_count;
-  const unsigned long long *counted_queries; /* overrides query_count, or NULL */
-  T limit;                                   /* nothing farther belongs; may be infinite */
-  uint32_t k, row_length;
+  uint64_t first_query;
+  T limit;
   adji_gpu_measure<T> measure;
-  uint32_t *ids; /* row_length entries per row, by the query's id, from first_row on; ADJ_NO_ID after the last */
-  T *sums;       /* the same layout */
-  uint64_t first_row;
-  const uint32_t *places; /* where each row goes instead, or NULL */
-  uint32_t place;         /* of the k entries in the row: those before it are already there */
-  uint32_t budget, *hard;
-  unsigned long long *hard_count, *candidates;
+  T *sums;
 };
 
 /* The parameters of an instance. DIM 0: a run-time dimension of at most six. */
@@ -235,7 +225,7 @@ __device__ __forceinline__ uint64_t entries_of(const knn_job<T> &job, uint32_t r
 
 template <class T>
 knn_job<T> with_types(const adji_knn_job *job) {
-  knn_job<T> typed = {};
+  knn_job<T> typed = {*job};
   typed.left_coords = static_cast<const T *>(job->left->points.coords);
   typed.right_coords = static_cast<const T *>(job->right->points.coords);
   typed.left_ids = job->left->points.ids;
@@ -244,26 +234,10 @@ knn_job<T> with_types(const adji_knn_job *job) {
   for (uint32_t l = 0; l < job->right->level_count; l++)
     typed.levels[l] = job->right->levels[l];
   typed.level_count = job->right->level_count;
-  typed.dim = job->dim;
   typed.same_sets = job->left == job->right;
-  typed.drop_self = job->drop_self;
-  typed.root = job->root;
-  typed.queries = job->queries;
-  typed.query_count = job->query_count;
-  typed.counted_queries = job->counted_queries;
   typed.limit = static_cast<T>(job->limit);
-  typed.k = job->k;
-  typed.row_length = job->row_length;
   typed.measure.power = job->measure->power;
-  typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
-  typed.first_row = job->first_row;
-  typed.places = job->places;
-  typed.place = job->place;
-  typed.budget = job->budget;
-  typed.hard = job->hard;
-  typed.hard_count = job->hard_count;
-  typed.candidates = job->candidates;
   return typed;
 }
 

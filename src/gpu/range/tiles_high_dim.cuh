@@ -143,7 +143,7 @@ __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, c
   uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
   if (!W::FILL) return;
   at.queue[slot] = id;
-  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[slot] = s;
+  if (has_sums<W>(job)) at.sums[slot] = s;
 }
 
 /* Compares two candidates of each lane with the queries of lanes [begin, end). */

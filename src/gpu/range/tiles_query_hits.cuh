@@ -2,7 +2,7 @@
  *
  * Sparse places in few dimensions, counted so that a fill need not compare again. Each lane compares its query with
  * its own candidates, and stores where each range begins, with a bit for every candidate that belongs. Part of
- * tiles_kernel.cuh; tiles_fill_hits.cu reads the hits.
+ * tiles_kernel.cuh; tiles.cu reads the hits.
  */
 #ifndef ADJI_GPU_RANGE_TILES_QUERY_HITS_CUH
 #define ADJI_GPU_RANGE_TILES_QUERY_HITS_CUH

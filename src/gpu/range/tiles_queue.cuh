@@ -16,6 +16,12 @@ __device__ __forceinline__ bool counts(const tiles<T> &job) {
   return !W::FILL || (!W::RINGS && job.row_chunks);
 }
 
+/* Whether sums are written too. */
+template <class W, class T>
+__host__ __device__ __forceinline__ bool has_sums(const tiles<T> &job) {
+  return W::SUMS || (W::PERHAPS_SUMS && job.sums);
+}
+
 /* A row's place in memory. All its lines but the first and the last are its own. */
 struct row_place {
   uint32_t line; /* its first line, in ids: they have fewer than 2^37 entries */
@@ -195,7 +201,7 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (!job.row_chunks) {
     if (lane >= many || entry >= to.room) return;
     job.ids[to.place + entry] = at.queue[slot];
-    if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[to.place + entry] = at.sums[slot];
+    if (has_sums<W>(job)) job.sums[to.place + entry] = at.sums[slot];
     return;
   }
   uint64_t chunk = next_chunk(job, items, lane);
@@ -203,7 +209,7 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (lane == 0) job.row_chunks[chunk] = adji_row_chunk{static_cast<uint32_t>(to.place), to.written};
   if (lane >= many) return;
   job.ids[chunk * ADJI_WARP + lane] = at.queue[slot];
-  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[chunk * ADJI_WARP + lane] = at.sums[slot];
+  if (has_sums<W>(job)) job.sums[chunk * ADJI_WARP + lane] = at.sums[slot];
 }
 
 /* Where a lane's last entries go, and their number: the query's own chunk, or the rest of its row. */
@@ -242,7 +248,7 @@ __device__ __forceinline__ void empty_queues(const tiles<T> &job, const shared<T
     for (uint32_t e = lane % 8; e < end; e += 8) {
       uint32_t slot = slot_of<LAYOUT>(LAYOUT == BY_LANE ? e : written + e, l, first);
       job.ids[place + e] = at.queue[slot];
-      if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[place + e] = at.sums[slot];
+      if (has_sums<W>(job)) job.sums[place + e] = at.sums[slot];
     }
   }
   __syncwarp();
@@ -261,7 +267,7 @@ __device__ __forceinline__ void drop(const tiles<T> &job, const shared<T> &at, o
   for (uint32_t to = lane, from = lane + many * (ADJI_WARP + 1); to < mine->tail;
        to += ADJI_WARP + 1, from += ADJI_WARP + 1) {
     at.queue[to] = at.queue[from];
-    if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[to] = at.sums[from];
+    if (has_sums<W>(job)) at.sums[to] = at.sums[from];
   }
 }
 
@@ -301,7 +307,7 @@ __device__ __forceinline__ void keep(const tiles<T> &job, const shared<T> &at, o
   }
   if (!belongs) return;
   at.queue[mine->tail] = id;
-  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[mine->tail] = s;
+  if (has_sums<W>(job)) at.sums[mine->tail] = s;
   mine->tail += ADJI_WARP + 1;
 }
 
