@@ -86,10 +86,16 @@ void launch_finish(adji_gpu *gpu, const adji_brute_finish *job) {
   finish<T><<<blocks_for(job->rows * job->k), THREADS, 0, gpu->compute>>>(*job, typed<T>(job->from), typed<T>(job->to));
 }
 
+template <class T>
+void launch_merge(adji_gpu *gpu, const adji_brute_merge &job) {
+  merge<T><<<blocks_for(2 * job.rows * job.k), THREADS, 0, gpu->compute>>>(job.rows, job.k, typed<T>(job.a),
+                                                                           typed<T>(job.b), typed<T>(job.to));
+}
+
 }  // namespace
 
 adj_status adji_brute_lists_get(adji_gpu *gpu, adj_type type, uint64_t entries, adji_brute_list_memory *out) {
-  uint64_t size = type == ADJ_F64 ? 8 : 4;
+  uint64_t size = adji_type_size(type);
   adj_status status = adji_block_get(gpu, gpu->compute, adji_mul(entries, 4), "lists of neighbours", &out->ids);
   if (!status) status = adji_block_get(gpu, gpu->compute, adji_mul(entries, size), "lists of neighbours", &out->sums);
   if (status) adji_brute_lists_free(gpu, out);
@@ -97,8 +103,7 @@ adj_status adji_brute_lists_get(adji_gpu *gpu, adj_type type, uint64_t entries, 
 }
 
 void adji_brute_lists_free(adji_gpu *gpu, adji_brute_list_memory *memory) {
-  adji_block_free(gpu, gpu->compute, &memory->ids);
-  adji_block_free(gpu, gpu->compute, &memory->sums);
+  adji_blocks_free(gpu, {&memory->ids, &memory->sums});
 }
 
 adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job) {
@@ -113,30 +118,22 @@ adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job) 
 
 adj_status adji_brute_merge_lists(adji_gpu *gpu, const adji_brute_merge &job) {
   if (!job.rows) return ADJ_OK;
-  uint32_t blocks = blocks_for(2 * job.rows * job.k);
   if (job.type == ADJ_F64)
-    merge<double><<<blocks, THREADS, 0, gpu->compute>>>(job.rows, job.k, typed<double>(job.a), typed<double>(job.b),
-                                                        typed<double>(job.to));
+    launch_merge<double>(gpu, job);
   else
-    merge<float><<<blocks, THREADS, 0, gpu->compute>>>(job.rows, job.k, typed<float>(job.a), typed<float>(job.b),
-                                                       typed<float>(job.to));
+    launch_merge<float>(gpu, job);
   ADJI_LAUNCHED(gpu, "merge");
   return ADJ_OK;
 }
 
-adj_status adji_brute_running_get(adji_gpu *gpu, adj_type type, uint64_t rows, uint32_t k, bool several,
-                                  adji_brute_running *out) {
-  *out = adji_brute_running{};
-  out->type = type;
-  out->rows = rows;
-  out->k = k;
-  for (int i = 0; i < (several ? 3 : 1); i++) {
-    adj_status status = adji_brute_lists_get(gpu, type, adji_mul(rows, k), &out->memory[i]);
+adj_status adji_brute_running_get(adji_gpu *gpu, adji_brute_running *s, const adji_brute_lists *best, bool several) {
+  for (int i = best ? 1 : 0; i < (several ? 3 : 1); i++) {
+    adj_status status = adji_brute_lists_get(gpu, s->type, adji_mul(s->rows, s->k), &s->memory[i]);
     if (status) return status;
   }
-  out->best = adji_brute_lists_in(out->memory[0]);
-  out->more = adji_brute_lists_in(out->memory[1]);
-  out->both = adji_brute_lists_in(out->memory[2]);
+  s->best = best ? *best : adji_brute_lists_in(s->memory[0]);
+  s->more = adji_brute_lists_in(s->memory[1]);
+  s->both = adji_brute_lists_in(s->memory[2]);
   return ADJ_OK;
 }
 
@@ -145,15 +142,9 @@ void adji_brute_running_free(adji_gpu *gpu, adji_brute_running *s) {
     adji_brute_lists_free(gpu, &memory);
 }
 
-adj_status adji_brute_running_add(adji_gpu *gpu, adji_brute_running *s, uint64_t first) {
-  adji_brute_finish f = {};
-  f.type = s->type;
-  f.rows = s->rows;
-  f.k = s->k;
-  f.first = static_cast<uint32_t>(first);
-  f.from = f.to = adji_brute_running_next(s);
-  adj_status status = adji_brute_finish_lists(gpu, &f);
-  if (!status && s->started) {
+adj_status adji_brute_running_add(adji_gpu *gpu, adji_brute_running *s) {
+  adj_status status = ADJ_OK;
+  if (s->started) {
     status = adji_brute_merge_lists(gpu, adji_brute_merge{s->type, s->rows, s->k, s->best, s->more, s->both});
     adji_brute_lists spare = s->best;
     s->best = s->both;
@@ -161,4 +152,30 @@ adj_status adji_brute_running_add(adji_gpu *gpu, adji_brute_running *s, uint64_t
   }
   s->started = true;
   return status;
+}
+
+adj_status adji_brute_running_add_columns(adji_gpu *gpu, adji_brute_running *s, uint64_t first) {
+  adji_brute_finish f = {};
+  f.type = s->type;
+  f.rows = s->rows;
+  f.k = s->k;
+  f.first = static_cast<uint32_t>(first);
+  f.from = f.to = adji_brute_running_next(s);
+  adj_status status = adji_brute_finish_lists(gpu, &f);
+  return status ? status : adji_brute_running_add(gpu, s);
+}
+
+adj_status adji_brute_select(const adji_brute_work *w, uint64_t columns, const adji_brute_lists &to) {
+  adji_gpu_select s = {};
+  s.type = w->job->type;
+  s.values = w->matrix.at;
+  s.rows = w->tile.rows;
+  s.columns = columns;
+  s.row_stride = w->tile.stride;
+  s.k = w->k;
+  s.sorted = true;
+  s.columns_out = to.ids;
+  s.values_out = to.sums;
+  s.algorithm = w->choice->select;
+  return adji_gpu_select_rows(w->gpu, &s);
 }
