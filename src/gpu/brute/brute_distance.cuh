@@ -30,12 +30,9 @@ typedef struct adji_distance_job : adji_distance_shape {
 } adji_distance_job;
 adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job);
 
-/* The launches of the kernels, one file each. */
+/* Tiles in registers, one file each. There is none for powers. */
 adj_status adji_distance_register_f32(adji_gpu *gpu, const adji_distance_job *job);
 adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job);
-/* A thread per right point, for up to ADJI_FEW_QUERIES queries; and, query by query, for steps that take long. */
-enum { ADJI_FEW_QUERIES = 16 };
-adj_status adji_distance_few(adji_gpu *gpu, const adji_distance_job *job);
 
 /* The job with types. */
 template <class T>

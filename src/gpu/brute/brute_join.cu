@@ -12,7 +12,6 @@
 
 #include <cstdlib>
 
-#include "gpu/brute/brute_lists.cuh"
 #include "gpu/brute/brute_matrix.cuh"
 #include "gpu/brute/prefilter_gemm.cuh"
 #include "gpu/shared/report.cuh"
@@ -371,10 +370,7 @@ static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_bru
     status = search_chunk(b, job, first, adji_brute_running_next(lists));
     if (!status) status = adji_brute_running_add(b->gpu, lists);
   }
-  adji_brute_finish f = {};
-  f.type = job->type;
-  f.rows = job->queries;
-  f.k = job->k;
+  adji_brute_finish f = {*lists};
   f.root = root;
   f.from = lists->best;
   f.to = table;
@@ -387,7 +383,7 @@ static adj_status search_right(adji_gpu_brute *b, adji_brute_job *job) {
     job->right_count = b->right.count;
     return run_method(b, job);
   }
-  adji_brute_running lists = {job->type, job->queries, job->k};
+  adji_brute_running lists = {{job->type, job->queries, job->k}};
   adj_status status = search_chunks(b, job, &lists);
   adji_brute_running_free(b->gpu, &lists);
   return status;

@@ -16,7 +16,7 @@
 
 #include <cfloat>
 
-#include "gpu/brute/brute_lists.cuh"
+#include "gpu/brute/brute_matrix.cuh"
 #include "gpu/device/cublas.cuh"
 
 namespace {

@@ -233,13 +233,6 @@ static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t 
     coords[j * stride + i] = from[j * rows.column_stride];
 }
 
-static __device__ float bits_of(uint32_t id, float) {
-  return __uint_as_float(id);
-}
-static __device__ double bits_of(uint32_t id, double) {
-  return __longlong_as_double(static_cast<long long>(id));
-}
-
 /* One thread per point of WIDTH elements (adji_gpu_width). */
 template <class T, int WIDTH>
 static __global__ void gather_dense(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, T *coords) {
@@ -252,7 +245,7 @@ static __global__ void gather_dense(adji_gpu_rows rows, const uint32_t *ids, uin
   } to;
 #pragma unroll
   for (uint32_t j = 0; j < WIDTH; j++)
-    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : bits_of(id, T(0));
+    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : adji_gpu_id_as(id, T());
   reinterpret_cast<point *>(coords)[i] = to;
 }
 

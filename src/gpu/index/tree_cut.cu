@@ -64,18 +64,11 @@ __device__ __forceinline__ void load_run(const cut_run<T> &run, cut_memory<T> *a
     at->ids[i] = run.ids[i];
 }
 
-__device__ __forceinline__ float id_as(uint32_t id, float) {
-  return __uint_as_float(id);
-}
-__device__ __forceinline__ double id_as(uint32_t id, double) {
-  return __longlong_as_double(static_cast<long long>(id));
-}
-
 template <class T>
 __device__ __forceinline__ void store_run(const cut_run<T> &run, const cut_memory<T> *at) {
   for (uint32_t e = threadIdx.x; e < run.count << run.width_bits; e += CUT_THREADS) {
     uint32_t i = e >> run.width_bits, j = e - (i << run.width_bits), from = at->order[i];
-    run.coords[e] = j < run.dim ? at->x[j][from] : id_as(at->ids[from], T(0));
+    run.coords[e] = j < run.dim ? at->x[j][from] : adji_gpu_id_as(at->ids[from], T(0));
   }
   for (uint32_t i = threadIdx.x; i < run.count; i += CUT_THREADS)
     run.ids[i] = at->ids[at->order[i]];

@@ -10,17 +10,17 @@
 
 /* The part that kernels read as it is. */
 typedef struct adji_gpu_knn_task {
-  uint32_t dim;
   /* The queries: positions in left; NULL: all. */
   const uint32_t *queries;
   uint64_t query_count;
   const unsigned long long *counted_queries; /* if not NULL: the number of queries, left by an earlier launch */
   bool drop_self;
   bool root; /* report distances, not squared ones */
+  uint32_t dim;
   /* The k nearest after the first `place` neighbours, which are already in the row. Rows have row_length entries and
    * start with row first_row; or, if places is not NULL, row i is stored as row places[i]. ADJ_NO_ID follows the last
    * neighbour. */
-  uint32_t k, place, row_length;
+  uint32_t k, row_length, place;
   uint64_t first_row;
   const uint32_t *places;
   uint32_t *ids;

@@ -40,13 +40,6 @@ struct knn_instance {
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
-__device__ __forceinline__ uint32_t id_bits(float x) {
-  return __float_as_uint(x);
-}
-__device__ __forceinline__ uint32_t id_bits(double x) {
-  return static_cast<uint32_t>(__double_as_longlong(x));
-}
-
 /* Loads a point and its id, in as few loads as possible. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t load_record(const knn_job<T> &job, const T *coords, const uint32_t *ids,
@@ -58,23 +51,13 @@ __device__ __forceinline__ uint32_t load_record(const knn_job<T> &job, const T *
       x[j] = j < job.dim ? __ldg(coords + position * width + j) : T(0);
     return __ldg(ids + position);
   } else {
-    constexpr uint32_t WIDTH = adji_gpu_width(W::DIM), BYTES = WIDTH * sizeof(T);
+    constexpr uint32_t WIDTH = adji_gpu_width(W::DIM);
     T record[WIDTH];
-    const T *at = coords + position * WIDTH;
-    if constexpr (BYTES == 4) record[0] = __ldg(at);
-    if constexpr (BYTES == 8) {
-      uint2 two = __ldg(reinterpret_cast<const uint2 *>(at));
-      memcpy(record, &two, sizeof two);
-    }
-#pragma unroll
-    for (uint32_t i = 0; 16 * i + 16 <= BYTES; i++) {
-      uint4 four = __ldg(reinterpret_cast<const uint4 *>(at) + i);
-      memcpy(reinterpret_cast<char *>(record) + 16 * i, &four, sizeof four);
-    }
+    adji_gpu_load<WIDTH>(coords + position * WIDTH, record);
 #pragma unroll
     for (int j = 0; j < W::DIM; j++)
       x[j] = record[j];
-    return adji_gpu_width_has_id(W::DIM) ? id_bits(record[WIDTH - 1]) : __ldg(ids + position);
+    return adji_gpu_width_has_id(W::DIM) ? adji_gpu_id(record[WIDTH - 1]) : __ldg(ids + position);
   }
 }
 
@@ -108,12 +91,7 @@ __device__ __forceinline__ box<W> load_box(const knn_job<T> &job, const adji_gpu
   } else {
     constexpr uint32_t WIDTH = adji_box_width<T>(W::DIM);
     T values[WIDTH];
-    from += static_cast<uint64_t>(i) * WIDTH;
-#pragma unroll
-    for (uint32_t q = 0; q < WIDTH * sizeof(T) / 16; q++) {
-      uint4 four = __ldg(reinterpret_cast<const uint4 *>(from) + q);
-      memcpy(reinterpret_cast<char *>(values) + 16 * q, &four, sizeof four);
-    }
+    adji_gpu_load<WIDTH>(from + static_cast<uint64_t>(i) * WIDTH, values);
 #pragma unroll
     for (int j = 0; j < W::DIM; j++) {
       b.low[j] = values[j];
@@ -205,16 +183,55 @@ __device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&
   return base;
 }
 
+/* The position of a search in the tree: boxes of a level from base on; those in mask are still to be visited. */
+template <class T>
+struct path {
+  uint32_t level, base, mask;
+  T s; /* lower bound of the sum to box base + lane */
+};
+
+/* Opens a group of boxes. Q: what is searched for, with a bound and a group_sum(), which is that lower bound. */
+template <class T, class Q>
+__device__ __forceinline__ path<T> open_path(const knn_job<T> &job, const Q &of, uint32_t level, uint32_t base,
+                                             uint32_t lane) {
+  path<T> p = {level, base, 0, group_sum(job, of, level, base, lane)};
+  p.mask = __ballot_sync(KNN_LANES, p.s <= of.bound);
+  return p;
+}
+
+/* Goes up to where boxes remain, and takes the nearest of these; UINT32_MAX if none remains. at: the warp's shared
+ * memory, where go_down() leaves what remains of each level. */
+template <class T, class S, class Q>
+__device__ __forceinline__ uint32_t next_of_path(const knn_job<T> &job, const S *at, const Q &of, path<T> *p,
+                                                 uint32_t lane) {
+  while (!p->mask) {
+    uint32_t level = p->level + 1;
+    if (level >= job.level_count) return UINT32_MAX;
+    uint32_t remaining = at->masks[level];
+    *p = open_path(job, of, level, at->bases[level], lane);
+    p->mask &= remaining;
+    __syncwarp();
+  }
+  uint32_t next = lane_of_least(p->mask, p->s, lane);
+  p->mask &= ~(1u << next);
+  return p->base + next;
+}
+
+/* Goes down to the boxes inside of box `box`. */
+template <class T, class S, class Q>
+__device__ __forceinline__ void go_down(const knn_job<T> &job, S *at, const Q &of, path<T> *p, uint32_t box,
+                                        uint32_t lane) {
+  if (lane == 0) {
+    at->masks[p->level] = p->mask;
+    at->bases[p->level] = p->base;
+  }
+  __syncwarp();
+  *p = open_path(job, of, p->level - 1, box * ADJI_GPU_FAN, lane);
+}
+
 template <class T>
 __device__ __forceinline__ bool comes_before(T s, uint32_t id, T other, uint32_t other_id) {
   return s < other || (s == other && id < other_id);
-}
-
-__device__ __forceinline__ float root_of_sum(float s) {
-  return __fsqrt_rn(s);
-}
-__device__ __forceinline__ double root_of_sum(double s) {
-  return __dsqrt_rn(s);
 }
 
 /* Where the entries of a row begin. */

@@ -217,7 +217,7 @@ __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_qu
     for (uint32_t other = 0; other < list.count; other++)
       rank += comes_before(list.sums[other], list.ids[other], s, id);
     job.common.ids[to + rank] = id;
-    job.common.sums[to + rank] = job.common.root ? root_of_sum(s) : s;
+    job.common.sums[to + rank] = job.common.root ? adji_root(s) : s;
   }
   for (uint32_t i = list.count + t.member; i < list.k; i += t.threads) {
     job.common.ids[to + i] = ADJ_NO_ID;

@@ -64,19 +64,19 @@ void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache) {
 template <int WIDTH, int EACH, class V>
 static __device__ __forceinline__ void copy_row_chunks(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
                                                        uint32_t lane) {
-  constexpr int PIECES = 8;
+  constexpr int CHUNKS = 8;
 #pragma unroll 1
-  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += PIECES * (ADJI_WARP / WIDTH)) {
-    V v[PIECES][EACH];
+  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += CHUNKS * (ADJI_WARP / WIDTH)) {
+    V v[CHUNKS][EACH];
 #pragma unroll
-    for (int i = 0; i < PIECES; i++) {
+    for (int i = 0; i < CHUNKS; i++) {
       uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
 #pragma unroll
       for (int e = 0; e < EACH; e++)
         if (lane % WIDTH + e * WIDTH < end) v[i][e] = __ldg(from + l * ADJI_WARP + lane % WIDTH + e * WIDTH);
     }
 #pragma unroll
-    for (int i = 0; i < PIECES; i++) {
+    for (int i = 0; i < CHUNKS; i++) {
       uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
       uint64_t at = __shfl_sync(0xffffffffu, place, l);
 #pragma unroll

@@ -58,7 +58,7 @@ static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job
 }
 
 typedef shape<0, 2, 4, 64, 2, 8, 1> many_steps; /* up to 12 instructions */
-typedef shape<0, 2, 4, 64, 2, 4, 1> more_steps;
+typedef shape<0, 2, 4, 64, 2, 4, 1> more_steps; /* up to ADJI_HALVES_MOST_DIM */
 
 bool adji_tensor_tiles_fit(const adji_gpu *gpu, uint32_t width) {
   uint32_t steps = width / ADJI_HALVES_STEP, pitch = pitch_of(width);
@@ -70,21 +70,11 @@ adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_
                                  const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
   products p = with_types(job, halves, rows);
-  switch (p.steps) {
-    case 1:
-      return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p);
-    case 2:
-      return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p);
-    case 3:
-      return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
-    case 4:
-      return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
-    case 6:
-      return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
-    case 8:
-      return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
-    default:
-      if (p.steps <= 12) return launch<many_steps>(gpu, stream, p);
-      return launch<more_steps>(gpu, stream, p); /* up to ADJI_HALVES_MOST_DIM */
-  }
+  if (p.steps == 1) return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p);
+  if (p.steps == 2) return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p);
+  if (p.steps == 3) return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
+  if (p.steps == 4) return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
+  if (p.steps == 6) return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
+  if (p.steps == 8) return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
+  return p.steps <= 12 ? launch<many_steps>(gpu, stream, p) : launch<more_steps>(gpu, stream, p);
 }

@@ -119,9 +119,7 @@ __device__ __forceinline__ uint64_t take_chunk(const products &job, warp_rows *r
   if (many > remaining) {
     missing = many - remaining;
     grab = missing > CHUNKS_AT_ONCE ? missing : CHUNKS_AT_ONCE;
-    unsigned long long taken = 0;
-    if (lane == 0) taken = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(grab));
-    first = job.own_chunks + __shfl_sync(ALL_LANES, taken, 0);
+    first = job.own_chunks + request_items(job, grab, lane);
   }
   __syncwarp(); /* all have read what changes now */
   if (lane == 0) {

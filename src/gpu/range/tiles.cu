@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The range join's default kernels: which one a job needs, and the one that fills rows from query hits, which a count
- * has cached (tiles_query_hits.cuh).
+ * has cached (tiles_per_query.cuh).
  */
 #include "gpu/range/tiles.cuh"
 

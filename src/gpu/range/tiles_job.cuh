@@ -87,6 +87,14 @@ typedef struct adji_tiles_task {
   uint32_t *without_hits;
 } adji_tiles_task;
 
+/* Requests items of the count cache for a warp: the number of the first. Those beyond the room are counted, but not
+ * written. */
+static __device__ __forceinline__ uint64_t request_items(const adji_tiles_task &job, uint64_t many, uint32_t lane) {
+  unsigned long long first = 0;
+  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(many));
+  return __shfl_sync(0xffffffffu, first, 0);
+}
+
 /* Where a row of the result begins and ends. */
 static __device__ __forceinline__ const uint64_t *bounds_of(const adji_tiles_task &job, uint32_t row) {
   return job.offsets + (static_cast<uint64_t>(row) << job.apart);

@@ -44,7 +44,6 @@
 #include "gpu/range/tiles_dense.cuh"
 #include "gpu/range/tiles_high_dim.cuh"
 #include "gpu/range/tiles_per_query.cuh"
-#include "gpu/range/tiles_query_hits.cuh"
 
 namespace {
 
@@ -92,7 +91,7 @@ __device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64
   if (!active) return mine;
   mine.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
   if (W::DIM) load_point<W>(job.left, mine.position, mine.x);
-  mine.row = W::HAS_ID ? id_in(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
+  mine.row = W::HAS_ID ? adji_gpu_id(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
   uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
   if (job.wide_numbers)
     mine.cell_row = static_cast<int64_t>(number / job.row_stride);

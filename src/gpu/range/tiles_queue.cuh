@@ -78,7 +78,7 @@ struct shared {
   wanted_rows *wanted;
   target *targets; /* one per lane */
   uint32_t *queue; /* entry e of lane l: see slot_of */
-  uint32_t *rings; /* in the same memory, earlier: tiles_rings.cuh */
+  uint32_t *rings; /* in the same memory, earlier: tiles_hit_words.cuh */
   uint2 *cursors;
   T *sums;
 };
@@ -114,7 +114,7 @@ struct what {
   static constexpr int STEP = STEP_, DIM = DIM_;
   static constexpr bool KEEPS = WORK == COUNT_AND_TILE_HITS, REPLAYS = WORK == FROM_TILE_HITS;
   static constexpr bool QUERY_HITS = WORK == COUNT_AND_QUERY_HITS;
-  /* Dense places are written through rings: tiles_rings.cuh. */
+  /* Dense places are written through rings: tiles_hit_words.cuh. */
   static constexpr bool RINGS = WORK == LONG_ROWS || REPLAYS;
   static constexpr bool PERHAPS_SUMS = WORK == IDS_PERHAPS_SUMS; /* sums, if the job has room for them */
   /* ids are written, to rows or to row chunks */
@@ -140,13 +140,11 @@ struct what {
 
 enum { CHUNKS_AT_ONCE = 16 };
 
-/* The number of a chunk to fill. Those beyond the room are counted, but not written. */
+/* The number of a chunk to fill. */
 template <class T>
 __device__ __forceinline__ uint64_t next_chunk(const tiles<T> &job, supply *items, uint32_t lane) {
   if (items->next == items->end) {
-    unsigned long long first = 0;
-    if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(CHUNKS_AT_ONCE));
-    items->next = job.own_chunks + __shfl_sync(ALL_LANES, first, 0);
+    items->next = job.own_chunks + request_items(job, CHUNKS_AT_ONCE, lane);
     items->end = items->next + CHUNKS_AT_ONCE;
   }
   return items->next++;
@@ -329,28 +327,10 @@ __device__ __forceinline__ void load_all(const V *from, V (&to)[MANY]) {
   }
 }
 
-/* A point and its id from memory, in as few loads as possible. For fixed dimensions only. */
+/* A point and its id from memory. For fixed dimensions only. */
 template <class W, class T>
 __device__ __forceinline__ void load_point(const coordinates<T> &from, uint64_t position, T *x) {
-  constexpr int BYTES = W::WIDTH * sizeof(T);
-  const T *at = from.coords + position * W::WIDTH;
-  if (BYTES == 4) x[0] = __ldg(at);
-  if (BYTES == 8) {
-    uint2 two = __ldg(reinterpret_cast<const uint2 *>(at));
-    memcpy(x, &two, sizeof two);
-  }
-#pragma unroll
-  for (int i = 0; i < BYTES / 16; i++) {
-    uint4 four = __ldg(reinterpret_cast<const uint4 *>(at) + i);
-    memcpy(reinterpret_cast<char *>(x) + 16 * i, &four, sizeof four);
-  }
-}
-
-__device__ __forceinline__ uint32_t id_in(float x) {
-  return __float_as_uint(x);
-}
-__device__ __forceinline__ uint32_t id_in(double x) {
-  return static_cast<uint32_t>(__double_as_longlong(x));
+  adji_gpu_load<W::WIDTH>(from.coords + position * W::WIDTH, x);
 }
 
 /* A candidate on its way to the stage. */
