@@ -8,6 +8,7 @@
 #include "gpu/shared/steps.cuh"
 
 extern "C" {
+#include "data/dataset.h"
 #include "distance/measure.h"
 #include "gpu/brute/brute.h"
 }

@@ -11,42 +11,36 @@
 /* The sum of query i and point j goes to values[i * stride + j]; NaN if the pair does not belong, which is a point
  * with itself or a sum above the limit. Entries up to the next multiple of ADJI_TILE_COLUMNS may be written. All
  * pointers are device memory, except measure. */
-typedef struct adji_distance_job {
-  adji_brute_distance kernel;
-  adj_type type;
-  const adji_measure *measure;
-  const void *box; /* the measure's, on the device */
+typedef struct adji_distance_shape {
   uint32_t dim, rows, columns;
-  const void *queries, *points; /* as many as rows and columns, packed */
   /* Query i is row first_row + i of its set, or numbers[i] if numbers is not NULL. Point j is row first_point + j. */
   uint64_t first_row, first_point;
   const uint32_t *numbers;
-  bool drop_self; /* a query and the point with the same row do not belong */
-  double limit;
+  bool drop_self;  /* a query and the point with the same row do not belong */
   uint64_t stride; /* a multiple of ADJI_TILE_COLUMNS, at least columns */
+} adji_distance_shape;
+typedef struct adji_distance_job : adji_distance_shape {
+  adji_brute_distance kernel;
+  adj_type type;
+  const adji_measure *measure;
+  const void *box;              /* the measure's, on the device */
+  const void *queries, *points; /* as many as rows and columns, packed */
+  double limit;
   void *values;
 } adji_distance_job;
 adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job);
 
-/* The launches of the kernels, one file each. */
+/* Tiles in registers, one file each. There is none for powers. */
 adj_status adji_distance_register_f32(adji_gpu *gpu, const adji_distance_job *job);
 adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job);
-/* A thread per right point, for up to ADJI_FEW_QUERIES queries; and, query by query, for steps that take long. */
-enum { ADJI_FEW_QUERIES = 16 };
-adj_status adji_distance_few(adji_gpu *gpu, const adji_distance_job *job);
 
-/* The job as the kernels see it. */
+/* The job with types. */
 template <class T>
-struct distances {
-  const T *queries, *points; /* packed */
-  uint32_t dim, rows, columns;
-  const uint32_t *numbers;         /* rows of the queries; NULL: from first_row on */
-  uint64_t first_row, first_point; /* the row of query 0, and of point 0 */
-  bool drop_self;
+struct distances : adji_distance_shape {
+  const T *queries, *points;
   T limit;
   adji_gpu_measure<T> measure;
   T *values;
-  uint64_t stride;
 
   __device__ __forceinline__ const T *query(uint32_t i) const {
     return queries + static_cast<uint64_t>(i) * dim;
@@ -66,22 +60,10 @@ struct distances {
 
 template <class T>
 static distances<T> distances_of(const adji_distance_job *job) {
-  distances<T> d = {};
-  d.queries = static_cast<const T *>(job->queries);
-  d.points = static_cast<const T *>(job->points);
-  d.dim = job->dim;
-  d.rows = job->rows;
-  d.columns = job->columns;
-  d.numbers = job->numbers;
-  d.first_row = job->first_row;
-  d.first_point = job->first_point;
-  d.drop_self = job->drop_self;
-  d.limit = static_cast<T>(job->limit);
-  d.measure.power = job->measure->power;
-  d.measure.box = static_cast<const T *>(job->box);
-  d.values = static_cast<T *>(job->values);
-  d.stride = job->stride;
-  return d;
+  adji_gpu_measure<T> measure = {job->measure->power, static_cast<const T *>(job->box)};
+  return distances<T>{
+      *job,    static_cast<const T *>(job->queries), static_cast<const T *>(job->points), static_cast<T>(job->limit),
+      measure, static_cast<T *>(job->values)};
 }
 
 /* Copies one coordinate to shared memory without a register (cp.async); and waits for all but the last GROUPS groups

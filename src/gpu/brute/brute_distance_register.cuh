@@ -196,7 +196,7 @@ adj_status launch_register(adji_gpu *gpu, const adji_distance_job *job) {
   return launch_register_shape<T, STEP, register_shape<T, 4, 2>>(gpu, d);
 }
 
-/* Powers have no instance: see brute_distance_few.cu. */
+/* Powers have no instance: see brute_distance.cu. */
 template <class T>
 adj_status launch_register_step(adji_gpu *gpu, const adji_distance_job *job) {
   switch (job->measure->step) {

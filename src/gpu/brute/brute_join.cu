@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: its points, and the choice of a method for the rows of the result. knn.cu calls it.
+ * kNN by brute force on a device: its points, and the choice of a method for the rows of the result. With a prefilter
+ * rows are found in batches, and queries that it cannot certify go to the matrix method. knn.cu calls it.
  *
  * Points that are already on the device and packed are used in place. Other points are copied there, all of them if
  * there is memory. A right set that is too large goes through two buffers: one is filled while the other is compared
@@ -11,9 +12,8 @@
 
 #include <cstdlib>
 
-#include "gpu/brute/brute_lists.cuh"
 #include "gpu/brute/brute_matrix.cuh"
-#include "gpu/brute/brute_prefilter.cuh"
+#include "gpu/brute/prefilter_gemm.cuh"
 #include "gpu/shared/report.cuh"
 
 extern "C" {
@@ -44,7 +44,9 @@ struct adji_gpu_brute {
   adji_block box;
   side left, right;
   cudaEvent_t used[BUFFERS]; /* the comparisons with a buffer of the right set are done */
-  adji_gpu_brute_prefilter_state prefilter;
+  bool copied;               /* `points` are copies of the right set, which is on the device as a whole */
+  adji_tensor_points points;
+  adji_tensor_batch batch;
 };
 
 /* ---- Points ---------------------------------------------------------------------------------- */
@@ -202,7 +204,6 @@ adj_status adji_gpu_brute_open(adji_gpu *gpu, const adji_gpu_brute_options *opti
   b->measure = *options->measure;
   b->choice = options->choice;
   b->work = options->work;
-  b->prefilter.work = &options->work->prefilter;
   set_side(&b->left, b->join.left, options->left_rows);
   set_side(&b->right, b->join.right, options->right_rows);
   adj_status status = make_events(b);
@@ -219,12 +220,11 @@ adj_status adji_gpu_brute_open(adji_gpu *gpu, const adji_gpu_brute_options *opti
 void adji_gpu_brute_close(adji_gpu_brute *b) {
   if (!b) return;
   for (uint32_t i = 0; i < BUFFERS; i++) {
-    adji_block_free(b->gpu, b->gpu->compute, &b->left.points[i]);
-    adji_block_free(b->gpu, b->gpu->compute, &b->right.points[i]);
+    adji_blocks_free(b->gpu, {&b->left.points[i], &b->right.points[i]});
     if (b->used[i]) cudaEventDestroy(b->used[i]);
   }
   adji_block_free(b->gpu, b->gpu->compute, &b->box);
-  adji_gpu_brute_prefilter_clear(b->gpu, &b->prefilter);
+  adji_tensor_points_clear(b->gpu, &b->points);
   free(b);
 }
 
@@ -245,13 +245,81 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
   return rows < most ? rows : most;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------ */
+/* ---- Methods --------------------------------------------------------------------------------- */
 
-/* Chooses the method; the matrix method takes every job. */
-static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (!adji_gpu_brute_prefilter_applies(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
-  return adji_gpu_brute_prefilter_search(b->gpu, job, &b->choice, is_whole(&b->right), &b->prefilter);
+/* With fewer queries or points, comparing is faster than copying. BATCH_BYTES: of the queries of a batch. */
+enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048, BATCH_BYTES = 512 << 20 };
+
+static bool has_prefilter(const adji_brute_job *job, const adji_brute_choice *choice) {
+  if (choice->method == ADJI_METHOD_MATRIX) return false;
+  if (choice->method == ADJI_METHOD_GEMM) return adji_gemm_can(job);
+  if (choice->distance || choice->select || !adji_tensor_can(job)) return false;
+  return choice->method == ADJI_METHOD_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
+
+/* Searches one batch; queries it fails go to the matrix method. */
+static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
+  adji_tensor_outcome found;
+  adj_status status = b->choice.method == ADJI_METHOD_GEMM
+                          ? adji_gemm_search(b->gpu, &b->points, job, &b->choice, &b->batch, &found)
+                          : adji_tensor_search(b->gpu, &b->points, job, &b->batch, &found);
+  if (status) return status;
+  adji_prefilter_stats *work = &b->work->prefilter;
+  work->queries += job->queries;
+  work->sums += found.sums;
+  work->again += found.again;
+  work->failed += found.failed;
+  if (!found.failed) return ADJ_OK;
+  adji_brute_job rest = *job;
+  rest.numbers = found.numbers;
+  rest.queries = found.failed;
+  return adji_brute_matrix(b->gpu, &rest, &b->choice);
+}
+
+static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job) {
+  bool gemm = b->choice.method == ADJI_METHOD_GEMM;
+  uint64_t row = job->k * adji_type_size(job->type), unit = ADJI_TENSOR_ROWS;
+  uint64_t most = BATCH_BYTES / (gemm ? adji_gemm_query_bytes(job) : adji_tensor_query_bytes(job)) / unit * unit;
+  if (most < unit) most = unit;
+  adj_status status = ADJ_OK;
+  for (uint64_t done = 0; done < job->queries && !status;) {
+    adji_brute_job some = *job;
+    some.queries = job->queries - done < most ? job->queries - done : most;
+    some.first_row += done;
+    some.ids += done * job->k;
+    some.distances = static_cast<char *>(some.distances) + done * row;
+    status = search_batch(b, &some);
+    if (status == ADJ_E_DEVICE_MEMORY && most > unit) {
+      most = most / 2 / unit * unit;
+      status = ADJ_OK;
+      continue;
+    }
+    done += some.queries;
+  }
+  return status;
+}
+
+static adj_status search_through_prefilter(adji_gpu_brute *b, const adji_brute_job *job) {
+  adj_status status = ADJ_OK;
+  if (!b->copied)
+    status = b->choice.method == ADJI_METHOD_GEMM ? adji_gemm_copy_points(b->gpu, job, &b->points)
+                                                  : adji_tensor_copy_points(b->gpu, job, &b->points);
+  if (!status) status = search_batches(b, job);
+  adji_tensor_batch_clear(b->gpu, &b->batch);
+  b->copied = !status && is_whole(&b->right);
+  if (!b->copied) adji_tensor_points_clear(b->gpu, &b->points);
+  return status;
+}
+
+/* The matrix method takes every job: also if there is no memory for a prefilter that was not asked for. */
+static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
+  if (!has_prefilter(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
+  adj_status status = search_through_prefilter(b, job);
+  if (status != ADJ_E_DEVICE_MEMORY || b->choice.method != ADJI_METHOD_AUTO) return status;
+  return adji_brute_matrix(b->gpu, job, &b->choice);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Finds or copies the points of the queries. */
 static adj_status find_left(adji_gpu_brute *b, adji_brute_job *job) {
@@ -292,29 +360,19 @@ static adj_status search_chunk(adji_gpu_brute *b, adji_brute_job *job, uint64_t 
   return status;
 }
 
-/* Chunk by chunk. The best so far are in the table itself or in the other buffers. */
-static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_brute_list_memory *other,
-                                adji_brute_list_memory *more) {
-  adji_brute_lists table = {job->ids, job->distances}, best = table;
-  uint64_t entries = job->queries * job->k;
-  adj_status status = adji_brute_lists_get(b->gpu, job->type, entries, other);
-  if (!status) status = adji_brute_lists_get(b->gpu, job->type, entries, more);
+/* Chunk by chunk. The best so far are in the table itself or in other memory. */
+static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_brute_running *lists) {
+  adji_brute_lists table = {job->ids, job->distances};
+  adj_status status = adji_brute_running_get(b->gpu, lists, &table, true);
   bool root = job->root;
   job->root = false;
   for (uint64_t first = 0; first < b->right.count && !status; first += b->right.at_once) {
-    status = search_chunk(b, job, first, first ? adji_brute_lists_in(*more) : best);
-    if (status || !first) continue;
-    adji_brute_lists both = best.ids == table.ids ? adji_brute_lists_in(*other) : table;
-    adji_brute_merge merge = {job->type, job->queries, job->k, best, adji_brute_lists_in(*more), both};
-    status = adji_brute_merge_lists(b->gpu, merge);
-    best = both;
+    status = search_chunk(b, job, first, adji_brute_running_next(lists));
+    if (!status) status = adji_brute_running_add(b->gpu, lists);
   }
-  adji_brute_finish f = {};
-  f.type = job->type;
-  f.rows = job->queries;
-  f.k = job->k;
+  adji_brute_finish f = {*lists};
   f.root = root;
-  f.from = best;
+  f.from = lists->best;
   f.to = table;
   return status ? status : adji_brute_finish_lists(b->gpu, &f);
 }
@@ -325,10 +383,9 @@ static adj_status search_right(adji_gpu_brute *b, adji_brute_job *job) {
     job->right_count = b->right.count;
     return run_method(b, job);
   }
-  adji_brute_list_memory other = {}, more = {};
-  adj_status status = search_chunks(b, job, &other, &more);
-  adji_brute_lists_free(b->gpu, &other);
-  adji_brute_lists_free(b->gpu, &more);
+  adji_brute_running lists = {{job->type, job->queries, job->k}};
+  adj_status status = search_chunks(b, job, &lists);
+  adji_brute_running_free(b->gpu, &lists);
   return status;
 }
 

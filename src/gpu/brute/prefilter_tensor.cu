@@ -11,47 +11,32 @@ enum { FEWEST = 1024, LONGEST = 16384, MOST_REFINED = 8192, AGAIN_AT_ONCE = 2048
 /* The part of a list that a round is expected to fill, and how many more pairs pass than in exact arithmetic. */
 const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
 
-/* The positions of a scan, first .. end - 1; first is a multiple of ADJI_TENSOR_TILE. */
-struct scan_range {
-  uint64_t first, end;
-  bool all; /* list all values, not only those within the bounds */
-};
-
-/* Lists the values of all queries with these positions that are not below the bounds, or all. */
+/* Lists the values of all queries with positions first .. end - 1: all values of the first scan, later those that are
+ * not below the bounds. */
 adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, const adji_tensor_batch *b,
-                const scan_range &range) {
-  adji_tensor_scan_job s = {};
+                uint64_t first, uint64_t end) {
+  adji_tensor_scan_job s = {adji_tensor_view_of(points, b, job)};
   s.left = adji_at<uint4>(b->values);
   s.right = adji_at<uint4>(points->values);
   s.starts = adji_at<float>(points->starts);
-  s.bounds = adji_at<float>(b->bounds);
-  s.about = adji_at<adji_tensor_query>(b->about);
   s.queries = static_cast<uint32_t>(job->queries);
-  s.width = points->rules.width;
-  s.first = range.first;
-  s.end = range.end;
-  s.point_count = points->count;
-  s.point_stride = points->stride;
-  s.right_first = job->right_first;
-  s.all = range.all;
-  s.drop_self = job->drop_self;
-  s.capacity = b->rounds.capacity;
-  s.counts = adji_at<uint32_t>(b->counts);
-  s.passed = adji_at<uint2>(b->passed);
-  return s.width <= 64 ? adji_tensor_scan_narrow(gpu, s) : adji_tensor_scan_wide(gpu, s);
+  s.first = first;
+  s.end = end;
+  s.all = !first;
+  return s.rules.width <= 64 ? adji_tensor_scan_narrow(gpu, s) : adji_tensor_scan_wide(gpu, s);
 }
 
 adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                        const adji_tensor_batch *b) {
   const adji_tensor_rounds rounds = b->rounds;
-  adj_status status = scan(gpu, points, job, b, scan_range{0, rounds.first, true});
+  adj_status status = scan(gpu, points, job, b, 0, rounds.first);
   if (!status) status = adji_tensor_tighten(gpu, points, b, job, rounds.first);
   for (uint64_t begin = rounds.first; begin < points->count && !status;) {
     uint64_t end =
         static_cast<uint64_t>(static_cast<double>(begin) * rounds.factor) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
     /* A slightly longer round is better than another short one. */
     if (end + end / 4 > points->count) end = points->count;
-    status = scan(gpu, points, job, b, scan_range{begin, end, false});
+    status = scan(gpu, points, job, b, begin, end);
     if (!status) status = adji_tensor_tighten(gpu, points, b, job, 0);
     begin = end;
   }
@@ -61,9 +46,7 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_points *points, const ad
 adj_status search(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, adji_tensor_batch *b,
                   adji_tensor_outcome *out) {
   adj_status status = adji_tensor_batch_get(gpu, points, job, b);
-  if (status) return status;
-  ADJI_CUDA(gpu, cudaMemsetAsync(b->failed.at, 0, 2 * sizeof(uint32_t), gpu->compute));
-  status = adji_tensor_copy_queries(gpu, points, job, b);
+  if (!status) status = adji_tensor_copy_queries(gpu, points, job, b);
   if (!status) status = scan_rounds(gpu, points, job, b);
   if (!status) status = adji_tensor_refine(gpu, points, b, job);
   return status ? status : adji_tensor_fetch(gpu, b, out);
@@ -126,6 +109,26 @@ adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again
   return rounds;
 }
 
+adji_tensor_view adji_tensor_view_of(const adji_tensor_points *points, const adji_tensor_batch *batch,
+                                     const adji_brute_job *job) {
+  adji_tensor_view view = {};
+  view.rules = points->rules;
+  view.frame = adji_at<adji_tensor_frame>(points->frame);
+  view.about = adji_at<adji_tensor_query>(batch->about);
+  view.point_count = points->count;
+  view.point_stride = points->stride;
+  view.right_first = job->right_first;
+  view.drop_self = job->drop_self;
+  view.limit = job->limit;
+  view.k = job->k;
+  view.capacity = batch->rounds.capacity;
+  view.bounds = adji_at<float>(batch->bounds);
+  view.counts = adji_at<uint32_t>(batch->counts);
+  view.passed = adji_at<uint2>(batch->passed);
+  view.failed = adji_at<uint32_t>(batch->failed);
+  return view;
+}
+
 adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                                  adji_tensor_batch *b) {
   uint64_t rows = (job->queries + ADJI_TENSOR_ROWS - 1) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
@@ -145,6 +148,7 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points
     adj_status status = adji_block_get(gpu, gpu->compute, w.bytes, "brute force", w.block);
     if (status) return status;
   }
+  ADJI_CUDA(gpu, cudaMemsetAsync(b->failed.at, 0, 2 * sizeof(uint32_t), gpu->compute));
   return ADJ_OK;
 }
 
@@ -179,8 +183,6 @@ adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, c
 }
 
 void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch) {
-  adji_block *blocks[] = {&batch->values, &batch->about,  &batch->bounds,
-                          &batch->counts, &batch->passed, &batch->failed};
-  for (adji_block *block : blocks)
-    adji_block_free(gpu, gpu->compute, block);
+  adji_blocks_free(gpu,
+                   {&batch->values, &batch->about, &batch->bounds, &batch->counts, &batch->passed, &batch->failed});
 }

@@ -75,10 +75,35 @@ typedef struct adji_tensor_batch {
   adji_block failed; /* uint32_t: the number of failed queries, the number of pairs refined, then the failed queries */
 } adji_tensor_batch;
 
+/* The right set, a batch of queries and their job, as all kernels read them. */
+typedef struct adji_tensor_view {
+  adji_tensor_rules rules;
+  const adji_tensor_frame *frame;
+  const adji_tensor_query *about;
+  uint64_t point_count, point_stride, right_first;
+  bool drop_self;
+  double limit; /* of sums; infinite: none */
+  uint32_t k, capacity;
+  float *bounds;
+  uint32_t *counts;
+  uint2 *passed;
+  uint32_t *failed;
+} adji_tensor_view;
+adji_tensor_view adji_tensor_view_of(const adji_tensor_points *points, const adji_tensor_batch *batch,
+                                     const adji_brute_job *job);
+
+/* The number of the point at a position, in the right set; and adds a query to the failed ones. */
+static __device__ __forceinline__ uint64_t adji_tensor_point(const adji_tensor_view &view, uint32_t position) {
+  return position * view.point_stride % view.point_count;
+}
+static __device__ __forceinline__ void adji_tensor_fail(const adji_tensor_view &view, uint32_t row) {
+  view.failed[2 + atomicAdd(view.failed, 1)] = row;
+}
+
 /* ---- prefilter_tensor_copies.cu ---- */
 adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to);
 /* Finds the centre of the right set and its scale. */
-adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to);
+adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to);
 void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points);
 adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                                     const adji_tensor_batch *to);
@@ -96,7 +121,7 @@ adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_points *points, c
 /* again: for queries that failed. */
 adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again);
 
-/* Gets memory for the queries of a job whose rounds are set, or more if there is too little. */
+/* Gets memory for the queries of a job whose rounds are set, or more if there is too little. None has failed. */
 adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                                  adji_tensor_batch *batch);
 

@@ -206,11 +206,20 @@ __global__ void copy_queries(const copying<T> c, adji_tensor_query *about) {
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-uint32_t lanes_of(uint32_t width) {
-  uint32_t lanes = 1;
-  while (lanes < ADJI_WARP && lanes * AT_ONCE < width)
-    lanes *= 2;
-  return lanes;
+/* What copies of either side have in common. */
+template <class T>
+copying<T> copying_of(const adji_tensor_points *points, const void *rows) {
+  copying<T> c = {};
+  c.rows = static_cast<const T *>(rows);
+  c.dim = points->rules.dim;
+  c.width = points->rules.width;
+  c.lanes = 1;
+  while (c.lanes < ADJI_WARP && c.lanes * AT_ONCE < c.width)
+    c.lanes *= 2;
+  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(rows) % 16 == 0;
+  c.centre = adji_at<T>(points->centre);
+  c.frame = adji_at<adji_tensor_frame>(points->frame);
+  return c;
 }
 
 template <class T>
@@ -227,20 +236,11 @@ adj_status find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_tenso
 
 template <class T>
 adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to, uint32_t *bins) {
-  adj_status status = find_frame<T>(gpu, job, to);
-  if (status) return status;
   adji_tensor_frame *frame = adji_at<adji_tensor_frame>(to->frame);
-  copying<T> c = {};
-  c.rows = static_cast<const T *>(job->right);
+  copying<T> c = copying_of<T>(to, job->right);
   c.stride = to->stride;
   c.of = c.count = to->count;
   c.capacity = to->capacity;
-  c.dim = job->dim;
-  c.width = to->rules.width;
-  c.lanes = lanes_of(c.width);
-  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(c.rows) % 16 == 0;
-  c.centre = adji_at<T>(to->centre);
-  c.frame = frame;
   c.values = adji_at<uint4>(to->values);
   float *starts = adji_at<float>(to->starts), *errors = adji_at<float>(to->errors);
   copy_points<T><<<adji_blocks_for(c.capacity * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(c, starts, errors, bins);
@@ -255,21 +255,14 @@ adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_
 template <class T>
 adj_status copy_batch(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                       const adji_tensor_batch *to) {
-  copying<T> c = {};
-  c.rows = static_cast<const T *>(job->left);
+  copying<T> c = copying_of<T>(points, job->left);
   c.numbers = job->numbers;
-  c.first = job->first_row;
   c.stride = 1;
+  c.first = job->first_row;
   c.of = UINT64_MAX;
   c.base = job->left_first;
   c.count = job->queries;
   c.capacity = to->row_capacity;
-  c.dim = job->dim;
-  c.width = points->rules.width;
-  c.lanes = lanes_of(c.width);
-  c.fours = c.dim % 4 == 0 && reinterpret_cast<uintptr_t>(c.rows) % 16 == 0;
-  c.centre = adji_at<T>(points->centre);
-  c.frame = adji_at<adji_tensor_frame>(points->frame);
   c.values = adji_at<uint4>(to->values);
   copy_queries<T><<<adji_blocks_for(c.capacity * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(
       c, adji_at<adji_tensor_query>(to->about));
@@ -295,19 +288,13 @@ uint64_t stride_of(uint64_t count) {
   return stride;
 }
 
-adj_status get_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to) {
+adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to, adji_block *bins) {
   const char *what = "half-precision points";
-  adj_status status = adji_block_get(gpu, gpu->compute, job->dim * sizeof(double), what, &to->centre);
-  if (!status) status = adji_block_get(gpu, gpu->compute, sizeof(adji_tensor_frame), what, &to->frame);
-  if (!status) status = adji_block_get(gpu, gpu->compute, to->capacity * to->row_bytes, what, &to->values);
+  adj_status status = adji_block_get(gpu, gpu->compute, to->capacity * to->row_bytes, what, &to->values);
   if (!status) status = adji_block_get(gpu, gpu->compute, to->capacity * sizeof(float), what, &to->starts);
   if (!status) status = adji_block_get(gpu, gpu->compute, to->capacity * sizeof(float), what, &to->errors);
-  return status;
-}
-
-adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to, adji_block *bins) {
-  adj_status status = get_points(gpu, job, to);
   if (!status) status = adji_block_get(gpu, gpu->compute, BINS * sizeof(uint32_t), "errors", bins);
+  if (!status) status = adji_tensor_find_frame(gpu, job, to);
   if (status) return status;
   ADJI_CUDA(gpu, cudaMemsetAsync(bins->at, 0, bins->bytes, gpu->compute));
   uint32_t *at = adji_at<uint32_t>(*bins);
@@ -316,7 +303,10 @@ adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_poi
 
 }  // namespace
 
-adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to) {
+adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to) {
+  adj_status status = adji_block_get(gpu, gpu->compute, job->dim * sizeof(double), "centre of the points", &to->centre);
+  if (!status) status = adji_block_get(gpu, gpu->compute, sizeof(adji_tensor_frame), "scale of the points", &to->frame);
+  if (status) return status;
   return job->type == ADJ_F64 ? find_frame<double>(gpu, job, to) : find_frame<float>(gpu, job, to);
 }
 
@@ -336,9 +326,7 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adj
 }
 
 void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points) {
-  adji_block *blocks[] = {&points->centre, &points->frame, &points->values, &points->starts, &points->errors};
-  for (adji_block *block : blocks)
-    adji_block_free(gpu, gpu->compute, block);
+  adji_blocks_free(gpu, {&points->centre, &points->frame, &points->values, &points->starts, &points->errors});
 }
 
 adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,

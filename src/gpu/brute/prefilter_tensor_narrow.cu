@@ -134,7 +134,7 @@ adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
 }  // namespace
 
 adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job) {
-  return job.width == 16   ? launch<shape<1>>(gpu, job)
-         : job.width == 32 ? launch<shape<2>>(gpu, job)
-                           : launch<shape<4>>(gpu, job);
+  return job.rules.width == 16   ? launch<shape<1>>(gpu, job)
+         : job.rules.width == 32 ? launch<shape<2>>(gpu, job)
+                                 : launch<shape<4>>(gpu, job);
 }

@@ -11,18 +11,8 @@ enum { DIGITS = 256 };
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-struct tightening {
-  adji_tensor_rules rules;
-  const adji_tensor_frame *frame;
-  const adji_tensor_query *about;
-  uint64_t point_count, point_stride, right_first;
-  bool drop_self;
-  double limit; /* of sums; infinite: none */
-  uint32_t k, capacity, dense;
-  float *bounds;
-  uint32_t *counts;
-  uint2 *passed;
-  uint32_t *failed;
+struct tightening : adji_tensor_view {
+  uint32_t dense;
 };
 
 /* A key that is smaller the larger the value. */
@@ -51,7 +41,7 @@ __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t q
     uint2 pair = from[i];
     float w = __uint_as_float(pair.x);
     uint32_t key = w >= ADJI_TENSOR_STRAY ? STRAY : w > ADJI_TENSOR_LEAST ? key_of(w) : NONE;
-    if (job.dense && job.drop_self && job.right_first + pair.y * job.point_stride % job.point_count == self) key = NONE;
+    if (job.dense && job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == self) key = NONE;
     pairs[i] = uint2{key, pair.y};
     mine += key != STRAY && key != NONE;
   }
@@ -124,7 +114,7 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   if (count > job.capacity) {
     if (threadIdx.x == 0) {
       job.bounds[query] = INFINITY;
-      job.failed[2 + atomicAdd(job.failed, 1)] = job.about[query].row;
+      adji_tensor_fail(job, job.about[query].row);
     }
     return;
   }
@@ -157,18 +147,11 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 template <class T>
-struct refining {
+struct refining : adji_tensor_view {
   const T *left, *right;
-  uint32_t dim, k, capacity, most; /* most: pairs that fit shared memory */
-  const adji_tensor_query *about;
-  uint64_t point_count, point_stride;
-  uint64_t first_row, left_first, right_first;
-  T limit;
+  uint32_t most; /* pairs that fit shared memory */
+  uint64_t first_row, left_first;
   bool root, fours;
-  const float *bounds;
-  const uint32_t *counts;
-  const uint2 *passed;
-  uint32_t *failed;
   uint32_t *ids;
   T *distances;
 };
@@ -184,7 +167,7 @@ __device__ __forceinline__ T canonical_sum(const refining<T> &job, const T *x, c
   uint32_t j = 0;
   if (job.fours) {
 #pragma unroll 8
-    for (; j < job.dim; j += 4) {
+    for (; j < job.rules.dim; j += 4) {
       T c[4];
       if (sizeof(T) == 4) {
         float4 four = __ldg(reinterpret_cast<const float4 *>(y + j));
@@ -201,7 +184,7 @@ __device__ __forceinline__ T canonical_sum(const refining<T> &job, const T *x, c
     return adji_gpu_finish<ADJI_STEP_L2>(s);
   }
 #pragma unroll 8
-  for (; j < job.dim; j++)
+  for (; j < job.rules.dim; j++)
     s = add_step(s, x[j], __ldg(y + j));
   return adji_gpu_finish<ADJI_STEP_L2>(s);
 }
@@ -240,24 +223,25 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
   if (job.bounds[query] == INFINITY) return;
   uint32_t row = job.about[query].row, count = job.counts[query], size = 2;
   if (count > job.most) {
-    if (threadIdx.x == 0) job.failed[2 + atomicAdd(job.failed, 1)] = row;
+    if (threadIdx.x == 0) adji_tensor_fail(job, row);
     return;
   }
   while (size < count || size < job.k)
     size *= 2;
   T *sums = reinterpret_cast<T *>(memory), *x = sums + size;
-  uint32_t *ids = reinterpret_cast<uint32_t *>(x + (job.dim + 3) / 4 * 4);
-  for (uint32_t j = threadIdx.x; j < job.dim; j += blockDim.x)
-    x[j] = job.left[(row - job.left_first) * job.dim + j];
+  uint32_t *ids = reinterpret_cast<uint32_t *>(x + (job.rules.dim + 3) / 4 * 4);
+  T limit = static_cast<T>(job.limit);
+  for (uint32_t j = threadIdx.x; j < job.rules.dim; j += blockDim.x)
+    x[j] = job.left[(row - job.left_first) * job.rules.dim + j];
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
     T s = INFINITY;
     uint32_t id = ADJ_NO_ID;
     if (i < count) {
-      uint64_t point = job.passed[query * job.capacity + i].y * job.point_stride % job.point_count;
+      uint64_t point = adji_tensor_point(job, job.passed[query * job.capacity + i].y);
       id = static_cast<uint32_t>(job.right_first + point);
-      s = canonical_sum(job, x, job.right + point * job.dim);
-      if (s > job.limit) s = INFINITY, id = ADJ_NO_ID;
+      s = canonical_sum(job, x, job.right + point * job.rules.dim);
+      if (s > limit) s = INFINITY, id = ADJ_NO_ID;
     }
     sums[i] = s;
     ids[i] = id;
@@ -274,7 +258,7 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
   }
   broken = __syncthreads_or(broken);
   if (threadIdx.x) return;
-  if (broken) job.failed[2 + atomicAdd(job.failed, 1)] = row;
+  if (broken) adji_tensor_fail(job, row);
   atomicAdd(job.failed + 1, count);
 }
 
@@ -283,26 +267,14 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
 template <class T>
 adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
                   const adji_brute_job *job) {
-  refining<T> s = {};
+  refining<T> s = {adji_tensor_view_of(points, batch, job)};
   s.left = static_cast<const T *>(job->left);
   s.right = static_cast<const T *>(job->right);
-  s.dim = job->dim;
-  s.k = job->k;
-  s.capacity = batch->rounds.capacity;
   s.most = batch->rounds.most;
-  s.about = adji_at<adji_tensor_query>(batch->about);
-  s.point_count = points->count;
-  s.point_stride = points->stride;
   s.first_row = job->first_row;
   s.left_first = job->left_first;
-  s.right_first = job->right_first;
-  s.limit = static_cast<T>(job->limit);
   s.root = job->root;
   s.fours = job->dim % 4 == 0 && reinterpret_cast<uintptr_t>(job->right) % 16 == 0;
-  s.bounds = adji_at<float>(batch->bounds);
-  s.counts = adji_at<uint32_t>(batch->counts);
-  s.passed = adji_at<uint2>(batch->passed);
-  s.failed = adji_at<uint32_t>(batch->failed);
   s.ids = job->ids;
   s.distances = static_cast<T *>(job->distances);
   uint64_t bytes = s.most * (sizeof(T) + 4) + (job->dim + 3) / 4 * 4 * sizeof(T);
@@ -316,22 +288,7 @@ adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_te
 
 adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
                                const adji_brute_job *job, uint32_t dense) {
-  tightening t = {};
-  t.rules = points->rules;
-  t.frame = adji_at<adji_tensor_frame>(points->frame);
-  t.about = adji_at<adji_tensor_query>(batch->about);
-  t.point_count = points->count;
-  t.point_stride = points->stride;
-  t.right_first = job->right_first;
-  t.drop_self = job->drop_self;
-  t.limit = job->limit;
-  t.k = job->k;
-  t.capacity = batch->rounds.capacity;
-  t.dense = dense;
-  t.bounds = adji_at<float>(batch->bounds);
-  t.counts = adji_at<uint32_t>(batch->counts);
-  t.passed = adji_at<uint2>(batch->passed);
-  t.failed = adji_at<uint32_t>(batch->failed);
+  tightening t = {adji_tensor_view_of(points, batch, job), dense};
   uint32_t bytes = batch->rounds.capacity * sizeof(uint2), threads = batch->rounds.capacity > 4096 ? 512 : 128;
   ADJI_ALLOW_SHARED(gpu, tighten_bounds);
   tighten_bounds<<<static_cast<uint32_t>(job->queries), threads, bytes, gpu->compute>>>(t);

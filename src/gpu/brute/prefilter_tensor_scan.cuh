@@ -24,29 +24,21 @@
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_SCAN_CUH
 
 #include "gpu/brute/prefilter_tensor.cuh"
+#include "gpu/shared/tensor.cuh"
 
 /* The parameters of the kernels. */
-typedef struct adji_tensor_scan_job {
+typedef struct adji_tensor_scan_job : adji_tensor_view {
   const uint4 *left, *right; /* halves */
-  const float *starts, *bounds;
-  const adji_tensor_query *about;
-  uint32_t queries, width;
-  uint64_t first, end;           /* positions */
+  const float *starts;
+  uint32_t queries;
+  uint64_t first, end;           /* positions; first is a multiple of ADJI_TENSOR_TILE */
+  bool all;                      /* list all values, not only those that are not below the bounds */
   uint32_t block_stages, stages; /* per block, and in all, each of `points` candidates */
-  uint64_t point_count, point_stride, right_first;
-  bool all, drop_self;
-  uint32_t capacity;
-  uint32_t *counts;
-  uint2 *passed;
 } adji_tensor_scan_job;
 
 /* For rows of up to 64 halves, and for longer ones. */
 adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job);
 adj_status adji_tensor_scan_wide(adji_gpu *gpu, adji_tensor_scan_job job);
-
-#ifdef __CUDACC__
-
-#include "gpu/shared/tensor.cuh"
 
 namespace {
 
@@ -121,8 +113,7 @@ __device__ __noinline__ void flush_pending(const adji_tensor_scan_job &job, cons
   for (uint32_t i = lane; i < pending; i += ADJI_WARP) {
     uint2 pair = list->pair[i];
     uint32_t query = blockIdx.x * ADJI_TENSOR_ROWS + list->row[i];
-    if (job.drop_self && job.right_first + pair.y * job.point_stride % job.point_count == job.about[query].row)
-      continue;
+    if (job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == job.about[query].row) continue;
     uint32_t slot = atomicAdd(job.counts + query, 1);
     if (slot < job.capacity) job.passed[query * static_cast<uint64_t>(job.capacity) + slot] = pair;
   }
@@ -211,5 +202,4 @@ __device__ __forceinline__ void keep_all(const adji_tensor_scan_job &job, const 
 
 }  // namespace
 
-#endif
 #endif

@@ -74,8 +74,8 @@ __device__ __forceinline__ loader open_loader(const adji_tensor_scan_job &job, u
                                               uint32_t tiles) {
   uint32_t row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
   loader l = {};
-  l.row_chunks = job.width / 8;
-  l.slices = job.width / SLICE;
+  l.row_chunks = job.rules.width / 8;
+  l.slices = job.rules.width / SLICE;
   l.left = job.left + (blockIdx.x * static_cast<uint64_t>(ADJI_TENSOR_ROWS) + row) * l.row_chunks + chunk;
   l.right = job.right + (point + row) * l.row_chunks + chunk;
   l.starts = job.starts + point + threadIdx.x * 4;
@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
   __shared__ pending_pairs lists[TALL * WIDE];
   extern __shared__ __align__(128) unsigned char memory[];
   const uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, stages = shared_at(memory);
-  const uint32_t begin = blockIdx.y * job.block_stages, slices = job.width / SLICE;
+  const uint32_t begin = blockIdx.y * job.block_stages, slices = job.rules.width / SLICE;
   const uint32_t tiles = begin + job.block_stages < job.stages ? job.block_stages : job.stages - begin;
-  const uint32_t held = stages + DEPTH * shape<HOLD>::STAGE, held_pitch = HOLD ? job.width * 2 + 16 : PITCH;
+  const uint32_t held = stages + DEPTH * shape<HOLD>::STAGE, held_pitch = HOLD ? job.rules.width * 2 + 16 : PITCH;
   uint64_t position = job.first + begin * static_cast<uint64_t>(POINTS);
   loader ahead = open_loader(job, stages, position, tiles);
   if (HOLD)
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
 template <bool HOLD>
 adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
   dim3 grid = choose_grid(gpu, &job, POINTS, 1);
-  uint32_t bytes = DEPTH * shape<HOLD>::STAGE + (HOLD ? ADJI_TENSOR_ROWS * (job.width * 2 + 16) : 0);
+  uint32_t bytes = DEPTH * shape<HOLD>::STAGE + (HOLD ? ADJI_TENSOR_ROWS * (job.rules.width * 2 + 16) : 0);
   ADJI_ALLOW_SHARED(gpu, scan_wide<HOLD>);
   scan_wide<HOLD><<<grid, THREADS, bytes, gpu->compute>>>(job);
   ADJI_LAUNCHED(gpu, "scan_wide");
@@ -197,5 +197,5 @@ adj_status launch(adji_gpu *gpu, adji_tensor_scan_job job) {
 }  // namespace
 
 adj_status adji_tensor_scan_wide(adji_gpu *gpu, adji_tensor_scan_job job) {
-  return job.width <= MOST_HELD ? launch<true>(gpu, job) : launch<false>(gpu, job);
+  return job.rules.width <= MOST_HELD ? launch<true>(gpu, job) : launch<false>(gpu, job);
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 #include "core/atomic.h" /* before the C headers: it has templates */
 
@@ -150,6 +151,10 @@ static __device__ __forceinline__ void adji_answer_add(unsigned long long *answe
 /* ADJ_E_DEVICE_MEMORY beyond the limit, or when the device has no more. what: for the message. */
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
 void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
+static inline void adji_blocks_free(adji_gpu *gpu, std::initializer_list<adji_block *> blocks) {
+  for (adji_block *block : blocks)
+    adji_block_free(gpu, gpu->compute, block);
+}
 
 /* Frees the blocks that are kept for reuse. */
 void adji_blocks_forget(adji_gpu *gpu);

@@ -283,7 +283,7 @@ static __global__ void gather_dense(adji_gpu_rows rows, const uint32_t *ids, uin
   } to;
 #pragma unroll
   for (uint32_t j = 0; j < WIDTH; j++)
-    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : adji_id_as(id, T(0));
+    to.x[j] = j < rows.dim ? from[j * rows.column_stride] : adji_gpu_id_as(id, T());
   reinterpret_cast<point *>(coords)[i] = to;
 }
 

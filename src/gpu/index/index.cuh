@@ -101,12 +101,34 @@ __host__ __device__ constexpr bool adji_gpu_width_has_id(uint32_t dim) {
   return adji_gpu_width(dim) > dim;
 }
 
-/* An id in the place of a coordinate. */
-static __device__ __forceinline__ float adji_id_as(uint32_t id, float) {
+/* Loads WIDTH values, 4 or 8 bytes or whole units of 16, in as few loads as possible. */
+template <int WIDTH, class T>
+static __device__ __forceinline__ void adji_gpu_load(const T *from, T *to) {
+  constexpr int BYTES = WIDTH * sizeof(T);
+  if (BYTES == 4) to[0] = __ldg(from);
+  if (BYTES == 8) {
+    uint2 two = __ldg(reinterpret_cast<const uint2 *>(from));
+    memcpy(to, &two, sizeof two);
+  }
+#pragma unroll
+  for (int i = 0; i < BYTES / 16; i++) {
+    uint4 four = __ldg(reinterpret_cast<const uint4 *>(from) + i);
+    memcpy(reinterpret_cast<char *>(to) + 16 * i, &four, sizeof four);
+  }
+}
+
+/* An id that is stored as a coordinate. */
+static __device__ __forceinline__ float adji_gpu_id_as(uint32_t id, float) {
   return __uint_as_float(id);
 }
-static __device__ __forceinline__ double adji_id_as(uint32_t id, double) {
+static __device__ __forceinline__ double adji_gpu_id_as(uint32_t id, double) {
   return __longlong_as_double(static_cast<long long>(id));
+}
+static __device__ __forceinline__ uint32_t adji_gpu_id(float x) {
+  return __float_as_uint(x);
+}
+static __device__ __forceinline__ uint32_t adji_gpu_id(double x) {
+  return static_cast<uint32_t>(__double_as_longlong(x));
 }
 
 /* Positions behind the last that may be read; they hold nothing. */

@@ -4,6 +4,7 @@
  */
 #include "gpu/index/list_order.cuh"
 
+#include <thrust/iterator/counting_iterator.h>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 #include <utility>
@@ -83,23 +84,22 @@ static adj_status gather(adji_gpu *gpu, const adji_order_list *list, uint32_t *q
   return ADJ_OK;
 }
 
-struct in_rows {
-  const uint32_t *ids;
-  uint64_t first, end;
+struct in_rows : adji_order_rows {
   __device__ bool operator()(uint32_t position) const {
     return ids[position] >= first && ids[position] < end;
   }
 };
 
-/* Drops queries whose rows are not wanted, and counts the others. */
-static adj_status select_wanted(adji_gpu *gpu, const adji_order_list *list, const uint32_t *from, uint32_t *to,
-                                uint64_t *count) {
-  in_rows wanted = {list->ids, list->first_row, list->end_row};
-  ADJI_CUB(gpu, list->temporary, cub::DeviceSelect::If, from, to, adji_answer_at(gpu, ADJI_ANSWER_ITEMS), *count,
-           wanted);
-  adj_status status = adji_answers_fetch(gpu, gpu->compute);
-  *count = gpu->answers[ADJI_ANSWER_ITEMS];
-  return status;
+adj_status adji_order_select(adji_gpu *gpu, adji_order_rows rows, const uint32_t *from, uint64_t count, uint32_t *to,
+                             adji_block *temporary) {
+  in_rows wanted = {rows};
+  unsigned long long *many = adji_answer_at(gpu, ADJI_ANSWER_ITEMS);
+  if (from)
+    ADJI_CUB(gpu, temporary, cub::DeviceSelect::If, from, to, many, count, wanted);
+  else
+    ADJI_CUB(gpu, temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0), to, many, count,
+             wanted);
+  return ADJ_OK;
 }
 
 static int bits_of(uint64_t count) {
@@ -119,14 +119,16 @@ adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64
                               uint32_t *rows) {
   uint32_t *from = adji_at<uint32_t>(list->queries[0]), *to = adji_at<uint32_t>(list->queries[1]);
   adj_status status = gather(gpu, list, from);
-  if (!status && list->end_row - list->first_row < list->rows) {
-    status = select_wanted(gpu, list, from, to, count);
+  if (!status && list->wanted.end - list->wanted.first < list->rows) {
+    status = adji_order_select(gpu, list->wanted, from, *count, to, list->temporary);
+    if (!status) status = adji_answers_fetch(gpu, gpu->compute);
+    *count = gpu->answers[ADJI_ANSWER_ITEMS];
     std::swap(from, to);
   }
   *out = to;
   if (status || !*count) return status;
   ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
-  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->ids, rows);
+  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->wanted.ids, rows);
   ADJI_LAUNCHED(gpu, "find_rows");
   return ADJ_OK;
 }

@@ -68,7 +68,7 @@ template <class T>
 __device__ __forceinline__ void store_run(const cut_run<T> &run, const cut_memory<T> *at) {
   for (uint32_t e = threadIdx.x; e < run.count << run.width_bits; e += CUT_THREADS) {
     uint32_t i = e >> run.width_bits, j = e - (i << run.width_bits), from = at->order[i];
-    run.coords[e] = j < run.dim ? at->x[j][from] : adji_id_as(at->ids[from], T(0));
+    run.coords[e] = j < run.dim ? at->x[j][from] : adji_gpu_id_as(at->ids[from], T(0));
   }
   for (uint32_t i = threadIdx.x; i < run.count; i += CUT_THREADS)
     run.ids[i] = at->ids[at->order[i]];

@@ -8,13 +8,10 @@
  */
 #include "gpu/knn/knn_private.cuh"
 
-#include <thrust/iterator/counting_iterator.h>
 #include <cmath>
 #include <cstdlib>
-#include <cub/device/device_select.cuh>
 
-#include "gpu/knn/knn_dense.cuh"
-#include "gpu/knn/knn_per_query.cuh"
+#include "gpu/index/list_order.cuh"
 #include "gpu/shared/report.cuh"
 
 /* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
@@ -90,14 +87,11 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
 
 static void free_work(adji_gpu_knn *n) {
   adji_knn_grid_free_lists(&n->grid);
-  adji_block_free(n->gpu, n->gpu->compute, &n->queries);
-  adji_block_free(n->gpu, n->gpu->compute, &n->hard);
-  adji_block_free(n->gpu, n->gpu->compute, &n->temporary);
+  adji_blocks_free(n->gpu, {&n->queries, &n->hard, &n->temporary});
 }
 
 static void free_rows(adji_gpu_knn *n) {
-  adji_block_free(n->gpu, n->gpu->compute, &n->ids);
-  adji_block_free(n->gpu, n->gpu->compute, &n->sums);
+  adji_blocks_free(n->gpu, {&n->ids, &n->sums});
   n->first_row = n->end_row = 0;
 }
 
@@ -159,25 +153,6 @@ static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
   return ADJ_OK;
 }
 
-struct in_rows {
-  const uint32_t *ids;
-  uint64_t first, end;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first && ids[position] < end;
-  }
-};
-
-/* Selects the positions of the queries whose rows are wanted. */
-static adj_status select_queries(adji_gpu_knn *n, adji_knn_target *target) {
-  target->query_count = n->end_row - n->first_row;
-  if (target->query_count == n->join.left->count) return ADJ_OK;
-  in_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
-  target->queries = adji_at<uint32_t>(n->queries);
-  ADJI_CUB(n->gpu, &n->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
-           adji_at<uint32_t>(n->queries), adji_answer_at(n->gpu, ADJI_ANSWER_ITEMS), n->join.left->count, wanted);
-  return ADJ_OK;
-}
-
 /* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */
 static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = adji_knn_dense(n->gpu, n->gpu->compute, job);
@@ -199,38 +174,30 @@ static adj_status search_per_query(adji_gpu_knn *n, adji_knn_job *job) {
   return status;
 }
 
-adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target) {
+adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job) {
   adji_gpu *gpu = n->gpu;
-  adj_type type = n->join.left->type;
-  uint64_t entries = target->query_count * n->join.k;
-  adji_knn_job job = {};
-  job.type = type;
-  job.measure = &n->measure;
-  job.dim = n->join.left->dim;
-  job.left = n->left;
-  job.right = &n->right;
-  job.queries = target->queries;
-  job.query_count = target->query_count;
-  job.drop_self = n->join.style.drop_self;
-  job.limit = n->join.limit;
-  job.k = job.row_length = n->join.k;
-  job.first_row = target->first_row;
-  job.places = target->places;
-  job.ids = target->ids;
-  job.sums = target->sums;
-  job.budget = n->budget;
-  job.most_blocks = n->blocks;
-  job.hard = adji_at<uint32_t>(n->hard);
-  job.hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
-  job.candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
-  job.root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
-  adj_status status = adji_knn_grid_search(&n->grid, &job);
-  if (!status && job.query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  uint64_t entries = job->query_count * n->join.k;
+  job->type = n->join.left->type;
+  job->measure = &n->measure;
+  job->dim = n->join.left->dim;
+  job->left = n->left;
+  job->right = &n->right;
+  job->drop_self = n->join.style.drop_self;
+  job->limit = n->join.limit;
+  job->k = job->row_length = n->join.k;
+  job->budget = n->budget;
+  job->most_blocks = n->blocks;
+  job->hard = adji_at<uint32_t>(n->hard);
+  job->hard_count = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
+  job->candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
+  job->root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
+  adj_status status = adji_knn_grid_search(&n->grid, job);
+  if (!status && job->query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  bool dense = !n->per_query && adji_knn_has_dense(type, n->measure.step, job.dim, job.k) &&
-               (n->dense || job.query_count >= FEW_QUERIES) && n->right.points.count;
-  if (job.query_count) status = dense ? search_dense(n, &job) : search_per_query(n, &job);
-  if (!status && !job.root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, type, entries, target->sums);
+  bool dense = !n->per_query && adji_knn_has_dense(job->type, n->measure.step, job->dim, job->k) &&
+               (n->dense || job->query_count >= FEW_QUERIES) && n->right.points.count;
+  if (job->query_count) status = dense ? search_dense(n, job) : search_per_query(n, job);
+  if (!status && !job->root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, job->type, entries, job->sums);
   return status;
 }
 
@@ -243,12 +210,19 @@ static adj_status find_rows_brute(adji_gpu_knn *n) {
 }
 
 static adj_status find_rows_in_trees(adji_gpu_knn *n) {
-  adji_knn_target target = {};
-  target.first_row = n->first_row;
-  target.ids = adji_at<uint32_t>(n->ids);
-  target.sums = n->sums.at;
-  adj_status status = select_queries(n, &target);
-  return status ? status : adji_knn_search(n, &target);
+  adji_knn_job job = {};
+  job.query_count = n->end_row - n->first_row;
+  job.first_row = n->first_row;
+  job.ids = adji_at<uint32_t>(n->ids);
+  job.sums = n->sums.at;
+  adj_status status = ADJ_OK;
+  if (job.query_count < n->join.left->count) {
+    uint32_t *queries = adji_at<uint32_t>(n->queries);
+    adji_order_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
+    status = adji_order_select(n->gpu, wanted, NULL, n->join.left->count, queries, &n->temporary);
+    job.queries = queries;
+  }
+  return status ? status : adji_knn_search(n, &job);
 }
 
 static adj_status search(adji_gpu_knn *n) {

@@ -23,16 +23,15 @@
  *               their lists, in lockstep
  *
  * Queries that are far apart although consecutive along the curve would keep a warp busy long after all others. Such a
- * warp gives up and leaves them to knn_per_query.cuh.
+ * warp gives up and leaves them to knn_per_query.cu.
  *
  * Grid: one warp per 32 queries. Warps synchronise with __syncwarp only; no block waits for another.
  *
  * Limits: instruction issue, and the latency of loads at this occupancy. In 3-D with k = 8, a warp compares about 290
  * candidates (12 instructions each), gathers 25 times (100 each), and sorts and merges 17 times (330 each).
  */
-#include "gpu/knn/knn_dense.cuh"
-
 #include "gpu/knn/knn_keys.cuh"
+#include "gpu/knn/knn_private.cuh"
 
 namespace {
 
@@ -152,17 +151,6 @@ __device__ __forceinline__ void insert_pending(const knn_job<typename W::T> &job
 
 /* ---- Candidates ------------------------------------------------------------------------------ */
 
-template <class T>
-__device__ __forceinline__ T bits_as(uint32_t id);
-template <>
-__device__ __forceinline__ float bits_as<float>(uint32_t id) {
-  return __uint_as_float(id);
-}
-template <>
-__device__ __forceinline__ double bits_as<double>(uint32_t id) {
-  return __longlong_as_double(static_cast<long long>(id));
-}
-
 /* The lane's point among those of the next leaves of a group, and whether there is one. */
 template <class W>
 struct gathered {
@@ -203,7 +191,7 @@ __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W,
 #pragma unroll
   for (int j = 0; j < W::DIM; j++)
     point.x[j] = mine.x[j];
-  point.x[point.ID] = bits_as<T>(mine.id);
+  point.x[point.ID] = adji_gpu_id_as(mine.id, T());
   if (near) at->pool[to] = point;
   warp->pooled += __popc(found);
 }
@@ -248,7 +236,7 @@ __device__ __forceinline__ void compare_pool(const knn_job<T> &job, dense_shared
         x[j] = points[i].x[j];
       T s = sum_of<W>(job, mine->x, x);
       if (!(s <= mine->bound)) continue;
-      store_queued(mine->tail, s, id_bits(points[i].x[points[i].ID]));
+      store_queued(mine->tail, s, adji_gpu_id(points[i].x[points[i].ID]));
       mine->tail += sizeof at->queue[0];
     }
   }
@@ -266,21 +254,6 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const warp_state<W
   return near_sum<W>(job, load_box<W>(job, job.levels[level], i), warp.low, warp.high);
 }
 
-/* The position of the search in the tree: boxes of a level from base on; those in mask are still to be visited. */
-template <class T>
-struct path {
-  uint32_t level, base, mask;
-  T s; /* lower bound of the sum to box base + lane */
-};
-
-template <class W, class T>
-__device__ __forceinline__ path<T> open_path(const knn_job<T> &job, const warp_state<W> &warp, uint32_t level,
-                                             uint32_t base, uint32_t lane) {
-  path<T> at = {level, base, 0, group_sum(job, warp, level, base, lane)};
-  at.mask = __ballot_sync(KNN_LANES, at.s <= warp.bound);
-  return at;
-}
-
 /* Step 2: the next group of leaves, and which of them are near. there is false if there are no more or the warp gives
  * up. Group `done` was searched at the start. */
 template <class W, int K, class T>
@@ -288,30 +261,16 @@ __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_sh
                                                  path<T> *p, uint32_t done, uint32_t lane) {
   p->mask &= __ballot_sync(KNN_LANES, p->s <= warp->bound);
   for (;;) {
-    while (!p->mask) { /* go up to where boxes remain */
-      uint32_t level = p->level + 1;
-      if (level >= job.level_count) return leaf_group{0, 0, false};
-      uint32_t remaining = at->masks[level];
-      *p = open_path(job, *warp, level, at->bases[level], lane);
-      p->mask &= remaining;
-      __syncwarp();
-    }
-    uint32_t next = lane_of_least(p->mask, p->s, lane), below = (p->base + next) * ADJI_GPU_FAN;
-    p->mask &= ~(1u << next);
-    if (++warp->tests > job.budget) return leaf_group{0, 0, false};
-    if (p->level == 1) {
-      if (below == done) continue;
-      T s = group_sum(job, *warp, 0, below, lane);
-      uint32_t mask = __ballot_sync(KNN_LANES, s <= warp->bound);
-      if (mask) return leaf_group{below, mask, true};
+    uint32_t box = next_of_path(job, at, *warp, p, lane), below = box * ADJI_GPU_FAN;
+    if (box == UINT32_MAX || ++warp->tests > job.budget) return leaf_group{0, 0, false};
+    if (p->level > 1) {
+      go_down(job, at, *warp, p, box, lane);
       continue;
     }
-    if (lane == 0) {
-      at->masks[p->level] = p->mask;
-      at->bases[p->level] = p->base;
-    }
-    __syncwarp();
-    *p = open_path(job, *warp, p->level - 1, below, lane);
+    if (below == done) continue;
+    T s = group_sum(job, *warp, 0, below, lane);
+    uint32_t mask = __ballot_sync(KNN_LANES, s <= warp->bound);
+    if (mask) return leaf_group{below, mask, true};
   }
 }
 
@@ -460,7 +419,7 @@ __device__ __forceinline__ void write_rows(const knn_job<T> &job, dense_shared<W
       if (row == ADJ_NO_ID || i < unused) continue;
       uint64_t to = entries_of(job, row) + i - unused;
       job.ids[to] = entry.id;
-      job.sums[to] = entry.id == ADJ_NO_ID ? static_cast<T>(INFINITY) : job.root ? root_of_sum(entry.s) : entry.s;
+      job.sums[to] = entry.id == ADJ_NO_ID ? static_cast<T>(INFINITY) : job.root ? adji_root(entry.s) : entry.s;
     }
   }
 }
@@ -549,18 +508,9 @@ bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k) {
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
   if (job->type == ADJ_F64)
     return job->dim == 2 ? launch_dense_k<double, 2>(gpu, stream, job) : launch_dense_k<double, 3>(gpu, stream, job);
-  switch (job->dim) {
-    case 1:
-      return launch_dense_k<float, 1>(gpu, stream, job);
-    case 2:
-      return launch_dense_k<float, 2>(gpu, stream, job);
-    case 3:
-      return launch_dense_k<float, 3>(gpu, stream, job);
-    case 4:
-      return launch_dense_k<float, 4>(gpu, stream, job);
-    case 5:
-      return launch_dense_k<float, 5>(gpu, stream, job);
-    default:
-      return launch_dense_k<float, 6>(gpu, stream, job);
-  }
+  if (job->dim == 1) return launch_dense_k<float, 1>(gpu, stream, job);
+  if (job->dim == 2) return launch_dense_k<float, 2>(gpu, stream, job);
+  if (job->dim == 3) return launch_dense_k<float, 3>(gpu, stream, job);
+  if (job->dim == 4) return launch_dense_k<float, 4>(gpu, stream, job);
+  return job->dim == 5 ? launch_dense_k<float, 5>(gpu, stream, job) : launch_dense_k<float, 6>(gpu, stream, job);
 }

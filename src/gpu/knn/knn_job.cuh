@@ -1,39 +1,44 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input of a launch of the kNN kernels (knn_dense.cuh, knn_per_query.cuh).
+ * The input of a launch of the kNN kernels (knn_dense.cu, knn_per_query.cu). All pointers are device memory, except
+ * where noted.
  */
 #ifndef ADJI_GPU_KNN_KNN_JOB_CUH
 #define ADJI_GPU_KNN_KNN_JOB_CUH
 
 #include "gpu/index/tree.cuh"
 
-/* The input of a launch. All pointers are device memory, except where noted. */
-typedef struct adji_knn_job {
-  adj_type type;
-  const adji_measure *measure; /* host */
-  uint32_t dim;
-  const adji_gpu_tree *left, *right; /* if equal, a query is at its own position in the right tree */
+/* The part that kernels read as it is. */
+typedef struct adji_gpu_knn_task {
   /* The queries: positions in left; NULL: all. */
   const uint32_t *queries;
   uint64_t query_count;
   const unsigned long long *counted_queries; /* if not NULL: the number of queries, left by an earlier launch */
   bool drop_self;
-  bool root;    /* report distances, not squared ones */
-  double limit; /* of sums */
+  bool root; /* report distances, not squared ones */
+  uint32_t dim;
   /* The k nearest after the first `place` neighbours, which are already in the row. Rows have row_length entries and
-   * start with row first_row; or, if places is not NULL, row i is stored as row places[i]. */
-  uint32_t k, place, row_length;
+   * start with row first_row; or, if places is not NULL, row i is stored as row places[i]. ADJ_NO_ID follows the last
+   * neighbour. */
+  uint32_t k, row_length, place;
   uint64_t first_row;
   const uint32_t *places;
   uint32_t *ids;
-  void *sums;
   /* A warp that has searched more leaves than this gives up. Its queries go to hard, and their number is added to
    * hard_count. */
   uint32_t budget;
   uint32_t *hard;
   unsigned long long *hard_count;
   unsigned long long *candidates; /* compared: added, spread over ADJI_SPREAD counters */
-  uint32_t most_blocks;           /* that run at a time; 0: as many as fit */
+} adji_gpu_knn_task;
+
+typedef struct adji_knn_job : adji_gpu_knn_task {
+  adj_type type;
+  const adji_measure *measure;       /* host */
+  const adji_gpu_tree *left, *right; /* if equal, a query is at its own position in the right tree */
+  double limit;                      /* of sums; may be infinite */
+  void *sums;                        /* laid out as ids */
+  uint32_t most_blocks;              /* that run at a time; 0: as many as fit */
 } adji_knn_job;
 
 /* The most neighbours that a lane, or a warp, keeps in registers. */

@@ -75,18 +75,9 @@ adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_
 }
 
 void adji_gpu_knn_end_lists(adji_gpu_knn *n) {
-  adji_gpu *gpu = n->gpu;
-  adji_block_free(gpu, gpu->compute, &n->places);
-  adji_block_free(gpu, gpu->compute, &n->hard);
-  for (adji_block &listed : n->listed)
-    adji_block_free(gpu, gpu->compute, &listed);
-  adji_block_free(gpu, gpu->compute, &n->temporary);
+  adji_blocks_free(n->gpu, {&n->places, &n->hard, &n->listed[0], &n->listed[1], &n->temporary});
   for (adji_knn_slot &slot : n->slots) {
-    adji_block_free(gpu, gpu->compute, &slot.ranges);
-    adji_block_free(gpu, gpu->compute, &slot.rows);
-    adji_block_free(gpu, gpu->compute, &slot.ids);
-    adji_block_free(gpu, gpu->compute, &slot.sums);
-    adji_block_free(gpu, gpu->compute, &slot.failed);
+    adji_blocks_free(n->gpu, {&slot.ranges, &slot.rows, &slot.ids, &slot.sums, &slot.failed});
     if (slot.found) cudaEventDestroy(slot.found);
     slot = adji_knn_slot{};
   }
@@ -104,14 +95,20 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   adji_gpu *gpu = n->gpu;
   uint32_t *queries = NULL, *places = adji_at<uint32_t>(n->places), *rows = adji_at<uint32_t>(slot->rows);
   slot->returned = false;
-  adji_order_list list = {&slot->ranges, &n->order,   ranges,    n->left->points.ids, n->join.left->count,
-                          n->list_first, n->list_end, n->listed, &n->temporary};
+  adji_order_list list = {
+      &slot->ranges,       &n->order, ranges,       {n->left->points.ids, n->list_first, n->list_end},
+      n->join.left->count, n->listed, &n->temporary};
   adj_status status = adji_order_queries(gpu, &list, &slot->count, &queries, rows);
   if (status || !slot->count) return status;
   number_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, gpu->compute>>>(rows, slot->count, places);
   ADJI_LAUNCHED(gpu, "number_rows");
-  adji_knn_target target = {queries, slot->count, 0, places, adji_at<uint32_t>(slot->ids), slot->sums.at};
-  status = adji_knn_search(n, &target);
+  adji_knn_job job = {};
+  job.queries = queries;
+  job.query_count = slot->count;
+  job.places = places;
+  job.ids = adji_at<uint32_t>(slot->ids);
+  job.sums = slot->sums.at;
+  status = adji_knn_search(n, &job);
   if (status || !n->grid.returned) return status;
   slot->returned = true;
   slot->indexed = n->grid.work.reindexed;

@@ -22,8 +22,7 @@
  *
  * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch size; so batches grow with E.
  */
-#include "gpu/knn/knn_per_query.cuh"
-
+#include "gpu/knn/knn_private.cuh"
 #include "gpu/knn/knn_search.cuh"
 
 namespace {
@@ -157,17 +156,10 @@ __device__ __forceinline__ void merge_pending(per_query_shared<T, E> *at, query_
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
-/* The leaves base + i for the set bits i of mask; s: lower bound of the sum to leaf base + lane. */
-template <class T>
-struct query_leaves {
-  uint32_t base, mask;
-  T s;
-};
-
 /* Step 3: compares the next leaves of the group. */
 template <class W, int E, class T>
 __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_shared<T, E> *at,
-                                               query_search<W, E> *mine, query_leaves<T> *group, uint32_t lane) {
+                                               query_search<W, E> *mine, path<T> *group, uint32_t lane) {
   uint32_t leaf = UINT32_MAX;
 #pragma unroll
   for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) {
@@ -207,48 +199,18 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const query_search
   return near_sum<W>(job, b, mine.x, mine.x);
 }
 
-/* The position of the search in the tree: boxes of a level from base on; those in mask are still to be visited. */
-template <class T>
-struct query_path {
-  uint32_t level, base, mask;
-  T s;
-};
-
-template <class W, int E, class T>
-__device__ __forceinline__ query_path<T> open_path(const knn_job<T> &job, const query_search<W, E> &mine,
-                                                   uint32_t level, uint32_t base, uint32_t lane) {
-  query_path<T> p = {level, base, 0, group_sum(job, mine, level, base, lane)};
-  p.mask = __ballot_sync(KNN_LANES, p.s <= mine.bound);
-  return p;
-}
-
 /* Step 2: the box whose leaves are the next group; UINT32_MAX: none. Box `done` was searched at the start. */
 template <class W, int E, class T>
 __device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_shared<T, E> *at,
-                                             const query_search<W, E> &mine, query_path<T> *p, uint32_t done,
-                                             uint32_t lane) {
+                                             const query_search<W, E> &mine, path<T> *p, uint32_t done, uint32_t lane) {
   p->mask &= __ballot_sync(KNN_LANES, p->s <= mine.bound);
   for (;;) {
-    while (!p->mask) { /* go up to where boxes remain */
-      uint32_t level = p->level + 1;
-      if (level >= job.level_count) return UINT32_MAX;
-      uint32_t remaining = at->masks[level];
-      *p = open_path(job, mine, level, at->bases[level], lane);
-      p->mask &= remaining;
-      __syncwarp();
-    }
-    uint32_t next = lane_of_least(p->mask, p->s, lane), box = p->base + next;
-    p->mask &= ~(1u << next);
-    if (p->level == 1) {
-      if (box == done) continue;
+    uint32_t box = next_of_path(job, at, mine, p, lane);
+    if (box == UINT32_MAX) return box;
+    if (p->level > 1)
+      go_down(job, at, mine, p, box, lane);
+    else if (box != done)
       return box;
-    }
-    if (lane == 0) {
-      at->masks[p->level] = p->mask;
-      at->bases[p->level] = p->base;
-    }
-    __syncwarp();
-    *p = open_path(job, mine, p->level - 1, box * ADJI_GPU_FAN, lane);
   }
 }
 
@@ -258,13 +220,12 @@ template <class W, int E, class T>
 __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T, E> *at, query_search<W, E> *mine,
                                        uint32_t own, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
-  query_path<T> p = {job.level_count, 0, 0, T(0)};
+  path<T> p = {job.level_count, 0, 0, T(0)};
   bool begun = job.level_count < 2, ended = false; /* one group is all there is */
-  query_leaves<T> group = {0, 0, T(0)};
+  path<T> group = {};                              /* of leaves */
   for (uint32_t box = own;;) {
     if (box != UINT32_MAX) {
-      query_path<T> leaves = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
-      group = query_leaves<T>{leaves.base, leaves.mask, leaves.s};
+      group = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
       box = UINT32_MAX;
     }
     if (mine->pending >= BATCH || (ended && mine->pending)) {
@@ -323,7 +284,7 @@ __device__ __forceinline__ void write_row(const knn_job<T> &job, const query_sea
     T s = mine.list.sums[e];
     bool there = mine.list.ids[e] != ADJ_NO_ID;
     job.ids[to + i - unused] = mine.list.ids[e];
-    job.sums[to + i - unused] = !there ? static_cast<T>(INFINITY) : job.root ? root_of_sum(s) : s;
+    job.sums[to + i - unused] = !there ? static_cast<T>(INFINITY) : job.root ? adji_root(s) : s;
   }
 }
 

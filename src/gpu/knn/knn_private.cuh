@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of a kNN join on a device, shared by knn.cu and knn_list.cu.
+ * The state of a kNN join on a device, shared by knn.cu and knn_list.cu, and the launches of its kernels.
  */
 #ifndef ADJI_GPU_KNN_KNN_PRIVATE_CUH
 #define ADJI_GPU_KNN_KNN_PRIVATE_CUH
@@ -51,17 +51,13 @@ struct adji_gpu_knn {
   adji_gpu_knn_effort effort;
 };
 
-/* The queries of a search and where their rows go, as in adji_knn_job. n->hard has room for the queries. */
-typedef struct adji_knn_target {
-  const uint32_t *queries;
-  uint64_t query_count;
-  uint64_t first_row;
-  const uint32_t *places;
-  uint32_t *ids;
-  void *sums;
-} adji_knn_target;
+/* Finds the rows of queries. The caller sets what the job says of them: queries, query_count, first_row or places, ids
+ * and sums. n->hard has room for the queries. Adds the candidates to the device's counters. */
+adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job);
 
-/* Adds the candidates to the device's counters. */
-adj_status adji_knn_search(adji_gpu_knn *n, const adji_knn_target *target);
+/* A warp for 32 queries that are near each other, if there is such a kernel; a warp per query, which always works. */
+bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k);
+adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
+adj_status adji_knn_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 
 #endif

@@ -18,27 +18,17 @@ constexpr uint32_t KNN_LANES = 0xffffffffu;
 
 /* adji_knn_job with types. */
 template <class T>
-struct knn_job {
+struct knn_job : adji_gpu_knn_task {
   const T *left_coords, *right_coords; /* in tree order, points packed */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
-  uint32_t level_count, dim;
+  uint32_t level_count;
   bool same_sets; /* a query is in the leaf of its own position */
-  bool drop_self, root;
-  const uint32_t *queries; /* positions in left; NULL: all */
-  uint64_t first_query, query_count;
-  const unsigned long long *counted_queries; /* overrides query_count, or NULL */
-  T limit;                                   /* nothing farther belongs; may be infinite */
-  uint32_t k, row_length;
+  uint64_t first_query;
+  T limit;
   adji_gpu_measure<T> measure;
-  uint32_t *ids; /* row_length entries per row, by the query's id, from first_row on; ADJ_NO_ID after the last */
-  T *sums;       /* the same layout */
-  uint64_t first_row;
-  const uint32_t *places; /* where each row goes instead, or NULL */
-  uint32_t place;         /* of the k entries in the row: those before it are already there */
-  uint32_t budget, *hard;
-  unsigned long long *hard_count, *candidates;
+  T *sums;
 };
 
 /* The parameters of an instance. DIM 0: a run-time dimension of at most six. */
@@ -49,13 +39,6 @@ struct knn_instance {
 };
 
 /* ---- Points ---------------------------------------------------------------------------------- */
-
-__device__ __forceinline__ uint32_t id_bits(float x) {
-  return __float_as_uint(x);
-}
-__device__ __forceinline__ uint32_t id_bits(double x) {
-  return static_cast<uint32_t>(__double_as_longlong(x));
-}
 
 /* Loads a point and its id, in as few loads as possible. */
 template <class W, class T>
@@ -68,23 +51,13 @@ __device__ __forceinline__ uint32_t load_record(const knn_job<T> &job, const T *
       x[j] = j < job.dim ? __ldg(coords + position * width + j) : T(0);
     return __ldg(ids + position);
   } else {
-    constexpr uint32_t WIDTH = adji_gpu_width(W::DIM), BYTES = WIDTH * sizeof(T);
+    constexpr uint32_t WIDTH = adji_gpu_width(W::DIM);
     T record[WIDTH];
-    const T *at = coords + position * WIDTH;
-    if constexpr (BYTES == 4) record[0] = __ldg(at);
-    if constexpr (BYTES == 8) {
-      uint2 two = __ldg(reinterpret_cast<const uint2 *>(at));
-      memcpy(record, &two, sizeof two);
-    }
-#pragma unroll
-    for (uint32_t i = 0; 16 * i + 16 <= BYTES; i++) {
-      uint4 four = __ldg(reinterpret_cast<const uint4 *>(at) + i);
-      memcpy(reinterpret_cast<char *>(record) + 16 * i, &four, sizeof four);
-    }
+    adji_gpu_load<WIDTH>(coords + position * WIDTH, record);
 #pragma unroll
     for (int j = 0; j < W::DIM; j++)
       x[j] = record[j];
-    return adji_gpu_width_has_id(W::DIM) ? id_bits(record[WIDTH - 1]) : __ldg(ids + position);
+    return adji_gpu_width_has_id(W::DIM) ? adji_gpu_id(record[WIDTH - 1]) : __ldg(ids + position);
   }
 }
 
@@ -118,12 +91,7 @@ __device__ __forceinline__ box<W> load_box(const knn_job<T> &job, const adji_gpu
   } else {
     constexpr uint32_t WIDTH = adji_box_width<T>(W::DIM);
     T values[WIDTH];
-    from += static_cast<uint64_t>(i) * WIDTH;
-#pragma unroll
-    for (uint32_t q = 0; q < WIDTH * sizeof(T) / 16; q++) {
-      uint4 four = __ldg(reinterpret_cast<const uint4 *>(from) + q);
-      memcpy(reinterpret_cast<char *>(values) + 16 * q, &four, sizeof four);
-    }
+    adji_gpu_load<WIDTH>(from + static_cast<uint64_t>(i) * WIDTH, values);
 #pragma unroll
     for (int j = 0; j < W::DIM; j++) {
       b.low[j] = values[j];
@@ -215,16 +183,55 @@ __device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&
   return base;
 }
 
+/* The position of a search in the tree: boxes of a level from base on; those in mask are still to be visited. */
+template <class T>
+struct path {
+  uint32_t level, base, mask;
+  T s; /* lower bound of the sum to box base + lane */
+};
+
+/* Opens a group of boxes. Q: what is searched for, with a bound and a group_sum(), which is that lower bound. */
+template <class T, class Q>
+__device__ __forceinline__ path<T> open_path(const knn_job<T> &job, const Q &of, uint32_t level, uint32_t base,
+                                             uint32_t lane) {
+  path<T> p = {level, base, 0, group_sum(job, of, level, base, lane)};
+  p.mask = __ballot_sync(KNN_LANES, p.s <= of.bound);
+  return p;
+}
+
+/* Goes up to where boxes remain, and takes the nearest of these; UINT32_MAX if none remains. at: the warp's shared
+ * memory, where go_down() leaves what remains of each level. */
+template <class T, class S, class Q>
+__device__ __forceinline__ uint32_t next_of_path(const knn_job<T> &job, const S *at, const Q &of, path<T> *p,
+                                                 uint32_t lane) {
+  while (!p->mask) {
+    uint32_t level = p->level + 1;
+    if (level >= job.level_count) return UINT32_MAX;
+    uint32_t remaining = at->masks[level];
+    *p = open_path(job, of, level, at->bases[level], lane);
+    p->mask &= remaining;
+    __syncwarp();
+  }
+  uint32_t next = lane_of_least(p->mask, p->s, lane);
+  p->mask &= ~(1u << next);
+  return p->base + next;
+}
+
+/* Goes down to the boxes inside of box `box`. */
+template <class T, class S, class Q>
+__device__ __forceinline__ void go_down(const knn_job<T> &job, S *at, const Q &of, path<T> *p, uint32_t box,
+                                        uint32_t lane) {
+  if (lane == 0) {
+    at->masks[p->level] = p->mask;
+    at->bases[p->level] = p->base;
+  }
+  __syncwarp();
+  *p = open_path(job, of, p->level - 1, box * ADJI_GPU_FAN, lane);
+}
+
 template <class T>
 __device__ __forceinline__ bool comes_before(T s, uint32_t id, T other, uint32_t other_id) {
   return s < other || (s == other && id < other_id);
-}
-
-__device__ __forceinline__ float root_of_sum(float s) {
-  return __fsqrt_rn(s);
-}
-__device__ __forceinline__ double root_of_sum(double s) {
-  return __dsqrt_rn(s);
 }
 
 /* Where the entries of a row begin. */
@@ -235,7 +242,7 @@ __device__ __forceinline__ uint64_t entries_of(const knn_job<T> &job, uint32_t r
 
 template <class T>
 knn_job<T> with_types(const adji_knn_job *job) {
-  knn_job<T> typed = {};
+  knn_job<T> typed = {*job};
   typed.left_coords = static_cast<const T *>(job->left->points.coords);
   typed.right_coords = static_cast<const T *>(job->right->points.coords);
   typed.left_ids = job->left->points.ids;
@@ -244,26 +251,10 @@ knn_job<T> with_types(const adji_knn_job *job) {
   for (uint32_t l = 0; l < job->right->level_count; l++)
     typed.levels[l] = job->right->levels[l];
   typed.level_count = job->right->level_count;
-  typed.dim = job->dim;
   typed.same_sets = job->left == job->right;
-  typed.drop_self = job->drop_self;
-  typed.root = job->root;
-  typed.queries = job->queries;
-  typed.query_count = job->query_count;
-  typed.counted_queries = job->counted_queries;
   typed.limit = static_cast<T>(job->limit);
-  typed.k = job->k;
-  typed.row_length = job->row_length;
   typed.measure.power = job->measure->power;
-  typed.ids = job->ids;
   typed.sums = static_cast<T *>(job->sums);
-  typed.first_row = job->first_row;
-  typed.places = job->places;
-  typed.place = job->place;
-  typed.budget = job->budget;
-  typed.hard = job->hard;
-  typed.hard_count = job->hard_count;
-  typed.candidates = job->candidates;
   return typed;
 }
 

@@ -126,13 +126,6 @@ static bool set_epsilon(adji_knn_grid *g, double epsilon) {
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ void put_bits(uint32_t id, float *to) {
-  *to = __uint_as_float(id);
-}
-static __device__ __forceinline__ void put_bits(uint32_t id, double *to) {
-  *to = __longlong_as_double(static_cast<long long>(id));
-}
-
 /* Replaces positions in the tree, which the index takes for ids, by the ids of the points there. One thread per point;
  * all arrays in device memory. width: elements per point, the last of which holds the bits of the id; 0: none does. */
 template <class T>
@@ -141,7 +134,7 @@ static __global__ void put_ids(uint64_t count, const uint32_t *tree_ids, uint32_
   if (i >= count) return;
   uint32_t id = tree_ids[ids[i]];
   ids[i] = id;
-  if (width) put_bits(id, coords + i * width + width - 1);
+  if (width) coords[i * width + width - 1] = adji_gpu_id_as(id, T());
 }
 
 static adj_status write_ids_of_points(adji_knn_grid *g) {

@@ -18,7 +18,7 @@ static __device__ __forceinline__ uint64_t spread_position(uint64_t i, uint64_t 
 
 template <class W, class T>
 static __device__ __forceinline__ T distance_of(T s) {
-  return W::STEP == ADJI_STEP_L2 ? root_of_sum(s) : s;
+  return W::STEP == ADJI_STEP_L2 ? adji_root(s) : s;
 }
 
 /* ---- The mean -------------------------------------------------------------------------------- */

@@ -37,8 +37,8 @@ namespace {
 /* adji_knn_grid_job with types. */
 template <class T>
 struct grid_job {
-  knn_job<T> common;                  /* right is the index, limit that of epsilon */
-  tiles<T> cells;                     /* the parts needed to look up cells */
+  knn_job<T> common; /* right is the index, limit that of epsilon */
+  cell_index cells;
   adji_axis axes[ADJI_TREE_DIMS]; /* by dimension; no slabs where there is no axis */
   uint32_t enough, thread_bits;
   uint32_t *failed;
@@ -217,7 +217,7 @@ __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_qu
     for (uint32_t other = 0; other < list.count; other++)
       rank += comes_before(list.sums[other], list.ids[other], s, id);
     job.common.ids[to + rank] = id;
-    job.common.sums[to + rank] = job.common.root ? root_of_sum(s) : s;
+    job.common.sums[to + rank] = job.common.root ? adji_root(s) : s;
   }
   for (uint32_t i = list.count + t.member; i < list.k; i += t.threads) {
     job.common.ids[to + i] = ADJ_NO_ID;
@@ -268,15 +268,7 @@ grid_job<T> with_cells(const adji_knn_grid_job *job) {
   typed.common.right_coords = static_cast<const T *>(index->coords);
   typed.common.right_ids = index->ids;
   typed.common.limit = static_cast<T>(job->limit);
-  typed.cells.wide_numbers = index->wide_numbers;
-  typed.cells.cells = index->cells;
-  typed.cells.row_steps = grid->row_steps;
-  typed.cells.row_reach = grid->row_reach;
-  typed.cells.reach = grid->reach;
-  typed.cells.row_count = grid->row_count;
-  typed.cells.cell_rows = static_cast<int64_t>((grid->keys + grid->row_stride - 1) / grid->row_stride);
-  typed.cells.row_stride = grid->row_stride;
-  typed.cells.exact = true; /* no candidate is met twice */
+  typed.cells = index_of_cells(grid, index, true); /* no candidate is met twice */
   for (uint32_t a = 0; a < grid->axis_count; a++)
     typed.axes[grid->axes[a].dim] = grid->axes[a];
   typed.enough = job->enough;

@@ -236,7 +236,7 @@ template <class T>
 points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   const adji_point_options *options = &state->options;
   points<T> p = {};
-  p.common = with_types<T>(gpu, job);
+  p.common = with_types<T>(job);
   p.common.exact = true; /* no cell is visited twice */
   p.access = options->access;
   for (uint32_t threads = options->threads; threads > 1; threads /= 2)

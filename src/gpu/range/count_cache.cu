@@ -6,59 +6,45 @@
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
 
-/* Bytes of an item with its entries. */
-static double item_bytes(const adji_count_cache_request *request) {
-  if (request->form == ADJI_CACHE_TILE_HITS) return ADJI_TILE_HIT_WORDS * sizeof(uint32_t);
-  if (request->form == ADJI_CACHE_QUERY_HITS) return sizeof(adji_query_hits);
-  double size = request->sums ? static_cast<double>(adji_type_size(request->type)) : 0;
-  if (request->form == ADJI_CACHE_PAIRS) return sizeof(adji_gpu_pair) + size;
-  return sizeof(adji_row_chunk) + ADJI_WARP * (4 + size);
+/* Bytes of the blocks of a cache. */
+typedef struct sizes {
+  uint64_t items, ids, sums, cursors;
+} sizes;
+
+static sizes sizes_of(const adji_count_cache_request *request, uint64_t room) {
+  uint64_t rows = request->rows, sum = request->sums ? adji_type_size(request->type) : 0;
+  switch (request->form) {
+    case ADJI_CACHE_TILE_HITS:
+      return sizes{rows * sizeof(adji_tile_hits), room * ADJI_TILE_HIT_WORDS * 4, 0, 0};
+    case ADJI_CACHE_QUERY_HITS:
+      return sizes{room * sizeof(adji_query_hits), rows * 4, 0, 0};
+    case ADJI_CACHE_PAIRS:
+      return sizes{room * sizeof(adji_gpu_pair), 0, room * sum, rows * 4};
+    default:
+      return sizes{room * sizeof(adji_row_chunk), room * ADJI_WARP * 4, room * ADJI_WARP * sum, 0};
+  }
 }
 
-static adj_status get_blocks(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  static_assert(sizeof(adji_gpu_pair) == sizeof(adji_row_chunk), "one array is for either");
-  bool pairs = request->form == ADJI_CACHE_PAIRS;
-  uint64_t entries = pairs ? out->room : out->room * ADJI_WARP;
-  const char *what = pairs ? "pairs of neighbours" : "chunks of rows";
-  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_row_chunk), what, &out->items);
-  if (!status && !pairs) status = adji_block_get(gpu, gpu->compute, entries * 4, what, &out->ids);
-  if (!status && pairs) status = adji_block_get(gpu, gpu->compute, request->rows * 4, what, &out->cursors);
-  if (!status && request->sums)
-    status = adji_block_get(gpu, gpu->compute, entries * adji_type_size(request->type), what, &out->sums);
-  if (status) return status;
+static adj_status get_blocks(adji_gpu *gpu, const adji_count_cache_request *request, const sizes *bytes,
+                             adji_count_cache *out) {
+  const char *what = "count cache";
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes->items, what, &out->items);
+  if (!status && bytes->ids) status = adji_block_get(gpu, gpu->compute, bytes->ids, what, &out->ids);
+  if (!status && bytes->sums) status = adji_block_get(gpu, gpu->compute, bytes->sums, what, &out->sums);
+  if (!status && bytes->cursors) status = adji_block_get(gpu, gpu->compute, bytes->cursors, what, &out->cursors);
+  if (status || request->form == ADJI_CACHE_TILE_HITS || request->form == ADJI_CACHE_QUERY_HITS) return status;
   ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* belongs to no row */
   return ADJ_OK;
 }
 
-static adj_status get_tile_hits(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  const char *what = "tile hits";
-  uint64_t bytes = out->room * ADJI_TILE_HIT_WORDS * sizeof(uint32_t);
-  adj_status status = adji_block_get(gpu, gpu->compute, request->rows * sizeof(adji_tile_hits), what, &out->items);
-  return status ? status : adji_block_get(gpu, gpu->compute, bytes, what, &out->ids);
-}
-
-static adj_status get_query_hits(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  const char *what = "query hits";
-  adj_status status = adji_block_get(gpu, gpu->compute, out->room * sizeof(adji_query_hits), what, &out->items);
-  return status ? status : adji_block_get(gpu, gpu->compute, request->rows * 4, what, &out->ids);
-}
-
-static adj_status get_form(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  if (request->form == ADJI_CACHE_TILE_HITS) return get_tile_hits(gpu, request, out);
-  if (request->form == ADJI_CACHE_QUERY_HITS) return get_query_hits(gpu, request, out);
-  return get_blocks(gpu, request, out);
-}
-
 adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out) {
-  uint64_t row = request->form == ADJI_CACHE_TILE_HITS    ? sizeof(adji_tile_hits)
-                 : request->form == ADJI_CACHE_QUERY_HITS ? 4
-                                                          : 0;
-  if (request->room * item_bytes(request) + static_cast<double>(request->rows * row) >
-      static_cast<double>(adji_gpu_available(gpu) / 2))
-    return ADJ_OK;
+  uint64_t most = adji_gpu_available(gpu) / 2;
+  if (request->room > static_cast<double>(most)) return ADJ_OK; /* its bytes need not fit 64 bits */
   out->type = request->type;
   out->room = static_cast<uint64_t>(request->room);
-  adj_status status = get_form(gpu, request, out);
+  sizes bytes = sizes_of(request, out->room);
+  if (bytes.items + bytes.ids + bytes.sums + bytes.cursors > most) return ADJ_OK;
+  adj_status status = get_blocks(gpu, request, &bytes, out);
   if (!status)
     out->form = request->form;
   else
@@ -68,9 +54,7 @@ adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *
 
 void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache) {
   cache->form = ADJI_CACHE_NONE;
-  adji_block *blocks[] = {&cache->items, &cache->ids, &cache->sums, &cache->cursors};
-  for (adji_block *block : blocks)
-    adji_block_free(gpu, gpu->compute, block);
+  adji_blocks_free(gpu, {&cache->items, &cache->ids, &cache->sums, &cache->cursors});
 }
 
 /* ---- Placing ---------------------------------------------------------------------------------------- */
@@ -80,19 +64,19 @@ void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache) {
 template <int WIDTH, int EACH, class V>
 static __device__ __forceinline__ void copy_row_chunks(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
                                                        uint32_t lane) {
-  constexpr int PIECES = 8;
+  constexpr int CHUNKS = 8;
 #pragma unroll 1
-  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += PIECES * (ADJI_WARP / WIDTH)) {
-    V v[PIECES][EACH];
+  for (uint32_t begin = lane / WIDTH; begin < ADJI_WARP; begin += CHUNKS * (ADJI_WARP / WIDTH)) {
+    V v[CHUNKS][EACH];
 #pragma unroll
-    for (int i = 0; i < PIECES; i++) {
+    for (int i = 0; i < CHUNKS; i++) {
       uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
 #pragma unroll
       for (int e = 0; e < EACH; e++)
         if (lane % WIDTH + e * WIDTH < end) v[i][e] = __ldg(from + l * ADJI_WARP + lane % WIDTH + e * WIDTH);
     }
 #pragma unroll
-    for (int i = 0; i < PIECES; i++) {
+    for (int i = 0; i < CHUNKS; i++) {
       uint32_t l = begin + i * (ADJI_WARP / WIDTH), end = __shfl_sync(0xffffffffu, many, l);
       uint64_t at = __shfl_sync(0xffffffffu, place, l);
 #pragma unroll

@@ -158,8 +158,6 @@ adj_status adji_gpu_halves_make(adji_gpu *gpu, const adji_halves_plan *plan, con
 }
 
 void adji_gpu_halves_clear(adji_gpu *gpu, adji_gpu_halves *h) {
-  adji_block *blocks[] = {&h->centre,  &h->most,    &h->left_values, &h->right_values,
-                          &h->u_block, &h->v_block, &h->bounds};
-  for (adji_block *block : blocks)
-    adji_block_free(gpu, gpu->compute, block);
+  adji_blocks_free(gpu,
+                   {&h->centre, &h->most, &h->left_values, &h->right_values, &h->u_block, &h->v_block, &h->bounds});
 }

@@ -123,8 +123,7 @@ static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
   adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
   if (status != ADJ_E_DEVICE_MEMORY) return status;
   r->tensor = false;
-  adji_block_free(r->gpu, r->gpu->compute, &r->left_points);
-  adji_block_free(r->gpu, r->gpu->compute, &r->right_points);
+  adji_blocks_free(r->gpu, {&r->left_points, &r->right_points});
   return ADJ_OK;
 }
 
@@ -148,10 +147,9 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->single_pairs = options->single_pairs;
   r->tile_hit_candidates = options->tile_hit_candidates;
   r->query_hits = options->query_hits;
-  adj_status status = ADJ_OK;
-  if (options->tensor && options->tensor->use && !adji_access_by_point(options->points.access))
-    status = adji_tensor_tiles_fit(gpu, options->tensor->scale.width, &r->tensor);
-  if (!status) status = build_indices(r, options);
+  r->tensor = options->tensor && options->tensor->use && !adji_access_by_point(options->points.access) &&
+              adji_tensor_tiles_fit(gpu, options->tensor->scale.width);
+  adj_status status = build_indices(r, options);
   if (!status) status = make_halves(r, options->tensor);
   r->mirrored = options->mirrored && r->left == &r->right && !r->tensor &&
                 !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
@@ -171,10 +169,8 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   adji_range_free_slots(r);
   adji_count_cache_free(r->gpu, &r->cache);
   adji_per_point_clear(r->gpu, &r->points);
-  adji_block *blocks[] = {&r->box,       &r->degrees,     &r->offsets,     &r->queries,
-                          &r->temporary, &r->left_points, &r->right_points};
-  for (adji_block *block : blocks)
-    adji_block_free(r->gpu, r->gpu->compute, block);
+  adji_blocks_free(r->gpu,
+                   {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary, &r->left_points, &r->right_points});
   adji_gpu_halves_clear(r->gpu, &r->halves);
   adji_gpu_index_clear(r->gpu, &r->right);
   adji_gpu_index_clear(r->gpu, &r->left_index);
@@ -206,7 +202,7 @@ static void note_cells(adji_gpu_range *r) {
   if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
 }
 
-adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
+adji_tiles_job adji_range_job(const adji_gpu_range *r) {
   adji_tiles_job job = {};
   const adji_row_style *style = &r->join.style;
   job.type = r->join.left->type;
@@ -219,6 +215,8 @@ adji_tiles_job adji_gpu_range_job(const adji_gpu_range *r) {
   job.right = &r->right;
   job.keep = style->one_way ? ADJI_KEEP_ABOVE : style->drop_self ? ADJI_KEEP_OTHERS : ADJI_KEEP_ALL;
   job.query_count = r->left->count;
+  job.answers = adji_answer_at(r->gpu, 0);
+  job.spread_answers = adji_answer_at(r->gpu, ADJI_ANSWER_SPREAD);
   return job;
 }
 
@@ -244,6 +242,12 @@ adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
     status = run_kernels(r, &some);
   }
   return status;
+}
+
+adj_status adji_range_compare_timed(adji_gpu_range *r, const adji_tiles_job *job) {
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = adji_range_compare(r, job);
+  return status ? status : adji_range_stop_watch(r);
 }
 
 /* Clears everything from the cache counter to the totals in one call; what is in between is unused now. */
@@ -279,34 +283,33 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   return status;
 }
 
-/* The last tile of every warp is not full, nor is that of each of its stretches of queries. */
-static adj_status make_tile_hits(adji_gpu_range *r) {
-  if (!(r->tile_hit_candidates > 0) || r->tensor || adji_range_wants_sums(r) ||
-      adji_access_by_point(r->points.options.access) ||
-      !adji_tiles_can_keep_tile_hits(&r->measure, r->join.left->type, r->join.left->dim, &r->grid))
-    return ADJ_OK;
-  double warps = static_cast<double>(r->rows) / ADJI_WARP + 1;
-  double room = r->single_pairs ? static_cast<double>(r->single_pairs) / ADJI_WARP + 1
-                                : warps * (r->tile_hit_candidates / ADJI_WARP + 3);
-  adji_count_cache_request request = {ADJI_CACHE_TILE_HITS, room, r->rows, r->join.left->type, false};
-  return adji_count_cache_make(r->gpu, &request, &r->cache);
+/* Room for tile hits: the last tile of every warp is not full, nor is that of each of its stretches of queries. */
+static double tile_hit_room(const adji_gpu_range *r) {
+  if (r->single_pairs) return static_cast<double>(r->single_pairs) / ADJI_WARP + 1;
+  return (static_cast<double>(r->rows) / ADJI_WARP + 1) * (r->tile_hit_candidates / ADJI_WARP + 3);
 }
 
-static adj_status make_query_hits(adji_gpu_range *r) {
-  adji_tiles_job job = adji_gpu_range_job(r);
-  if (!r->query_hits || r->tensor || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access) ||
-      !adji_tiles_can_keep_query_hits(&job))
-    return ADJ_OK;
-  double room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
-  adji_count_cache_request request = {ADJI_CACHE_QUERY_HITS, room, r->rows, r->join.left->type, false};
+/* Hits: of queries, or of tiles unless a single evaluation caches entries. */
+static adj_status make_hits(adji_gpu_range *r) {
+  adji_count_cache_request request = {ADJI_CACHE_NONE, 0, r->rows, r->join.left->type, false};
+  adji_tiles_job job = adji_range_job(r);
+  if (r->tensor || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->query_hits && adji_tiles_can_keep_query_hits(&job)) {
+    request.form = ADJI_CACHE_QUERY_HITS;
+    request.room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
+    adj_status status = adji_count_cache_make(r->gpu, &request, &r->cache);
+    if (status || r->cache.form != ADJI_CACHE_NONE) return status;
+  }
+  if (r->single || !(r->tile_hit_candidates > 0) || !adji_tiles_can_keep_tile_hits(&job)) return ADJ_OK;
+  request.form = ADJI_CACHE_TILE_HITS;
+  request.room = tile_hit_room(r);
   return adji_count_cache_make(r->gpu, &request, &r->cache);
 }
 
 static adj_status make_count_cache(adji_gpu_range *r) {
   adji_count_cache_free(r->gpu, &r->cache);
-  adj_status status = make_query_hits(r);
-  if (status || r->cache.form != ADJI_CACHE_NONE) return status;
-  if (!r->single) return make_tile_hits(r);
+  adj_status status = make_hits(r);
+  if (status || r->cache.form != ADJI_CACHE_NONE || !r->single) return status;
   adji_count_cache_request request = {r->mirrored ? ADJI_CACHE_PAIRS : ADJI_CACHE_ROW_CHUNKS, 0, r->rows,
                                       r->join.left->type, adji_range_wants_sums(r)};
   status = choose_room(r, &request);
@@ -427,7 +430,7 @@ adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
 }
 
 adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, uint64_t first, uint64_t queries) {
-  adji_tiles_job job = adji_gpu_range_job(r);
+  adji_tiles_job job = adji_range_job(r);
   uint64_t remaining = job.query_count - first;
   job.degrees = adji_at<uint32_t>(r->degrees);
   job.first_query = first;
@@ -511,7 +514,7 @@ static adj_status draw_queries(adji_gpu_range *r, uint64_t groups, uint64_t each
 }
 
 adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pairs, double *candidates) {
-  adji_tiles_job job = adji_gpu_range_job(r);
+  adji_tiles_job job = adji_range_job(r);
   uint64_t each = r->tensor ? TENSOR_GROUP : GROUP, groups = (sample + each - 1) / each, all = job.query_count;
   adji_block queries = {};
   adj_status status = adji_range_start_watch(r);
@@ -533,23 +536,4 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   *pairs = static_cast<double>(totals.pairs) * scale;
   *candidates = static_cast<double>(totals.candidates) * scale;
   return ADJ_OK;
-}
-
-/* ---- For lists of queries ------------------------------------------------------------------------------------- */
-
-adji_range_parts adji_gpu_range_parts(adji_gpu_range *r) {
-  return adji_range_parts{r->gpu,
-                          &r->join,
-                          r->left,
-                          r->rows,
-                          adji_at<uint32_t>(r->degrees),
-                          adji_at<uint64_t>(r->offsets),
-                          adji_range_wants_sums(r),
-                          &r->work};
-}
-
-adj_status adji_gpu_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
-  adj_status status = adji_range_start_watch(r);
-  if (!status) status = adji_range_compare(r, job);
-  return status ? status : adji_range_stop_watch(r);
 }

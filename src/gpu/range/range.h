@@ -50,7 +50,7 @@ typedef struct adji_gpu_range_options {
   const uint32_t *order; /* host, for a self-join without images: the order of another index over the same grid, which
                             this index must have too; NULL: any order */
   uint32_t blocks;       /* of threads that run at a time; 0: as many as fit */
-  adji_point_options points; /* kernels other than the default ones; they do not evaluate once */
+  adji_point_options points; /* kernels other than the default ones, without single evaluation */
 } adji_gpu_range_options;
 
 /* The result of a count. */

@@ -3,9 +3,7 @@
  * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied
  * on another stream; events make sure that it is filled before it is copied, and copied before it is filled again.
  */
-#include <thrust/iterator/counting_iterator.h>
-#include <cub/device/device_select.cuh>
-
+#include "gpu/index/list_order.cuh"
 #include "gpu/range/range_private.cuh"
 #include "gpu/shared/report.cuh"
 #include "gpu/shared/row_sort.cuh"
@@ -23,10 +21,8 @@ adj_status adji_range_make_events(adji_gpu_range *r, adji_range_slot *s) {
 }
 
 static void free_blocks(adji_gpu_range *r) {
-  for (uint32_t i = 0; i < r->slot_count; i++) {
-    adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].ids);
-    adji_block_free(r->gpu, r->gpu->compute, &r->slots[i].sums);
-  }
+  for (uint32_t i = 0; i < r->slot_count; i++)
+    adji_blocks_free(r->gpu, {&r->slots[i].ids, &r->slots[i].sums});
   r->slot_count = 0;
 }
 
@@ -69,14 +65,6 @@ adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pair
 
 /* ---- Filling -------------------------------------------------------------------------------------------------- */
 
-struct in_window {
-  const uint32_t *ids;
-  uint64_t first_row, end_row;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first_row && ids[position] < end_row;
-  }
-};
-
 /* The positions of the queries whose rows are in the window; in the order of their work, if there is one. */
 static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
   job->first_row = window->first_row;
@@ -86,17 +74,10 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   if (job->query_count == r->rows) return ADJ_OK;
   adj_status status = make_room_for_queries(r);
   if (status) return status;
-  in_window wanted = {r->left->ids, window->first_row, window->end_row};
-  const uint32_t *order = adji_at<uint32_t>(r->points.order);
-  job->queries = adji_at<uint32_t>(r->queries);
-  if (order) {
-    ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, order, adji_at<uint32_t>(r->queries),
-             adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-    return ADJ_OK;
-  }
-  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
-           adji_at<uint32_t>(r->queries), adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-  return ADJ_OK;
+  uint32_t *queries = adji_at<uint32_t>(r->queries);
+  adji_order_rows wanted = {r->left->ids, window->first_row, window->end_row};
+  job->queries = queries;
+  return adji_order_select(r->gpu, wanted, adji_at<uint32_t>(r->points.order), r->rows, queries, &r->temporary);
 }
 
 static adj_status place_cached(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
@@ -115,7 +96,7 @@ static adj_status fill_from_query_hits(adji_gpu_range *r, adji_tiles_job *job) {
 }
 
 static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
-  adji_tiles_job job = adji_gpu_range_job(r);
+  adji_tiles_job job = adji_range_job(r);
   job.offsets = adji_at<uint64_t>(r->offsets);
   job.base = window->base;
   job.short_rows = r->counted.pairs <= r->rows * 16;

@@ -34,7 +34,6 @@ typedef struct list_slot {
 struct adji_gpu_lists {
   adji_gpu *gpu;
   adji_gpu_range *range;
-  adji_range_parts parts;
   adji_block order;      /* the device's position of the host's i-th query; empty: the same */
   adji_block queries[2]; /* of a list: unsorted, sorted */
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
@@ -48,8 +47,7 @@ adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out) {
   adji_gpu_lists *l = static_cast<adji_gpu_lists *>(calloc(1, sizeof *l));
   if (!l) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   l->range = range;
-  l->parts = adji_gpu_range_parts(range);
-  l->gpu = l->parts.gpu;
+  l->gpu = range->gpu;
   *out = l;
   return ADJ_OK;
 }
@@ -63,8 +61,8 @@ void adji_gpu_lists_close(adji_gpu_lists *l) {
 
 adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
   adji_block_free(l->gpu, l->gpu->compute, &l->order);
-  if (!rows || !l->parts.rows) return ADJ_OK;
-  return adji_order_make(l->gpu, l->parts.left->ids, rows, l->parts.rows, &l->order, l->parts.work);
+  if (!rows || !l->range->rows) return ADJ_OK;
+  return adji_order_make(l->gpu, l->range->left->ids, rows, l->range->rows, &l->order, &l->range->work);
 }
 
 /* ---- Room ------------------------------------------------------------------------------------------- */
@@ -72,14 +70,14 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
 static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request, list_slot *slot) {
   adji_gpu *gpu = l->gpu;
   const char *rows = "list of queries", *entries = "batch of the result";
-  uint64_t size = adji_type_size(l->parts.join->left->type);
+  uint64_t size = adji_type_size(l->range->join.left->type);
   adj_status status = adji_order_make_ranges(gpu, &slot->ranges);
   if (!status) status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->rows);
   if (!status && !l->fills && !l->single)
     status = adji_block_get(gpu, gpu->compute, request->queries * 4, rows, &slot->counts);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, (request->queries + 1) * 8, rows, &slot->offsets);
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, request->pairs * 4, entries, &slot->ids);
-  if (!status && l->fills && l->parts.sums)
+  if (!status && l->fills && adji_range_wants_sums(l->range))
     status = adji_block_get(gpu, gpu->compute, adji_mul(request->pairs, size), entries, &slot->sums);
   if (status) return status;
   /* A blocking wait lets the core do other work. */
@@ -90,7 +88,7 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request
 static adj_status make_lists(adji_gpu_lists *l, const adji_lists_request *request) {
   adji_gpu *gpu = l->gpu;
   adj_status status = ADJ_OK;
-  if (l->fills) status = adji_block_get(gpu, gpu->compute, l->parts.rows * 16, "row offsets", &l->bounds);
+  if (l->fills) status = adji_block_get(gpu, gpu->compute, l->range->rows * 16, "row offsets", &l->bounds);
   for (int i = 0; i < 2 && !status; i++)
     status = adji_block_get(gpu, gpu->compute, request->queries * 4, "queries", &l->queries[i]);
   for (int i = 0; i < ADJI_LISTS && !status; i++)
@@ -107,13 +105,13 @@ static uint64_t half_of(uint64_t what, uint64_t least) {
 static adj_status fetch_offsets(adji_gpu_lists *l, const adji_window *window) {
   ADJI_CUDA(l->gpu, cudaStreamSynchronize(l->gpu->compute)); /* the block may have another owner until then */
   uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
-  return adji_upload_bytes(l->gpu, window->offsets + window->first_row, bytes, l->parts.offsets + window->first_row,
-                           l->parts.work);
+  return adji_upload_bytes(l->gpu, window->offsets + window->first_row, bytes,
+                           adji_at<uint64_t>(l->range->offsets) + window->first_row, &l->range->work);
 }
 
 static adj_status clear_counts(adji_gpu_lists *l) {
   if (l->single) return ADJ_OK; /* begin_count did */
-  ADJI_CUDA(l->gpu, cudaMemsetAsync(l->parts.degrees, 0, l->parts.rows * 4, l->gpu->compute));
+  ADJI_CUDA(l->gpu, cudaMemsetAsync(adji_at<uint32_t>(l->range->degrees), 0, l->range->rows * 4, l->gpu->compute));
   return ADJ_OK;
 }
 
@@ -122,9 +120,9 @@ adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) 
   l->fills = window;
   l->single = request->single;
   l->first_row = window ? window->first_row : 0;
-  l->end_row = window ? window->end_row : l->parts.rows;
+  l->end_row = window ? window->end_row : l->range->rows;
   l->longest = request->longest;
-  if (request->queries > l->parts.rows) request->queries = l->parts.rows;
+  if (request->queries > l->range->rows) request->queries = l->range->rows;
   if (!request->queries) request->queries = 1;
   if (request->pairs < request->longest) request->pairs = request->longest;
   adj_status status = make_lists(l, request);
@@ -141,14 +139,9 @@ adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) 
 }
 
 void adji_gpu_lists_end(adji_gpu_lists *l) {
-  adji_gpu *gpu = l->gpu;
-  adji_block *shared[] = {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary};
-  for (adji_block *block : shared)
-    adji_block_free(gpu, gpu->compute, block);
+  adji_blocks_free(l->gpu, {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary});
   for (list_slot &slot : l->slots) {
-    adji_block *blocks[] = {&slot.ranges, &slot.rows, &slot.counts, &slot.offsets, &slot.ids, &slot.sums};
-    for (adji_block *block : blocks)
-      adji_block_free(gpu, gpu->compute, block);
+    adji_blocks_free(l->gpu, {&slot.ranges, &slot.rows, &slot.counts, &slot.offsets, &slot.ids, &slot.sums});
     if (slot.done) cudaEventDestroy(slot.done);
     slot = list_slot{};
   }
@@ -178,11 +171,12 @@ static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const
 /* ---- A list ----------------------------------------------------------------------------------------- */
 
 static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
-  job->degrees = l->parts.degrees;
-  adj_status status = adji_gpu_range_compare(l->range, job);
+  job->degrees = adji_at<uint32_t>(l->range->degrees);
+  adj_status status = adji_range_compare_timed(l->range, job);
   if (status) return status;
   gather_counts<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
-      adji_at<uint32_t>(slot->rows), slot->count, l->parts.degrees, adji_at<uint32_t>(slot->counts));
+      adji_at<uint32_t>(slot->rows), slot->count, adji_at<uint32_t>(l->range->degrees),
+      adji_at<uint32_t>(slot->counts));
   ADJI_LAUNCHED(l->gpu, "gather_counts");
   return ADJ_OK;
 }
@@ -190,15 +184,15 @@ static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tile
 /* A query and itself are not a pair. */
 static adj_status pair_list(adji_gpu_lists *l, adji_tiles_job *job) {
   if (job->keep == ADJI_KEEP_ALL) job->keep = ADJI_KEEP_OTHERS;
-  job->degrees = l->parts.degrees;
+  job->degrees = adji_at<uint32_t>(l->range->degrees);
   adji_range_keep_items(l->range, job);
-  return adji_gpu_range_compare(l->range, job);
+  return adji_range_compare_timed(l->range, job);
 }
 
 static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
   uint64_t *offsets = adji_at<uint64_t>(slot->offsets);
   find_lengths<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
-      adji_at<uint32_t>(slot->rows), slot->count, l->parts.offsets, offsets);
+      adji_at<uint32_t>(slot->rows), slot->count, adji_at<uint64_t>(l->range->offsets), offsets);
   ADJI_LAUNCHED(l->gpu, "find_lengths");
   ADJI_CUB(l->gpu, &l->temporary, cub::DeviceScan::ExclusiveSum, offsets, offsets, slot->count + 1);
   place_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
@@ -208,7 +202,7 @@ static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
 }
 
 static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
-  const adji_join *join = l->parts.join;
+  const adji_join *join = &l->range->join;
   if (join->style.order == ADJ_ORDER_ANY) return ADJ_OK;
   adji_row_sort_job job = {};
   job.type = join->left->type;
@@ -231,17 +225,17 @@ static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles
   job->long_rows = slot->pairs >= slot->count * 64;
   job->ids = adji_at<uint32_t>(slot->ids);
   job->sums = slot->sums.at;
-  status = adji_gpu_range_compare(l->range, job);
+  status = adji_range_compare_timed(l->range, job);
   return status ? status : sort_list(l, slot);
 }
 
 static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   uint32_t *queries = NULL;
-  adji_order_list list = {&slot->ranges, &l->order,  ranges,     l->parts.left->ids, l->parts.rows,
-                          l->first_row,  l->end_row, l->queries, &l->temporary};
+  adji_order_list list = {&slot->ranges,  &l->order,  ranges,       {l->range->left->ids, l->first_row, l->end_row},
+                          l->range->rows, l->queries, &l->temporary};
   adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries, adji_at<uint32_t>(slot->rows));
   if (status || !slot->count) return status;
-  adji_tiles_job job = adji_gpu_range_job(l->range);
+  adji_tiles_job job = adji_range_job(l->range);
   job.queries = queries;
   job.query_count = slot->count;
   if (l->single) return pair_list(l, &job);
@@ -277,7 +271,7 @@ adj_status adji_gpu_lists_fetch(adji_gpu_lists *l, uint32_t number, const adji_l
   adji_gpu *gpu = l->gpu;
   const list_slot *slot = &l->slots[number];
   const adji_block *parts[] = {&slot->rows, &slot->counts, &slot->offsets, &slot->ids, &slot->sums};
-  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->parts.join->left->type)}, size = sizes[stretch->part];
+  uint64_t sizes[] = {4, 4, 8, 4, adji_type_size(l->range->join.left->type)}, size = sizes[stretch->part];
   char *to = static_cast<char *>(adji_staging_at(gpu, buffer)) + stretch->to;
   const char *from = adji_at<char>(*parts[stretch->part]) + stretch->first * size;
   ADJI_CUDA(gpu, cudaMemcpyAsync(to, from, stretch->entries * size, cudaMemcpyDeviceToHost, gpu->copy));

@@ -71,11 +71,11 @@ static inline bool adji_range_wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
 
+/* A job for all queries, which neither counts nor fills yet. */
+adji_tiles_job adji_range_job(const adji_gpu_range *range);
 /* Runs the kernels of a job, in one launch or several; the second also runs the stopwatch. */
 adj_status adji_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
-adj_status adji_gpu_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
-/* A job for all queries, which neither counts nor fills yet. */
-adji_tiles_job adji_gpu_range_job(const adji_gpu_range *range);
+adj_status adji_range_compare_timed(adji_gpu_range *range, const adji_tiles_job *job);
 
 /* Makes a counting job write to the count cache. */
 void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
@@ -86,18 +86,5 @@ void adji_range_use_query_hits(const adji_gpu_range *range, adji_tiles_job *job)
 /* Creates the events of a slot, unless it has them; frees all slots and their events. */
 adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);
 void adji_range_free_slots(adji_gpu_range *range);
-
-/* What lists of queries need of a range. */
-typedef struct adji_range_parts {
-  adji_gpu *gpu;
-  const adji_join *join;
-  const adji_gpu_index *left;
-  uint64_t rows;     /* of the result */
-  uint32_t *degrees; /* device: rows + 1 entries */
-  uint64_t *offsets; /* the same */
-  bool sums;         /* rows come with sums */
-  adji_device_stats *work;
-} adji_range_parts;
-adji_range_parts adji_gpu_range_parts(adji_gpu_range *range);
 
 #endif

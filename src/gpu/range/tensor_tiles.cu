@@ -11,9 +11,9 @@ static uint32_t pitch_of(uint32_t width) {
   return width * 2 + 16;
 }
 
-static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_gpu_halves *halves,
+static products with_types(const adji_tiles_job *job, const adji_gpu_halves *halves,
                            const adji_tensor_tiles_rows *rows) {
-  products p = {};
+  products p = {*job};
   p.left = static_cast<const uint32_t *>(halves->left);
   p.right = static_cast<const uint32_t *>(halves->right);
   p.u = halves->u;
@@ -37,30 +37,9 @@ static products with_types(adji_gpu *gpu, const adji_tiles_job *job, const adji_
   p.left_ids = job->left->ids;
   p.right_ids = job->right->ids;
   p.right_count = job->right->count;
-  p.dim = job->dim;
   p.limit = static_cast<float>(job->limit);
-  p.keep = job->keep;
-  p.queries = job->queries;
-  p.first_query = job->first_query;
-  p.query_count = job->query_count;
-  p.degrees = job->degrees;
-  p.answers = adji_answer_at(gpu, 0);
-  p.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
-  p.offsets = job->offsets;
-  p.apart = job->apart;
-  p.base = job->base;
-  p.ids = job->ids;
   p.sums = static_cast<float *>(job->sums);
-  p.row_chunks = job->row_chunks;
-  p.own_chunks = job->own_chunks;
-  p.chunk_room = job->chunk_room;
   return p;
-}
-
-/* The most shared memory of a block, in bytes. */
-static adj_status most_shared(adji_gpu *gpu, uint64_t *out) {
-  *out = static_cast<uint64_t>(gpu->block_shared_bytes);
-  return ADJ_OK;
 }
 
 template <class S>
@@ -79,39 +58,23 @@ static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job
 }
 
 typedef shape<0, 2, 4, 64, 2, 8, 1> many_steps; /* up to 12 instructions */
-typedef shape<0, 2, 4, 64, 2, 4, 1> more_steps;
+typedef shape<0, 2, 4, 64, 2, 4, 1> more_steps; /* up to ADJI_HALVES_MOST_DIM */
 
-adj_status adji_tensor_tiles_fit(adji_gpu *gpu, uint32_t width, bool *out) {
-  uint64_t most = 0, needed = 0;
-  adj_status status = most_shared(gpu, &most);
+bool adji_tensor_tiles_fit(const adji_gpu *gpu, uint32_t width) {
   uint32_t steps = width / ADJI_HALVES_STEP, pitch = pitch_of(width);
-  if (steps > 12)
-    needed = shared_bytes<more_steps>(pitch);
-  else if (steps > 8)
-    needed = shared_bytes<many_steps>(pitch);
-  *out = needed <= most;
-  return status;
+  uint64_t needed = steps > 12 ? shared_bytes<more_steps>(pitch) : steps > 8 ? shared_bytes<many_steps>(pitch) : 0;
+  return needed <= static_cast<uint64_t>(gpu->block_shared_bytes);
 }
 
 adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
                                  const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
-  products p = with_types(gpu, job, halves, rows);
-  switch (p.steps) {
-    case 1:
-      return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p);
-    case 2:
-      return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p);
-    case 3:
-      return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
-    case 4:
-      return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
-    case 6:
-      return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
-    case 8:
-      return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
-    default:
-      if (p.steps <= 12) return launch<many_steps>(gpu, stream, p);
-      return launch<more_steps>(gpu, stream, p); /* up to ADJI_HALVES_MOST_DIM */
-  }
+  products p = with_types(job, halves, rows);
+  if (p.steps == 1) return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p);
+  if (p.steps == 2) return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p);
+  if (p.steps == 3) return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
+  if (p.steps == 4) return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
+  if (p.steps == 6) return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
+  if (p.steps == 8) return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
+  return p.steps <= 12 ? launch<many_steps>(gpu, stream, p) : launch<more_steps>(gpu, stream, p);
 }

@@ -15,7 +15,7 @@ typedef struct adji_tensor_tiles_rows {
 } adji_tensor_tiles_rows;
 
 /* Whether the device has enough shared memory for copies of this width. */
-adj_status adji_tensor_tiles_fit(adji_gpu *gpu, uint32_t width, bool *out);
+bool adji_tensor_tiles_fit(const adji_gpu *gpu, uint32_t width);
 
 /* Runs a job of f32 and L2 without images, with the results of adji_tiles_run. A count without degrees is also split
  * along the candidates; its longest row is then meaningless. */

@@ -65,13 +65,12 @@ __host__ __device__ constexpr uint64_t fixed_bytes() {
   return (sizeof(block_shared<S>) + 127) / 128 * 128;
 }
 template <class S>
-__host__ __device__ __forceinline__ uint64_t tile_hit_bytes(uint32_t pitch) {
+__host__ __device__ __forceinline__ uint64_t stage_bytes(uint32_t pitch) {
   return S::STAGE * (pitch + 4ull);
 }
 template <class S>
 uint64_t shared_bytes(uint32_t pitch) {
-  return fixed_bytes<S>() + S::DEPTH * tile_hit_bytes<S>(pitch) +
-         (S::STEPS ? 0 : S::ROWS * static_cast<uint64_t>(pitch));
+  return fixed_bytes<S>() + S::DEPTH * stage_bytes<S>(pitch) + (S::STEPS ? 0 : S::ROWS * static_cast<uint64_t>(pitch));
 }
 
 /* ---- The queries ------------------------------------------------------------------------------------------------- */
@@ -202,7 +201,7 @@ __device__ __forceinline__ void load_stage(const products &job, const block_shar
     uint64_t first =
         at->tiles[stage / S::PARTS] * static_cast<uint64_t>(ADJI_HALVES_TILE) + stage % S::PARTS * S::STAGE;
     uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch, chunks = S::STEPS ? S::STEPS * 2 : job.steps * 2;
-    uint32_t to = shared_at(stages + stage % S::DEPTH * tile_hit_bytes<S>(pitch));
+    uint32_t to = shared_at(stages + stage % S::DEPTH * stage_bytes<S>(pitch));
     const uint4 *from = reinterpret_cast<const uint4 *>(job.right) + first * chunks;
     for (uint32_t i = threadIdx.x; i < S::STAGE * chunks; i += S::THREADS)
       copy_async(to + i / chunks * pitch + i % chunks * 16, from + i);
@@ -421,7 +420,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
   open_rows(job, at, warp, lane);
   __syncthreads();
   warp_queries<S> mine;
-  open_queries(job, at, stages + S::DEPTH * tile_hit_bytes<S>(pitch), warp, lane, &mine);
+  open_queries(job, at, stages + S::DEPTH * stage_bytes<S>(pitch), warp, lane, &mine);
   uint32_t actives = 0;
   for (uint32_t r = lane; r < S::WARP_ROWS; r += ADJI_WARP)
     actives += at->rows[warp].positions[r] != UINT32_MAX;
@@ -443,8 +442,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
       if (!(at->wanted[stage / S::PARTS] >> warp & 1)) continue;
       uint64_t first =
           at->tiles[stage / S::PARTS] * static_cast<uint64_t>(ADJI_HALVES_TILE) + stage % S::PARTS * S::STAGE;
-      compare_stage(job, mine, &found, stages + stage % S::DEPTH * tile_hit_bytes<S>(pitch),
-                    static_cast<uint32_t>(first), lane);
+      compare_stage(job, mine, &found, stages + stage % S::DEPTH * stage_bytes<S>(pitch), static_cast<uint32_t>(first),
+                    lane);
       uint64_t there = job.right_count > first ? job.right_count - first : 0;
       candidates += there < S::STAGE ? static_cast<uint32_t>(there) : S::STAGE;
     }

@@ -16,7 +16,7 @@ enum { MOST_ROWS = 64, CHUNKS_AT_ONCE = 16 };
 enum { ENOUGH_WAITING = 2 * ADJI_WARP, MOST_WAITING = 4 * ADJI_WARP };
 
 /* adji_tiles_job and the copies, with their types. */
-struct products {
+struct products : adji_tiles_task {
   const uint32_t *left, *right; /* halves, two per word */
   const float *u, *v;
   uint32_t steps, pitch; /* instructions along a copy; bytes from one to the next in shared memory */
@@ -29,27 +29,9 @@ struct products {
   bool fours; /* four coordinates can be read at once */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
-  uint32_t dim;
   float limit;
-  adji_gpu_keep keep;
-  const uint32_t *queries;
-  uint64_t first_query, query_count;
-  uint32_t *degrees;
-  unsigned long long *answers, *spread_answers;
-  const uint64_t *offsets;
-  uint64_t base;
-  uint32_t apart; /* as in adji_tiles_job */
-  uint32_t *ids;
   float *sums;
-  adji_row_chunk *row_chunks;
-  uint64_t own_chunks; /* the first chunks belong to the queries, by position; the others are taken as needed */
-  uint64_t chunk_room;
 };
-
-/* Where a row of the result begins and ends. */
-__device__ __forceinline__ const uint64_t *bounds_of(const products &job, uint32_t row) {
-  return job.offsets + (static_cast<uint64_t>(row) << job.apart);
-}
 
 /* The queries of a warp, in shared memory. Only this warp finds their neighbours. */
 struct warp_rows {
@@ -137,9 +119,7 @@ __device__ __forceinline__ uint64_t take_chunk(const products &job, warp_rows *r
   if (many > remaining) {
     missing = many - remaining;
     grab = missing > CHUNKS_AT_ONCE ? missing : CHUNKS_AT_ONCE;
-    unsigned long long taken = 0;
-    if (lane == 0) taken = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(grab));
-    first = job.own_chunks + __shfl_sync(ALL_LANES, taken, 0);
+    first = job.own_chunks + request_items(job, grab, lane);
   }
   __syncwarp(); /* all have read what changes now */
   if (lane == 0) {

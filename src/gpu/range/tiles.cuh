@@ -7,13 +7,18 @@
 
 #include "gpu/range/tiles_job.cuh"
 
-/* Whether there are kernels that write tile hits, and fill from them. */
-bool adji_tiles_can_keep_tile_hits(const adji_measure *measure, adj_type type, uint32_t dim, const adji_gpu_grid *grid);
-
-/* Whether there are kernels that write query hits, for a job for all queries without sums. */
+/* Whether there are kernels that write tile hits, or query hits, and fill from them: for a job for all queries without
+ * sums. */
+bool adji_tiles_can_keep_tile_hits(const adji_tiles_job *job);
 bool adji_tiles_can_keep_query_hits(const adji_tiles_job *job);
 
 adj_status adji_tiles_fill_query_hits(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+
+/* The launches of adji_tiles_run by type and metric: one file each, so that they compile in parallel. */
+adj_status adji_tiles_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+adj_status adji_tiles_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+adj_status adji_tiles_metrics_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+adj_status adji_tiles_metrics_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 
 #endif

@@ -29,52 +29,39 @@ struct coordinates {
   }
 };
 
-/* adji_tiles_job with its types. */
-template <class T>
-struct tiles {
-  coordinates<T> left, right;
-  const uint32_t *left_ids, *right_ids;
-  const void *left_numbers;
-  bool wide_numbers;
+/* The cells of the right set, as kernels look them up. */
+struct cell_index {
   adji_gpu_cells cells;
+  bool wide_numbers;
+  bool exact; /* only candidates of the requested cells are looked up */
   const int64_t *row_steps;
   const uint32_t *row_reach;
   uint32_t row_count, reach;
   int64_t cell_rows;   /* rows of cells */
   uint64_t row_stride; /* cell numbers of a row of cells */
-  uint64_t spread;     /* the most cells that the queries of a dense place may span */
-  uint32_t group;      /* where cells hold few points, so many cells of a row share look-ups */
-  uint32_t dim;
+};
+
+inline cell_index index_of_cells(const adji_gpu_grid *grid, const adji_gpu_index *right, bool exact) {
+  int64_t rows = static_cast<int64_t>((grid->keys + grid->row_stride - 1) / grid->row_stride);
+  return cell_index{right->cells,    right->wide_numbers, exact, grid->row_steps, grid->row_reach,
+                    grid->row_count, grid->reach,         rows,  grid->row_stride};
+}
+
+/* adji_tiles_job with its types. */
+template <class T>
+struct tiles : adji_tiles_task, cell_index {
+  coordinates<T> left, right;
+  const uint32_t *left_ids, *right_ids;
+  const void *left_numbers;
+  uint64_t spread;    /* the most cells that the queries of a dense place may span */
+  uint32_t group;     /* where cells hold few points, so many cells of a row share look-ups */
   adji_gpu_near near; /* tests which rows of cells are near enough to a query */
   bool staged;        /* queries and candidates in many dimensions fit into shared memory */
-  bool exact;         /* only candidates of the requested cells are looked up */
   bool same_sets;     /* both sides are the same index: a query is its own candidate */
   T limit;
   adji_gpu_measure<T> measure;
-  adji_gpu_keep keep;
-  const uint32_t *queries;
-  uint64_t first_query, query_count;
-  uint32_t lanes;       /* queries per warp */
   uint32_t line, queue; /* entries that a lane's queue writes at once, and its room */
-  uint32_t *degrees;
-  unsigned long long *answers, *spread_answers;
-  const uint64_t *offsets;
-  uint64_t base;
-  uint32_t apart;
-  bool short_rows, long_rows;
-  uint32_t *ids;
   T *sums;
-  adji_row_chunk *row_chunks;
-  uint64_t own_chunks; /* the first chunks belong to the queries, by position; the others are taken as needed */
-  uint64_t chunk_room;
-  bool mirrored;
-  adji_gpu_pair *pairs;
-  uint64_t pair_room;
-  uint32_t *tile_hits;
-  adji_tile_hits *tile_hit_starts;
-  uint64_t tile_hit_room;
-  adji_query_hits *query_hits;
-  uint32_t *without_hits;
   adji_step step; /* for kernels of RARE_STEP */
 };
 
@@ -104,12 +91,6 @@ __device__ __forceinline__ T add_term(const tiles<T> &job, T s, T x, T c, uint32
   SWITCH_RARE_STEP(job.step, ADD)
 #undef ADD
   return s;
-}
-
-/* Where a row of the result begins and ends. */
-template <class T>
-__device__ __forceinline__ const uint64_t *bounds_of(const tiles<T> &job, uint32_t row) {
-  return job.offsets + (static_cast<uint64_t>(row) << job.apart);
 }
 
 struct range {
@@ -157,8 +138,7 @@ __device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells
 enum { SHORT_ROW = 4 };
 
 /* The cells numbered from .. to - 1 of a row, and perhaps others of it. */
-template <class T>
-__device__ __forceinline__ range range_in_row(const tiles<T> &job, uint64_t row, uint64_t from, uint64_t to) {
+__device__ __forceinline__ range range_in_row(const cell_index &job, uint64_t row, uint64_t from, uint64_t to) {
   const adji_gpu_cells &cells = job.cells;
   for (uint64_t at = adji_row_hash(row) & cells.row_mask;; at = (at + 1) & cells.row_mask) {
     uint4 found = __ldg(reinterpret_cast<const uint4 *>(cells.rows + at));
@@ -175,8 +155,7 @@ __device__ __forceinline__ range range_in_row(const tiles<T> &job, uint64_t row,
 }
 
 /* The positions of the cells first .. last of a row of cells. */
-template <class T>
-__device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row, uint64_t first, uint64_t last) {
+__device__ __forceinline__ range range_of_cells(const cell_index &job, int64_t row, uint64_t first, uint64_t last) {
   if (row < 0 || row >= job.cell_rows) return range{0, 0};
   uint64_t base = static_cast<uint64_t>(row) * job.row_stride, from = base + first, to = base + last + 1;
   if (to > job.cells.keys) to = job.cells.keys;
@@ -193,8 +172,7 @@ __device__ __forceinline__ range range_of_cells(const tiles<T> &job, int64_t row
 
 /* The positions of the cells first .. last, and of those within reach to either side, in the row around them that is
  * number `number`. */
-template <class T>
-__device__ __forceinline__ range row_of_cells(const tiles<T> &job, int64_t around, uint32_t number, uint64_t first,
+__device__ __forceinline__ range row_of_cells(const cell_index &job, int64_t around, uint32_t number, uint64_t first,
                                               uint64_t last) {
   uint32_t reach = job.row_reach ? job.row_reach[number] : job.reach;
   if (reach == ADJI_NO_REACH) return range{0, 0};

@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_RANGE_TILES_DENSE_CUH
 #define ADJI_GPU_RANGE_TILES_DENSE_CUH
 
-#include "gpu/range/tiles_rings.cuh"
+#include "gpu/range/tiles_hit_words.cuh"
 
 namespace {
 
@@ -93,7 +93,7 @@ __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_l
   bool valid = done + lane < p->total;
   c.position = valid ? position : UINT32_MAX;
   if (W::DIM) load_point<W>(job.right, valid ? position : 0, c.x);
-  c.id = W::HAS_ID ? id_in(c.x[W::WIDTH ? W::WIDTH - 1 : 0]) : ADJ_NO_ID;
+  c.id = W::HAS_ID ? adji_gpu_id(c.x[W::WIDTH ? W::WIDTH - 1 : 0]) : ADJ_NO_ID;
   if (!W::HAS_ID && IDS && valid && (W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE)) c.id = job.right_ids[position];
   if (!valid) c.x[0] = static_cast<T>(NAN); /* so the sum is NaN too */
   return c;

@@ -1,14 +1,71 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sparse places in many dimensions: lanes share the candidates of a few queries. Part of tiles_kernel.cuh.
+ *
+ * In a self-join every two points may be compared once. The first of them in the order of the index finds the other:
+ * rows of cells before its own are not looked up, and in its own row only what follows. Both rows are counted in
+ * memory, by atomics, when pairs are written: pairs are few compared with the comparisons saved.
  */
 #ifndef ADJI_GPU_RANGE_TILES_HIGH_DIM_CUH
 #define ADJI_GPU_RANGE_TILES_HIGH_DIM_CUH
 
 #include "gpu/range/tiles_dense.cuh"
-#include "gpu/range/tiles_pairs.cuh"
 
 namespace {
+
+/* ---- Pairs on their way to memory ------------------------------------------------------------------- */
+
+/* Pairs of a warp in shared memory: up to 31 wait, and every lane can find two before the next check. */
+enum { PAIR_QUEUE = 96 };
+static_assert(PAIR_QUEUE >= 3 * ADJI_WARP - 1, "a queue must not run over");
+
+/* Adds a pair that belongs, from any lane. */
+template <class W, class T>
+__device__ __forceinline__ void add_pair(const tiles<T> &job, const shared<T> &at, uint32_t row, uint32_t id, T s) {
+  uint32_t entry = atomicAdd(at.pair_count, 1u);
+  bool swap = job.keep == ADJI_KEEP_ABOVE && id < row;
+  at.pairs[entry] = swap ? adji_gpu_pair{id, row} : adji_gpu_pair{row, id};
+  if (W::SUMS) at.sums[entry] = s;
+}
+
+/* Writes pairs while there are 32 of them, or all at the end. found counts the entries of rows that they stand for. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool end,
+                                            uint32_t lane) {
+  __syncwarp();
+  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one lane reads it: others go on and add to it */
+  if (waiting < ADJI_WARP && !(end && waiting)) return;
+  while (waiting >= ADJI_WARP || (end && waiting)) {
+    uint32_t many = waiting < ADJI_WARP ? waiting : ADJI_WARP;
+    waiting -= many;
+    uint64_t to = job.pairs ? request_items(job, ADJI_WARP, lane) + lane : 0;
+    if (lane >= many) continue;
+    adji_gpu_pair pair = at.pairs[waiting + lane];
+    bool both = job.keep != ADJI_KEEP_ABOVE && pair.row != pair.id;
+    mine->found += both ? 2 : 1;
+    if (job.degrees) {
+      atomicAdd(job.degrees + pair.row, 1u);
+      if (both) atomicAdd(job.degrees + pair.id, 1u);
+    }
+    if (!job.pairs || to >= job.pair_room) continue;
+    job.pairs[to] = pair;
+    if (W::SUMS) job.sums[to] = at.sums[waiting + lane];
+  }
+  __syncwarp();
+  if (lane == 0) *at.pair_count = waiting;
+  __syncwarp();
+}
+
+/* The queries themselves, if they are their own neighbours. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void add_selves(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool active,
+                                           uint32_t lane) {
+  if (job.keep != ADJI_KEEP_ALL) return;
+  if (active) add_pair<W>(job, at, mine->row, mine->row, T(0));
+  flush_pairs<W>(job, at, mine, false, lane);
+}
+
+/* ---- Rows of cells near enough ---------------------------------------------------------------------- */
 
 /* The sums of the squares of axes begin .. end - 1 for all combinations of slabs, the last axis fastest. */
 __device__ __forceinline__ void sum_gaps(const gaps *g, uint32_t begin, uint32_t end, uint32_t lane, float *to) {
@@ -95,6 +152,8 @@ __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, 
   return range_of_cells(job, row, static_cast<uint64_t>(low), static_cast<uint64_t>(high));
 }
 
+/* ---- Comparing -------------------------------------------------------------------------------------- */
+
 /* Adds the terms of query k and a candidate to s, as far as the limit. */
 template <int STEP, class T>
 __device__ __forceinline__ void add_until_limit(const tiles<T> &job, const shared<T> &at, T &s, uint32_t position,
@@ -143,7 +202,7 @@ __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, c
   uint32_t entry = atomicAdd(at.found + k, 1u), slot = slot_of<SHARED_OUT>(entry, k, begin);
   if (!W::FILL) return;
   at.queue[slot] = id;
-  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[slot] = s;
+  if (has_sums<W>(job)) at.sums[slot] = s;
 }
 
 /* Compares two candidates of each lane with the queries of lanes [begin, end). */

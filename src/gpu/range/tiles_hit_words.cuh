@@ -107,9 +107,7 @@ __device__ __forceinline__ uint32_t find_word(const tiles<T> &job, const shared<
 template <class T>
 __device__ __forceinline__ supply claim_tile_hits(const tiles<T> &job, uint32_t candidates, uint32_t lane) {
   uint32_t many = candidates / ADJI_WARP + (candidates % ADJI_WARP != 0);
-  unsigned long long first = 0;
-  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(many));
-  first = __shfl_sync(ALL_LANES, first, 0);
+  uint64_t first = request_items(job, many, lane);
   return supply{first, first + many <= job.tile_hit_room ? first + many : first};
 }
 
@@ -121,6 +119,150 @@ __device__ __forceinline__ void keep_tile_hits(const tiles<T> &job, supply *item
   uint32_t *to = job.tile_hits + items->next++ * ADJI_TILE_HIT_WORDS + lane;
   __stcs(to, word);
   __stcs(to + ADJI_WARP, id);
+}
+
+/* ---- Rings ---------------------------------------------------------------------------------------------------------
+ *
+ * Fill long rows of known places from words: ids wait in shared memory until a line is full.
+ *
+ * Every query has a ring of two lines of 32 entries. Entry e of a row that begins `past` entries behind a line is in
+ * slot (past + e) % 64, so a line of memory is one half of the ring. Before a stage fewer than 32 entries wait, all
+ * in one half; a word adds at most 32. So all full lines are written after each stage.
+ *
+ * Consecutive entries are in consecutive banks: lanes add to one query's ring, and read lines, without conflicts.
+ */
+
+/* Entries of a ring; bytes of a warp's rings and cursors. */
+enum { RING = 2 * ADJI_WARP, RING_BYTES = ADJI_WARP * RING * sizeof(uint32_t) + ADJI_WARP * sizeof(uint2) };
+static_assert(ADJI_WARP * RING * sizeof(uint32_t) >=
+                  QUEUE * (ADJI_WARP + 1) * sizeof(uint32_t) + ADJI_WARP * sizeof(target),
+              "the queue and its targets must find room where the rings are");
+
+/* Looks up the place of the lane's row; the load was issued at the start. */
+template <class T, int DIM>
+__device__ __forceinline__ void find_place(const tiles<T> &job, own<T, DIM> *mine) {
+  const uint64_t *bounds = bounds_of(job, mine->row);
+  uint64_t first = bounds[0] - job.base;
+  mine->place.line = static_cast<uint32_t>(first / ADJI_WARP);
+  mine->place.past = static_cast<uint32_t>(first) % ADJI_WARP;
+  mine->place.room = static_cast<uint32_t>(bounds[1] - bounds[0]);
+}
+
+/* Stores an id in shared memory if `yes`. With an ordinary condition the compiler would not overlap several of
+ * these. */
+__device__ __forceinline__ void store_if(bool yes, uint32_t place, uint32_t id) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.u32 p, %0, 0;\n @p st.shared.u32 [%1], %2;\n}" ::"r"(static_cast<uint32_t>(yes)),
+      "r"(place), "r"(id)
+      : "memory");
+}
+
+/* Adds candidates to the rings of the queries to which they belong, in the order of the stage: lane i has candidate
+ * i. cursors: the queries' words, and where the next entry goes, in bytes. */
+template <class T>
+__device__ __forceinline__ void spread_words(const shared<T> &at, lanes of, uint32_t id, uint32_t lane) {
+  constexpr uint32_t EACH = 8, SIZE = RING * sizeof(uint32_t);
+  uint32_t bit = 1u << lane;
+  uint32_t rings = static_cast<uint32_t>(__cvta_generic_to_shared(at.rings)); /* aligned to SIZE */
+#pragma unroll 1
+  for (uint32_t first = of.begin / EACH * EACH; first < of.end; first += EACH) { /* words of other queries are 0 */
+    uint32_t cursors[2 * EACH], ring = rings + first * SIZE;
+    load_all(reinterpret_cast<const uint32_t *>(at.cursors + first), cursors);
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+      uint32_t word = cursors[2 * u], place = cursors[2 * u + 1] + 4 * __popc(word & (bit - 1));
+      store_if(word & bit, (place % SIZE | ring) + u * SIZE, id);
+    }
+  }
+}
+
+/* Writes the first line of the rows of these lanes, which they share with other rows. */
+template <class T, int DIM>
+__device__ __forceinline__ void write_first(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
+                                            uint32_t those, uint32_t lane) {
+  for (; those; those &= those - 1) {
+    uint32_t l = __ffs(those) - 1;
+    uint64_t line = __shfl_sync(ALL_LANES, mine.place.line, l);
+    if (lane >= __shfl_sync(ALL_LANES, mine.place.past, l))
+      job.ids[line * ADJI_WARP + lane] = at.rings[l * RING + lane];
+  }
+}
+
+/* Writes the full lines: four at a time, eight lanes each. next: where the stage's entries begin, counted from the
+ * row's first line. cursors: the lines, and their places in the rings, in four entries. */
+template <class T, int DIM>
+__device__ __forceinline__ void write_lines(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
+                                            bool full, uint32_t next, uint32_t lane) {
+  bool shared_line = next < ADJI_WARP && mine.place.past;
+  uint32_t due = __ballot_sync(ALL_LANES, full && !shared_line), many = __popc(due);
+  uint32_t those = __ballot_sync(ALL_LANES, full && shared_line);
+  if (due >> lane & 1)
+    at.cursors[__popc(due & ((1u << lane) - 1))] =
+        uint2{mine.place.line + next / ADJI_WARP, (lane * RING + (next & ADJI_WARP)) / 4};
+  const uint4 *from = reinterpret_cast<const uint4 *>(at.rings) + lane % 8;
+  uint4 *to = reinterpret_cast<uint4 *>(job.ids) + lane % 8;
+  __syncwarp();
+#pragma unroll 2
+  for (uint32_t i = lane / 8; i < many; i += 4) {
+    uint2 line = at.cursors[i];
+    to[static_cast<uint64_t>(line.x) * (ADJI_WARP / 4)] = from[line.y];
+  }
+  write_first(job, at, mine, those, lane);
+}
+
+/* Adds a stage: each lane has the word of its own query, and the id of a candidate. */
+template <class T, int DIM>
+__device__ __forceinline__ void put_words(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine, lanes of,
+                                          uint32_t word, uint32_t id, uint32_t lane) {
+  while (mine.found + __popc(word) > mine.place.room && word) /* never, if the count found the same */
+    word &= ~(0x80000000u >> __clz(word));
+  uint32_t next = mine.place.past + mine.found;
+  at.cursors[lane] = uint2{word, next * static_cast<uint32_t>(sizeof(uint32_t))};
+  __syncwarp();
+  spread_words(at, of, id, lane);
+  __syncwarp();
+  bool full = next % ADJI_WARP + __popc(word) >= ADJI_WARP;
+  if (__any_sync(ALL_LANES, full)) write_lines(job, at, mine, full, next, lane);
+}
+
+/* Fills the rows of these lanes from the tile hits of a count. */
+template <class T, int DIM>
+__device__ __forceinline__ void replay(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
+                                       uint32_t end, uint32_t lane) {
+  adji_tile_hits hits = job.tile_hit_starts[__shfl_sync(ALL_LANES, mine->position, begin)];
+  const uint32_t *tile = job.tile_hits + static_cast<uint64_t>(hits.first) * ADJI_TILE_HIT_WORDS + lane;
+  uint32_t word = 0, id = 0;
+  find_place(job, mine);
+  for (uint32_t i = 0; i <= hits.count; i++, tile += ADJI_TILE_HIT_WORDS) {
+    uint32_t next_word = 0, next_id = 0;
+    if (i < hits.count) { /* loading while the one before is spread */
+      next_word = __ldcs(tile);
+      next_id = __ldcs(tile + ADJI_WARP);
+    }
+    if (i) put_words(job, at, *mine, lanes{begin, end}, word, id, lane);
+    __syncwarp(); /* cursors and rings are no longer read */
+    mine->found += __popc(word);
+    word = next_word;
+    id = next_id;
+  }
+}
+
+/* Writes the rest of the rings, less than a line each: four queries at a time with eight lanes each. */
+template <class T, int DIM>
+__device__ __forceinline__ void empty_rings(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+                                            uint32_t lane) {
+  uint32_t end = mine->place.past + (mine->found < mine->place.room ? mine->found : mine->place.room);
+  uint32_t begin = end & ~(ADJI_WARP - 1u);
+  if (begin < mine->place.past) begin = mine->place.past;
+#pragma unroll 2
+  for (uint32_t l = lane / 8; l < ADJI_WARP; l += 4) {
+    uint64_t first = static_cast<uint64_t>(__shfl_sync(ALL_LANES, mine->place.line, l)) * ADJI_WARP;
+    uint32_t stop = __shfl_sync(ALL_LANES, end, l);
+    for (uint32_t e = __shfl_sync(ALL_LANES, begin, l) + lane % 8; e < stop; e += 8)
+      job.ids[first + e] = at.rings[l * RING + e % RING];
+  }
+  __syncwarp();
+  mine->written = mine->found; /* for the queue, which now uses the memory of the rings */
 }
 
 }  // namespace

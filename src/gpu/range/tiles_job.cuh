@@ -40,33 +40,27 @@ typedef struct alignas(32) adji_query_hits {
 } adji_query_hits;
 #define ADJI_NO_QUERY_HITS UINT32_MAX
 
-/* What a launch does. All memory is on the device unless stated. */
-typedef struct adji_tiles_job {
-  adj_type type;
-  const adji_measure *measure; /* host; its box is not used */
-  const void *box;             /* of the measure, on the device, or NULL */
-  double limit;
+/* What a launch does, in the form that its kernels read too. All memory is on the device. */
+typedef struct adji_tiles_task {
   uint32_t dim;
-  const adji_gpu_grid *grid; /* host */
-  const adji_gpu_index *left, *right;
   adji_gpu_keep keep;
   /* The queries: positions in left, ascending, or in up to three dimensions in any order. NULL: query_count of them
    * from first_query on. */
   const uint32_t *queries;
   uint64_t first_query, query_count;
   uint32_t lanes; /* queries per warp; 0: 32. Fewer give low latency for few queries */
+  /* Totals are added to the answers of the device: all of them, and from ADJI_ANSWER_SPREAD on. */
+  unsigned long long *answers, *spread_answers;
   /* ids NULL: counts, to degrees[row] (may be NULL) and to the answers (adji_answer_totals). */
   uint32_t *degrees;
   /* Otherwise fills: the entries of row r go to ids + offsets[r] - base, and their sums to sums unless that is NULL.
    * A row whose length differs from its count is reported as broken; nothing is written beyond its end. */
   uint32_t *ids;
-  void *sums;
   const uint64_t *offsets;
   uint32_t apart; /* 0: row r ends at offsets[r + 1]; 1: row r is from offsets[2 r] to offsets[2 r + 1] */
   uint64_t base;
-  bool short_rows;             /* most have at most 16 entries */
-  bool long_rows;              /* most have 64 or more */
-  uint64_t first_row, end_row; /* the rows to fill, for per_point.cuh */
+  bool short_rows; /* most have at most 16 entries */
+  bool long_rows;  /* most have 64 or more */
   /* With row_chunks: counts, and caches what it finds. ids and sums have room for 32 entries of each chunk. Chunk p
    * belongs to the query at position p; ADJI_ANSWER_CACHE says how many more were requested. */
   adji_row_chunk *row_chunks;
@@ -91,6 +85,30 @@ typedef struct adji_tiles_job {
    * rows. */
   adji_query_hits *query_hits;
   uint32_t *without_hits;
+} adji_tiles_task;
+
+/* Requests items of the count cache for a warp: the number of the first. Those beyond the room are counted, but not
+ * written. */
+static __device__ __forceinline__ uint64_t request_items(const adji_tiles_task &job, uint64_t many, uint32_t lane) {
+  unsigned long long first = 0;
+  if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(many));
+  return __shfl_sync(0xffffffffu, first, 0);
+}
+
+/* Where a row of the result begins and ends. */
+static __device__ __forceinline__ const uint64_t *bounds_of(const adji_tiles_task &job, uint32_t row) {
+  return job.offsets + (static_cast<uint64_t>(row) << job.apart);
+}
+
+typedef struct adji_tiles_job : adji_tiles_task {
+  adj_type type;
+  const adji_measure *measure; /* host; its box is not used */
+  const void *box;             /* of the measure, on the device, or NULL */
+  double limit;
+  const adji_gpu_grid *grid; /* host */
+  const adji_gpu_index *left, *right;
+  void *sums;
+  uint64_t first_row, end_row; /* the rows to fill, for per_point.cuh and query hits */
 } adji_tiles_job;
 
 #endif

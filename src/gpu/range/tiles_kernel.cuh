@@ -26,7 +26,7 @@
  * run in parallel on different queries.
  *
  * Counting adds up in registers. Where rows are short it may cache the hits of sparse queries, and another kernel fills
- * their rows (tiles_fill_hits.cu). Otherwise ids wait in a queue in shared memory, and the warp writes them when there
+ * their rows (tiles.cu). Otherwise ids wait in a queue in shared memory, and the warp writes them when there
  * are enough for a line: to the row, whose place and length are known (filling), or to a chunk of 32 entries that
  * stores its row (counting with row chunks). Every query has its own chunk, for its last entries; the others are taken
  * from a counter in memory, 16 at a time. Long rows in dense places of two and three dimensions are filled from words:
@@ -44,7 +44,6 @@
 #include "gpu/range/tiles_dense.cuh"
 #include "gpu/range/tiles_high_dim.cuh"
 #include "gpu/range/tiles_per_query.cuh"
-#include "gpu/range/tiles_query_hits.cuh"
 
 namespace {
 
@@ -92,7 +91,7 @@ __device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64
   if (!active) return mine;
   mine.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
   if (W::DIM) load_point<W>(job.left, mine.position, mine.x);
-  mine.row = W::HAS_ID ? id_in(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
+  mine.row = W::HAS_ID ? adji_gpu_id(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
   uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
   if (job.wide_numbers)
     mine.cell_row = static_cast<int64_t>(number / job.row_stride);
@@ -127,7 +126,7 @@ __host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
   if (W::RINGS)
     bytes += RING_BYTES;
   else if (W::FILL)
-    bytes += entries * (4 + (W::SUMS || (W::PERHAPS_SUMS && job.sums) ? size : 0)) + ADJI_WARP * sizeof(target);
+    bytes += entries * (4 + (has_sums<W>(job) ? size : 0)) + ADJI_WARP * sizeof(target);
   if (W::MIRRORED) bytes += PAIR_QUEUE * (sizeof(adji_gpu_pair) + (W::SUMS ? size : 0)) + 16;
   bytes += W::PLACES == SPARSE ? 2 * ADJI_WARP * 4 + sizeof(gaps) + sizeof(wanted_rows) : ADJI_WARP * 4;
   return (bytes + align - 1) / align * align;
@@ -142,7 +141,7 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
   at.candidates = reinterpret_cast<T *>(memory);
   at.queries = at.points = at.candidates + stage_values<W>(job.dim, job.staged);
   at.sums = at.queries + query_values<W>(job.dim, job.staged);
-  at.targets = reinterpret_cast<target *>(at.sums + (W::SUMS || (W::PERHAPS_SUMS && job.sums) ? entries : 0));
+  at.targets = reinterpret_cast<target *>(at.sums + (has_sums<W>(job) ? entries : 0));
   at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
   uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
@@ -322,62 +321,67 @@ adj_status launch_as(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
 }
 
 template <class T>
-tiles<T> with_types(adji_gpu *gpu, const adji_tiles_job *job) {
-  tiles<T> typed = {};
-  typed.left = coordinates<T>{static_cast<const T *>(job->left->coords), job->left->point_step, job->left->dim_step};
-  typed.right =
-      coordinates<T>{static_cast<const T *>(job->right->coords), job->right->point_step, job->right->dim_step};
-  typed.left_ids = job->left->ids;
-  typed.right_ids = job->right->ids;
-  typed.left_numbers = job->left->numbers;
-  typed.wide_numbers = job->left->wide_numbers;
-  typed.cells = job->right->cells;
-  typed.row_steps = job->grid->row_steps;
-  typed.row_reach = job->grid->row_reach;
-  typed.cell_rows = static_cast<int64_t>((job->grid->keys + job->grid->row_stride - 1) / job->grid->row_stride);
-  typed.row_count = job->grid->row_count;
-  typed.reach = job->grid->reach;
-  typed.row_stride = job->grid->row_stride;
+tiles<T> with_types(const adji_tiles_job *job) {
+  const adji_gpu_index *left = job->left, *right = job->right;
+  uint32_t reach = job->grid->reach;
   /* A point and its image must not both be candidates of a query, so only cells within reach are looked up. */
-  typed.spread = job->right->images ? 0 : job->grid->reach * 3 + 2;
-  typed.group = job->right->images || !job->grid->reach ? 1 : 2 * job->grid->reach;
+  tiles<T> typed = {*job, index_of_cells(job->grid, right, right->images)};
+  typed.spread = right->images ? 0 : reach * 3 + 2;
+  typed.group = right->images || !reach ? 1 : 2 * reach;
+  typed.left = coordinates<T>{static_cast<const T *>(left->coords), left->point_step, left->dim_step};
+  typed.right = coordinates<T>{static_cast<const T *>(right->coords), right->point_step, right->dim_step};
+  typed.left_ids = left->ids;
+  typed.right_ids = right->ids;
+  typed.left_numbers = left->numbers;
   typed.near = job->grid->near;
   typed.near.limit = static_cast<float>(job->limit) * 1.001f;
   if (!(job->limit > 1e-30)) typed.near.axes = 0;
-  typed.exact = job->right->images;
-  typed.same_sets = job->left == job->right;
-  typed.dim = job->dim;
+  typed.same_sets = left == right;
   typed.limit = static_cast<T>(job->limit);
   typed.measure.power = job->measure->power;
   typed.measure.box = static_cast<const T *>(job->box);
-  typed.keep = job->keep;
-  typed.queries = job->queries;
-  typed.first_query = job->first_query;
-  typed.query_count = job->query_count;
-  typed.lanes = job->lanes ? job->lanes : ADJI_WARP;
-  typed.degrees = job->degrees;
-  typed.answers = adji_answer_at(gpu, 0);
-  typed.spread_answers = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
-  typed.offsets = job->offsets;
-  typed.apart = job->apart;
-  typed.base = job->base;
-  typed.short_rows = job->short_rows;
-  typed.long_rows = job->long_rows;
-  typed.ids = job->ids;
+  if (!typed.lanes) typed.lanes = ADJI_WARP;
   typed.sums = static_cast<T *>(job->sums);
-  typed.row_chunks = job->row_chunks;
-  typed.own_chunks = job->own_chunks;
-  typed.chunk_room = job->chunk_room;
-  typed.mirrored = job->mirrored;
-  typed.pairs = job->pairs;
-  typed.pair_room = job->pair_room;
-  typed.tile_hits = job->tile_hits;
-  typed.tile_hit_starts = job->tile_hit_starts;
-  typed.tile_hit_room = job->tile_hit_room;
-  typed.query_hits = job->query_hits;
-  typed.without_hits = job->without_hits;
   typed.step = job->measure->step;
   return typed;
+}
+
+/* Instances for L2: one for each common dimension, and one for all others. */
+template <class T>
+adj_status launch_l2(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
+  tiles<T> typed = with_types<T>(job);
+  if (job->dim == 2) return launch_as<T, ADJI_STEP_L2, 2>(gpu, stream, typed);
+  if (job->dim == 3) return launch_as<T, ADJI_STEP_L2, 3>(gpu, stream, typed);
+  if constexpr (sizeof(T) == 4) {
+    if (job->dim == 4) return launch_as<T, ADJI_STEP_L2, 4>(gpu, stream, typed);
+    if (job->dim == 5) return launch_as<T, ADJI_STEP_L2, 5>(gpu, stream, typed);
+    if (job->dim == 6) return launch_as<T, ADJI_STEP_L2, 6>(gpu, stream, typed);
+  }
+  return launch_as<T, ADJI_STEP_L2, 0>(gpu, stream, typed);
+}
+
+/* Instances for other metrics, and for periodic boxes: any number of dimensions. Lp shares one with periodic boxes of
+ * metrics other than L2. */
+template <class T>
+adj_status launch_metric(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
+  tiles<T> typed = with_types<T>(job);
+  switch (job->measure->step) {
+    case ADJI_STEP_L1:
+      return launch_as<T, ADJI_STEP_L1, 0>(gpu, stream, typed);
+    case ADJI_STEP_LINF:
+      return launch_as<T, ADJI_STEP_LINF, 0>(gpu, stream, typed);
+    case ADJI_STEP_DOT:
+      return launch_as<T, ADJI_STEP_DOT, 0>(gpu, stream, typed);
+    case ADJI_STEP_L2_BOX:
+      return launch_as<T, ADJI_STEP_L2_BOX, 0>(gpu, stream, typed);
+    case ADJI_STEP_LP:
+    case ADJI_STEP_L1_BOX:
+    case ADJI_STEP_LINF_BOX:
+    case ADJI_STEP_LP_BOX:
+      return launch_as<T, RARE_STEP, 0>(gpu, stream, typed);
+    default:
+      return adji_fail(ADJ_E_INTERNAL, "measure: step %d has no kernel", static_cast<int>(job->measure->step));
+  }
 }
 
 }  // namespace

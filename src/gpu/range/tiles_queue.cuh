@@ -16,6 +16,12 @@ __device__ __forceinline__ bool counts(const tiles<T> &job) {
   return !W::FILL || (!W::RINGS && job.row_chunks);
 }
 
+/* Whether sums are written too. */
+template <class W, class T>
+__host__ __device__ __forceinline__ bool has_sums(const tiles<T> &job) {
+  return W::SUMS || (W::PERHAPS_SUMS && job.sums);
+}
+
 /* A row's place in memory. All its lines but the first and the last are its own. */
 struct row_place {
   uint32_t line; /* its first line, in ids: they have fewer than 2^37 entries */
@@ -72,7 +78,7 @@ struct shared {
   wanted_rows *wanted;
   target *targets; /* one per lane */
   uint32_t *queue; /* entry e of lane l: see slot_of */
-  uint32_t *rings; /* in the same memory, earlier: tiles_rings.cuh */
+  uint32_t *rings; /* in the same memory, earlier: tiles_hit_words.cuh */
   uint2 *cursors;
   T *sums;
 };
@@ -108,7 +114,7 @@ struct what {
   static constexpr int STEP = STEP_, DIM = DIM_;
   static constexpr bool KEEPS = WORK == COUNT_AND_TILE_HITS, REPLAYS = WORK == FROM_TILE_HITS;
   static constexpr bool QUERY_HITS = WORK == COUNT_AND_QUERY_HITS;
-  /* Dense places are written through rings: tiles_rings.cuh. */
+  /* Dense places are written through rings: tiles_hit_words.cuh. */
   static constexpr bool RINGS = WORK == LONG_ROWS || REPLAYS;
   static constexpr bool PERHAPS_SUMS = WORK == IDS_PERHAPS_SUMS; /* sums, if the job has room for them */
   /* ids are written, to rows or to row chunks */
@@ -134,13 +140,11 @@ struct what {
 
 enum { CHUNKS_AT_ONCE = 16 };
 
-/* The number of a chunk to fill. Those beyond the room are counted, but not written. */
+/* The number of a chunk to fill. */
 template <class T>
 __device__ __forceinline__ uint64_t next_chunk(const tiles<T> &job, supply *items, uint32_t lane) {
   if (items->next == items->end) {
-    unsigned long long first = 0;
-    if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(CHUNKS_AT_ONCE));
-    items->next = job.own_chunks + __shfl_sync(ALL_LANES, first, 0);
+    items->next = job.own_chunks + request_items(job, CHUNKS_AT_ONCE, lane);
     items->end = items->next + CHUNKS_AT_ONCE;
   }
   return items->next++;
@@ -195,7 +199,7 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (!job.row_chunks) {
     if (lane >= many || entry >= to.room) return;
     job.ids[to.place + entry] = at.queue[slot];
-    if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[to.place + entry] = at.sums[slot];
+    if (has_sums<W>(job)) job.sums[to.place + entry] = at.sums[slot];
     return;
   }
   uint64_t chunk = next_chunk(job, items, lane);
@@ -203,7 +207,7 @@ __device__ __forceinline__ void write_out(const tiles<T> &job, const shared<T> &
   if (lane == 0) job.row_chunks[chunk] = adji_row_chunk{static_cast<uint32_t>(to.place), to.written};
   if (lane >= many) return;
   job.ids[chunk * ADJI_WARP + lane] = at.queue[slot];
-  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[chunk * ADJI_WARP + lane] = at.sums[slot];
+  if (has_sums<W>(job)) job.sums[chunk * ADJI_WARP + lane] = at.sums[slot];
 }
 
 /* Where a lane's last entries go, and their number: the query's own chunk, or the rest of its row. */
@@ -242,7 +246,7 @@ __device__ __forceinline__ void empty_queues(const tiles<T> &job, const shared<T
     for (uint32_t e = lane % 8; e < end; e += 8) {
       uint32_t slot = slot_of<LAYOUT>(LAYOUT == BY_LANE ? e : written + e, l, first);
       job.ids[place + e] = at.queue[slot];
-      if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) job.sums[place + e] = at.sums[slot];
+      if (has_sums<W>(job)) job.sums[place + e] = at.sums[slot];
     }
   }
   __syncwarp();
@@ -261,7 +265,7 @@ __device__ __forceinline__ void drop(const tiles<T> &job, const shared<T> &at, o
   for (uint32_t to = lane, from = lane + many * (ADJI_WARP + 1); to < mine->tail;
        to += ADJI_WARP + 1, from += ADJI_WARP + 1) {
     at.queue[to] = at.queue[from];
-    if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[to] = at.sums[from];
+    if (has_sums<W>(job)) at.sums[to] = at.sums[from];
   }
 }
 
@@ -301,7 +305,7 @@ __device__ __forceinline__ void keep(const tiles<T> &job, const shared<T> &at, o
   }
   if (!belongs) return;
   at.queue[mine->tail] = id;
-  if (W::SUMS || (W::PERHAPS_SUMS && job.sums)) at.sums[mine->tail] = s;
+  if (has_sums<W>(job)) at.sums[mine->tail] = s;
   mine->tail += ADJI_WARP + 1;
 }
 
@@ -323,28 +327,10 @@ __device__ __forceinline__ void load_all(const V *from, V (&to)[MANY]) {
   }
 }
 
-/* A point and its id from memory, in as few loads as possible. For fixed dimensions only. */
+/* A point and its id from memory. For fixed dimensions only. */
 template <class W, class T>
 __device__ __forceinline__ void load_point(const coordinates<T> &from, uint64_t position, T *x) {
-  constexpr int BYTES = W::WIDTH * sizeof(T);
-  const T *at = from.coords + position * W::WIDTH;
-  if (BYTES == 4) x[0] = __ldg(at);
-  if (BYTES == 8) {
-    uint2 two = __ldg(reinterpret_cast<const uint2 *>(at));
-    memcpy(x, &two, sizeof two);
-  }
-#pragma unroll
-  for (int i = 0; i < BYTES / 16; i++) {
-    uint4 four = __ldg(reinterpret_cast<const uint4 *>(at) + i);
-    memcpy(reinterpret_cast<char *>(x) + 16 * i, &four, sizeof four);
-  }
-}
-
-__device__ __forceinline__ uint32_t id_in(float x) {
-  return __float_as_uint(x);
-}
-__device__ __forceinline__ uint32_t id_in(double x) {
-  return static_cast<uint32_t>(__double_as_longlong(x));
+  adji_gpu_load<W::WIDTH>(from.coords + position * W::WIDTH, x);
 }
 
 /* A candidate on its way to the stage. */

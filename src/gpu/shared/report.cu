@@ -8,18 +8,11 @@ extern "C" {
 #include "core/angles.h"
 }
 
-static __device__ float root_of(float s) {
-  return __fsqrt_rn(s);
-}
-static __device__ double root_of(double s) {
-  return __dsqrt_rn(s);
-}
-
 template <class T>
 static __device__ T distance_of(const adji_measure &measure, T s) {
   switch (measure.report) {
     case ADJI_REPORT_ROOT:
-      return root_of(s);
+      return adji_root(s);
     case ADJI_REPORT_POWER:
       return static_cast<T>(adji_exp_log(s, measure.power.inverse));
     case ADJI_REPORT_HALF:
@@ -28,7 +21,7 @@ static __device__ T distance_of(const adji_measure &measure, T s) {
       return adji_minus(T(0), s);
     case ADJI_REPORT_ARC: {
       if (isinf(s)) return s; /* padding behind the last neighbour: no chord is infinite */
-      double half = root_of(static_cast<double>(s)) * 0.5;
+      double half = adji_root(static_cast<double>(s)) * 0.5;
       return static_cast<T>(2 * adji_arc(half < 1 ? half : 1) * measure.unit);
     }
     default:

@@ -43,6 +43,13 @@ static __device__ __forceinline__ double adji_power_of(const adji_power *p, doub
   return adji_power_f64(p, x);
 }
 
+static __device__ __forceinline__ float adji_root(float s) {
+  return __fsqrt_rn(s);
+}
+static __device__ __forceinline__ double adji_root(double s) {
+  return __dsqrt_rn(s);
+}
+
 /* L2 in two parts, for kernels that compute differences and sums in different places: t = x - c, and the sum s plus
  * its square. */
 template <class T>
