@@ -62,7 +62,7 @@ static adj_status compare_slice(void *user, uint64_t task, uint32_t lane) {
                     .range_count = 1,
                     .limit = s->join->limit,
                     .measure = style->measure};
-  style->kernels->count[style->type == ADJ_F64][style->measure->step](&work, s->counts + first);
+  style->kernels->typed[style->type == ADJ_F64]->count[style->measure->step](&work, s->counts + first);
   return ADJ_OK;
 }
 
