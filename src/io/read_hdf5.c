@@ -8,8 +8,9 @@
 
 #ifndef ADJI_HAVE_HDF5
 
-adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
-  (void)source, (void)options, (void)parts;
+adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, int variant,
+                          adji_dataset_parts *parts) {
+  (void)variant, (void)source, (void)options, (void)parts;
   return adji_fail(ADJ_E_UNSUPPORTED, "is an HDF5 file, and this build has no HDF5; save the points as .npy");
 }
 
@@ -153,15 +154,8 @@ static adj_status read_block(adj_ctx *ctx, const transfer *t, uint64_t first) {
   adj_status status = adji_check_cancel(ctx);
   if (!status) status = read_rows(o, first, rows, t->staging ? t->staging : to);
   if (status || !t->staging) return status;
-  adji_conversion conversion = {.stored = o->stored,
-                                .exact = t->exact,
-                                .type = t->type,
-                                .from = t->staging,
-                                .to = to,
-                                .runs = rows,
-                                .run_length = o->dim,
-                                .run_stride = o->dim * adji_stored_size(o->stored),
-                                .first_row = first};
+  adji_table block = {.stored = o->stored, .count = rows, .dim = o->dim};
+  adji_conversion conversion = {&block, t->staging, to, t->type, t->exact, first};
   return adji_convert(ctx, &conversion);
 }
 
@@ -210,7 +204,9 @@ static adj_status open_file(adji_source *source, opened *o, uint64_t *charged) {
   return o->file >= 0 ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "hdf5: cannot be opened as an HDF5 file");
 }
 
-adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
+adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, int variant,
+                          adji_dataset_parts *parts) {
+  (void)variant;
   uint64_t charged = 0;
   opened o = {.file = -1, .dataset = -1, .space = -1, .stored_type = -1};
   pthread_mutex_lock(&hdf5_turn);

@@ -59,13 +59,8 @@ static bool is_text(const cursor *text, const char *word) {
 /* A size; old writers append an L. */
 static bool take_size(cursor *c, uint64_t *size) {
   skip_blanks(c);
-  if (c->at == c->end || *c->at < '0' || *c->at > '9') return false;
-  uint64_t value = 0;
-  for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
-    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)(*c->at - '0'), &value))
-      return false;
+  if (!adji_take_count(&c->at, c->end, size)) return false;
   if (c->at < c->end && *c->at == 'L') c->at++;
-  *size = value;
   return true;
 }
 
@@ -158,7 +153,8 @@ static adj_status parse_dict(cursor *c, header *h) {
                                    : "shape");
 }
 
-adj_status adji_read_npy(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
+adj_status adji_read_npy(adji_source *source, const adj_open_options *options, int variant, adji_dataset_parts *parts) {
+  (void)variant;
   const unsigned char *b = source->bytes;
   if (source->size < 6 || memcmp(b, "\x93NUMPY", 6) != 0)
     return adji_fail(ADJ_E_FORMAT, "npy: does not begin like a .npy file");
@@ -166,8 +162,7 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, a
   if (b[6] < 1 || b[6] > 3)
     return adji_fail(ADJ_E_FORMAT, "npy: version %u.%u is not one of 1.0, 2.0 and 3.0", b[6], b[7]);
   uint64_t begin = b[6] == 1 ? 10 : 12;
-  uint64_t length = b[8] | (uint64_t)b[9] << 8;
-  if (b[6] > 1) length |= (uint64_t)b[10] << 16 | (uint64_t)b[11] << 24;
+  uint64_t length = b[6] == 1 ? adji_little_u32(b + 8) & 0xffff : adji_little_u32(b + 8);
   if (length > source->size - begin)
     return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header: %llu of %llu bytes are present",
                      (unsigned long long)(source->size - begin), (unsigned long long)length);
