@@ -4,9 +4,8 @@
  */
 #include "cpu/range_index.h"
 
-#include "index/block_order.h"
+#include "index/boxes.h"
 #include "index/build.h"
-#include "index/images.h"
 
 /* The index of the right set, and of the left one where it is another: with images of points among the candidates,
  * queries have an index without. */

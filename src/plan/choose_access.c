@@ -4,7 +4,7 @@
  */
 #include "plan/choose_access.h"
 
-#include "index/images.h"
+#include "index/grid.h"
 
 /* A pair of cells that is met once must be a pair of one index, in which both points have their row. */
 static adj_status check_mirrors(const adji_range_question *q, const adji_grid *grid) {

@@ -49,7 +49,7 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const
   ids[i] = static_cast<uint32_t>(row);
 }
 
-/* The image of x on a periodic axis, or x itself if there is none: see index/images.h. */
+/* The image of x on a periodic axis, or x itself if there is none: see index/build.c. */
 static __device__ double image_of(const adji_gpu_axis &axis, double x) {
   double image = x;
   if (axis.period > 0 && x <= axis.margin) image = x + axis.period;
