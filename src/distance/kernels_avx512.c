@@ -4,8 +4,8 @@
  */
 #if defined(__x86_64__)
 #include "distance/kernels.h"
-#include "distance/kernels_x86.h"
 #include "distance/kernels_sort_avx512.h"
+#include "distance/kernels_x86.h"
 #include "distance/stream_row.h"
 
 /* Quarter q of the vector: four coordinates of row first + 4 * q. */

@@ -34,6 +34,17 @@
 /* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension. SHORTC_STEP:
  * dimensions between two checks for an abandoned sum. */
 enum { MOST_FIXED = 6, SHORTC_STEP = 4 };
+/* CALL(dim, is_long), with dim a constant if the step has an instance for it. */
+#define CALL_FOR(dim)       \
+  switch (dim) {            \
+    FIXED_DIMENSIONS(CASE_) \
+    default:                \
+      CALL(dim, true);      \
+  }
+#define CASE_(dim)    \
+  case dim:           \
+    CALL(dim, false); \
+    break;
 #endif
 #ifndef LIST_HEADER
 #define LIST_HEADER "distance/knn_list.h"
