@@ -329,7 +329,17 @@ static adj_status order_piece(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-static adj_status add_piece(ordering *o, piece p) {
+/* Lists the pieces of a cell. Those that are too large for one lane are cut here, before the lanes start. */
+static adj_status add_cell(ordering *o, piece p) {
+  if (p.end - p.begin > LARGE_PIECE) {
+    keyed *v = adji_alloc(&o->ctx->memory, p.end - p.begin, sizeof *v, "order within a cell");
+    if (!v) return ADJ_E_MEMORY;
+    uint32_t at = cut(o, p, v);
+    adji_free(&o->ctx->memory, v);
+    if (!at) return ADJ_OK;
+    adj_status status = add_cell(o, (piece){p.begin, at});
+    return status ? status : add_cell(o, (piece){at, p.end});
+  }
   if (o->count == o->room) {
     uint64_t room = o->room * 2 + 64;
     if (!adji_grow(&o->ctx->memory, (void **)&o->pieces, room, sizeof p, o->count * sizeof p, "long cells"))
@@ -338,22 +348,6 @@ static adj_status add_piece(ordering *o, piece p) {
   }
   o->pieces[o->count++] = p;
   return ADJ_OK;
-}
-
-/* Cuts pieces that are too large for one lane, before the lanes start. */
-static adj_status add_cell(ordering *o, piece p) {
-  adj_status status = ADJ_OK;
-  if (p.end - p.begin > LARGE_PIECE) {
-    keyed *v = adji_alloc(&o->ctx->memory, p.end - p.begin, sizeof *v, "order within a cell");
-    if (!v) return ADJ_E_MEMORY;
-    uint32_t at = cut(o, p, v);
-    adji_free(&o->ctx->memory, v);
-    if (!at) return ADJ_OK;
-    status = add_cell(o, (piece){p.begin, at});
-    if (!status) status = add_cell(o, (piece){at, p.end});
-    return status;
-  }
-  return add_piece(o, p);
 }
 
 adj_status adji_block_order(adj_ctx *ctx, const adj_dataset *set, adji_index *index) {

@@ -360,11 +360,8 @@ adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_datas
   adji_free(&ctx->memory, b.items);
   adji_free(&ctx->memory, b.spare);
   adji_free(&ctx->memory, b.slice_cells);
-  if (status) {
-    adji_index_clear(out);
-    return status;
-  }
-  return ADJ_OK;
+  if (status) adji_index_clear(out);
+  return status;
 }
 
 void adji_index_clear(adji_index *index) {

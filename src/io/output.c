@@ -120,11 +120,6 @@ adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out) {
 
 /* ---- Writing ---------------------------------------------------------------------------------- */
 
-/* Writes some of the bytes at an offset. */
-static ssize_t write_file(adji_output *output, uint64_t offset, const char *bytes, uint64_t count) {
-  return pwrite(output->fd, bytes, (size_t)(count < WRITE_BYTES ? count : WRITE_BYTES), (off_t)offset);
-}
-
 /* Writes some of the bytes at the current position. A plain write may block for ever if nothing reads the pipe, so
  * this waits in short steps, between which adj_cancel is checked. */
 static ssize_t write_pipe(adji_output *output, const char *bytes, uint64_t count) {
@@ -141,7 +136,8 @@ static adj_status write_all(adji_output *output, const uint64_t *offset, const c
   while (done < count) {
     adj_status status = adji_check_cancel(output->ctx);
     if (status) return status;
-    ssize_t written = offset ? write_file(output, *offset + done, bytes + done, count - done)
+    uint64_t some = count - done < WRITE_BYTES ? count - done : WRITE_BYTES;
+    ssize_t written = offset ? pwrite(output->fd, bytes + done, some, (off_t)(*offset + done))
                              : write_pipe(output, bytes + done, count - done);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return fail_errno(output, "cannot be written", errno);

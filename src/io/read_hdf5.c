@@ -138,48 +138,30 @@ static adj_status read_rows(const opened *o, uint64_t first, uint64_t rows, void
 }
 
 /* Reads blocks of rows, directly into the points if the type is the same, otherwise through staging. */
-typedef struct transfer {
-  const opened *from;
-  adj_type type;
-  bool exact; /* fail for integers that type would round */
-  char *points;
-  void *staging; /* block_rows rows as stored, or NULL */
-  uint64_t block_rows;
-} transfer;
-
-static adj_status read_block(adj_ctx *ctx, const transfer *t, uint64_t first) {
-  const opened *o = t->from;
-  uint64_t rows = o->count - first < t->block_rows ? o->count - first : t->block_rows;
-  char *to = t->points + first * o->dim * adji_type_size(t->type);
-  adj_status status = adji_check_cancel(ctx);
-  if (!status) status = read_rows(o, first, rows, t->staging ? t->staging : to);
-  if (status || !t->staging) return status;
-  adji_table block = {.stored = o->stored, .count = rows, .dim = o->dim};
-  adji_conversion conversion = {&block, t->staging, to, t->type, t->exact, first};
-  return adji_convert(ctx, &conversion);
-}
-
 static adj_status read_points(adji_source *source, const opened *o, adj_type asked, adji_dataset_parts *parts) {
   adji_memory *memory = &source->ctx->memory;
-  transfer t = {.from = o, .type = adji_table_type(source, o->stored, asked), .exact = !asked};
-  bool direct = o->stored == (t.type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
-  uint64_t row_bytes = (uint64_t)o->dim * adji_stored_size(o->stored);
-  t.block_rows = BLOCK_BYTES / row_bytes + 1;
-  if (t.block_rows > o->count) t.block_rows = o->count;
-  t.points = adji_alloc(memory, adji_mul(o->count, o->dim), adji_type_size(t.type), "points");
-  adj_status status = t.points ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status && !direct) {
-    t.staging = adji_alloc(memory, t.block_rows, row_bytes, "rows of an HDF5 file");
-    if (!t.staging) status = ADJ_E_MEMORY;
+  adj_type type = adji_table_type(source, o->stored, asked);
+  bool direct = o->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
+  uint64_t row_bytes = (uint64_t)o->dim * adji_stored_size(o->stored), block_rows = BLOCK_BYTES / row_bytes + 1;
+  if (block_rows > o->count) block_rows = o->count;
+  char *points = adji_alloc(memory, adji_mul(o->count, o->dim), adji_type_size(type), "points");
+  void *staging = points && !direct ? adji_alloc(memory, block_rows, row_bytes, "rows of an HDF5 file") : NULL;
+  adj_status status = points && (direct || staging) ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint64_t first = 0; !status && first < o->count; first += block_rows) {
+    adji_table block = {.stored = o->stored, .dim = o->dim};
+    block.count = o->count - first < block_rows ? o->count - first : block_rows;
+    char *to = points + first * o->dim * adji_type_size(type);
+    adji_conversion conversion = {&block, staging, to, type, !asked, first};
+    status = adji_check_cancel(source->ctx);
+    if (!status) status = read_rows(o, first, block.count, direct ? to : staging);
+    if (!status && !direct) status = adji_convert(source->ctx, &conversion);
   }
-  for (uint64_t first = 0; !status && first < o->count; first += t.block_rows)
-    status = read_block(source->ctx, &t, first);
-  adji_free(memory, t.staging);
+  adji_free(memory, staging);
   if (status) {
-    adji_free(memory, t.points);
+    adji_free(memory, points);
     return status;
   }
-  *parts = (adji_dataset_parts){.type = t.type, .dim = o->dim, .count = o->count, .data = t.points, .owner = t.points};
+  *parts = (adji_dataset_parts){.type = type, .dim = o->dim, .count = o->count, .data = points, .owner = points};
   parts->release = adji_release_block;
   return ADJ_OK;
 }

@@ -255,9 +255,17 @@ static rounded round_decimal(const adji_decimal *number, const format *to) {
   return r.exponent < to->least || r.exponent > to->most ? undecided : r;
 }
 
+/* The bits of the number, or 0 if round_decimal() is undecided. */
+static uint64_t decimal_bits(const adji_decimal *number, const format *to) {
+  rounded r = round_decimal(number, to);
+  if (!r.mantissa) return 0;
+  int fraction_bits = to->precision - 1;
+  return (uint64_t)(r.exponent + to->most) << fraction_bits | (r.mantissa & ((UINT64_C(1) << fraction_bits) - 1));
+}
+
 /* The text for strtod: significant digits and an exponent. Digits beyond those that can matter are
  * replaced by a single 1, which keeps the number on its side of every half-way point. */
-static void write_plain(const adji_decimal *number, char *text) {
+static const char *plain_text(const adji_decimal *number, char text[MOST_DIGITS + 24]) {
   bool dropped;
   int64_t scale;
   int many = copy_digits(number, text, MOST_DIGITS, &dropped, &scale);
@@ -267,30 +275,23 @@ static void write_plain(const adji_decimal *number, char *text) {
   }
   if (!many) text[many++] = '0';
   snprintf(text + many, 16, "e%d", clamp_exponent(scale + written_exponent(number)));
+  return text;
 }
 
 double adji_decimal_slow_f64(const adji_decimal *number) {
-  rounded r = round_decimal(number, &f64_format);
-  if (r.mantissa) {
-    uint64_t bits = (uint64_t)(r.exponent + 1023) << 52 | (r.mantissa & ((UINT64_C(1) << 52) - 1));
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-  }
+  uint64_t bits = decimal_bits(number, &f64_format);
   char text[MOST_DIGITS + 24];
-  write_plain(number, text);
-  return strtod(text, NULL);
+  double value;
+  if (!bits) return strtod(plain_text(number, text), NULL);
+  memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 float adji_decimal_slow_f32(const adji_decimal *number) {
-  rounded r = round_decimal(number, &f32_format);
-  if (r.mantissa) {
-    uint32_t bits = (uint32_t)(r.exponent + 127) << 23 | ((uint32_t)r.mantissa & 0x7fffff);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-  }
+  uint32_t bits = (uint32_t)decimal_bits(number, &f32_format);
   char text[MOST_DIGITS + 24];
-  write_plain(number, text);
-  return strtof(text, NULL);
+  float value;
+  if (!bits) return strtof(plain_text(number, text), NULL);
+  memcpy(&value, &bits, sizeof value);
+  return value;
 }
