@@ -13,9 +13,9 @@
  *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; if own is not NULL, not
  *                                       where id is the own one
  *
- * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows. The rounded sum of the gaps
- * between a query and a box is therefore a lower bound of the sum of every pair, without slack. A leaf is skipped iff
- * its bound, with the smallest of its ids, comes after the last entry of the list: then so do all its points.
+ * Exactness. The rounded sum of the gaps between a query and a box is a lower bound of the sum of every pair, without
+ * slack (index/boxes.h). A leaf is skipped iff its bound, with the smallest of its ids, comes after the last entry of
+ * the list: then so do all its points.
  */
 
 #if GROWS

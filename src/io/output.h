@@ -8,9 +8,6 @@
 
 #include "core/context.h"
 
-/* Every binary format is little-endian, and values are written as they are in memory. */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the writers need a little-endian machine");
-
 typedef struct adji_output adji_output;
 
 /* Path "-" is standard output. A device or a pipe is written in place; a directory is an error. */

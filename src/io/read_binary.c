@@ -14,13 +14,11 @@
 #include "io/read.h"
 #include "io/read_table.h"
 
-enum { BIG_ENDIAN_HOST = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
-
 adj_status adji_read_bin(adji_source *source, const adj_open_options *options, int stored, adji_dataset_parts *parts) {
   if (source->size < 8)
     return adji_fail(ADJ_E_FORMAT, "the file has %llu bytes, and count and dimension alone take 8",
                      (unsigned long long)source->size);
-  adji_table table = {.stored = (adji_stored)stored, .swapped = BIG_ENDIAN_HOST, .offset = 8};
+  adji_table table = {.stored = (adji_stored)stored, .offset = 8};
   table.count = adji_little_u32(source->bytes);
   table.dim = adji_little_u32(source->bytes + 4);
   if (!table.dim)
@@ -67,12 +65,8 @@ adj_status adji_read_vecs(adji_source *source, const adj_open_options *options, 
     return adji_fail(ADJ_E_FORMAT, "row %llu: %llu of its %llu bytes are missing at the end of the file",
                      (unsigned long long)check.count + 1, (unsigned long long)(stride - source->size % stride),
                      (unsigned long long)stride);
-  adji_table table = {.stored = (adji_stored)stored,
-                      .swapped = BIG_ENDIAN_HOST,
-                      .count = check.count,
-                      .dim = dim,
-                      .offset = 4,
-                      .row_stride = stride};
+  adji_table table = {
+      .stored = (adji_stored)stored, .count = check.count, .dim = dim, .offset = 4, .row_stride = stride};
   return adji_read_table(source, options->type, &table, parts);
 }
 

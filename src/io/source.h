@@ -7,6 +7,9 @@
 
 #include "data/dataset.h"
 
+/* Every binary format is little-endian, or says so if not, and values are read and written as they are in memory. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "readers and writers need a little-endian machine");
+
 /* The bytes of a file: mapped, in a block of the context's memory, or borrowed. */
 typedef struct adji_source {
   adj_ctx *ctx;
