@@ -125,8 +125,8 @@ static void check_task(const work *w, const adji_kernels *kernels) {
     sum_lists[q] = sums[q];
     lists[q][2] = 0xabcdef;
   }
-  kernels->count[type][step](&w->task, counts);
-  kernels->list[type][step](&w->task, ids, step == ADJI_STEP_L1 ? NULL : sum_lists, found);
+  kernels->typed[type]->count[step](&w->task, counts);
+  kernels->typed[type]->list[step](&w->task, ids, step == ADJI_STEP_L1 ? NULL : sum_lists, found);
   for (uint32_t q = 0; q < w->task.query_count; q++) {
     uint32_t many = expected(w, w->queries[q], right, right_sums);
     assert_int_equal(counts[q], 7 + many);

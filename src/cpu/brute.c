@@ -24,7 +24,7 @@ void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_
                          .count = count,
                          .list = lane->list,
                          .limit = best->limit};
-  b->rows->sums[b->right.type == ADJ_F64](&task, lane->sums);
+  b->join.style.kernels->typed[b->right.type == ADJ_F64]->rows(&task, lane->sums);
   adji_kbest_add(best, lane->list, lane->sums, count);
   lane->evaluated += count;
 }
@@ -389,7 +389,6 @@ adj_status adji_brute_create(const adji_join *join, const adji_brute_options *op
   if (!b) return adji_fail(ADJ_E_MEMORY, "no memory for brute force");
   b->join = *join;
   b->k = adji_join_reach(join);
-  b->rows = adji_rows_kernels_for(join->ctx->isa);
   b->keys = adji_key_kernels_for(join->ctx->isa);
   adj_status status = adji_packed_init(join->ctx, join->right, &b->right);
   if (!status && !join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);

@@ -67,7 +67,7 @@ static void scan_group(const brute *b, brute_lane *lane, const brute_piece *piec
   task.range_count = 1;
   task.limit = limit;
   task.measure = style->measure;
-  style->kernels->list[style->type == ADJ_F64][style->measure->step](&task, plain->ids, plain->sums, found);
+  style->kernels->typed[style->type == ADJ_F64]->list[style->measure->step](&task, plain->ids, plain->sums, found);
   for (uint32_t k = 0; k < many; k++) {
     uint32_t own = (uint32_t)(piece->begin + at + k);
     if (style->drop_self && own >= tile->ids[0] && own - tile->ids[0] < tile->count)

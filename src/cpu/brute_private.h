@@ -7,7 +7,6 @@
 #define ADJI_BRUTE_PRIVATE_H
 
 #include "cpu/brute.h"
-#include "distance/rows.h"
 #include "index/sketch.h"
 #include "result/kbest.h"
 
@@ -60,7 +59,6 @@ typedef struct brute {
   adji_join join;
   adji_packed left, right; /* left is unused in a self-join */
   const adji_packed *queries;
-  const adji_rows_kernels *rows;
   const adji_key_kernels *keys;
   bool prefiltered;
   adji_sketch sketch;

@@ -374,7 +374,7 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
   adji_memory *memory = &join->ctx->memory;
   size_t size = adji_type_size(left->type);
   *g = (adji_knn_group){.join = join, .left = left, .right = right, .k = adji_join_reach(join)};
-  g->kernels = &join->style.kernels->tree[left->type == ADJ_F64][join->style.measure->step];
+  g->kernels = &join->style.kernels->typed[left->type == ADJ_F64]->tree[join->style.measure->step];
   g->ordered = g->k <= ADJI_KNN_MOST_K;
   g->max_queries = left->leaf;
   if (!g->ordered && g->k > KEYS_AT_ONCE / g->max_queries)

@@ -4,9 +4,8 @@
  */
 #include "cpu/range_index.h"
 
-#include "index/block_order.h"
+#include "index/boxes.h"
 #include "index/build.h"
-#include "index/images.h"
 
 /* The index of the right set, and of the left one where it is another: with images of points among the candidates,
  * queries have an index without. */
@@ -118,7 +117,7 @@ static adj_status compare_slice(void *user, uint64_t task, uint32_t lane) {
                     .range_count = 1,
                     .limit = s->join->limit,
                     .measure = style->measure};
-  style->kernels->count[style->type == ADJ_F64][style->measure->step](&work, s->counts + first);
+  style->kernels->typed[style->type == ADJ_F64]->count[style->measure->step](&work, s->counts + first);
   return ADJ_OK;
 }
 

@@ -236,14 +236,14 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
   if (w->walk.index->prefilter.filter)
     adji_prefilter_list(&w->prefilter, style->type, &task, room->ids, sums, found);
   else
-    style->kernels->list[style->type == ADJ_F64][style->measure->step](&task, room->ids, sums, found);
+    style->kernels->typed[style->type == ADJ_F64]->list[style->measure->step](&task, room->ids, sums, found);
   for (uint32_t k = 0; k < many && group->inside_count; k++)
     found[k] = append_inside(group, room->ids[k], found[k]);
 }
 
 void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts) {
   const adji_row_style *style = &w->walk.join->style;
-  adji_count_fn count = style->kernels->count[style->type == ADJ_F64][style->measure->step];
+  adji_count_fn count = style->kernels->typed[style->type == ADJ_F64]->count[style->measure->step];
   uint32_t total = group->task.query_count;
   for (uint32_t k = 0; k < total; k++)
     counts[k] += (uint32_t)group->inside_total;

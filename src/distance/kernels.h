@@ -56,18 +56,31 @@ typedef void (*adji_count_fn)(const adji_task *task, uint32_t *counts);
  * past the last. */
 typedef void (*adji_list_fn)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found);
 
+/* The sums (L2) of one query with listed points stored row by row. Prefilters leave such lists: short and scattered. */
+typedef struct adji_rows_task {
+  const void *query; /* dim coordinates, packed */
+  const void *rows;  /* row i begins at entry i * stride */
+  uint64_t stride;
+  uint32_t dim;
+  uint32_t count;
+  const uint32_t *list; /* row numbers */
+  double limit;         /* exact in the type of the data */
+} adji_rows_task;
+
+/* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit. */
+typedef void (*adji_rows_sums_fn)(const adji_rows_task *task, void *sums);
+
 /* The kernels of one instruction set and type, by step. */
 typedef struct adji_typed_kernels {
   adji_count_fn count[ADJI_STEPS];
   adji_list_fn list[ADJI_STEPS];
   adji_tree_kernels tree[ADJI_STEPS]; /* none for inner products */
+  adji_rows_sums_fn rows;
 } adji_typed_kernels;
 
 typedef struct adji_kernels {
   const char *isa;
-  const adji_count_fn *count[2]; /* by step; [0]: f32, [1]: f64 */
-  const adji_list_fn *list[2];
-  const adji_tree_kernels *tree[2];
+  const adji_typed_kernels *typed[2];              /* [0]: f32, [1]: f64 */
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
   bool sorts_in_registers;                         /* sort_ids is fast for rows of up to a few hundred ids */
   /* Finishes a row: copies count ids to `to`, without `drop`, sorted if requested. `drop` is among the ids, or
@@ -89,6 +102,13 @@ extern const adji_typed_kernels adji_kernels_f64_avx512; /* in a file of their o
 #elif defined(__aarch64__)
 extern const adji_kernels adji_kernels_neon;
 #endif
+
+/* For tables without better ones. Ids are sorted by insertion in short rows and in long ones by their leading bits, in
+ * place (American flag sort), so that no row needs memory that was not accounted for. Rows are streamed 16 bytes at a
+ * time, or copied where the CPU has no such stores. */
+void adji_sort_ids_portable(uint32_t *ids, uint32_t count);
+uint32_t adji_place_ids_portable(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
+void adji_stream_row_portable(void *row, const void *from, uint64_t bytes);
 
 /* The sum s of one pair, given by pointers and strides in entries: for places where vectors do not pay. */
 float adji_sum_f32(const adji_measure *measure, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,

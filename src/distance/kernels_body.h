@@ -107,17 +107,10 @@ ADJI_INLINE void FN(count_dim)(const adji_task *task, uint32_t *counts, const ui
   }
 }
 
-static void FN(count)(const adji_task *task, uint32_t *counts) {
-  switch (task->right->dim) {
-#define CASE(dim)                            \
-  case dim:                                  \
-    FN(count_dim)(task, counts, dim, false); \
-    break;
-    FIXED_DIMENSIONS(CASE)
-#undef CASE
-    default:
-      FN(count_dim)(task, counts, task->right->dim, true);
-  }
+static void FN(count)(const adji_task *task, uint32_t *counts){
+#define CALL(dim, is_long) FN(count_dim)(task, counts, dim, is_long)
+    CALL_FOR(task->right->dim)
+#undef CALL
 }
 
 ADJI_INLINE void FN(list_group)(const adji_task *task, const uint32_t wide, const uint32_t dim, const bool is_long,
@@ -159,14 +152,10 @@ ADJI_INLINE void FN(list_dim)(const adji_task *task, uint32_t *const *ids, void 
 }
 
 static void FN(list)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found) {
-  switch (task->right->dim) {
-#define CASE(dim)                                     \
-  case dim:                                           \
-    FN(list_dim)(task, ids, sums, found, dim, false); \
-    break;
-    FIXED_DIMENSIONS(CASE)
-#undef CASE
-    default:
-      FN(list_dim)(task, ids, sums, found, task->right->dim, true);
-  }
+#define CALL(dim, is_long) FN(list_dim)(task, ids, sums, found, dim, is_long)
+  CALL_FOR(task->right->dim)
+#undef CALL
 }
+
+#undef STEP_NAME
+#undef STEP

@@ -5,8 +5,7 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
-#include "distance/sort_ids.h"
-#include "distance/stream_row.h"
+#include "distance/kernels.h"
 
 static inline uint32_t mask_f32(uint32x4_t lanes) {
   const uint32x4_t bits = {1, 2, 4, 8};
@@ -33,50 +32,35 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
     *to++ = lane[__builtin_ctz(mask)];
 }
 
+#define V_LOAD(p) V_(ld1)(p)
+#define V_STORE(p, v) V_(st1)(p, v)
+#define V_SET1(x) PASTE(vdupq_n, TYPE)(x)
+#define V_ZERO() V_SET1(0)
+#define V_SUB(a, b) V_(sub)(a, b)
+#define V_ADD(a, b) V_(add)(a, b)
+#define V_MUL(a, b) V_(mul)(a, b)
+#define V_MIN(a, b) V_(bsl)(V_(clt)(a, b), a, b)
+#define V_MAX(a, b) V_(max)(a, b)
+#define V_ABS(a) V_(abs)(a)
+#define V_FMA(a, b, c) V_(fma)(c, a, b)
+#define V_LE(a, b) TYPED(mask)(V_(cle)(a, b))
+#define V_PACK(to, v, mask) TYPED(pack)(to, v, mask)
+#define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
+
 #define T float
 #define TYPE f32
 #define VEC float32x4_t
 #define LANES 4
-#define V_LOAD(p) vld1q_f32(p)
-#define V_STORE(p, v) vst1q_f32(p, v)
-#define V_SET1(x) vdupq_n_f32(x)
-#define V_ZERO() vdupq_n_f32(0)
-#define V_SUB(a, b) vsubq_f32(a, b)
-#define V_ADD(a, b) vaddq_f32(a, b)
-#define V_MUL(a, b) vmulq_f32(a, b)
-#define V_MIN(a, b) vbslq_f32(vcltq_f32(a, b), a, b)
-#define V_MAX(a, b) vmaxq_f32(a, b)
-#define V_ABS(a) vabsq_f32(a)
-#define V_FMA(a, b, c) vfmaq_f32(c, a, b)
-#define V_LE(a, b) mask_f32(vcleq_f32(a, b))
-#define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
-#define V_PACK(to, v, mask) pack_f32(to, v, mask)
-#define LIST_HEADER "distance/knn_list.h"
+#define V_(op) v##op##q_f32
 #include "distance/kernels_type.h"
 
 #define T double
 #define TYPE f64
 #define VEC float64x2_t
 #define LANES 2
-#define V_LOAD(p) vld1q_f64(p)
-#define V_STORE(p, v) vst1q_f64(p, v)
-#define V_SET1(x) vdupq_n_f64(x)
-#define V_ZERO() vdupq_n_f64(0)
-#define V_SUB(a, b) vsubq_f64(a, b)
-#define V_ADD(a, b) vaddq_f64(a, b)
-#define V_MUL(a, b) vmulq_f64(a, b)
-#define V_MIN(a, b) vbslq_f64(vcltq_f64(a, b), a, b)
-#define V_MAX(a, b) vmaxq_f64(a, b)
-#define V_ABS(a) vabsq_f64(a)
-#define V_FMA(a, b, c) vfmaq_f64(c, a, b)
-#define V_LE(a, b) mask_f64(vcleq_f64(a, b))
-#define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
-#define V_PACK(to, v, mask) pack_f64(to, v, mask)
-#define LIST_HEADER "distance/knn_list.h"
+#define V_(op) v##op##q_f64
 #include "distance/kernels_type.h"
 
-#include "distance/kernels_table.h"
-static const adji_typed_kernels kernels_f32 = ADJI_KERNELS_F32, kernels_f64 = ADJI_KERNELS_F64;
-const adji_kernels adji_kernels_neon = ADJI_KERNEL_TABLE("neon", kernels_f32, kernels_f64, adji_sort_ids_portable,
-                                                         false, adji_place_ids_portable, adji_stream_row_portable);
+const adji_kernels adji_kernels_neon = {"neon", {&kernels_f32, &kernels_f64}, adji_sort_ids_portable,
+                                        false,  adji_place_ids_portable,      adji_stream_row_portable};
 #endif

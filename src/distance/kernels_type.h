@@ -5,15 +5,23 @@
  *
  *   T, TYPE               float and f32, or double and f64
  *   VEC, LANES            a vector of T and its number of lanes (at most 16)
+ *   V_(op)                the name of an intrinsic for T, for the macros below that use it
+ *
+ * which this file undefines at the end, and for both types
+ *
  *   V_LOAD(p) V_STORE(p, v) V_SET1(x) V_ZERO()
  *   V_SUB(a, b) V_ADD(a, b) V_MUL(a, b) V_MAX(a, b) V_ABS(a) V_FMA(a, b, c)
  *   V_MIN(a, b)           a where it is less than b, otherwise b, also where a is NaN
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
  *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one after the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
- *   LIST_HEADER                the file with its neighbour lists, see knn_list.h
  *
- * This file undefines all of them at the end.
+ * It may define
+ *
+ *   LOAD_FOUR(row, j, c)  coordinates j .. j + 3 of LANES rows: c[i] holds coordinate j + i of each
+ *   LIST_HEADER           a file with neighbour lists in place of knn_list.h
+ *   TABLE                 the declaration of the table of kernels
+ *   and what knn_body.h has for k = 1
  */
 #include "distance/kernels.h"
 
@@ -26,6 +34,23 @@
 /* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension. SHORTC_STEP:
  * dimensions between two checks for an abandoned sum. */
 enum { MOST_FIXED = 6, SHORTC_STEP = 4 };
+/* CALL(dim, is_long), with dim a constant if the step has an instance for it. */
+#define CALL_FOR(dim)       \
+  switch (dim) {            \
+    FIXED_DIMENSIONS(CASE_) \
+    default:                \
+      CALL(dim, true);      \
+  }
+#define CASE_(dim)    \
+  case dim:           \
+    CALL(dim, false); \
+    break;
+#endif
+#ifndef LIST_HEADER
+#define LIST_HEADER "distance/knn_list.h"
+#endif
+#ifndef TABLE
+#define TABLE static const adji_typed_kernels TYPED(kernels)
 #endif
 
 ADJI_INLINE VEC TYPED(square)(VEC s, VEC t) {
@@ -80,32 +105,19 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #define BODY "distance/knn_body.h"
 #include "distance/steps.h"
 #undef BODY
+#include "distance/rows_body.h"
+
+#define COUNT_(name, NAME) [ADJI_STEP_##NAME] = PASTE(count_##name, TYPE),
+#define LIST_(name, NAME) [ADJI_STEP_##NAME] = PASTE(list_##name, TYPE),
+#define TREE_(name, NAME) \
+  [ADJI_STEP_##NAME] = {PASTE(knn_##name, TYPE), PASTE(list_leaves_##name, TYPE), PASTE(box_bounds_##name, TYPE)},
+TABLE = {.count = {ADJI_STEP_LIST(COUNT_)},
+         .list = {ADJI_STEP_LIST(LIST_)},
+         .tree = {ADJI_GROWING_STEP_LIST(TREE_)},
+         .rows = TYPED(sums_of_list)};
 
 #undef T
 #undef TYPE
 #undef VEC
 #undef LANES
-#undef V_LOAD
-#undef V_STORE
-#undef V_SET1
-#undef V_ZERO
-#undef V_SUB
-#undef V_ADD
-#undef V_MUL
-#undef V_MIN
-#undef V_MAX
-#undef V_ABS
-#undef V_FMA
-#undef V_LE
-#undef V_PACK_IDS
-#undef V_PACK
-#undef IDS
-#undef IDS_LOAD
-#undef IDS_STORE
-#undef IDS_SET1
-#undef IDS_BEFORE
-#undef IDS_MERGE
-#undef IDS_KEEP
-#undef LIST_HEADER
-#undef LIST_WIDTHS
-#undef LIST_WIDEST
+#undef V_

@@ -13,9 +13,9 @@
  *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; if own is not NULL, not
  *                                       where id is the own one
  *
- * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows. The rounded sum of the gaps
- * between a query and a box is therefore a lower bound of the sum of every pair, without slack. A leaf is skipped iff
- * its bound, with the smallest of its ids, comes after the last entry of the list: then so do all its points.
+ * Exactness. The rounded sum of the gaps between a query and a box is a lower bound of the sum of every pair, without
+ * slack (index/boxes.h). A leaf is skipped iff its bound, with the smallest of its ids, comes after the last entry of
+ * the list: then so do all its points.
  */
 
 #if GROWS
@@ -57,16 +57,10 @@ ADJI_INLINE uint32_t FN(box_bounds_dim)(const adji_measure *measure, const T *lo
 }
 
 static uint32_t FN(box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
-                               const void *chunk, double reach, void *bounds) {
-  switch (dim) {
-#define CASE(dim) \
-  case dim:       \
-    return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds);
-    FIXED_DIMENSIONS(CASE)
-#undef CASE
-    default:
-      return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds);
-  }
+                               const void *chunk, double reach, void *bounds){
+#define CALL(dim, is_long) return FN(box_bounds_dim)(measure, low, high, dim, chunk, (T)reach, bounds)
+    CALL_FOR(dim)
+#undef CALL
 }
 
 /* Compares one query with one leaf. Returns whether the list has changed; candidates may also be pending. */
@@ -233,27 +227,17 @@ ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t
 }
 
 static uint32_t FN(list_leaves)(adji_knn_task *task, double limit, uint32_t *ids, void *sums) {
-  switch (task->dim) {
-#define CASE(dim) \
-  case dim:       \
-    return FN(list_query)(task, (T)limit, dim, ids, sums);
-    FIXED_DIMENSIONS(CASE)
-#undef CASE
-    default:
-      return FN(list_query)(task, (T)limit, task->dim, ids, sums);
-  }
+#define CALL(dim, is_long) return FN(list_query)(task, (T)limit, dim, ids, sums)
+  CALL_FOR(task->dim)
+#undef CALL
 }
 
 static void FN(knn)(adji_knn_task *task) {
-  switch (task->dim) {
-#define CASE(dim)           \
-  case dim:                 \
-    FN(knn_dim)(task, dim); \
-    break;
-    FIXED_DIMENSIONS(CASE)
-#undef CASE
-    default:
-      FN(knn_dim)(task, task->dim);
-  }
+#define CALL(dim, is_long) FN(knn_dim)(task, dim)
+  CALL_FOR(task->dim)
+#undef CALL
 }
 #endif
+
+#undef STEP_NAME
+#undef STEP

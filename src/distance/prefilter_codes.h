@@ -12,6 +12,8 @@
 #ifndef ADJI_PREFILTER_CODES_H
 #define ADJI_PREFILTER_CODES_H
 
+#include <string.h>
+
 #include "distance/kernels.h"
 
 typedef struct adji_prefilter_codes_task {
@@ -53,6 +55,12 @@ extern const adji_prefilter_codes adji_prefilter_codes_vnni;
 #endif
 
 /* NULL when the instruction set or this CPU has none. */
-const adji_prefilter_codes *adji_prefilter_codes_for(const char *isa);
+static inline const adji_prefilter_codes *adji_prefilter_codes_for(const char *isa) {
+#if defined(__x86_64__)
+  if (!strcmp(isa, "avx512") && __builtin_cpu_supports("avx512vnni")) return &adji_prefilter_codes_vnni;
+#endif
+  (void)isa;
+  return NULL;
+}
 
 #endif

@@ -70,58 +70,39 @@ VNNI static void keep_vnni(const adji_prefilter_codes_task *task, uint32_t *cons
 }
 
 /* Each lane gathers the coordinates of its own candidate and sums them in order. The sums are abandoned once no lane
- * can belong. */
-VNNI static uint32_t refine_f32(const adji_refine_task *task, uint32_t *ids, void *sums) {
-  const adji_view *right = task->right;
-  const float *query = task->query, *coords = (const float *)right->coords + task->base;
-  const __m512 limit = _mm512_set1_ps((float)task->limit);
-  uint32_t found = 0;
-  for (uint32_t i = 0; i < task->count; i += 16) {
-    uint32_t remaining = task->count - i;
-    __mmask16 mask = remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1);
-    __m512i place = _mm512_maskz_loadu_epi32(mask, task->kept + i);
-    __m512 s = _mm512_setzero_ps();
-    for (uint32_t j = 0; j < right->dim && mask; j++) {
-      __m512 c = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, place, coords + j * right->stride, 4);
-      __m512 t = _mm512_sub_ps(_mm512_set1_ps(query[j * task->query_stride]), c);
-      s = _mm512_fmadd_ps(t, t, s);
-      if (j % 8 == 7 || j + 1 == right->dim) mask = _mm512_mask_cmp_ps_mask(mask, s, limit, _CMP_LE_OQ);
-    }
-    if (ids && mask) {
-      __m512i id = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), mask, place, right->ids + task->base, 4);
-      _mm512_storeu_si512(ids + found, _mm512_maskz_compress_epi32(mask, id));
-      if (sums) _mm512_storeu_ps((float *)sums + found, _mm512_maskz_compress_ps(mask, s));
-    }
-    found += (uint32_t)__builtin_popcount(mask);
+ * can belong. PS: ps or pd. IDS_*: operations on as many ids as a vector has lanes. */
+#define REFINE(name, T, PS, VEC, MASK, LANES, IDS, IDS_LOAD, IDS_GATHER, IDS_STORE)                            \
+  VNNI static uint32_t name(const adji_refine_task *task, uint32_t *ids, void *sums) {                         \
+    const adji_view *right = task->right;                                                                      \
+    const T *query = task->query, *coords = (const T *)right->coords + task->base;                             \
+    const VEC limit = _mm512_set1_##PS((T)task->limit);                                                        \
+    uint32_t found = 0;                                                                                        \
+    for (uint32_t i = 0; i < task->count; i += LANES) {                                                        \
+      uint32_t remaining = task->count - i;                                                                    \
+      MASK mask = remaining >= LANES ? (MASK)-1 : (MASK)((1u << remaining) - 1);                               \
+      IDS place = IDS_LOAD(mask, task->kept + i);                                                              \
+      VEC s = _mm512_setzero_##PS();                                                                           \
+      for (uint32_t j = 0; j < right->dim && mask; j++) {                                                      \
+        const T *column = coords + j * right->stride;                                                          \
+        VEC c = _mm512_mask_i32gather_##PS(_mm512_setzero_##PS(), mask, place, column, sizeof(T));             \
+        VEC t = _mm512_sub_##PS(_mm512_set1_##PS(query[j * task->query_stride]), c);                           \
+        s = _mm512_fmadd_##PS(t, t, s);                                                                        \
+        if (j % 8 == 7 || j + 1 == right->dim) mask = _mm512_mask_cmp_##PS##_mask(mask, s, limit, _CMP_LE_OQ); \
+      }                                                                                                        \
+      if (ids && mask) {                                                                                       \
+        IDS_STORE(ids + found, mask, IDS_GATHER(mask, place, right->ids + task->base));                        \
+        if (sums) _mm512_storeu_##PS((T *)sums + found, _mm512_maskz_compress_##PS(mask, s));                  \
+      }                                                                                                        \
+      found += (uint32_t)__builtin_popcount(mask);                                                             \
+    }                                                                                                          \
+    return found;                                                                                              \
   }
-  return found;
-}
-
-VNNI static uint32_t refine_f64(const adji_refine_task *task, uint32_t *ids, void *sums) {
-  const adji_view *right = task->right;
-  const double *query = task->query, *coords = (const double *)right->coords + task->base;
-  const __m512d limit = _mm512_set1_pd(task->limit);
-  uint32_t found = 0;
-  for (uint32_t i = 0; i < task->count; i += 8) {
-    uint32_t remaining = task->count - i;
-    __mmask8 mask = remaining >= 8 ? 0xff : (__mmask8)((1u << remaining) - 1);
-    __m256i place = _mm256_maskz_loadu_epi32(mask, task->kept + i);
-    __m512d s = _mm512_setzero_pd();
-    for (uint32_t j = 0; j < right->dim && mask; j++) {
-      __m512d c = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), mask, place, coords + j * right->stride, 8);
-      __m512d t = _mm512_sub_pd(_mm512_set1_pd(query[j * task->query_stride]), c);
-      s = _mm512_fmadd_pd(t, t, s);
-      if (j % 8 == 7 || j + 1 == right->dim) mask = _mm512_mask_cmp_pd_mask(mask, s, limit, _CMP_LE_OQ);
-    }
-    if (ids && mask) {
-      __m256i id = _mm256_mmask_i32gather_epi32(_mm256_setzero_si256(), mask, place, right->ids + task->base, 4);
-      _mm256_storeu_si256((__m256i *)(ids + found), _mm256_maskz_compress_epi32(mask, id));
-      if (sums) _mm512_storeu_pd((double *)sums + found, _mm512_maskz_compress_pd(mask, s));
-    }
-    found += (uint32_t)__builtin_popcount(mask);
-  }
-  return found;
-}
+#define GATHER16(mask, place, ids) _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), mask, place, ids, 4)
+#define GATHER8(mask, place, ids) _mm256_mmask_i32gather_epi32(_mm256_setzero_si256(), mask, place, ids, 4)
+#define STORE16(to, mask, v) _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(mask, v))
+#define STORE8(to, mask, v) _mm256_storeu_si256((__m256i *)(to), _mm256_maskz_compress_epi32(mask, v))
+REFINE(refine_f32, float, ps, __m512, __mmask16, 16, __m512i, _mm512_maskz_loadu_epi32, GATHER16, STORE16)
+REFINE(refine_f64, double, pd, __m512d, __mmask8, 8, __m256i, _mm256_maskz_loadu_epi32, GATHER8, STORE8)
 
 const adji_prefilter_codes adji_prefilter_codes_vnni = {keep_vnni, {refine_f32, refine_f64}};
 #endif

@@ -1,20 +1,67 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chooses the prefilter of sketches that this CPU can run; and the one in plain C.
+ * The prefilter of f32 sketches in plain C, for the baseline and for AVX2; and which prefilter this CPU can run.
  */
 #include "distance/prefilter_sketch.h"
 
 #include <string.h>
 
-#include "distance/prefilter_sketch_plain.h"
+#define SKETCH_INLINE static inline __attribute__((always_inline))
 
-void adji_prefilter_sketch_plain(const adji_prefilter_sketch_task *task) {
-  sketch_plain(task);
+/* ---- f32 in plain C, which compilers vectorise ----------------------------------------------- */
+
+SKETCH_INLINE void keep_plain(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, const float *sum) {
+  uint32_t valid = task->count - at < ADJI_SKETCH_BLOCK ? task->count - at : ADJI_SKETCH_BLOCK;
+  float least = task->least[q].f32, base = task->base[q].f32;
+  int any = 0;
+  for (uint32_t i = 0; i < ADJI_SKETCH_BLOCK; i++)
+    any |= sum[i] >= least;
+  for (uint32_t i = 0; any && i < valid; i++) {
+    if (!(sum[i] >= least)) continue;
+    float value = base - 2 * sum[i];
+    if (!(value > 0)) value = 0;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    task->keys[q][task->found[q]++] = (uint64_t)bits << 32 | (task->first + at + i);
+  }
 }
 
-static const adji_prefilter_sketch gemm_plain = {"gemm", false, adji_prefilter_sketch_plain};
+/* Four queries share the loads of a block. */
+SKETCH_INLINE void multiply_plain(const adji_prefilter_sketch_task *task) {
+  for (uint32_t q = 0; q < task->query_count; q += 4) {
+    const float *x[4];
+    for (uint32_t k = 0; k < 4; k++)
+      x[k] = (const float *)(const void *)(task->queries + (q + k) * task->query_stride);
+    for (uint32_t at = 0; at < task->count; at += ADJI_SKETCH_BLOCK) {
+      const float *block = (const float *)(const void *)task->blocks + (uint64_t)at * task->groups;
+      float sum[4][ADJI_SKETCH_BLOCK];
+      for (uint32_t k = 0; k < 4; k++)
+        memcpy(sum[k], task->minus + at, sizeof sum[k]);
+      for (uint32_t g = 0; g < task->groups; g++)
+        for (uint32_t k = 0; k < 4; k++)
+          for (uint32_t i = 0; i < ADJI_SKETCH_BLOCK; i++)
+            sum[k][i] += x[k][g] * block[(uint64_t)g * ADJI_SKETCH_BLOCK + i];
+      for (uint32_t k = 0; k < 4 && q + k < task->query_count; k++)
+        keep_plain(task, q + k, at, sum[k]);
+    }
+  }
+}
+
+static void sketch_plain(const adji_prefilter_sketch_task *task) {
+  multiply_plain(task);
+}
+
 #if defined(__x86_64__)
-static const adji_prefilter_sketch gemm_avx2 = {"gemm", false, adji_prefilter_sketch_avx2};
+__attribute__((target("avx2,fma,f16c,bmi2"))) static void sketch_avx2(const adji_prefilter_sketch_task *task) {
+  multiply_plain(task);
+}
+#endif
+
+/* ---- Choice ---------------------------------------------------------------------------------- */
+
+static const adji_prefilter_sketch gemm_plain = {"gemm", false, sketch_plain};
+#if defined(__x86_64__)
+static const adji_prefilter_sketch gemm_avx2 = {"gemm", false, sketch_avx2};
 static const adji_prefilter_sketch gemm_avx512 = {"gemm", false, adji_prefilter_sketch_avx512};
 static const adji_prefilter_sketch vnni = {"vnni", true, adji_prefilter_sketch_vnni};
 static const adji_prefilter_sketch amx = {"amx", true, adji_prefilter_sketch_amx};

@@ -64,9 +64,7 @@ const adji_prefilter_sketch *adji_prefilter_sketch_for(const char *isa, const ch
 /* Words of a sketch of dim coordinates, padded so that every kernel can take them. */
 uint32_t adji_sketch_groups(bool codes, uint32_t dim);
 
-void adji_prefilter_sketch_plain(const adji_prefilter_sketch_task *task);
 #if defined(__x86_64__)
-void adji_prefilter_sketch_avx2(const adji_prefilter_sketch_task *task);
 void adji_prefilter_sketch_avx512(const adji_prefilter_sketch_task *task);
 void adji_prefilter_sketch_vnni(const adji_prefilter_sketch_task *task);
 void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task);

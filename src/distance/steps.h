@@ -11,7 +11,7 @@
  *   MONOTONE                  1: terms never decrease when points are farther apart; 0: only up to a slack
  *   FIXED_DIMENSIONS(X)       dimensions worth an instance of their own, at most MOST_FIXED
  *
- * It needs the instruction set's vectors and the functions of kernels_type.h.
+ * It needs the instruction set's vectors and the functions of kernels_type.h. The body undefines STEP_NAME and STEP.
  */
 #define DIFFERENCE(x, c) V_ABS(V_SUB(x, c))
 #define AROUND(x, c, measure, j) TYPED(shorter)(DIFFERENCE(x, c), V_SET1(((const T *)(measure)->box)[j]))
@@ -29,8 +29,6 @@
 #define STEP_NAME l2
 #define STEP(s, x, c, measure, j) TYPED(square)(s, V_SUB(x, c))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 /* Fewer for the other steps: every instance is compiled for each type and instruction set. */
 #undef FIXED_DIMENSIONS
@@ -42,34 +40,24 @@
 #define STEP_NAME l1
 #define STEP(s, x, c, measure, j) V_ADD(s, DIFFERENCE(x, c))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 #define STEP_NAME linf
 #define STEP(s, x, c, measure, j) V_MAX(s, DIFFERENCE(x, c))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 #undef PERIODIC
 #define PERIODIC 1
 #define STEP_NAME l2_box
 #define STEP(s, x, c, measure, j) TYPED(square)(s, AROUND(x, c, measure, j))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 #define STEP_NAME l1_box
 #define STEP(s, x, c, measure, j) V_ADD(s, AROUND(x, c, measure, j))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 #define STEP_NAME linf_box
 #define STEP(s, x, c, measure, j) V_MAX(s, AROUND(x, c, measure, j))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 #undef FIXED_DIMENSIONS
 
 /* Powers cost far more than an instance for a dimension saves. */
@@ -79,16 +67,12 @@
 #define STEP_NAME lp_box
 #define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(AROUND(x, c, measure, j), &(measure)->power))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 #undef PERIODIC
 #define PERIODIC 0
 #define STEP_NAME lp
 #define STEP(s, x, c, measure, j) V_ADD(s, TYPED(power)(DIFFERENCE(x, c), &(measure)->power))
 #include BODY
-#undef STEP_NAME
-#undef STEP
 
 #undef FINISH
 #undef GROWS
@@ -97,8 +81,6 @@
 #define STEP_NAME dot
 #define STEP(s, x, c, measure, j) V_FMA(x, c, s)
 #include BODY
-#undef STEP_NAME
-#undef STEP
 #undef FIXED_DIMENSIONS
 #undef FINISH
 #undef GROWS

@@ -11,10 +11,7 @@
 
 enum { ADJI_LINE = 64 };
 
-/* adji_kernels.stream_row. */
-void adji_stream_row_portable(void *row, const void *from, uint64_t bytes);
-
-/* Copies a row, given how to copy less than a line, and one aligned line. */
+/* adji_kernels.stream_row, given how to copy less than a line, and one aligned line. */
 static inline void adji_stream_by(void (*few)(char *to, const char *from, uint64_t bytes),
                                   void (*line)(char *to, const char *from), char *to, const char *from,
                                   uint64_t bytes) {

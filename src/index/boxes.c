@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bounding boxes of blocks of points: built bottom-up, searched top-down.
+ * Bounding boxes of blocks of points: the order that makes them small, building them bottom-up, and searching them
+ * top-down.
  */
 #include "index/boxes.h"
 
@@ -9,80 +10,69 @@
 
 /* ---- Per type -------------------------------------------------------------------------------- */
 
-#define BOXES(T, suffix, ABS)                                                                          \
-  static void widen_##T(T *to, const T *from, uint32_t dim) {                                          \
-    for (uint32_t j = 0; j < dim; j++) {                                                               \
-      to[j] = from[j] < to[j] ? from[j] : to[j];                                                       \
-      to[dim + j] = from[dim + j] > to[dim + j] ? from[dim + j] : to[dim + j];                         \
-    }                                                                                                  \
-  }                                                                                                    \
-                                                                                                       \
-  static void block_##T(const adji_view *view, uint64_t begin, uint64_t end, T *bounds) {              \
-    for (uint32_t j = 0; j < view->dim; j++) {                                                         \
-      const T *x = (const T *)view->coords + j * view->stride;                                         \
-      T low = x[begin], high = x[begin];                                                               \
-      for (uint64_t i = begin + 1; i < end; i++) {                                                     \
-        low = x[i] < low ? x[i] : low;                                                                 \
-        high = x[i] > high ? x[i] : high;                                                              \
-      }                                                                                                \
-      bounds[j] = low;                                                                                 \
-      bounds[view->dim + j] = high;                                                                    \
-    }                                                                                                  \
-  }                                                                                                    \
-                                                                                                       \
-  static void some_##T(const adji_view *view, const uint32_t *positions, uint32_t count, T *bounds) {  \
-    for (uint32_t j = 0; j < view->dim; j++) {                                                         \
-      const T *x = (const T *)view->coords + j * view->stride;                                         \
-      T low = x[positions[0]], high = low;                                                             \
-      for (uint32_t i = 1; i < count; i++) {                                                           \
-        T at = x[positions[i]];                                                                        \
-        low = at < low ? at : low;                                                                     \
-        high = at > high ? at : high;                                                                  \
-      }                                                                                                \
-      bounds[j] = low;                                                                                 \
-      bounds[view->dim + j] = high;                                                                    \
-    }                                                                                                  \
-  }                                                                                                    \
-                                                                                                       \
-  /* A distance d in dimension j, the shorter way round a periodic box. */                             \
-  static inline T around_##T(const T *box, uint32_t j, T d) {                                          \
-    return box && box[j] - d < d ? box[j] - d : d;                                                     \
-  }                                                                                                    \
-                                                                                                       \
-  /* Whether the smallest sum of any two points of the boxes a and b is above the limit. */            \
-  static bool apart_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) {  \
-    const T *box = measure->box;                                                                       \
-    T s = 0;                                                                                           \
-    for (uint32_t j = 0; j < dim; j++) {                                                               \
-      T above = a[j] - b[dim + j], below = b[j] - a[dim + j];                                          \
-      T gap = above > below ? above : below;                                                           \
-      if (box && gap > 0) {                                                                            \
-        T most = around_##T(box, j, above > below ? a[dim + j] - b[j] : b[dim + j] - a[j]);            \
-        gap = around_##T(box, j, gap);                                                                 \
-        gap = most < gap ? most : gap;                                                                 \
-      }                                                                                                \
-      if (gap > 0) s = adji_step_##suffix(measure, s, gap);                                            \
-      if (s > limit) return true;                                                                      \
-    }                                                                                                  \
-    return false;                                                                                      \
-  }                                                                                                    \
-                                                                                                       \
-  /* Whether the largest sum of any two points of the boxes is within the limit. */                    \
-  static bool within_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) { \
-    const T *box = measure->box;                                                                       \
-    T s = 0;                                                                                           \
-    for (uint32_t j = 0; j < dim; j++) {                                                               \
-      T one = ABS(a[dim + j] - b[j]), other = ABS(b[dim + j] - a[j]);                                  \
-      T most = one > other ? one : other;                                                              \
-      if (box) {                                                                                       \
-        T above = a[j] - b[dim + j], below = b[j] - a[dim + j], gap = above > below ? above : below;   \
-        if (gap < 0) gap = 0;                                                                          \
-        most = box[j] - gap < most ? box[j] - gap : most;                                              \
-      }                                                                                                \
-      s = adji_step_##suffix(measure, s, most);                                                        \
-      if (!(s <= limit)) return false;                                                                 \
-    }                                                                                                  \
-    return true;                                                                                       \
+#define BOXES(T, suffix, ABS)                                                                                \
+  static void widen_##T(T *to, const T *from, uint32_t dim) {                                                \
+    for (uint32_t j = 0; j < dim; j++) {                                                                     \
+      to[j] = from[j] < to[j] ? from[j] : to[j];                                                             \
+      to[dim + j] = from[dim + j] > to[dim + j] ? from[dim + j] : to[dim + j];                               \
+    }                                                                                                        \
+  }                                                                                                          \
+                                                                                                             \
+  /* The box of count positions: those listed, or those from first on. */                                    \
+  static inline __attribute__((always_inline)) void bound_##T(const adji_view *view, const uint32_t *listed, \
+                                                              uint64_t first, uint64_t count, T *bounds) {   \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                               \
+      const T *x = (const T *)view->coords + j * view->stride;                                               \
+      T low = x[listed ? listed[0] : first], high = low;                                                     \
+      for (uint64_t i = 1; i < count; i++) {                                                                 \
+        T at = x[listed ? listed[i] : first + i];                                                            \
+        low = at < low ? at : low;                                                                           \
+        high = at > high ? at : high;                                                                        \
+      }                                                                                                      \
+      bounds[j] = low;                                                                                       \
+      bounds[view->dim + j] = high;                                                                          \
+    }                                                                                                        \
+  }                                                                                                          \
+                                                                                                             \
+  /* A distance d in dimension j, the shorter way round a periodic box. */                                   \
+  static inline T around_##T(const T *box, uint32_t j, T d) {                                                \
+    return box && box[j] - d < d ? box[j] - d : d;                                                           \
+  }                                                                                                          \
+                                                                                                             \
+  /* Whether the smallest sum of any two points of the boxes a and b is above the limit. */                  \
+  static bool apart_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) {        \
+    const T *box = measure->box;                                                                             \
+    T s = 0;                                                                                                 \
+    for (uint32_t j = 0; j < dim; j++) {                                                                     \
+      T above = a[j] - b[dim + j], below = b[j] - a[dim + j];                                                \
+      T gap = above > below ? above : below;                                                                 \
+      if (box && gap > 0) {                                                                                  \
+        T most = around_##T(box, j, above > below ? a[dim + j] - b[j] : b[dim + j] - a[j]);                  \
+        gap = around_##T(box, j, gap);                                                                       \
+        gap = most < gap ? most : gap;                                                                       \
+      }                                                                                                      \
+      if (gap > 0) s = adji_step_##suffix(measure, s, gap);                                                  \
+      if (s > limit) return true;                                                                            \
+    }                                                                                                        \
+    return false;                                                                                            \
+  }                                                                                                          \
+                                                                                                             \
+  /* Whether the largest sum of any two points of the boxes is within the limit. */                          \
+  static bool within_##T(const adji_measure *measure, const T *a, const T *b, uint32_t dim, T limit) {       \
+    const T *box = measure->box;                                                                             \
+    T s = 0;                                                                                                 \
+    for (uint32_t j = 0; j < dim; j++) {                                                                     \
+      T one = ABS(a[dim + j] - b[j]), other = ABS(b[dim + j] - a[j]);                                        \
+      T most = one > other ? one : other;                                                                    \
+      if (box) {                                                                                             \
+        T above = a[j] - b[dim + j], below = b[j] - a[dim + j], gap = above > below ? above : below;         \
+        if (gap < 0) gap = 0;                                                                                \
+        most = box[j] - gap < most ? box[j] - gap : most;                                                    \
+      }                                                                                                      \
+      s = adji_step_##suffix(measure, s, most);                                                              \
+      if (!(s <= limit)) return false;                                                                       \
+    }                                                                                                        \
+    return true;                                                                                             \
   }
 BOXES(float, f32, fabsf)
 BOXES(double, f64, fabs)
@@ -102,11 +92,11 @@ static adj_status bound_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end;
   adji_slice(b->boxes->level_blocks[0], b->slices, slice, &begin, &end);
   for (uint64_t block = begin; block < end; block++) {
-    uint64_t first = block * ADJI_BLOCK, last = first + ADJI_BLOCK < view->count ? first + ADJI_BLOCK : view->count;
+    uint64_t first = block * ADJI_BLOCK, many = view->count - first < ADJI_BLOCK ? view->count - first : ADJI_BLOCK;
     if (b->boxes->type == ADJ_F64)
-      block_double(view, first, last, (double *)b->boxes->level_bounds[0] + block * 2 * view->dim);
+      bound_double(view, NULL, first, many, (double *)b->boxes->level_bounds[0] + block * 2 * view->dim);
     else
-      block_float(view, first, last, (float *)b->boxes->level_bounds[0] + block * 2 * view->dim);
+      bound_float(view, NULL, first, many, (float *)b->boxes->level_bounds[0] + block * 2 * view->dim);
   }
   return ADJ_OK;
 }
@@ -171,9 +161,9 @@ void adji_boxes_clear(adji_boxes *boxes) {
 
 void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions, uint32_t count, void *bounds) {
   if (type == ADJ_F64)
-    some_double(view, positions, count, bounds);
+    bound_double(view, positions, 0, count, bounds);
   else
-    some_float(view, positions, count, bounds);
+    bound_float(view, positions, 0, count, bounds);
 }
 
 /* ---- Split ----------------------------------------------------------------------------------- */
@@ -234,4 +224,144 @@ void adji_boxes_split(const adji_boxes *boxes, const void *bounds, adji_range ra
     level++;
   split_block(&s, level, first);
   if (last != first) split_block(&s, level, last);
+}
+
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+typedef struct keyed {
+  double x;
+  uint32_t id;
+} keyed;
+
+typedef struct piece {
+  uint32_t begin, end; /* positions */
+} piece;
+
+typedef struct ordering {
+  adj_ctx *ctx;
+  const adj_dataset *set;
+  uint32_t *ids;
+  piece *pieces;
+  uint64_t count, room;
+} ordering;
+
+enum { SPREAD_SAMPLE = 128, LARGE_PIECE = 1 << 16 };
+
+/* Finds the dimension with the widest spread among a sample of the piece's points. Returns false when all are equal. */
+static bool widest(const ordering *o, piece p, uint32_t sample, uint32_t *dim) {
+  double most = 0;
+  uint32_t count = p.end - p.begin, step = count / sample + 1;
+  for (uint32_t j = 0; j < o->set->dim; j++) {
+    double low = adji_dataset_at(o->set, o->ids[p.begin], j), high = low;
+    for (uint64_t i = p.begin; i < p.end; i += step) {
+      double x = adji_dataset_at(o->set, o->ids[i], j);
+      low = x < low ? x : low;
+      high = x > high ? x : high;
+    }
+    if (high - low > most) {
+      most = high - low;
+      *dim = j;
+    }
+  }
+  return most > 0;
+}
+
+static inline bool before(keyed a, keyed b) {
+  return a.x < b.x || (a.x == b.x && a.id < b.id);
+}
+
+/* Moves the `middle` smallest to the front (quickselect). Ids break ties, so the result does not depend on the input
+ * order, and equal coordinates cannot make it slow. */
+static void select_smallest(keyed *v, uint64_t count, uint64_t middle) {
+  uint64_t low = 0, high = count - 1;
+  while (low < high) {
+    keyed a = v[low], b = v[low + (high - low) / 2], c = v[high];
+    keyed pivot = before(a, b) ? (before(b, c) ? b : before(a, c) ? c : a) : (before(a, c) ? a : before(b, c) ? c : b);
+    uint64_t i = low, j = high;
+    for (;; i++, j--) {
+      while (before(v[i], pivot))
+        i++;
+      while (before(pivot, v[j]))
+        j--;
+      if (i >= j) break;
+      keyed exchange = v[i];
+      v[i] = v[j];
+      v[j] = exchange;
+    }
+    if (middle <= j)
+      high = j;
+    else
+      low = j + 1;
+  }
+}
+
+/* Cuts a piece in two at a multiple of ADJI_BLOCK. Returns the cut, or 0 when there is nothing to cut. */
+static uint32_t cut(const ordering *o, piece p, keyed *v) {
+  uint32_t count = p.end - p.begin, dim = 0;
+  uint32_t at = (p.begin + count / 2 + ADJI_BLOCK / 2) / ADJI_BLOCK * ADJI_BLOCK;
+  if (at <= p.begin || at >= p.end) return 0;
+  if (!widest(o, p, SPREAD_SAMPLE, &dim) && !widest(o, p, count, &dim)) return 0;
+  for (uint32_t i = 0; i < count; i++)
+    v[i] = (keyed){adji_dataset_at(o->set, o->ids[p.begin + i], dim), o->ids[p.begin + i]};
+  select_smallest(v, count, at - p.begin);
+  for (uint32_t i = 0; i < count; i++)
+    o->ids[p.begin + i] = v[i].id;
+  return at;
+}
+
+static void cut_down(const ordering *o, piece p, keyed *v) {
+  while (p.end - p.begin > ADJI_BLOCK) {
+    uint32_t at = cut(o, p, v);
+    if (!at) return;
+    cut_down(o, (piece){at, p.end}, v);
+    p.end = at;
+  }
+}
+
+static adj_status order_piece(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const ordering *o = user;
+  piece p = o->pieces[task];
+  keyed *v = adji_alloc(&o->ctx->memory, p.end - p.begin, sizeof *v, "order within a cell");
+  if (!v) return ADJ_E_MEMORY;
+  cut_down(o, p, v);
+  adji_free(&o->ctx->memory, v);
+  return ADJ_OK;
+}
+
+/* Lists the pieces of a cell. Those that are too large for one lane are cut here, before the lanes start. */
+static adj_status add_cell(ordering *o, piece p) {
+  if (p.end - p.begin > LARGE_PIECE) {
+    keyed *v = adji_alloc(&o->ctx->memory, p.end - p.begin, sizeof *v, "order within a cell");
+    if (!v) return ADJ_E_MEMORY;
+    uint32_t at = cut(o, p, v);
+    adji_free(&o->ctx->memory, v);
+    if (!at) return ADJ_OK;
+    adj_status status = add_cell(o, (piece){p.begin, at});
+    return status ? status : add_cell(o, (piece){at, p.end});
+  }
+  if (o->count == o->room) {
+    uint64_t room = o->room * 2 + 64;
+    if (!adji_grow(&o->ctx->memory, (void **)&o->pieces, room, sizeof p, o->count * sizeof p, "long cells"))
+      return ADJ_E_MEMORY;
+    o->room = room;
+  }
+  o->pieces[o->count++] = p;
+  return ADJ_OK;
+}
+
+adj_status adji_block_order(adj_ctx *ctx, const adj_dataset *set, adji_index *index) {
+  if (index->largest_cell < ADJI_LONG_CELL) return ADJ_OK;
+  uint64_t begin = adji_now_ns();
+  ordering o = {.ctx = ctx, .set = set, .ids = (uint32_t *)index->view.ids};
+  adj_status status = ADJ_OK;
+  for (uint64_t c = 0; c < index->cell_count && !status; c++) {
+    piece p = {index->cell_starts[c], index->cell_starts[c + 1]};
+    if (p.end - p.begin >= ADJI_LONG_CELL) status = add_cell(&o, p);
+    if (!status) status = adji_check_cancel(ctx);
+  }
+  if (!status) status = adji_loop(ctx, o.count, order_piece, &o);
+  adji_free(&ctx->memory, o.pieces);
+  adji_trace(ctx, "order", 0, begin, set->count);
+  return status;
 }

@@ -20,6 +20,16 @@
 
 enum { ADJI_BLOCK = 64, ADJI_MAX_LEVELS = 32 };
 
+/* The order within long cells, a step of adji_index_build. The grid does not order points inside a cell: points in
+ * clumps, or points that differ only in dimensions without an index, lie in input order. Cutting them in halves along
+ * their widest dimension, down to blocks, gives blocks with small boxes. Cuts fall on multiples of ADJI_BLOCK, counted
+ * over the whole index, so that the leaves are the blocks.
+ *
+ * Reorders index->view.ids within cells of at least ADJI_LONG_CELL points. Call it before coordinates are gathered.
+ * Time: O(m log m) for a cell of m points. Memory: 16 bytes per point of the largest cell. */
+enum { ADJI_LONG_CELL = 256 };
+adj_status adji_block_order(adj_ctx *ctx, const adj_dataset *set, adji_index *index);
+
 typedef struct adji_boxes {
   adj_ctx *ctx;
   adj_type type;

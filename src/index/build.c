@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-#include "index/block_order.h"
-#include "index/images.h"
+#include "index/boxes.h"
 #include "index/radix_sort.h"
 #include "index/slab.h"
 
@@ -98,13 +97,55 @@ static adj_status make_items(build *b, uint64_t count) {
 
 /* ---- Cell numbers of images ------------------------------------------------------------------ */
 
+/* Images of points in a periodic box. The grid does not wrap round. Instead, a point within reach of a face of the box
+ * gets a second entry in the index, in the cell where its image beyond the opposite face lies. Its coordinates stay the
+ * original ones, so the kernels decide with the bits of the definition.
+ *
+ * Every pair that belongs is met exactly once. Let a be a query, in its cell inside the box, and b a candidate. On a
+ * periodic axis of length L the margin m is at least the true distance, the shorter way round, of coordinates that
+ * belong. The images of b are b; b + L if b <= m; and b - L if b >= L - m.
+ *
+ * At least once: if |a - b| <= m, the image b lies within m of a. Otherwise L - |a - b| <= m. If b > a, then
+ * b >= L - m + a >= L - m, so b - L is an image and lies within m of a. If b < a, the same holds for b + L. So on every
+ * axis some image is within the reach of the slabs, and the cell of this combination of images is among the cells
+ * visited (grid.c). An image's coordinate rounds by 2^-53 of 2 L. With at most 2^20 slabs that is far less than the
+ * slack of a slab.
+ *
+ * At most once: two images on one axis are L apart. An axis exists only where L is at least 4 cells, that is 4 * reach
+ * slabs. So their slabs differ by at least 4 * reach - 1 > 2 * reach, and no query has both within reach. Of all
+ * combinations at most one is among the cells visited.
+ *
+ * The same bound excludes two images of b on one side: b <= m and b >= L - m together would need L <= 2 m. */
+
+/* Writes the numbers of the cells that hold the point or one of its images to keys, which has room for 2^axes entries
+ * (NULL: count only). Returns how many there are: 1 if the point is far from all faces. */
+static uint32_t cells_of_images(const adji_grid *grid, const adj_dataset *set, uint64_t row, uint64_t *keys) {
+  uint32_t count = 1;
+  if (keys) keys[0] = 0;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    const adji_axis *axis = &grid->axes[a];
+    double x = adji_dataset_at(set, row, axis->dim), image = x;
+    if (axis->period > 0 && x <= axis->margin) image = x + axis->period;
+    if (axis->period > 0 && x >= axis->period - axis->margin) image = x - axis->period;
+    if (keys) {
+      uint64_t here = axis->stride * adji_axis_slab(axis, x), there = axis->stride * adji_axis_slab(axis, image);
+      for (uint32_t i = 0; i < count; i++) {
+        if (image != x) keys[count + i] = keys[i] + there;
+        keys[i] += here;
+      }
+    }
+    if (image != x) count *= 2;
+  }
+  return count;
+}
+
 static adj_status count_images(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   build *b = user;
   uint64_t begin, end, many = 0;
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
   for (uint64_t i = begin; i < end; i++)
-    many += adji_cells_of_images(b->grid, b->set, i, NULL);
+    many += cells_of_images(b->grid, b->set, i, NULL);
   b->slice_cells[slice] = many;
   return ADJ_OK;
 }
@@ -115,7 +156,7 @@ static adj_status number_images(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end, at = b->slice_cells[slice], keys[1 << ADJI_MAX_AXES];
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
-    uint32_t many = adji_cells_of_images(b->grid, b->set, i, keys);
+    uint32_t many = cells_of_images(b->grid, b->set, i, keys);
     for (uint32_t k = 0; k < many; k++)
       b->items[at++] = keys[k] << b->id_bits | i;
   }
@@ -319,11 +360,8 @@ adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_datas
   adji_free(&ctx->memory, b.items);
   adji_free(&ctx->memory, b.spare);
   adji_free(&ctx->memory, b.slice_cells);
-  if (status) {
-    adji_index_clear(out);
-    return status;
-  }
-  return ADJ_OK;
+  if (status) adji_index_clear(out);
+  return status;
 }
 
 void adji_index_clear(adji_index *index) {

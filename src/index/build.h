@@ -8,8 +8,8 @@
 #include "index/grid.h"
 
 typedef struct adji_order_options {
-  bool boxes;  /* order points within long cells so that blocks have small bounding boxes (index/block_order.h) */
-  bool images; /* list points near the faces of a periodic box a second time (index/images.h) */
+  bool boxes;  /* order points within long cells so that blocks have small bounding boxes (index/boxes.h) */
+  bool images; /* list points near the faces of a periodic box a second time (build.c) */
 } adji_order_options;
 
 /* Sorts the points of set into grid order. Time: O(n) passes. Memory, images counting as points: 4 bytes per point for

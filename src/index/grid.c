@@ -85,3 +85,9 @@ void adji_grid_clear(adj_ctx *ctx, adji_grid *grid) {
     adji_free(&ctx->memory, grid->axes[a].breaks);
   memset(grid, 0, sizeof *grid);
 }
+
+bool adji_grid_is_periodic(const adji_grid *grid) {
+  for (uint32_t a = 0; a < grid->axis_count; a++)
+    if (grid->axes[a].period > 0) return true;
+  return false;
+}

@@ -57,6 +57,8 @@ adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted
 void adji_grid_finish(adji_grid *grid);
 void adji_grid_clear(adj_ctx *ctx, adji_grid *grid);
 
+bool adji_grid_is_periodic(const adji_grid *grid);
+
 /* The slab of a coordinate. Coordinates outside the axis are in its first or last slab. */
 uint64_t adji_axis_slab(const adji_axis *axis, double x);
 

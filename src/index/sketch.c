@@ -70,7 +70,7 @@ typedef struct shape {
 
 enum { MOST_CODE = 127 };
 
-/* Rounds to the round_to_integer integer, for |q| < 2^51. Compilers can vectorise this form. */
+/* Rounds to the nearest integer, for |q| < 2^51. Compilers can vectorise this form. */
 static inline double round_to_integer(double q) {
   return (q + 0x1.8p52) - 0x1.8p52;
 }
@@ -126,16 +126,16 @@ static const void *sampled_row(const adji_packed *points, uint64_t count, uint64
 }
 
 /* The mean of a sample. Any finite centre is correct; a good one makes the sketches small. */
-static void find_centre(adji_sketch *sketch, const adji_packed *points, uint64_t count, double *z) {
+static void find_centre(adji_sketch *sketch, const adji_packed *points, uint64_t count) {
   double *sum = sketch->centre;
   for (uint32_t j = 0; j < sketch->dim; j++)
     sum[j] = 0;
   for (uint64_t i = 0; i < count; i++) {
     const void *row = sampled_row(points, count, i);
-    for (uint32_t j = 0; j < sketch->dim; j++)
-      z[j] = points->type == ADJ_F64 ? ((const double *)row)[j] : (double)((const float *)row)[j];
-    for (uint32_t j = 0; j < sketch->dim; j++)
-      sum[j] += z[j] / (double)count;
+    for (uint32_t j = 0; j < sketch->dim; j++) {
+      double x = points->type == ADJ_F64 ? ((const double *)row)[j] : (double)((const float *)row)[j];
+      sum[j] += x / (double)count;
+    }
   }
 }
 
@@ -179,7 +179,7 @@ static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, dou
   int8_t *codes = adji_alloc(memory, sketch->dim, 1, "sample of points");
   adj_status status = sample && codes ? ADJ_OK : ADJ_E_MEMORY;
   if (!status) {
-    find_centre(sketch, points, rows, sample);
+    find_centre(sketch, points, rows);
     for (uint64_t i = 0; i < rows; i++)
       centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim, sample + i * sketch->dim);
     *most_error = sketch->prefilter->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
@@ -214,10 +214,6 @@ static void place_words(adji_sketch *sketch, uint64_t position, const uint32_t *
     memcpy(to + g * 4 * ADJI_SKETCH_BLOCK, &words[g], 4);
 }
 
-static bool is_stray(const build *b, double error, double norm_sq) {
-  return !(error <= b->most_error) || !(norm_sq < 1e37);
-}
-
 static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
   adji_sketch *sketch = b->sketch;
   bool codes = sketch->prefilter->codes;
@@ -227,7 +223,7 @@ static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
   shape s = codes ? code_row(z, sketch->dim, sketch->step, (int8_t *)words)
                   : round_row(z, sketch->dim, (float *)(void *)words);
   double error = error_bound(sketch, s);
-  if (is_stray(b, error, s.norm_sq)) {
+  if (!(error <= b->most_error) || !(s.norm_sq < 1e37)) {
     sketch->minus[i] = codes ? (adji_value){.code = ADJI_ABSENT} : (adji_value){.f32 = -INFINITY};
     to->strays++;
     return; /* the words stay 0 */

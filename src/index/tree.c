@@ -65,15 +65,8 @@ static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin = slice * SLICE, end = begin + SLICE < set->count ? begin + SLICE : set->count;
   for (uint32_t j = 0; j < set->dim; j++) {
     const char *from = set->data + begin * set->row_stride + j * set->column_stride;
-    if (set->type == ADJ_F64) {
-      double *column = (double *)to.coords + j * to.stride;
-      for (uint64_t i = begin; i < end; i++, from += set->row_stride)
-        column[i] = *(const double *)(const void *)from;
-    } else {
-      float *column = (float *)to.coords + j * to.stride;
-      for (uint64_t i = begin; i < end; i++, from += set->row_stride)
-        column[i] = *(const float *)(const void *)from;
-    }
+    for (uint64_t i = begin; i < end; i++, from += set->row_stride)
+      adji_copy_value(to.coords, j * to.stride + i, from, 0, b->size);
   }
   for (uint64_t i = begin; i < end; i++)
     to.ids[i] = (uint32_t)i;
@@ -95,12 +88,8 @@ static uint32_t widest(const build *b, const adji_columns *from, uint64_t count,
     double low, high;
     const char *x = column(b, from, j);
     if (step > 1) {
-      for (uint64_t i = 0; i < taken; i++) {
-        if (b->size == 8)
-          ((double *)scratch)[i] = ((const double *)(const void *)x)[i * step];
-        else
-          ((float *)scratch)[i] = ((const float *)(const void *)x)[i * step];
-      }
+      for (uint64_t i = 0; i < taken; i++)
+        adji_copy_value(scratch, i, x, i * step, b->size);
       x = scratch;
     }
     b->kernels->range(x, taken, &low, &high);
@@ -141,24 +130,17 @@ static void set_split(adji_split_job *job, uint64_t rank, adji_split_point point
 
 /* ---- Leaves and boxes ------------------------------------------------------------------------ */
 
-static void set_bound(const build *b, adji_tree_level *level, uint64_t node, uint32_t dim, double low, double high) {
-  uint64_t at = (node / ADJI_FAN * b->tree->dim + dim) * 2 * ADJI_FAN + node % ADJI_FAN;
-  if (b->size == 8) {
-    ((double *)level->bounds)[at] = low;
-    ((double *)level->bounds)[at + ADJI_FAN] = high;
-  } else {
-    ((float *)level->bounds)[at] = (float)low;
-    ((float *)level->bounds)[at + ADJI_FAN] = (float)high;
-  }
+static void put_value(const build *b, void *to, uint64_t i, double value) {
+  if (b->size == 8)
+    ((double *)to)[i] = value;
+  else
+    ((float *)to)[i] = (float)value;
 }
 
-static void fill_with_nan(const build *b, void *to, uint64_t count) {
-  for (uint64_t i = 0; i < count; i++) {
-    if (b->size == 8)
-      ((double *)to)[i] = NAN;
-    else
-      ((float *)to)[i] = NAN;
-  }
+static void set_bound(const build *b, adji_tree_level *level, uint64_t node, uint32_t dim, double low, double high) {
+  uint64_t at = (node / ADJI_FAN * b->tree->dim + dim) * 2 * ADJI_FAN + node % ADJI_FAN;
+  put_value(b, level->bounds, at, low);
+  put_value(b, level->bounds, at + ADJI_FAN, high);
 }
 
 static void finish_leaf(const build *b, piece p) {
@@ -176,7 +158,8 @@ static void finish_leaf(const build *b, piece p) {
     double low, high;
     b->kernels->range(x, count, &low, &high);
     set_bound(b, level, p.begin, j, low, high);
-    fill_with_nan(b, x + count * b->size, tree->leaf - count);
+    for (uint64_t i = count; i < tree->leaf; i++)
+      put_value(b, x, i, NAN);
   }
   for (uint64_t i = count; i < tree->leaf; i++)
     to.ids[i] = ADJ_NO_ID;
@@ -407,13 +390,6 @@ static adj_status make_arrays(build *b, uint64_t most) {
   return make_level(b, leaves);
 }
 
-static void free_arrays(build *b) {
-  adji_memory *memory = &b->ctx->memory;
-  adji_free(memory, b->pieces);
-  adji_free(memory, b->slice_below);
-  adji_free(memory, b->slice_equal);
-}
-
 static adj_status build_tree(build *b) {
   adji_tree *tree = b->tree;
   uint64_t most = tree->count / (4 * (uint64_t)b->ctx->threads);
@@ -432,7 +408,9 @@ adj_status adji_tree_build(adj_ctx *ctx, const adj_dataset *set, uint32_t leaf, 
   build b = {.ctx = ctx, .set = set, .tree = &tree, .room = room, .size = adji_type_size(set->type)};
   b.kernels = adji_split_kernels_for(ctx->isa, set->type);
   adj_status status = set->count ? build_tree(&b) : ADJ_OK;
-  free_arrays(&b);
+  adji_free(&ctx->memory, b.pieces);
+  adji_free(&ctx->memory, b.slice_below);
+  adji_free(&ctx->memory, b.slice_equal);
   adji_trace(ctx, "tree", 0, begin, set->count);
   if (status)
     adji_tree_clear(&tree);

@@ -173,10 +173,7 @@ bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, doub
   uint64_t each = v->count / ADJI_BRACKET; /* one from each stretch of this length, at a place chosen by a hash */
   for (uint64_t i = 0; i < ADJI_BRACKET; i++) {
     uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), at = i * each + ((hash >> 32) * each >> 32);
-    if (v->type == ADJ_F64)
-      ((double *)scratch)[i] = ((const double *)v->x)[at];
-    else
-      ((float *)scratch)[i] = ((const float *)v->x)[at];
+    adji_copy_value(scratch, i, v->x, at, adji_type_size(v->type));
   }
   double at = (double)rank / (double)v->count * ADJI_BRACKET;
   double slack = 1.6 * sqrt(ADJI_BRACKET); /* more than three standard errors */
@@ -190,9 +187,9 @@ bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, doub
 adji_split_point adji_find_split_between(const adji_split_values *v, uint64_t rank, adji_bracketed in, void *scratch) {
   if (rank < in.below || rank > in.below + in.taken || !in.taken || in.taken > v->count / 2)
     return split_by_counting(v, rank); /* the sample misled, or there are many equal values */
-  size_t size = v->type == ADJ_F64 ? 8 : 4;
   const adji_split_values between = {v->kernels, v->type, scratch, in.taken};
-  adji_split_point found = adji_find_split(&between, rank - in.below, (char *)scratch + (in.taken + 16) * size);
+  char *rest = (char *)scratch + (in.taken + 16) * adji_type_size(v->type);
+  adji_split_point found = adji_find_split(&between, rank - in.below, rest);
   found.below += in.below;
   return found;
 }

@@ -5,7 +5,7 @@
 #ifndef ADJI_TREE_SPLIT_H
 #define ADJI_TREE_SPLIT_H
 
-#include "core/context.h"
+#include "data/dataset.h"
 
 /* Points by dimension: coordinate j of point i is entry j * stride + i. */
 typedef struct adji_columns {
@@ -13,6 +13,14 @@ typedef struct adji_columns {
   uint64_t stride;
   uint32_t *ids;
 } adji_columns;
+
+/* Entry i of `to` from entry `at` of `from`, both of a type of this size. */
+static inline void adji_copy_value(void *to, uint64_t i, const void *from, uint64_t at, size_t size) {
+  if (size == 8)
+    ((double *)to)[i] = ((const double *)from)[at];
+  else
+    ((float *)to)[i] = ((const float *)from)[at];
+}
 
 /* Moves the points [begin, end). Points whose coordinate along the axis is smaller than value go to the left columns,
  * from position left_at on, and so do the first `equal` points whose coordinate equals it. The others go to the right

@@ -8,9 +8,6 @@
 
 #include "core/context.h"
 
-/* Every binary format is little-endian, and values are written as they are in memory. */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the writers need a little-endian machine");
-
 typedef struct adji_output adji_output;
 
 /* Path "-" is standard output. A device or a pipe is written in place; a directory is an error. */
@@ -28,12 +25,14 @@ adj_status adji_output_write(adji_output *output, const void *bytes, uint64_t co
 /* Writes at an offset from the start, from any number of threads. Appending is not affected. */
 adj_status adji_output_write_at(adji_output *output, uint64_t offset, const void *bytes, uint64_t count);
 
+/* Writes items first .. first + count - 1 to the buffer, returns the bytes. From any thread. */
+typedef uint64_t (*adji_format_fn)(const void *user, uint64_t first, uint64_t count, char *to);
+
 /* Items to format and append in order, each at most bytes_each long. */
 typedef struct adji_items {
   uint64_t count;
   uint64_t bytes_each;
-  /* Writes items first .. first + count - 1 to the buffer, returns the bytes. From any thread. */
-  uint64_t (*format)(const void *user, uint64_t first, uint64_t count, char *to);
+  adji_format_fn format;
   const void *user;
 } adji_items;
 

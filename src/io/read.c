@@ -11,27 +11,29 @@
 #include <strings.h>
 
 #include "io/read_csv.h"
+#include "io/read_table.h"
 
 typedef struct reader {
   const char *name;
   const char *endings[3]; /* without the dot */
   adji_read_fn read;
+  int variant;
   bool gzip_by_magic;   /* an uncompressed file never begins like a gzip file */
   bool may_be_empty;    /* an empty file is valid: it has no points */
   bool text, has_parts; /* uses columns and id_column; uses dataset */
 } reader;
 
 static const reader readers[] = {
-    {"npy", {"npy"}, adji_read_npy, true, false, false, false},
-    {"csv", {"csv", "txt"}, adji_read_csv, true, false, true, false},
-    {"tsv", {"tsv", "tab"}, adji_read_tsv, true, false, true, false},
-    {"fvecs", {"fvecs"}, adji_read_fvecs, false, false, false, false},
-    {"bvecs", {"bvecs"}, adji_read_bvecs, false, false, false, false},
-    {"fbin", {"fbin"}, adji_read_fbin, false, false, false, false},
-    {"u8bin", {"u8bin"}, adji_read_u8bin, false, false, false, false},
-    {"i8bin", {"i8bin"}, adji_read_i8bin, false, false, false, false},
-    {"raw", {"raw"}, adji_read_raw, false, true, false, false},
-    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, true, false, false, true},
+    {"npy", {"npy"}, adji_read_npy, 0, true, false, false, false},
+    {"csv", {"csv", "txt"}, adji_read_csv, 0, true, false, true, false},
+    {"tsv", {"tsv", "tab"}, adji_read_csv, '\t', true, false, true, false},
+    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false},
+    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false},
+    {"fbin", {"fbin"}, adji_read_bin, ADJI_F32, false, false, false, false},
+    {"u8bin", {"u8bin"}, adji_read_bin, ADJI_U8, false, false, false, false},
+    {"i8bin", {"i8bin"}, adji_read_bin, ADJI_I8, false, false, false, false},
+    {"raw", {"raw"}, adji_read_raw, 0, false, true, false, false},
+    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, 0, true, false, false, true},
 };
 enum { READERS = sizeof readers / sizeof readers[0] };
 
@@ -147,7 +149,7 @@ static adj_status read_parts(adji_source *source, const adj_open_options *option
   note_unused(source, r, options);
   if (!source->size && !r->may_be_empty) return adji_fail(ADJ_E_FORMAT, "the file is empty");
   uint64_t begin = adji_now_ns();
-  status = r->read(source, options, parts);
+  status = r->read(source, options, r->variant, parts);
   if (!status) adji_trace(source->ctx, "read", 0, begin, parts->count);
   return status;
 }

@@ -11,17 +11,16 @@
 
 #include "io/source.h"
 
-/* Fills parts, which are zero before the call. A reader that fails frees what it allocated. */
-typedef adj_status (*adji_read_fn)(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
+/* Fills parts, which are zero before the call. A reader that fails frees what it allocated. variant is the adji_stored
+ * of the values (bin, vecs) or the separator (csv). */
+typedef adj_status (*adji_read_fn)(adji_source *source, const adj_open_options *options, int variant,
+                                   adji_dataset_parts *parts);
 
-adj_status adji_read_npy(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_fvecs(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_bvecs(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_fbin(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_u8bin(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_i8bin(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_raw(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
+adj_status adji_read_npy(adji_source *source, const adj_open_options *options, int variant, adji_dataset_parts *parts);
+adj_status adji_read_vecs(adji_source *source, const adj_open_options *options, int stored, adji_dataset_parts *parts);
+adj_status adji_read_bin(adji_source *source, const adj_open_options *options, int stored, adji_dataset_parts *parts);
+adj_status adji_read_raw(adji_source *source, const adj_open_options *options, int variant, adji_dataset_parts *parts);
+adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, int variant, adji_dataset_parts *parts);
 
 /* Chooses and runs the reader and makes the dataset. The caller closes the source. */
 adj_status adji_read_source(adji_source *source, const adj_open_options *options, adj_dataset **out);

@@ -12,8 +12,9 @@
 
 #include "io/source.h"
 
-adj_status adji_read_csv(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
-adj_status adji_read_tsv(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts);
+/* separator: 0 if the first row decides. */
+adj_status adji_read_csv(adji_source *source, const adj_open_options *options, int separator,
+                         adji_dataset_parts *parts);
 
 /* The role of a column that is not one of the coordinates 0 .. dim - 1. */
 #define ADJI_CSV_SKIP UINT32_MAX
@@ -28,10 +29,6 @@ typedef struct adji_csv_layout {
   const char *body, *end; /* the rows                                       */
   uint64_t body_line;     /* number of the first line of the body, from 1   */
 } adji_csv_layout;
-
-/* Finds the separator, the header and the roles of the columns in the first lines. */
-adj_status adji_csv_find_layout(adji_source *source, const adj_open_options *options, char separator,
-                                adji_csv_layout *layout);
 
 /* Reads all rows of the body. */
 adj_status adji_csv_read_rows(adji_source *source, const adji_csv_layout *layout, adj_type type,
@@ -55,6 +52,13 @@ typedef enum adji_csv_fault {
   ADJI_CSV_OPEN_QUOTE, /* the quote is not closed on its line */
   ADJI_CSV_TAIL        /* text between quote and separator */
 } adji_csv_fault;
+
+/* What is wrong with a field, where that needs no more than a few words. */
+static inline const char *adji_csv_fault_text(adji_csv_fault fault) {
+  return fault == ADJI_CSV_EMPTY        ? "the field is empty"
+         : fault == ADJI_CSV_OPEN_QUOTE ? "the quote is not closed on its line"
+                                        : "something follows the closing quote";
+}
 
 /* Blank within a line. The carriage return of a Windows line end counts as one. */
 static inline bool adji_csv_blank(char c, char separator) {
@@ -97,6 +101,9 @@ static inline bool adji_csv_take_separator(const char **at, const char *end, cha
   *at = p;
   return true; /* blanks separate the fields */
 }
+
+/* Counts the fields of the row, up to one with a fault, which is returned. */
+adji_csv_fault adji_csv_count_fields(const char *row, const char *end, char separator, uint64_t *fields);
 
 /* Whether the content of a field is a number, and if not, why. */
 adji_csv_fault adji_csv_classify(const adji_csv_field *field);

@@ -186,17 +186,6 @@ static inline adji_csv_fault read_row(const table *t, row_place *place, bool is_
 
 /* ---- Messages -------------------------------------------------------------------------------------------------- */
 
-static adj_status wrong_length(const table *t, const char *row, unsigned long long line) {
-  const char *p = row;
-  adji_csv_field field;
-  unsigned long long fields = 0;
-  do {
-    fields++;
-    if (adji_csv_take_field(&p, t->layout->end, t->layout->separator, &field)) break;
-  } while (adji_csv_take_separator(&p, t->layout->end, t->layout->separator));
-  return adji_fail(ADJ_E_FORMAT, "line %llu: %llu fields where %u are expected", line, fields, t->layout->fields);
-}
-
 /* If all columns are coordinates, a word in the first row is more likely a name than a misprint. */
 static const char choose_columns[] =
     " (if this column holds names, make it the id column or choose the columns of coordinates)";
@@ -207,7 +196,12 @@ static adj_status report(const table *t, const chunk *c, const char *row, const 
   for (const char *p = c->begin; p < row; p = adji_csv_next_line(p, row))
     line++;
   unsigned long long column = place->field + 1;
-  if (fault == ADJI_CSV_SHORT || fault == ADJI_CSV_LONG) return wrong_length(t, row, line);
+  if (fault == ADJI_CSV_SHORT || fault == ADJI_CSV_LONG) {
+    uint64_t fields;
+    adji_csv_count_fields(row, t->layout->end, t->layout->separator, &fields);
+    return adji_fail(ADJ_E_FORMAT, "line %llu: %llu fields where %u are expected", line, (unsigned long long)fields,
+                     t->layout->fields);
+  }
   adji_csv_field field = {0};
   char text[48];
   const char *p = place->at;
@@ -216,15 +210,13 @@ static adj_status report(const table *t, const chunk *c, const char *row, const 
   const char *type = t->type == ADJ_F64 ? "f64" : "f32";
   switch (fault) {
     case ADJI_CSV_EMPTY:
-      return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: the field is empty", line, column);
+    case ADJI_CSV_OPEN_QUOTE:
+    case ADJI_CSV_TAIL:
+      return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: %s", line, column, adji_csv_fault_text(fault));
     case ADJI_CSV_NOT_FINITE:
       return adji_fail(ADJ_E_DATA, "line %llu, column %llu: \"%s\" is not a finite coordinate", line, column, text);
     case ADJI_CSV_OVERFLOW:
       return adji_fail(ADJ_E_DATA, "line %llu, column %llu: \"%s\" is too large for %s", line, column, text, type);
-    case ADJI_CSV_OPEN_QUOTE:
-      return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: the quote is not closed on its line", line, column);
-    case ADJI_CSV_TAIL:
-      return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: something follows the closing quote", line, column);
     default:
       return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: \"%s\" is not a number%s", line, column, text,
                        line == t->layout->body_line && t->layout->dim == t->layout->fields ? choose_columns : "");

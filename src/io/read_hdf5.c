@@ -8,8 +8,9 @@
 
 #ifndef ADJI_HAVE_HDF5
 
-adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
-  (void)source, (void)options, (void)parts;
+adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, int variant,
+                          adji_dataset_parts *parts) {
+  (void)variant, (void)source, (void)options, (void)parts;
   return adji_fail(ADJ_E_UNSUPPORTED, "is an HDF5 file, and this build has no HDF5; save the points as .npy");
 }
 
@@ -137,55 +138,30 @@ static adj_status read_rows(const opened *o, uint64_t first, uint64_t rows, void
 }
 
 /* Reads blocks of rows, directly into the points if the type is the same, otherwise through staging. */
-typedef struct transfer {
-  const opened *from;
-  adj_type type;
-  bool exact; /* fail for integers that type would round */
-  char *points;
-  void *staging; /* block_rows rows as stored, or NULL */
-  uint64_t block_rows;
-} transfer;
-
-static adj_status read_block(adj_ctx *ctx, const transfer *t, uint64_t first) {
-  const opened *o = t->from;
-  uint64_t rows = o->count - first < t->block_rows ? o->count - first : t->block_rows;
-  char *to = t->points + first * o->dim * adji_type_size(t->type);
-  adj_status status = adji_check_cancel(ctx);
-  if (!status) status = read_rows(o, first, rows, t->staging ? t->staging : to);
-  if (status || !t->staging) return status;
-  adji_conversion conversion = {.stored = o->stored,
-                                .exact = t->exact,
-                                .type = t->type,
-                                .from = t->staging,
-                                .to = to,
-                                .runs = rows,
-                                .run_length = o->dim,
-                                .run_stride = o->dim * adji_stored_size(o->stored),
-                                .first_row = first};
-  return adji_convert(ctx, &conversion);
-}
-
 static adj_status read_points(adji_source *source, const opened *o, adj_type asked, adji_dataset_parts *parts) {
   adji_memory *memory = &source->ctx->memory;
-  transfer t = {.from = o, .type = adji_table_type(source, o->stored, asked), .exact = !asked};
-  bool direct = o->stored == (t.type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
-  uint64_t row_bytes = (uint64_t)o->dim * adji_stored_size(o->stored);
-  t.block_rows = BLOCK_BYTES / row_bytes + 1;
-  if (t.block_rows > o->count) t.block_rows = o->count;
-  t.points = adji_alloc(memory, adji_mul(o->count, o->dim), adji_type_size(t.type), "points");
-  adj_status status = t.points ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status && !direct) {
-    t.staging = adji_alloc(memory, t.block_rows, row_bytes, "rows of an HDF5 file");
-    if (!t.staging) status = ADJ_E_MEMORY;
+  adj_type type = adji_table_type(source, o->stored, asked);
+  bool direct = o->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
+  uint64_t row_bytes = (uint64_t)o->dim * adji_stored_size(o->stored), block_rows = BLOCK_BYTES / row_bytes + 1;
+  if (block_rows > o->count) block_rows = o->count;
+  char *points = adji_alloc(memory, adji_mul(o->count, o->dim), adji_type_size(type), "points");
+  void *staging = points && !direct ? adji_alloc(memory, block_rows, row_bytes, "rows of an HDF5 file") : NULL;
+  adj_status status = points && (direct || staging) ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint64_t first = 0; !status && first < o->count; first += block_rows) {
+    adji_table block = {.stored = o->stored, .dim = o->dim};
+    block.count = o->count - first < block_rows ? o->count - first : block_rows;
+    char *to = points + first * o->dim * adji_type_size(type);
+    adji_conversion conversion = {&block, staging, to, type, !asked, first};
+    status = adji_check_cancel(source->ctx);
+    if (!status) status = read_rows(o, first, block.count, direct ? to : staging);
+    if (!status && !direct) status = adji_convert(source->ctx, &conversion);
   }
-  for (uint64_t first = 0; !status && first < o->count; first += t.block_rows)
-    status = read_block(source->ctx, &t, first);
-  adji_free(memory, t.staging);
+  adji_free(memory, staging);
   if (status) {
-    adji_free(memory, t.points);
+    adji_free(memory, points);
     return status;
   }
-  *parts = (adji_dataset_parts){.type = t.type, .dim = o->dim, .count = o->count, .data = t.points, .owner = t.points};
+  *parts = (adji_dataset_parts){.type = type, .dim = o->dim, .count = o->count, .data = points, .owner = points};
   parts->release = adji_release_block;
   return ADJ_OK;
 }
@@ -210,7 +186,9 @@ static adj_status open_file(adji_source *source, opened *o, uint64_t *charged) {
   return o->file >= 0 ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "hdf5: cannot be opened as an HDF5 file");
 }
 
-adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
+adj_status adji_read_hdf5(adji_source *source, const adj_open_options *options, int variant,
+                          adji_dataset_parts *parts) {
+  (void)variant;
   uint64_t charged = 0;
   opened o = {.file = -1, .dataset = -1, .space = -1, .stored_type = -1};
   pthread_mutex_lock(&hdf5_turn);

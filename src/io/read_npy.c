@@ -25,17 +25,10 @@ static void skip_blanks(cursor *c) {
     c->at++;
 }
 
-static bool take(cursor *c, char wanted) {
+static bool take(cursor *c, const char *wanted) {
+  size_t length = strlen(wanted);
   skip_blanks(c);
-  if (c->at == c->end || *c->at != wanted) return false;
-  c->at++;
-  return true;
-}
-
-static bool take_word(cursor *c, const char *word) {
-  size_t length = strlen(word);
-  skip_blanks(c);
-  if ((size_t)(c->end - c->at) < length || memcmp(c->at, word, length) != 0) return false;
+  if ((size_t)(c->end - c->at) < length || memcmp(c->at, wanted, length) != 0) return false;
   c->at += length;
   return true;
 }
@@ -59,13 +52,8 @@ static bool is_text(const cursor *text, const char *word) {
 /* A size; old writers append an L. */
 static bool take_size(cursor *c, uint64_t *size) {
   skip_blanks(c);
-  if (c->at == c->end || *c->at < '0' || *c->at > '9') return false;
-  uint64_t value = 0;
-  for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
-    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)(*c->at - '0'), &value))
-      return false;
+  if (!adji_take_count(&c->at, c->end, size)) return false;
   if (c->at < c->end && *c->at == 'L') c->at++;
-  *size = value;
   return true;
 }
 
@@ -85,16 +73,15 @@ static adj_status take_descr(cursor *c, header *h) {
                {"u4", ADJI_U32}, {"i8", ADJI_I64}, {"u8", ADJI_U64}, {"b1", ADJI_U8}};
   cursor text;
   char shown[48];
-  if (take(c, '['))
+  if (take(c, "["))
     return adji_fail(ADJ_E_FORMAT, "npy: the array has named fields; points are read from a plain array");
   if (!take_string(c, &text)) return bad_header(c);
   char order = text.at < text.end ? *text.at : 0;
   cursor code = {text.at + 1, text.end};
   for (size_t i = 0; order && strchr("<>|=", order) && i < sizeof codes / sizeof codes[0]; i++)
     if (is_text(&code, codes[i].code)) {
-      bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
       h->table.stored = codes[i].stored;
-      h->table.swapped = adji_stored_size(codes[i].stored) > 1 && order == (little ? '>' : '<');
+      h->table.swapped = adji_stored_size(codes[i].stored) > 1 && order == '>';
       h->has_descr = true;
       return ADJ_OK;
     }
@@ -103,8 +90,8 @@ static adj_status take_descr(cursor *c, header *h) {
 }
 
 static adj_status take_order(cursor *c, header *h) {
-  h->table.by_column = take_word(c, "True");
-  if (!h->table.by_column && !take_word(c, "False")) return bad_header(c);
+  h->table.by_column = take(c, "True");
+  if (!h->table.by_column && !take(c, "False")) return bad_header(c);
   h->has_order = true;
   return ADJ_OK;
 }
@@ -114,13 +101,13 @@ static adj_status take_shape(cursor *c, header *h) {
   uint32_t many = 0;
   skip_blanks(c);
   cursor whole = *c;
-  if (!take(c, '(')) return bad_header(c);
-  while (!take(c, ')')) {
+  if (!take(c, "(")) return bad_header(c);
+  while (!take(c, ")")) {
     if (!take_size(c, &size)) return bad_header(c);
     if (many < 2) sizes[many] = size;
     many++;
-    if (take(c, ',')) continue;
-    if (!take(c, ')')) return bad_header(c);
+    if (take(c, ",")) continue;
+    if (!take(c, ")")) return bad_header(c);
     break;
   }
   char shown[48];
@@ -136,17 +123,17 @@ static adj_status take_shape(cursor *c, header *h) {
 }
 
 static adj_status parse_dict(cursor *c, header *h) {
-  if (!take(c, '{')) return bad_header(c);
-  while (!take(c, '}')) {
+  if (!take(c, "{")) return bad_header(c);
+  while (!take(c, "}")) {
     cursor key;
-    if (!take_string(c, &key) || !take(c, ':')) return bad_header(c);
+    if (!take_string(c, &key) || !take(c, ":")) return bad_header(c);
     adj_status status = is_text(&key, "descr")           ? take_descr(c, h)
                         : is_text(&key, "fortran_order") ? take_order(c, h)
                         : is_text(&key, "shape")         ? take_shape(c, h)
                                                          : bad_header(&key);
     if (status) return status;
-    if (take(c, ',')) continue;
-    if (!take(c, '}')) return bad_header(c);
+    if (take(c, ",")) continue;
+    if (!take(c, "}")) return bad_header(c);
     break;
   }
   skip_blanks(c);
@@ -158,7 +145,8 @@ static adj_status parse_dict(cursor *c, header *h) {
                                    : "shape");
 }
 
-adj_status adji_read_npy(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
+adj_status adji_read_npy(adji_source *source, const adj_open_options *options, int variant, adji_dataset_parts *parts) {
+  (void)variant;
   const unsigned char *b = source->bytes;
   if (source->size < 6 || memcmp(b, "\x93NUMPY", 6) != 0)
     return adji_fail(ADJ_E_FORMAT, "npy: does not begin like a .npy file");
@@ -166,8 +154,7 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, a
   if (b[6] < 1 || b[6] > 3)
     return adji_fail(ADJ_E_FORMAT, "npy: version %u.%u is not one of 1.0, 2.0 and 3.0", b[6], b[7]);
   uint64_t begin = b[6] == 1 ? 10 : 12;
-  uint64_t length = b[8] | (uint64_t)b[9] << 8;
-  if (b[6] > 1) length |= (uint64_t)b[10] << 16 | (uint64_t)b[11] << 24;
+  uint64_t length = b[6] == 1 ? adji_little_u32(b + 8) & 0xffff : adji_little_u32(b + 8);
   if (length > source->size - begin)
     return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header: %llu of %llu bytes are present",
                      (unsigned long long)(source->size - begin), (unsigned long long)length);

@@ -39,7 +39,6 @@ static inline uint64_t adji_join_digits(uint64_t x) {
 /* Appends the digits at p to value, which wraps if there are too many. Returns their end. */
 static inline const char *adji_scan_digits(const char *p, const char *end, uint64_t *value) {
   static const uint64_t scale[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   while (end - p >= 8) {
     uint64_t x;
     memcpy(&x, p, sizeof x);
@@ -52,9 +51,6 @@ static inline const char *adji_scan_digits(const char *p, const char *end, uint6
     p += many;
     if (many < 8) return p;
   }
-#else
-  (void)scale;
-#endif
   for (; p < end && (unsigned char)(*p - '0') < 10; p++)
     *value = *value * 10 + (unsigned char)(*p - '0');
   return p;

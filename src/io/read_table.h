@@ -43,17 +43,15 @@ typedef struct adji_table {
 /* The caller has checked that the whole table lies within the source. */
 adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts);
 
-/* Converts runs of values to packed f32 or f64. A value that overflows the type is ADJ_E_DATA, and so is, if exact is
- * set, an integer that would be rounded. The message names row and column. */
+/* Converts the values of a table to packed f32 or f64. A value that overflows the type is ADJ_E_DATA, and so is, if
+ * exact is set, an integer that would be rounded. The message names row and column. */
 typedef struct adji_conversion {
-  adji_stored stored;
-  bool swapped, by_column, exact;
-  adj_type type;
-  const unsigned char *from;
+  const adji_table *table; /* without its offset */
+  const void *from;        /* the first value */
   void *to;
-  uint64_t runs, run_length; /* rows of dim values; columns of count values with by_column */
-  uint64_t run_stride;       /* bytes from run to run in from                              */
-  uint64_t first_row;        /* number of the first row, for messages                      */
+  adj_type type;
+  bool exact;
+  uint64_t first_row; /* number of the first row, for messages */
 } adji_conversion;
 
 adj_status adji_convert(adj_ctx *ctx, const adji_conversion *conversion);

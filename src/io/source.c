@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first step of reading: the bytes of a mapped file, of a pipe read to its end, or of borrowed memory.
+ * The first step of reading: the bytes of a mapped file, of a pipe read to its end, or of borrowed memory. Gzip files,
+ * with one member or several, are unpacked into memory before a reader sees them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,11 @@
 #include <unistd.h>
 
 #include "io/source.h"
+
+#ifdef ADJI_HAVE_ZLIB
+#define ZLIB_CONST
+#include <zlib.h>
+#endif
 
 enum { FIRST_BLOCK = 1 << 16, POLL_MS = 100 };
 
@@ -114,6 +120,126 @@ void adji_source_close(adji_source *source) {
   if (source->mapping) munmap(source->mapping, source->mapping_bytes);
   adji_free(&source->ctx->memory, source->block);
   source->mapping = source->block = NULL;
+}
+
+/* ---- Gzip --------------------------------------------------------------------------------------- */
+
+bool adji_source_is_gzip(const adji_source *source) {
+  /* Method 8 is the only one defined, and the upper three flags are always clear. */
+  const unsigned char *b = source->bytes;
+  return source->size >= 18 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 && !(b[3] & 0xe0);
+}
+
+#ifndef ADJI_HAVE_ZLIB
+
+adj_status adji_source_gunzip(adji_source *source) {
+  (void)source;
+  return adji_fail(ADJ_E_UNSUPPORTED, "is compressed, and this build has no zlib; unpack it with gunzip first");
+}
+
+#else
+
+/* Bytes unpacked between two checks of adj_cancel. */
+static const uint64_t STEP_BYTES = 1 << 22;
+
+typedef struct unpacking {
+  adji_source *source;
+  z_stream stream;
+  uint64_t taken; /* input handed to zlib so far */
+  void *block;
+  uint64_t held, room;
+} unpacking;
+
+/* The last four bytes of the file are the unpacked size modulo 2^32. This is only a first guess: it is wrong for
+ * several members or a damaged file. So it is bounded by the best possible compression, and the block grows if needed.
+ */
+static uint64_t guess_size(const adji_source *source) {
+  uint64_t stated = adji_little_u32(source->bytes + source->size - 4);
+  uint64_t most = adji_mul(source->size, 1032);
+  uint64_t least = source->size + 64;
+  return stated < least ? least : stated < most ? stated + 64 : most;
+}
+
+static adj_status make_room(unpacking *job) {
+  if (job->held < job->room) return ADJ_OK;
+  uint64_t room = job->room + job->room / 2;
+  if (!adji_grow(&job->source->ctx->memory, &job->block, room, 1, job->held, "the unpacked input")) return ADJ_E_MEMORY;
+  job->room = room;
+  return ADJ_OK;
+}
+
+static adj_status unpack_step(unpacking *job, int *code) {
+  uint64_t remaining = job->source->size - job->taken;
+  job->stream.next_in = job->source->bytes + job->taken;
+  job->stream.avail_in = (uInt)(remaining < STEP_BYTES ? remaining : STEP_BYTES);
+  uint64_t room = job->room - job->held;
+  job->stream.next_out = (Bytef *)job->block + job->held;
+  job->stream.avail_out = (uInt)(room < STEP_BYTES ? room : STEP_BYTES);
+  uInt in = job->stream.avail_in, out = job->stream.avail_out;
+  *code = inflate(&job->stream, Z_NO_FLUSH);
+  job->taken += in - job->stream.avail_in;
+  job->held += out - job->stream.avail_out;
+  if (*code == Z_MEM_ERROR) return adji_fail(ADJ_E_MEMORY, "no memory to unpack the input");
+  if (*code == Z_OK || *code == Z_STREAM_END) return ADJ_OK;
+  if (*code == Z_BUF_ERROR && job->taken == job->source->size)
+    return adji_fail(ADJ_E_FORMAT, "the compressed data ends early, after %llu bytes",
+                     (unsigned long long)job->source->size);
+  if (*code == Z_BUF_ERROR) return ADJ_OK; /* the block is full; it grows in the next step */
+  return adji_fail(ADJ_E_FORMAT, "the compressed data is damaged near byte %llu: %s", (unsigned long long)job->taken,
+                   job->stream.msg ? job->stream.msg : "not deflate");
+}
+
+static adj_status unpack_members(unpacking *job) {
+  for (;;) {
+    adj_status status = adji_check_cancel(job->source->ctx);
+    if (!status) status = make_room(job);
+    int code = Z_OK;
+    if (!status) status = unpack_step(job, &code);
+    if (status) return status;
+    if (code != Z_STREAM_END) continue;
+    if (job->taken == job->source->size) return ADJ_OK;
+    adji_source rest = {.bytes = job->source->bytes + job->taken, .size = job->source->size - job->taken};
+    if (!adji_source_is_gzip(&rest))
+      return adji_fail(ADJ_E_FORMAT, "%llu bytes follow the compressed data", (unsigned long long)rest.size);
+    inflateReset(&job->stream);
+  }
+}
+
+adj_status adji_source_gunzip(adji_source *source) {
+  if (!adji_source_is_gzip(source)) return adji_fail(ADJ_E_FORMAT, "does not begin like a gzip file");
+  adji_memory *memory = &source->ctx->memory;
+  unpacking job = {.source = source, .room = guess_size(source)};
+  job.block = adji_alloc(memory, job.room, 1, "the unpacked input");
+  if (!job.block) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  if (inflateInit2(&job.stream, 15 + 16) != Z_OK)
+    status = adji_fail(ADJ_E_MEMORY, "no memory to unpack the input");
+  else
+    status = unpack_members(&job);
+  inflateEnd(&job.stream);
+  if (status) {
+    adji_free(memory, job.block);
+    return status;
+  }
+  adji_source_close(source);
+  source->block = job.block;
+  source->bytes = job.block;
+  source->size = job.held;
+  source->plain_file = false;
+  return ADJ_OK;
+}
+
+#endif
+
+/* ---- Text --------------------------------------------------------------------------------------- */
+
+bool adji_take_count(const char **at, const char *end, uint64_t *value) {
+  const char *begin = *at;
+  *value = 0;
+  for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+    if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, (uint64_t)(**at - '0'), value))
+      return false;
+  return *at > begin;
 }
 
 const char *adji_excerpt(const char *begin, const char *end, char *buffer) {

@@ -7,6 +7,9 @@
 
 #include "data/dataset.h"
 
+/* Every binary format is little-endian, or says so if not, and values are read and written as they are in memory. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "readers and writers need a little-endian machine");
+
 /* The bytes of a file: mapped, in a block of the context's memory, or borrowed. */
 typedef struct adji_source {
   adj_ctx *ctx;
@@ -36,6 +39,13 @@ void adji_source_give(adji_source *source, adji_dataset_parts *parts);
 
 /* Frees what the source still owns, if anything. */
 void adji_source_close(adji_source *source);
+
+static inline uint32_t adji_little_u32(const unsigned char *b) {
+  return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* Reads the digits at *at and moves *at past them. False if there are none, or more than a uint64_t holds. */
+bool adji_take_count(const char **at, const char *end, uint64_t *value);
 
 /* Text from a file, for a message: at most 40 characters, control characters shown as '?'. buffer
  * has room for 48. */

@@ -6,8 +6,11 @@
 #include "io/write.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "io/write_arrays.h"
+#include "io/write_text.h"
 #include "plan/plan.h"
 
 void adj_write_options_init(adj_write_options *options, size_t struct_size) {
@@ -15,32 +18,56 @@ void adj_write_options_init(adj_write_options *options, size_t struct_size) {
   adji_init_struct(options, struct_size, &defaults, sizeof defaults);
 }
 
-/* ---- The sink between the join and its files ---------------------------------------------------- */
+/* ---- For the formats ---------------------------------------------------------------------------- */
 
-/* A file and its format. */
-typedef struct write_file {
-  const adji_pair_format *format;
-  adji_pair_writer writer;
-} write_file;
+adj_status adji_write_block(adji_pair_writer *writer, const adj_rows *rows, uint64_t count, uint64_t bytes_each,
+                            adji_format_fn format) {
+  adji_row_block block = {writer, rows};
+  adji_items items = {.count = count, .bytes_each = bytes_each, .format = format, .user = &block};
+  return adji_output_items(writer->output, &items);
+}
+
+void adji_put_wide_ids(const uint32_t *ids, uint64_t count, void *to) {
+  int64_t *wide = to;
+  for (uint64_t i = 0; i < count; i++)
+    wide[i] = ids[i] == ADJ_NO_ID ? -1 : (int64_t)ids[i];
+}
+
+uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair) {
+  /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never
+   * does. */
+  uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
+  while (high - low > 1) {
+    uint64_t middle = low + (high - low) / 2;
+    if (rows->offsets[middle] <= at)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* ---- The sink between the join and its files ---------------------------------------------------- */
 
 enum { MAIN, DISTANCES, FILES };
 
 typedef struct write_job {
   adj_plan *plan;
-  write_file file[FILES]; /* format NULL: not wanted                          */
-  uint32_t *degrees;      /* graph: neighbours of each point, and their sum  */
+  adji_pair_writer file[FILES]; /* format NULL: not wanted                          */
+  uint32_t *degrees;            /* graph: neighbours of each point, and their sum  */
   uint64_t pairs;
 } write_job;
 
 static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
   write_job *job = user;
   adj_status status = ADJ_OK;
-  for (write_file *file = job->file; !status && file < job->file + FILES; file++) {
+  for (adji_pair_writer *file = job->file; !status && file < job->file + FILES; file++) {
     if (!file->format) continue;
-    if (file->format == &adji_table_graph)
-      status = file->format->begin(&file->writer, rows, job->pairs, job->degrees);
-    else
-      status = file->format->begin(&file->writer, rows, pairs, degrees);
+    bool graph = file->format == &adji_table_graph;
+    file->rows = rows;
+    file->pairs = graph ? job->pairs : pairs;
+    file->degrees = graph ? job->degrees : degrees;
+    status = file->format->begin(file);
   }
   return status;
 }
@@ -48,8 +75,8 @@ static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const ui
 static adj_status sink_write(void *user, const adj_rows *rows) {
   write_job *job = user;
   adj_status status = ADJ_OK;
-  for (write_file *file = job->file; !status && file < job->file + FILES; file++)
-    if (file->format) status = file->format->rows(&file->writer, rows);
+  for (adji_pair_writer *file = job->file; !status && file < job->file + FILES; file++)
+    if (file->format) status = file->format->rows(file, rows);
   return status;
 }
 
@@ -98,7 +125,7 @@ static adj_status choose_formats(write_job *job, const char *path, const adj_wri
   return find_format(&distances_family, NULL, options->distances, &job->file[DISTANCES].format);
 }
 
-/* ---- Running ---------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------------- */
 
 /* Progress of a run that is one half of the whole. */
 typedef struct half {
@@ -142,10 +169,10 @@ static adj_status write_graph(write_job *job, const adj_sink *sink, const adj_ru
 }
 
 static adj_status write_rows(write_job *job, const adj_run_control *control, adj_stats *stats) {
-  write_file *file = &job->file[MAIN];
-  if (file->format->needs_offsets && !adji_output_seekable(file->writer.output))
+  adji_pair_writer *file = &job->file[MAIN];
+  if (file->format->needs_offsets && !adji_output_seekable(file->output))
     return adji_fail(ADJ_E_ARGUMENT, "%s: %s needs a file; csv, tsv and npy can be written to a pipe",
-                     adji_output_name(file->writer.output), file->format->name);
+                     adji_output_name(file->output), file->format->name);
   adj_sink sink;
   adj_sink_init(&sink, sizeof sink);
   sink.user = job;
@@ -154,11 +181,57 @@ static adj_status write_rows(write_job *job, const adj_run_control *control, adj
   adj_status status = file->format == &adji_table_graph ? write_graph(job, &sink, control, stats)
                                                         : adj_stream(job->plan, &sink, control, stats);
   for (file = job->file; file < job->file + FILES; file++) {
-    if (!file->format) continue;
-    if (!status) status = file->format->finish(&file->writer);
-    file->format->end(&file->writer);
+    if (!status && file->format && file->format->finish) status = file->format->finish(file);
+    adji_free(&job->plan->ctx->memory, file->state);
   }
   return status;
+}
+
+/* ---- Counts: the number of neighbours of each left point ------------------------------------------ */
+
+typedef struct counts {
+  const adj_dataset *left;
+  const uint32_t *degrees;
+  char separator;
+} counts;
+
+static uint64_t format_binary(const void *user, uint64_t first, uint64_t many, char *to) {
+  const counts *job = user;
+  memcpy(to, job->degrees + first, many * sizeof *job->degrees);
+  return many * sizeof *job->degrees;
+}
+
+static uint64_t format_text(const void *user, uint64_t first, uint64_t many, char *to) {
+  const counts *job = user;
+  const char *begin = to;
+  for (uint64_t row = first; row < first + many; row++) {
+    to = adji_put_row_name(job->left, row, job->separator, to);
+    *to++ = job->separator;
+    to = adji_put_count(job->degrees[row], to);
+    *to++ = '\n';
+  }
+  return (uint64_t)(to - begin);
+}
+
+static adj_status write_counts(const adji_pair_writer *file, const uint32_t *degrees) {
+  const adj_dataset *left = file->left;
+  counts job = {left, degrees, file->format == &adji_format_tsv ? '\t' : ','};
+  adji_items items = {.count = left->count, .user = &job};
+  char header[ADJI_NPY_HEADER];
+  size_t bytes;
+  if (file->format == &adji_format_npy) {
+    char shape[32];
+    snprintf(shape, sizeof shape, "(%llu,)", (unsigned long long)left->count);
+    bytes = adji_npy_header(header, "'<u4'", shape);
+    items.bytes_each = sizeof *degrees;
+    items.format = format_binary;
+  } else {
+    bytes = (size_t)snprintf(header, sizeof header, "id%ccount\n", job.separator);
+    items.bytes_each = adji_row_name_bytes(left) + ADJI_COUNT_TEXT + 2;
+    items.format = format_text;
+  }
+  adj_status status = adji_output_write(file->output, header, bytes);
+  return status ? status : adji_output_items(file->output, &items);
 }
 
 static adj_status write_degrees(write_job *job, const adj_run_control *control, adj_stats *stats) {
@@ -168,24 +241,26 @@ static adj_status write_degrees(write_job *job, const adj_run_control *control, 
   if (!degrees) return ADJ_E_MEMORY;
   adj_status status = adj_count(plan, degrees, NULL, control, stats);
   uint64_t begin_ns = adji_now_ns();
-  const write_file *file = &job->file[MAIN];
-  if (!status) status = adji_write_counts(file->writer.output, file->format->name, plan->left, degrees);
+  if (!status) status = write_counts(&job->file[MAIN], degrees);
   stats->write_s += (double)(adji_now_ns() - begin_ns) * 1e-9;
   adji_free(memory, degrees);
   return status;
 }
 
+/* ---- Running ---------------------------------------------------------------------------------------- */
+
 static adj_status open_file(write_job *job, int which, const char *path) {
   adj_plan *plan = job->plan;
-  if (!job->file[which].format) return ADJ_OK;
-  adji_pair_writer *writer = &job->file[which].writer;
-  *writer = (adji_pair_writer){.ctx = plan->ctx,
-                               .left = plan->left,
-                               .right = plan->right,
-                               .type = plan->left->type,
-                               .k = plan->join.k,
-                               .with_distance = (plan->spec.flags & ADJ_WITH_DISTANCE) != 0};
-  return adji_output_open(plan->ctx, path, &writer->output);
+  const adji_pair_format *format = job->file[which].format;
+  if (!format) return ADJ_OK;
+  job->file[which] = (adji_pair_writer){.format = format,
+                                        .ctx = plan->ctx,
+                                        .left = plan->left,
+                                        .right = plan->right,
+                                        .type = plan->left->type,
+                                        .k = plan->join.k,
+                                        .with_distance = (plan->spec.flags & ADJ_WITH_DISTANCE) != 0};
+  return adji_output_open(plan->ctx, path, &job->file[which].output);
 }
 
 adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options, const adj_run_control *control,
@@ -208,8 +283,8 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   if (!status) status = mine.counts ? write_degrees(&job, control, &run) : write_rows(&job, control, &run);
   uint64_t close_ns = adji_now_ns();
   /* The main file is renamed last: if it exists, so does the other. */
-  status = adji_output_close(job.file[DISTANCES].writer.output, status);
-  status = adji_output_close(job.file[MAIN].writer.output, status);
+  status = adji_output_close(job.file[DISTANCES].output, status);
+  status = adji_output_close(job.file[MAIN].output, status);
   run.write_s += (double)(adji_now_ns() - close_ns) * 1e-9;
   adji_call_set(outer);
   if (!status && stats) status = adji_give_struct(stats, &run, sizeof run, "adj_stats");

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arrays of a .npz file, which is a zip file with one .npy file per array. Their sizes are known from the start, so
- * each array has a fixed place and all can grow at the same time, on all threads. The headers with the checksums are
- * written last.
+ * The header of an array, and the arrays of a .npz file, which is a zip file with one .npy file per array. Their sizes
+ * are known from the start, so each array has a fixed place and all can grow at the same time, on all threads. The
+ * headers with the checksums are written last.
  */
 #ifndef ADJI_WRITE_ARRAYS_H
 #define ADJI_WRITE_ARRAYS_H
 
 #include "io/output.h"
-#include "io/write_crc.h"
 #include "io/write_zip.h"
+
+/* The header of a .npy file: descr and shape in Python's notation, "'<i8'" and "(5, 2)". Writes at
+ * most ADJI_NPY_HEADER bytes, returns how many: always a multiple of 64. */
+enum { ADJI_NPY_HEADER = 256 };
+size_t adji_npy_header(char *to, const char *descr, const char *shape);
+
+/* The descr of distances and coordinates. */
+static inline const char *adji_npy_real(adj_type type) {
+  return type == ADJ_F64 ? "'<f8'" : "'<f4'";
+}
 
 enum {
   ADJI_ARRAYS_MOST = 5,

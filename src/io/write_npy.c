@@ -1,50 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs as a NumPy array: int64 of shape (m, 2) or, with distances, records (left, right, distance).
+ * Rows of numbers without names. Pairs as a NumPy array: int64 of shape (m, 2) or, with distances, records (left,
+ * right, distance). The table of a kNN join, with k ids or distances per left point: as a NumPy array of shape (n, k),
+ * or as .ivecs and .fvecs files, where each row begins with its length. Padding is -1 and inf.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "io/write.h"
+#include "io/write_arrays.h"
 
-uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair) {
-  /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never
-   * does. */
-  uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
-  while (high - low > 1) {
-    uint64_t middle = low + (high - low) / 2;
-    if (rows->offsets[middle] <= at)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
+/* ---- Pairs ------------------------------------------------------------------------------------ */
 
-static adj_status begin(adji_pair_writer *writer, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
-  (void)rows, (void)degrees;
+static adj_status begin_pairs(adji_pair_writer *writer) {
   char header[ADJI_NPY_HEADER], shape[64], descr[96];
-  snprintf(shape, sizeof shape, writer->with_distance ? "(%llu,)" : "(%llu, 2)", (unsigned long long)pairs);
+  snprintf(shape, sizeof shape, writer->with_distance ? "(%llu,)" : "(%llu, 2)", (unsigned long long)writer->pairs);
   snprintf(descr, sizeof descr,
            writer->with_distance ? "[('left', '<i8'), ('right', '<i8'), ('distance', '<f%zu')]" : "'<i8'",
            adji_type_size(writer->type));
   return adji_output_write(writer->output, header, adji_npy_header(header, descr, shape));
 }
 
-typedef struct npy_block {
-  const adji_pair_writer *writer;
-  const adj_rows *rows;
-} npy_block;
-
-static uint64_t record_bytes(const adji_pair_writer *writer) {
-  return 2 * sizeof(int64_t) + (writer->with_distance ? adji_type_size(writer->type) : 0);
-}
-
-static uint64_t format_records(const void *user, uint64_t first, uint64_t count, char *to) {
-  const npy_block *block = user;
+static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, char *to) {
+  const adji_row_block *block = user;
   const adj_rows *rows = block->rows;
   size_t size = block->writer->with_distance ? adji_type_size(block->writer->type) : 0;
-  const char *begin_at = to;
+  const char *begin = to;
   uint64_t row = adji_row_of_pair(rows, first);
   for (uint64_t pair = rows->offsets[0] + first; count; count--, pair++) {
     while (pair >= rows->offsets[row + 1])
@@ -55,25 +36,88 @@ static uint64_t format_records(const void *user, uint64_t first, uint64_t count,
     if (size) memcpy(to, (const char *)rows->distances + pair * size, size);
     to += size;
   }
-  return (uint64_t)(to - begin_at);
+  return (uint64_t)(to - begin);
 }
 
-static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
-  npy_block block = {writer, rows};
-  adji_items items = {.count = rows->offsets[rows->row_count] - rows->offsets[0],
-                      .bytes_each = record_bytes(writer),
-                      .format = format_records,
-                      .user = &block};
-  return adji_output_items(writer->output, &items);
+static adj_status write_pairs(adji_pair_writer *writer, const adj_rows *rows) {
+  uint64_t bytes = 2 * sizeof(int64_t) + (writer->with_distance ? adji_type_size(writer->type) : 0);
+  return adji_write_block(writer, rows, rows->offsets[rows->row_count] - rows->offsets[0], bytes, format_pairs);
 }
 
-static adj_status finish(adji_pair_writer *writer) {
-  (void)writer; /* the header has the number of pairs already */
-  return ADJ_OK;
+const adji_pair_format adji_format_npy = {"npy", false, begin_pairs, write_pairs, NULL};
+
+/* ---- Tables: npy ------------------------------------------------------------------------------ */
+
+static adj_status begin_npy(adji_pair_writer *writer) {
+  char header[ADJI_NPY_HEADER], shape[48];
+  const char *descr = writer->format == &adji_table_npy ? "'<i8'" : adji_npy_real(writer->type);
+  snprintf(shape, sizeof shape, "(%llu, %u)", (unsigned long long)writer->rows, writer->k);
+  return adji_output_write(writer->output, header, adji_npy_header(header, descr, shape));
 }
 
-static void end(adji_pair_writer *writer) {
-  (void)writer;
+static uint64_t format_npy_ids(const void *user, uint64_t first, uint64_t count, char *to) {
+  const adji_row_block *block = user;
+  adji_put_wide_ids(block->rows->ids + block->rows->offsets[0] + first, count, to);
+  return count * sizeof(int64_t);
 }
 
-const adji_pair_format adji_format_npy = {"npy", false, begin, write_rows, finish, end};
+static uint64_t format_npy_distances(const void *user, uint64_t first, uint64_t count, char *to) {
+  const adji_row_block *block = user;
+  size_t size = adji_type_size(block->writer->type);
+  memcpy(to, (const char *)block->rows->distances + (block->rows->offsets[0] + first) * size, count * size);
+  return count * size;
+}
+
+static adj_status write_npy(adji_pair_writer *writer, const adj_rows *rows) {
+  bool ids = writer->format == &adji_table_npy;
+  return adji_write_block(writer, rows, rows->row_count * writer->k,
+                          ids ? sizeof(int64_t) : adji_type_size(writer->type),
+                          ids ? format_npy_ids : format_npy_distances);
+}
+
+const adji_pair_format adji_table_npy = {"npy", false, begin_npy, write_npy, NULL};
+const adji_pair_format adji_distances_npy = {"npy", false, begin_npy, write_npy, NULL};
+
+/* ---- Tables: ivecs and fvecs ------------------------------------------------------------------ */
+
+static adj_status check_length(const adji_pair_writer *writer, const char *format) {
+  if (writer->k <= INT32_MAX) return ADJ_OK;
+  return adji_fail(ADJ_E_ARGUMENT, "%s: %s has rows of at most %d entries, and k is %u",
+                   adji_output_name(writer->output), format, INT32_MAX, writer->k);
+}
+
+static adj_status begin_ivecs(adji_pair_writer *writer) {
+  if (writer->right->count > (uint64_t)INT32_MAX + 1)
+    return adji_fail(ADJ_E_ARGUMENT, "%s: ivecs holds ids up to %d, and there are %llu points; write npy or npz",
+                     adji_output_name(writer->output), INT32_MAX, (unsigned long long)writer->right->count);
+  return check_length(writer, "ivecs");
+}
+
+static adj_status begin_fvecs(adji_pair_writer *writer) {
+  if (writer->type != ADJ_F32)
+    return adji_fail(ADJ_E_ARGUMENT, "%s: fvecs holds f32 and the distances are f64; write npy, or join in f32",
+                     adji_output_name(writer->output));
+  return check_length(writer, "fvecs");
+}
+
+/* Copies rows of k 32-bit words, each after k itself. ADJ_NO_ID is -1 as an int32. */
+static uint64_t format_vecs(const void *user, uint64_t first, uint64_t count, char *to) {
+  const adji_row_block *block = user;
+  const char *begin = to;
+  uint32_t k = block->writer->k;
+  size_t bytes = (size_t)k * sizeof k;
+  const void *words = block->writer->format == &adji_table_ivecs ? block->rows->ids : block->rows->distances;
+  const char *from = (const char *)words + block->rows->offsets[first] * sizeof k;
+  for (; count; count--, from += bytes, to += sizeof k + bytes) {
+    memcpy(to, &k, sizeof k);
+    memcpy(to + sizeof k, from, bytes);
+  }
+  return (uint64_t)(to - begin);
+}
+
+static adj_status write_vecs(adji_pair_writer *writer, const adj_rows *rows) {
+  return adji_write_block(writer, rows, rows->row_count, 4 * ((uint64_t)writer->k + 1), format_vecs);
+}
+
+const adji_pair_format adji_table_ivecs = {"ivecs", false, begin_ivecs, write_vecs, NULL};
+const adji_pair_format adji_distances_fvecs = {"fvecs", false, begin_fvecs, write_vecs, NULL};

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs as a sparse matrix that scipy.sparse.load_npz opens: CSR, one row per left point, one
- * column per right point, an entry for each pair. The entry is the distance, or true without distances.
+ * Results for NumPy and SciPy, as .npz files.
+ *
+ * Pairs are a sparse matrix that scipy.sparse.load_npz opens: CSR, one row per left point, one column per right point,
+ * an entry for each pair. The entry is the distance, or true without distances. The graph of a kNN join is such a
+ * matrix, with each row sorted by distance and without padding, like the neighbour graphs of scikit-learn.
+ *
+ * The table of a kNN join, for numpy.load: "indices", int64 of shape (n, k) with -1 for padding, and, if the join has
+ * distances, "distances" in the type of the points with inf for padding.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +21,21 @@ typedef struct npz_state {
   adji_arrays arrays;
   size_t index_bytes; /* 4 or 8, of indptr and of indices */
   size_t value_bytes; /* of data                          */
+  /* Graph: rows are copied here without their padding, as many at a time. 0: no row has padding. */
+  uint64_t slice_rows;
+  char slice[]; /* slice_rows + 1 offsets, then distances and ids */
 } npz_state;
 
-/* ---- Begin: headers and indptr ---------------------------------------------------- */
-
-static adj_status begin_arrays(adji_pair_writer *writer, uint64_t rows, uint64_t pairs) {
+static adj_status finish(adji_pair_writer *writer) {
   npz_state *state = writer->state;
+  return adji_arrays_finish(&state->arrays);
+}
+
+/* ---- The matrix: headers and indptr ----------------------------------------------------------- */
+
+static adj_status begin_arrays(adji_pair_writer *writer) {
+  npz_state *state = writer->state;
+  uint64_t rows = writer->rows, pairs = writer->pairs;
   const uint64_t limit = INT32_MAX;
   bool small = rows <= limit && pairs <= limit && writer->right->count <= limit;
   state->index_bytes = small ? 4 : 8;
@@ -79,26 +94,30 @@ static adj_status write_indptr(adji_pair_writer *writer, uint64_t rows, const ui
   return status;
 }
 
-static adj_status begin(adji_pair_writer *writer, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
-  npz_state *state = adji_alloc(&writer->ctx->memory, 1, sizeof *state, "state of the npz writer");
+/* slice_bytes: for write_graph() */
+static adj_status begin_matrix(adji_pair_writer *writer, uint64_t slice_bytes) {
+  npz_state *state = adji_alloc(&writer->ctx->memory, sizeof *state + slice_bytes, 1, "state of the npz writer");
   if (!state) return ADJ_E_MEMORY;
   writer->state = state;
-  adj_status status = begin_arrays(writer, rows, pairs);
-  const int64_t extents[2] = {(int64_t)rows, (int64_t)writer->right->count};
+  adj_status status = begin_arrays(writer);
+  const int64_t extents[2] = {(int64_t)writer->rows, (int64_t)writer->right->count};
   adji_array_part format = {.array = FORMAT, .count = 3, .item_bytes = 1, .from = "csr"};
   adji_array_part shape = {.array = SHAPE, .count = 2, .item_bytes = sizeof *extents, .from = extents};
   if (!status) status = adji_arrays_append(&state->arrays, &format);
   if (!status) status = adji_arrays_append(&state->arrays, &shape);
-  if (!status) status = write_indptr(writer, rows, degrees);
+  if (!status) status = write_indptr(writer, writer->rows, writer->degrees);
   return status;
 }
 
-/* ---- The pairs -------------------------------------------------------------------------------- */
+static adj_status begin_pairs(adji_pair_writer *writer) {
+  return begin_matrix(writer, 0);
+}
+
+/* ---- The matrix: pairs ------------------------------------------------------------------------ */
 
 static void make_wide_ids(const void *user, uint64_t first, uint64_t many, void *to) {
   const uint32_t *ids = user;
-  for (uint64_t i = 0; i < many; i++)
-    ((int64_t *)to)[i] = ids[first + i];
+  adji_put_wide_ids(ids + first, many, to);
 }
 
 static void make_true(const void *user, uint64_t first, uint64_t many, void *to) {
@@ -106,7 +125,7 @@ static void make_true(const void *user, uint64_t first, uint64_t many, void *to)
   memset(to, 1, many);
 }
 
-static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
+static adj_status write_pairs(adji_pair_writer *writer, const adj_rows *rows) {
   npz_state *state = writer->state;
   uint64_t first = rows->offsets[0], pairs = rows->offsets[rows->row_count] - first;
   adji_array_part indices = {.array = INDICES, .count = pairs, .item_bytes = state->index_bytes};
@@ -125,13 +144,83 @@ static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
   return status ? status : adji_arrays_append(&state->arrays, &data);
 }
 
-static adj_status finish(adji_pair_writer *writer) {
+const adji_pair_format adji_format_npz = {"npz", true, begin_pairs, write_pairs, finish};
+
+/* ---- The graph -------------------------------------------------------------------------------- */
+
+static adj_status begin_graph(adji_pair_writer *writer) {
+  const uint64_t most = (uint64_t)1 << 20; /* entries, unless one row has more */
+  bool padded = writer->pairs < adji_mul(writer->rows, writer->k);
+  uint64_t rows = !padded ? 0 : writer->k < most ? most / writer->k : 1;
+  size_t entry_bytes = sizeof(uint32_t) + (writer->with_distance ? adji_type_size(writer->type) : 0);
+  adj_status status = begin_matrix(writer, (rows + 1) * sizeof(uint64_t) + rows * writer->k * entry_bytes);
   npz_state *state = writer->state;
-  return adji_arrays_finish(&state->arrays);
+  if (state) state->slice_rows = rows;
+  return status;
 }
 
-static void end(adji_pair_writer *writer) {
-  adji_free(&writer->ctx->memory, writer->state);
+/* Copies rows first .. first + count - 1 of the block to the slice, without padding. */
+static adj_rows drop_padding(const adji_pair_writer *writer, const adj_rows *rows, uint64_t first, uint64_t count) {
+  npz_state *state = writer->state;
+  size_t size = writer->with_distance ? adji_type_size(writer->type) : 0;
+  uint64_t *offsets = (uint64_t *)(void *)state->slice, at = 0;
+  char *distances = (char *)(offsets + state->slice_rows + 1);
+  uint32_t *ids = (uint32_t *)(void *)(distances + state->slice_rows * writer->k * size);
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t from = rows->offsets[first + i], end = rows->offsets[first + i + 1];
+    while (end > from && rows->ids[end - 1] == ADJ_NO_ID)
+      end--;
+    offsets[i] = at;
+    memcpy(ids + at, rows->ids + from, (end - from) * sizeof *ids);
+    if (size) memcpy(distances + at * size, (const char *)rows->distances + from * size, (end - from) * size);
+    at += end - from;
+  }
+  offsets[count] = at;
+  return (adj_rows){rows->first_row + first, count, offsets, ids, size ? distances : NULL};
 }
 
-const adji_pair_format adji_format_npz = {"npz", true, begin, write_rows, finish, end};
+static adj_status write_graph(adji_pair_writer *writer, const adj_rows *rows) {
+  const npz_state *state = writer->state;
+  if (!state->slice_rows) return write_pairs(writer, rows);
+  adj_status status = ADJ_OK;
+  for (uint64_t first = 0; !status && first < rows->row_count; first += state->slice_rows) {
+    uint64_t remaining = rows->row_count - first;
+    adj_rows slice = drop_padding(writer, rows, first, remaining < state->slice_rows ? remaining : state->slice_rows);
+    status = write_pairs(writer, &slice);
+  }
+  return status;
+}
+
+const adji_pair_format adji_table_graph = {"csr", true, begin_graph, write_graph, finish};
+
+/* ---- The table -------------------------------------------------------------------------------- */
+
+enum { TABLE_IDS, TABLE_DISTANCES };
+
+static adj_status begin_table(adji_pair_writer *writer) {
+  npz_state *state = adji_alloc(&writer->ctx->memory, 1, sizeof *state, "state of the npz writer");
+  if (!state) return ADJ_E_MEMORY;
+  writer->state = state;
+  uint64_t pairs = writer->pairs;
+  adji_array each[] = {
+      [TABLE_IDS] = {"indices.npy", "'<i8'", "", pairs * sizeof(int64_t)},
+      [TABLE_DISTANCES] = {"distances.npy", adji_npy_real(writer->type), "", pairs * adji_type_size(writer->type)}};
+  for (int i = TABLE_IDS; i <= TABLE_DISTANCES; i++)
+    snprintf(each[i].shape, sizeof each[i].shape, "(%llu, %u)", (unsigned long long)writer->rows, writer->k);
+  return adji_arrays_begin(&state->arrays, writer->ctx, writer->output, each, writer->with_distance ? 2 : 1);
+}
+
+static adj_status write_table(adji_pair_writer *writer, const adj_rows *rows) {
+  npz_state *state = writer->state;
+  uint64_t first = rows->offsets[0], entries = rows->offsets[rows->row_count] - first;
+  size_t size = adji_type_size(writer->type);
+  adji_array_part ids = {.array = TABLE_IDS, .count = entries, .item_bytes = sizeof(int64_t), .make = make_wide_ids};
+  ids.user = rows->ids + first;
+  adj_status status = adji_arrays_append(&state->arrays, &ids);
+  if (status || !writer->with_distance) return status;
+  adji_array_part distances = {.array = TABLE_DISTANCES, .count = entries, .item_bytes = size};
+  distances.from = (const char *)rows->distances + first * size;
+  return adji_arrays_append(&state->arrays, &distances);
+}
+
+const adji_pair_format adji_table_npz = {"npz", true, begin_table, write_table, finish};

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/write.h"
-#include "io/write_field.h"
+#include "io/write_arrays.h"
+#include "io/write_text.h"
 
 typedef struct points_job {
   const adj_dataset *set;
@@ -60,20 +60,22 @@ static uint64_t format_text(const void *user, uint64_t first, uint64_t count, ch
 
 /* ---- Formats ---------------------------------------------------------------------------------- */
 
-static adj_status write_binary(adji_output *output, points_job *job) {
-  const adj_dataset *set = job->set;
-  uint64_t bytes = (uint64_t)set->dim * adji_type_size(set->type) + (job->prefix_dim ? sizeof set->dim : 0);
-  adji_items items = {.count = set->count, .bytes_each = bytes, .format = format_binary, .user = job};
-  return adji_output_items(output, &items);
-}
-
-static adj_status write_npy(adji_output *output, const adj_dataset *set) {
+static adj_status write_binary(adji_output *output, const adj_dataset *set, const char *format) {
   char header[ADJI_NPY_HEADER], shape[64];
-  snprintf(shape, sizeof shape, "(%llu, %u)", (unsigned long long)set->count, set->dim);
-  size_t bytes = adji_npy_header(header, adji_npy_real(set->type), shape);
-  adj_status status = adji_output_write(output, header, bytes);
-  points_job job = {.set = set};
-  return status ? status : write_binary(output, &job);
+  size_t header_bytes = 0; /* of fvecs and raw */
+  if (!strcmp(format, "npy")) {
+    snprintf(shape, sizeof shape, "(%llu, %u)", (unsigned long long)set->count, set->dim);
+    header_bytes = adji_npy_header(header, adji_npy_real(set->type), shape);
+  } else if (!strcmp(format, "fbin")) {
+    const uint32_t extents[2] = {(uint32_t)set->count, set->dim};
+    header_bytes = sizeof extents;
+    memcpy(header, extents, sizeof extents);
+  }
+  points_job job = {.set = set, .prefix_dim = !strcmp(format, "fvecs")};
+  uint64_t bytes = (uint64_t)set->dim * adji_type_size(set->type) + (job.prefix_dim ? sizeof set->dim : 0);
+  adji_items items = {.count = set->count, .bytes_each = bytes, .format = format_binary, .user = &job};
+  adj_status status = adji_output_write(output, header, header_bytes);
+  return status ? status : adji_output_items(output, &items);
 }
 
 static uint64_t format_column_names(const void *user, uint64_t first, uint64_t count, char *to) {
@@ -110,20 +112,10 @@ static adj_status write_text(adji_output *output, const adj_dataset *set, char s
   return status;
 }
 
-static adj_status write_fbin(adji_output *output, const adj_dataset *set) {
-  const uint32_t header[2] = {(uint32_t)set->count, set->dim};
-  adj_status status = adji_output_write(output, header, sizeof header);
-  points_job job = {.set = set};
-  return status ? status : write_binary(output, &job);
-}
-
 static adj_status write_as(adji_output *output, const adj_dataset *set, const char *format) {
-  points_job packed = {.set = set, .prefix_dim = !strcmp(format, "fvecs")};
-  if (!strcmp(format, "npy")) return write_npy(output, set);
   if (!strcmp(format, "csv")) return write_text(output, set, ',');
   if (!strcmp(format, "tsv")) return write_text(output, set, '\t');
-  if (!strcmp(format, "fbin")) return write_fbin(output, set);
-  return write_binary(output, &packed); /* fvecs, raw */
+  return write_binary(output, set, format);
 }
 
 static adj_status check_format(const adj_dataset *set, const char *path, const char *format) {

@@ -153,7 +153,7 @@ static double period_of(const chooser *c, uint32_t dim) {
   return adji_box_length(c->ask->measure, c->set->type, dim);
 }
 
-/* A periodic axis has at least so many cells: see index/images.h. */
+/* A periodic axis has at least so many cells: see index/build.c. */
 static const double LEAST_CELLS = 4.01;
 
 /* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "index/images.h"
+#include "index/grid.h"
 #include "plan/choose.h"
 
 /* ---- The prefilter of tensor cores --------------------------------------------------------------------------

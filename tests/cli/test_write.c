@@ -21,8 +21,7 @@
 
 #include "core/context.h"
 #include "io/write.h"
-#include "io/write_crc.h"
-#include "io/write_decimal.h"
+#include "io/write_text.h"
 #include "io/write_zip.h"
 
 /* ---- Decimals --------------------------------------------------------------------------------- */
@@ -257,13 +256,20 @@ static void test_npz_with_wide_ids(void **unused) {
   const uint32_t degrees[] = {2, 1}, ids[] = {7, 2999999999u, 2147483648u};
   const uint64_t offsets[] = {0, 2, 3};
   adj_rows rows = {.row_count = 2, .offsets = offsets, .ids = ids};
-  adji_pair_writer writer = {.ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32};
   const adji_pair_format *format = &adji_format_npz;
+  adji_pair_writer writer = {.format = format,
+                             .ctx = ctx,
+                             .left = &left,
+                             .right = &right,
+                             .type = ADJ_F32,
+                             .rows = 2,
+                             .pairs = 3,
+                             .degrees = degrees};
   assert_int_equal(adji_output_open(ctx, "wide.npz", &writer.output), ADJ_OK);
-  assert_int_equal(format->begin(&writer, 2, 3, degrees), ADJ_OK);
+  assert_int_equal(format->begin(&writer), ADJ_OK);
   assert_int_equal(format->rows(&writer, &rows), ADJ_OK);
   assert_int_equal(format->finish(&writer), ADJ_OK);
-  format->end(&writer);
+  adji_free(&ctx->memory, writer.state);
   assert_int_equal(adji_output_close(writer.output, ADJ_OK), ADJ_OK);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
 
@@ -291,16 +297,17 @@ static void test_ivecs_refuses_large_ids(void **unused) {
   assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
   const adj_dataset left = {.count = 2};
   adj_dataset right = {.count = 2147483648u};
-  adji_pair_writer writer = {.ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32, .k = 5};
+  adji_pair_writer writer = {
+      .ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32, .k = 5, .rows = 2, .pairs = 10};
   assert_int_equal(adji_output_open(ctx, "x.ivecs", &writer.output), ADJ_OK);
-  assert_int_equal(adji_table_ivecs.begin(&writer, 2, 10, NULL), ADJ_OK); /* the largest id is 2147483647 */
+  assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_OK); /* the largest id is 2147483647 */
   right.count++;
-  assert_int_equal(adji_table_ivecs.begin(&writer, 2, 10, NULL), ADJ_E_ARGUMENT);
+  assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_E_ARGUMENT);
   assert_non_null(strstr(adj_last_error(), "2147483649 points"));
   right.count = 10;
   writer.k = 2147483648u;
-  assert_int_equal(adji_table_ivecs.begin(&writer, 2, 10, NULL), ADJ_E_ARGUMENT);
-  assert_int_equal(adji_distances_fvecs.begin(&writer, 2, 10, NULL), ADJ_E_ARGUMENT);
+  assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_E_ARGUMENT);
+  assert_int_equal(adji_distances_fvecs.begin(&writer), ADJ_E_ARGUMENT);
   assert_non_null(strstr(adj_last_error(), "k is 2147483648"));
   assert_int_equal(adji_output_close(writer.output, ADJ_E_ARGUMENT), ADJ_E_ARGUMENT);
   adj_ctx_destroy(ctx);

@@ -96,7 +96,7 @@ static __global__ void number_on_curve(adji_gpu_curve curve, adji_gpu_rows rows,
   ids[i] = static_cast<uint32_t>(i);
 }
 
-/* The image of x on a periodic axis, or x itself if there is none: see index/images.h. */
+/* The image of x on a periodic axis, or x itself if there is none: see index/build.c. */
 static __device__ double image_of(const adji_axis &axis, double x) {
   double image = x;
   if (axis.period > 0 && x <= axis.margin) image = x + axis.period;

@@ -11,7 +11,7 @@
 
 extern "C" {
 #include "gpu/device/staging.h"
-#include "index/images.h"
+#include "index/grid.h"
 }
 
 /* ---- Opening -------------------------------------------------------------------------------------------------- */

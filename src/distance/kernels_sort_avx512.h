@@ -4,14 +4,10 @@
  * partitions above. Rows are short (a point's neighbours), so the network beats any method that looks at one id at a
  * time.
  */
-#ifndef ADJI_SORT_IDS_AVX512_H
-#define ADJI_SORT_IDS_AVX512_H
+#ifndef ADJI_KERNELS_SORT_AVX512_H
+#define ADJI_KERNELS_SORT_AVX512_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "adjoin.h"
-#include "distance/sort_ids.h"
+#include "distance/kernels.h"
 #include "distance/sort_network_avx512.h"
 
 SORT_INLINE void sort_padded(uint32_t *ids, uint32_t count, const uint32_t many) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shortest decimal, after R. Giulietti, "The Schubfach way to render doubles" (2020).
+ * Names of rows, and the shortest decimal, after R. Giulietti, "The Schubfach way to render doubles" (2020).
  *
  * A finite value is c * 2^q. All reals nearer to it than to its neighbours read back as it; they
  * form the interval (c - 1/2, c + 1/2) * 2^q (its lower half is half as long when c is the smallest
@@ -10,9 +10,8 @@
  * value is. Everything is decided in integers: 4c, 4c - 2 and 4c + 2 are multiplied by 10^-k to 128
  * bits, keeping the integer part and one sticky bit, which the paper proves enough.
  */
-#include "io/write_decimal.h"
+#include "io/write_text.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 __extension__ typedef unsigned __int128 u128;
@@ -134,26 +133,8 @@ static const char PAIRS[] =
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
     "8081828384858687888990919293949596979899";
 
-static const uint64_t TENS[] = {1u,
-                                10u,
-                                100u,
-                                1000u,
-                                10000u,
-                                100000u,
-                                1000000u,
-                                10000000u,
-                                100000000u,
-                                1000000000u,
-                                10000000000u,
-                                100000000000u,
-                                1000000000000u,
-                                10000000000000u,
-                                100000000000000u,
-                                1000000000000000u,
-                                10000000000000000u,
-                                100000000000000000u,
-                                1000000000000000000u,
-                                10000000000000000000u};
+static const uint64_t TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
 
 /* The number of bits times log10(2) is exact or one too small. */
 static int digit_count(uint64_t value) {
@@ -240,4 +221,45 @@ char *adji_put_float(const adji_decimals *decimals, float value, char *to) {
   memcpy(&bits, &value, sizeof bits);
   if (bits >> 31) *to++ = '-';
   return put_binary(decimals, bits & ((1u << 23) - 1), (int)(bits >> 23 & 255), 23, to);
+}
+
+/* ---- Names of rows ---------------------------------------------------------------------------- */
+
+uint64_t adji_row_name_bytes(const adj_dataset *set) {
+  if (!set->label_ends) return ADJI_COUNT_TEXT;
+  uint64_t longest = 0, begin = 0;
+  for (uint64_t row = 0; row < set->count; row++) {
+    uint64_t length = set->label_ends[row] - begin;
+    if (length > longest) longest = length;
+    begin = set->label_ends[row];
+  }
+  return 2 * longest + 2; /* if every character is a quote, plus the two around them */
+}
+
+/* A label needs quotes if a reader would misread it: if it has a separator, a quote or a line end, begins or ends with
+ * a blank, begins like a comment, or is empty. */
+static bool needs_quotes(const char *label, size_t length, char separator) {
+  if (!length || label[0] == ' ' || label[0] == '#' || label[length - 1] == ' ') return true;
+  for (size_t i = 0; i < length; i++) {
+    char c = label[i];
+    if (c == separator || c == '"' || c == '\n' || c == '\r' || c == '\t') return true;
+  }
+  return false;
+}
+
+char *adji_put_row_name(const adj_dataset *set, uint64_t row, char separator, char *to) {
+  size_t length;
+  const char *label = adj_dataset_label(set, row, &length);
+  if (!label) return adji_put_count(row, to);
+  if (!needs_quotes(label, length, separator)) {
+    memcpy(to, label, length);
+    return to + length;
+  }
+  *to++ = '"';
+  for (size_t i = 0; i < length; i++) {
+    if (label[i] == '"') *to++ = '"';
+    *to++ = label[i];
+  }
+  *to++ = '"';
+  return to;
 }

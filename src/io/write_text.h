@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers as text: the shortest decimal that reads back as the same float or double.
+ * Fields of text files. Numbers: the shortest decimal that reads back as the same float or double. The name of a row:
+ * its label, quoted if necessary, or its number if the points have no labels.
  */
-#ifndef ADJI_WRITE_DECIMAL_H
-#define ADJI_WRITE_DECIMAL_H
+#ifndef ADJI_WRITE_TEXT_H
+#define ADJI_WRITE_TEXT_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "data/dataset.h"
 
 enum {
   ADJI_DECIMAL_MIN = -292, /* the powers of ten that doubles need */
@@ -28,5 +28,14 @@ void adji_decimals_init(adji_decimals *decimals);
 char *adji_put_double(const adji_decimals *decimals, double value, char *to);
 char *adji_put_float(const adji_decimals *decimals, float value, char *to);
 char *adji_put_count(uint64_t value, char *to);
+char *adji_put_row_name(const adj_dataset *set, uint64_t row, char separator, char *to);
+
+static inline char *adji_put_real(const adji_decimals *decimals, adj_type type, const void *value, char *to) {
+  if (type == ADJ_F64) return adji_put_double(decimals, *(const double *)value, to);
+  return adji_put_float(decimals, *(const float *)value, to);
+}
+
+/* Most bytes adji_put_row_name writes for any row of the set. */
+uint64_t adji_row_name_bytes(const adj_dataset *set);
 
 #endif
