@@ -3,9 +3,9 @@
  * From cell numbers to positions, the third step of building an index (index.cu): a directory, or a table of the rows
  * of cells that are not empty.
  */
-#include <cub/device/device_scan.cuh>
 
 #include "gpu/index/index_private.cuh"
+#include "gpu/shared/arrays.cuh"
 
 enum { THREADS = 256 };
 
@@ -35,12 +35,6 @@ static adj_status get_directory(adji_building *b, uint64_t entries) {
   return ADJ_OK;
 }
 
-static adj_status run_maximum(adji_building *b, uint64_t entries) {
-  uint32_t *directory = adji_at<uint32_t>(b->index->directory_block);
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
-  return ADJ_OK;
-}
-
 /* The directory: a bucket for every cell number, or for so many of them that the number of buckets stays within its
  * limit. */
 template <class KEY>
@@ -62,7 +56,7 @@ static adj_status find_buckets(adji_building *b) {
         adji_answer_at(b->gpu, ADJI_ANSWER_CELLS));
     ADJI_LAUNCHED(b->gpu, "write_ends");
   }
-  return run_maximum(b, entries);
+  return adji_run_maximum(b->gpu, &b->temporary, adji_at<uint32_t>(b->index->directory_block), entries);
 }
 
 /* Where a row of cells begins and ends in the order of the index, and a cell begins. */

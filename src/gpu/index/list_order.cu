@@ -4,8 +4,9 @@
  */
 #include "gpu/index/list_order.cuh"
 
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
+#include <utility>
+
+#include "gpu/shared/arrays.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
@@ -82,27 +83,18 @@ static adj_status gather(adji_gpu *gpu, const adji_order_list *list, uint32_t *q
   return ADJ_OK;
 }
 
-struct in_rows {
-  const uint32_t *ids;
-  uint64_t first, end;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first && ids[position] < end;
-  }
-};
-
 /* Drops queries whose rows are not wanted, and counts the others. */
 static adj_status select_wanted(adji_gpu *gpu, const adji_order_list *list, const uint32_t *from, uint32_t *to,
                                 uint64_t *count) {
-  in_rows wanted = {list->ids, list->first_row, list->end_row};
-  ADJI_CUB(gpu, list->temporary, cub::DeviceSelect::If, from, to, adji_answer_at(gpu, ADJI_ANSWER_ITEMS), *count,
-           wanted);
-  adj_status status = adji_answers_fetch(gpu, gpu->compute);
+  adj_status status = adji_list_wanted(gpu, list->temporary, from, *count,
+                                       adji_wanted_rows{list->ids, list->first_row, list->end_row}, to);
+  if (!status) status = adji_answers_fetch(gpu, gpu->compute);
   *count = gpu->answers[ADJI_ANSWER_ITEMS];
   return status;
 }
 
-static int bits_of(uint64_t count) {
-  int bits = 1;
+static uint32_t bits_of(uint64_t count) {
+  uint32_t bits = 1;
   while (bits < 32 && count >> bits)
     bits++;
   return bits;
@@ -116,18 +108,16 @@ static __global__ void find_rows(const uint32_t *positions, uint64_t count, cons
 
 adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
                               uint32_t *rows) {
-  uint32_t *from = adji_at<uint32_t>(list->queries[0]), *to = adji_at<uint32_t>(list->queries[1]);
-  adj_status status = gather(gpu, list, from);
+  adji_pairs<uint32_t> queries = {adji_at<uint32_t>(list->queries[0]), adji_at<uint32_t>(list->queries[1]), NULL, NULL};
+  adj_status status = gather(gpu, list, queries.keys);
   if (!status && list->end_row - list->first_row < list->rows) {
-    status = select_wanted(gpu, list, from, to, count);
-    uint32_t *other = from;
-    from = to;
-    to = other;
+    status = select_wanted(gpu, list, queries.keys, queries.other_keys, count);
+    std::swap(queries.keys, queries.other_keys);
   }
-  *out = to;
+  if (!status && *count) status = adji_sort_pairs(gpu, list->temporary, &queries, *count, bits_of(list->rows));
+  *out = queries.keys;
   if (status || !*count) return status;
-  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
-  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->ids, rows);
+  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(*out, *count, list->ids, rows);
   ADJI_LAUNCHED(gpu, "find_rows");
   return ADJ_OK;
 }

@@ -8,13 +8,12 @@
  */
 #include "gpu/knn/knn_private.cuh"
 
-#include <thrust/iterator/counting_iterator.h>
 #include <cmath>
 #include <cstdlib>
-#include <cub/device/device_select.cuh>
 
 #include "gpu/knn/knn_dense.cuh"
 #include "gpu/knn/knn_per_query.cuh"
+#include "gpu/shared/arrays.cuh"
 #include "gpu/shared/report.cuh"
 
 /* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
@@ -159,23 +158,14 @@ static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
   return ADJ_OK;
 }
 
-struct in_rows {
-  const uint32_t *ids;
-  uint64_t first, end;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first && ids[position] < end;
-  }
-};
-
 /* Selects the positions of the queries whose rows are wanted. */
 static adj_status select_queries(adji_gpu_knn *n, adji_knn_target *target) {
   target->query_count = n->end_row - n->first_row;
   if (target->query_count == n->join.left->count) return ADJ_OK;
-  in_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
   target->queries = adji_at<uint32_t>(n->queries);
-  ADJI_CUB(n->gpu, &n->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
-           adji_at<uint32_t>(n->queries), adji_answer_at(n->gpu, ADJI_ANSWER_ITEMS), n->join.left->count, wanted);
-  return ADJ_OK;
+  return adji_list_wanted(n->gpu, &n->temporary, NULL, n->join.left->count,
+                          adji_wanted_rows{n->left->points.ids, n->first_row, n->end_row},
+                          adji_at<uint32_t>(n->queries));
 }
 
 /* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */

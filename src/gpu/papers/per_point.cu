@@ -5,9 +5,10 @@
  */
 #include "gpu/papers/per_point.cuh"
 
-#include <cub/device/device_radix_sort.cuh>
+#include <utility>
 
 #include "gpu/papers/per_point_kernel.cuh"
+#include "gpu/shared/arrays.cuh"
 
 enum { THREADS = 256 };
 
@@ -32,7 +33,8 @@ static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t
   work[i] = candidates;
 }
 
-/* Copies the count of weigh_cells to each position of a cell. One thread per position. */
+/* Copies the count of weigh_cells to each position of a cell, as a key that is the smaller the larger the count. One
+ * thread per position. */
 static __global__ void weigh_points(const void *numbers, bool wide, uint64_t count, const uint32_t *work,
                                     uint32_t *weights, uint32_t *positions) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -45,7 +47,7 @@ static __global__ void weigh_points(const void *numbers, bool wide, uint64_t cou
     else
       high = middle;
   }
-  weights[i] = work[low];
+  weights[i] = ~work[low];
   positions[i] = static_cast<uint32_t>(i);
 }
 
@@ -58,27 +60,32 @@ static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_t
   return ADJ_OK;
 }
 
-/* buffers: four numbers per position. */
-static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *buffers) {
+/* keys: two numbers per position. positions: as large as the order. */
+static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *keys,
+                               adji_block *positions) {
   uint64_t count = job->left->count;
-  uint32_t *work = buffers, *weights = work + count, *positions = weights + count, *sorted = positions + count;
+  uint32_t *work = keys + count;
   adj_status status = job->type == ADJ_F64 ? weigh<double>(gpu, state, job, work) : weigh<float>(gpu, state, job, work);
   if (status) return status;
   weigh_points<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(
-      job->left->numbers, job->left->wide_numbers, count, work, weights, positions);
+      job->left->numbers, job->left->wide_numbers, count, work, keys, adji_at<uint32_t>(*positions));
   ADJI_LAUNCHED(gpu, "weigh_points");
-  ADJI_CUB(gpu, &state->temporary, cub::DeviceRadixSort::SortPairsDescending, weights, sorted, positions,
-           adji_at<uint32_t>(state->order), count, 0, 32);
-  return ADJ_OK;
+  adji_pairs<uint32_t> pairs = {keys, work, adji_at<uint32_t>(*positions), adji_at<uint32_t>(state->order)};
+  status = adji_sort_pairs(gpu, &state->temporary, &pairs, count, 32);
+  if (pairs.values == positions->at) std::swap(state->order, *positions);
+  return status;
 }
 
-/* Memory: 4 bytes per query, and 16 more while sorting. */
+/* Memory: 4 bytes per query, and 12 more while sorting. */
 static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
-  adji_block buffers = {};
-  adj_status status = adji_block_get(gpu, gpu->compute, job->left->count * 4, "order of the queries", &state->order);
-  if (!status) status = adji_block_get(gpu, gpu->compute, job->left->count * 16, "order of the queries", &buffers);
-  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(buffers));
-  adji_block_free(gpu, gpu->compute, &buffers);
+  adji_block keys = {}, positions = {};
+  uint64_t bytes = job->left->count * 4;
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "order of the queries", &state->order);
+  if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "order of the queries", &positions);
+  if (!status) status = adji_block_get(gpu, gpu->compute, 2 * bytes, "order of the queries", &keys);
+  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(keys), &positions);
+  adji_block_free(gpu, gpu->compute, &keys);
+  adji_block_free(gpu, gpu->compute, &positions);
   if (status) adji_block_free(gpu, gpu->compute, &state->order);
   return status;
 }

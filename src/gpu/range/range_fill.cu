@@ -3,10 +3,9 @@
  * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied
  * on another stream; events make sure that it is filled before it is copied, and copied before it is filled again.
  */
-#include <thrust/iterator/counting_iterator.h>
-#include <cub/device/device_select.cuh>
 
 #include "gpu/range/range_private.cuh"
+#include "gpu/shared/arrays.cuh"
 #include "gpu/shared/report.cuh"
 #include "gpu/shared/row_sort.cuh"
 
@@ -69,14 +68,6 @@ adj_status adji_cuda_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pai
 
 /* ---- Filling -------------------------------------------------------------------------------------------------- */
 
-struct in_window {
-  const uint32_t *ids;
-  uint64_t first_row, end_row;
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first_row && ids[position] < end_row;
-  }
-};
-
 /* The positions of the queries whose rows are in the window; in the order of their work, if there is one. */
 static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
   job->first_row = window->first_row;
@@ -86,17 +77,10 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   if (job->query_count == r->rows) return ADJ_OK;
   adj_status status = make_room_for_queries(r);
   if (status) return status;
-  in_window wanted = {r->left->ids, window->first_row, window->end_row};
-  const uint32_t *order = adji_at<uint32_t>(r->points.order);
   job->queries = adji_at<uint32_t>(r->queries);
-  if (order) {
-    ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, order, adji_at<uint32_t>(r->queries),
-             adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-    return ADJ_OK;
-  }
-  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0),
-           adji_at<uint32_t>(r->queries), adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS), r->rows, wanted);
-  return ADJ_OK;
+  return adji_list_wanted(r->gpu, &r->temporary, adji_at<uint32_t>(r->points.order), r->rows,
+                          adji_wanted_rows{r->left->ids, window->first_row, window->end_row},
+                          adji_at<uint32_t>(r->queries));
 }
 
 static adj_status place_cached(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
@@ -143,7 +127,7 @@ static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, co
   job.longest = r->counted.longest;
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
-  return adji_row_sort(r->gpu, r->gpu->compute, &job);
+  return adji_row_sort(r->gpu, &job);
 }
 
 adj_status adji_cuda_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Selection for any k: radix selection (select_radix.cuh) or sample selection (select_sample.cuh) and a sort of what
- * they select, or a sort of everything. CUB sorts. Entries reach it by column, and its sorts are stable, so equal
- * values end up by column.
+ * they select, or a sort of everything (arrays.cuh). Entries reach it by column, and sorts are stable, so equal values
+ * end up by column.
  */
 #include <cmath>
-
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_segmented_radix_sort.cuh>
 
 #include "gpu/select/select.cuh"
 #include "gpu/select/select_radix.cuh"
 #include "gpu/select/select_sample.cuh"
+#include "gpu/shared/arrays.cuh"
 
 namespace {
 
@@ -24,79 +20,78 @@ template <class T>
 struct work {
   adji_gpu *gpu;
   selection<T> s;
-  adji_block orders, sorted_orders, columns, sorted_columns, temporary; /* of what is sorted */
+  adji_block orders, columns, begins, temporary; /* of what is sorted; orders and columns: room for two per entry */
   adji_block state, histograms, places;
   adji_block lists[2]; /* of sample selection */
 };
 
 template <class T>
 void free_work(work<T> *w) {
-  adji_block *blocks[] = {&w->orders, &w->sorted_orders, &w->columns, &w->sorted_columns, &w->temporary,
-                          &w->state,  &w->histograms,    &w->places,  &w->lists[0],       &w->lists[1]};
+  adji_block *blocks[] = {&w->orders,     &w->columns, &w->begins,   &w->temporary, &w->state,
+                          &w->histograms, &w->places,  &w->lists[0], &w->lists[1]};
   for (adji_block *block : blocks)
     adji_block_free(w->gpu, w->gpu->compute, block);
 }
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-struct times {
-  int64_t each;
-  __host__ __device__ int64_t operator()(int64_t i) const {
-    return i * each;
-  }
-};
-
+/* Room for `each` entries of every row, twice. */
 template <class T>
-adj_status get_entries(work<T> *w, uint64_t count) {
+adj_status get_entries(work<T> *w, uint32_t each) {
   cudaStream_t stream = w->gpu->compute;
-  adj_status status = adji_block_get(w->gpu, stream, count * sizeof(T), "selection", &w->orders);
-  if (!status) status = adji_block_get(w->gpu, stream, count * sizeof(T), "selection", &w->sorted_orders);
-  if (!status) status = adji_block_get(w->gpu, stream, count * 4, "selection", &w->columns);
-  if (!status) status = adji_block_get(w->gpu, stream, count * 4, "selection", &w->sorted_columns);
-  return status;
+  uint64_t entries = 2 * static_cast<uint64_t>(w->s.rows) * each;
+  adj_status status = adji_block_get(w->gpu, stream, entries * sizeof(T), "selection", &w->orders);
+  if (!status) status = adji_block_get(w->gpu, stream, entries * 4, "selection", &w->columns);
+  return status ? status : adji_block_get(w->gpu, stream, (w->s.rows + UINT64_C(1)) * 8, "selection", &w->begins);
 }
 
+/* The sorted pairs of all rows are in the same one of the two buffers. */
 template <class T>
-adj_status sort_one_by_one(work<T> *w, uint32_t each) {
+adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
+  adji_pairs<order_of<T>> sorted = *all;
   for (uint64_t row = 0; row < w->s.rows; row++) {
     uint64_t at = row * each;
-    const order_of<T> *orders = adji_at<order_of<T>>(w->orders) + at;
-    const uint32_t *columns = adji_at<uint32_t>(w->columns) + at;
-    order_of<T> *to_orders = adji_at<order_of<T>>(w->sorted_orders) + at;
-    uint32_t *to_columns = adji_at<uint32_t>(w->sorted_columns) + at;
-    ADJI_CUB(w->gpu, &w->temporary, cub::DeviceRadixSort::SortPairs, orders, to_orders, columns, to_columns,
-             static_cast<int64_t>(each), 0, static_cast<int>(sizeof(T) * 8));
+    sorted = {all->keys + at, all->other_keys + at, all->values + at, all->other_values + at};
+    adj_status status = adji_sort_pairs(w->gpu, &w->temporary, &sorted, each, sizeof(T) * 8);
+    if (status) return status;
   }
+  if (sorted.values != all->values + (w->s.rows - UINT64_C(1)) * each)
+    *all = {all->other_keys, all->keys, all->other_values, all->values};
   return ADJ_OK;
 }
 
+__global__ void find_begins(uint32_t rows, uint32_t each, int64_t *begins) {
+  uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row <= rows) begins[row] = static_cast<int64_t>(row) * each;
+}
+
 template <class T>
-adj_status sort_segments(work<T> *w, uint32_t each) {
-  auto begins = thrust::make_transform_iterator(thrust::make_counting_iterator<int64_t>(0), times{each});
-  auto ends = begins + 1;
-  const order_of<T> *orders = adji_at<order_of<T>>(w->orders);
-  const uint32_t *columns = adji_at<uint32_t>(w->columns);
-  ADJI_CUB(w->gpu, &w->temporary, cub::DeviceSegmentedRadixSort::SortPairs, orders,
-           adji_at<order_of<T>>(w->sorted_orders), columns, adji_at<uint32_t>(w->sorted_columns),
-           static_cast<int64_t>(w->s.rows) * each, static_cast<int64_t>(w->s.rows), begins, ends, 0,
-           static_cast<int>(sizeof(T) * 8));
-  return ADJ_OK;
+adj_status sort_side_by_side(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
+  int64_t *begins = adji_at<int64_t>(w->begins);
+  find_begins<<<adji_blocks_for(w->s.rows + UINT64_C(1), 256), 256, 0, w->gpu->compute>>>(w->s.rows, each, begins);
+  ADJI_LAUNCHED(w->gpu, "find_begins");
+  adji_segments rows = {begins, begins + 1, w->s.rows, static_cast<uint64_t>(w->s.rows) * each};
+  return adji_sort_segments(w->gpu, &w->temporary, all, &rows, sizeof(T) * 8);
 }
 
 /* Sorts `each` entries of every row and writes the first k. */
 template <class T>
 adj_status sort_and_write(work<T> *w, uint32_t each) {
-  adj_status status = w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each) : sort_segments(w, each);
+  uint64_t entries = static_cast<uint64_t>(w->s.rows) * each;
+  order_of<T> *orders = adji_at<order_of<T>>(w->orders);
+  uint32_t *columns = adji_at<uint32_t>(w->columns);
+  adji_pairs<order_of<T>> all = {orders, orders + entries, columns, columns + entries};
+  adj_status status =
+      w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each, &all) : sort_side_by_side(w, each, &all);
   if (status) return status;
-  write_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->sorted_orders),
-                                                              adji_at<uint32_t>(w->sorted_columns), each);
+  write_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, all.keys, all.values, each);
   ADJI_LAUNCHED(w->gpu, "write_sorted");
   return ADJ_OK;
 }
 
 template <class T>
 adj_status select_by_sort(work<T> *w) {
-  adj_status status = get_entries(w, static_cast<uint64_t>(w->s.rows) * w->s.columns);
+  adj_status status = get_entries(w, w->s.columns);
   if (status) return status;
   list_values<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->orders),
                                                              adji_at<uint32_t>(w->columns));
@@ -155,7 +150,7 @@ adj_status select_by_digits(work<T> *w, bool sorted) {
   adj_status status = adji_block_get(w->gpu, stream, rows * sizeof(kth<T>), "selection", &w->state);
   if (!status) status = adji_block_get(w->gpu, stream, rows * DIGITS * 4, "selection", &w->histograms);
   if (!status) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
-  if (!status && sorted) status = get_entries(w, rows * w->s.k);
+  if (!status && sorted) status = get_entries(w, w->s.k);
   if (!status) status = find_kth(w);
   if (status) return status;
   selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
@@ -273,7 +268,7 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
     if (bytes) status = adji_block_get(w->gpu, stream, bytes, "selection", &w->lists[i]);
   }
   if (!status && sorted) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
-  if (!status && sorted) status = get_entries(w, rows * w->s.k);
+  if (!status && sorted) status = get_entries(w, w->s.k);
   if (status) return status;
   if (!sorted) return find_kth_by_samples<T, true>(w, plan);
   status = find_kth_by_samples<T, false>(w, plan);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arrays and segments of arrays, sorted by CUB.
+ */
+#include "gpu/shared/arrays.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_segmented_radix_sort.cuh>
+
+/* The pairs as CUB has them, and back. */
+template <class KEY, class VALUE>
+struct buffers {
+  cub::DoubleBuffer<KEY> keys;
+  cub::DoubleBuffer<VALUE> values;
+
+  explicit buffers(const adji_pairs<KEY, VALUE> &pairs)
+      : keys(pairs.keys, pairs.other_keys), values(pairs.values, pairs.other_values) {
+  }
+  adji_pairs<KEY, VALUE> pairs() const {
+    return {keys.d_buffers[keys.selector], keys.d_buffers[1 - keys.selector], values.d_buffers[values.selector],
+            values.d_buffers[1 - values.selector]};
+  }
+};
+
+template <class KEY>
+adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pairs, uint64_t count, uint32_t bits) {
+  int end = static_cast<int>(bits);
+  buffers<KEY, uint32_t> b(*pairs);
+  if (pairs->values)
+    ADJI_CUB(gpu, room, cub::DeviceRadixSort::SortPairs, b.keys, b.values, count, 0, end);
+  else if constexpr (sizeof(KEY) == 4)
+    ADJI_CUB(gpu, room, cub::DeviceRadixSort::SortKeys, b.keys, count, 0, end);
+  *pairs = b.pairs();
+  return ADJ_OK;
+}
+template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint32_t> *, uint64_t, uint32_t);
+template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint64_t> *, uint64_t, uint32_t);
+
+template <class KEY, class VALUE>
+adj_status adji_sort_segments(adji_gpu *gpu, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
+                              const adji_segments *segments, uint32_t bits) {
+  int64_t entries = static_cast<int64_t>(segments->entries), count = static_cast<int64_t>(segments->count);
+  const int64_t *begins = segments->begins, *ends = segments->ends;
+  int end = static_cast<int>(bits);
+  buffers<KEY, VALUE> b(*pairs);
+  if (pairs->values)
+    ADJI_CUB(gpu, room, cub::DeviceSegmentedRadixSort::SortPairs, b.keys, b.values, entries, count, begins, ends, 0,
+             end);
+  else if constexpr (sizeof(KEY) + sizeof(VALUE) == 8)
+    ADJI_CUB(gpu, room, cub::DeviceSegmentedRadixSort::SortKeys, b.keys, entries, count, begins, ends, 0, end);
+  *pairs = b.pairs();
+  return ADJ_OK;
+}
+#define SEGMENTS_OF(KEY, VALUE)                                                                                     \
+  template adj_status adji_sort_segments(adji_gpu *, adji_block *, adji_pairs<KEY, VALUE> *, const adji_segments *, \
+                                         uint32_t);
+SEGMENTS_OF(uint32_t, uint32_t)
+SEGMENTS_OF(uint32_t, uint64_t)
+SEGMENTS_OF(uint64_t, uint32_t)
