@@ -133,6 +133,27 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
   return ADJ_OK;
 }
 
+template <class T, int STEP, int DIM>
+static adj_status launch_instance(adji_gpu *gpu, const points<T> &job) {
+  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, job);
+  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, job);
+  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, job);
+}
+
+/* L2 in f32 has instances for the papers' dimensions. Abandoning sums (SHORTC) uses the one for any dimension. */
+template <class T>
+static adj_status launch(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
+  points<T> typed = make_points<T>(gpu, state, job);
+  if (job->measure->step != ADJI_STEP_L2) return launch_instance<T, RARE_STEP, 0>(gpu, typed);
+  if constexpr (sizeof(T) == 4) {
+    uint32_t dim = typed.shortc ? 0 : job->dim;
+    if (dim == 2) return launch_instance<T, ADJI_STEP_L2, 2>(gpu, typed);
+    if (dim == 3) return launch_instance<T, ADJI_STEP_L2, 3>(gpu, typed);
+    if (dim == 6) return launch_instance<T, ADJI_STEP_L2, 6>(gpu, typed);
+  }
+  return launch_instance<T, ADJI_STEP_L2, 0>(gpu, typed);
+}
+
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
   if (!job->query_count || !job->right->count || (job->ids && job->first_row == job->end_row)) return ADJ_OK;
   adj_status status = ADJ_OK;
@@ -143,8 +164,7 @@ adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_t
   if (status) return status;
   adji_tiles_job mine = *job;
   if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: index order */
-  status = mine.measure->step == ADJI_STEP_L2 ? adji_per_point_l2(gpu, state, &mine)
-                                              : adji_per_point_metrics(gpu, state, &mine);
+  status = mine.type == ADJ_F64 ? launch<double>(gpu, state, &mine) : launch<float>(gpu, state, &mine);
   return status ? status : account_rows(gpu, state, &mine);
 }
 

@@ -55,6 +55,28 @@ struct points {
   uint64_t first_row, end_row;
 };
 
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+/* The sum s and the term of dimension j. The papers' metric, L2, has kernels of its own. Others share kernels, of
+ * RARE_STEP, which ask for each term. */
+template <class W, class T>
+__device__ __forceinline__ T add_term_of_point(const tiles<T> &t, T s, T x, T c, uint32_t j) {
+  if constexpr (W::STEP == ADJI_STEP_L2) return adji_gpu_step<ADJI_STEP_L2>(s, x, c, t.measure, j);
+  switch (t.step) {
+#define TERM(name, NAME) \
+  case ADJI_STEP_##NAME: \
+    return adji_gpu_step<ADJI_STEP_##NAME>(s, x, c, t.measure, j);
+    ADJI_STEP_LIST(TERM)
+#undef TERM
+  }
+  return s;
+}
+
+template <class W, class T>
+__device__ __forceinline__ bool is_dot(const tiles<T> &t) {
+  return W::STEP != ADJI_STEP_L2 && t.step == ADJI_STEP_DOT;
+}
+
 /* ---- Visits ---------------------------------------------------------------------------------- */
 
 /* The candidates of a visit. both: they do not meet the query in a visit of their own. */
@@ -91,14 +113,13 @@ __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t ce
  * to be monotone, and in a periodic box |t| is not: such joins are refused (plan/choose_access.c). */
 template <class W, class T>
 __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position, range all) {
-  if (W::STEP != ADJI_STEP_L2 && W::STEP != ADJI_STEP_L1 && W::STEP != ADJI_STEP_LINF) return all;
   const tiles<T> &t = job.common;
   uint32_t u = job.sort_dim, begin = all.begin, high = all.begin + all.count;
   T x = t.left.at(position, u);
   while (begin < high) {
     uint32_t middle = begin + (high - begin) / 2;
     T c = t.right.at(middle, u);
-    if (c < x && adji_gpu_step<W::STEP>(T(0), x, c, t.measure, u) > t.limit)
+    if (c < x && add_term_of_point<W>(t, T(0), x, c, u) > t.limit)
       begin = middle + 1;
     else
       high = middle;
@@ -108,7 +129,7 @@ __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position,
   while (end < high) {
     uint32_t middle = end + (high - end) / 2;
     T c = t.right.at(middle, u);
-    if (c > x && adji_gpu_step<W::STEP>(T(0), x, c, t.measure, u) > t.limit)
+    if (c > x && add_term_of_point<W>(t, T(0), x, c, u) > t.limit)
       high = middle;
     else
       end = middle + 1;
@@ -134,12 +155,12 @@ __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &
   if (DIM) load_point<W>(t.right, position, c);
 #pragma unroll
   for (int j = 0; j < DIM; j++)
-    s = adji_gpu_step<W::STEP>(s, mine.x[j], c[j], t.measure, j);
+    s = add_term_of_point<W>(t, s, mine.x[j], c[j], j);
   for (uint32_t j = 0; !DIM && j < t.dim; j++) {
-    s = adji_gpu_step<W::STEP>(s, t.left.at(mine.position, j), t.right.at(position, j), t.measure, j);
-    if (job.shortc && W::STEP != ADJI_STEP_DOT && !(s <= t.limit)) break;
+    s = add_term_of_point<W>(t, s, t.left.at(mine.position, j), t.right.at(position, j), j);
+    if (job.shortc && !is_dot<W>(t) && !(s <= t.limit)) break;
   }
-  return adji_gpu_finish<W::STEP>(s);
+  return is_dot<W>(t) ? adji_gpu_finish<ADJI_STEP_DOT>(s) : s;
 }
 
 /* Writes an entry of a row, if the row is being filled and has room. */
@@ -203,7 +224,8 @@ __device__ __forceinline__ void account_count(const points<T> &job, const own<T,
   for (uint32_t step = 1; step < threads; step *= 2)
     found += __shfl_xor_sync(ALL_LANES, found, step);
   bool first = active && (lane & (threads - 1)) == 0;
-  if (first && t.keep == ADJI_KEEP_OTHERS && belongs_to_itself<W::STEP>(t, mine.position)) found--;
+  if (first && t.keep == ADJI_KEEP_OTHERS && (!is_dot<W>(t) || belongs_to_itself<ADJI_STEP_DOT>(t, mine.position)))
+    found--;
   if (first && t.degrees && !adji_access_mirrors(job.access)) t.degrees[mine.row] = found;
   if (first && t.degrees && adji_access_mirrors(job.access) && found) atomicAdd(t.degrees + mine.row, found);
   adji_answer_add(t.spread_answers, (first ? found : 0) + sum.mirrored, lane);
@@ -266,13 +288,6 @@ adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
   join_points<W><<<blocks, POINT_BLOCK, 0, gpu->compute>>>(job);
   ADJI_LAUNCHED(gpu, "join_points");
   return ADJ_OK;
-}
-
-template <class T, int STEP, int DIM>
-adj_status launch_points_as(adji_gpu *gpu, const points<T> &job) {
-  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, job);
-  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, job);
-  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, job);
 }
 
 }  // namespace

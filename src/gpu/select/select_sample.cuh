@@ -35,6 +35,9 @@ enum {
   LOG_KTH_BINS = 11,
   KTH_READS = 8,     /* keys a thread has in flight */
   LAST_KEYS = 32768, /* in which one block finds the k-th smallest */
+  SAMPLE_EACH = 16,  /* keys of a sample that a thread sorts */
+  SAMPLE_KEYS = SAMPLE_EACH * FINISH_THREADS,
+  LOG_SAMPLE_KEYS = 12
 };
 
 /* Lists of keys, one per row. */
@@ -85,7 +88,7 @@ struct sample_to_splitters {
   const selection<T> &s;
   const T *values;
   const key *list; /* NULL: the row is sampled */
-  sampling how;
+  adji_sampling how;
   uint32_t length;
   splitter_ranks ranks;
   row_search<T> *to;
@@ -103,18 +106,10 @@ struct sample_to_splitters {
   }
 };
 
-template <int EACH>
-constexpr uint32_t SAMPLE_KEYS = EACH *FINISH_THREADS;
-
-template <class T, int EACH>
-constexpr uint32_t sample_bytes() {
-  return gapped<EACH>(SAMPLE_KEYS<EACH>) * sizeof(key_of<T>);
-}
-
 /* Chooses the splitters of each row, a block per row: from the matrix, or from what the last pass collected, both in
- * device memory. A sample has EACH keys per thread, each from another part of the row. Limits: latency of the reads,
- * and instruction issue of the sort, about 10 microseconds per block. */
-template <class T, int EACH>
+ * device memory. A sample has SAMPLE_EACH keys per thread, each from another part of the row. Limits: latency of the
+ * reads, and instruction issue of the sort, about 10 microseconds per block. */
+template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     choose_splitters(selection<T> s, key_lists<T> from, row_search<T> *searches) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -133,16 +128,15 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
   now.below = now.inside = 0;
   if (threadIdx.x == 0) searches[row] = now;
   if (!now.rank) return;
-  uint32_t log_size = 31 - __clz(static_cast<int>(SAMPLE_KEYS<EACH>));
   float share = static_cast<float>(now.rank) / static_cast<float>(now.length);
   sample_to_splitters<T> entries = {s,
                                     s.row(row),
                                     from.keys ? from.row(row) : NULL,
-                                    sampling{log_size, 0, 1, 1},
+                                    adji_sampling{LOG_SAMPLE_KEYS, 0, 1, 1},
                                     now.length,
-                                    ranks_of_splitters(SAMPLE_KEYS<EACH>, share),
+                                    ranks_of_splitters(SAMPLE_KEYS, share),
                                     searches + row};
-  sort_row_together<EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS<EACH>);
+  sort_row_together<SAMPLE_EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS);
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
