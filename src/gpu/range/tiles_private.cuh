@@ -8,6 +8,7 @@
 #include "gpu/range/tiles.cuh"
 
 adj_status adji_tiles_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+adj_status adji_tiles_f32_4_to_6(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_metrics_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_metrics_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
