@@ -1,14 +1,297 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches the per_point kernels, with what comes before and after: queries sorted by their work, counters of rows, the
- * longest row, and rows that differ from their count.
+ * The per_point kernel of range joins: a query has threads of its own. After GPUCalcGlobal of LBJoin (Gallet and
+ * Gowanlock, Algorithm 1) and GPU-Join (Gowanlock and Karsin, Algorithm 1).
+ *
+ * Computes: what join_tiles does (range/tiles_kernel.cuh). With an access that meets pairs of cells once, a pair of
+ * points of two cells is compared once and counted, or written, for both rows. The canonical sum has the same bits
+ * either way round, since t = a - b only changes its sign, and products commute.
+ *
+ * Memory: everything is in device memory, nothing in shared memory. Coordinates are read in the layout of the index.
+ *
+ * A group of 1, 2, .. or 32 lanes owns a query; a warp holds as many groups as fit. A block has 256 threads, and the
+ * grid has a group for every query. Steps of a warp:
+ *
+ *   1. queries    take the next ones by the warp's number, or from the head of the queue
+ *   2. visit      all groups look up the cell, or row of cells, of the same visit number around their own. One that is
+ *                 not visited is empty. With sortidu two binary searches narrow the range
+ *   3. compare    the lanes of a group take the candidates of the range in turn
+ *   4. account    lanes add up what they counted
+ *
+ * While counting, the lanes of a warp stay converged from visit to visit. The slots of a warp, the comparisons it could
+ * have made without waiting lanes, are then 32 times the largest number of comparisons of a lane, summed over the
+ * visits.
+ *
+ * Filling: an atomic counter per row gives an entry its place. It is written only if the row has room.
+ *
+ * Limits: latency of scattered reads, and lanes that wait for the longest of their warp; sorted queries reduce the
+ * latter.
  */
 #include "gpu/papers/per_point.cuh"
 
 #include <utility>
 
-#include "gpu/papers/per_point_kernel.cuh"
+#include "gpu/range/tiles_kernel.cuh"
 #include "gpu/shared/arrays.cuh"
+
+namespace {
+
+enum { POINT_BLOCK = 256 };
+
+/* The parameters of the kernel. */
+template <class T>
+struct points {
+  tiles<T> common; /* shared with the default kernels */
+  adji_access access;
+  uint32_t thread_bits; /* log2 of the threads per query */
+  bool shortc, sortidu;
+  uint32_t sort_dim;
+  adji_strides strides;
+  uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1 */
+  bool by_cell;                     /* visit rows of cells cell by cell */
+  uint32_t first_visit, row_visits; /* of the rows; after these come the cells of the query's own row */
+  uint32_t visits;                  /* all of them */
+  unsigned long long *head;         /* of the queue, or NULL */
+  uint32_t *cursors;                /* filling: entries so far of row first_row + i */
+  uint64_t first_row, end_row;
+};
+
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+/* The sum s and the term of dimension j. The papers' metric, L2, has kernels of its own. Others share kernels, of
+ * RARE_STEP, which ask for each term. */
+template <class W, class T>
+__device__ __forceinline__ T add_term_of_point(const tiles<T> &t, T s, T x, T c, uint32_t j) {
+  if constexpr (W::STEP == ADJI_STEP_L2) return adji_gpu_step<ADJI_STEP_L2>(s, x, c, t.measure, j);
+  switch (t.step) {
+#define TERM(name, NAME) \
+  case ADJI_STEP_##NAME: \
+    return adji_gpu_step<ADJI_STEP_##NAME>(s, x, c, t.measure, j);
+    ADJI_STEP_LIST(TERM)
+#undef TERM
+  }
+  return s;
+}
+
+template <class W, class T>
+__device__ __forceinline__ bool is_dot(const tiles<T> &t) {
+  return W::STEP != ADJI_STEP_L2 && t.step == ADJI_STEP_DOT;
+}
+
+/* ---- Visits ---------------------------------------------------------------------------------- */
+
+/* The candidates of a visit. both: they do not meet the query in a visit of their own. */
+template <class T>
+__device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t cell_row, uint64_t cell, uint32_t odd,
+                                                uint32_t visit, bool *both) {
+  const tiles<T> &t = job.common;
+  int64_t step, row = cell_row;
+  *both = adji_access_mirrors(job.access);
+  if (visit < job.row_visits) {
+    uint32_t number = job.by_cell ? visit / job.width : visit;
+    if (!adji_access_visits_row(job.access, number, t.row_count, odd)) return range{0, 0};
+    if (!job.by_cell) return row_of_cells(t, row, number, cell, cell);
+    row += t.row_steps[number];
+    step = static_cast<int64_t>(visit - number * job.width) - t.reach;
+  } else {
+    step = static_cast<int64_t>(visit - job.row_visits) - t.reach;
+    *both = step != 0;
+    uint32_t last = job.strides.axes ? job.strides.axes - 1 : 0;
+    if (!adji_access_visits_cell(job.access, step, odd >> last & 1)) return range{0, 0};
+  }
+  int64_t at = static_cast<int64_t>(cell) + step;
+  if (at < 0 || at >= static_cast<int64_t>(t.row_stride)) return range{0, 0};
+  return range_of_cells(t, row, static_cast<uint64_t>(at), static_cast<uint64_t>(at));
+}
+
+/* SORTIDU: narrows a cell, whose points ascend along dimension u, to those that may belong by that dimension alone.
+ *
+ * Let f(c) be the canonical step from 0 for x = x_u and c = c_u: fl(t * t), |t| and |t| with t = fl(x - c). Sums never
+ * decrease from step to step, and rounding is monotone. The sum before u is s' >= 0, so the sum after u, and hence the
+ * whole sum, is at least f(c). A candidate with f(c) > limit does not belong, and no margin is needed. As c ascends
+ * towards x, |t| descends; beyond x it ascends; f is monotone in |t|. So "c < x and f(c) > limit" holds for the first
+ * points of the cell and for no others, and "c > x and f(c) > limit" for the last ones. For Lp the power is not proven
+ * to be monotone, and in a periodic box |t| is not: such joins are refused (plan/choose_access.c). */
+template <class W, class T>
+__device__ __forceinline__ range narrow(const points<T> &job, uint64_t position, range all) {
+  const tiles<T> &t = job.common;
+  uint32_t u = job.sort_dim, begin = all.begin, high = all.begin + all.count;
+  T x = t.left.at(position, u);
+  while (begin < high) {
+    uint32_t middle = begin + (high - begin) / 2;
+    T c = t.right.at(middle, u);
+    if (c < x && add_term_of_point<W>(t, T(0), x, c, u) > t.limit)
+      begin = middle + 1;
+    else
+      high = middle;
+  }
+  uint32_t end = begin;
+  high = all.begin + all.count;
+  while (end < high) {
+    uint32_t middle = end + (high - end) / 2;
+    T c = t.right.at(middle, u);
+    if (c > x && add_term_of_point<W>(t, T(0), x, c, u) > t.limit)
+      high = middle;
+    else
+      end = middle + 1;
+  }
+  return range{begin, end - begin};
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+/* What a lane has counted. */
+struct tally {
+  uint32_t found;      /* of its query's row */
+  uint64_t mirrored;   /* of other rows */
+  uint64_t candidates; /* compared */
+  uint64_t turns;      /* slots of this lane, see above */
+};
+
+/* The canonical sum, with SHORTC or without. Instances for a fixed dimension never abandon a sum. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
+  const tiles<T> &t = job.common;
+  T s = 0, c[W::WIDTH ? W::WIDTH : 1];
+  if (DIM) load_point<W>(t.right, position, c);
+#pragma unroll
+  for (int j = 0; j < DIM; j++)
+    s = add_term_of_point<W>(t, s, mine.x[j], c[j], j);
+  for (uint32_t j = 0; !DIM && j < t.dim; j++) {
+    s = add_term_of_point<W>(t, s, t.left.at(mine.position, j), t.right.at(position, j), j);
+    if (job.shortc && !is_dot<W>(t) && !(s <= t.limit)) break;
+  }
+  return is_dot<W>(t) ? adji_gpu_finish<ADJI_STEP_DOT>(s) : s;
+}
+
+/* Writes an entry of a row, if the row is being filled and has room. */
+template <class W, class T>
+__device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
+  if (row < job.first_row || row >= job.end_row) return;
+  uint32_t entry = atomicAdd(job.cursors + (row - job.first_row), 1u);
+  uint64_t begin = job.common.offsets[row], end = job.common.offsets[row + UINT64_C(1)];
+  if (entry >= end - begin) return;
+  job.common.ids[begin - job.common.base + entry] = id;
+  if (W::SUMS) job.common.sums[begin - job.common.base + entry] = s;
+}
+
+template <class W, class T, int DIM>
+__device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T, DIM> &mine, uint32_t position,
+                                               bool both, tally *sum) {
+  const tiles<T> &t = job.common;
+  T s = point_sum<W>(job, mine, position);
+  if (!(s <= t.limit)) return;
+  uint32_t id = W::FILL || both || t.keep == ADJI_KEEP_ABOVE ? t.right_ids[position] : 0;
+  if (stays<W>(t, id, mine.row)) {
+    sum->found++;
+    if (W::FILL) put_entry<W>(job, mine.row, id, s);
+  }
+  if (both && stays<W>(t, mine.row, id)) {
+    sum->mirrored++;
+    if (W::FILL) put_entry<W>(job, id, mine.row, s);
+    if (!W::FILL && t.degrees) atomicAdd(t.degrees + id, 1u);
+  }
+}
+
+/* Steps 2 and 3. Lanes without a query take part in the shuffles. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
+                                          tally *sum) {
+  uint32_t threads = 1u << job.thread_bits, member = lane & (threads - 1), odd = 0;
+  if (job.access == ADJI_ACCESS_UNICOMP)
+    odd = adji_odd_slabs(&job.strides, static_cast<uint64_t>(mine.cell_row) * job.common.row_stride + mine.cell);
+  for (uint32_t visit = job.first_visit; visit < job.visits; visit++) {
+    bool both = false;
+    range r = {0, 0};
+    if (active) r = range_of_visit(job, mine.cell_row, mine.cell, odd, visit, &both);
+    if (job.sortidu && r.count) r = narrow<W>(job, mine.position, r);
+    uint32_t turns = r.count > member ? ((r.count - member - 1) >> job.thread_bits) + 1 : 0;
+    if (!W::FILL) {
+      sum->candidates += turns;
+      sum->turns += __reduce_max_sync(ALL_LANES, turns);
+    }
+    uint32_t position = r.begin + member;
+    for (uint32_t remaining = turns; remaining; remaining--, position += threads)
+      meet_candidate<W>(job, mine, position, both, sum);
+  }
+}
+
+/* Step 4, counting: rows and totals. The query itself is among its candidates once and is subtracted here. */
+template <class W, class T, int DIM>
+__device__ __forceinline__ void account_count(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
+                                              const tally &sum) {
+  const tiles<T> &t = job.common;
+  uint32_t threads = 1u << job.thread_bits, found = sum.found;
+  for (uint32_t step = 1; step < threads; step *= 2)
+    found += __shfl_xor_sync(ALL_LANES, found, step);
+  bool first = active && (lane & (threads - 1)) == 0;
+  if (first && t.keep == ADJI_KEEP_OTHERS && (!is_dot<W>(t) || belongs_to_itself<ADJI_STEP_DOT>(t, mine.position)))
+    found--;
+  if (first && t.degrees && !adji_access_mirrors(job.access)) t.degrees[mine.row] = found;
+  if (first && t.degrees && adji_access_mirrors(job.access) && found) atomicAdd(t.degrees + mine.row, found);
+  adji_answer_add(t.spread_answers, (first ? found : 0) + sum.mirrored, lane);
+  adji_answer_add(t.spread_answers + ADJI_SPREAD, sum.candidates, lane);
+  adji_answer_add(t.spread_answers + 4 * ADJI_SPREAD, sum.turns, lane);
+}
+
+template <class W>
+__global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typename W::T> job) {
+  typedef typename W::T T;
+  uint32_t lane = threadIdx.x % ADJI_WARP, groups = ADJI_WARP >> job.thread_bits;
+  uint64_t first = (static_cast<uint64_t>(blockIdx.x) * POINT_BLOCK + threadIdx.x) / ADJI_WARP * groups;
+  if (job.head) {
+    unsigned long long taken = 0;
+    if (lane == 0) taken = atomicAdd(job.head, static_cast<unsigned long long>(groups));
+    first = __shfl_sync(ALL_LANES, taken, 0);
+  }
+  uint64_t query = first + (lane >> job.thread_bits);
+  bool active = query < job.common.query_count;
+  if (!__any_sync(ALL_LANES, active)) return;
+  own<T, W::DIM> mine = open_query<W>(job.common, query, active);
+  tally sum = {0, 0, 0, 0};
+  visit_all<W>(job, mine, active, lane, &sum);
+  if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
+}
+
+/* ---- Launching ------------------------------------------------------------------------------- */
+
+template <class T>
+points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
+  const adji_point_options *options = &state->options;
+  points<T> p = {};
+  p.common = with_types<T>(gpu, job);
+  p.common.exact = true; /* no cell is visited twice */
+  p.access = options->access;
+  for (uint32_t threads = options->threads; threads > 1; threads /= 2)
+    p.thread_bits++;
+  p.shortc = options->shortc;
+  p.sortidu = p.by_cell = options->sortidu;
+  p.sort_dim = options->sort_dim;
+  p.strides.axes = job->grid->axis_count;
+  for (uint32_t a = 0; a < job->grid->axis_count; a++)
+    p.strides.each[a] = job->grid->axes[a].stride;
+  p.width = 2 * job->grid->reach + 1;
+  uint32_t each = p.by_cell ? p.width : 1; /* visits per row */
+  p.row_visits = job->grid->row_count * each;
+  if (p.access == ADJI_ACCESS_LID_UNICOMP) p.first_visit = (job->grid->row_count / 2 + 1) * each;
+  p.visits = p.row_visits + (adji_access_mirrors(p.access) ? p.width : 0);
+  if (options->order == ADJI_WORK_QUEUE) p.head = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
+  p.cursors = adji_at<uint32_t>(state->cursors);
+  p.first_row = job->first_row;
+  p.end_row = job->end_row;
+  return p;
+}
+
+template <class W>
+adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
+  uint64_t queries = POINT_BLOCK >> job.thread_bits; /* per block */
+  uint32_t blocks = static_cast<uint32_t>((job.common.query_count + queries - 1) / queries);
+  join_points<W><<<blocks, POINT_BLOCK, 0, gpu->compute>>>(job);
+  ADJI_LAUNCHED(gpu, "join_points");
+  return ADJ_OK;
+}
+
+}  // namespace
 
 enum { THREADS = 256 };
 

@@ -16,33 +16,6 @@
 
 namespace {
 
-/* ---- Keys in and out ------------------------------------------------------------------------- */
-
-/* The k smallest of a list: to the front of it or of another, or to the answer of a row. One type for both, so that a
- * kernel holds one copy of the sort, which is most of its code. s is a copy: with a reference, a kernel would read its
- * own parameters from local memory. */
-template <class T>
-struct sorted_list {
-  typedef key_of<T> key;
-  const key *from;
-  key *to; /* NULL: the answer */
-  selection<T> s;
-  uint32_t row, k;
-  __device__ key last() const {
-    return last_key<T>();
-  }
-  __device__ key load(uint64_t at) const {
-    return from[at];
-  }
-  __device__ void store(uint64_t at, const key &value) const {
-    if (at >= k) return;
-    if (to)
-      to[at] = value;
-    else
-      s.put(row, static_cast<uint32_t>(at), value);
-  }
-};
-
 /* ---- A block's selection --------------------------------------------------------------------- */
 
 /* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */

@@ -133,11 +133,11 @@ adj_status write_up_to_kth(work<T> *w, const selected<T> &to) {
   uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
   uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
   const kth<T> *state = adji_at<kth<T>>(w->state);
-  two_counts *places = adji_at<two_counts>(w->places);
+  uint64_t *places = adji_at<uint64_t>(w->places);
   count_pieces<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, state, places, pieces);
   ADJI_LAUNCHED(w->gpu, "count_pieces");
-  add_up_pieces<<<w->s.rows, RADIX_THREADS, 0, stream>>>(places, each);
-  ADJI_LAUNCHED(w->gpu, "add_up_pieces");
+  adj_status status = adji_add_up(w->gpu, &w->temporary, places, places, pieces);
+  if (status) return status;
   write_selected<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, state, places, pieces, to);
   ADJI_LAUNCHED(w->gpu, "write_selected");
   return ADJ_OK;
@@ -149,7 +149,7 @@ adj_status select_by_digits(work<T> *w, bool sorted) {
   uint64_t rows = w->s.rows, pieces = rows * warp_pieces(w->s.columns);
   adj_status status = adji_block_get(w->gpu, stream, rows * sizeof(kth<T>), "selection", &w->state);
   if (!status) status = adji_block_get(w->gpu, stream, rows * DIGITS * 4, "selection", &w->histograms);
-  if (!status) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
+  if (!status) status = adji_block_get(w->gpu, stream, pieces * sizeof(uint64_t), "selection", &w->places);
   if (!status && sorted) status = get_entries(w, w->s.k);
   if (!status) status = find_kth(w);
   if (status) return status;
@@ -203,7 +203,7 @@ template <class T, bool WRITE>
 adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T> &to) {
   uint32_t each = from.keys ? (from.capacity - 1) / LIST_COLUMNS + 1 : warp_pieces(w->s.columns);
   uint32_t blocks = adji_blocks_for(static_cast<uint64_t>(w->s.rows) * each, SPLIT_WARPS);
-  splitting<T> p = {adji_at<row_search<T>>(w->state), adji_at<two_counts>(w->places), to, each};
+  splitting<T> p = {adji_at<row_search<T>>(w->state), adji_at<uint64_t>(w->places), to, each};
   list_pieces<T> lists = {from};
   row_pieces<T> matrix;
   if (from.keys)
@@ -227,7 +227,7 @@ adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
   }
   row_search<T> *searches = adji_at<row_search<T>>(w->state);
   find_kth_keys<T, WRITE>
-      <<<w->s.rows, KTH_THREADS, 0, w->gpu->compute>>>(w->s, from, searches, adji_at<two_counts>(w->places));
+      <<<w->s.rows, KTH_THREADS, 0, w->gpu->compute>>>(w->s, from, searches, adji_at<uint64_t>(w->places));
   ADJI_LAUNCHED(w->gpu, "find_kth_keys");
   return ADJ_OK;
 }
@@ -238,9 +238,9 @@ adj_status write_up_to_keys(work<T> *w) {
   cudaStream_t stream = w->gpu->compute;
   uint32_t each = warp_pieces(w->s.columns);
   uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
-  two_counts *places = adji_at<two_counts>(w->places);
-  add_up_pieces<<<w->s.rows, RADIX_THREADS, 0, stream>>>(places, each);
-  ADJI_LAUNCHED(w->gpu, "add_up_pieces");
+  uint64_t *places = adji_at<uint64_t>(w->places);
+  adj_status status = adji_add_up(w->gpu, &w->temporary, places, places, pieces);
+  if (status) return status;
   selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
   uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
   write_up_to<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, adji_at<row_search<T>>(w->state), places, pieces, to);
@@ -259,7 +259,7 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
     uint64_t bytes = rows * plan.capacity[i] * sizeof(key_of<T>);
     if (bytes) status = adji_block_get(w->gpu, stream, bytes, "selection", &w->lists[i]);
   }
-  if (!status && sorted) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
+  if (!status && sorted) status = adji_block_get(w->gpu, stream, pieces * sizeof(uint64_t), "selection", &w->places);
   if (!status && sorted) status = get_entries(w, w->s.k);
   if (status) return status;
   if (!sorted) return find_kth_by_samples<T, true>(w, plan);
@@ -273,7 +273,7 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
 /* Bytes per row beside what is sorted of it. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   uint32_t columns = static_cast<uint32_t>(job->columns);
-  uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
+  uint64_t pieces = sizeof(uint64_t) * static_cast<uint64_t>(warp_pieces(columns));
   if (job->algorithm == ADJI_SELECT_RADIX) return 64 + pieces + DIGITS * 4;
   if (job->algorithm == ADJI_SELECT_SORT) return 64;
   sample_plan plan = plan_samples(columns, job->k);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Arrays on a device that CUB sorts, adds up and filters. Its headers take longer to compile than most kernels, so only
- * arrays_sort.cu and arrays_scan.cu include them, and no kernel of CUB is compiled twice.
+ * arrays.cu includes them, and no kernel of CUB is compiled twice.
  *
  * room: CUB's workspace, made larger if need be; the caller frees it. Everything is queued on the compute stream.
  */
