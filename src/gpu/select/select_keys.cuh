@@ -189,6 +189,24 @@ selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t f
   return s;
 }
 
+/* Device memory of a selection: freed by free() in the order of the compute stream, and not before. */
+struct scratch {
+  adji_gpu *gpu;
+  adji_block blocks[8];
+  uint32_t count;
+
+  template <class V>
+  adj_status get(uint64_t many, V **out) {
+    adj_status status = adji_block_get(gpu, gpu->compute, many * sizeof(V), "selection", &blocks[count]);
+    if (!status) *out = adji_at<V>(blocks[count++]);
+    return status;
+  }
+  void free() {
+    while (count)
+      adji_block_free(gpu, gpu->compute, &blocks[--count]);
+  }
+};
+
 /* The rows to be done: all, or those listed from the front of an array, from its end, or both. */
 struct row_list {
   const uint32_t *rows;         /* NULL: all */

@@ -22,15 +22,14 @@ struct work {
   adji_gpu *gpu;
   selection<T> s;
   adji_select_plan plan;
-  adji_block bounds, counts, keys, pools, parts, unfinished; /* unfinished: two counters, then the rows */
-  uint32_t finishers;                                        /* blocks that have a pool */
+  scratch memory;
+  key_of<T> *bounds, *keys, *parts;
+  uint32_t *counts;
+  key_of<T> *pools; /* of `finishers` blocks */
+  uint32_t finishers;
 
   findings<T> found() const {
-    return findings<T>{adji_at<key_of<T>>(bounds), adji_at<key_of<T>>(keys), adji_at<uint32_t>(counts), plan.capacity};
-  }
-  unfinished_rows unfinished_list() const {
-    uint32_t *at = adji_at<uint32_t>(unfinished);
-    return unfinished_rows{at + 2, at, at + 1, s.rows};
+    return findings<T>{bounds, keys, counts, plan.capacity};
   }
 };
 
@@ -60,29 +59,16 @@ row_list all_rows(uint32_t rows) {
   return row_list{NULL, NULL, NULL, rows};
 }
 
-template <class T>
-void free_work(work<T> *w) {
-  adji_block *blocks[] = {&w->bounds, &w->counts, &w->keys, &w->pools, &w->parts, &w->unfinished};
-  for (adji_block *block : blocks)
-    adji_block_free(w->gpu, w->gpu->compute, block);
-}
-
-template <class T>
-adj_status get_pools(work<T> *w) {
-  w->finishers = static_cast<uint32_t>(w->gpu->multiprocessors) * 2;
-  if (w->finishers > w->s.rows && w->plan.few) w->finishers = w->s.rows;
-  return adji_block_get(w->gpu, w->gpu->compute, uint64_t(w->finishers) * BLOCK_KEYS<T> * sizeof(key_of<T>),
-                        "selection", &w->pools);
-}
-
+/* Memory for what is found of the rows, and for the blocks that finish them. */
 template <class T>
 adj_status get_findings(work<T> *w) {
-  cudaStream_t stream = w->gpu->compute;
-  uint64_t rows = w->s.rows, size = sizeof(key_of<T>);
-  adj_status status = adji_block_get(w->gpu, stream, rows * size, "selection", &w->bounds);
-  if (!status) status = adji_block_get(w->gpu, stream, rows * 4, "selection", &w->counts);
-  if (!status) status = adji_block_get(w->gpu, stream, rows * w->plan.capacity * size, "selection", &w->keys);
-  return status;
+  uint64_t rows = w->s.rows;
+  w->finishers = static_cast<uint32_t>(w->gpu->multiprocessors) * 2;
+  if (w->finishers > rows && w->plan.few) w->finishers = w->s.rows;
+  adj_status status = w->memory.get(rows, &w->bounds);
+  if (!status) status = w->memory.get(rows, &w->counts);
+  if (!status) status = w->memory.get(rows * w->plan.capacity, &w->keys);
+  return status ? status : w->memory.get(uint64_t(w->finishers) * BLOCK_KEYS<T>, &w->pools);
 }
 
 template <class T>
@@ -105,8 +91,7 @@ adj_status launch_scan(const work<T> *w, const overlapping_launch &launch, const
 template <class T>
 adj_status launch_bounds(work<T> *w, const adji_sampling &how, const row_list &list, uint32_t rows_per_block,
                          uint32_t blocks) {
-  find_row_bounds<T><<<blocks, GROUPS, 0, w->gpu->compute>>>(
-      w->s, how, list, rows_per_block, adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts));
+  find_row_bounds<T><<<blocks, GROUPS, 0, w->gpu->compute>>>(w->s, how, list, rows_per_block, w->bounds, w->counts);
   ADJI_LAUNCHED(w->gpu, "find_row_bounds");
   return ADJ_OK;
 }
@@ -121,42 +106,28 @@ adj_status make_overlapping_launch(work<T> *w, overlapping_launch *out) {
   return ADJ_OK;
 }
 
-template <class T>
-adj_status launch_sample(work<T> *w) {
-  const adji_sampling &how = w->plan.first.how;
-  dim3 blocks(how.parts, w->s.rows);
-  key_of<T> *parts = adji_at<key_of<T>>(w->parts);
-  if (how.log_run)
-    sample_parts<T, true><<<blocks, PART_THREADS, 0, w->gpu->compute>>>(w->s, how, parts);
-  else
-    sample_parts<T, false><<<blocks, PART_THREADS, 0, w->gpu->compute>>>(w->s, how, parts);
-  ADJI_LAUNCHED(w->gpu, "sample_parts");
-  return ADJ_OK;
-}
-
 /* Few rows: all blocks sample all rows, and the bound is so safe that a row that fails may take its time. */
 template <class T>
 adj_status select_few(work<T> *w) {
   const adji_sampling &how = w->plan.first.how;
-  uint64_t bytes = uint64_t(w->s.rows) * how.parts * GROUPS * sizeof(key_of<T>);
-  adj_status status = adji_block_get(w->gpu, w->gpu->compute, bytes, "selection", &w->parts);
-  if (!status) status = get_findings(w);
-  if (!status) status = get_pools(w);
   overlapping_launch follow = {};
+  adj_status status = w->memory.get(uint64_t(w->s.rows) * how.parts * GROUPS, &w->parts);
+  if (!status) status = get_findings(w);
   if (!status) status = make_overlapping_launch(w, &follow);
-  if (!status) status = launch_sample(w);
   if (status) return status;
-  ADJI_CUDA(w->gpu, follow(find_bounds_of_parts<T>, w->s.rows, PART_THREADS, 0, how, adji_at<key_of<T>>(w->parts),
-                           adji_at<key_of<T>>(w->bounds), adji_at<uint32_t>(w->counts)));
+  auto sample = how.log_run ? sample_parts<T, true> : sample_parts<T, false>;
+  sample<<<dim3(how.parts, w->s.rows), PART_THREADS, 0, w->gpu->compute>>>(w->s, how, w->parts);
+  ADJI_LAUNCHED(w->gpu, "sample_parts");
+  ADJI_CUDA(w->gpu, follow(find_bounds_of_parts<T>, w->s.rows, PART_THREADS, 0, how, w->parts, w->bounds, w->counts));
   status = launch_scan(w, follow, all_rows(w->s.rows), MANY_BLOCKS);
-  finishing<T> f = {FINISH_FOUND, w->found(), all_rows(w->s.rows), adji_at<key_of<T>>(w->pools), 0, 0};
+  finishing<T> f = {FINISH_FOUND, w->found(), all_rows(w->s.rows), w->pools, 0, 0};
   return status ? status : launch_finish(w, follow, f, w->s.rows, FEW_THREADS);
 }
 
 /* Finishes the rows whose bound held, except those that buckets are not for. About as many buckets as keys are
  * expected. */
 template <class T>
-adj_status finish_found(work<T> *w) {
+adj_status finish_found(work<T> *w, const unfinished_rows &unfinished) {
   bucket_layout layout = {LEAST_BUCKETS, w->s.k + BUCKET_MOST};
   while (layout.most < MOST_BUCKETS && layout.most < w->plan.first.expected)
     layout.most *= 2;
@@ -164,8 +135,7 @@ adj_status finish_found(work<T> *w) {
   /* The same for all: contexts in other threads set it too. */
   ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_buckets<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(all_buckets().bytes<T>())));
-  finish_by_buckets<T>
-      <<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, w->unfinished_list());
+  finish_by_buckets<T><<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, unfinished);
   ADJI_LAUNCHED(w->gpu, "finish_by_buckets");
   return ADJ_OK;
 }
@@ -176,21 +146,21 @@ adj_status select_many(work<T> *w) {
   rows_per_block = rows_per_block < 1 ? 1 : rows_per_block > MOST_ROWS_PER_BLOCK ? MOST_ROWS_PER_BLOCK : rows_per_block;
   uint32_t busy = static_cast<uint32_t>(w->gpu->multiprocessors) * 4;
   overlapping_launch alone = {w->gpu, false};
+  uint32_t *counters = NULL; /* two, then the rows */
   adj_status status = get_findings(w);
-  if (!status) status = get_pools(w);
-  if (!status) status = adji_block_get(w->gpu, w->gpu->compute, (uint64_t(rows) + 2) * 4, "selection", &w->unfinished);
+  if (!status) status = w->memory.get(uint64_t(rows) + 2, &counters);
   if (status) return status;
-  ADJI_CUDA(w->gpu, cudaMemsetAsync(w->unfinished.at, 0, 2 * sizeof(uint32_t), w->gpu->compute));
+  unfinished_rows unfinished = {counters + 2, counters, counters + 1, rows};
+  ADJI_CUDA(w->gpu, cudaMemsetAsync(counters, 0, 2 * sizeof(uint32_t), w->gpu->compute));
   status = launch_bounds(w, w->plan.first.how, all_rows(rows), rows_per_block, adji_blocks_for(rows, rows_per_block));
   if (!status) status = launch_scan(w, alone, all_rows(rows), MANY_BLOCKS);
-  if (!status) status = finish_found(w);
+  if (!status) status = finish_found(w, unfinished);
   if (status) return status;
-  unfinished_rows unfinished = w->unfinished_list();
   row_list wrong = {unfinished.rows, NULL, unfinished.wrong, rows},
            rest = {unfinished.rows, unfinished.many, unfinished.wrong, rows};
   status = launch_bounds(w, w->plan.again.how, wrong, 1, busy);
   if (!status) status = launch_scan(w, alone, wrong, busy);
-  finishing<T> f = {FINISH_FOUND, w->found(), rest, adji_at<key_of<T>>(w->pools), 0, 0};
+  finishing<T> f = {FINISH_FOUND, w->found(), rest, w->pools, 0, 0};
   return status ? status : launch_finish(w, alone, f, w->finishers, FINISH_THREADS);
 }
 
@@ -212,11 +182,10 @@ adj_status select_without_bound(work<T> *w, finishing_how how) {
   parts = adji_blocks_for(w->s.columns, columns);
   w->plan.capacity = parts > 1 ? parts * w->s.k : 0;
   adj_status status = get_findings(w);
-  if (!status) status = get_pools(w);
   if (status) return status;
   uint64_t tasks = uint64_t(w->s.rows) * parts;
-  if (parts > 1) ADJI_CUDA(w->gpu, cudaMemsetAsync(w->counts.at, 0, w->s.rows * sizeof(uint32_t), w->gpu->compute));
-  finishing<T> f = {how, w->found(), all_rows(w->s.rows), adji_at<key_of<T>>(w->pools), parts, columns};
+  if (parts > 1) ADJI_CUDA(w->gpu, cudaMemsetAsync(w->counts, 0, w->s.rows * sizeof(uint32_t), w->gpu->compute));
+  finishing<T> f = {how, w->found(), all_rows(w->s.rows), w->pools, parts, columns};
   overlapping_launch alone = {w->gpu, false};
   uint32_t blocks = tasks < w->finishers ? static_cast<uint32_t>(tasks) : w->finishers;
   status = launch_finish(w, alone, f, blocks, FINISH_THREADS);
@@ -249,11 +218,11 @@ adj_status select_long(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
   for (uint64_t first = 0; first < job->rows; first += at_once) {
     uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
     work<T> w = {};
-    w.gpu = gpu;
+    w.gpu = w.memory.gpu = gpu;
     w.plan = *plan;
     w.s = selection_of<T>(job, out_k, first, here);
     adj_status status = select_batch(&w, job->algorithm);
-    free_work(&w);
+    w.memory.free();
     if (status) return status;
   }
   return ADJ_OK;
