@@ -127,7 +127,7 @@ static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, co
   job.longest = r->counted.longest;
   job.ids = adji_at<uint32_t>(s->ids);
   job.sums = s->sums.at;
-  return adji_row_sort(r->gpu, &job);
+  return adji_row_sort(r->gpu, r->gpu->compute, &job);
 }
 
 adj_status adji_cuda_range_fill(adji_gpu_range *r, const adji_gpu_window *window, uint32_t number) {

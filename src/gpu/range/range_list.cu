@@ -219,7 +219,7 @@ static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
   job.longest = l->longest;
   job.ids = adji_at<uint32_t>(slot->ids);
   job.sums = slot->sums.at;
-  return adji_row_sort(l->gpu, &job);
+  return adji_row_sort(l->gpu, l->gpu->compute, &job);
 }
 
 static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {

@@ -69,7 +69,7 @@ adj_status sort_side_by_side(work<T> *w, uint32_t each, adji_pairs<order_of<T>> 
   find_begins<<<adji_blocks_for(w->s.rows + UINT64_C(1), 256), 256, 0, w->gpu->compute>>>(w->s.rows, each, w->begins);
   ADJI_LAUNCHED(w->gpu, "find_begins");
   adji_segments rows = {w->begins, w->begins + 1, w->s.rows, static_cast<uint64_t>(w->s.rows) * each};
-  return adji_sort_segments(w->gpu, &w->temporary, all, &rows, sizeof(T) * 8);
+  return adji_sort_segments(w->gpu, w->gpu->compute, &w->temporary, all, &rows, sizeof(T) * 8);
 }
 
 /* Sorts `each` entries of every row and writes the first k. */

@@ -11,6 +11,16 @@
 #include <cub/device/device_segmented_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
+/* Calls a CUB function twice: for the workspace size, then to run it in room. Returns from the function on failure. */
+#define CUB(gpu, stream, room, function, ...)                           \
+  do {                                                                  \
+    size_t bytes_ = 0;                                                  \
+    ADJI_CUDA(gpu, function(NULL, bytes_, __VA_ARGS__, stream));        \
+    adj_status status_ = adji_block_reserve(gpu, stream, bytes_, room); \
+    if (status_) return status_;                                        \
+    ADJI_CUDA(gpu, function((room)->at, bytes_, __VA_ARGS__, stream));  \
+  } while (0)
+
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
 /* The pairs as CUB has them, and back. */
@@ -33,9 +43,9 @@ adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pai
   int end = static_cast<int>(bits);
   buffers<KEY, uint32_t> b(*pairs);
   if (pairs->values)
-    ADJI_CUB(gpu, room, cub::DeviceRadixSort::SortPairs, b.keys, b.values, count, 0, end);
+    CUB(gpu, gpu->compute, room, cub::DeviceRadixSort::SortPairs, b.keys, b.values, count, 0, end);
   else if constexpr (sizeof(KEY) == 4)
-    ADJI_CUB(gpu, room, cub::DeviceRadixSort::SortKeys, b.keys, count, 0, end);
+    CUB(gpu, gpu->compute, room, cub::DeviceRadixSort::SortKeys, b.keys, count, 0, end);
   *pairs = b.pairs();
   return ADJ_OK;
 }
@@ -43,23 +53,23 @@ template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint32_
 template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint64_t> *, uint64_t, uint32_t);
 
 template <class KEY, class VALUE>
-adj_status adji_sort_segments(adji_gpu *gpu, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
+adj_status adji_sort_segments(adji_gpu *gpu, cudaStream_t stream, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
                               const adji_segments *segments, uint32_t bits) {
   int64_t entries = static_cast<int64_t>(segments->entries), count = static_cast<int64_t>(segments->count);
   const int64_t *begins = segments->begins, *ends = segments->ends;
   int end = static_cast<int>(bits);
   buffers<KEY, VALUE> b(*pairs);
   if (pairs->values)
-    ADJI_CUB(gpu, room, cub::DeviceSegmentedRadixSort::SortPairs, b.keys, b.values, entries, count, begins, ends, 0,
-             end);
+    CUB(gpu, stream, room, cub::DeviceSegmentedRadixSort::SortPairs, b.keys, b.values, entries, count, begins, ends, 0,
+        end);
   else if constexpr (sizeof(KEY) + sizeof(VALUE) == 8)
-    ADJI_CUB(gpu, room, cub::DeviceSegmentedRadixSort::SortKeys, b.keys, entries, count, begins, ends, 0, end);
+    CUB(gpu, stream, room, cub::DeviceSegmentedRadixSort::SortKeys, b.keys, entries, count, begins, ends, 0, end);
   *pairs = b.pairs();
   return ADJ_OK;
 }
-#define SEGMENTS_OF(KEY, VALUE)                                                                                     \
-  template adj_status adji_sort_segments(adji_gpu *, adji_block *, adji_pairs<KEY, VALUE> *, const adji_segments *, \
-                                         uint32_t);
+#define SEGMENTS_OF(KEY, VALUE)                                                                            \
+  template adj_status adji_sort_segments(adji_gpu *, cudaStream_t, adji_block *, adji_pairs<KEY, VALUE> *, \
+                                         const adji_segments *, uint32_t);
 SEGMENTS_OF(uint32_t, uint32_t)
 SEGMENTS_OF(uint32_t, uint64_t)
 SEGMENTS_OF(uint64_t, uint32_t)
@@ -74,17 +84,17 @@ struct widen {
 
 adj_status adji_add_up(adji_gpu *gpu, adji_block *room, const uint32_t *from, uint64_t *to, uint64_t count) {
   auto wide = thrust::make_transform_iterator(from, widen());
-  ADJI_CUB(gpu, room, cub::DeviceScan::ExclusiveSum, wide, to, count);
+  CUB(gpu, gpu->compute, room, cub::DeviceScan::ExclusiveSum, wide, to, count);
   return ADJ_OK;
 }
 
 adj_status adji_add_up(adji_gpu *gpu, adji_block *room, const uint64_t *from, uint64_t *to, uint64_t count) {
-  ADJI_CUB(gpu, room, cub::DeviceScan::ExclusiveSum, from, to, count);
+  CUB(gpu, gpu->compute, room, cub::DeviceScan::ExclusiveSum, from, to, count);
   return ADJ_OK;
 }
 
 adj_status adji_run_maximum(adji_gpu *gpu, adji_block *room, uint32_t *numbers, uint64_t count) {
-  ADJI_CUB(gpu, room, cub::DeviceScan::InclusiveScan, numbers, numbers, cuda::maximum<>{}, count);
+  CUB(gpu, gpu->compute, room, cub::DeviceScan::InclusiveScan, numbers, numbers, cuda::maximum<>{}, count);
   return ADJ_OK;
 }
 
@@ -100,8 +110,9 @@ adj_status adji_list_wanted(adji_gpu *gpu, adji_block *room, const uint32_t *fro
   unsigned long long *found = adji_answer_at(gpu, ADJI_ANSWER_ITEMS);
   is_wanted test = {wanted};
   if (from)
-    ADJI_CUB(gpu, room, cub::DeviceSelect::If, from, to, found, count, test);
+    CUB(gpu, gpu->compute, room, cub::DeviceSelect::If, from, to, found, count, test);
   else
-    ADJI_CUB(gpu, room, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0), to, found, count, test);
+    CUB(gpu, gpu->compute, room, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0), to, found, count,
+        test);
   return ADJ_OK;
 }

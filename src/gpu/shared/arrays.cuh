@@ -3,7 +3,8 @@
  * Arrays on a device that CUB sorts, adds up and filters. Its headers take longer to compile than most kernels, so only
  * arrays.cu includes them, and no kernel of CUB is compiled twice.
  *
- * room: CUB's workspace, made larger if need be; the caller frees it. Everything is queued on the compute stream.
+ * room: CUB's workspace, made larger if need be; the caller frees it. Everything is queued on the compute stream,
+ * unless a stream is given.
  */
 #ifndef ADJI_GPU_SHARED_ARRAYS_CUH
 #define ADJI_GPU_SHARED_ARRAYS_CUH
@@ -33,7 +34,7 @@ struct adji_segments {
   uint64_t entries; /* of the arrays */
 };
 template <class KEY, class VALUE>
-adj_status adji_sort_segments(adji_gpu *gpu, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
+adj_status adji_sort_segments(adji_gpu *gpu, cudaStream_t stream, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
                               const adji_segments *segments, uint32_t bits);
 
 /* Floats as unsigned integers in the same order, and back. */

@@ -7,18 +7,18 @@
 
 #include "gpu/shared/row_sort_private.cuh"
 
-static adj_status sort_ids(adji_gpu *gpu, const adji_row_sort_job *job) {
+static adj_status sort_ids(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {
   ids_alone entries = {job->ids};
-  adj_status status = sort_class<0, 8>(gpu, job, entries);
-  if (!status) status = sort_class<8, 32>(gpu, job, entries);
-  if (!status) status = sort_class<32, 64>(gpu, job, entries);
-  if (!status) status = sort_together<32, 4>(gpu, job, entries);
-  if (!status) status = sort_together<32, 8>(gpu, job, entries);
-  return status ? status : adji_row_sort_long(gpu, job, 32 * ADJI_WARP * 8);
+  adj_status status = sort_class<0, 8>(gpu, stream, job, entries);
+  if (!status) status = sort_class<8, 32>(gpu, stream, job, entries);
+  if (!status) status = sort_class<32, 64>(gpu, stream, job, entries);
+  if (!status) status = sort_together<32, 4>(gpu, stream, job, entries);
+  if (!status) status = sort_together<32, 8>(gpu, stream, job, entries);
+  return status ? status : adji_row_sort_long(gpu, stream, job, 32 * ADJI_WARP * 8);
 }
 
-adj_status adji_row_sort(adji_gpu *gpu, const adji_row_sort_job *job) {
+adj_status adji_row_sort(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {
   if (!job->pairs || job->end_row == job->first_row) return ADJ_OK;
-  if (!job->sums) return sort_ids(gpu, job);
-  return job->type == ADJ_F64 ? adji_row_sort_f64(gpu, job) : adji_row_sort_f32(gpu, job);
+  if (!job->sums) return sort_ids(gpu, stream, job);
+  return job->type == ADJ_F64 ? adji_row_sort_f64(gpu, stream, job) : adji_row_sort_f32(gpu, stream, job);
 }

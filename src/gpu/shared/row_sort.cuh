@@ -9,6 +9,6 @@
 
 /* Memory: none where rows have up to 8,192 entries (4,096 with f64 sums). For longer rows, another window, the
  * workspace of CUB, and 16 bytes per row. */
-adj_status adji_row_sort(adji_gpu *gpu, const adji_row_sort_job *job);
+adj_status adji_row_sort(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job);
 
 #endif

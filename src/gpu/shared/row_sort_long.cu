@@ -9,6 +9,7 @@ namespace {
 
 struct long_rows {
   adji_gpu *gpu;
+  cudaStream_t stream;
   const adji_row_sort_job *job;
   adji_block begins, ends, ids, sums, temporary;
   adji_segments rows;
@@ -53,7 +54,7 @@ struct to_value {
 
 template <class FROM, class TO, class VALUE>
 adj_status copy(long_rows *l, const FROM *from, TO *to, VALUE value) {
-  copy_long<<<static_cast<uint32_t>(l->rows.count), 256, 0, l->gpu->compute>>>(l->rows, from, to, value);
+  copy_long<<<static_cast<uint32_t>(l->rows.count), 256, 0, l->stream>>>(l->rows, from, to, value);
   ADJI_LAUNCHED(l->gpu, "copy_long");
   return ADJ_OK;
 }
@@ -66,7 +67,7 @@ adj_status put_back(long_rows *l, const V *sorted, void *place) {
 
 adj_status sort_long_ids(long_rows *l) {
   adji_pairs<uint32_t> ids = {l->job->ids, adji_at<uint32_t>(l->ids), NULL, NULL};
-  adj_status status = adji_sort_segments(l->gpu, &l->temporary, &ids, &l->rows, 32);
+  adj_status status = adji_sort_segments(l->gpu, l->stream, &l->temporary, &ids, &l->rows, 32);
   return status ? status : put_back(l, ids.keys, l->job->ids);
 }
 
@@ -75,12 +76,12 @@ template <class T, class ORDER>
 adj_status sort_long_pairs(long_rows *l) {
   adji_pairs<uint32_t, ORDER> by_id = {l->job->ids, adji_at<uint32_t>(l->ids), static_cast<ORDER *>(l->job->sums),
                                        adji_at<ORDER>(l->sums)};
-  adj_status status = adji_sort_segments(l->gpu, &l->temporary, &by_id, &l->rows, 32);
+  adj_status status = adji_sort_segments(l->gpu, l->stream, &l->temporary, &by_id, &l->rows, 32);
   adji_pairs<ORDER> by_sum = {by_id.values, by_id.other_values, by_id.keys, by_id.other_keys};
   T *sums = static_cast<T *>(l->job->sums);
   if (l->job->order == ADJ_ORDER_DISTANCE) {
     if (!status) status = copy(l, reinterpret_cast<T *>(by_sum.keys), by_sum.keys, to_order());
-    if (!status) status = adji_sort_segments(l->gpu, &l->temporary, &by_sum, &l->rows, 8 * sizeof(T));
+    if (!status) status = adji_sort_segments(l->gpu, l->stream, &l->temporary, &by_sum, &l->rows, 8 * sizeof(T));
     if (!status) status = copy(l, by_sum.keys, sums, to_value());
   } else if (!status) {
     status = put_back(l, by_sum.keys, sums);
@@ -90,7 +91,7 @@ adj_status sort_long_pairs(long_rows *l) {
 
 adj_status find_long(long_rows *l, uint64_t least) {
   const adji_row_sort_job *job = l->job;
-  cudaStream_t stream = l->gpu->compute;
+  cudaStream_t stream = l->stream;
   uint64_t most = job->pairs / least + 1, rows = job->end_row - job->first_row;
   adj_status status = adji_block_get(l->gpu, stream, most * 8, "long rows", &l->begins);
   if (!status) status = adji_block_get(l->gpu, stream, most * 8, "long rows", &l->ends);
@@ -109,8 +110,8 @@ adj_status find_long(long_rows *l, uint64_t least) {
 adj_status sort_found(long_rows *l) {
   const adji_row_sort_job *job = l->job;
   size_t size = job->type == ADJ_F64 ? 8 : 4;
-  adj_status status = adji_block_get(l->gpu, l->gpu->compute, job->pairs * 4, "long rows", &l->ids);
-  if (!status && job->sums) status = adji_block_get(l->gpu, l->gpu->compute, job->pairs * size, "long rows", &l->sums);
+  adj_status status = adji_block_get(l->gpu, l->stream, job->pairs * 4, "long rows", &l->ids);
+  if (!status && job->sums) status = adji_block_get(l->gpu, l->stream, job->pairs * size, "long rows", &l->sums);
   if (status) return status;
   if (!job->sums) return sort_long_ids(l);
   return job->type == ADJ_F64 ? sort_long_pairs<double, uint64_t>(l) : sort_long_pairs<float, uint32_t>(l);
@@ -118,13 +119,13 @@ adj_status sort_found(long_rows *l) {
 
 }  // namespace
 
-adj_status adji_row_sort_long(adji_gpu *gpu, const adji_row_sort_job *job, uint64_t least) {
+adj_status adji_row_sort_long(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, uint64_t least) {
   if (job->longest <= least) return ADJ_OK;
-  long_rows l = {gpu, job, {}, {}, {}, {}, {}, {}};
+  long_rows l = {gpu, stream, job, {}, {}, {}, {}, {}, {}};
   adj_status status = find_long(&l, least);
   if (!status && l.rows.count) status = sort_found(&l);
   adji_block *blocks[] = {&l.begins, &l.ends, &l.ids, &l.sums, &l.temporary};
   for (adji_block *block : blocks)
-    adji_block_free(gpu, gpu->compute, block);
+    adji_block_free(gpu, stream, block);
   return status;
 }
