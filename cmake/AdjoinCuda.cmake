@@ -70,12 +70,11 @@ endfunction()
 
 # For 80 and 90, kernels are translated to PTX once, for 80, and that to machine code for both. For 90 this gives the same
 # machine code as PTX of its own, in two thirds of the time. Not so where the source asks for the architecture, as
-# selection and CUB do: such sources get PTX for each. Sources are looked at, not their headers, of which
-# row_sort_long_private.cuh has CUB: its sort of long rows asks too, and gets the same answer for both.
+# selection from long rows and CUB do: such sources get PTX for each. Sources are looked at, not their headers.
 function(adjoin_share_ptx target sources)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
   foreach(source IN LISTS sources)
-    file(STRINGS ${source} asks REGEX "cub/|thrust/|gpu/select/|__CUDA_ARCH__")
+    file(STRINGS ${source} asks REGEX "cub/|thrust/|select_long|__CUDA_ARCH__")
     if(asks)
       set(flags "--generate-code=arch=compute_80,code=[sm_80]" "--generate-code=arch=compute_90,code=[sm_90,compute_90]")
     else()
@@ -83,6 +82,29 @@ function(adjoin_share_ptx target sources)
     endif()
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${flags})
   endforeach()
+endfunction()
+
+# Whether nvcc accepts the host's compiler, and has its headers: it says so when it preprocesses. check_language() finds
+# that out in a project of its own, which takes two seconds. A compiler that was found before is not asked again.
+function(adjoin_nvcc_works result)
+  set(failed FALSE)
+  if(NOT CMAKE_CUDA_COMPILER)
+    separate_arguments(flags UNIX_COMMAND "$ENV{CUDAFLAGS} ${CMAKE_CUDA_FLAGS}")
+    foreach(host "$ENV{CUDAHOSTCXX}" "${CMAKE_CUDA_HOST_COMPILER}")
+      if(host)
+        list(APPEND flags -ccbin=${host})
+        break()
+      endif()
+    endforeach()
+    set(empty ${PROJECT_BINARY_DIR}/CMakeFiles/empty.cu)
+    file(WRITE ${empty} "")
+    execute_process(COMMAND $ENV{CUDACXX} ${flags} -E ${empty} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  endif()
+  if(failed)
+    set(${result} FALSE PARENT_SCOPE)
+  else()
+    set(${result} TRUE PARENT_SCOPE)
+  endif()
 endfunction()
 
 string(TOUPPER "${ADJOIN_CUDA}" adjoin_cuda)
@@ -119,12 +141,11 @@ To compile the kernels for all such GPUs: make CUDA=ON, or cmake -DADJOIN_CUDA=O
 endif()
 
 if(NOT adjoin_cuda_obstacle)
-  include(CheckLanguage)
   if(NOT DEFINED ENV{CUDACXX})
     set(ENV{CUDACXX} ${ADJOIN_NVCC})
   endif()
-  check_language(CUDA)
-  if(CMAKE_CUDA_COMPILER)
+  adjoin_nvcc_works(adjoin_nvcc_works)
+  if(adjoin_nvcc_works)
     enable_language(CUDA)
     # The runtime is linked in, and looks for the driver when a device is asked for: the binary runs without either.
     find_package(CUDAToolkit REQUIRED)

@@ -162,17 +162,6 @@ void adji_blocks_forget(adji_gpu *gpu);
 /* Makes sure that *block, a workspace, has at least this many bytes; its contents are lost when it grows. */
 adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, adji_block *block);
 
-/* Calls a CUB function on the compute stream twice: for the workspace size, then to run it in room. Returns from the
- * function on failure. */
-#define ADJI_CUB(gpu, room, function, ...)                                                \
-  do {                                                                                    \
-    size_t adji_bytes_ = 0;                                                               \
-    ADJI_CUDA(gpu, function(NULL, adji_bytes_, __VA_ARGS__, (gpu)->compute));             \
-    adj_status adji_status_ = adji_block_reserve(gpu, (gpu)->compute, adji_bytes_, room); \
-    if (adji_status_) return adji_status_;                                                \
-    ADJI_CUDA(gpu, function((room)->at, adji_bytes_, __VA_ARGS__, (gpu)->compute));       \
-  } while (0)
-
 template <class T>
 static inline T *adji_at(const adji_block &block) {
   return static_cast<T *>(block.at);

@@ -15,11 +15,10 @@
  * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
  * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
  */
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 #include <utility>
 
 #include "gpu/index/index_private.cuh"
+#include "gpu/shared/arrays.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
@@ -183,7 +182,8 @@ static adj_status number_points_and_images(adji_building *b) {
   uint32_t blocks = adji_blocks_for(count + 1, THREADS);
   count_images<T><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->grid, *b->rows, counts);
   ADJI_LAUNCHED(b->gpu, "count_images");
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceScan::ExclusiveSum, counts, firsts, count + 1);
+  status = adji_add_up(b->gpu, &b->temporary, counts, firsts, count + 1);
+  if (status) return status;
   ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_answer_at(b->gpu, ADJI_ANSWER_ITEMS), firsts + count, sizeof(uint64_t),
                                     cudaMemcpyDeviceToDevice, b->gpu->compute));
   status = adji_answers_fetch(b->gpu, b->gpu->compute);
@@ -202,10 +202,11 @@ static adj_status number_points_and_images(adji_building *b) {
 
 /* ---- 2. Sort ---------------------------------------------------------------------------------------------------- */
 
-template <class T>
-static __global__ void list_coordinates(adji_gpu_rows rows, uint32_t dim, T *to) {
+template <class T, class ORDER>
+static __global__ void list_coordinates(adji_gpu_rows rows, uint32_t dim, ORDER *to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < rows.count) to[i] = static_cast<const T *>(rows.data)[i * rows.row_stride + dim * rows.column_stride];
+  if (i < rows.count)
+    to[i] = in_order(static_cast<const T *>(rows.data)[i * rows.row_stride + dim * rows.column_stride]);
 }
 
 template <class KEY>
@@ -215,29 +216,32 @@ static __global__ void follow_ids(const KEY *numbers, const uint32_t *ids, uint6
 }
 
 /* Puts items into the order of a coordinate; item i is row i. keys: room for two per row. */
-template <class T, class KEY>
-static adj_status sort_by_coordinate(adji_building *b, T *keys) {
+template <class T, class KEY, class ORDER>
+static adj_status sort_by_coordinate(adji_building *b, ORDER *keys) {
   adji_gpu_index *index = b->index;
   uint64_t count = index->count;
-  uint32_t blocks = adji_blocks_for(count, THREADS), *ids = adji_at<uint32_t>(index->ids_block);
+  uint32_t blocks = adji_blocks_for(count, THREADS);
+  adji_pairs<ORDER> pairs = {keys, keys + count, adji_at<uint32_t>(b->spare_ids), adji_at<uint32_t>(index->ids_block)};
   list_coordinates<T><<<blocks, THREADS, 0, b->gpu->compute>>>(*b->rows, b->options->sort_dim, keys);
   ADJI_LAUNCHED(b->gpu, "list_coordinates");
-  ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRadixSort::SortPairs, keys, keys + count, adji_at<uint32_t>(b->spare_ids),
-           ids, count, 0, static_cast<int>(8 * sizeof(T)));
-  follow_ids<KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(adji_at<KEY>(b->spare_numbers), ids, count,
+  adj_status status = adji_sort_pairs(b->gpu, &b->temporary, &pairs, count, 8 * sizeof(T));
+  if (status) return status;
+  follow_ids<KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(adji_at<KEY>(b->spare_numbers), pairs.values, count,
                                                            adji_at<KEY>(index->numbers_block));
   ADJI_LAUNCHED(b->gpu, "follow_ids");
-  std::swap(index->ids_block, b->spare_ids); /* where sort_items expects them */
+  /* Where sort_items expects them. */
+  if (pairs.values == adji_at<uint32_t>(index->ids_block)) std::swap(index->ids_block, b->spare_ids);
   std::swap(index->numbers_block, b->spare_numbers);
   return ADJ_OK;
 }
 
 template <class T, class KEY>
 static adj_status sort_within_cells(adji_building *b) {
+  typedef decltype(in_order(T(0))) order;
   if (!b->options->sorted || !b->index->count) return ADJ_OK;
   adji_block keys = {};
   adj_status status = adji_block_get(b->gpu, b->gpu->compute, 2 * b->index->count * sizeof(T), "coordinates", &keys);
-  if (!status) status = sort_by_coordinate<T, KEY>(b, adji_at<T>(keys));
+  if (!status) status = sort_by_coordinate<T, KEY>(b, adji_at<order>(keys));
   adji_block_free(b->gpu, b->gpu->compute, &keys);
   return status;
 }
@@ -245,13 +249,14 @@ static adj_status sort_within_cells(adji_building *b) {
 template <class KEY>
 static adj_status sort_items(adji_building *b) {
   adji_gpu_index *index = b->index;
-  cub::DoubleBuffer<KEY> numbers(adji_at<KEY>(b->spare_numbers), adji_at<KEY>(index->numbers_block));
-  cub::DoubleBuffer<uint32_t> ids(adji_at<uint32_t>(b->spare_ids), adji_at<uint32_t>(index->ids_block));
-  if (index->count && b->key_bits)
-    ADJI_CUB(b->gpu, &b->temporary, cub::DeviceRadixSort::SortPairs, numbers, ids, index->count, 0,
-             static_cast<int>(b->key_bits));
-  if (numbers.Current() == adji_at<KEY>(b->spare_numbers)) std::swap(index->numbers_block, b->spare_numbers);
-  if (ids.Current() == adji_at<uint32_t>(b->spare_ids)) std::swap(index->ids_block, b->spare_ids);
+  adji_pairs<KEY> items = {adji_at<KEY>(b->spare_numbers), adji_at<KEY>(index->numbers_block),
+                           adji_at<uint32_t>(b->spare_ids), adji_at<uint32_t>(index->ids_block)};
+  if (index->count && b->key_bits) {
+    adj_status status = adji_sort_pairs(b->gpu, &b->temporary, &items, index->count, b->key_bits);
+    if (status) return status;
+  }
+  if (items.keys == adji_at<KEY>(b->spare_numbers)) std::swap(index->numbers_block, b->spare_numbers);
+  if (items.values == adji_at<uint32_t>(b->spare_ids)) std::swap(index->ids_block, b->spare_ids);
   index->numbers = index->numbers_block.at;
   index->ids = adji_at<uint32_t>(index->ids_block);
   index->wide_numbers = sizeof(KEY) == 8;

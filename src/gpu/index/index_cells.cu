@@ -3,9 +3,9 @@
  * From cell numbers to positions, the third step of building an index (index.cu): a directory, or a table of the rows
  * of cells that are not empty.
  */
-#include <cub/device/device_scan.cuh>
 
 #include "gpu/index/index_private.cuh"
+#include "gpu/shared/arrays.cuh"
 
 enum { THREADS = 256 };
 
@@ -50,8 +50,7 @@ static adj_status find_buckets(adji_building *b) {
         adji_answer_at(gpu, ADJI_ANSWER_CELLS));
     ADJI_LAUNCHED(gpu, "write_ends");
   }
-  ADJI_CUB(gpu, &b->temporary, cub::DeviceScan::InclusiveScan, directory, directory, cuda::maximum<>{}, entries);
-  return ADJ_OK;
+  return adji_run_maximum(gpu, &b->temporary, directory, entries);
 }
 
 /* Where a row of cells begins and ends in the order of the index, and a cell begins. */

@@ -4,9 +4,6 @@
  */
 #include "gpu/index/list_order.cuh"
 
-#include <thrust/iterator/counting_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
 #include <utility>
 
 extern "C" {
@@ -84,26 +81,8 @@ static adj_status gather(adji_gpu *gpu, const adji_order_list *list, uint32_t *q
   return ADJ_OK;
 }
 
-struct in_rows : adji_order_rows {
-  __device__ bool operator()(uint32_t position) const {
-    return ids[position] >= first && ids[position] < end;
-  }
-};
-
-adj_status adji_order_select(adji_gpu *gpu, adji_order_rows rows, const uint32_t *from, uint64_t count, uint32_t *to,
-                             adji_block *temporary) {
-  in_rows wanted = {rows};
-  unsigned long long *many = adji_answer_at(gpu, ADJI_ANSWER_ITEMS);
-  if (from)
-    ADJI_CUB(gpu, temporary, cub::DeviceSelect::If, from, to, many, count, wanted);
-  else
-    ADJI_CUB(gpu, temporary, cub::DeviceSelect::If, thrust::make_counting_iterator<uint32_t>(0), to, many, count,
-             wanted);
-  return ADJ_OK;
-}
-
-static int bits_of(uint64_t count) {
-  int bits = 1;
+static uint32_t bits_of(uint64_t count) {
+  uint32_t bits = 1;
   while (bits < 32 && count >> bits)
     bits++;
   return bits;
@@ -117,18 +96,18 @@ static __global__ void find_rows(const uint32_t *positions, uint64_t count, cons
 
 adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
                               uint32_t *rows) {
-  uint32_t *from = adji_at<uint32_t>(list->queries[0]), *to = adji_at<uint32_t>(list->queries[1]);
-  adj_status status = gather(gpu, list, from);
+  adji_pairs<uint32_t> queries = {adji_at<uint32_t>(list->queries[0]), adji_at<uint32_t>(list->queries[1]), NULL, NULL};
+  adj_status status = gather(gpu, list, queries.keys);
   if (!status && list->wanted.end - list->wanted.first < list->rows) {
-    status = adji_order_select(gpu, list->wanted, from, *count, to, list->temporary);
+    status = adji_list_wanted(gpu, list->temporary, queries.keys, *count, list->wanted, queries.other_keys);
     if (!status) status = adji_answers_fetch(gpu, gpu->compute);
     *count = gpu->answers[ADJI_ANSWER_ITEMS];
-    std::swap(from, to);
+    std::swap(queries.keys, queries.other_keys);
   }
-  *out = to;
+  if (!status && *count) status = adji_sort_pairs(gpu, list->temporary, &queries, *count, bits_of(list->rows));
+  *out = queries.keys;
   if (status || !*count) return status;
-  ADJI_CUB(gpu, list->temporary, cub::DeviceRadixSort::SortKeys, from, to, *count, 0, bits_of(list->rows));
-  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(to, *count, list->wanted.ids, rows);
+  find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(*out, *count, list->wanted.ids, rows);
   ADJI_LAUNCHED(gpu, "find_rows");
   return ADJ_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef ADJI_GPU_INDEX_LIST_ORDER_CUH
 #define ADJI_GPU_INDEX_LIST_ORDER_CUH
 
-#include "gpu/device/device.cuh"
+#include "gpu/shared/arrays.cuh"
 
 extern "C" {
 #include "gpu/index/index.h"
@@ -31,22 +31,11 @@ adj_status adji_order_make_ranges(adji_gpu *gpu, adji_block *out);
 adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t count, const adji_block *to,
                            uint32_t buffer, uint64_t *queries);
 
-/* Rows first .. end - 1. ids: the row at each position of the device's order. */
-typedef struct adji_order_rows {
-  const uint32_t *ids;
-  uint64_t first, end;
-} adji_order_rows;
-
-/* Selects positions of wanted rows from `count` of them, or if `from` is NULL from 0 .. count - 1, in their order.
- * Their number becomes ADJI_ANSWER_ITEMS. */
-adj_status adji_order_select(adji_gpu *gpu, adji_order_rows wanted, const uint32_t *from, uint64_t count, uint32_t *to,
-                             adji_block *temporary);
-
 /* The input of a list. */
 typedef struct adji_order_list {
   const adji_block *ranges, *order; /* order: a block without memory if the host's order is the device's */
   uint64_t range_count;
-  adji_order_rows wanted;
+  adji_wanted_rows wanted;
   uint64_t rows;         /* all of them */
   adji_block *queries;   /* two blocks, each with room for all queries of the ranges */
   adji_block *temporary; /* of CUB */

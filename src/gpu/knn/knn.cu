@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "gpu/index/list_order.cuh"
+#include "gpu/shared/arrays.cuh"
 #include "gpu/shared/report.cuh"
 
 /* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
@@ -218,8 +218,8 @@ static adj_status find_rows_in_trees(adji_gpu_knn *n) {
   adj_status status = ADJ_OK;
   if (job.query_count < n->join.left->count) {
     uint32_t *queries = adji_at<uint32_t>(n->queries);
-    adji_order_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
-    status = adji_order_select(n->gpu, wanted, NULL, n->join.left->count, queries, &n->temporary);
+    adji_wanted_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
+    status = adji_list_wanted(n->gpu, &n->temporary, NULL, n->join.left->count, wanted, queries);
     job.queries = queries;
   }
   return status ? status : adji_knn_search(n, &job);

@@ -26,8 +26,4 @@ typedef struct adji_per_point {
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job);
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state);
 
-/* The launches by type and metric, one file each. */
-adj_status adji_per_point_l2(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job);
-adj_status adji_per_point_metrics(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job);
-
 #endif

@@ -3,11 +3,10 @@
  * The range join on a device: points, indexes, counts, and the launches for them. Everything runs in order on one
  * stream, except the copies of results (range_fill.cu).
  */
-#include <thrust/iterator/transform_iterator.h>
 #include <cstdlib>
-#include <cub/device/device_scan.cuh>
 
 #include "gpu/range/range_private.cuh"
+#include "gpu/shared/arrays.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
@@ -255,19 +254,6 @@ static adj_status clear_totals(adji_gpu_range *r) {
   return adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_CACHE, ADJI_ANSWERS - ADJI_ANSWER_CACHE);
 }
 
-struct widen {
-  __host__ __device__ uint64_t operator()(uint32_t x) const {
-    return x;
-  }
-};
-
-static adj_status add_up(adji_gpu_range *r) {
-  uint32_t *degrees = adji_at<uint32_t>(r->degrees);
-  auto wide = thrust::make_transform_iterator(static_cast<const uint32_t *>(degrees), widen());
-  ADJI_CUB(r->gpu, &r->temporary, cub::DeviceScan::ExclusiveSum, wide, adji_at<uint64_t>(r->offsets), r->rows + 1);
-  return ADJ_OK;
-}
-
 /* Room for what a count finds. Row chunks: one per row, and more as they fill up. In few dimensions they are used
  * where most rows fit one chunk, and an estimate would take longer than it saves; otherwise a fifth more than
  * estimated. Pairs: each is two entries. Each warp may leave some of either unused. */
@@ -408,7 +394,9 @@ static adj_status begin_count(adji_gpu_range *r, bool keep) {
 static adj_status end_count(adji_gpu_range *r, bool fills) {
   adj_status status = count_added(r);
   if (!status) status = measure_rows(r);
-  if (!status) status = add_up(r);
+  if (!status)
+    status =
+        adji_add_up(r->gpu, &r->temporary, adji_at<uint32_t>(r->degrees), adji_at<uint64_t>(r->offsets), r->rows + 1);
   if (!status) status = adji_range_stop_watch(r);
   if (!status) status = adji_gpu_mark(r->gpu, ADJI_MARK_COUNTED);
   if (!status && fills) status = adji_range_make_events(r, &r->slots[0]); /* while the device counts */

@@ -3,8 +3,8 @@
  * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied
  * on another stream; events make sure that it is filled before it is copied, and copied before it is filled again.
  */
-#include "gpu/index/list_order.cuh"
 #include "gpu/range/range_private.cuh"
+#include "gpu/shared/arrays.cuh"
 #include "gpu/shared/report.cuh"
 #include "gpu/shared/row_sort.cuh"
 
@@ -75,9 +75,9 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
   adj_status status = make_room_for_queries(r);
   if (status) return status;
   uint32_t *queries = adji_at<uint32_t>(r->queries);
-  adji_order_rows wanted = {r->left->ids, window->first_row, window->end_row};
+  adji_wanted_rows wanted = {r->left->ids, window->first_row, window->end_row};
   job->queries = queries;
-  return adji_order_select(r->gpu, wanted, adji_at<uint32_t>(r->points.order), r->rows, queries, &r->temporary);
+  return adji_list_wanted(r->gpu, &r->temporary, adji_at<uint32_t>(r->points.order), r->rows, wanted, queries);
 }
 
 static adj_status place_cached(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {

@@ -8,10 +8,10 @@
  * bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
  */
 #include <cstdlib>
-#include <cub/device/device_scan.cuh>
 
 #include "gpu/index/list_order.cuh"
 #include "gpu/range/range_private.cuh"
+#include "gpu/shared/arrays.cuh"
 #include "gpu/shared/row_sort.cuh"
 
 extern "C" {
@@ -194,7 +194,8 @@ static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
   find_lengths<<<adji_blocks_for(slot->count + 1, THREADS), THREADS, 0, l->gpu->compute>>>(
       adji_at<uint32_t>(slot->rows), slot->count, adji_at<uint64_t>(l->range->offsets), offsets);
   ADJI_LAUNCHED(l->gpu, "find_lengths");
-  ADJI_CUB(l->gpu, &l->temporary, cub::DeviceScan::ExclusiveSum, offsets, offsets, slot->count + 1);
+  adj_status status = adji_add_up(l->gpu, &l->temporary, offsets, offsets, slot->count + 1);
+  if (status) return status;
   place_rows<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
       adji_at<uint32_t>(slot->rows), offsets, slot->count, adji_at<ulonglong2>(l->bounds));
   ADJI_LAUNCHED(l->gpu, "place_rows");

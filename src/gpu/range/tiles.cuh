@@ -16,6 +16,7 @@ adj_status adji_tiles_fill_query_hits(adji_gpu *gpu, cudaStream_t stream, const 
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 
 /* The launches of adji_tiles_run by type and metric: one file each, so that they compile in parallel. */
+adj_status adji_tiles_f32_4_to_6(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 adj_status adji_tiles_metrics_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);

@@ -346,17 +346,12 @@ tiles<T> with_types(const adji_tiles_job *job) {
   return typed;
 }
 
-/* Instances for L2: one for each common dimension, and one for all others. */
+/* Instances for L2: one for each of few dimensions, and one for all others. */
 template <class T>
 adj_status launch_l2(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   tiles<T> typed = with_types<T>(job);
   if (job->dim == 2) return launch_as<T, ADJI_STEP_L2, 2>(gpu, stream, typed);
   if (job->dim == 3) return launch_as<T, ADJI_STEP_L2, 3>(gpu, stream, typed);
-  if constexpr (sizeof(T) == 4) {
-    if (job->dim == 4) return launch_as<T, ADJI_STEP_L2, 4>(gpu, stream, typed);
-    if (job->dim == 5) return launch_as<T, ADJI_STEP_L2, 5>(gpu, stream, typed);
-    if (job->dim == 6) return launch_as<T, ADJI_STEP_L2, 6>(gpu, stream, typed);
-  }
   return launch_as<T, ADJI_STEP_L2, 0>(gpu, stream, typed);
 }
 

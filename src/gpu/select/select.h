@@ -47,8 +47,8 @@ typedef struct adji_gpu_select {
 
 /* Queues the work on the device's compute stream and does not wait. Memory: up to 128 KiB per row, or up to 2 MiB if
  * rows are fewer than multiprocessors, for as many rows at a time as a quarter of the available memory allows. radix,
- * sample and sort: 16 to 24 bytes (f64: 24 to 40) per sorted value of the rows done at a time; sample up to 2 (f64: 4)
- * per other value. */
+ * sample and sort: 16 bytes (f64: 24) per sorted value of the rows done at a time; sample up to 2 (f64: 4) per other
+ * value. */
 ADJI_OP adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job);
 
 #ifdef __cplusplus

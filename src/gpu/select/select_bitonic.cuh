@@ -5,15 +5,20 @@
  * does this on its own, and the lists of a block's warps are merged at the end; up to ADJI_SELECT_MOST the whole block
  * does it together.
  *
- * A chunk with nothing below the k-th smallest so far is dropped before it is sorted. The kernel that selects without a
- * bound is here too: it gathers in either way.
+ * A chunk with nothing below the k-th smallest so far is dropped before it is sorted. The kernel that does this is
+ * finish_by_blocks (select_finish.cuh).
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BITONIC_CUH
 #define ADJI_GPU_SELECT_SELECT_BITONIC_CUH
 
-#include "gpu/select/select_finish.cuh"
+#include "gpu/select/select_keys.cuh"
 
 namespace {
+
+enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
+
+template <class T>
+constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
 
 enum {
   CHUNK_EACH = 8, /* keys per thread */
@@ -168,38 +173,6 @@ __device__ void gather_in_chunks(const SOURCE &source, uint32_t length, uint32_t
     pool[threadIdx.x * CHUNK_EACH + i] = best[i];
   if (threadIdx.x == 0) *held = BLOCK_CHUNK;
   __syncthreads();
-}
-
-/* ---- The kernel ----------------------------------------------------------------------------------------------------
- */
-
-/* Selection without a bound, by a buffer (gather_smallest) or in chunks, which leaves the k smallest of what it is
- * given in a pool of up to BLOCK_KEYS: a block for each of `parts` parts of each row, `columns` long but for the last
- * one. With one part its k smallest are the answer; with several, k keys of each part go to the findings, of which
- * there are `parts * k` in the end, or fewer where a part is shorter than k. */
-template <class T>
-__global__ void __launch_bounds__(FINISH_THREADS, 2)
-    select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns,
-                     bool in_chunks) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ uint32_t held, place;
-  key_of<T> *pool = pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
-  uint64_t tasks = static_cast<uint64_t>(s.rows) * parts;
-  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
-    uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
-    uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
-    row_source<T> source = {s, s.row(row), first};
-    if (in_chunks)
-      gather_in_chunks<T>(source, here, k, pool, memory, &held);
-    else
-      gather_smallest<T>(s, source, here, k, pool, memory, &held);
-    uint32_t length = held;
-    if (parts > 1 && threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
-    __syncthreads();
-    sorted_list<T> entries = {pool, parts > 1 ? to.row(row) + place : NULL, s, row, k};
-    sort_block(entries, memory, length);
-    __syncthreads();
-  }
 }
 
 }  // namespace

@@ -14,13 +14,13 @@
 #ifndef ADJI_GPU_SELECT_SELECT_BOUND_CUH
 #define ADJI_GPU_SELECT_SELECT_BOUND_CUH
 
+#include "gpu/select/select.cuh"
 #include "gpu/select/select_keys.cuh"
 
 namespace {
 
 enum {
-  GROUPS = 256,
-  LOG_GROUPS = 8,
+  GROUPS = ADJI_SAMPLE_GROUPS,
   MOST_ROWS_PER_BLOCK = GROUPS / ADJI_WARP,
   PART_READERS = 4, /* threads that share a group of a part, or of all parts */
   PART_THREADS = GROUPS * PART_READERS,
@@ -28,15 +28,10 @@ enum {
   RUN_LANES = 2      /* that share a run of a part, each with a vector */
 };
 
-struct sampling {
-  uint32_t log_size; /* 2^log_size values of a row, at least GROUPS and at most its length; log_size <= 31 */
-  uint32_t log_run;  /* in runs of 2^log_run */
-  uint32_t rank;     /* 1 .. GROUPS */
-  uint32_t parts;    /* blocks that share a row: a power of two */
-};
+static_assert(PART_THREADS * PART_ACCESSES == ADJI_PART_READS, "as planned");
 
 /* The column of value i of the sample. */
-__device__ __forceinline__ uint32_t sample_column(const sampling &how, uint32_t columns, uint32_t i) {
+__device__ __forceinline__ uint32_t sample_column(const adji_sampling &how, uint32_t columns, uint32_t i) {
   uint32_t run = i >> how.log_run, log_runs = how.log_size - how.log_run, places = columns >> how.log_run;
   uint32_t begin = static_cast<uint32_t>((static_cast<uint64_t>(run) * places) >> log_runs), width = places >> log_runs;
   uint32_t hash = (run + 1) * 0x9e3779b9u;
@@ -92,7 +87,7 @@ struct access {
 
 /* The least key of a group's part of a row. Threads of a block are groups, so that they read runs together. */
 template <class T>
-__device__ __forceinline__ key_of<T> least_of_group(const selection<T> &s, const sampling &how, uint32_t row,
+__device__ __forceinline__ key_of<T> least_of_group(const selection<T> &s, const adji_sampling &how, uint32_t row,
                                                     uint32_t group) {
   const T *values = s.row(row);
   return least_of<T, 8>(
@@ -123,7 +118,7 @@ __device__ __forceinline__ void write_bound(const key_of<T> *least, uint32_t ran
  * how.parts is 1. Limits: latency, of 2 successive accesses and about 2,000 cycles for the sort. */
 template <class T>
 __global__ void __launch_bounds__(GROUPS)
-    find_row_bounds(selection<T> s, sampling how, row_list list, uint32_t rows_per_block, key_of<T> *bounds,
+    find_row_bounds(selection<T> s, adji_sampling how, row_list list, uint32_t rows_per_block, key_of<T> *bounds,
                     uint32_t *counts) {
   __shared__ __align__(16) unsigned char memory[MOST_ROWS_PER_BLOCK * GROUPS * sizeof(key_of<T>)];
   key_of<T> *least = reinterpret_cast<key_of<T> *>(memory);
@@ -167,7 +162,7 @@ __device__ __forceinline__ key_of<T> least_of_readers(key_of<T> mine, const key_
  * RUNS: how.log_run is LOG_PART_RUN, and all of a run goes to one group; otherwise it is 0. Limits: latency, of one or
  * two memory accesses that all other blocks make at the same time. */
 template <class T, bool RUNS>
-__global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, sampling how, key_of<T> *parts) {
+__global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, adji_sampling how, key_of<T> *parts) {
   constexpr uint32_t WIDTH = RUNS ? key_traits<T>::VECTOR : 1, LANES = RUNS ? RUN_LANES : 1;
   __shared__ __align__(16) unsigned char memory[PART_THREADS / LANES * sizeof(key_of<T>)];
   key_of<T> *least = reinterpret_cast<key_of<T> *>(memory), mine = last_key<T>();
@@ -196,7 +191,7 @@ __global__ void __launch_bounds__(PART_THREADS) sample_parts(selection<T> s, sam
  * reads are in flight. Limits: latency of these reads, and about 2,000 cycles for the sort. */
 template <class T>
 __global__ void __launch_bounds__(PART_THREADS)
-    find_bounds_of_parts(sampling how, const key_of<T> *parts, key_of<T> *bounds, uint32_t *counts) {
+    find_bounds_of_parts(adji_sampling how, const key_of<T> *parts, key_of<T> *bounds, uint32_t *counts) {
   constexpr int BOUND_READS = 128 / sizeof(key_of<T>);
   __shared__ __align__(16) unsigned char memory[PART_THREADS * sizeof(key_of<T>)];
   key_of<T> *least = reinterpret_cast<key_of<T> *>(memory), mine = last_key<T>();

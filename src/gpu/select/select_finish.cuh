@@ -10,41 +10,11 @@
 #ifndef ADJI_GPU_SELECT_SELECT_FINISH_CUH
 #define ADJI_GPU_SELECT_SELECT_FINISH_CUH
 
+#include "gpu/select/select_bitonic.cuh"
 #include "gpu/select/select_buckets.cuh"
 #include "gpu/select/select_scan.cuh"
 
 namespace {
-
-enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
-
-template <class T>
-constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
-
-/* ---- Keys in and out ------------------------------------------------------------------------- */
-
-/* The k smallest of a list: to the front of it or of another, or to the answer of a row. One type for both, so that a
- * kernel holds one copy of the sort, which is most of its code. */
-template <class T>
-struct sorted_list {
-  typedef key_of<T> key;
-  const key *from;
-  key *to; /* NULL: the answer */
-  const selection<T> &s;
-  uint32_t row, k;
-  __device__ key last() const {
-    return last_key<T>();
-  }
-  __device__ key load(uint64_t at) const {
-    return from[at];
-  }
-  __device__ void store(uint64_t at, const key &value) const {
-    if (at >= k) return;
-    if (to)
-      to[at] = value;
-    else
-      s.put(row, static_cast<uint32_t>(at), value);
-  }
-};
 
 /* ---- A block's selection --------------------------------------------------------------------- */
 
@@ -79,20 +49,21 @@ struct list_source {
   }
 };
 
-/* Gathers keys: the k smallest of `length` keys, k <= length, are among the *held keys in the pool at the end. The
- * pool is the block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All threads
- * call it, and it ends with a barrier.
+/* Gathers keys: the k smallest of `length` keys, entries.k <= length, are among the *held keys in the pool at the end.
+ * The pool is the block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All
+ * threads call it, and it ends with a barrier.
  *
  * 1. Each thread reads EACH keys and adds those not above the bound to the pool.
  * 2. If the pool might not hold as many again, it is sorted, and the k-th smallest is the new bound. At least a third
  *    of its keys are discarded. */
 template <class T, class SOURCE>
-__device__ void gather_smallest(const selection<T> &s, const SOURCE &source, uint32_t length, uint32_t k,
-                                key_of<T> *pool, unsigned char *memory, uint32_t *held) {
+__device__ void gather_smallest(sorted_list<T> entries, const SOURCE &source, uint32_t length, key_of<T> *pool,
+                                unsigned char *memory, uint32_t *held) {
   constexpr int EACH = key_traits<T>::EACH / 4;
   constexpr uint32_t TILE = EACH * FINISH_THREADS;
   static_assert(BLOCK_KEYS<T> - TILE > ADJI_SELECT_MOST, "a sort makes room");
   key_of<T> bound = last_key<T>();
+  entries.from = entries.to = pool;
   if (threadIdx.x == 0) *held = 0;
   __syncthreads();
   for (uint64_t begin = 0; begin < length; begin += TILE) {
@@ -108,11 +79,10 @@ __device__ void gather_smallest(const selection<T> &s, const SOURCE &source, uin
     __syncthreads();
     uint32_t now = *held;
     if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
-      sorted_list<T> entries = {pool, pool, s, 0, k};
       sort_block(entries, memory, now);
       __syncthreads();
-      bound = pool[k - 1];
-      if (threadIdx.x == 0) *held = k;
+      bound = pool[entries.k - 1];
+      if (threadIdx.x == 0) *held = entries.k;
     }
     __syncthreads();
   }
@@ -233,7 +203,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 4)
     finish_by_buckets(selection<T> s, findings<T> found, bucket_layout layout, unfinished_rows unfinished) {
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t row = blockIdx.x, length = found.counts[row];
-  bool wrong = length < s.k || length > found.capacity;
+  bool wrong = !found.holds(length, s.k);
   if (!wrong) {
     list_keys<T, FINISH_THREADS> keys = {found.row(row), length};
     if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, layout, memory)) return;
@@ -247,14 +217,6 @@ __host__ __device__ constexpr uint32_t finish_bytes() {
   return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
 }
 
-/* The parameters of the blocks that finish. */
-template <class T>
-struct finishing {
-  findings<T> found;
-  row_list list;
-  key_of<T> *pools; /* BLOCK_KEYS per block */
-};
-
 /* Buckets in the memory of a sort. */
 __host__ __device__ constexpr bucket_layout all_buckets() {
   return bucket_layout{MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
@@ -262,67 +224,98 @@ __host__ __device__ constexpr bucket_layout all_buckets() {
 static_assert(all_buckets().bytes<float>() <= finish_bytes<float>(), "room for buckets");
 static_assert(all_buckets().bytes<double>() <= finish_bytes<double>(), "room for buckets");
 
-/* Finishes a row that buckets are not for or, if the bound was wrong, starts from the whole row; by FINISH_THREADS
- * threads. */
-template <class T>
-__device__ void finish_by_sorting(const selection<T> &s, const finishing<T> &f, uint32_t row, bool wrong,
-                                  unsigned char *memory, uint32_t *held) {
-  key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
-  const key_of<T> *from = f.found.row(row);
-  uint32_t length = f.found.counts[row];
-  if (wrong || length > BLOCK_KEYS<T>) {
-    if (wrong)
-      gather_smallest<T>(s, row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, held);
-    else
-      gather_smallest<T>(s, list_source<T>{from}, length, s.k, pool, memory, held);
-    from = pool;
-    length = *held;
-  }
-  sorted_list<T> entries = {from, NULL, s, row, s.k};
-  sort_block(entries, memory, length);
-  __syncthreads();
-}
-
-/* Finishes the listed rows, a block per row, one after the other: when all else has failed, or after a selection
- * without a bound. */
-template <class T>
-__global__ void __launch_bounds__(FINISH_THREADS, 2) finish_by_blocks(selection<T> s, finishing<T> f) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ uint32_t held;
-  uint32_t many = f.list.count();
-  for (uint32_t i = blockIdx.x; i < many; i += gridDim.x) {
-    uint32_t row = f.list.row(i), length = f.found.counts[row];
-    bool wrong = length < s.k || length > f.found.capacity;
-    if (!wrong) {
-      list_keys<T, FINISH_THREADS> keys = {f.found.row(row), length};
-      if (finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory)) continue;
-    }
-    finish_by_sorting(s, f, row, wrong, memory, &held);
-  }
-}
-
-/* Finishes few rows, a block each, all at once, so that a row may have as many threads as there are registers for.
- * Those past FINISH_THREADS are for the buckets only. Limits: latency, of about ten barriers and one reading of the
- * list. */
 enum { FEW_THREADS = 512 };
 static_assert(4 * static_cast<int>(FEW_THREADS) <= static_cast<int>(MOST_BUCKETS), "four buckets a thread, or more");
 
+/* What the blocks of finish_by_blocks do. */
+enum finishing_how {
+  FINISH_FOUND,     /* from the keys found of the listed rows */
+  FINISH_IN_BUFFER, /* without a bound, from all keys of each part of all rows: gather_smallest */
+  FINISH_IN_CHUNKS  /* the same by gather_in_chunks */
+};
+
 template <class T>
-__global__ void __launch_bounds__(FEW_THREADS, 1) finish_few(selection<T> s, finishing<T> f) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ uint32_t held;
-  wait_for_previous();
-  uint32_t row = blockIdx.x, length = f.found.counts[row];
-  bool wrong = length < s.k || length > f.found.capacity, done = false;
-  if (!wrong && length <= HELD_KEYS * FEW_THREADS) {
-    held_keys<T, FEW_THREADS> keys(f.found.row(row), length);
-    done = finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
-  } else if (!wrong) {
-    list_keys<T, FEW_THREADS> keys = {f.found.row(row), length};
-    done = finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
+struct finishing {
+  finishing_how how;
+  findings<T> found;
+  row_list list;
+  key_of<T> *pools;        /* BLOCK_KEYS per block */
+  uint32_t parts, columns; /* without a bound: parts of a row, and how long they are but for the last one */
+};
+
+/* A row by the buckets of a block of FEW_THREADS. A list of up to HELD_KEYS keys per thread is read once. */
+template <class T>
+__device__ __forceinline__ bool finish_few(const selection<T> &s, const findings<T> &found, uint32_t row,
+                                           unsigned char *memory) {
+  uint32_t length = found.counts[row];
+  if (!found.holds(length, s.k)) return false;
+  if (length <= HELD_KEYS * FEW_THREADS) {
+    held_keys<T, FEW_THREADS> keys(found.row(row), length);
+    return finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
   }
-  if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
-  finish_by_sorting(s, f, row, wrong, memory, &held);
+  list_keys<T, FEW_THREADS> keys = {found.row(row), length};
+  return finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
+}
+
+/* Finishes rows, a block per row, one after the other. One kernel for three uses, since its sort takes long to compile.
+ *
+ * Found: the listed rows, in FINISH_THREADS threads; or few rows, all at once, in FEW_THREADS, as many as there are
+ * registers for: those past FINISH_THREADS are for the buckets only, and a block has one row. A row that buckets are
+ * not for is sorted. One whose bound was wrong is gathered from all its keys.
+ *
+ * Without a bound, a task is a part of a row. With one part its k smallest are the answer; with several, k keys of each
+ * part go to the findings, of which there are `parts * k` in the end, or fewer if a part is shorter than k.
+ *
+ * Limits, for few rows: latency, of about ten barriers and one reading of the list. */
+template <class T>
+__global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> s, finishing<T> f) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held, place;
+  wait_for_previous();
+  if (blockDim.x == FEW_THREADS) {
+    bool done = finish_few(s, f.found, blockIdx.x, memory);
+    if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
+  }
+  key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  bool found = f.how == FINISH_FOUND;
+  uint64_t tasks = found ? f.list.count() : static_cast<uint64_t>(s.rows) * f.parts;
+  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    uint32_t row, first = 0, here = s.columns, length = 0;
+    bool gather = true;
+    if (found) {
+      row = f.list.row(static_cast<uint32_t>(task));
+      length = f.found.counts[row];
+      gather = !f.found.holds(length, s.k);
+      list_keys<T, FINISH_THREADS> keys = {f.found.row(row), length};
+      if (!gather && blockDim.x == FINISH_THREADS &&
+          finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory))
+        continue;
+    } else {
+      row = static_cast<uint32_t>(task / f.parts);
+      first = static_cast<uint32_t>(task % f.parts) * f.columns;
+      here = min(f.columns, s.columns - first);
+    }
+    uint32_t k = min(s.k, here);
+    sorted_list<T> entries = {f.found.row(row), NULL, s, row, k};
+    if (gather || length > BLOCK_KEYS<T>) {
+      row_source<T> source = {s, s.row(row), first};
+      if (!gather)
+        gather_smallest<T>(entries, list_source<T>{entries.from}, length, pool, memory, &held);
+      else if (f.how == FINISH_IN_CHUNKS)
+        gather_in_chunks<T>(source, here, k, pool, memory, &held);
+      else
+        gather_smallest<T>(entries, source, here, pool, memory, &held);
+      entries.from = pool;
+      length = held;
+    }
+    if (!found && f.parts > 1) {
+      if (threadIdx.x == 0) place = atomicAdd(f.found.counts + row, k);
+      __syncthreads();
+      entries.to = f.found.row(row) + place;
+    }
+    sort_block(entries, memory, length);
+    __syncthreads();
+  }
 }
 
 }  // namespace

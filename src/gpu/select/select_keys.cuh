@@ -147,6 +147,31 @@ struct selection {
   }
 };
 
+/* The k smallest of a list: to the front of it or of another, or to the answer of a row. One type for both, so that a
+ * kernel holds one copy of the sort, which is most of its code. s is a copy: with a reference, a kernel would read its
+ * own parameters from local memory. */
+template <class T>
+struct sorted_list {
+  typedef key_of<T> key;
+  const key *from;
+  key *to; /* NULL: the answer */
+  selection<T> s;
+  uint32_t row, k;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return from[at];
+  }
+  __device__ void store(uint64_t at, const key &value) const {
+    if (at >= k) return;
+    if (to)
+      to[at] = value;
+    else
+      s.put(row, static_cast<uint32_t>(at), value);
+  }
+};
+
 /* Rows first .. first + rows - 1 of a job. */
 template <class T>
 selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t first, uint64_t rows) {
@@ -163,6 +188,24 @@ selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t f
   s.values_out = job->values_out ? static_cast<T *>(job->values_out) + first * out_k : NULL;
   return s;
 }
+
+/* Device memory of a selection: freed by free() in the order of the compute stream, and not before. */
+struct scratch {
+  adji_gpu *gpu;
+  adji_block blocks[8];
+  uint32_t count;
+
+  template <class V>
+  adj_status get(uint64_t many, V **out) {
+    adj_status status = adji_block_get(gpu, gpu->compute, many * sizeof(V), "selection", &blocks[count]);
+    if (!status) *out = adji_at<V>(blocks[count++]);
+    return status;
+  }
+  void free() {
+    while (count)
+      adji_block_free(gpu, gpu->compute, &blocks[--count]);
+  }
+};
 
 /* The rows to be done: all, or those listed from the front of an array, from its end, or both. */
 struct row_list {

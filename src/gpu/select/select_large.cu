@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Selection for any k: radix selection (select_radix.cuh) or sample selection (select_sample.cuh) and a sort of what
- * they select, or a sort of everything. CUB sorts. Entries reach it by column, and its sorts are stable, so equal
- * values end up by column.
+ * they select, or a sort of everything (arrays.cuh). Entries reach it by column, and sorts are stable, so equal values
+ * end up by column.
  */
 #include <cmath>
-
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_segmented_radix_sort.cuh>
 
 #include "gpu/select/select.cuh"
 #include "gpu/select/select_radix.cuh"
 #include "gpu/select/select_sample.cuh"
+#include "gpu/shared/arrays.cuh"
 
 namespace {
 
@@ -24,82 +20,76 @@ template <class T>
 struct work {
   adji_gpu *gpu;
   selection<T> s;
-  adji_block orders, sorted_orders, columns, sorted_columns, temporary; /* of what is sorted */
-  adji_block state, histograms, places;
-  adji_block lists[2]; /* of sample selection */
+  scratch memory;
+  adji_block temporary;
+  /* Of what is sorted, with room for two per entry. */
+  order_of<T> *orders;
+  uint32_t *columns;
+  int64_t *begins;
+  /* Of radix selection and of sample selection. */
+  uint64_t *places;
+  kth<T> *state;
+  uint32_t *histograms;
+  row_search<T> *searches;
+  key_of<T> *lists[2];
 };
-
-template <class T>
-void free_work(work<T> *w) {
-  adji_block *blocks[] = {&w->orders, &w->sorted_orders, &w->columns, &w->sorted_columns, &w->temporary,
-                          &w->state,  &w->histograms,    &w->places,  &w->lists[0],       &w->lists[1]};
-  for (adji_block *block : blocks)
-    adji_block_free(w->gpu, w->gpu->compute, block);
-}
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-struct times {
-  int64_t each;
-  __host__ __device__ int64_t operator()(int64_t i) const {
-    return i * each;
-  }
-};
-
 template <class T>
-adj_status get_entries(work<T> *w, uint64_t count) {
-  cudaStream_t stream = w->gpu->compute;
-  adj_status status = adji_block_get(w->gpu, stream, count * sizeof(T), "selection", &w->orders);
-  if (!status) status = adji_block_get(w->gpu, stream, count * sizeof(T), "selection", &w->sorted_orders);
-  if (!status) status = adji_block_get(w->gpu, stream, count * 4, "selection", &w->columns);
-  if (!status) status = adji_block_get(w->gpu, stream, count * 4, "selection", &w->sorted_columns);
-  return status;
+adj_status get_entries(work<T> *w, uint32_t each) {
+  uint64_t entries = 2 * static_cast<uint64_t>(w->s.rows) * each;
+  adj_status status = w->memory.get(entries, &w->orders);
+  if (!status) status = w->memory.get(entries, &w->columns);
+  return status ? status : w->memory.get(w->s.rows + UINT64_C(1), &w->begins);
 }
 
+/* The sorted pairs of all rows are in the same one of the two buffers. */
 template <class T>
-adj_status sort_one_by_one(work<T> *w, uint32_t each) {
+adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
+  adji_pairs<order_of<T>> sorted = *all;
   for (uint64_t row = 0; row < w->s.rows; row++) {
     uint64_t at = row * each;
-    const order_of<T> *orders = adji_at<order_of<T>>(w->orders) + at;
-    const uint32_t *columns = adji_at<uint32_t>(w->columns) + at;
-    order_of<T> *to_orders = adji_at<order_of<T>>(w->sorted_orders) + at;
-    uint32_t *to_columns = adji_at<uint32_t>(w->sorted_columns) + at;
-    ADJI_CUB(w->gpu, &w->temporary, cub::DeviceRadixSort::SortPairs, orders, to_orders, columns, to_columns,
-             static_cast<int64_t>(each), 0, static_cast<int>(sizeof(T) * 8));
+    sorted = {all->keys + at, all->other_keys + at, all->values + at, all->other_values + at};
+    adj_status status = adji_sort_pairs(w->gpu, &w->temporary, &sorted, each, sizeof(T) * 8);
+    if (status) return status;
   }
+  if (sorted.values != all->values + (w->s.rows - UINT64_C(1)) * each)
+    *all = {all->other_keys, all->keys, all->other_values, all->values};
   return ADJ_OK;
 }
 
+__global__ void find_begins(uint32_t rows, uint32_t each, int64_t *begins) {
+  uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row <= rows) begins[row] = static_cast<int64_t>(row) * each;
+}
+
 template <class T>
-adj_status sort_segments(work<T> *w, uint32_t each) {
-  auto begins = thrust::make_transform_iterator(thrust::make_counting_iterator<int64_t>(0), times{each});
-  auto ends = begins + 1;
-  const order_of<T> *orders = adji_at<order_of<T>>(w->orders);
-  const uint32_t *columns = adji_at<uint32_t>(w->columns);
-  ADJI_CUB(w->gpu, &w->temporary, cub::DeviceSegmentedRadixSort::SortPairs, orders,
-           adji_at<order_of<T>>(w->sorted_orders), columns, adji_at<uint32_t>(w->sorted_columns),
-           static_cast<int64_t>(w->s.rows) * each, static_cast<int64_t>(w->s.rows), begins, ends, 0,
-           static_cast<int>(sizeof(T) * 8));
-  return ADJ_OK;
+adj_status sort_side_by_side(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
+  find_begins<<<adji_blocks_for(w->s.rows + UINT64_C(1), 256), 256, 0, w->gpu->compute>>>(w->s.rows, each, w->begins);
+  ADJI_LAUNCHED(w->gpu, "find_begins");
+  adji_segments rows = {w->begins, w->begins + 1, w->s.rows, static_cast<uint64_t>(w->s.rows) * each};
+  return adji_sort_segments(w->gpu, w->gpu->compute, &w->temporary, all, &rows, sizeof(T) * 8);
 }
 
 /* Sorts `each` entries of every row and writes the first k. */
 template <class T>
 adj_status sort_and_write(work<T> *w, uint32_t each) {
-  adj_status status = w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each) : sort_segments(w, each);
+  uint64_t entries = static_cast<uint64_t>(w->s.rows) * each;
+  adji_pairs<order_of<T>> all = {w->orders, w->orders + entries, w->columns, w->columns + entries};
+  adj_status status =
+      w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each, &all) : sort_side_by_side(w, each, &all);
   if (status) return status;
-  write_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->sorted_orders),
-                                                              adji_at<uint32_t>(w->sorted_columns), each);
+  write_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, all.keys, all.values, each);
   ADJI_LAUNCHED(w->gpu, "write_sorted");
   return ADJ_OK;
 }
 
 template <class T>
 adj_status select_by_sort(work<T> *w) {
-  adj_status status = get_entries(w, static_cast<uint64_t>(w->s.rows) * w->s.columns);
+  adj_status status = get_entries(w, w->s.columns);
   if (status) return status;
-  list_values<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, adji_at<order_of<T>>(w->orders),
-                                                             adji_at<uint32_t>(w->columns));
+  list_values<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, w->orders, w->columns);
   ADJI_LAUNCHED(w->gpu, "list_values");
   return sort_and_write(w, w->s.columns);
 }
@@ -108,24 +98,21 @@ adj_status select_by_sort(work<T> *w) {
 
 template <class T>
 adj_status find_kth(work<T> *w) {
-  cudaStream_t stream = w->gpu->compute;
   uint32_t rows = w->s.rows;
-  kth<T> *state = adji_at<kth<T>>(w->state);
-  uint32_t *histograms = adji_at<uint32_t>(w->histograms);
   uint64_t length = static_cast<uint64_t>(w->s.columns) * rows / (static_cast<uint64_t>(w->gpu->multiprocessors) * 64);
   length = length < 16384 ? 16384 : length > 131072 ? 131072 : length;
   uint32_t pieces = adji_blocks_for(w->s.columns, static_cast<uint32_t>(length));
-  ADJI_CUDA(w->gpu, cudaMemsetAsync(histograms, 0, static_cast<uint64_t>(rows) * DIGITS * sizeof *histograms, stream));
-  begin_rows<T><<<adji_blocks_for(rows, 256), 256, 0, stream>>>(rows, w->s.k, state);
+  ADJI_CUDA(w->gpu, cudaMemsetAsync(w->histograms, 0, static_cast<uint64_t>(rows) * DIGITS * 4, w->gpu->compute));
+  begin_rows<T><<<adji_blocks_for(rows, 256), 256, 0, w->gpu->compute>>>(rows, w->s.k, w->state);
   ADJI_LAUNCHED(w->gpu, "begin_rows");
   constexpr int BITS = sizeof(T) * 8;
   for (int end = BITS; end > 0; end -= DIGIT_BITS) {
     uint32_t shift = end > DIGIT_BITS ? static_cast<uint32_t>(end - DIGIT_BITS) : 0;
     order_of<T> above = end == BITS ? 0 : ~order_of<T>(0) << end;
-    count_digits<T><<<rows * pieces, RADIX_THREADS, 0, stream>>>(w->s, state, histograms, shift, above, pieces,
-                                                                 static_cast<uint32_t>(length));
+    count_digits<T><<<rows * pieces, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, w->histograms, shift, above,
+                                                                          pieces, static_cast<uint32_t>(length));
     ADJI_LAUNCHED(w->gpu, "count_digits");
-    choose_digit<T><<<rows, RADIX_THREADS, 0, stream>>>(histograms, state, shift);
+    choose_digit<T><<<rows, RADIX_THREADS, 0, w->gpu->compute>>>(w->histograms, w->state, shift);
     ADJI_LAUNCHED(w->gpu, "choose_digit");
   }
   return ADJ_OK;
@@ -133,32 +120,29 @@ adj_status find_kth(work<T> *w) {
 
 template <class T>
 adj_status write_up_to_kth(work<T> *w, const selected<T> &to) {
-  cudaStream_t stream = w->gpu->compute;
   uint32_t each = warp_pieces(w->s.columns);
   uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
   uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
-  const kth<T> *state = adji_at<kth<T>>(w->state);
-  two_counts *places = adji_at<two_counts>(w->places);
-  count_pieces<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, state, places, pieces);
+  uint64_t *places = w->places;
+  count_pieces<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, places, pieces);
   ADJI_LAUNCHED(w->gpu, "count_pieces");
-  add_up_pieces<<<w->s.rows, RADIX_THREADS, 0, stream>>>(places, each);
-  ADJI_LAUNCHED(w->gpu, "add_up_pieces");
-  write_selected<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, state, places, pieces, to);
+  adj_status status = adji_add_up(w->gpu, &w->temporary, places, places, pieces);
+  if (status) return status;
+  write_selected<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, places, pieces, to);
   ADJI_LAUNCHED(w->gpu, "write_selected");
   return ADJ_OK;
 }
 
 template <class T>
 adj_status select_by_digits(work<T> *w, bool sorted) {
-  cudaStream_t stream = w->gpu->compute;
   uint64_t rows = w->s.rows, pieces = rows * warp_pieces(w->s.columns);
-  adj_status status = adji_block_get(w->gpu, stream, rows * sizeof(kth<T>), "selection", &w->state);
-  if (!status) status = adji_block_get(w->gpu, stream, rows * DIGITS * 4, "selection", &w->histograms);
-  if (!status) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
-  if (!status && sorted) status = get_entries(w, rows * w->s.k);
+  adj_status status = w->memory.get(rows, &w->state);
+  if (!status) status = w->memory.get(rows * DIGITS, &w->histograms);
+  if (!status) status = w->memory.get(pieces, &w->places);
+  if (!status && sorted) status = get_entries(w, w->s.k);
   if (!status) status = find_kth(w);
   if (status) return status;
-  selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
+  selected<T> to = {w->orders, w->columns};
   status = write_up_to_kth(w, to);
   return status || !sorted ? status : sort_and_write(w, w->s.k);
 }
@@ -171,18 +155,12 @@ struct sample_plan {
   uint32_t capacity[2];
 };
 
-enum { EACH_SHORT = 8, EACH_LONG = 16, LONG_SAMPLED = 1 << 17 };
-
-uint32_t sample_keys_of(uint32_t columns) {
-  return columns < LONG_SAMPLED ? SAMPLE_KEYS<EACH_SHORT> : SAMPLE_KEYS<EACH_LONG>;
-}
-
 /* As many samples as it takes until a block can do the rest. Between splitters that are `apart` ranks apart there are
  * about apart * length / size keys, with a gamma distribution: 6 deviations are added, and 10 for its tail. From the
  * second sample on the k-th smallest may be anywhere, which is at most as many as for the middle. */
 sample_plan plan_samples(uint32_t columns, uint32_t k) {
   sample_plan plan = {};
-  float size = static_cast<float>(sample_keys_of(columns)), share = static_cast<float>(k) / static_cast<float>(columns);
+  float size = SAMPLE_KEYS, share = static_cast<float>(k) / static_cast<float>(columns);
   for (double length = columns; length > LAST_KEYS; plan.levels++, share = 0.5f) {
     splitter_ranks ranks = ranks_of_splitters(size, share);
     float apart = (ranks.high < size ? ranks.high : size) - (ranks.low > 0 ? ranks.low : 0);
@@ -194,17 +172,11 @@ sample_plan plan_samples(uint32_t columns, uint32_t k) {
 }
 
 template <class T>
-key_lists<T> lists_of(const work<T> *w, const sample_plan &plan, uint32_t level) {
-  return key_lists<T>{adji_at<key_of<T>>(w->lists[level % 2]), plan.capacity[level % 2]};
-}
-
-template <class T, int EACH>
 adj_status launch_splitters(work<T> *w, const key_lists<T> &from) {
-  constexpr uint32_t BYTES = sample_bytes<T, EACH>();
-  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(choose_splitters<T, EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  constexpr uint32_t BYTES = gapped<SAMPLE_EACH>(SAMPLE_KEYS) * sizeof(key_of<T>);
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(choose_splitters<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(BYTES)));
-  row_search<T> *searches = adji_at<row_search<T>>(w->state);
-  choose_splitters<T, EACH><<<w->s.rows, FINISH_THREADS, BYTES, w->gpu->compute>>>(w->s, from, searches);
+  choose_splitters<T><<<w->s.rows, FINISH_THREADS, BYTES, w->gpu->compute>>>(w->s, from, w->searches);
   ADJI_LAUNCHED(w->gpu, "choose_splitters");
   return ADJ_OK;
 }
@@ -214,7 +186,7 @@ template <class T, bool WRITE>
 adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T> &to) {
   uint32_t each = from.keys ? (from.capacity - 1) / LIST_COLUMNS + 1 : warp_pieces(w->s.columns);
   uint32_t blocks = adji_blocks_for(static_cast<uint64_t>(w->s.rows) * each, SPLIT_WARPS);
-  splitting<T> p = {adji_at<row_search<T>>(w->state), adji_at<two_counts>(w->places), to, each};
+  splitting<T> p = {w->searches, w->places, to, each};
   list_pieces<T> lists = {from};
   row_pieces<T> matrix;
   if (from.keys)
@@ -230,17 +202,13 @@ template <class T, bool WRITE>
 adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
   key_lists<T> from = {NULL, 0};
   for (uint32_t level = 0; level < plan.levels; level++) {
-    key_lists<T> to = lists_of(w, plan, level);
-    adj_status status = sample_keys_of(w->s.columns) == SAMPLE_KEYS<EACH_SHORT>
-                            ? launch_splitters<T, EACH_SHORT>(w, from)
-                            : launch_splitters<T, EACH_LONG>(w, from);
+    key_lists<T> to = {w->lists[level % 2], plan.capacity[level % 2]};
+    adj_status status = launch_splitters(w, from);
     if (!status) status = launch_split<T, WRITE>(w, from, to);
     if (status) return status;
     from = to;
   }
-  row_search<T> *searches = adji_at<row_search<T>>(w->state);
-  find_kth_keys<T, WRITE>
-      <<<w->s.rows, KTH_THREADS, 0, w->gpu->compute>>>(w->s, from, searches, adji_at<two_counts>(w->places));
+  find_kth_keys<T, WRITE><<<w->s.rows, KTH_THREADS, 0, w->gpu->compute>>>(w->s, from, w->searches, w->places);
   ADJI_LAUNCHED(w->gpu, "find_kth_keys");
   return ADJ_OK;
 }
@@ -248,15 +216,14 @@ adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
 /* Writes all keys up to the k-th smallest by column, for a sort. */
 template <class T>
 adj_status write_up_to_keys(work<T> *w) {
-  cudaStream_t stream = w->gpu->compute;
   uint32_t each = warp_pieces(w->s.columns);
   uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
-  two_counts *places = adji_at<two_counts>(w->places);
-  add_up_pieces<<<w->s.rows, RADIX_THREADS, 0, stream>>>(places, each);
-  ADJI_LAUNCHED(w->gpu, "add_up_pieces");
-  selected<T> to = {adji_at<order_of<T>>(w->orders), adji_at<uint32_t>(w->columns)};
+  uint64_t *places = w->places;
+  adj_status status = adji_add_up(w->gpu, &w->temporary, places, places, pieces);
+  if (status) return status;
+  selected<T> to = {w->orders, w->columns};
   uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
-  write_up_to<T><<<blocks, RADIX_THREADS, 0, stream>>>(w->s, adji_at<row_search<T>>(w->state), places, pieces, to);
+  write_up_to<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->searches, places, pieces, to);
   ADJI_LAUNCHED(w->gpu, "write_up_to");
   return ADJ_OK;
 }
@@ -264,16 +231,13 @@ adj_status write_up_to_keys(work<T> *w) {
 /* In one stage if the answer may be unordered, in two if it is sorted. */
 template <class T>
 adj_status select_by_samples(work<T> *w, bool sorted) {
-  cudaStream_t stream = w->gpu->compute;
   sample_plan plan = plan_samples(w->s.columns, w->s.k);
   uint64_t rows = w->s.rows, pieces = sorted ? rows * warp_pieces(w->s.columns) : 0;
-  adj_status status = adji_block_get(w->gpu, stream, rows * sizeof(row_search<T>), "selection", &w->state);
-  for (int i = 0; i < 2 && !status; i++) {
-    uint64_t bytes = rows * plan.capacity[i] * sizeof(key_of<T>);
-    if (bytes) status = adji_block_get(w->gpu, stream, bytes, "selection", &w->lists[i]);
-  }
-  if (!status && sorted) status = adji_block_get(w->gpu, stream, pieces * sizeof(two_counts), "selection", &w->places);
-  if (!status && sorted) status = get_entries(w, rows * w->s.k);
+  adj_status status = w->memory.get(rows, &w->searches);
+  for (int i = 0; i < 2 && !status; i++)
+    if (plan.capacity[i]) status = w->memory.get(rows * plan.capacity[i], &w->lists[i]);
+  if (!status && sorted) status = w->memory.get(pieces, &w->places);
+  if (!status && sorted) status = get_entries(w, w->s.k);
   if (status) return status;
   if (!sorted) return find_kth_by_samples<T, true>(w, plan);
   status = find_kth_by_samples<T, false>(w, plan);
@@ -286,7 +250,7 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
 /* Bytes per row beside what is sorted of it. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   uint32_t columns = static_cast<uint32_t>(job->columns);
-  uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
+  uint64_t pieces = sizeof(uint64_t) * static_cast<uint64_t>(warp_pieces(columns));
   if (job->algorithm == ADJI_SELECT_RADIX) return 64 + pieces + DIGITS * 4;
   if (job->algorithm == ADJI_SELECT_SORT) return 64;
   sample_plan plan = plan_samples(columns, job->k);
@@ -309,12 +273,13 @@ adj_status select_all(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k)
   for (uint64_t first = 0; first < job->rows; first += at_once) {
     uint64_t here = job->rows - first < at_once ? job->rows - first : at_once;
     work<T> w = {};
-    w.gpu = gpu;
+    w.gpu = w.memory.gpu = gpu;
     w.s = selection_of<T>(job, out_k, first, here);
     adj_status status = job->algorithm == ADJI_SELECT_SAMPLE  ? select_by_samples(&w, job->sorted)
                         : job->algorithm == ADJI_SELECT_RADIX ? select_by_digits(&w, job->sorted)
                                                               : select_by_sort(&w);
-    free_work(&w);
+    w.memory.free();
+    adji_block_free(gpu, gpu->compute, &w.temporary);
     if (status) return status;
   }
   return ADJ_OK;

@@ -11,7 +11,7 @@
 #ifndef ADJI_GPU_SELECT_SELECT_RADIX_CUH
 #define ADJI_GPU_SELECT_SELECT_RADIX_CUH
 
-#include "gpu/select/select_keys.cuh"
+#include "gpu/select/select_buckets.cuh"
 
 namespace {
 
@@ -71,31 +71,20 @@ __global__ void __launch_bounds__(RADIX_THREADS)
 /* Finds the digit of each row's k-th smallest, a block per row; clears the histogram for the next digit. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS) choose_digit(uint32_t *histograms, kth<T> *state, uint32_t shift) {
-  constexpr uint32_t EACH = DIGITS / RADIX_THREADS;
-  __shared__ uint32_t sums[RADIX_THREADS];
-  uint32_t *mine = histograms + static_cast<uint64_t>(blockIdx.x) * DIGITS + threadIdx.x * EACH;
-  uint32_t counts[EACH], sum = 0, rank = state[blockIdx.x].rank;
-#pragma unroll
-  for (uint32_t i = 0; i < EACH; i++) {
-    counts[i] = mine[i];
-    mine[i] = 0;
-    sum += counts[i];
+  __shared__ __align__(16) uint32_t counts[DIGITS];
+  __shared__ uint32_t sums[SCAN_SUMS];
+  uint32_t *mine = histograms + static_cast<uint64_t>(blockIdx.x) * DIGITS, rank = state[blockIdx.x].rank;
+  for (uint32_t d = threadIdx.x; d < DIGITS; d += RADIX_THREADS) {
+    counts[d] = mine[d];
+    mine[d] = 0;
   }
-  sums[threadIdx.x] = sum;
   __syncthreads();
-  for (uint32_t step = 1; step < RADIX_THREADS; step *= 2) {
-    uint32_t other = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
-    __syncthreads();
-    sums[threadIdx.x] += other;
-    __syncthreads();
+  add_up<RADIX_THREADS>(counts, DIGITS, sums);
+  for (uint32_t d = threadIdx.x; d < DIGITS; d += RADIX_THREADS) {
+    if (counts[d] >= rank || (d + 1 < DIGITS && counts[d + 1] < rank)) continue; /* exactly one digit continues */
+    state[blockIdx.x].order |= static_cast<order_of<T>>(d) << shift;
+    state[blockIdx.x].rank = rank - counts[d];
   }
-  uint32_t before = sums[threadIdx.x] - sum;
-  if (before >= rank || sums[threadIdx.x] < rank) return; /* one thread continues */
-  uint32_t i = 0;
-  for (; before + counts[i] < rank; i++)
-    before += counts[i];
-  state[blockIdx.x].order |= static_cast<order_of<T>>(threadIdx.x * EACH + i) << shift;
-  state[blockIdx.x].rank = rank - before;
 }
 
 /* Columns of a row that a warp visits in order. */
@@ -124,14 +113,17 @@ __device__ __forceinline__ void visit_piece(const selection<T> &s, uint32_t row,
   }
 }
 
-struct two_counts {
-  uint32_t below, equal;
-};
+/* Entries of a piece that are selected for sure, in the upper half, and those that are equal to the k-th smallest
+ * value. Added up over all pieces before (adji_add_up), the difference to the first piece of the row are those of the
+ * row: no half of a difference overflows, whatever the sums do. */
+__device__ __forceinline__ uint64_t two_counts(uint32_t below, uint32_t equal) {
+  return static_cast<uint64_t>(below) << 32 | equal;
+}
 
 /* Counts what is below and equal to the k-th smallest. One warp per piece of each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
-    count_pieces(selection<T> s, const kth<T> *state, two_counts *counts, uint64_t pieces) {
+    count_pieces(selection<T> s, const kth<T> *state, uint64_t *counts, uint64_t pieces) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
@@ -143,35 +135,7 @@ __global__ void __launch_bounds__(RADIX_THREADS)
   });
   below = __reduce_add_sync(ALL_LANES, below);
   equal = __reduce_add_sync(ALL_LANES, equal);
-  if (lane == 0) counts[number] = two_counts{below, equal};
-}
-
-/* Turns counts into places: what is in the earlier pieces of the row. A block per row. */
-__global__ void __launch_bounds__(RADIX_THREADS) add_up_pieces(two_counts *counts, uint32_t each) {
-  __shared__ uint32_t below[RADIX_THREADS], equal[RADIX_THREADS];
-  two_counts *row = counts + static_cast<uint64_t>(blockIdx.x) * each;
-  uint32_t before_below = 0, before_equal = 0;
-  for (uint32_t first = 0; first < each; first += RADIX_THREADS) {
-    uint32_t i = first + threadIdx.x;
-    two_counts mine = i < each ? row[i] : two_counts{0, 0};
-    below[threadIdx.x] = mine.below;
-    equal[threadIdx.x] = mine.equal;
-    __syncthreads();
-    for (uint32_t step = 1; step < RADIX_THREADS; step *= 2) {
-      bool add = threadIdx.x >= step;
-      uint32_t b = add ? below[threadIdx.x - step] : 0, e = add ? equal[threadIdx.x - step] : 0;
-      __syncthreads();
-      below[threadIdx.x] += b;
-      equal[threadIdx.x] += e;
-      __syncthreads();
-    }
-    if (i < each)
-      row[i] =
-          two_counts{before_below + below[threadIdx.x] - mine.below, before_equal + equal[threadIdx.x] - mine.equal};
-    before_below += below[RADIX_THREADS - 1];
-    before_equal += equal[RADIX_THREADS - 1];
-    __syncthreads();
-  }
+  if (lane == 0) counts[number] = two_counts(below, equal);
 }
 
 /* Where selected entries go: to the answer, or to arrays that are sorted afterwards, k entries per row. */
@@ -192,13 +156,14 @@ struct selected {
  * each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
-    write_selected(selection<T> s, const kth<T> *state, const two_counts *places, uint64_t pieces, selected<T> to) {
+    write_selected(selection<T> s, const kth<T> *state, const uint64_t *places, uint64_t pieces, selected<T> to) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
   uint32_t row = static_cast<uint32_t>(number / each), lanes_before = (1u << lane) - 1;
   order_of<T> limit = state[row].order;
-  uint32_t wanted = state[row].rank, below = places[number].below, equal = places[number].equal;
+  uint64_t before = places[number] - places[static_cast<uint64_t>(row) * each];
+  uint32_t wanted = state[row].rank, below = static_cast<uint32_t>(before >> 32), equal = static_cast<uint32_t>(before);
   visit_piece(s, row, static_cast<uint32_t>(number % each), lane, [&](order_of<T> order, uint32_t column, bool there) {
     uint32_t is_below = __ballot_sync(ALL_LANES, there && order < limit);
     uint32_t is_equal = __ballot_sync(ALL_LANES, there && order == limit);

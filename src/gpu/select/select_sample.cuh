@@ -21,7 +21,7 @@
 #define ADJI_GPU_SELECT_SELECT_SAMPLE_CUH
 
 #include "gpu/select/select_bound.cuh"
-#include "gpu/select/select_digits.cuh"
+#include "gpu/select/select_buckets.cuh"
 #include "gpu/select/select_finish.cuh"
 #include "gpu/select/select_radix.cuh"
 
@@ -35,6 +35,9 @@ enum {
   LOG_KTH_BINS = 11,
   KTH_READS = 8,     /* keys a thread has in flight */
   LAST_KEYS = 32768, /* in which one block finds the k-th smallest */
+  SAMPLE_EACH = 16,  /* keys of a sample that a thread sorts */
+  SAMPLE_KEYS = SAMPLE_EACH * FINISH_THREADS,
+  LOG_SAMPLE_KEYS = 12
 };
 
 /* Lists of keys, one per row. */
@@ -85,7 +88,7 @@ struct sample_to_splitters {
   const selection<T> &s;
   const T *values;
   const key *list; /* NULL: the row is sampled */
-  sampling how;
+  adji_sampling how;
   uint32_t length;
   splitter_ranks ranks;
   row_search<T> *to;
@@ -103,18 +106,10 @@ struct sample_to_splitters {
   }
 };
 
-template <int EACH>
-constexpr uint32_t SAMPLE_KEYS = EACH *FINISH_THREADS;
-
-template <class T, int EACH>
-constexpr uint32_t sample_bytes() {
-  return gapped<EACH>(SAMPLE_KEYS<EACH>) * sizeof(key_of<T>);
-}
-
 /* Chooses the splitters of each row, a block per row: from the matrix, or from what the last pass collected, both in
- * device memory. A sample has EACH keys per thread, each from another part of the row. Limits: latency of the reads,
- * and instruction issue of the sort, about 10 microseconds per block. */
-template <class T, int EACH>
+ * device memory. A sample has SAMPLE_EACH keys per thread, each from another part of the row. Limits: latency of the
+ * reads, and instruction issue of the sort, about 10 microseconds per block. */
+template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     choose_splitters(selection<T> s, key_lists<T> from, row_search<T> *searches) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -133,16 +128,15 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
   now.below = now.inside = 0;
   if (threadIdx.x == 0) searches[row] = now;
   if (!now.rank) return;
-  uint32_t log_size = 31 - __clz(static_cast<int>(SAMPLE_KEYS<EACH>));
   float share = static_cast<float>(now.rank) / static_cast<float>(now.length);
   sample_to_splitters<T> entries = {s,
                                     s.row(row),
                                     from.keys ? from.row(row) : NULL,
-                                    sampling{log_size, 0, 1, 1},
+                                    adji_sampling{LOG_SAMPLE_KEYS, 0, 1, 1},
                                     now.length,
-                                    ranks_of_splitters(SAMPLE_KEYS<EACH>, share),
+                                    ranks_of_splitters(SAMPLE_KEYS, share),
                                     searches + row};
-  sort_row_together<EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS<EACH>);
+  sort_row_together<SAMPLE_EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS);
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -221,13 +215,19 @@ struct list_pieces {
   }
 };
 
+/* Counts a key in its piece of a row of the matrix. */
+template <class KEY>
+__device__ __forceinline__ void count_below(uint64_t *pieces, const KEY &key) {
+  atomicAdd(reinterpret_cast<unsigned long long *>(pieces + key_column(key) / WARP_COLUMNS), 1ull << 32);
+}
+
 /* The parameters of a pass. */
 template <class T>
 struct splitting {
   row_search<T> *searches;
-  two_counts *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are written */
-  key_lists<T> to;    /* gets what is inside */
-  uint32_t each;      /* pieces per row of the input */
+  uint64_t *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are written */
+  key_lists<T> to;  /* gets what is inside */
+  uint32_t each;    /* pieces per row of the input */
 };
 
 /* Splits the keys of each row at its splitters, a warp per piece of a row. Input and output in device memory. What is
@@ -263,15 +263,14 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
     } else {
       mine += is_below;
       if (!FROM::OF_MATRIX && is_below)
-        atomicAdd(&p.pieces[static_cast<uint64_t>(row) * warp_pieces(s.columns) + key_column(key) / WARP_COLUMNS].below,
-                  1u);
+        count_below(p.pieces + static_cast<uint64_t>(row) * warp_pieces(s.columns), key);
     }
   });
   inside.flush(&search->inside, lane, to_list);
   if (WRITE) return below.flush(&search->below, lane, to_answer);
   mine = __reduce_add_sync(ALL_LANES, mine);
   if (lane == 0 && mine) atomicAdd(&search->below, mine);
-  if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts{mine, 0};
+  if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts(mine, 0);
 }
 
 /* ---- The k-th smallest ----------------------------------------------------------------------- */
@@ -327,18 +326,18 @@ __device__ key_digits<T> common_digits(const row_search<T> &search, uint32_t log
  * thirty barriers. */
 template <class T, bool WRITE>
 __global__ void __launch_bounds__(KTH_THREADS)
-    find_kth_keys(selection<T> s, key_lists<T> from, row_search<T> *searches, two_counts *pieces) {
+    find_kth_keys(selection<T> s, key_lists<T> from, row_search<T> *searches, uint64_t *pieces) {
   __shared__ __align__(16) uint32_t counts[1 << LOG_KTH_BINS];
   __shared__ uint32_t sums[SCAN_SUMS], written;
   uint32_t row = blockIdx.x, each = warp_pieces(s.columns);
-  two_counts *mine = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
+  uint64_t *mine = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
   row_search<T> search = {};
   if (from.keys) search = searches[row];
   bool whole = !from.keys || !search.rank || !search.descend(from.capacity);
   if (whole) search = row_search<T>{make_key(order_of<T>(0), 0), last_key<T>(), s.k, s.columns, 0, 0};
   if (whole && !WRITE)
     for (uint32_t i = threadIdx.x; i < each; i += KTH_THREADS)
-      mine[i] = two_counts{0, 0};
+      mine[i] = 0;
   if (threadIdx.x == 0) written = s.k - search.rank;
   __syncthreads();
   block_keys<T> keys = {s, s.row(row), whole ? NULL : from.row(row), search.length};
@@ -352,20 +351,20 @@ __global__ void __launch_bounds__(KTH_THREADS)
     if (WRITE)
       s.put(row, atomicAdd(&written, 1u), key);
     else
-      atomicAdd(&mine[key_column(key) / WARP_COLUMNS].below, 1u);
+      count_below(mine, key);
   });
 }
 
 /* Writes all keys up to the k-th smallest, by column, to arrays that are sorted afterwards. One warp per piece of each
  * row. places: how many are before each piece. */
 template <class T>
-__global__ void __launch_bounds__(RADIX_THREADS)
-    write_up_to(selection<T> s, const row_search<T> *searches, const two_counts *places, uint64_t pieces,
-                selected<T> to) {
+__global__ void __launch_bounds__(RADIX_THREADS) write_up_to(selection<T> s, const row_search<T> *searches,
+                                                             const uint64_t *places, uint64_t pieces, selected<T> to) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
-  uint32_t row = static_cast<uint32_t>(number / each), before = places[number].below;
+  uint32_t row = static_cast<uint32_t>(number / each);
+  uint32_t before = static_cast<uint32_t>((places[number] - places[static_cast<uint64_t>(row) * each]) >> 32);
   key_of<T> kth = searches[row].high;
   visit_piece(s, row, static_cast<uint32_t>(number % each), lane, [&](order_of<T> order, uint32_t column, bool there) {
     bool mine = there && !less(kth, make_key(order, column));

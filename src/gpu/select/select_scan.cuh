@@ -5,6 +5,7 @@
 #ifndef ADJI_GPU_SELECT_SELECT_SCAN_CUH
 #define ADJI_GPU_SELECT_SELECT_SCAN_CUH
 
+#include "gpu/select/select.cuh"
 #include "gpu/select/select_keys.cuh"
 
 namespace {
@@ -21,6 +22,10 @@ struct findings {
   __device__ key_of<T> *row(uint32_t number) const {
     return keys + static_cast<uint64_t>(number) * capacity;
   }
+  /* Whether the k smallest are among so many keys, and all of these are there; otherwise the bound was wrong. */
+  __device__ bool holds(uint32_t count, uint32_t k) const {
+    return count >= k && count <= capacity;
+  }
 };
 
 enum {
@@ -28,6 +33,8 @@ enum {
   SCAN_VECTORS = 4, /* that a thread reads at once */
   SCAN_TILE = SCAN_VECTORS * ADJI_WARP
 };
+
+static_assert(SCAN_WARPS * SCAN_TILE == ADJI_SCAN_UNIT, "as planned");
 
 template <class T>
 constexpr int SCAN_VALUES = SCAN_VECTORS *key_traits<T>::VECTOR;

@@ -7,7 +7,7 @@
  * then ordered, in buckets if possible.
  */
 #include "gpu/select/select.cuh"
-#include "gpu/select/select_digits.cuh"
+#include "gpu/select/select_buckets.cuh"
 
 namespace {
 
@@ -262,24 +262,6 @@ __device__ uint32_t gather_short(const short_row<T, THREADS> &row, const key_of<
   return held;
 }
 
-/* For a warp that sorts the places of a row. */
-template <class T>
-struct places_to_answer {
-  typedef key_of<T> key;
-  const key *places;
-  const selection<T> &s;
-  uint32_t row;
-  __device__ key last() const {
-    return last_key<T>();
-  }
-  __device__ key load(uint64_t at) const {
-    return places[at];
-  }
-  __device__ void store(uint64_t at, const key &k) const {
-    if (at < s.k) s.put(row, static_cast<uint32_t>(at), k);
-  }
-};
-
 /* Writes the k smallest of the keys up to a bound; false: there are too many, or they are too close. */
 template <class T, int THREADS>
 __device__ bool write_short(const selection<T> &s, uint32_t number, const short_row<T, THREADS> &row,
@@ -292,7 +274,7 @@ __device__ bool write_short(const selection<T> &s, uint32_t number, const short_
   uint32_t held = gather_short(row, bound, room);
   if (held > room.capacity) return false;
   if (threadIdx.x < ADJI_WARP) {
-    places_to_answer<T> entries = {room.places, s, number};
+    sorted_list<T> entries = {room.places, NULL, s, number, s.k};
     key_of<T> *through = reinterpret_cast<key_of<T> *>(room.counts);
     if (held <= 2 * ADJI_WARP)
       sort_row<2>(entries, through, 0, held, threadIdx.x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sorts rows by their length. A warp sorts a row in its registers; several warps of a block sort longer ones
- * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows go to CUB (row_sort_long.cu).
+ * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows: row_sort_long.cu.
  */
 #include "gpu/shared/row_sort_private.cuh"
 

@@ -18,7 +18,7 @@
 #ifndef ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 
-#include "gpu/device/device.cuh"
+#include "gpu/shared/arrays.cuh"
 
 namespace {
 
@@ -26,22 +26,6 @@ enum { WARPS = 4 };
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------ */
-
-/* Floats as unsigned integers in the same order, and back. */
-__device__ __forceinline__ uint32_t in_order(float x) {
-  uint32_t bits = __float_as_uint(x);
-  return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-__device__ __forceinline__ float from_order(uint32_t bits) {
-  return __uint_as_float(bits >> 31 ? bits & 0x7fffffffu : ~bits);
-}
-__device__ __forceinline__ uint64_t in_order(double x) {
-  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x));
-  return bits >> 63 ? ~bits : bits | UINT64_C(0x8000000000000000);
-}
-__device__ __forceinline__ double from_order(uint64_t bits) {
-  return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & UINT64_C(0x7fffffffffffffff) : ~bits));
-}
 
 /* Two numbers, ordered by the first. */
 struct wide_key {

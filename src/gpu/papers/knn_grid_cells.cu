@@ -25,11 +25,9 @@
  *
  * Limits: latency of scattered reads, and groups that wait for the one of their warp with the most candidates.
  */
-#ifndef ADJI_GPU_PAPERS_KNN_GRID_KERNEL_CUH
-#define ADJI_GPU_PAPERS_KNN_GRID_KERNEL_CUH
+#include "gpu/papers/knn_grid.cuh"
 
 #include "gpu/knn/knn_search.cuh"
-#include "gpu/papers/knn_grid.cuh"
 #include "gpu/range/tiles_cells.cuh"
 
 namespace {
@@ -288,6 +286,30 @@ adj_status launch_in_cells(adji_gpu *gpu, cudaStream_t stream, const adji_knn_gr
   return ADJ_OK;
 }
 
+template <class T>
+adj_status in_cells_any(adji_gpu *gpu, cudaStream_t stream, const adji_knn_grid_job *job) {
+  switch (job->common->measure->step) {
+    case ADJI_STEP_L1:
+      return launch_in_cells<T, ADJI_STEP_L1, 0>(gpu, stream, job);
+    case ADJI_STEP_LINF:
+      return launch_in_cells<T, ADJI_STEP_LINF, 0>(gpu, stream, job);
+    default:
+      return launch_in_cells<T, ADJI_STEP_L2, 0>(gpu, stream, job);
+  }
+}
+
 }  // namespace
 
-#endif
+/* L2 in f32 has instances for the papers' dimensions. */
+adj_status adji_knn_grid_run(adji_gpu *gpu, cudaStream_t stream, const adji_knn_grid_job *job) {
+  const adji_knn_job *common = job->common;
+  if (!common->query_count) return ADJ_OK;
+  if (common->type == ADJ_F64) return in_cells_any<double>(gpu, stream, job);
+  if (common->measure->step == ADJI_STEP_L2) {
+    if (common->dim == 2) return launch_in_cells<float, ADJI_STEP_L2, 2>(gpu, stream, job);
+    if (common->dim == 3) return launch_in_cells<float, ADJI_STEP_L2, 3>(gpu, stream, job);
+    if (common->dim == 4) return launch_in_cells<float, ADJI_STEP_L2, 4>(gpu, stream, job);
+    if (common->dim == 6) return launch_in_cells<float, ADJI_STEP_L2, 6>(gpu, stream, job);
+  }
+  return in_cells_any<float>(gpu, stream, job);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Selection from long rows of f64.
+ */
+#include "gpu/select/select_long.cuh"
+
+adj_status adji_select_long_f64(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k,
+                                const adji_select_plan *plan) {
+  return select_long<double>(gpu, job, out_k, plan);
+}
