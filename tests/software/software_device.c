@@ -89,6 +89,7 @@ adj_status adji_kind_open(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a device");
   adji_gpu_init_base(&d->base, ctx);
   d->base.device = device;
+  d->base.multiprocessors = 1;
   d->base.limit = ctx->device_memory_limit ? ctx->device_memory_limit : MEMORY;
   pthread_mutex_init(&d->staging.lock, NULL);
   current = device;
@@ -140,11 +141,6 @@ void adji_software_free(adji_gpu *gpu, adji_software_block *block) {
 }
 
 /* ---- Streams and events ------------------------------------------------------------------------------- */
-
-uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
-  (void)gpu;
-  return 1;
-}
 
 adj_status adji_gpu_wait(adji_gpu *gpu) {
   return adji_software_turn(gpu, "wait");

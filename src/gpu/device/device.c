@@ -95,6 +95,10 @@ adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
   return base_of(gpu)->ctx;
 }
 
+uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
+  return (uint32_t)base_of(gpu)->multiprocessors;
+}
+
 /* ---- Turns -------------------------------------------------------------------------------------------- */
 
 /* A thread may hold several devices, and give them back in any order. */

@@ -195,10 +195,6 @@ void adji_kind_make_current(int device) {
   if (cudaSetDevice(device) != cudaSuccess) cudaGetLastError(); /* the next call says what is wrong */
 }
 
-uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
-  return static_cast<uint32_t>(gpu->multiprocessors);
-}
-
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many) {
   ADJI_CUDA(gpu, cudaMemsetAsync(gpu->d_answers + which, 0, many * sizeof(uint64_t), stream));
   return ADJ_OK;

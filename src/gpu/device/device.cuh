@@ -36,7 +36,6 @@ typedef struct adji_stage {
 } adji_stage;
 
 struct adji_gpu : adji_gpu_base {
-  int multiprocessors;
   int block_shared_bytes; /* shared memory that a block can have at most */
   cudaStream_t compute, copy, side;
   cudaMemPool_t pool;

@@ -27,7 +27,7 @@ typedef struct adji_gpu adji_gpu;
 /* What adji_gpu begins with. Only the operations know the rest. */
 typedef struct adji_gpu_base {
   adj_ctx *ctx;
-  int device;                          /* its number */
+  int device, multiprocessors;         /* its number, and how many it has */
   uint64_t used, peak, limit;          /* bytes of its memory */
   ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at */
   pthread_mutex_t turn;                /* see adji_gpu_lock */
@@ -102,7 +102,7 @@ adj_status adji_gpu_can_be(void);
 
 adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
 
-ADJI_OP uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
+uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
 
 /* Waits until the compute stream is idle. */
 ADJI_OP adj_status adji_gpu_wait(adji_gpu *gpu);

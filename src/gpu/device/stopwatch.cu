@@ -4,22 +4,15 @@
  */
 #include "gpu/device/stopwatch.cuh"
 
-static adj_status make_events(adji_gpu *gpu, adji_stopwatch *watch, uint64_t lap) {
-  if (!watch->begins[lap]) ADJI_CUDA(gpu, cudaEventCreate(&watch->begins[lap]));
-  if (!watch->ends[lap]) ADJI_CUDA(gpu, cudaEventCreate(&watch->ends[lap]));
-  return ADJ_OK;
-}
-
 adj_status adji_stopwatch_start(adji_gpu *gpu, cudaStream_t stream, adji_stopwatch *watch) {
   adji_stopwatch_read(watch);
   uint64_t lap = watch->next % ADJI_LAPS;
-  if (watch->next - watch->first ==
-      ADJI_LAPS) { /* so many small batches are in flight that the ring is full: their time is short */
+  if (watch->next - watch->first == ADJI_LAPS) { /* many small batches are in flight: their time is short */
     ADJI_CUDA(gpu, cudaEventSynchronize(watch->ends[lap]));
     adji_stopwatch_read(watch);
   }
-  adj_status status = make_events(gpu, watch, lap);
-  if (status) return status;
+  for (cudaEvent_t *event : {&watch->begins[lap], &watch->ends[lap]})
+    if (!*event) ADJI_CUDA(gpu, cudaEventCreate(event));
   ADJI_CUDA(gpu, cudaEventRecord(watch->begins[lap], stream));
   return ADJ_OK;
 }

@@ -11,7 +11,6 @@
 #include "gpu/device/device.cuh"
 
 extern "C" {
-#include "gpu/device/staging.h"
 #include "gpu/device/survey.h"
 }
 
