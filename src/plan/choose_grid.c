@@ -2,12 +2,12 @@
  *
  * Choosing the grid from a sample of the right set.
  *
- * Cost model (after the one of papers on joins in many dimensions: index searches against distance
- * comparisons, both measured on a sample). With k axes, a cell looks up 3^(k - 1) ranges, once for
- * all its queries; each query then compares its candidates, a vector at a time but at least one vector
- * a non-empty range. Candidates come from sampled pairs: the share of them within one slab of each
- * other on all k axes. Points per cell come from sampled collisions: with m points in the sample and
- * c pairs of them in one cell, a point shares its cell with n * c / (m (m - 1) / 2) others.
+ * The cost model weighs index searches against distance comparisons, both measured on a sample, as papers on joins in
+ * many dimensions do. With k axes, a cell looks up 3^(k - 1) ranges, once for all its queries. Each query then compares
+ * its candidates, a vector at a time but at least one vector for each non-empty range. Candidates come from sampled
+ * pairs: the share of them within one slab of each other on all k axes. Points per cell come from sampled collisions:
+ * with m points in the sample and c pairs of them in one cell, a point shares its cell with n * c / (m (m - 1) / 2)
+ * others.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,9 +21,8 @@ enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 3
 
 typedef struct axis_view {
   uint32_t dim;
-  double slabs;    /* that the box holds                                          */
-  double near;     /* share of sampled pairs that are within one slab             */
-  double variance; /* of the sample                                            */
+  double slabs; /* that the box holds                   */
+  double rank;  /* axes of the lowest rank come first   */
 } axis_view;
 
 /* A cell, by its hash, and how many of the sample are in it; none: no cell. */
@@ -110,9 +109,14 @@ static void number_slabs(const chooser *c, uint32_t dim) {
     slabs[i] = floor((values[i] - c->set->low[dim]) / c->widths[dim]);
 }
 
+/* Of the sample, every so many-th row is compared with the others. */
+static uint64_t pair_step(const chooser *c) {
+  return c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1;
+}
+
 /* The share of sampled pairs that are within one slab of each other along a dimension. */
 static double near_share(const chooser *c, uint32_t dim) {
-  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, near = 0, pairs = 0;
+  uint64_t step = pair_step(c), near = 0, pairs = 0;
   const double *slabs = c->slabs + dim * c->sample;
   for (uint64_t q = 0; q < c->sample; q += step)
     for (uint64_t i = q % 7; i < c->sample; i += 7, pairs++)
@@ -120,21 +124,9 @@ static double near_share(const chooser *c, uint32_t dim) {
   return (double)near / (double)pairs;
 }
 
-static int more_selective(const void *left, const void *right) {
+static int by_rank(const void *left, const void *right) {
   const axis_view *a = left, *b = right;
-  if (a->near != b->near) return a->near < b->near ? -1 : 1;
-  return a->dim < b->dim ? -1 : a->dim > b->dim;
-}
-
-/* GPU-Join's REORDER (Gowanlock and Karsin, section 4.2), and without it. */
-static int more_varied(const void *left, const void *right) {
-  const axis_view *a = left, *b = right;
-  if (a->variance != b->variance) return a->variance > b->variance ? -1 : 1;
-  return a->dim < b->dim ? -1 : a->dim > b->dim;
-}
-
-static int comes_first(const void *left, const void *right) {
-  const axis_view *a = left, *b = right;
+  if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
   return a->dim < b->dim ? -1 : a->dim > b->dim;
 }
 
@@ -156,29 +148,36 @@ static double period_of(const chooser *c, uint32_t dim) {
 /* A periodic axis has at least so many cells: see index/images.h. */
 static const double LEAST_CELLS = 4.01;
 
-/* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to
- * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where their number or
- * another order is asked for, all dimensions, whatever they are worth. */
+/* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to three dimensions
+ * all of them are taken anyway, so the widest stands for the most selective. Where their number or another order is
+ * asked for, all dimensions, whatever they are worth: by variance, which is GPU-Join's REORDER (Gowanlock and Karsin,
+ * section 4.2), or as they come. */
 static void view_axes(chooser *c) {
   uint64_t reorder = c->ask->tuning->reorder;
   bool all = reorder || c->ask->tuning->indexed;
   for (uint32_t j = 0; j < c->set->dim; j++) {
-    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0, 0};
+    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0};
     if (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j]) continue;
     if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
-    if (reorder == ADJI_ON) view.variance = variance_of(c, j);
-    if (reorder == ADJI_AUTO) view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
-    if (view.near > 0.97 && !all) continue;
+    if (reorder == ADJI_ON) view.rank = -variance_of(c, j);
+    if (reorder == ADJI_AUTO) view.rank = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
+    if (view.rank > 0.97 && !all) continue;
     c->views[c->view_count++] = view;
   }
-  qsort(c->views, c->view_count, sizeof *c->views,
-        reorder == ADJI_ON    ? more_varied
-        : reorder == ADJI_OFF ? comes_first
-                              : more_selective);
+  qsort(c->views, c->view_count, sizeof *c->views, by_rank);
 }
 
 /* ---- Collisions and candidates ----------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash) {
+  hash *= UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 32;
+}
+
+static uint64_t slab_bits(double slab) {
+  return (uint64_t)(int64_t)(slab < 0x1p62 ? slab : 0x1p62);
+}
 
 /* The cells of the sample by a hash: first on no axis at all, then on one more each time. */
 static void begin_cells(const chooser *c) {
@@ -187,25 +186,29 @@ static void begin_cells(const chooser *c) {
 
 static void split_cells(const chooser *c, uint32_t axis, double factor) {
   const double *slabs = c->slabs + c->views[axis].dim * c->sample;
-  for (uint64_t i = 0; i < c->sample; i++) {
-    double slab = factor > 1 ? floor(slabs[i] / factor) : slabs[i];
-    uint64_t hash = (c->cells[i] ^ (uint64_t)(int64_t)(slab < 0x1p62 ? slab : 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
-    c->cells[i] = hash ^ hash >> 32;
-  }
+  for (uint64_t i = 0; i < c->sample; i++)
+    c->cells[i] = mix(c->cells[i] ^ slab_bits(factor > 1 ? floor(slabs[i] / factor) : slabs[i]));
+}
+
+static void clear_table(const chooser *c) {
+  memset(c->table, 0, c->room * sizeof *c->table);
+}
+
+/* The entry of a hash, which may be new. */
+static met *meet(const chooser *c, uint64_t hash) {
+  uint64_t last = c->room - 1, at = hash & last;
+  while (c->table[at].count && c->table[at].hash != hash)
+    at = (at + 1) & last;
+  c->table[at].hash = hash;
+  return &c->table[at];
 }
 
 /* Others in the cell of a point. */
 static double count_cell_population(const chooser *c) {
   double collisions = 0, m = (double)c->sample;
-  uint64_t last = c->room - 1;
-  memset(c->table, 0, c->room * sizeof *c->table);
-  for (uint64_t i = 0; i < c->sample; i++) {
-    uint64_t hash = c->cells[i], at = hash & last;
-    while (c->table[at].count && c->table[at].hash != hash)
-      at = (at + 1) & last;
-    c->table[at].hash = hash;
-    collisions += c->table[at].count++;
-  }
+  clear_table(c);
+  for (uint64_t i = 0; i < c->sample; i++)
+    collisions += meet(c, c->cells[i])->count++;
   return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
 }
 
@@ -213,29 +216,20 @@ static double count_cell_population(const chooser *c) {
  * mean of the logarithms: 0 where all slabs hold the same, 0.31 where the density falls off exponentially. */
 static double unevenness(const chooser *c, uint32_t axis) {
   const double *slabs = c->slabs + c->views[axis].dim * c->sample;
-  uint64_t last = c->room - 1, step = c->sample / UNEVEN_ROWS + 1, rows = 0;
+  uint64_t step = c->sample / UNEVEN_ROWS + 1, rows = 0;
   double sum = 0, logarithms = 0;
-  memset(c->table, 0, c->room * sizeof *c->table);
-  for (int look = 0; look < 2; look++) /* counts, then looks them up */
-    for (uint64_t i = 0; i < c->sample; i += step) {
-      uint64_t hash = (uint64_t)(int64_t)(slabs[i] < 0x1p62 ? slabs[i] : 0x1p62) * UINT64_C(0x9e3779b97f4a7c15);
-      hash ^= hash >> 32;
-      uint64_t at = hash & last;
-      while (c->table[at].count && c->table[at].hash != hash)
-        at = (at + 1) & last;
-      c->table[at].hash = hash;
-      if (!look) {
-        c->table[at].count++;
-        continue;
-      }
-      rows++;
-      sum += c->table[at].count;
-      logarithms += log(c->table[at].count);
-    }
+  clear_table(c);
+  for (uint64_t i = 0; i < c->sample; i += step)
+    meet(c, mix(slab_bits(slabs[i])))->count++;
+  for (uint64_t i = 0; i < c->sample; i += step, rows++) {
+    double points = meet(c, mix(slab_bits(slabs[i])))->count;
+    sum += points;
+    logarithms += log(points);
+  }
   return log(sum / (double)rows) - logarithms / (double)rows;
 }
 
-/* The same with cells `factor` widths wide on the first `axes` views. */
+/* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
 static double cell_population(const chooser *c, uint32_t axes, double factor) {
   begin_cells(c);
   for (uint32_t a = 0; a < axes; a++)
@@ -245,8 +239,7 @@ static double cell_population(const chooser *c, uint32_t axes, double factor) {
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
 static void count_candidates(const chooser *c, uint32_t most, double *candidates) {
-  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, pairs = 0,
-           reached[ADJI_MAX_AXES + 1] = {0};
+  uint64_t step = pair_step(c), pairs = 0, reached[ADJI_MAX_AXES + 1] = {0};
   for (uint64_t q = 0; q < c->sample; q += step, pairs += c->sample) {
     uint64_t left = c->sample; /* rows that are near on all axes so far */
     reached[0] += left;
