@@ -12,10 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-void adj_generate_options_init(adj_generate_options *options, size_t struct_size) {
-  adj_generate_options defaults = {.seed = 1};
-  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_generate_options, .seed = 1)
 
 /* ---- Names and options -------------------------------------------------------------------------------- */
 
@@ -103,39 +100,28 @@ static adj_status check_options(const adj_generate_options *options) {
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
-typedef struct making {
-  const adji_generator *generator;
-  adji_generate_row row;
-  uint64_t pieces;
-} making;
-
-static adj_status make_piece(void *user, uint64_t piece, uint32_t lane) {
-  (void)lane;
-  making *job = user;
-  uint64_t begin, end;
-  adji_slice(job->generator->count, job->pieces, piece, &begin, &end);
+static void make_slice(void *user, uint64_t begin, uint64_t end) {
+  const adji_generator *g = user;
   for (uint64_t row = begin; row < end; row++)
-    job->row(job->generator, row);
-  return ADJ_OK;
+    g->kind->row(g, row);
 }
 
-/* Small pieces, so that a cancel is noticed soon. A piece has at least one row. */
-static adj_status make_rows(adj_ctx *ctx, const adji_generator *g, adji_generate_row row) {
-  making job = {g, row, g->count * g->dim / 65536 + 1};
-  if (job.pieces > g->count) job.pieces = g->count;
-  return adji_loop(ctx, job.pieces, make_piece, &job);
+/* Small slices, so that a cancel is noticed soon. A slice has at least one row. */
+static adj_status make_rows(adj_ctx *ctx, adji_generator *g) {
+  uint64_t slices = g->count * g->dim / 65536 + 1;
+  return adji_loop_slices(ctx, g->count, slices < g->count ? slices : g->count, make_slice, g);
 }
 
-static adj_status make_dataset(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g, adj_dataset **out) {
+static adj_status make_dataset(adj_ctx *ctx, adji_generator *g, adj_dataset **out) {
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_generator_prepare(ctx, kind, g);
+  adj_status status = adji_generator_prepare(ctx, g);
   if (status) return status;
   g->data = adji_alloc(&ctx->memory, adji_mul(g->count, g->dim), adji_type_size(g->type), "points");
   if (!g->data) {
     status = ADJ_E_MEMORY;
     goto free_weights;
   }
-  status = make_rows(ctx, g, kind->row);
+  status = make_rows(ctx, g);
   if (status) goto free_points;
   adji_trace(ctx, "generate", 0, begin, g->count);
   adji_dataset_parts parts = {.type = g->type,
@@ -166,14 +152,15 @@ adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *option
   if (mine.lambda == 0) mine.lambda = 40;
   status = check_options(&mine);
   if (status) return status;
-  adji_generator generator = {.type = mine.type,
+  adji_generator generator = {.kind = kind,
+                              .type = mine.type,
                               .dim = mine.dim,
                               .count = mine.count,
                               .key = adji_mix(mine.seed),
                               .lambda = mine.lambda,
                               .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
   adji_call outer = adji_call_begin(&ctx->cancels);
-  status = make_dataset(ctx, kind, &generator, out);
+  status = make_dataset(ctx, &generator, out);
   adji_call_set(outer);
   return status;
 }

@@ -9,15 +9,9 @@
 #include "cpu/reference.h"
 #include "plan/plan.h"
 
-void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
-  adj_join_spec defaults = {.kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2};
-  adji_init_struct(spec, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_join_spec, .kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2)
 
-void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
-  adj_estimate defaults = {0};
-  adji_init_struct(estimate, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_estimate, 0)
 
 static adj_status prepare_reference(adj_plan *plan, adji_algorithm algorithm) {
   (void)algorithm; /* there is only one */
@@ -98,10 +92,7 @@ void adj_plan_destroy(adj_plan *plan) {
   free(plan);
 }
 
-void adj_worker_init(adj_worker *worker, size_t struct_size) {
-  adj_worker defaults = {0};
-  adji_init_struct(worker, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_worker, 0)
 
 adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");

@@ -17,15 +17,9 @@ struct adj_cuda_result {
   adji_gpu_csr csr;
 };
 
-void adj_cuda_points_init(adj_cuda_points *points, size_t struct_size) {
-  adj_cuda_points defaults = {0};
-  adji_init_struct(points, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_cuda_points, 0)
 
-void adj_cuda_times_init(adj_cuda_times *times, size_t struct_size) {
-  adj_cuda_times defaults = {0};
-  adji_init_struct(times, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_cuda_times, 0)
 
 /* ---- The points ------------------------------------------------------------------------------------------ */
 

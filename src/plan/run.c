@@ -14,10 +14,7 @@
 #include "result/offsets.h"
 #include "result/result.h"
 
-void adj_stats_init(adj_stats *stats, size_t struct_size) {
-  adj_stats defaults = {0};
-  adji_init_struct(stats, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_stats, 0)
 
 /* ---- Statistics ----------------------------------------------------------------------------------------- */
 
@@ -86,27 +83,9 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
 }
 
-/* ---- Rows in parallel -------------------------------------------------------------------------------- */
-
-typedef struct sweep {
-  adji_rows_fn fn;
-  void *user;
-  uint64_t rows, tasks;
-} sweep;
-
-static adj_status sweep_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
-  const sweep *s = user;
-  uint64_t begin, end;
-  adji_slice(s->rows, s->tasks, task, &begin, &end);
-  s->fn(s->user, begin, end);
-  return ADJ_OK;
-}
-
-adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_rows_fn fn, void *user) {
-  enum { ROWS_A_TASK = 1 << 14 };
-  sweep s = {fn, user, rows, rows / ROWS_A_TASK + 1};
-  return adji_loop(ctx, s.tasks, sweep_some, &s);
+adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_slice_fn fn, void *user) {
+  enum { ROWS_A_SLICE = 1 << 14 };
+  return adji_loop_slices(ctx, rows, rows / ROWS_A_SLICE + 1, fn, user);
 }
 
 /* ---- Layout ------------------------------------------------------------------------------------------ */

@@ -23,8 +23,7 @@ adj_status adji_lay_out(adj_plan *plan, adji_run *run, bool degrees, adji_layout
 void adji_layout_clear(adj_plan *plan, adji_layout *layout);
 
 /* Calls fn for slices of 0 .. rows - 1, in parallel. */
-typedef void (*adji_rows_fn)(void *user, uint64_t begin, uint64_t end);
-adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_rows_fn fn, void *user);
+adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_slice_fn fn, void *user);
 
 /* The statistics of a run that ends well. */
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,

@@ -7,10 +7,7 @@
 
 #include "plan/run.h"
 
-void adj_sink_init(adj_sink *sink, size_t struct_size) {
-  adj_sink defaults = {0};
-  adji_init_struct(sink, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_sink, 0)
 
 typedef struct stream {
   adj_plan *plan;

@@ -58,16 +58,10 @@ static const struct setting {
   const char *const *names;
   scope range, knn;
 } settings[] = {
-#define VALUE_ROW(type, member, name, least, most, names, b, a, kb, ka) \
-  {name, type, offsetof(adji_tuning, member), least, most, names, {b, a}, {kb, ka}},
-#define NUMBER_ROW(member, name, least, most, ...) VALUE_ROW(NUMBER, member, name, least, most, NULL, __VA_ARGS__)
-#define FACTOR_ROW(member, name, least, most, ...) VALUE_ROW(FACTOR, member, name, least, most, NULL, __VA_ARGS__)
-#define NAME_ROW(member, name, names, ...) VALUE_ROW(NAME, member, name, 0, 0, names, __VA_ARGS__)
-    ADJI_SETTINGS(NUMBER_ROW, FACTOR_ROW, NAME_ROW)
-#undef VALUE_ROW
-#undef NUMBER_ROW
-#undef FACTOR_ROW
-#undef NAME_ROW
+#define SETTING(type, kind, member, name, least, most, names, b, a, kb, ka) \
+  {name, kind, offsetof(adji_tuning, member), least, most, names, {b, a}, {kb, ka}},
+    ADJI_SETTINGS(SETTING)
+#undef SETTING
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 _Static_assert(SETTINGS <= 64, "a bit for each");
