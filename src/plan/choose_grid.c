@@ -47,13 +47,13 @@ typedef struct chooser {
   met *table;      /* for collisions: `room` cells by their hash, a power of two  */
   uint64_t room;
   uint32_t *near; /* rows of the sample                                          */
-  bool gpu;       /* which looks up and compares in its own way, and is waited for  */
+  bool gpu;       /* for a GPU: a smaller sample, and costs of its own           */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
 
-/* One row from each of `sample` equal pieces, at a place that a hash picks: rows in a regular pattern
- * do not mislead it, and it is the same on every machine. */
+/* One row from each of `sample` equal slices, picked by a hash: a regular pattern of rows does not mislead it, and it
+ * is the same on every machine. */
 static uint64_t sample_row(const chooser *c, uint64_t i) {
   uint64_t begin, end;
   adji_slice(c->set->count, c->sample, i, &begin, &end);
@@ -268,10 +268,10 @@ static double vector_ns(const chooser *c) {
   return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
-/* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at
- * a time with one candidate; those of others cell by cell, 32 candidates at a time with one query, and about half of
- * the candidates are in rows of cells that are left out. cell_population is that of a typical point, not the mean:
- * where points lie unevenly most cells hold fewer than the mean, and there are more of them. */
+/* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at a time
+ * with one candidate; other queries cell by cell, with 32 candidates at a time, and about half of the candidates are in
+ * rows of cells that are skipped. cell_population is that of a typical point, not the mean: where points lie unevenly,
+ * most cells hold fewer than the mean. */
 static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
   const adji_costs *w = &c->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
@@ -282,9 +282,9 @@ static double gpu_cost(const chooser *c, double cell_population, double ranges, 
          n * steps * (w->warp_sparse_dim * dims + w->warp_sparse);
 }
 
-/* Axes for the filter of products, and what it costs with them. It has no cells to look up, but tiles of the order with
- * bounding boxes: more axes only make these smaller, until a cell has fewer points than a tile. An order that leaves
- * nearly everything is worth less than that of the points. */
+/* Axes for the prefilter of tensor cores, and its cost with them. It looks up no cells, but has tiles of the order with
+ * bounding boxes: more axes make these smaller, until a cell has fewer points than a tile. An order that excludes
+ * hardly anything is worth less than the order of the points. */
 static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
   double n = (double)c->population, least = candidates[0];
   uint32_t axes = 0;
@@ -344,8 +344,8 @@ static uint32_t choose_axis_count(const chooser *c) {
   return axes;
 }
 
-/* Where cells of one radius would hold hardly a point, wider ones save look-ups; on a GPU those cost less than what
- * wider cells hold. */
+/* Where cells of one radius would hold hardly a point, wider ones save look-ups. On a GPU look-ups cost less than the
+ * additional candidates. */
 static double choose_width(const chooser *c, uint32_t axes, double *population) {
   double factor = c->ask->tuning->cell > 1 ? c->ask->tuning->cell : 1, widest = 0;
   *population = cell_population(c, axes, factor);
@@ -358,8 +358,8 @@ static double choose_width(const chooser *c, uint32_t axes, double *population) 
   return factor;
 }
 
-/* The last axis can be finer at no cost in look-ups: 2 + 1/fine radii of it are candidates instead of
- * 3. Cells then hold fewer queries; about four should be left to share what is loaded. */
+/* A finer last axis costs no look-ups: candidates cover 2 + 1/fine radii of it instead of 3. Cells then hold fewer
+ * queries; about four should remain to share what is loaded. */
 static uint32_t choose_fine(const chooser *c, double cell_population) {
   if (c->ask->tuning->fine) return (uint32_t)c->ask->tuning->fine;
   uint32_t fine = 1;
@@ -369,8 +369,8 @@ static uint32_t choose_fine(const chooser *c, double cell_population) {
   return fine;
 }
 
-/* Bits for the number of a cell are shared out evenly. With images a row's number must fit in beside
- * it; one bit is for the numbers that stay empty behind each axis. */
+/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
+ * the unused numbers at the end of each axis. */
 static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
   uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
   uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
@@ -382,8 +382,8 @@ static int ascending(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* The sample's values of a dimension in order, for slabs that cannot be of equal width. A larger
- * sample than the planner's serves here: it bounds how many points fall into one slab. */
+/* The sample's values of a dimension in order, for slabs that cannot be of equal width. The sample is larger than the
+ * planner's: it bounds how many points fall into one slab. */
 static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
   *count = c->set->count < 1u << 17 ? c->set->count : 1u << 17;
   double *values = adji_alloc(&c->ctx->memory, *count, sizeof *values, "sample");
@@ -396,8 +396,8 @@ static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
   return values;
 }
 
-/* A periodic axis: slabs of equal width over the whole box and the images beyond its faces. They are
- * wider where their numbers and those of the rows would not fit 64 bits together. */
+/* A periodic axis: slabs of equal width over the whole box and the images beyond its faces, wide enough that cell and
+ * row numbers fit 64 bits together. */
 static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, uint32_t axes, double factor,
                                      uint32_t reach) {
   double period = period_of(c, dim), cell = c->widths[dim] * factor;
@@ -434,7 +434,7 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
   return status;
 }
 
-/* Narrower cells fit the ball better where they still hold many points. Only the default kernels of a GPU for few
+/* Narrower cells fit the ball better if they still hold many points. Only the default kernels of a GPU for few
  * dimensions look further than the next cell. */
 static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_population) {
   const adji_tuning *tuning = c->ask->tuning;
@@ -445,8 +445,8 @@ static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_popul
   return cell_population >= 100 ? 2 : 1;
 }
 
-/* The bounds of the points, or less where only the default kernels of a GPU for few dimensions look into the cells. In
- * a join of two sets nothing is known of the left points, which may all be beyond. */
+/* The bounds of the points, or less if only the default kernels of a GPU for few dimensions read the cells. In a join
+ * of two sets all left points may be beyond. */
 static void find_ends(const chooser *c, uint32_t axes, double factor, const uint32_t *reach, adji_ends *ends) {
   for (uint32_t a = 0; a < axes; a++) {
     uint32_t dim = axis_dim(c, a, axes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A plan is created and destroyed here: the request is checked, and whoever plans for its kind and backend is called.
+ * A plan is created and destroyed here: the request is checked, and the planner for its kind and backend called.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
                  [ADJ_BACKEND_REFERENCE] = prepare_reference},
 };
 
-/* What is asked for: spec->backend becomes the one that the settings leave. */
+/* Checks the request. spec->backend becomes the one that the settings leave. */
 static adj_status check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                                 adji_tuning *tuning, adji_tuning_scope *scope) {
   adj_status status = adji_check_spec(spec, left, right, &scope->algorithm);

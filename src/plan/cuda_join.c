@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin_cuda.h: joins of points on a device. The plan is made from a survey of them, as others are from the points
- * themselves, and the result is a slot of the device that changes hands.
+ * adjoin_cuda.h: joins of points on a device. The plan is made from a survey of the points, and the result is a slot of
+ * the device that the caller takes over.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -163,7 +163,7 @@ static adj_status check(cuda_join *j, const call_spec *call) {
 
 enum { SAMPLE = 2048, SMALL_SAMPLE = 1024 };
 
-/* Looks at the points, or at those derived from them: a sample of them takes their place in the plan. */
+/* Surveys the points, or those derived from them: the plan has a sample in their place. */
 static adj_status describe(cuda_join *j, uint64_t sample) {
   adj_plan *plan = &j->plan;
   bool self_join = plan->self_join;

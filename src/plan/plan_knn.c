@@ -2,8 +2,8 @@
  *
  * Making a plan for a kNN join: a tree or brute force.
  *
- * Where neither is sure (choose_knn.c) the tree is built, which takes a small part of either join, and the queries of
- * some leaves tell what the others will take; brute force tells the same of itself. The quicker one is kept.
+ * Where choose_knn.c does not decide, the tree is built, which is a small part of either join, and the queries of some
+ * leaves are timed. Brute force times some queries as well. The quicker one is kept.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -118,7 +118,7 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                             .grid = grid_of(&plan->tuning)};
 }
 
-/* A prefilter of brute force, or 32 queries a warp, where there are kernels for them. */
+/* Whether there are kernels for the prefilter of brute force, and for 32 queries per warp. */
 adj_status adji_check_knn_kernels(const adj_plan *plan) {
   const adji_join *join = &plan->join;
   bool l2 = plan->measure.step == ADJI_STEP_L2, tensor = plan->tuning.prefilter == ADJI_PREFILTER_TENSOR;

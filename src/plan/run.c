@@ -261,9 +261,9 @@ static void drop_rows(adj_plan *plan, adj_result *result) {
   result->distances = NULL;
 }
 
-/* While a device counts, cores have nothing to do but to get the memory that the rows will take, or the most of it: by
- * the estimate, which may be off. The room is for as much as it may be off, and takes no memory. A device that compares
- * so few candidates has counted before a core has got a huge page. */
+/* While a device counts, the cores are idle, so they prefault memory for the rows: 0.9 of the estimate. ROOM is address
+ * space for an estimate that is too low, and takes no memory. A device that compares fewer candidates than this has
+ * counted before a core has a huge page. */
 static const double FEW_CANDIDATES = 5e9;
 
 static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
@@ -317,14 +317,14 @@ static bool estimate_fits(const adj_plan *plan, double factor) {
   return bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes);
 }
 
-/* A result four times too large by the estimate is refused before any work is done. Closer ones are
- * counted first, and refused by the count: estimates are never trusted. */
+/* A result that is four times too large by the estimate is refused before any work is done. Others are counted first,
+ * and refused by the count: estimates are never trusted. */
 static adj_status refuse_early(adj_plan *plan) {
   return estimate_fits(plan, 0.25) ? ADJ_OK : adji_check_fits(plan, plan->estimated_pairs, false);
 }
 
-/* Beside the result, single evaluation holds half of the pairs a second time, and those of a device all. Without room
- * for that, rows are counted. */
+/* Single evaluation holds half of the pairs a second time, and those of a device all. Without room for that, rows are
+ * counted. */
 double adji_single_memory_factor(const adj_plan *plan) {
   return plan->engine.worker_count > 1 ? 2.1 : 1.6;
 }
@@ -344,7 +344,7 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   result->offsets = layout.offsets;
   result->pairs = layout.k ? run->tally.pairs : layout.entries; /* padding is not counted */
   if (status || !layout.k) return status;
-  /* Hardly anybody asks where the rows of a kNN result begin: that is filled in when it is asked for. */
+  /* The offsets of a kNN result are rarely used: they are filled in when first asked for. */
   result->each = layout.k;
   result->offsets = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *result->offsets, "row offsets");
   return result->offsets ? ADJ_OK : ADJ_E_MEMORY;

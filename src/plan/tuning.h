@@ -76,7 +76,7 @@ typedef struct adji_tuning {
 #undef ADJI_SETTING_MEMBER
 } adji_tuning;
 
-/* text may be NULL. Refuses what is no setting, no value of one, and what contradicts each other. */
+/* text may be NULL. Refuses unknown settings and values, and settings that contradict each other. */
 adj_status adji_tuning_parse(const char *text, adji_tuning *out);
 
 /* What settings must fit: the join that is asked for. */
@@ -92,7 +92,7 @@ typedef struct adji_tuning_scope {
  * narrow the choice: to->backend and to->algorithm become the one that is left. */
 adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to);
 
-/* The name of a setting that was given and that such joins on the backend do not have; NULL: there is none. */
+/* The name of a given setting that such joins do not have on this backend; NULL: there is none. */
 const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend);
 
 #endif
