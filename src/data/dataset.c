@@ -101,7 +101,7 @@ static adj_status check_and_bound(adj_dataset *set) {
 
 /* ---- Create and destroy --------------------------------------------------------------------------- */
 
-static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
+adj_status adji_check_shape(adj_type type, uint32_t dim, uint64_t count) {
   if (type != ADJ_F32 && type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)type);
   if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u dimensions are not between 1 and 2^24", dim);
@@ -120,7 +120,7 @@ static void forget(adj_dataset *set) {
 }
 
 adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out) {
-  adj_status status = check_shape(parts->type, parts->dim, parts->count);
+  adj_status status = adji_check_shape(parts->type, parts->dim, parts->count);
   if (status) return status;
   adj_dataset *set = calloc(1, sizeof *set);
   if (!set) return adji_fail(ADJ_E_MEMORY, "no memory for a dataset");
@@ -200,7 +200,7 @@ adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_datase
   adj_points_init(&mine, sizeof mine);
   if (!ctx || !points || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, points and out: none may be NULL");
   adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_points");
-  if (!status) status = check_shape(mine.type, mine.dim, mine.count);
+  if (!status) status = adji_check_shape(mine.type, mine.dim, mine.count);
   if (status) return status;
   if (mine.count && !mine.data) return adji_fail(ADJ_E_ARGUMENT, "points: data is NULL");
   size_t size = adji_type_size(mine.type);

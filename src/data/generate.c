@@ -81,21 +81,15 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
 }
 
 static adj_status check_options(const adj_generate_options *options) {
-  if (options->type != ADJ_F32 && options->type != ADJ_F64)
-    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)options->type);
   if (!options->count)
     return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" does not say how many points, so a count is needed", options->name);
   if (!options->dim)
     return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" does not say how many dimensions, so a dimension is needed",
                      options->name);
-  if (options->dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", options->dim);
-  if (options->count > ADJ_MAX_COUNT)
-    return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
-                     (unsigned long long)options->count, (unsigned long long)ADJ_MAX_COUNT);
   /* Below 0.01 more than 99 of 100 draws would be outside [0, 1]. */
   if (!(options->lambda >= 0.01 && options->lambda <= 1e9))
     return adji_fail(ADJ_E_ARGUMENT, "lambda: %g is not between 0.01 and 1e9", options->lambda);
-  return ADJ_OK;
+  return adji_check_shape(options->type, options->dim, options->count);
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */

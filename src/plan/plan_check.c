@@ -108,11 +108,6 @@ adj_status adji_check_algorithm_on(adj_join_kind kind, adj_backend backend, adji
                    adji_algorithms_text(has, " and ", names, sizeof names));
 }
 
-static adj_status check_backend(adj_backend backend) {
-  if (backend > ADJ_BACKEND_REFERENCE) return adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)backend);
-  return ADJ_OK;
-}
-
 adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                            adji_algorithm *algorithm) {
   adj_status status = check_kind(spec);
@@ -120,6 +115,7 @@ adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, c
   if (!status) status = check_style(spec, left == right);
   if (!status) status = check_sets(left, right);
   if (!status) status = check_box(spec, left->type, left->dim);
-  if (!status) status = check_backend(spec->backend);
+  if (!status && spec->backend > ADJ_BACKEND_REFERENCE)
+    status = adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)spec->backend);
   return status ? status : check_algorithm(spec, algorithm);
 }

@@ -29,9 +29,6 @@ adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_slice_fn fn, void *us
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats);
 
-/* ADJ_E_MEMORY with the size of the result, if it does not fit. */
-adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact);
-
 /* Bytes of the buffer of a stream: by the setting, or the default, or half of the available memory. */
 uint64_t adji_stream_buffer(const adj_plan *plan);
 
