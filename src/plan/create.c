@@ -36,21 +36,6 @@ static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
                  [ADJ_BACKEND_REFERENCE] = prepare_reference},
 };
 
-/* Checks the request. spec->backend becomes the one that the settings leave. */
-static adj_status check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                                adji_tuning *tuning, adji_tuning_scope *scope) {
-  adj_status status = adji_check_spec(spec, left, right, &scope->algorithm);
-  if (!status) status = adji_check_algorithm_on(spec->kind, spec->backend, scope->algorithm);
-  if (!status) status = adji_tuning_parse(spec->tuning, tuning);
-  scope->kind = spec->kind;
-  scope->metric = spec->metric;
-  scope->backend = spec->backend;
-  if (!status) status = adji_tuning_fit(tuning, scope);
-  if (!status) status = adji_check_algorithm_on(spec->kind, scope->backend, scope->algorithm);
-  spec->backend = scope->backend;
-  return status;
-}
-
 adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                            adj_plan **out) {
   if (!ctx || !spec || !left || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
@@ -61,7 +46,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   bool self_join = !right || right == left;
   if (self_join) right = left;
   adj_status status = adji_take_struct(&mine, sizeof mine, spec, "adj_join_spec");
-  if (!status) status = check_request(&mine, left, right, &tuning, &scope);
+  if (!status) status = adji_check_request(&mine, left, right, &tuning, &scope);
   if (status) return status;
 
   adj_plan *plan = calloc(1, sizeof *plan);

@@ -150,12 +150,9 @@ static adj_status check(cuda_join *j, const call_spec *call) {
     status = take_side(i ? call->right : call->left, SIDES[i], s);
     s->set = (adj_dataset){.type = s->rows.type, .dim = s->rows.dim};
   }
-  if (!status) status = adji_check_spec(&plan->spec, &j->left->set, &j->right->set, &j->algorithm);
-  if (!status) status = adji_tuning_parse(plan->spec.tuning, &plan->tuning);
-  adji_tuning_scope scope = {call->kind, plan->spec.metric, ADJ_BACKEND_GPU, j->algorithm, 0};
-  if (!status) status = adji_tuning_fit(&plan->tuning, &scope);
+  adji_tuning_scope scope = {0};
+  if (!status) status = adji_check_request(&plan->spec, &j->left->set, &j->right->set, &plan->tuning, &scope);
   if (!status) status = check_no_host(&plan->tuning, call->kind);
-  if (!status) status = adji_check_algorithm_on(call->kind, ADJ_BACKEND_GPU, scope.algorithm);
   j->algorithm = scope.algorithm;
   plan->spec.algorithm = plan->spec.tuning = NULL;
   return status;
