@@ -77,7 +77,7 @@ static point_set make_places(adj_type type, uint64_t count, adj_angle angle) {
 static void check_bits(adji_gpu *gpu, const point_set *given, bool cosine, adj_angle angle) {
   adj_ctx *ctx = adji_gpu_ctx(gpu);
   adj_dataset *set = to_set(ctx, given), *host = NULL;
-  need(!(cosine ? adji_derive_units(ctx, set, &host) : adji_derive_sphere(ctx, set, angle, &host)), "the host");
+  need(!(adji_derive(ctx, set, cosine ? ADJ_COSINE : ADJ_HAVERSINE, angle, &host)), "the host");
   size_t size = type_size(given->type), bytes = given->count * host->dim * size;
   for (layout how = PACKED; how < LAYOUTS; how++) {
     void *memory = NULL;

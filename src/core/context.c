@@ -10,10 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void adj_ctx_options_init(adj_ctx_options *options, size_t struct_size) {
-  adj_ctx_options defaults = {.device_count = -1};
-  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_ctx_options, .device_count = -1)
 
 /* The memory that the system can hand out without swapping; half of its memory where it does not tell. */
 static uint64_t available_memory(void) {
@@ -165,6 +162,26 @@ const char *adj_ctx_isa(const adj_ctx *ctx) {
 
 void adj_cancel(adj_ctx *ctx) {
   atomic_fetch_add(&ctx->cancels, 1);
+}
+
+typedef struct slices {
+  adji_slice_fn fn;
+  void *user;
+  uint64_t items, count;
+} slices;
+
+static adj_status run_slice(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const slices *s = user;
+  uint64_t begin, end;
+  adji_slice(s->items, s->count, task, &begin, &end);
+  s->fn(s->user, begin, end);
+  return ADJ_OK;
+}
+
+adj_status adji_loop_slices(adj_ctx *ctx, uint64_t items, uint64_t count, adji_slice_fn fn, void *user) {
+  slices s = {fn, user, items, count};
+  return adji_loop(ctx, count, run_slice, &s);
 }
 
 bool adji_cancelled(const adj_ctx *ctx) {

@@ -23,7 +23,12 @@ adj_status adji_take_struct(void *ours, size_t our_size, const void *theirs, con
 /* Copies ours to a caller's struct, as much as fits there. */
 adj_status adji_give_struct(void *theirs, const void *ours, size_t our_size, const char *name);
 
-/* For the _init functions: zeroes the caller's struct, then sets the defaults. */
+/* For the _init functions: zeroes the caller's struct, then sets the defaults. The macro defines such a function. */
 void adji_init_struct(void *theirs, size_t their_size, void *defaults, size_t our_size);
+#define ADJI_DEFINE_INIT(type, ...)                                \
+  void type##_init(type *to, size_t struct_size) {                 \
+    type defaults = {__VA_ARGS__};                                 \
+    adji_init_struct(to, struct_size, &defaults, sizeof defaults); \
+  }
 
 #endif

@@ -62,7 +62,8 @@ int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument) 
 
 struct adji_team {
   uint32_t size;
-  uint32_t started; /* threads that run, for destroy */
+  uint32_t started;         /* threads that run, for destroy  */
+  _Atomic uint32_t members; /* of these that have a lane      */
   pthread_t *threads;
   pthread_mutex_t turn; /* held by the caller of the current loop */
   pthread_mutex_t lock; /* guards what follows                */
@@ -82,11 +83,6 @@ struct adji_team {
   adji_call call; /* the caller's */
   _Atomic uint64_t next;
 };
-
-typedef struct member {
-  adji_team *team;
-  uint32_t lane;
-} member;
 
 /* Set while a thread runs a task. A nested loop must not wait for its own team. */
 static _Thread_local const adji_team *inside_team;
@@ -138,9 +134,8 @@ static void await_end(const adji_team *team) {
 }
 
 static void *member_main(void *argument) {
-  member self = *(member *)argument;
-  free(argument);
-  adji_team *team = self.team;
+  adji_team *team = argument;
+  uint32_t lane = 1 + atomic_fetch_add(&team->members, 1);
   uint64_t seen = 0;
   for (;;) {
     await_loop(team, seen);
@@ -151,23 +146,11 @@ static void *member_main(void *argument) {
     seen = team->generation;
     pthread_mutex_unlock(&team->lock);
     if (quit) return NULL;
-    draw_tasks(team, self.lane);
+    draw_tasks(team, lane);
     pthread_mutex_lock(&team->lock);
     if (--team->busy == 0) pthread_cond_signal(&team->done);
     pthread_mutex_unlock(&team->lock);
   }
-}
-
-static bool start_member(adji_team *team, uint32_t lane) {
-  member *self = malloc(sizeof *self);
-  if (!self) return false;
-  *self = (member){team, lane};
-  if (pthread_create(&team->threads[lane - 1], NULL, member_main, self)) {
-    free(self);
-    return false;
-  }
-  team->started++;
-  return true;
 }
 
 adji_team *adji_team_create(uint32_t threads) {
@@ -184,13 +167,12 @@ adji_team *adji_team_create(uint32_t threads) {
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->work, NULL);
   pthread_cond_init(&team->done, NULL);
-  for (uint32_t lane = 1; lane < threads; lane++) {
-    if (!start_member(team, lane)) {
+  for (; team->started + 1 < threads; team->started++)
+    if (pthread_create(&team->threads[team->started], NULL, member_main, team)) {
+      adji_fail(ADJ_E_MEMORY, "the system cannot start thread %u of %u", team->started + 2, threads);
       adji_team_destroy(team);
-      adji_fail(ADJ_E_MEMORY, "the system cannot start thread %u of %u", lane + 1, threads);
       return NULL;
     }
-  }
   return team;
 }
 

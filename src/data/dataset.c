@@ -101,7 +101,7 @@ static adj_status check_and_bound(adj_dataset *set) {
 
 /* ---- Create and destroy --------------------------------------------------------------------------- */
 
-static adj_status check_shape(adj_type type, uint32_t dim, uint64_t count) {
+adj_status adji_check_shape(adj_type type, uint32_t dim, uint64_t count) {
   if (type != ADJ_F32 && type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)type);
   if (dim < 1 || dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u dimensions are not between 1 and 2^24", dim);
@@ -120,7 +120,7 @@ static void forget(adj_dataset *set) {
 }
 
 adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out) {
-  adj_status status = check_shape(parts->type, parts->dim, parts->count);
+  adj_status status = adji_check_shape(parts->type, parts->dim, parts->count);
   if (status) return status;
   adj_dataset *set = calloc(1, sizeof *set);
   if (!set) return adji_fail(ADJ_E_MEMORY, "no memory for a dataset");
@@ -158,25 +158,18 @@ void adj_dataset_destroy(adj_dataset *dataset) {
   forget(dataset);
 }
 
-void adj_points_init(adj_points *points, size_t struct_size) {
-  adj_points defaults = {.type = ADJ_F32, .ownership = ADJ_COPY};
-  adji_init_struct(points, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_points, .type = ADJ_F32, .ownership = ADJ_COPY)
 
 typedef struct copying {
   const adji_dataset_parts *from;
   char *to;
-  uint64_t pieces;
 } copying;
 
-static adj_status copy_piece(void *user, uint64_t piece, uint32_t lane) {
-  (void)lane;
+static void copy_slice(void *user, uint64_t begin, uint64_t end) {
   const copying *job = user;
   const adji_dataset_parts *from = job->from;
   size_t size = adji_type_size(from->type), row_bytes = from->dim * size;
   bool contiguous = from->column_stride == size;
-  uint64_t begin, end;
-  adji_slice(from->count, job->pieces, piece, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
     const char *row = from->data + i * from->row_stride;
     char *to = job->to + i * row_bytes;
@@ -186,16 +179,15 @@ static adj_status copy_piece(void *user, uint64_t piece, uint32_t lane) {
       for (uint32_t j = 0; j < from->dim; j++)
         memcpy(to + j * size, row + j * from->column_stride, size);
   }
-  return ADJ_OK;
 }
 
 /* ADJ_COPY: packed rows, whatever the strides were. On failure parts->owner is what to free. */
 static adj_status copy_points(adj_ctx *ctx, adji_dataset_parts *parts) {
   char *copy = adji_alloc(&ctx->memory, parts->count * parts->dim, adji_type_size(parts->type), "points");
   if (!copy) return ADJ_E_MEMORY;
-  copying job = {parts, copy, parts->count * parts->dim / 65536 + 1};
+  copying job = {parts, copy};
   parts->owner = copy;
-  adj_status status = adji_loop(ctx, job.pieces, copy_piece, &job);
+  adj_status status = adji_loop_slices(ctx, parts->count, parts->count * parts->dim / 65536 + 1, copy_slice, &job);
   if (status) return status;
   parts->data = copy;
   parts->release = adji_release_block;
@@ -208,7 +200,7 @@ adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_datase
   adj_points_init(&mine, sizeof mine);
   if (!ctx || !points || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, points and out: none may be NULL");
   adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_points");
-  if (!status) status = check_shape(mine.type, mine.dim, mine.count);
+  if (!status) status = adji_check_shape(mine.type, mine.dim, mine.count);
   if (status) return status;
   if (mine.count && !mine.data) return adji_fail(ADJ_E_ARGUMENT, "points: data is NULL");
   size_t size = adji_type_size(mine.type);

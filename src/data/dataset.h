@@ -32,6 +32,9 @@ static inline size_t adji_type_size(adj_type type) {
  * adji_alloc. */
 typedef struct adj_dataset adji_dataset_parts;
 
+/* Whether there can be such a dataset. */
+adj_status adji_check_shape(adj_type type, uint32_t dim, uint64_t count);
+
 /* Makes a dataset. On success it owns the data (by release) and the labels; on failure the caller still does. Finds the
  * bounds and checks every coordinate: a NaN or an infinity is ADJ_E_DATA, and the message names row and column, both
  * counted from 1. */

@@ -78,30 +78,18 @@ static adj_status derive_slice(void *user, uint64_t slice, uint32_t lane) {
   return status;
 }
 
-static adj_status derive_set(adj_ctx *ctx, derive *d, adj_dataset **out) {
-  uint64_t begin = adji_now_ns(), count = d->set->count;
-  d->slices = count / 4096 + 1;
-  d->data = adji_alloc(&ctx->memory, adji_mul(count, d->dim), adji_type_size(d->set->type), "derived points");
-  if (!d->data) return ADJ_E_MEMORY;
-  adj_status status = adji_loop(ctx, d->slices, derive_slice, d);
-  adji_dataset_parts parts = {.type = d->set->type,
-                              .dim = d->dim,
-                              .count = count,
-                              .data = d->data,
-                              .release = adji_release_block,
-                              .owner = d->data};
+adj_status adji_derive(adj_ctx *ctx, const adj_dataset *set, adj_metric metric, adj_angle angle, adj_dataset **out) {
+  uint64_t begin = adji_now_ns(), count = set->count;
+  derive d = {.set = set, .angle = angle, .slices = count / 4096 + 1};
+  d.dim = metric == ADJ_COSINE ? set->dim : 3;
+  d.row = metric == ADJ_COSINE ? unit_row : sphere_row;
+  d.data = adji_alloc(&ctx->memory, adji_mul(count, d.dim), adji_type_size(set->type), "derived points");
+  if (!d.data) return ADJ_E_MEMORY;
+  adj_status status = adji_loop(ctx, d.slices, derive_slice, &d);
+  adji_dataset_parts parts = {
+      .type = set->type, .dim = d.dim, .count = count, .data = d.data, .release = adji_release_block, .owner = d.data};
   if (!status) status = adji_dataset_adopt(ctx, &parts, out);
-  if (status) adji_free(&ctx->memory, d->data);
+  if (status) adji_free(&ctx->memory, d.data);
   adji_trace(ctx, "derive", 0, begin, count);
   return status;
-}
-
-adj_status adji_derive_units(adj_ctx *ctx, const adj_dataset *set, adj_dataset **out) {
-  derive d = {.set = set, .dim = set->dim, .row = unit_row};
-  return derive_set(ctx, &d, out);
-}
-
-adj_status adji_derive_sphere(adj_ctx *ctx, const adj_dataset *set, adj_angle angle, adj_dataset **out) {
-  derive d = {.set = set, .dim = 3, .angle = angle, .row = sphere_row};
-  return derive_set(ctx, &d, out);
 }

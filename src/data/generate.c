@@ -12,10 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-void adj_generate_options_init(adj_generate_options *options, size_t struct_size) {
-  adj_generate_options defaults = {.seed = 1};
-  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_generate_options, .seed = 1)
 
 /* ---- Names and options -------------------------------------------------------------------------------- */
 
@@ -84,58 +81,41 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
 }
 
 static adj_status check_options(const adj_generate_options *options) {
-  if (options->type != ADJ_F32 && options->type != ADJ_F64)
-    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)options->type);
   if (!options->count)
     return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" does not say how many points, so a count is needed", options->name);
   if (!options->dim)
     return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" does not say how many dimensions, so a dimension is needed",
                      options->name);
-  if (options->dim > 1u << 24) return adji_fail(ADJ_E_ARGUMENT, "dim: %u is not between 1 and 2^24", options->dim);
-  if (options->count > ADJ_MAX_COUNT)
-    return adji_fail(ADJ_E_ARGUMENT, "count: %llu points are more than the %llu a dataset can hold",
-                     (unsigned long long)options->count, (unsigned long long)ADJ_MAX_COUNT);
   /* Below 0.01 more than 99 of 100 draws would be outside [0, 1]. */
   if (!(options->lambda >= 0.01 && options->lambda <= 1e9))
     return adji_fail(ADJ_E_ARGUMENT, "lambda: %g is not between 0.01 and 1e9", options->lambda);
-  return ADJ_OK;
+  return adji_check_shape(options->type, options->dim, options->count);
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
-typedef struct making {
-  const adji_generator *generator;
-  adji_generate_row row;
-  uint64_t pieces;
-} making;
-
-static adj_status make_piece(void *user, uint64_t piece, uint32_t lane) {
-  (void)lane;
-  making *job = user;
-  uint64_t begin, end;
-  adji_slice(job->generator->count, job->pieces, piece, &begin, &end);
+static void make_slice(void *user, uint64_t begin, uint64_t end) {
+  const adji_generator *g = user;
   for (uint64_t row = begin; row < end; row++)
-    job->row(job->generator, row);
-  return ADJ_OK;
+    g->kind->row(g, row);
 }
 
-/* Small pieces, so that a cancel is noticed soon. A piece has at least one row. */
-static adj_status make_rows(adj_ctx *ctx, const adji_generator *g, adji_generate_row row) {
-  making job = {g, row, g->count * g->dim / 65536 + 1};
-  if (job.pieces > g->count) job.pieces = g->count;
-  return adji_loop(ctx, job.pieces, make_piece, &job);
+/* Small slices, so that a cancel is noticed soon. A slice has at least one row. */
+static adj_status make_rows(adj_ctx *ctx, adji_generator *g) {
+  uint64_t slices = g->count * g->dim / 65536 + 1;
+  return adji_loop_slices(ctx, g->count, slices < g->count ? slices : g->count, make_slice, g);
 }
 
-static adj_status make_dataset(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g, adj_dataset **out) {
+static adj_status make_dataset(adj_ctx *ctx, adji_generator *g, adj_dataset **out) {
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_generator_prepare(ctx, kind, g);
+  adj_status status = adji_generator_prepare(ctx, g);
   if (status) return status;
   g->data = adji_alloc(&ctx->memory, adji_mul(g->count, g->dim), adji_type_size(g->type), "points");
   if (!g->data) {
     status = ADJ_E_MEMORY;
     goto free_weights;
   }
-  status = make_rows(ctx, g, kind->row);
+  status = make_rows(ctx, g);
   if (status) goto free_points;
   adji_trace(ctx, "generate", 0, begin, g->count);
   adji_dataset_parts parts = {.type = g->type,
@@ -166,14 +146,15 @@ adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *option
   if (mine.lambda == 0) mine.lambda = 40;
   status = check_options(&mine);
   if (status) return status;
-  adji_generator generator = {.type = mine.type,
+  adji_generator generator = {.kind = kind,
+                              .type = mine.type,
                               .dim = mine.dim,
                               .count = mine.count,
                               .key = adji_mix(mine.seed),
                               .lambda = mine.lambda,
                               .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
   adji_call outer = adji_call_begin(&ctx->cancels);
-  status = make_dataset(ctx, kind, &generator, out);
+  status = make_dataset(ctx, &generator, out);
   adji_call_set(outer);
   return status;
 }

@@ -10,8 +10,16 @@
 
 #include "data/dataset.h"
 
+struct adji_generator;
+
+typedef struct adji_generator_kind {
+  const char *name;
+  void (*row)(const struct adji_generator *g, uint64_t row); /* writes one row */
+} adji_generator_kind;
+
 /* One set being made. */
 typedef struct adji_generator {
+  const adji_generator_kind *kind;
   adj_type type;
   uint32_t dim;
   uint64_t count;
@@ -23,20 +31,12 @@ typedef struct adji_generator {
   char *data;         /* count rows of dim values of type, packed                            */
 } adji_generator;
 
-/* Writes one row. */
-typedef void (*adji_generate_row)(const adji_generator *g, uint64_t row);
-
-typedef struct adji_generator_kind {
-  const char *name;
-  adji_generate_row row;
-} adji_generator_kind;
-
 /* The kind of that name, or NULL. */
 const adji_generator_kind *adji_generator_find(const char *name);
 
 /* What a kind needs before its first row: the side of the lattice; the weights of the clusters, to be freed with
  * adji_free. */
-adj_status adji_generator_prepare(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g);
+adj_status adji_generator_prepare(adj_ctx *ctx, adji_generator *g);
 
 /* The parts of a name such as "Expo6D10M": generator, dim and count. */
 typedef struct adji_published_set {

@@ -247,8 +247,8 @@ static adj_status prepare_clusters(adj_ctx *ctx, adji_generator *g) {
   return ADJ_OK;
 }
 
-adj_status adji_generator_prepare(adj_ctx *ctx, const adji_generator_kind *kind, adji_generator *g) {
-  if (kind->row == lattice_row) return prepare_lattice(g);
-  if (kind->row == cluster_row) return prepare_clusters(ctx, g);
+adj_status adji_generator_prepare(adj_ctx *ctx, adji_generator *g) {
+  if (g->kind->row == lattice_row) return prepare_lattice(g);
+  if (g->kind->row == cluster_row) return prepare_clusters(ctx, g);
   return ADJ_OK;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points that thin out towards the edge stretch a grid over cells that are nearly all empty: 2 million points whose
- * density falls off exponentially, with 10 neighbours in a plane, have 17 cells a point, of which one in 40 holds any.
- * The numbers of the cells are then too many for a directory with an entry for each, and take a pass more to sort. An
- * axis that ends where few points are left beyond has a third of the slabs, and its last one, which is spread out along
- * the other axes, holds no heap of points.
+ * Points that thin out towards the edge stretch a grid over cells that are nearly all empty: 2 million points of
+ * exponential density with 10 neighbours in a plane have 17 cells per point, one in 40 of them not empty. Then there
+ * are too many cells for a directory with an entry for each, and sorting takes one pass more. If an axis ends where few
+ * points lie beyond, it has a third of the slabs. The points beyond are in the last slab, spread out along the other
+ * axes.
  *
- * How many rows of the sample may be beyond an end: as few as let the cells fit, and no more than one in 64. The rows
- * beyond must not be a heap of points in one cell, which all of them would be compared with.
+ * As few rows of the sample are beyond an end as let the cells fit, and at most one in 64. They must not be a heap of
+ * points in one cell, which would all be compared with each other.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -16,21 +16,20 @@
 
 enum { MOST_BEYOND = 32, MOST_AXES = 3 };
 
-/* Points expected beyond an end, at most: were they all in one cell, comparing them would take a fraction of a
- * millisecond. */
+/* Points expected beyond an end, at most: even in one cell they would be compared in a fraction of a millisecond. */
 static const double MOST_POINTS = 32768;
-/* An end is left where it is unless this share of the axis goes. */
+/* An end is moved only if this share of the axis goes away. */
 static const double LEAST_SHARE = 1.0 / 16;
 
-/* An end of an axis: the outermost values of the sample, the first one outside; none if it stays. */
+/* An end of an axis: the outermost values of the sample, outermost first; none if the end stays. */
 typedef struct tail {
   uint32_t count;
   double values[MOST_BEYOND + 1];
   uint64_t rows[MOST_BEYOND + 1]; /* they are of */
 } tail;
 
-/* The `many` values furthest out where sign says: 1 above, -1 below. An end stays where more than those are within the
- * least that would go. */
+/* The `many` outermost values at an end: sign 1 above, -1 below. The end stays if more values are within LEAST_SHARE of
+ * it. */
 static tail find_tail(const adji_ends *axis, double sign, uint64_t sample, uint32_t many) {
   tail t;
   t.count = 0;
@@ -57,7 +56,7 @@ typedef struct tails {
   tail low, high;
 } tails;
 
-/* The axis with `beyond` rows of the sample behind each end that is worth it. */
+/* The axis with `beyond` rows of the sample beyond each end that is worth moving. */
 static adji_ends draw_in(const adji_ends *axis, const tails *t, uint32_t beyond) {
   adji_ends drawn = *axis;
   double least = LEAST_SHARE * (axis->high - axis->low);
@@ -66,7 +65,7 @@ static adji_ends draw_in(const adji_ends *axis, const tails *t, uint32_t beyond)
   return drawn.low < drawn.high ? drawn : *axis;
 }
 
-/* With the numbers behind each axis that stay empty: as many as neighbours reach, up to 8. */
+/* With the unused numbers at the end of each axis: as many as neighbours reach, up to 8. */
 static double count_cells(const adji_ends *axes, uint32_t axis_count) {
   double cells = 1;
   for (uint32_t a = 0; a < axis_count; a++)
@@ -106,7 +105,7 @@ static void draw_all(const adji_ends *axes, const tails *t, uint32_t axis_count,
     drawn[a] = draw_in(&axes[a], &t[a], beyond);
 }
 
-/* As few as make the cells fit; if none do, half of the most if that leaves half of the cells. */
+/* As few as make the cells fit; if the cells never fit, half of the most if that halves the cells, otherwise none. */
 static uint32_t choose_beyond(const adji_ends *axes, const tails *t, uint32_t axis_count, uint32_t most, double room) {
   adji_ends drawn[MOST_AXES];
   double with_none = 0, with_half = 0;

@@ -2,12 +2,12 @@
  *
  * Choosing the grid from a sample of the right set.
  *
- * Cost model (after the one of papers on joins in many dimensions: index searches against distance
- * comparisons, both measured on a sample). With k axes, a cell looks up 3^(k - 1) ranges, once for
- * all its queries; each query then compares its candidates, a vector at a time but at least one vector
- * a non-empty range. Candidates come from sampled pairs: the share of them within one slab of each
- * other on all k axes. Points per cell come from sampled collisions: with m points in the sample and
- * c pairs of them in one cell, a point shares its cell with n * c / (m (m - 1) / 2) others.
+ * The cost model weighs index searches against distance comparisons, both measured on a sample, as papers on joins in
+ * many dimensions do. With k axes, a cell looks up 3^(k - 1) ranges, once for all its queries. Each query then compares
+ * its candidates, a vector at a time but at least one vector for each non-empty range. Candidates come from sampled
+ * pairs: the share of them within one slab of each other on all k axes. Points per cell come from sampled collisions:
+ * with m points in the sample and c pairs of them in one cell, a point shares its cell with n * c / (m (m - 1) / 2)
+ * others.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,9 +21,8 @@ enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 3
 
 typedef struct axis_view {
   uint32_t dim;
-  double slabs;    /* that the box holds                                          */
-  double near;     /* share of sampled pairs that are within one slab             */
-  double variance; /* of the sample                                            */
+  double slabs; /* that the box holds                   */
+  double rank;  /* axes of the lowest rank come first   */
 } axis_view;
 
 /* A cell, by its hash, and how many of the sample are in it; none: no cell. */
@@ -48,13 +47,13 @@ typedef struct chooser {
   met *table;      /* for collisions: `room` cells by their hash, a power of two  */
   uint64_t room;
   uint32_t *near; /* rows of the sample                                          */
-  bool gpu;       /* which looks up and compares in its own way, and is waited for  */
+  bool gpu;       /* for a GPU: a smaller sample, and costs of its own           */
 } chooser;
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
 
-/* One row from each of `sample` equal pieces, at a place that a hash picks: rows in a regular pattern
- * do not mislead it, and it is the same on every machine. */
+/* One row from each of `sample` equal slices, picked by a hash: a regular pattern of rows does not mislead it, and it
+ * is the same on every machine. */
 static uint64_t sample_row(const chooser *c, uint64_t i) {
   uint64_t begin, end;
   adji_slice(c->set->count, c->sample, i, &begin, &end);
@@ -110,9 +109,14 @@ static void number_slabs(const chooser *c, uint32_t dim) {
     slabs[i] = floor((values[i] - c->set->low[dim]) / c->widths[dim]);
 }
 
+/* Of the sample, every so many-th row is compared with the others. */
+static uint64_t pair_step(const chooser *c) {
+  return c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1;
+}
+
 /* The share of sampled pairs that are within one slab of each other along a dimension. */
 static double near_share(const chooser *c, uint32_t dim) {
-  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, near = 0, pairs = 0;
+  uint64_t step = pair_step(c), near = 0, pairs = 0;
   const double *slabs = c->slabs + dim * c->sample;
   for (uint64_t q = 0; q < c->sample; q += step)
     for (uint64_t i = q % 7; i < c->sample; i += 7, pairs++)
@@ -120,21 +124,9 @@ static double near_share(const chooser *c, uint32_t dim) {
   return (double)near / (double)pairs;
 }
 
-static int more_selective(const void *left, const void *right) {
+static int by_rank(const void *left, const void *right) {
   const axis_view *a = left, *b = right;
-  if (a->near != b->near) return a->near < b->near ? -1 : 1;
-  return a->dim < b->dim ? -1 : a->dim > b->dim;
-}
-
-/* GPU-Join's REORDER (Gowanlock and Karsin, section 4.2), and without it. */
-static int more_varied(const void *left, const void *right) {
-  const axis_view *a = left, *b = right;
-  if (a->variance != b->variance) return a->variance > b->variance ? -1 : 1;
-  return a->dim < b->dim ? -1 : a->dim > b->dim;
-}
-
-static int comes_first(const void *left, const void *right) {
-  const axis_view *a = left, *b = right;
+  if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
   return a->dim < b->dim ? -1 : a->dim > b->dim;
 }
 
@@ -156,29 +148,36 @@ static double period_of(const chooser *c, uint32_t dim) {
 /* A periodic axis has at least so many cells: see index/build.c. */
 static const double LEAST_CELLS = 4.01;
 
-/* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to
- * three dimensions all of them are taken anyway, so the widest stands for the most selective. Where their number or
- * another order is asked for, all dimensions, whatever they are worth. */
+/* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to three dimensions
+ * all of them are taken anyway, so the widest stands for the most selective. Where their number or another order is
+ * asked for, all dimensions, whatever they are worth: by variance, which is GPU-Join's REORDER (Gowanlock and Karsin,
+ * section 4.2), or as they come. */
 static void view_axes(chooser *c) {
   uint64_t reorder = c->ask->tuning->reorder;
   bool all = reorder || c->ask->tuning->indexed;
   for (uint32_t j = 0; j < c->set->dim; j++) {
-    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0, 0};
+    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0};
     if (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j]) continue;
     if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
-    if (reorder == ADJI_ON) view.variance = variance_of(c, j);
-    if (reorder == ADJI_AUTO) view.near = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
-    if (view.near > 0.97 && !all) continue;
+    if (reorder == ADJI_ON) view.rank = -variance_of(c, j);
+    if (reorder == ADJI_AUTO) view.rank = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
+    if (view.rank > 0.97 && !all) continue;
     c->views[c->view_count++] = view;
   }
-  qsort(c->views, c->view_count, sizeof *c->views,
-        reorder == ADJI_ON    ? more_varied
-        : reorder == ADJI_OFF ? comes_first
-                              : more_selective);
+  qsort(c->views, c->view_count, sizeof *c->views, by_rank);
 }
 
 /* ---- Collisions and candidates ----------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash) {
+  hash *= UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 32;
+}
+
+static uint64_t slab_bits(double slab) {
+  return (uint64_t)(int64_t)(slab < 0x1p62 ? slab : 0x1p62);
+}
 
 /* The cells of the sample by a hash: first on no axis at all, then on one more each time. */
 static void begin_cells(const chooser *c) {
@@ -187,25 +186,29 @@ static void begin_cells(const chooser *c) {
 
 static void split_cells(const chooser *c, uint32_t axis, double factor) {
   const double *slabs = c->slabs + c->views[axis].dim * c->sample;
-  for (uint64_t i = 0; i < c->sample; i++) {
-    double slab = factor > 1 ? floor(slabs[i] / factor) : slabs[i];
-    uint64_t hash = (c->cells[i] ^ (uint64_t)(int64_t)(slab < 0x1p62 ? slab : 0x1p62)) * UINT64_C(0x9e3779b97f4a7c15);
-    c->cells[i] = hash ^ hash >> 32;
-  }
+  for (uint64_t i = 0; i < c->sample; i++)
+    c->cells[i] = mix(c->cells[i] ^ slab_bits(factor > 1 ? floor(slabs[i] / factor) : slabs[i]));
+}
+
+static void clear_table(const chooser *c) {
+  memset(c->table, 0, c->room * sizeof *c->table);
+}
+
+/* The entry of a hash, which may be new. */
+static met *meet(const chooser *c, uint64_t hash) {
+  uint64_t last = c->room - 1, at = hash & last;
+  while (c->table[at].count && c->table[at].hash != hash)
+    at = (at + 1) & last;
+  c->table[at].hash = hash;
+  return &c->table[at];
 }
 
 /* Others in the cell of a point. */
 static double count_cell_population(const chooser *c) {
   double collisions = 0, m = (double)c->sample;
-  uint64_t last = c->room - 1;
-  memset(c->table, 0, c->room * sizeof *c->table);
-  for (uint64_t i = 0; i < c->sample; i++) {
-    uint64_t hash = c->cells[i], at = hash & last;
-    while (c->table[at].count && c->table[at].hash != hash)
-      at = (at + 1) & last;
-    c->table[at].hash = hash;
-    collisions += c->table[at].count++;
-  }
+  clear_table(c);
+  for (uint64_t i = 0; i < c->sample; i++)
+    collisions += meet(c, c->cells[i])->count++;
   return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
 }
 
@@ -213,29 +216,20 @@ static double count_cell_population(const chooser *c) {
  * mean of the logarithms: 0 where all slabs hold the same, 0.31 where the density falls off exponentially. */
 static double unevenness(const chooser *c, uint32_t axis) {
   const double *slabs = c->slabs + c->views[axis].dim * c->sample;
-  uint64_t last = c->room - 1, step = c->sample / UNEVEN_ROWS + 1, rows = 0;
+  uint64_t step = c->sample / UNEVEN_ROWS + 1, rows = 0;
   double sum = 0, logarithms = 0;
-  memset(c->table, 0, c->room * sizeof *c->table);
-  for (int look = 0; look < 2; look++) /* counts, then looks them up */
-    for (uint64_t i = 0; i < c->sample; i += step) {
-      uint64_t hash = (uint64_t)(int64_t)(slabs[i] < 0x1p62 ? slabs[i] : 0x1p62) * UINT64_C(0x9e3779b97f4a7c15);
-      hash ^= hash >> 32;
-      uint64_t at = hash & last;
-      while (c->table[at].count && c->table[at].hash != hash)
-        at = (at + 1) & last;
-      c->table[at].hash = hash;
-      if (!look) {
-        c->table[at].count++;
-        continue;
-      }
-      rows++;
-      sum += c->table[at].count;
-      logarithms += log(c->table[at].count);
-    }
+  clear_table(c);
+  for (uint64_t i = 0; i < c->sample; i += step)
+    meet(c, mix(slab_bits(slabs[i])))->count++;
+  for (uint64_t i = 0; i < c->sample; i += step, rows++) {
+    double points = meet(c, mix(slab_bits(slabs[i])))->count;
+    sum += points;
+    logarithms += log(points);
+  }
   return log(sum / (double)rows) - logarithms / (double)rows;
 }
 
-/* The same with cells `factor` widths wide on the first `axes` views. */
+/* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
 static double cell_population(const chooser *c, uint32_t axes, double factor) {
   begin_cells(c);
   for (uint32_t a = 0; a < axes; a++)
@@ -245,8 +239,7 @@ static double cell_population(const chooser *c, uint32_t axes, double factor) {
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
 static void count_candidates(const chooser *c, uint32_t most, double *candidates) {
-  uint64_t step = c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1, pairs = 0,
-           reached[ADJI_MAX_AXES + 1] = {0};
+  uint64_t step = pair_step(c), pairs = 0, reached[ADJI_MAX_AXES + 1] = {0};
   for (uint64_t q = 0; q < c->sample; q += step, pairs += c->sample) {
     uint64_t left = c->sample; /* rows that are near on all axes so far */
     reached[0] += left;
@@ -275,10 +268,10 @@ static double vector_ns(const chooser *c) {
   return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
-/* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared together, 32 at
- * a time with one candidate; those of others cell by cell, 32 candidates at a time with one query, and about half of
- * the candidates are in rows of cells that are left out. cell_population is that of a typical point, not the mean:
- * where points lie unevenly most cells hold fewer than the mean, and there are more of them. */
+/* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at a time
+ * with one candidate; other queries cell by cell, with 32 candidates at a time, and about half of the candidates are in
+ * rows of cells that are skipped. cell_population is that of a typical point, not the mean: where points lie unevenly,
+ * most cells hold fewer than the mean. */
 static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
   const adji_costs *w = &c->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
@@ -289,9 +282,9 @@ static double gpu_cost(const chooser *c, double cell_population, double ranges, 
          n * steps * (w->warp_sparse_dim * dims + w->warp_sparse);
 }
 
-/* Axes for the filter of products, and what it costs with them. It has no cells to look up, but tiles of the order with
- * bounding boxes: more axes only make these smaller, until a cell has fewer points than a tile. An order that leaves
- * nearly everything is worth less than that of the points. */
+/* Axes for the prefilter of tensor cores, and its cost with them. It looks up no cells, but has tiles of the order with
+ * bounding boxes: more axes make these smaller, until a cell has fewer points than a tile. An order that excludes
+ * hardly anything is worth less than the order of the points. */
 static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
   double n = (double)c->population, least = candidates[0];
   uint32_t axes = 0;
@@ -351,8 +344,8 @@ static uint32_t choose_axis_count(const chooser *c) {
   return axes;
 }
 
-/* Where cells of one radius would hold hardly a point, wider ones save look-ups; on a GPU those cost less than what
- * wider cells hold. */
+/* Where cells of one radius would hold hardly a point, wider ones save look-ups. On a GPU look-ups cost less than the
+ * additional candidates. */
 static double choose_width(const chooser *c, uint32_t axes, double *population) {
   double factor = c->ask->tuning->cell > 1 ? c->ask->tuning->cell : 1, widest = 0;
   *population = cell_population(c, axes, factor);
@@ -365,8 +358,8 @@ static double choose_width(const chooser *c, uint32_t axes, double *population) 
   return factor;
 }
 
-/* The last axis can be finer at no cost in look-ups: 2 + 1/fine radii of it are candidates instead of
- * 3. Cells then hold fewer queries; about four should be left to share what is loaded. */
+/* A finer last axis costs no look-ups: candidates cover 2 + 1/fine radii of it instead of 3. Cells then hold fewer
+ * queries; about four should remain to share what is loaded. */
 static uint32_t choose_fine(const chooser *c, double cell_population) {
   if (c->ask->tuning->fine) return (uint32_t)c->ask->tuning->fine;
   uint32_t fine = 1;
@@ -376,8 +369,8 @@ static uint32_t choose_fine(const chooser *c, double cell_population) {
   return fine;
 }
 
-/* Bits for the number of a cell are shared out evenly. With images a row's number must fit in beside
- * it; one bit is for the numbers that stay empty behind each axis. */
+/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
+ * the unused numbers at the end of each axis. */
 static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
   uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
   uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
@@ -389,8 +382,8 @@ static int ascending(const void *left, const void *right) {
   return a < b ? -1 : a > b;
 }
 
-/* The sample's values of a dimension in order, for slabs that cannot be of equal width. A larger
- * sample than the planner's serves here: it bounds how many points fall into one slab. */
+/* The sample's values of a dimension in order, for slabs that cannot be of equal width. The sample is larger than the
+ * planner's: it bounds how many points fall into one slab. */
 static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
   *count = c->set->count < 1u << 17 ? c->set->count : 1u << 17;
   double *values = adji_alloc(&c->ctx->memory, *count, sizeof *values, "sample");
@@ -403,8 +396,8 @@ static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
   return values;
 }
 
-/* A periodic axis: slabs of equal width over the whole box and the images beyond its faces. They are
- * wider where their numbers and those of the rows would not fit 64 bits together. */
+/* A periodic axis: slabs of equal width over the whole box and the images beyond its faces, wide enough that cell and
+ * row numbers fit 64 bits together. */
 static adj_status make_periodic_axis(chooser *c, adji_axis *axis, uint32_t dim, uint32_t axes, double factor,
                                      uint32_t reach) {
   double period = period_of(c, dim), cell = c->widths[dim] * factor;
@@ -441,7 +434,7 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
   return status;
 }
 
-/* Narrower cells fit the ball better where they still hold many points. Only the default kernels of a GPU for few
+/* Narrower cells fit the ball better if they still hold many points. Only the default kernels of a GPU for few
  * dimensions look further than the next cell. */
 static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_population) {
   const adji_tuning *tuning = c->ask->tuning;
@@ -452,8 +445,8 @@ static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_popul
   return cell_population >= 100 ? 2 : 1;
 }
 
-/* The bounds of the points, or less where only the default kernels of a GPU for few dimensions look into the cells. In
- * a join of two sets nothing is known of the left points, which may all be beyond. */
+/* The bounds of the points, or less if only the default kernels of a GPU for few dimensions read the cells. In a join
+ * of two sets all left points may be beyond. */
 static void find_ends(const chooser *c, uint32_t axes, double factor, const uint32_t *reach, adji_ends *ends) {
   for (uint32_t a = 0; a < axes; a++) {
     uint32_t dim = axis_dim(c, a, axes);

@@ -53,7 +53,7 @@ static void find_scale(const adji_join *join, const float *centre, adji_halves_s
   out->stray = 0.125 * out->reach;
 }
 
-/* Whether the radius of the filter is hardly wider than that of the join, for nearly all of the sample. */
+/* Whether the radius of the prefilter is hardly larger than that of the join, for nearly all of the sample. */
 static bool is_useful(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
   const adji_halves_scale *scale = &tensor->scale;
   uint64_t step = sample / SAMPLED_ROWS + 1, rows = 0, strays = 0;
@@ -102,7 +102,7 @@ double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor)
 
 /* ---- The papers' kernels, which only settings ask for --------------------------------------------------------- */
 
-/* A pair of cells that is met once must be a pair of one index, in which both points have their row. */
+/* A pair of cells that is visited once must be of one index, in which both points have their row. */
 static adj_status check_mirrors(const adji_range_question *q, const adji_grid *grid) {
   const char *name = q->tuning->access == ADJI_ACCESS_UNICOMP ? "unicomp" : "lid-unicomp";
   if (!q->join->self_join)
@@ -138,31 +138,31 @@ adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choi
 
 /* ---- What a count keeps ------------------------------------------------------------------------------------ */
 
-/* Points of a cell from which on rows are long enough; and candidates of a query that there is room for when it was
+/* Rows are long enough from LEAST_POPULATION points in a cell on. LEAST_STAGES: candidates of a query with room when
  * asked for. */
 static const double LEAST_POPULATION = 20, LEAST_STAGES = 1024, MOST_QUERY_HIT_POPULATION = 6;
 
-/* A GPU that keeps what it finds moves every pair once more. From four dimensions on so many candidates are compared
- * for each pair that this is always less than to compare them again; in three it is where most rows have no more than
- * the 32 entries of a piece, which cells of up to six points stand for (1.58 ms instead of 1.78 for 2 M points with 10
- * neighbours on an H200; in two 1.04 instead of 0.97). */
+/* A GPU that keeps what it finds moves every pair once more. From four dimensions on this always takes less than
+ * comparing the candidates again. In three it does if most rows fit the 32 entries of a chunk, that is with up to six
+ * points in a cell (1.58 ms instead of 1.78 for 2 M points with 10 neighbours on an H200; in two 1.04 instead of 0.97).
+ */
 bool adji_choose_device_single(const adji_range_question *q, const adji_grid_choice *grid) {
   if (q->tuning->single != ADJI_AUTO) return q->tuning->single == ADJI_ON;
   if (q->tuning->tile_hits == ADJI_ON) return false; /* which is kept instead */
   return q->join->left->dim > 3 || (q->join->left->dim == 3 && grid->grid.axis_count && grid->cell_population < 5);
 }
 
-/* Comparing every two points once halves the comparisons, and gives up those of many queries with one candidate at a
- * time; what is found goes to both rows one by one. Dense cells are better off without. */
+/* Comparing every two points once halves the comparisons, but does not compare many queries with one candidate at a
+ * time, and writes pairs to both rows one by one. In dense cells that is slower. */
 bool adji_choose_device_mirrored(const adji_range_question *q, const adji_grid_choice *grid) {
   if (!q->join->self_join || q->tuning->mirrored == ADJI_OFF) return false;
   return q->tuning->mirrored == ADJI_ON || (grid->grid.axis_count && grid->cell_population < 64);
 }
 
-/* Where rows are long, and are all filled at once: what was compared together must be filled together. In two
- * dimensions comparing again takes no longer than the writing of the rows that it goes along with (on an H200 with 2 M
- * points and 1,000 neighbours 5.1 ms either way; in three 7.0 instead of 8.5, and with 100 1.9 instead of 2.3). The
- * estimate is of all cells that are looked at, and is the larger the fewer collisions in the sample it comes from. */
+/* For long rows that are all filled at once, since what was compared together must be filled together. In two
+ * dimensions comparing again is hidden by writing the rows (on an H200 with 2 M points and 1,000 neighbours 5.1 ms
+ * either way; in three 7.0 instead of 8.5, and with 100 1.9 instead of 2.3). The estimate covers all cells that are
+ * visited, and grows with the uncertainty of the sample: with fewer collisions. */
 double adji_choose_device_tile_hits(const adji_range_question *q, const adji_grid_choice *grid, bool whole,
                                     uint64_t sample) {
   bool on = q->tuning->tile_hits == ADJI_ON;
@@ -175,9 +175,9 @@ double adji_choose_device_tile_hits(const adji_range_question *q, const adji_gri
   return on && candidates < LEAST_STAGES ? LEAST_STAGES : candidates;
 }
 
-/* Where rows are short, so that queries have few candidates of their own: filled from query hits, rows are written one
- * behind the other, and not each at a place far from the last. 2 M points with 10 neighbours on an H200 took 0.56
- * instead of 0.70 ms in two dimensions, 0.78 instead of 1.04 in three. */
+/* For short rows, whose queries have few candidates: rows filled from query hits are written one after the other, not
+ * each far from the last. 2 M points with 10 neighbours on an H200 took 0.56 instead of 0.70 ms in two dimensions, 0.78
+ * instead of 1.04 in three. */
 bool adji_choose_device_query_hits(const adji_range_question *q, const adji_grid_choice *grid, bool whole) {
   if (q->tuning->query_hits != ADJI_AUTO || !grid->grid.axis_count) return q->tuning->query_hits == ADJI_ON;
   return whole && q->tuning->tile_hits != ADJI_ON && q->tuning->single != ADJI_ON && q->join->left->dim <= 3 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * In few dimensions a query meets a few dozen candidates in a tree, whatever the data; in many the tree tells nothing,
- * and its memory and time grow with the dimension. In between it depends on how the points lie (plan_knn.c).
+ * In few dimensions a query has a few dozen candidates in a tree, whatever the data. In many a tree excludes nothing,
+ * and its memory and time grow with the dimension. In between it depends on the points (plan_knn.c).
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,8 +41,8 @@ adji_knn_choice adji_choose_knn(const adji_join *join) {
   return choice;
 }
 
-/* From so many dimensions on, for at least so many queries a right point: in six dimensions that takes 2 ms for 10
- * million points, and as many queries take 12 to 24 ms less. In three it takes 0.8 ms and 0.8 ms less (H200). */
+/* Cuts pay from this many dimensions and queries per right point on: in six dimensions they take 2 ms for 10 million
+ * points, and as many queries take 12 to 24 ms less. In three they take 0.8 ms and save 0.8 ms (H200). */
 enum { LEAST_CUT_DIMS = 4 };
 static const double LEAST_CUT_QUERIES = 0.125;
 
@@ -69,7 +69,7 @@ double adji_search_seconds(const adji_join *join) {
   return seconds_of(join, (double)join->left->count, ns);
 }
 
-/* In more dimensions it depends on how the points lie: a quarter of what a tree takes where they lie badly. */
+/* In more dimensions it depends on the points: a quarter of what a tree takes for unfavourable ones. */
 double adji_knn_seconds(const adji_join *join, bool few) {
   const adji_costs *costs = &join->ctx->costs;
   double trees = adji_tree_seconds(join) + adji_search_seconds(join);

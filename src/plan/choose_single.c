@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counting first evaluates every candidate twice and moves a pair once; evaluating once (a quarter of
- * the evaluations in a self-join) moves a pair three times, at random places. So few dimensions and
- * many neighbours ask for the former, many dimensions or few neighbours for the latter.
+ * Counting first evaluates every candidate twice and moves a pair once. Single evaluation, in a self-join a quarter of
+ * the evaluations, moves a pair three times, at random places. So the former suits few dimensions with many neighbours,
+ * the latter many dimensions or few neighbours.
  */
 #include <math.h>
 
@@ -54,7 +54,7 @@ adj_status adji_choose_single(const adji_range_question *q, bool symmetric, doub
   return ADJ_OK;
 }
 
-/* In d dimensions a ball fills so much of the cube of 3^d cells around it. */
+/* The part that a ball fills of the cube of 3^d cells around it. */
 static double ball_in_cells(uint32_t dim) {
   return pow(M_PI, dim / 2.0) / tgamma(dim / 2.0 + 1) / pow(3, dim);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A plan is created and destroyed here: the request is checked, and whoever plans for its kind and backend is called.
+ * A plan is created and destroyed here: the request is checked, and the planner for its kind and backend called.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +9,9 @@
 #include "cpu/reference.h"
 #include "plan/plan.h"
 
-void adj_join_spec_init(adj_join_spec *spec, size_t struct_size) {
-  adj_join_spec defaults = {.kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2};
-  adji_init_struct(spec, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_join_spec, .kind = ADJ_RANGE, .metric = ADJ_L2, .radius = INFINITY, .p = 2)
 
-void adj_estimate_init(adj_estimate *estimate, size_t struct_size) {
-  adj_estimate defaults = {0};
-  adji_init_struct(estimate, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_estimate, 0)
 
 static adj_status prepare_reference(adj_plan *plan, adji_algorithm algorithm) {
   (void)algorithm; /* there is only one */
@@ -42,21 +36,6 @@ static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
                  [ADJ_BACKEND_REFERENCE] = prepare_reference},
 };
 
-/* What is asked for: spec->backend becomes the one that the settings leave. */
-static adj_status check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                                adji_tuning *tuning, adji_tuning_scope *scope) {
-  adj_status status = adji_check_spec(spec, left, right, &scope->algorithm);
-  if (!status) status = adji_check_algorithm_on(spec->kind, spec->backend, scope->algorithm);
-  if (!status) status = adji_tuning_parse(spec->tuning, tuning);
-  scope->kind = spec->kind;
-  scope->metric = spec->metric;
-  scope->backend = spec->backend;
-  if (!status) status = adji_tuning_fit(tuning, scope);
-  if (!status) status = adji_check_algorithm_on(spec->kind, scope->backend, scope->algorithm);
-  spec->backend = scope->backend;
-  return status;
-}
-
 adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                            adj_plan **out) {
   if (!ctx || !spec || !left || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
@@ -67,7 +46,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   bool self_join = !right || right == left;
   if (self_join) right = left;
   adj_status status = adji_take_struct(&mine, sizeof mine, spec, "adj_join_spec");
-  if (!status) status = check_request(&mine, left, right, &tuning, &scope);
+  if (!status) status = adji_check_request(&mine, left, right, &tuning, &scope);
   if (status) return status;
 
   adj_plan *plan = calloc(1, sizeof *plan);
@@ -98,10 +77,7 @@ void adj_plan_destroy(adj_plan *plan) {
   free(plan);
 }
 
-void adj_worker_init(adj_worker *worker, size_t struct_size) {
-  adj_worker defaults = {0};
-  adji_init_struct(worker, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_worker, 0)
 
 adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");

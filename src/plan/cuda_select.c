@@ -9,10 +9,7 @@
 #include "gpu/select/select.h"
 #include "result/select.h"
 
-void adj_cuda_select_options_init(adj_cuda_select_options *options, size_t struct_size) {
-  adj_cuda_select_options defaults = {.order = ADJ_ORDER_DISTANCE};
-  adji_init_struct(options, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_cuda_select_options, .order = ADJ_ORDER_DISTANCE)
 
 static const struct {
   const char *name;

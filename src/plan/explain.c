@@ -10,7 +10,7 @@
 #include "cpu/range.h"
 #include "plan/plan.h"
 
-/* Text of which length counts everything, even what no longer fits the buffer. */
+/* length also counts what does not fit the buffer. */
 typedef struct text {
   char *buffer;
   size_t capacity, length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Devices that are being opened for a join that cores and GPUs share: perhaps in threads of their own, while the cores
- * do something else.
+ * Devices that are being opened for a join that cores and GPUs share, perhaps in threads, while the cores do other
+ * work.
  */
 #ifndef ADJI_PENDING_DEVICES_H
 #define ADJI_PENDING_DEVICES_H
@@ -35,11 +35,11 @@ adj_status adji_pending_wait(adji_pending_device *device);
 /* What became of a device that is open. A worker that has failed takes no part. */
 void adji_pending_note(adji_pending_device *device, adj_status status);
 
-/* Waits for all, and adds the workers to the engine: *added of them. Others are reported by warnings. Fails where none
- * is there for another reason than a failing device: a device without memory is no reason not to join. */
+/* Waits for all, and adds the workers that opened to the engine: *added of them. A warning reports each of the others:
+ * the join does without a device that fails or has no memory. Any other failure of the only device is a failure. */
 adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint32_t *added);
 
-/* Hands a worker that is open to an engine, which has it alone. */
+/* Gives an open worker to an engine of its own. */
 void adji_pending_give(adji_pending_device *device, adji_engine *engine, const adji_join *join);
 
 /* Closes those that are nobody's. */

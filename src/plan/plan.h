@@ -50,11 +50,10 @@ static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
 
 /* ---- The request: plan_check.c and plan_describe.c ----------------------------------------------------- */
 
-/* Every message names the field and its value. algorithm receives the one asked for. */
-adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                           adji_algorithm *algorithm);
-/* Whether a backend has an algorithm. */
-adj_status adji_check_algorithm_on(adj_join_kind kind, adj_backend backend, adji_algorithm algorithm);
+/* Checks everything that is asked for; every message names the field and its value. spec->backend becomes the one that
+ * the settings leave; scope receives what they leave to choose from. */
+adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                              adji_tuning *tuning, adji_tuning_scope *scope);
 
 /* Fills plan->join and what it points to: the measure, the box, and the sets that are joined, which for some metrics
  * are derived. adji_forget_join frees them. The second: plan->left and plan->right are derived already. */

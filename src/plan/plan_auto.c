@@ -15,7 +15,7 @@ static adji_readiness readiness(adj_ctx *ctx) {
   return open ? ADJI_OPEN : adji_gpu_is_up(ctx) ? ADJI_STARTED : ADJI_NOT_STARTED;
 }
 
-/* Whether the settings leave the backend to choose from, and it is quicker. */
+/* Whether the settings allow the backend, and it would be quicker. */
 static bool device_pays(const adj_plan *plan, adj_backend backend, double cores_s) {
   if (!(plan->backends & ADJI_BIT(backend))) return false;
   return adji_worth_a_device(&plan->ctx->costs, cores_s, readiness(plan->ctx)) && adji_gpu_worker_is_there(plan->ctx);
@@ -37,7 +37,7 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   return adji_plan_knn(plan, algorithm);
 }
 
-/* Without the device, on cores that are planned for already or that have nothing of the plan yet. */
+/* After a failure of the device: on the cores, which may be planned for already. */
 static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   if (!is_of_device(status)) return status;
   adji_forget_device(plan);
@@ -51,7 +51,8 @@ static adj_status plan_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   return or_on_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
 }
 
-/* Asked three times, the sooner the less was done in vain: by the number of points, by a sample, and with an index. */
+/* Decides three times, as early as possible so that little is done in vain: by the number of points, by a sample, and
+ * with an index. */
 adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   bool free_to_choose = !algorithm || algorithm == ADJI_ALGORITHM_GRID;
   if (free_to_choose && device_pays(plan, ADJ_BACKEND_HYBRID, adji_least_range_seconds(plan)))

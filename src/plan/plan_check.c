@@ -97,7 +97,7 @@ static uint32_t algorithms_on(adj_backend backend, adj_join_kind kind) {
   return backend == ADJ_BACKEND_HYBRID ? all & ~ADJI_BIT(ADJI_ALGORITHM_BRUTE) : all & ~grid;
 }
 
-adj_status adji_check_algorithm_on(adj_join_kind kind, adj_backend backend, adji_algorithm algorithm) {
+static adj_status check_algorithm_on(adj_join_kind kind, adj_backend backend, adji_algorithm algorithm) {
   uint32_t has = algorithms_on(backend, kind);
   char names[64];
   if (!algorithm || (has & ADJI_BIT(algorithm))) return ADJ_OK;
@@ -108,18 +108,28 @@ adj_status adji_check_algorithm_on(adj_join_kind kind, adj_backend backend, adji
                    adji_algorithms_text(has, " and ", names, sizeof names));
 }
 
-static adj_status check_backend(adj_backend backend) {
-  if (backend > ADJ_BACKEND_REFERENCE) return adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)backend);
-  return ADJ_OK;
-}
-
-adj_status adji_check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                           adji_algorithm *algorithm) {
+static adj_status check_spec(const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                             adji_algorithm *algorithm) {
   adj_status status = check_kind(spec);
   if (!status) status = check_metric(spec, left->dim);
   if (!status) status = check_style(spec, left == right);
   if (!status) status = check_sets(left, right);
   if (!status) status = check_box(spec, left->type, left->dim);
-  if (!status) status = check_backend(spec->backend);
+  if (!status && spec->backend > ADJ_BACKEND_REFERENCE)
+    status = adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)spec->backend);
   return status ? status : check_algorithm(spec, algorithm);
+}
+
+adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                              adji_tuning *tuning, adji_tuning_scope *scope) {
+  adj_status status = check_spec(spec, left, right, &scope->algorithm);
+  if (!status) status = check_algorithm_on(spec->kind, spec->backend, scope->algorithm);
+  if (!status) status = adji_tuning_parse(spec->tuning, tuning);
+  scope->kind = spec->kind;
+  scope->metric = spec->metric;
+  scope->backend = spec->backend;
+  if (!status) status = adji_tuning_fit(tuning, scope);
+  if (!status) status = check_algorithm_on(spec->kind, scope->backend, scope->algorithm);
+  spec->backend = scope->backend;
+  return status;
 }

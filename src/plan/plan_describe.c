@@ -105,18 +105,16 @@ static adj_status make_box(adj_plan *plan) {
 
 /* ---- The sets ---------------------------------------------------------------------------------------- */
 
-static adj_status derive(adj_plan *plan, const adj_dataset *set, adj_dataset **out) {
-  if (plan->spec.metric == ADJ_COSINE) return adji_derive_units(plan->ctx, set, out);
-  return adji_derive_sphere(plan->ctx, set, plan->spec.angle, out);
+static adj_status derive(const adj_plan *plan, const adj_dataset *set, const char *name, adj_dataset **out) {
+  return in_set(plan, name, adji_derive(plan->ctx, set, plan->spec.metric, plan->spec.angle, out));
 }
 
 static adj_status derive_sets(adj_plan *plan) {
   if (plan->spec.metric != ADJ_COSINE && plan->spec.metric != ADJ_HAVERSINE) return ADJ_OK;
-  adj_status status = in_set(plan, "left", derive(plan, plan->left, &plan->derived_left));
-  plan->join.left = plan->join.right = plan->derived_left;
-  if (status || plan->self_join) return status;
-  status = in_set(plan, "right", derive(plan, plan->right, &plan->derived_right));
-  plan->join.right = plan->derived_right;
+  adj_status status = derive(plan, plan->left, "left", &plan->derived_left);
+  if (!status && !plan->self_join) status = derive(plan, plan->right, "right", &plan->derived_right);
+  plan->join.left = plan->derived_left;
+  plan->join.right = plan->self_join ? plan->derived_left : plan->derived_right;
   return status;
 }
 

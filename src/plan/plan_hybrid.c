@@ -3,11 +3,10 @@
  * Making a plan for a kNN join that cores and a GPU share: both have a tree of their own, and the order of the cores'
  * tree numbers the queries for both.
  *
- * A device may be done before the cores have a tree, and does the join alone where sharing would not pay
- * (choose_backend.c). A guess from its size bounds its time from above; where that does not decide, it is asked to
- * search for some queries. So cores do not build a tree before it has answered, even where it first has to be opened:
- * with 10 million points in two dimensions that took 75 ms more to open while cores built, and 56 ms more to share the
- * queries than the device takes alone.
+ * A device may finish before the cores have a tree, and does the join alone where sharing would not pay
+ * (choose_backend.c). Its size bounds its time from above. Where that does not decide, some queries are timed. Cores do
+ * not build a tree before that, even if the device has to be opened first: with 10 million points in two dimensions
+ * opening took 75 ms longer while cores built, and sharing the queries 56 ms longer than the device alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +24,7 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
   return adji_gpu_knn_worker_create(options, number, out);
 }
 
-/* The time of a device's search in that of building its tree, at most. */
+/* The time of a device's search at most, in times of building its tree. */
 static double most_searches(const adj_plan *plan) {
   const adji_costs *costs = &plan->ctx->costs;
   return costs->device_search * pow(costs->device_search_dim, plan->left->dim) *
@@ -42,7 +41,7 @@ static adji_share_times times_of(const adj_plan *plan, double device_s) {
                             .extra = plan->ctx->costs.sharing_s};
 }
 
-/* Has the device do the join alone, if that is fast enough: then plan->engine has a worker. */
+/* Gives the join to the device alone, if that is fast enough: then plan->engine has a worker. */
 static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   double device_s = 0;
   if (adji_pending_wait(device)) return ADJ_OK; /* handled by adji_pending_add() */
@@ -88,8 +87,7 @@ static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
   return adji_estimate_tree(plan);
 }
 
-/* Whether the GPU does a join alone that is not shared: where cores would compare every pair too, which it is quicker
- * at. */
+/* A join that is not shared, and that cores would do by brute force too, goes to the GPU, which is quicker. */
 static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
   if (algorithm || !adji_surely_brute(&plan->join) || adji_plan_knn_on_gpu(plan, ADJI_ALGORITHM_AUTO)) return false;
   plan->choice.backend = ADJ_BACKEND_HYBRID;
@@ -97,7 +95,7 @@ static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
   return true;
 }
 
-/* What a GPU cannot do, cores do alone, unless a setting is not for them. */
+/* Cores do alone what a GPU cannot, unless a setting is only for GPUs. */
 static adj_status without_device(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   const char *setting = adji_tuning_not_for(&plan->tuning, ADJ_KNN, ADJ_BACKEND_CPU);
   char why[256];

@@ -3,15 +3,15 @@
  * Making a plan for a range join that cores and a GPU share: both have a grid and an index of their own, each the one
  * that suits it, and the order of the cores' index numbers the queries for both.
  *
- * What they share are whole rows, counted first and then filled. Alone, either can do with less: a GPU that keeps what
- * it finds evaluates every pair once, or half of them. So sharing pays where a GPU is not many times as fast as the
- * cores, and for few dimensions, in which both count first in any case. In a self-join in which both would evaluate
- * once, they do: then the device has the grid of the cores and its points in their order, and of two points the first
- * finds the other, whoever has it. A GPU is asked to count the neighbours of some queries, and does the join alone
- * where that is quicker (choose_backend.c).
+ * They share whole rows, counted first and then filled. Alone, either may need less work: a GPU that keeps what it
+ * finds evaluates every pair once, or half of them. So sharing pays where a GPU is not many times as fast as the cores,
+ * and in few dimensions, where both count first anyway. In a self-join in which both would evaluate once, they do so
+ * together: the device has the grid of the cores and its points in their order, and of two points the first finds the
+ * other, whichever worker has it. A GPU counts the neighbours of some queries, and does the join alone where that is
+ * quicker (choose_backend.c).
  *
- * Cores do not build an index before the device has answered, even where it first has to be opened: 2 million points in
- * two dimensions with 10 neighbours took 310 ms so, and 237 on the device alone.
+ * Cores do not build an index before that, even if the device has to be opened first: 2 million points in two
+ * dimensions with 10 neighbours took 310 ms when they did, and 237 on the device alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@
 #include "plan/pending_devices.h"
 #include "plan/plan.h"
 
-/* A device is asked for so many queries, then for a part of all of them, and, where that took no longer than this, and
- * may not have kept all of it busy, for a larger part. */
+/* A device is timed with this many queries, then with a part of all of them. If that was shorter than LONG_ENOUGH_S,
+ * and so may not have kept the whole device busy, with a larger part. */
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 static const double LONG_ENOUGH_S = 0.01;
 
@@ -38,15 +38,16 @@ double adji_least_range_seconds(const adj_plan *plan) {
   return plan->ctx->costs.least_range * index_seconds(plan);
 }
 
-/* Whether a GPU can share queries so that each pair is evaluated once. It does where it would not alone, with many
- * points in a cell: cores gain more by it than the device loses. */
+/* Whether a GPU can share queries so that each pair is evaluated once. It does so even where it would not alone, with
+ * many points in a cell: cores gain more than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   return plan->self_join && plan->tuning.single != ADJI_OFF && plan->tuning.mirrored != ADJI_OFF &&
          options->range.single && !plan->device.grid.tensor.use &&
          adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
-/* The cores have an index and an estimate. One device deals out what they find, several leave that to them. */
+/* The cores have an index and an estimate. One device makes the rows of what they find; several leave that to the
+ * cores. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   if (!device_shares_single(plan, options) || !adji_range_index_of(&plan->engine)->symmetric ||
       plan->choice.algorithm != ADJI_ALGORITHM_GRID)
@@ -112,8 +113,8 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *opt
   return true;
 }
 
-/* What the device takes, as exactly as it is worth: a device that is done before cores could help by what some queries
- * meet, at most; otherwise by the time of some, and of more. */
+/* How long the device takes, as exactly as needed: an upper bound from a sample may show that it finishes before cores
+ * could help; otherwise some queries are timed, and then more. */
 static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options *options, adji_worker *worker,
                              adji_range_trial *trial, adji_share_times *t) {
   uint64_t all = plan->left->count;
@@ -130,7 +131,7 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   return status;
 }
 
-/* The device alone, if it is done soon enough; plan->choice.backend tells. */
+/* Gives the join to the device alone if that is quicker: then plan->choice.backend is ADJ_BACKEND_GPU. */
 static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *options, adji_pending_device *device,
                                adji_range_trial *trial) {
   adji_share_times t;

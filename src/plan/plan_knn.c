@@ -2,8 +2,8 @@
  *
  * Making a plan for a kNN join: a tree or brute force.
  *
- * Where neither is sure (choose_knn.c) the tree is built, which takes a small part of either join, and the queries of
- * some leaves tell what the others will take; brute force tells the same of itself. The quicker one is kept.
+ * Where choose_knn.c does not decide, the tree is built, which is a small part of either join, and the queries of some
+ * leaves are timed. Brute force times some queries as well. The quicker one is kept.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -37,6 +37,12 @@ static adj_status make_brute(adj_plan *plan, adji_engine *out) {
   return adji_brute_create(&plan->join, &options, out);
 }
 
+/* From the nanoseconds and candidates of a query. */
+static void expect(adj_plan *plan, double query_ns, double candidates) {
+  plan->estimated_candidates = (double)plan->left->count * candidates;
+  plan->estimated_seconds = query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+}
+
 /* Keeps the quicker of both. */
 static adj_status choose_by_trial(adj_plan *plan) {
   adji_engine tree = {0}, brute = {0};
@@ -57,8 +63,7 @@ static adj_status choose_by_trial(adj_plan *plan) {
   adji_engine_clear(keep_tree ? &brute : &tree);
   because(plan, "a query takes a tree %.3g us (%.0f candidates), brute force %.3g us", tree_ns / 1000, candidates,
           brute_ns / 1000);
-  plan->estimated_candidates = (double)plan->left->count * (keep_tree ? candidates : (double)plan->right->count);
-  plan->estimated_seconds = fmin(tree_ns, brute_ns) * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  expect(plan, fmin(tree_ns, brute_ns), keep_tree ? candidates : (double)plan->right->count);
   return ADJ_OK;
 }
 
@@ -66,9 +71,8 @@ adj_status adji_estimate_tree(adj_plan *plan) {
   double query_ns, candidates;
   uint64_t begin = adji_now_ns();
   adj_status status = adji_knn_try(&plan->engine, TRIAL_LEAVES, &query_ns, &candidates);
-  plan->estimated_candidates = (double)plan->left->count * candidates;
   plan->sampled = (uint64_t)TRIAL_LEAVES * plan->engine.group;
-  plan->estimated_seconds = query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  expect(plan, query_ns, candidates);
   plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }
@@ -79,10 +83,8 @@ static adj_status make_chosen(adj_plan *plan) {
     return status ? status : adji_estimate_tree(plan);
   }
   adj_status status = make_brute(plan, &plan->engine);
-  if (status) return status;
-  plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
-  plan->estimated_seconds = adji_brute_query_ns(&plan->engine) * 1e-9 * (double)plan->left->count / plan->ctx->threads;
-  return ADJ_OK;
+  if (!status) expect(plan, adji_brute_query_ns(&plan->engine), (double)plan->right->count);
+  return status;
 }
 
 /* How a grid is searched, if it is. */
@@ -118,7 +120,7 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk}};
 }
 
-/* A prefilter of brute force, or 32 queries a warp, where there are kernels for them. */
+/* Whether there are kernels for the prefilter of brute force, and for 32 queries per warp. */
 adj_status adji_check_knn_kernels(const adj_plan *plan) {
   const adji_join *join = &plan->join;
   bool l2 = plan->measure.step == ADJI_STEP_L2, tensor = plan->tuning.prefilter == ADJI_PREFILTER_TENSOR;

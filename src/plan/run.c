@@ -14,10 +14,7 @@
 #include "result/offsets.h"
 #include "result/result.h"
 
-void adj_stats_init(adj_stats *stats, size_t struct_size) {
-  adj_stats defaults = {0};
-  adji_init_struct(stats, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_stats, 0)
 
 /* ---- Statistics ----------------------------------------------------------------------------------------- */
 
@@ -236,16 +233,20 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
 
 /* ---- Collect ------------------------------------------------------------------------------------------ */
 
-adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact) {
+static bool fits(const adj_plan *plan, double pairs) {
   double bytes = pairs * (double)adji_plan_entry_bytes(plan);
-  const adji_memory *memory = &plan->ctx->memory;
-  if (bytes < 0x1p62 && adji_fits(memory, (uint64_t)bytes)) return ADJ_OK;
+  return bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes);
+}
+
+/* ADJ_E_MEMORY with the size of the result, if it does not fit. */
+static adj_status check_fits(const adj_plan *plan, double pairs, bool exact) {
   char need[32], limit[32];
+  if (fits(plan, pairs)) return ADJ_OK;
   return adji_fail(ADJ_E_MEMORY,
                    "the result has %s%.0f pairs and would need %s; the memory limit is %s: stream it, write it to a "
                    "file, or count only",
-                   exact ? "" : "about ", pairs, adji_bytes_text(bytes, need),
-                   adji_bytes_text((double)memory->limit, limit));
+                   exact ? "" : "about ", pairs, adji_bytes_text(pairs * (double)adji_plan_entry_bytes(plan), need),
+                   adji_bytes_text((double)plan->ctx->memory.limit, limit));
 }
 
 static uint64_t distance_size(const adj_plan *plan) {
@@ -259,9 +260,9 @@ static void drop_rows(adj_plan *plan, adj_result *result) {
   result->distances = NULL;
 }
 
-/* While a device counts, cores have nothing to do but to get the memory that the rows will take, or the most of it: by
- * the estimate, which may be off. The room is for as much as it may be off, and takes no memory. A device that compares
- * so few candidates has counted before a core has got a huge page. */
+/* While a device counts, the cores are idle, so they prefault memory for the rows: 0.9 of the estimate. ROOM is address
+ * space for an estimate that is too low, and takes no memory. A device that compares fewer candidates than this has
+ * counted before a core has a huge page. */
 static const double FEW_CANDIDATES = 5e9;
 
 static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
@@ -295,7 +296,7 @@ static bool take_ahead(adj_plan *plan, adji_run *run, uint64_t pairs) {
 static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) {
   adji_memory *memory = &plan->ctx->memory;
   drop_rows(plan, result);
-  adj_status status = adji_check_fits(plan, (double)pairs, true);
+  adj_status status = check_fits(plan, (double)pairs, true);
   if (status) return status;
   result->ids = adji_alloc(memory, pairs, sizeof *result->ids, "result");
   if (result->ids && plan->join.style.distances)
@@ -310,26 +311,15 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
   return adji_engine_fill(&plan->engine, run, &window);
 }
 
-static bool estimate_fits(const adj_plan *plan, double factor) {
-  double bytes = plan->estimated_pairs * factor * (double)adji_plan_entry_bytes(plan);
-  return bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes);
-}
-
-/* A result four times too large by the estimate is refused before any work is done. Closer ones are
- * counted first, and refused by the count: estimates are never trusted. */
-static adj_status refuse_early(adj_plan *plan) {
-  return estimate_fits(plan, 0.25) ? ADJ_OK : adji_check_fits(plan, plan->estimated_pairs, false);
-}
-
-/* Beside the result, single evaluation holds half of the pairs a second time, and those of a device all. Without room
- * for that, rows are counted. */
+/* Single evaluation holds half of the pairs a second time, and those of a device all. Without room for that, rows are
+ * counted. */
 double adji_single_memory_factor(const adj_plan *plan) {
   return plan->engine.worker_count > 1 ? 2.1 : 1.6;
 }
 
 bool adji_collects_single(const adj_plan *plan) {
   return plan->choice.single && adji_engine_can_collect(&plan->engine) &&
-         estimate_fits(plan, adji_single_memory_factor(plan));
+         fits(plan, plan->estimated_pairs * adji_single_memory_factor(plan));
 }
 
 /* Rows are counted first, or in a kNN join known, and then filled in place. */
@@ -342,16 +332,18 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   result->offsets = layout.offsets;
   result->pairs = layout.k ? run->tally.pairs : layout.entries; /* padding is not counted */
   if (status || !layout.k) return status;
-  /* Hardly anybody asks where the rows of a kNN result begin: that is filled in when it is asked for. */
+  /* The offsets of a kNN result are rarely used: they are filled in when first asked for. */
   result->each = layout.k;
   result->offsets = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *result->offsets, "row offsets");
   return result->offsets ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* What can be refused before any work is done. */
+/* What can be refused before any work is done. A range join is if it is four times too large by the estimate; others
+ * are counted first, and refused by the count: estimates are never trusted. */
 static adj_status check_collect(adj_plan *plan, const adji_run *run) {
-  if (!plan->join.k) return refuse_early(plan);
-  adj_status status = adji_check_fits(plan, (double)plan->left->count * plan->join.k, true);
+  double pairs = plan->estimated_pairs;
+  if (!plan->join.k) return fits(plan, 0.25 * pairs) ? ADJ_OK : check_fits(plan, pairs, false);
+  adj_status status = check_fits(plan, (double)plan->left->count * plan->join.k, true);
   return status || adji_knn_is_bounded(plan) ? status : adji_run_check_pairs(run, adji_knn_most_pairs(plan));
 }
 

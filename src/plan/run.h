@@ -26,13 +26,10 @@ void adji_layout_clear(adj_plan *plan, adji_layout *layout);
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats);
 
-/* ADJ_E_MEMORY, and how large the result would be, when it cannot be held. */
-adj_status adji_check_fits(adj_plan *plan, double pairs, bool exact);
-
-/* Bytes of the buffer of a stream: what the tuning says, or the default, or half of what the limit leaves. */
+/* Bytes of the buffer of a stream: by the setting, or the default, or half of the available memory. */
 uint64_t adji_stream_buffer(const adj_plan *plan);
 
-/* Whether a result is collected by single evaluation, and what that needs of the result's size. */
+/* Whether a result is collected by single evaluation, and the memory for that in sizes of the result. */
 bool adji_collects_single(const adj_plan *plan);
 double adji_single_memory_factor(const adj_plan *plan);
 

@@ -4,17 +4,6 @@
  */
 #include "result/result.h"
 
-static adj_status join_once(adj_ctx *ctx, const adj_points *points, const adj_join_spec *spec, adj_result **out) {
-  adj_dataset *set = NULL;
-  adj_plan *plan = NULL;
-  adj_status status = adj_dataset_create(ctx, points, &set);
-  if (!status) status = adj_plan_create(ctx, spec, set, NULL, &plan);
-  if (!status) status = adj_collect(plan, out, NULL, NULL);
-  adj_plan_destroy(plan);
-  adj_dataset_destroy(set);
-  return status;
-}
-
 static adj_status join_points(adj_type type, const void *data, uint64_t count, uint32_t dim, const adj_join_spec *spec,
                               adj_result **out) {
   if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
@@ -25,11 +14,16 @@ static adj_status join_points(adj_type type, const void *data, uint64_t count, u
   points.count = count;
   points.dim = dim;
   points.ownership = ADJ_BORROW;
-  adj_ctx *ctx;
+  adj_ctx *ctx = NULL;
+  adj_dataset *set = NULL;
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
   adj_status status = adj_ctx_create(NULL, &ctx);
-  if (status) return status;
-  adj_result *result;
-  status = join_once(ctx, &points, spec, &result);
+  if (!status) status = adj_dataset_create(ctx, &points, &set);
+  if (!status) status = adj_plan_create(ctx, spec, set, NULL, &plan);
+  if (!status) status = adj_collect(plan, &result, NULL, NULL);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
   if (status) {
     adj_ctx_destroy(ctx);
     return status;

@@ -8,10 +8,7 @@
 #include "plan/run.h"
 #include "result/offsets.h"
 
-void adj_sink_init(adj_sink *sink, size_t struct_size) {
-  adj_sink defaults = {0};
-  adji_init_struct(sink, struct_size, &defaults, sizeof defaults);
-}
+ADJI_DEFINE_INIT(adj_sink, 0)
 
 typedef struct stream {
   adj_plan *plan;
@@ -74,7 +71,7 @@ static adj_status make_buffer(stream *s) {
 
 /* ---- The sink ----------------------------------------------------------------------------------------- */
 
-/* Where the sink stops the run without a failed call of its own to say why, the message says that it did. */
+/* A sink that stops the run need not have set a message: then this is the message. */
 static adj_status begin_sink(stream *s) {
   uint64_t begin = adji_now_ns();
   if (!s->sink->begin) return ADJ_OK;
@@ -173,8 +170,8 @@ static adj_status stream_rows(stream *s) {
 
 /* ---- Small results are collected ---------------------------------------------------------------------- */
 
-/* Whether the whole result, and what single evaluation needs beside it, is small: then it is collected with a fraction
- * of the evaluations, which is worth a larger buffer than the usual one. */
+/* A result that fits here, with what single evaluation needs, is collected: a fraction of the evaluations is worth a
+ * larger buffer than the usual one. */
 #define SINGLE_BUFFER ((uint64_t)640 << 20)
 
 static bool small_enough(const adj_plan *plan) {
@@ -216,7 +213,7 @@ static adj_status stream_collected(stream *s, adj_result *result) {
 
 /* ---- All of it ---------------------------------------------------------------------------------------- */
 
-/* Too many pairs must be noticed before the first of them is handed out: by counting them, if need be. */
+/* Too many pairs must be noticed before the first one is delivered, if necessary by counting. */
 static adj_status check_knn(stream *s) {
   adj_plan *plan = s->plan;
   uint64_t pairs, most = s->run->control.max_pairs;

@@ -2,8 +2,8 @@
  *
  * Settings that override the planner, parsed from one string.
  *
- * One table says what each setting is for: the kind of join, the backends, the algorithms. What is not for a join is
- * refused by name; nothing that was asked for is replaced by something else.
+ * The table ADJI_SETTINGS says what each setting is for: the kind of join, the backends, the algorithms. A setting that
+ * is not for a join is refused by name; none is ignored or replaced.
  */
 #include "plan/tuning.h"
 
@@ -58,21 +58,15 @@ static const struct setting {
   const char *const *names;
   scope range, knn;
 } settings[] = {
-#define VALUE_ROW(type, member, name, least, most, names, b, a, kb, ka) \
-  {name, type, offsetof(adji_tuning, member), least, most, names, {b, a}, {kb, ka}},
-#define NUMBER_ROW(member, name, least, most, ...) VALUE_ROW(NUMBER, member, name, least, most, NULL, __VA_ARGS__)
-#define FACTOR_ROW(member, name, least, most, ...) VALUE_ROW(FACTOR, member, name, least, most, NULL, __VA_ARGS__)
-#define NAME_ROW(member, name, names, ...) VALUE_ROW(NAME, member, name, 0, 0, names, __VA_ARGS__)
-    ADJI_SETTINGS(NUMBER_ROW, FACTOR_ROW, NAME_ROW)
-#undef VALUE_ROW
-#undef NUMBER_ROW
-#undef FACTOR_ROW
-#undef NAME_ROW
+#define SETTING(type, kind, member, name, least, most, names, b, a, kb, ka) \
+  {name, kind, offsetof(adji_tuning, member), least, most, names, {b, a}, {kb, ka}},
+    ADJI_SETTINGS(SETTING)
+#undef SETTING
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 _Static_assert(SETTINGS <= 64, "a bit for each");
 
-/* Every prefilter is for joins of its own. None at all can be had everywhere. */
+/* Each prefilter is for some joins; every join can do without. */
 static const struct {
   scope range, knn;
 } prefilter_scopes[] = {
@@ -185,7 +179,7 @@ static adj_status check_sizes(const adji_tuning *t) {
   return ADJ_OK;
 }
 
-/* Kernels that give a query its own threads compare in their own way. */
+/* The papers' kernels, in which a query has its own threads, have settings of their own and none of the others. */
 static adj_status check_access(const adji_tuning *t) {
   bool by_point = adji_access_by_point((adji_access)t->access);
   const char *without = t->order                        ? "order"
@@ -211,7 +205,7 @@ static adj_status check_access(const adji_tuning *t) {
   return ADJ_OK;
 }
 
-/* A GPU's count keeps what it finds in one way; kernels of brute force are for one way of it. */
+/* A GPU's count keeps what it finds in one way only, and kernels of brute force are for one prefilter. */
 static adj_status check_kernels(const adji_tuning *t) {
   int kept = (t->single == ADJI_ON) + (t->tile_hits == ADJI_ON) + (t->query_hits == ADJI_ON);
   if (kept > 1)
@@ -267,7 +261,7 @@ static const char *label(const struct setting *s, const adji_tuning *t, char *te
   return text;
 }
 
-/* Every setting must be for the join. What is still to be chosen is narrowed. */
+/* A setting must be for the join. It narrows what is still to be chosen. */
 static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *left) {
   char name[64], wanted[64];
   scope its = scope_of(s, t, to->kind);
@@ -294,8 +288,8 @@ static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tu
   return ADJ_OK;
 }
 
-/* The planner chooses among all algorithms of the kind that need no GPU; where some of them are left out, the first
- * that is left is asked for. */
+/* The planner chooses among all algorithms of the kind that need no GPU; if the settings exclude some of them, the
+ * first that remains is asked for. */
 static adji_algorithm narrowed(adj_join_kind kind, uint32_t algorithms) {
   bool knn = kind == ADJ_KNN;
   uint32_t usual = knn ? KDTREE | BRUTE : GRID | EGO;

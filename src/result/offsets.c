@@ -4,26 +4,9 @@
  */
 #include "result/offsets.h"
 
-typedef struct sweep {
-  void (*fn)(void *user, uint64_t begin, uint64_t end);
-  void *user;
-  uint64_t rows, tasks;
-} sweep;
-
-static adj_status sweep_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
-  const sweep *s = user;
-  uint64_t begin, end;
-  adji_slice(s->rows, s->tasks, task, &begin, &end);
-  s->fn(s->user, begin, end);
-  return ADJ_OK;
-}
-
-adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, void (*fn)(void *user, uint64_t begin, uint64_t end),
-                         void *user) {
-  enum { ROWS_A_TASK = 1 << 14 };
-  sweep s = {fn, user, rows, rows / ROWS_A_TASK + 1};
-  return adji_loop(ctx, s.tasks, sweep_some, &s);
+adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_slice_fn fn, void *user) {
+  enum { ROWS_A_SLICE = 1 << 14 };
+  return adji_loop_slices(ctx, rows, rows / ROWS_A_SLICE + 1, fn, user);
 }
 
 /* ---- Offsets, in two passes over slices of the rows: the sum of each slice, then its offsets ---------- */

@@ -8,7 +8,7 @@
 #include "core/context.h"
 
 /* Calls fn for slices of 0 .. rows - 1, in parallel. */
-adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, void (*fn)(void *user, uint64_t begin, uint64_t end), void *user);
+adj_status adji_each_row(adj_ctx *ctx, uint64_t rows, adji_slice_fn fn, void *user);
 
 /* offsets: room for count + 1. Parallel because the memory of the offsets is fresh: a single thread would spend longer
  * on its page faults than all threads on a pass. */
