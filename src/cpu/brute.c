@@ -259,12 +259,12 @@ static void choose_sizes(brute *b) {
   b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
 }
 
-/* Nanoseconds per pair in a prefilter, and per candidate that passes. */
-static double pair_cost(const brute *b) {
+/* Nanoseconds per pair in a prefilter (NULL: without one), and per candidate that passes. */
+static double pair_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
   const adji_costs *costs = &b->join.ctx->costs;
   double dim = b->right.dim;
-  if (!b->prefiltered) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
-  const char *name = b->sketch.prefilter->name;
+  if (!prefilter) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
+  const char *name = prefilter->name;
   return !strcmp(name, "amx")    ? costs->amx_pair_ns + costs->amx_dim_ns * dim
          : !strcmp(name, "vnni") ? costs->vnni_pair_ns + costs->vnni_dim_ns * dim
                                  : costs->gemm_pair_ns + costs->gemm_dim_ns * dim;
@@ -295,16 +295,14 @@ static adj_status try_prefilter(brute *b, double *cost) {
     status = adji_brute_prefilter(b, &lane, &piece);
   }
   double queries = (double)TRIALS * TRIAL_QUERIES;
-  *cost = pair_cost(b) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
+  *cost = pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
   adji_free(memory, arena.base);
   return status;
 }
 
-/* The least that another prefilter, or none, would cost. */
-static double next_cost(brute *b, bool prefiltered, const adji_prefilter_sketch *prefilter) {
-  brute other = {.join = b->join, .right = b->right, .prefiltered = prefiltered, .sketch = {.prefilter = prefilter}};
-  double evaluated = prefiltered ? 1.5 * b->k * candidate_cost(b) : 0;
-  return pair_cost(&other) * (double)b->right.count + evaluated;
+/* The least that a query costs with a prefilter, or without. */
+static double least_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
+  return pair_cost(b, prefilter) * (double)b->right.count + (prefilter ? 1.5 * b->k * candidate_cost(b) : 0);
 }
 
 static const char *const prefilter_names[] = {
@@ -316,8 +314,8 @@ static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
   const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
-  double cost = 0, best = next_cost(b, false, NULL);
-  if (kind > ADJI_PREFILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
+  double cost = 0, best = least_cost(b, NULL);
+  if (kind > ADJI_PREFILTER_GEMM && least_cost(b, gemm) < best) best = least_cost(b, gemm);
   adj_status status = try_prefilter(b, &cost);
   b->cost = cost;
   if (status || cost <= best) return status;
@@ -375,8 +373,7 @@ static void brute_destroy(void *state) {
 
 double adji_brute_query_ns(const adji_engine *engine) {
   const brute *b = engine->workers[0].state;
-  if (b->cost > 0) return b->cost;
-  return pair_cost(b) * (double)b->right.count + (b->prefiltered ? 1.5 * b->k * candidate_cost(b) : 0);
+  return b->cost > 0 ? b->cost : least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
 }
 
 const char *adji_brute_prefilter_name(const adji_engine *engine) {

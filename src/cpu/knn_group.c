@@ -113,16 +113,7 @@ static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   for (uint32_t q = 0; q < g->query_count; q++) {
     task->queries = coords + (uint64_t)q * task->dim * adji_type_size(style->type);
     uint32_t found = list(task, g->best[q].limit, g->ids, g->sums);
-    for (uint32_t i = 0; g->own[q] != ADJ_NO_ID && i < found; i++) {
-      if (g->ids[i] != g->own[q]) continue;
-      found--;
-      g->ids[i] = g->ids[found];
-      if (style->type == ADJ_F64)
-        ((double *)g->sums)[i] = ((double *)g->sums)[found];
-      else
-        ((float *)g->sums)[i] = ((float *)g->sums)[found];
-      break;
-    }
+    if (g->own[q] != ADJ_NO_ID) found = adji_drop_id(style->type, g->ids, g->sums, found, g->own[q]);
     adji_kbest_add(&g->best[q], g->ids, g->sums, found);
   }
 }
@@ -324,28 +315,18 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   search(g, tally);
 }
 
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
   for (uint32_t i = 0; i < count;) {
     for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++) {
-      if (rows[i] < window->first_row || rows[i] >= window->end_row) continue;
+      if (window && !adji_window_has(window, rows[i])) continue;
       add_query(g, i, rows[i]);
-      fetch_row(window, rows[i]);
+      if (window) fetch_row(window, rows[i]);
     }
     if (!g->query_count) continue;
     find_neighbours(g, leaf, tally);
-    place_rows(g, window, tally);
-  }
-  return ADJ_OK;
-}
-
-void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
-  uint32_t count = adji_tree_leaf_count(g->left, leaf);
-  for (uint32_t i = 0; i < count;) {
-    for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++)
-      add_query(g, i, g->left->ids[leaf * g->left->leaf + i]);
-    find_neighbours(g, leaf, tally);
+    if (window) place_rows(g, window, tally);
   }
 }
 

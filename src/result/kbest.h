@@ -101,8 +101,8 @@ void adji_kbest_reset(adji_kbest *best, double limit);
  * Afterwards the limit is that of the k best so far, or a little above. */
 void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uint64_t count);
 
-/* Makes the limit exact: that of the k best so far. */
-void adji_kbest_tighten(adji_kbest *best);
+/* Removes a query's own id from candidates that it may be among; the last one takes its place. Returns how many. */
+uint32_t adji_drop_id(adj_type type, uint32_t *ids, void *sums, uint32_t count, uint32_t id);
 
 /* Adds the candidates of another. */
 void adji_kbest_merge(adji_kbest *best, const adji_kbest *other);
