@@ -295,7 +295,8 @@ static adj_status try_prefilter(brute *b, double *cost) {
     status = adji_brute_prefilter(b, &lane, &piece);
   }
   double queries = (double)TRIALS * TRIAL_QUERIES;
-  *cost = pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
+  *cost =
+      pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
   adji_free(memory, arena.base);
   return status;
 }
@@ -364,7 +365,6 @@ static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
 
 static void brute_destroy(void *state) {
   brute *b = state;
-  if (!b) return;
   adji_sketch_clear(&b->sketch);
   adji_packed_clear(&b->left);
   adji_packed_clear(&b->right);
