@@ -80,11 +80,8 @@ static void merge_segments(brute *b, adji_run *run) {
 static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
   adj_type type = b->join.style.type;
   size_t size = adji_type_size(type);
-  lane->best = brute_alloc(arena, b->group, sizeof *lane->best);
-  uint64_t each = (adji_kbest_bytes(type, b->k) + 63) & ~UINT64_C(63);
-  char *keys = brute_alloc(arena, adji_mul(b->group, each), 1);
-  for (uint64_t q = 0; keys && q < b->group; q++)
-    adji_kbest_init_in(&lane->best[q], b->join.ctx->isa, type, b->k, keys + q * each);
+  lane->best = brute_alloc(arena, adji_kbest_bytes(type, b->k, b->group), 1);
+  if (lane->best) adji_kbest_init(lane->best, b->join.ctx->isa, type, b->k, b->group);
   lane->list = brute_alloc(arena, BRUTE_LIST + ADJI_PAD, sizeof *lane->list);
   lane->sums = brute_alloc(arena, BRUTE_LIST + ADJI_PAD, size);
   lane->ids = brute_alloc(arena, b->k, sizeof *lane->ids);

@@ -342,12 +342,10 @@ static adj_status make_lists(adji_knn_group *g) {
     g->lists = adji_alloc(memory, g->list_stride, g->max_queries, "lists of neighbours");
     return g->lists ? ADJ_OK : ADJ_E_MEMORY;
   }
-  g->best = adji_alloc_zero(memory, g->max_queries, sizeof *g->best, "lists of neighbours");
+  g->best = adji_alloc(memory, adji_kbest_bytes(g->right->type, g->k, g->max_queries), 1, "lists of neighbours");
   if (!g->best) return ADJ_E_MEMORY;
-  adj_status status = ADJ_OK;
-  for (uint32_t q = 0; q < g->max_queries && !status; q++)
-    status = adji_kbest_init(&g->best[q], g->join->ctx, g->right->type, g->k);
-  return status;
+  adji_kbest_init(g->best, g->join->ctx->isa, g->right->type, g->k, g->max_queries);
+  return ADJ_OK;
 }
 
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left,
@@ -375,8 +373,6 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
 void adji_knn_group_clear(adji_knn_group *g) {
   if (!g->join) return;
   adji_memory *memory = &g->join->ctx->memory;
-  for (uint32_t q = 0; g->best && q < g->max_queries; q++)
-    adji_kbest_clear(&g->best[q]);
   adji_free(memory, g->best);
   adji_free(memory, g->lists);
   adji_free(memory, g->coords);

@@ -97,25 +97,25 @@ static size_t key_size(adj_type type) {
   return type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
 }
 
-uint64_t adji_kbest_bytes(adj_type type, uint64_t k) {
-  return adji_mul(k + surplus(k) + PIECE + ADJI_KEY_PAD, key_size(type));
+static uint64_t whole_lines(uint64_t bytes) {
+  return (bytes + 63) & ~UINT64_C(63);
 }
 
-void adji_kbest_init_in(adji_kbest *best, const char *isa, adj_type type, uint64_t k, void *room) {
-  *best = (adji_kbest){.type = type, .k = k, .kernels = adji_key_kernels_for(isa), .keys = room};
-  adji_kbest_reset(best, INFINITY);
+static uint64_t key_bytes(adj_type type, uint64_t k) {
+  return whole_lines((k + surplus(k) + PIECE + ADJI_KEY_PAD) * key_size(type));
 }
 
-adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k) {
-  void *room = adji_alloc(&ctx->memory, adji_kbest_bytes(type, k), 1, "nearest candidates");
-  adji_kbest_init_in(best, ctx->isa, type, k, room);
-  best->memory = &ctx->memory;
-  return room ? ADJ_OK : ADJ_E_MEMORY;
+uint64_t adji_kbest_bytes(adj_type type, uint64_t k, uint64_t count) {
+  return adji_mul(count, whole_lines(sizeof(adji_kbest)) + key_bytes(type, k));
 }
 
-void adji_kbest_clear(adji_kbest *best) {
-  if (best->memory) adji_free(best->memory, best->keys);
-  *best = (adji_kbest){0};
+void adji_kbest_init(adji_kbest *block, const char *isa, adj_type type, uint64_t k, uint64_t count) {
+  char *keys = (char *)block + count * whole_lines(sizeof *block);
+  for (uint64_t i = 0; i < count; i++) {
+    block[i] = (adji_kbest){.type = type, .k = k, .kernels = adji_key_kernels_for(isa)};
+    block[i].keys = keys + i * key_bytes(type, k);
+    adji_kbest_reset(&block[i], INFINITY);
+  }
 }
 
 void adji_kbest_reset(adji_kbest *best, double limit) {
