@@ -106,27 +106,25 @@ static void check_answer(adji_kbest *best, const sums_of_query *q, uint64_t coun
 }
 
 static void check_selection(adj_ctx *ctx, adj_type type, uint64_t k, const sums_of_query *q, uint64_t count) {
-  adji_kbest best, other;
-  must(adji_kbest_init(&best, ctx, type, k));
-  must(adji_kbest_init(&other, ctx, type, k));
+  adji_kbest *best = adji_alloc(&ctx->memory, adji_kbest_bytes(type, k, 2), 1, "two lists"), *other = best + 1;
+  adji_kbest_init(best, ctx->isa, type, k, 2);
   static const uint64_t pieces[] = {1, 16, 700, MOST};
   for (int p = 0; p < 4; p++) {
     double limit = count && p % 2 ? q->entries[count / 2].sum : INFINITY;
-    adji_kbest_reset(&best, limit);
-    add_all(&best, q, type, 0, count, pieces[p]);
-    check_answer(&best, q, count, limit);
-    if (count >= k && !(p % 2)) assert_true(best.limit == q->entries[k - 1].sum);
+    adji_kbest_reset(best, limit);
+    add_all(best, q, type, 0, count, pieces[p]);
+    check_answer(best, q, count, limit);
+    if (count >= k && !(p % 2)) assert_true(best->limit == q->entries[k - 1].sum);
 
     /* Two halves, merged. */
-    adji_kbest_reset(&best, limit);
-    adji_kbest_reset(&other, limit);
-    add_all(&best, q, type, 0, count / 3, pieces[p]);
-    add_all(&other, q, type, count / 3, count, pieces[p]);
-    adji_kbest_merge(&best, &other);
-    check_answer(&best, q, count, limit);
+    adji_kbest_reset(best, limit);
+    adji_kbest_reset(other, limit);
+    add_all(best, q, type, 0, count / 3, pieces[p]);
+    add_all(other, q, type, count / 3, count, pieces[p]);
+    adji_kbest_merge(best, other);
+    check_answer(best, q, count, limit);
   }
-  adji_kbest_clear(&best);
-  adji_kbest_clear(&other);
+  adji_free(&ctx->memory, best);
 }
 
 static void selections_match_sorting(void **unused) {

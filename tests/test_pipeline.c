@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "gpu/ops/ops.h"
 #include "gpu/worker/pipeline.h"
 
 enum { MOST_SLOTS = 4, MOST_LANES = 8 };
@@ -20,6 +21,8 @@ static float sum_at(uint64_t e) {
 }
 
 typedef struct simulated {
+  adji_gpu_base gpu;    /* a device begins with it */
+  adji_on_device range; /* and what is on it, with that */
   uint32_t slots;
   uint64_t slot_pairs, buffer_bytes;
   uint32_t *ids[MOST_SLOTS];
@@ -53,8 +56,12 @@ static adj_status turn(simulated *s) {
   return ADJ_OK;
 }
 
-static adj_status sim_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
-  simulated *s = state;
+static simulated *device_of(adji_gpu_range *range) {
+  return (simulated *)(void *)((adji_on_device *)(void *)range)->gpu;
+}
+
+static adj_status sim_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot) {
+  simulated *s = device_of(range);
   adj_status status = turn(s);
   if (status) return status;
   if (slot >= s->slots || s->left[slot] != UINT64_MAX) return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
@@ -69,9 +76,9 @@ static adj_status sim_fill(void *state, const adji_gpu_window *window, uint32_t 
   return ADJ_OK;
 }
 
-static adj_status sim_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+static adj_status sim_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
                             uint32_t buffer) {
-  simulated *s = state;
+  simulated *s = device_of(range);
   adj_status status = turn(s);
   if (status) return status;
   if (s->left[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
@@ -85,8 +92,8 @@ static adj_status sim_fetch(void *state, uint32_t slot, adji_gpu_part part, uint
   return ADJ_OK;
 }
 
-static adj_status sim_release(void *state, uint32_t slot) {
-  simulated *s = state;
+static adj_status sim_release(adji_gpu_range *range, uint32_t slot) {
+  simulated *s = device_of(range);
   adj_status status = turn(s);
   if (status) return status;
   if (s->left[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
@@ -94,18 +101,31 @@ static adj_status sim_release(void *state, uint32_t slot) {
   return ADJ_OK;
 }
 
-static adj_status sim_wait(void *state, uint32_t buffer) {
+static adj_status sim_wait(adji_gpu *gpu, uint32_t buffer) {
   (void)buffer;
-  return turn(state);
+  return turn((simulated *)(void *)gpu);
 }
 
-static const void *sim_buffer(void *state, uint32_t buffer) {
-  return ((simulated *)state)->buffers[buffer];
+static void *sim_buffer(adji_gpu *gpu, uint32_t buffer) {
+  return ((simulated *)(void *)gpu)->buffers[buffer];
 }
+
+static void make_current(int device) {
+  (void)device;
+}
+
+static const adji_device_ops OPS = {.make_current = make_current,
+                                    .range_fill = sim_fill,
+                                    .range_fetch = sim_fetch,
+                                    .range_release = sim_release,
+                                    .staging_wait = sim_wait,
+                                    .staging_at = sim_buffer};
 
 static simulated *simulate(uint32_t slots, uint64_t slot_pairs, uint64_t buffer_bytes) {
   simulated *s = calloc(1, sizeof *s);
   *s = (simulated){.slots = slots, .slot_pairs = slot_pairs, .buffer_bytes = buffer_bytes, .fail_at = -1};
+  s->gpu.ops = &OPS;
+  s->range.gpu = (adji_gpu *)(void *)s;
   pthread_mutex_init(&s->lock, NULL);
   for (uint32_t i = 0; i < slots; i++) {
     s->ids[i] = malloc(slot_pairs * sizeof *s->ids[i]);
@@ -157,8 +177,8 @@ static adj_status run_pipe(simulated *s, adj_ctx *ctx, const rows *r, const sett
   adji_measure measure = {.step = ADJI_STEP_L1, .report = ADJI_REPORT_SUM};
   adji_row_style style = {.type = ADJ_F32, .measure = &measure, .distances = as->distances};
   adji_window to = {as->first_row, as->end_row, r->offsets, ids, as->distances ? distances : NULL, 0};
-  adji_pipe_device device = {s, sim_fill, sim_fetch, sim_release, sim_wait, sim_buffer};
-  adji_pipe_job job = {&device, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes, 0};
+  adji_pipe_job job = {
+      s->range.gpu, (adji_gpu_range *)(void *)&s->range, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes, 0};
   adji_run run;
   adj_status status = adji_run_init(&run, ctx, NULL);
   s->with_sums = as->distances;

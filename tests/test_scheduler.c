@@ -104,6 +104,7 @@ typedef struct work {
   uint32_t lane_us;  /* a batch takes a core so long  */
   int lane_fails_at; /* its so many-th batch fails, from 1 */
   atomic_int lane_batches, lane_queries;
+  uint32_t queries; /* in all, for a device alone */
 } work;
 
 typedef struct device {
@@ -191,6 +192,14 @@ static adj_status drain_there(void *user, adji_feed *feed) {
   }
 }
 
+static adj_status alone_there(void *user, adji_tally *tally) {
+  device *d = user;
+  d->calls++;
+  tally->pairs = d->work->queries;
+  do_queries(d->work, &(adji_batch){0, d->work->queries, 0});
+  return ADJ_OK;
+}
+
 static adj_status begin_pass(void *user, adji_run *run, const adji_pass *pass) {
   (void)user;
   (void)run;
@@ -210,12 +219,13 @@ static adji_worker worker_of(const char *name, bool is_device, void *user) {
                        .begin = begin_pass,
                        .process = is_device ? NULL : process_here,
                        .drain = is_device ? drain_there : NULL,
+                       .alone = is_device ? alone_there : NULL,
                        .end = end_pass};
 }
 
 static adj_status run_pass(adji_run *run, adji_queue *queue, const adji_worker *workers, uint32_t count,
                            const adji_share_options *share, adji_tally *tally) {
-  adji_pass pass = {.kind = ADJI_PASS_FILL, .name = "join", .queue = queue};
+  adji_pass pass = {.kind = ADJI_PASS_FILL, .name = "join", .queries = queue->count, .queue = queue};
   adji_active active;
   must(adji_pass_begin(run, workers, count, &pass, &active));
   assert_int_equal(active.count, count);
@@ -355,13 +365,13 @@ static void figures_are_of_the_device_that_did_it(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A device that is alone gets everything at once, in the caller's thread; two without cores share it. */
+/* A device that is alone does everything at once, in the caller's thread; two without cores share it. */
 static void devices_need_no_cores(void **state) {
   (void)state;
   uint32_t threads = 2, queries = 1000;
   for (uint32_t count = 1; count <= 2; count++) {
     adj_ctx *ctx = watched_context(&threads);
-    work w = {.ctx = ctx, .done = calloc(queries, sizeof *w.done)};
+    work w = {.ctx = ctx, .done = calloc(queries, sizeof *w.done), .queries = queries};
     device devices[2] = {{.work = &w, .most_lane = threads + 1, .batch_us = 10},
                          {.work = &w, .most_lane = threads + 1, .batch_us = 10}};
     adji_worker workers[2] = {worker_of("device 0", true, &devices[0]), worker_of("device 1", true, &devices[1])};

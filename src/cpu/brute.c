@@ -80,11 +80,8 @@ static void merge_segments(brute *b, adji_run *run) {
 static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
   adj_type type = b->join.style.type;
   size_t size = adji_type_size(type);
-  lane->best = brute_alloc(arena, b->group, sizeof *lane->best);
-  uint64_t each = (adji_kbest_bytes(type, b->k) + 63) & ~UINT64_C(63);
-  char *keys = brute_alloc(arena, adji_mul(b->group, each), 1);
-  for (uint64_t q = 0; keys && q < b->group; q++)
-    adji_kbest_init_in(&lane->best[q], b->join.ctx->isa, type, b->k, keys + q * each);
+  lane->best = brute_alloc(arena, adji_kbest_bytes(type, b->k, b->group), 1);
+  if (lane->best) adji_kbest_init(lane->best, b->join.ctx->isa, type, b->k, b->group);
   lane->list = brute_alloc(arena, BRUTE_LIST + ADJI_PAD, sizeof *lane->list);
   lane->sums = brute_alloc(arena, BRUTE_LIST + ADJI_PAD, size);
   lane->ids = brute_alloc(arena, b->k, sizeof *lane->ids);
@@ -259,12 +256,12 @@ static void choose_sizes(brute *b) {
   b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
 }
 
-/* Nanoseconds per pair in a prefilter, and per candidate that passes. */
-static double pair_cost(const brute *b) {
+/* Nanoseconds per pair in a prefilter (NULL: without one), and per candidate that passes. */
+static double pair_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
   const adji_costs *costs = &b->join.ctx->costs;
   double dim = b->right.dim;
-  if (!b->prefiltered) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
-  const char *name = b->sketch.prefilter->name;
+  if (!prefilter) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
+  const char *name = prefilter->name;
   return !strcmp(name, "amx")    ? costs->amx_pair_ns + costs->amx_dim_ns * dim
          : !strcmp(name, "vnni") ? costs->vnni_pair_ns + costs->vnni_dim_ns * dim
                                  : costs->gemm_pair_ns + costs->gemm_dim_ns * dim;
@@ -295,16 +292,15 @@ static adj_status try_prefilter(brute *b, double *cost) {
     status = adji_brute_prefilter(b, &lane, &piece);
   }
   double queries = (double)TRIALS * TRIAL_QUERIES;
-  *cost = pair_cost(b) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
+  *cost =
+      pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
   adji_free(memory, arena.base);
   return status;
 }
 
-/* The least that another prefilter, or none, would cost. */
-static double next_cost(brute *b, bool prefiltered, const adji_prefilter_sketch *prefilter) {
-  brute other = {.join = b->join, .right = b->right, .prefiltered = prefiltered, .sketch = {.prefilter = prefilter}};
-  double evaluated = prefiltered ? 1.5 * b->k * candidate_cost(b) : 0;
-  return pair_cost(&other) * (double)b->right.count + evaluated;
+/* The least that a query costs with a prefilter, or without. */
+static double least_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
+  return pair_cost(b, prefilter) * (double)b->right.count + (prefilter ? 1.5 * b->k * candidate_cost(b) : 0);
 }
 
 static const char *const prefilter_names[] = {
@@ -316,8 +312,8 @@ static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
   const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
-  double cost = 0, best = next_cost(b, false, NULL);
-  if (kind > ADJI_PREFILTER_GEMM && next_cost(b, true, gemm) < best) best = next_cost(b, true, gemm);
+  double cost = 0, best = least_cost(b, NULL);
+  if (kind > ADJI_PREFILTER_GEMM && least_cost(b, gemm) < best) best = least_cost(b, gemm);
   adj_status status = try_prefilter(b, &cost);
   b->cost = cost;
   if (status || cost <= best) return status;
@@ -366,7 +362,6 @@ static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
 
 static void brute_destroy(void *state) {
   brute *b = state;
-  if (!b) return;
   adji_sketch_clear(&b->sketch);
   adji_packed_clear(&b->left);
   adji_packed_clear(&b->right);
@@ -375,8 +370,7 @@ static void brute_destroy(void *state) {
 
 double adji_brute_query_ns(const adji_engine *engine) {
   const brute *b = engine->workers[0].state;
-  if (b->cost > 0) return b->cost;
-  return pair_cost(b) * (double)b->right.count + (b->prefiltered ? 1.5 * b->k * candidate_cost(b) : 0);
+  return b->cost > 0 ? b->cost : least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
 }
 
 const char *adji_brute_prefilter_name(const adji_engine *engine) {

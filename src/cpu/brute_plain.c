@@ -34,20 +34,6 @@ static void lay_out(const adji_packed *points, uint64_t first, uint64_t count, u
   }
 }
 
-/* Removes a query's own id from what was listed; the last entry takes its place. */
-static uint32_t drop_own(adj_type type, uint32_t *ids, void *sums, uint32_t count, uint32_t own) {
-  for (uint32_t i = 0; i < count; i++) {
-    if (ids[i] != own) continue;
-    ids[i] = ids[--count];
-    if (type == ADJ_F64)
-      ((double *)sums)[i] = ((double *)sums)[count];
-    else
-      ((float *)sums)[i] = ((float *)sums)[count];
-    break;
-  }
-  return count;
-}
-
 /* Compares up to four queries, from number `at` of the piece on, with the tile. */
 static void scan_group(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at, const adji_view *tile) {
   static const uint32_t positions[BRUTE_GROUP] = {0, 1, 2, 3};
@@ -71,7 +57,7 @@ static void scan_group(const brute *b, brute_lane *lane, const brute_piece *piec
   for (uint32_t k = 0; k < many; k++) {
     uint32_t own = (uint32_t)(piece->begin + at + k);
     if (style->drop_self && own >= tile->ids[0] && own - tile->ids[0] < tile->count)
-      found[k] = drop_own(style->type, plain->ids[k], plain->sums[k], found[k], own);
+      found[k] = adji_drop_id(style->type, plain->ids[k], plain->sums[k], found[k], own);
     adji_kbest_add(&lane->best[at + k], plain->ids[k], plain->sums[k], found[k]);
   }
 }

@@ -25,27 +25,6 @@ typedef struct knn_cores {
 
 /* ---- The queue -------------------------------------------------------------------------------------- */
 
-/* Queries in batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together
- * (papers on hybrid kNN joins, "work queue"). */
-static adj_status fill_plain_queue(const knn_cores *c, adji_queue *queue) {
-  const adji_tree *left = c->left;
-  uint64_t leaves = left->levels ? left->level[0].count : 0, each = c->options.batch / left->leaf;
-  if (!c->options.batch) each = leaves / 200;
-  if (!each) each = 1;
-  adj_status status = adji_queue_init(queue, c->join.ctx, leaves / each + 64);
-  queue->round_robin = c->options.round_robin;
-  for (uint64_t first = 0; first < leaves && !status;) {
-    uint64_t many = !c->options.batch && first > leaves / 20 * 19 && each >= 4 ? each / 4 : each;
-    uint64_t end = first + many < leaves ? first + many : leaves, points = end * left->leaf;
-    if (points > left->count) points = left->count;
-    adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
-    batch.work = batch.end - batch.begin;
-    status = adji_queue_add(queue, batch);
-    first = end;
-  }
-  return status;
-}
-
 /* Beside devices batches are small, so that all workers finish together. */
 enum { SHARED_BATCH = 1024, SHARED_BATCHES = 2048 };
 
@@ -69,42 +48,44 @@ static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
   return volume;
 }
 
-static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t each, double *densities) {
+/* Batches of `each` leaves, and of a quarter of that from leaf `tail` on. densities: of each batch; may be NULL. */
+static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t each, uint64_t tail, double *densities) {
   const adji_tree *left = c->left;
-  uint64_t leaves = left->levels ? left->level[0].count : 0, count = 0;
+  uint64_t leaves = left->levels ? left->level[0].count : 0, end;
   adj_status status = ADJ_OK;
-  for (uint64_t first = 0; first < leaves && !status; first += each) {
-    uint64_t end = first + each < leaves ? first + each : leaves, points = end * left->leaf;
-    if (points > left->count) points = left->count;
+  for (uint64_t first = 0; first < leaves && !status; first = end) {
+    uint64_t many = first > tail && each >= 4 ? each / 4 : each;
+    end = first + many < leaves ? first + many : leaves;
+    uint64_t points = end * left->leaf < left->count ? end * left->leaf : left->count;
     adji_batch batch = {(uint32_t)(first * left->leaf), (uint32_t)points, 0};
     batch.work = batch.end - batch.begin;
-    densities[count++] = batch.work / volume_of(left, first, end);
+    if (densities) *densities++ = batch.work / volume_of(left, first, end);
     status = adji_queue_add(queue, batch);
   }
   return status;
 }
 
-/* Batches of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in the order of the tree where they are about
- * as dense. */
-static adj_status fill_shared_queue(const knn_cores *c, adji_queue *queue) {
+/* Alone: batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together (papers on
+ * hybrid kNN joins, "work queue"). Beside devices: of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in
+ * the order of the tree where they are about as dense. */
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  const knn_cores *c = state;
   const adji_tree *left = c->left;
   adji_memory *memory = &c->join.ctx->memory;
-  uint64_t leaves = left->levels ? left->level[0].count : 0;
-  uint64_t wanted = left->count / SHARED_BATCHES < SHARED_BATCH ? left->count / SHARED_BATCHES : SHARED_BATCH;
-  uint64_t each = (c->options.batch ? c->options.batch : wanted) / left->leaf;
+  uint64_t leaves = left->levels ? left->level[0].count : 0, each = leaves / 200;
+  if (shared)
+    each = (left->count < SHARED_BATCH * SHARED_BATCHES ? left->count / SHARED_BATCHES : SHARED_BATCH) / left->leaf;
+  if (c->options.batch) each = c->options.batch / left->leaf;
   if (!each) each = 1;
-  uint64_t count = leaves / each + 1;
-  double *densities = adji_alloc(memory, count, sizeof *densities, "work queue");
-  if (!densities) return ADJ_E_MEMORY;
-  adj_status status = adji_queue_init(queue, c->join.ctx, count);
-  if (!status) status = add_batches(c, queue, each, densities);
+  adj_status status = adji_queue_init(queue, c->join.ctx, leaves / each + 64);
+  if (status) return status;
+  queue->round_robin = c->options.round_robin && !shared;
+  if (!shared) return add_batches(c, queue, each, c->options.batch ? leaves : leaves / 20 * 19, NULL);
+  double *densities = adji_alloc(memory, leaves / each + 1, sizeof *densities, "work queue");
+  status = densities ? add_batches(c, queue, each, leaves, densities) : ADJ_E_MEMORY;
   if (!status) status = adji_queue_sort_roughly(queue, densities);
   adji_free(memory, densities);
   return status;
-}
-
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  return shared ? fill_shared_queue(state, queue) : fill_plain_queue(state, queue);
 }
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
@@ -114,8 +95,8 @@ static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane,
   uint32_t leaf = c->left->leaf;
   adj_status status = ADJ_OK;
   for (uint64_t first = batch->begin; first < batch->end && !status; first += leaf) {
-    status = adji_knn_group_fill(&c->groups[lane], first / leaf, c->window, tally);
-    if (!status) status = adji_check_cancel(c->join.ctx);
+    adji_knn_group_fill(&c->groups[lane], first / leaf, c->window, tally);
+    status = adji_check_cancel(c->join.ctx);
   }
   return status;
 }
@@ -155,7 +136,7 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
   adj_status status = adji_knn_group_init(&group, &c->join, left, &c->right);
   for (uint64_t i = 0; i <= leaves && !status; i++) {
     uint64_t leaf = (2 * (i ? i : 1) - 1) * all / (2 * leaves);
-    adji_knn_group_try(&group, leaf, &tally);
+    adji_knn_group_fill(&group, leaf, NULL, &tally);
     queries += i ? adji_tree_leaf_count(left, leaf) : 0;
     if (!i) {
       begin = adji_now_ns();

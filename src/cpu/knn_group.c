@@ -113,16 +113,7 @@ static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   for (uint32_t q = 0; q < g->query_count; q++) {
     task->queries = coords + (uint64_t)q * task->dim * adji_type_size(style->type);
     uint32_t found = list(task, g->best[q].limit, g->ids, g->sums);
-    for (uint32_t i = 0; g->own[q] != ADJ_NO_ID && i < found; i++) {
-      if (g->ids[i] != g->own[q]) continue;
-      found--;
-      g->ids[i] = g->ids[found];
-      if (style->type == ADJ_F64)
-        ((double *)g->sums)[i] = ((double *)g->sums)[found];
-      else
-        ((float *)g->sums)[i] = ((float *)g->sums)[found];
-      break;
-    }
+    if (g->own[q] != ADJ_NO_ID) found = adji_drop_id(style->type, g->ids, g->sums, found, g->own[q]);
     adji_kbest_add(&g->best[q], g->ids, g->sums, found);
   }
 }
@@ -324,28 +315,18 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   search(g, tally);
 }
 
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
   for (uint32_t i = 0; i < count;) {
     for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++) {
-      if (rows[i] < window->first_row || rows[i] >= window->end_row) continue;
+      if (window && !adji_window_has(window, rows[i])) continue;
       add_query(g, i, rows[i]);
-      fetch_row(window, rows[i]);
+      if (window) fetch_row(window, rows[i]);
     }
     if (!g->query_count) continue;
     find_neighbours(g, leaf, tally);
-    place_rows(g, window, tally);
-  }
-  return ADJ_OK;
-}
-
-void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
-  uint32_t count = adji_tree_leaf_count(g->left, leaf);
-  for (uint32_t i = 0; i < count;) {
-    for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++)
-      add_query(g, i, g->left->ids[leaf * g->left->leaf + i]);
-    find_neighbours(g, leaf, tally);
+    if (window) place_rows(g, window, tally);
   }
 }
 
@@ -361,12 +342,10 @@ static adj_status make_lists(adji_knn_group *g) {
     g->lists = adji_alloc(memory, g->list_stride, g->max_queries, "lists of neighbours");
     return g->lists ? ADJ_OK : ADJ_E_MEMORY;
   }
-  g->best = adji_alloc_zero(memory, g->max_queries, sizeof *g->best, "lists of neighbours");
+  g->best = adji_alloc(memory, adji_kbest_bytes(g->right->type, g->k, g->max_queries), 1, "lists of neighbours");
   if (!g->best) return ADJ_E_MEMORY;
-  adj_status status = ADJ_OK;
-  for (uint32_t q = 0; q < g->max_queries && !status; q++)
-    status = adji_kbest_init(&g->best[q], g->join->ctx, g->right->type, g->k);
-  return status;
+  adji_kbest_init(g->best, g->join->ctx->isa, g->right->type, g->k, g->max_queries);
+  return ADJ_OK;
 }
 
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left,
@@ -394,8 +373,6 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
 void adji_knn_group_clear(adji_knn_group *g) {
   if (!g->join) return;
   adji_memory *memory = &g->join->ctx->memory;
-  for (uint32_t q = 0; g->best && q < g->max_queries; q++)
-    adji_kbest_clear(&g->best[q]);
   adji_free(memory, g->best);
   adji_free(memory, g->lists);
   adji_free(memory, g->coords);

@@ -46,10 +46,8 @@ typedef struct adji_knn_group {
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left, const adji_tree *right);
 void adji_knn_group_clear(adji_knn_group *g);
 
-/* Fills the rows of a leaf's points, as far as they are in the window. */
-adj_status adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
-
-/* Finds the neighbours of a leaf's points and discards them: for estimates. */
-void adji_knn_group_try(adji_knn_group *g, uint64_t leaf, adji_tally *tally);
+/* Fills the rows of a leaf's points, as far as they are in the window. NULL: finds the neighbours of all of them and
+ * discards them, for estimates. */
+void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
 
 #endif

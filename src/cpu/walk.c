@@ -130,7 +130,7 @@ enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
 static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_at) {
   __builtin_prefetch(&window->offsets[rows_at[OFFSETS_AHEAD]]);
   uint64_t row = rows_at[PLACES_AHEAD];
-  if (row < window->first_row || row >= window->end_row) return;
+  if (!adji_window_has(window, row)) return;
   const uint32_t *place = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
   __builtin_prefetch(place, 1);
   __builtin_prefetch(place + 16, 1);

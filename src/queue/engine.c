@@ -34,17 +34,10 @@ static bool is_shared(const adji_engine *e) {
   return e->worker_count > 1;
 }
 
-/* For a device, which does all queries at once. */
-static adj_status add_one_batch(adji_engine *e) {
-  uint64_t count = e->join.left->count;
-  adj_status status = adji_queue_init(&e->queue, e->join.ctx, 1);
-  return status || !count ? status : adji_queue_add(&e->queue, (adji_batch){0, (uint32_t)count, (double)count});
-}
-
 adj_status adji_engine_prepare(adji_engine *e) {
   const adji_worker *first = &e->workers[0];
-  if (e->queue.ctx || (!first->fill_queue && !first->is_device)) return ADJ_OK;
-  adj_status status = first->is_device ? add_one_batch(e) : first->fill_queue(first->state, is_shared(e), &e->queue);
+  if (e->queue.ctx || !first->fill_queue) return ADJ_OK;
+  adj_status status = first->fill_queue(first->state, is_shared(e), &e->queue);
   if (status) adji_queue_clear(&e->queue);
   return status;
 }
@@ -52,6 +45,7 @@ adj_status adji_engine_prepare(adji_engine *e) {
 static adj_status open_pass(adji_engine *e, adji_pass_kind kind, adji_pass *pass) {
   *pass = (adji_pass){.kind = kind,
                       .name = kind == ADJI_PASS_COUNT ? "count" : "join",
+                      .queries = e->join.left->count,
                       .queue = &e->queue,
                       .order = e->order,
                       .group = e->group};

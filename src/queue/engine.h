@@ -27,7 +27,7 @@ void adji_engine_init(adji_engine *engine, const adji_join *join, const adji_wor
 void adji_engine_add(adji_engine *engine, const adji_worker *worker);
 void adji_engine_clear(adji_engine *engine);
 
-/* Fills the queue, if it is empty. Otherwise the first pass does. */
+/* The cores fill the queue, if it is empty. Otherwise the first pass does that. */
 adj_status adji_engine_prepare(adji_engine *engine);
 
 /* Whether a fill costs much whatever the window: a stream should have few. */

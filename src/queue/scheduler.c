@@ -49,7 +49,7 @@ adj_status adji_pass_begin(adji_run *run, const adji_worker *workers, uint32_t c
 
 void adji_pass_end(adji_run *run, const adji_active *active) {
   for (uint32_t i = 0; i < active->count; i++)
-    active->workers[i]->end(active->workers[i]->state, run);
+    if (active->workers[i]->end) active->workers[i]->end(active->workers[i]->state, run);
 }
 
 /* ---- A pass at work --------------------------------------------------------------------------------- */
@@ -131,10 +131,13 @@ static void expect_rates(adji_drain *d) {
 
 /* ---- Draining --------------------------------------------------------------------------------------- */
 
-static adj_status drain_alone(adji_drain *d) {
+static adj_status device_alone(adji_drain *d) {
   const adji_worker *worker = d->active->workers[0];
-  d->feeds[0].drain = d;
-  return worker->is_device ? worker->drain(worker->state, &d->feeds[0]) : adji_lanes_drain(d);
+  adji_tally tally = {0};
+  uint64_t begin = adji_now_ns();
+  adj_status status = worker->alone(worker->state, &tally);
+  adji_trace(d->run->ctx, d->pass->name, 0, begin, d->pass->queries);
+  return status || !d->pass->queries ? status : adji_drain_account(d, 0, 1, &tally);
 }
 
 static const adji_worker *device_of(const adji_drain *d, uint32_t number) {
@@ -202,7 +205,9 @@ adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active
   pthread_mutex_init(&d.tally_lock, NULL);
   pthread_mutex_init(&d.lock, NULL);
   pthread_cond_init(&d.changed, NULL);
-  adj_status status = pass->alone ? drain_alone(&d) : drain_shared(&d);
+  adj_status status = !pass->alone                    ? drain_shared(&d)
+                      : active->workers[0]->is_device ? device_alone(&d)
+                                                      : adji_lanes_drain(&d);
   pthread_cond_destroy(&d.changed);
   pthread_mutex_destroy(&d.lock);
   pthread_mutex_destroy(&d.tally_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The scheduler: workers drain the queue. Cores alone, a device alone, and cores with devices are the same scheduler
- * with different workers. A worker that is alone drains in the caller's thread. Beside the cores, which work in the
+ * with different workers. A device that is alone works in the caller's thread. Beside the cores, which work in the
  * caller's thread and its team, every device has a thread of its own.
  */
 #ifndef ADJI_SCHEDULER_H

@@ -2,7 +2,6 @@
  *
  * A device's side of a pass: the batches it holds, its parallel loops, what it returns, how it fails.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +35,6 @@ adji_feed *adji_feed_needs_help(adji_drain *d, bool needed) {
 adj_status adji_feed_parallel(adji_feed *feed, uint64_t count, adji_task_fn fn, uint64_t (*enough)(const void *user),
                               void *user) {
   adji_drain *d = feed->drain;
-  if (d->pass->alone) return adji_loop(d->run->ctx, count, fn, user);
   uint32_t lane = d->run->ctx->threads + feed->device;
   pthread_mutex_lock(&d->lock);
   feed->fn = fn;
@@ -79,8 +77,7 @@ static bool take_more(adji_feed *feed) {
   adji_batch_run *out = &feed->held[feed->held_count];
   if (d->failed || feed->held_count == ADJI_MOST_HELD || !adji_queue_look(d->queue, true, &remaining, &next))
     return false;
-  double work = (double)INFINITY; /* alone: all of it */
-  if (!d->pass->alone) work = adji_share_for_device(&d->share, feed->device, adji_drain_now(d), remaining, next);
+  double work = adji_share_for_device(&d->share, feed->device, adji_drain_now(d), remaining, next);
   if (work < 0 || !adji_queue_take_some(d->queue, true, work, out)) return false;
   adji_share_took(&d->share, feed->device, adji_drain_now(d), adji_drain_work_of(d, *out));
   if (!feed->held_count++) feed->since_ns = adji_now_ns();
@@ -117,7 +114,7 @@ static uint64_t queries_of(const adji_drain *d, adji_batch_run batches) {
 
 static void trace_oldest(const adji_feed *feed) {
   const adji_drain *d = feed->drain;
-  adji_trace(d->run->ctx, d->pass->name, d->pass->alone ? 0 : d->run->ctx->threads + feed->device, feed->since_ns,
+  adji_trace(d->run->ctx, d->pass->name, d->run->ctx->threads + feed->device, feed->since_ns,
              queries_of(d, feed->held[0]));
 }
 

@@ -23,10 +23,11 @@ typedef enum adji_pass_kind {
 typedef struct adji_pass {
   adji_pass_kind kind;
   const char *name; /* for the trace and progress: "count", "join" */
+  uint64_t queries;
   adji_queue *queue;
   const uint32_t *order; /* the i-th query is row order[i]; NULL: row i */
   uint32_t group;        /* kNN: returned queries go back in groups of so many, which begin at multiples of it */
-  bool alone;            /* one worker has the whole queue, and may do it in its own order */
+  bool alone;            /* one worker does all queries */
   bool fills;            /* counting: the rows will be filled afterwards */
   uint32_t *degrees;     /* counting: by row; NULL: only the total is wanted */
   bool halves;           /* counting without degrees, alone: each unordered pair of a self-join may be evaluated once */
@@ -60,8 +61,7 @@ typedef struct adji_worker {
   bool is_device;
   bool large_windows; /* a fill costs much whatever the window */
   bool collects;      /* the cores: can do, and gather, a single evaluation */
-  /* The cores: makes the queue of the join's batches. shared: devices will take from it. NULL: begin makes it. A device
-   * that is alone gets one batch. */
+  /* The cores: makes the queue of the join's batches. shared: devices will take from it. NULL: begin makes it. */
   adj_status (*fill_queue)(void *state, bool shared, adji_queue *queue);
   /* A pass begins. A device that fails here takes no part in the pass. The pass stays valid until end. */
   adj_status (*begin)(void *state, adji_run *run, const adji_pass *pass);
@@ -69,7 +69,9 @@ typedef struct adji_worker {
   adj_status (*process)(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally);
   /* A device: takes batches and does them until there are none. When it fails, others do those that are not done. */
   adj_status (*drain)(void *state, adji_feed *feed);
-  /* A pass that was begun is over; adds to the run's statistics. */
+  /* A device without others: does all queries, in its own order and without a queue. */
+  adj_status (*alone)(void *state, adji_tally *tally);
+  /* A pass that was begun is over; adds to the run's statistics. NULL: nothing to do. */
   void (*end)(void *state, adji_run *run);
   void (*destroy)(void *state);
   /* The cores, after the drain and before the end: put together what was found in parts. In a single evaluation these

@@ -97,25 +97,25 @@ static size_t key_size(adj_type type) {
   return type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
 }
 
-uint64_t adji_kbest_bytes(adj_type type, uint64_t k) {
-  return adji_mul(k + surplus(k) + PIECE + ADJI_KEY_PAD, key_size(type));
+static uint64_t whole_lines(uint64_t bytes) {
+  return (bytes + 63) & ~UINT64_C(63);
 }
 
-void adji_kbest_init_in(adji_kbest *best, const char *isa, adj_type type, uint64_t k, void *room) {
-  *best = (adji_kbest){.type = type, .k = k, .kernels = adji_key_kernels_for(isa), .keys = room};
-  adji_kbest_reset(best, INFINITY);
+static uint64_t key_bytes(adj_type type, uint64_t k) {
+  return whole_lines((k + surplus(k) + PIECE + ADJI_KEY_PAD) * key_size(type));
 }
 
-adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k) {
-  void *room = adji_alloc(&ctx->memory, adji_kbest_bytes(type, k), 1, "nearest candidates");
-  adji_kbest_init_in(best, ctx->isa, type, k, room);
-  best->memory = &ctx->memory;
-  return room ? ADJ_OK : ADJ_E_MEMORY;
+uint64_t adji_kbest_bytes(adj_type type, uint64_t k, uint64_t count) {
+  return adji_mul(count, whole_lines(sizeof(adji_kbest)) + key_bytes(type, k));
 }
 
-void adji_kbest_clear(adji_kbest *best) {
-  if (best->memory) adji_free(best->memory, best->keys);
-  *best = (adji_kbest){0};
+void adji_kbest_init(adji_kbest *block, const char *isa, adj_type type, uint64_t k, uint64_t count) {
+  char *keys = (char *)block + count * whole_lines(sizeof *block);
+  for (uint64_t i = 0; i < count; i++) {
+    block[i] = (adji_kbest){.type = type, .k = k, .kernels = adji_key_kernels_for(isa)};
+    block[i].keys = keys + i * key_bytes(type, k);
+    adji_kbest_reset(&block[i], INFINITY);
+  }
 }
 
 void adji_kbest_reset(adji_kbest *best, double limit) {
@@ -125,7 +125,8 @@ void adji_kbest_reset(adji_kbest *best, double limit) {
   best->last_f64 = adji_key_f64(limit, UINT32_MAX);
 }
 
-void adji_kbest_tighten(adji_kbest *best) {
+/* Makes the limit exact: that of the k best so far. */
+static void tighten(adji_kbest *best) {
   if (best->held < best->k) return;
   if (best->type == ADJ_F64) {
     adji_key_wide *keys = best->keys;
@@ -144,7 +145,7 @@ void adji_kbest_tighten(adji_kbest *best) {
 /* After keys were added: makes room for the next piece, and sets the first limit once there are k keys. */
 static void after_add(adji_kbest *best, uint64_t before) {
   bool first = before < best->k && best->held >= best->k;
-  if (first || best->held > best->k + surplus(best->k)) adji_kbest_tighten(best);
+  if (first || best->held > best->k + surplus(best->k)) tighten(best);
 }
 
 void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uint64_t count) {
@@ -160,6 +161,19 @@ void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uin
   }
 }
 
+uint32_t adji_drop_id(adj_type type, uint32_t *ids, void *sums, uint32_t count, uint32_t id) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (ids[i] != id) continue;
+    ids[i] = ids[--count];
+    if (type == ADJ_F64)
+      ((double *)sums)[i] = ((double *)sums)[count];
+    else
+      ((float *)sums)[i] = ((float *)sums)[count];
+    break;
+  }
+  return count;
+}
+
 void adji_kbest_merge(adji_kbest *best, const adji_kbest *other) {
   size_t size = key_size(best->type);
   for (uint64_t i = 0; i < other->held; i += PIECE) {
@@ -171,7 +185,7 @@ void adji_kbest_merge(adji_kbest *best, const adji_kbest *other) {
 }
 
 uint64_t adji_kbest_finish(adji_kbest *best, bool sort, uint32_t *ids, void *sums) {
-  adji_kbest_tighten(best);
+  tighten(best);
   const uint64_t *narrow = best->keys;
   const adji_key_wide *wide = best->keys;
   if (sort && best->type == ADJ_F64)

@@ -78,7 +78,6 @@ typedef struct adji_kbest {
   uint64_t held; /* keys, unsorted; k or more once there were k candidates                       */
   uint64_t k;
   /* The rest is private. */
-  adji_memory *memory; /* NULL: keys belong to the caller */
   const adji_key_kernels *kernels;
   adj_type type;
   void *keys;
@@ -86,13 +85,10 @@ typedef struct adji_kbest {
   adji_key_wide last_f64;
 } adji_kbest;
 
-/* k >= 1. Memory: about 16 k bytes (f64: 32 k). adji_kbest_clear may be called after a failure too. */
-adj_status adji_kbest_init(adji_kbest *best, adj_ctx *ctx, adj_type type, uint64_t k);
-void adji_kbest_clear(adji_kbest *best);
-
-/* The same in memory of the caller: adji_kbest_bytes bytes, aligned to 16. Nothing to clear. */
-uint64_t adji_kbest_bytes(adj_type type, uint64_t k);
-void adji_kbest_init_in(adji_kbest *best, const char *isa, adj_type type, uint64_t k, void *room);
+/* Makes `count` of them, k >= 1, in a block of adji_kbest_bytes bytes, which begins with them and holds their keys too:
+ * about 16 k bytes each (f64: 32 k). There is nothing to clear but the block. */
+uint64_t adji_kbest_bytes(adj_type type, uint64_t k, uint64_t count);
+void adji_kbest_init(adji_kbest *block, const char *isa, adj_type type, uint64_t k, uint64_t count);
 
 /* Begins a query. No candidate with a sum above limit is wanted; limit is a value of the data's type, or infinite. */
 void adji_kbest_reset(adji_kbest *best, double limit);
@@ -101,8 +97,8 @@ void adji_kbest_reset(adji_kbest *best, double limit);
  * Afterwards the limit is that of the k best so far, or a little above. */
 void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uint64_t count);
 
-/* Makes the limit exact: that of the k best so far. */
-void adji_kbest_tighten(adji_kbest *best);
+/* Removes a query's own id from candidates that it may be among; the last one takes its place. Returns how many. */
+uint32_t adji_drop_id(adj_type type, uint32_t *ids, void *sums, uint32_t count, uint32_t id);
 
 /* Adds the candidates of another. */
 void adji_kbest_merge(adji_kbest *best, const adji_kbest *other);

@@ -88,24 +88,18 @@ static uint32_t keep_above(const adji_row_style *style, adji_row_room *room, uin
   return kept;
 }
 
-/* Removes entry i. In a row that is in order the rest moves up; otherwise the last entry takes its place. */
-static void remove_entry(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t i, uint32_t count) {
-  uint32_t *ids = room->ids[slot], from = style->in_order ? i + 1 : count - 1, many = count - from;
-  memmove(ids + i, ids + from, many * sizeof *ids);
-  if (!room->sums[slot]) return;
-  size_t size = style->type == ADJ_F64 ? 8 : 4;
-  char *sums = room->sums[slot];
-  memmove(sums + i * size, sums + from * size, many * size);
-}
-
+/* Removes the row's own id; what follows moves up. */
 static uint32_t drop_one(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
                          uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    if (room->ids[slot][i] != row) continue;
-    remove_entry(style, room, slot, i, count);
-    return count - 1;
-  }
-  return count;
+  uint32_t *ids = room->ids[slot], i = 0;
+  while (i < count && ids[i] != row)
+    i++;
+  if (i == count) return count;
+  uint64_t many = count - i - 1, size = style->type == ADJ_F64 ? 8 : 4;
+  char *sum = room->sums[slot] ? (char *)room->sums[slot] + i * size : NULL;
+  memmove(ids + i, ids + i + 1, many * sizeof *ids);
+  if (sum) memmove(sum, sum + size, many * size);
+  return count - 1;
 }
 
 /* ---- The row ------------------------------------------------------------------------------------------ */

@@ -165,17 +165,15 @@ static adj_status run_selection(selection *s) {
   adj_ctx *ctx = s->ctx;
   uint64_t lists = s->parts > 1 ? s->matrix.rows * s->parts : ctx->threads;
   uint64_t k = s->k < s->matrix.columns ? s->k : s->matrix.columns ? s->matrix.columns : 1;
-  s->best = adji_alloc_zero(&ctx->memory, lists, sizeof *s->best, "selection");
-  adj_status status = s->best ? ADJ_OK : ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < lists && !status; i++)
-    status = adji_kbest_init(&s->best[i], ctx, s->matrix.type, k);
-  if (!status && s->parts > 1)
+  s->best = adji_alloc(&ctx->memory, adji_kbest_bytes(s->matrix.type, k, lists), 1, "selection");
+  if (!s->best) return ADJ_E_MEMORY;
+  adji_kbest_init(s->best, ctx->isa, s->matrix.type, k, lists);
+  adj_status status;
+  if (s->parts > 1)
     status = adji_loop(ctx, lists, select_part, s);
-  else if (!status)
+  else
     status = adji_loop(ctx, (s->matrix.rows + s->rows_at_once - 1) / s->rows_at_once, select_rows, s);
   if (!status && s->parts > 1) merge_parts(s);
-  for (uint64_t i = 0; s->best && i < lists; i++)
-    adji_kbest_clear(&s->best[i]);
   adji_free(&ctx->memory, s->best);
   return status;
 }

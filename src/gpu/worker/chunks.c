@@ -255,22 +255,11 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return ADJ_OK;
 }
 
-static adj_status drain(void *state, adji_feed *feed) {
+static adj_status alone(void *state, adji_tally *tally) {
   adji_chunks *c = state;
-  const adji_batch *batches;
-  uint64_t many;
-  adji_tally tally = {0};
-  if (!adji_feed_take(feed, &batches, &many)) return ADJ_OK; /* no queries */
-  adj_status status = c->pass->kind == ADJI_PASS_COUNT ? count(c, c->run, c->pass->degrees, &tally)
-                                                       : adji_chunks_fill(c, c->run, c->pass->window, &tally);
-  if (status) return status;
-  adji_feed_found(feed);
-  return adji_feed_done(feed, &tally);
-}
-
-static void end(void *state, adji_run *run) {
-  (void)state;
-  (void)run;
+  if (!c->join.left->count) return ADJ_OK;
+  return c->pass->kind == ADJI_PASS_COUNT ? count(c, c->run, c->pass->degrees, tally)
+                                          : adji_chunks_fill(c, c->run, c->pass->window, tally);
 }
 
 static void destroy(void *state) {
@@ -302,8 +291,7 @@ adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *so
                        .is_device = true,
                        .large_windows = true,
                        .begin = begin,
-                       .drain = drain,
-                       .end = end,
+                       .alone = alone,
                        .destroy = destroy};
   return ADJ_OK;
 }

@@ -39,7 +39,7 @@ typedef struct filling {
 static uint64_t longest_row(const adji_window *w) {
   uint64_t longest = 1;
   for (uint64_t i = w->first_row; i < w->end_row; i++)
-    if (w->offsets[i + 1] - w->offsets[i] > longest) longest = w->offsets[i + 1] - w->offsets[i];
+    if (adji_window_length(w, i) > longest) longest = adji_window_length(w, i);
   return longest;
 }
 
@@ -55,7 +55,7 @@ static adj_status make_rooms(filling *f, uint64_t longest) {
 static adj_status make_buffers(filling *f) {
   const adji_window *w = f->window;
   adji_memory *memory = &f->c->join.ctx->memory;
-  uint64_t longest = longest_row(w), pairs = w->offsets[w->end_row] - w->offsets[w->first_row];
+  uint64_t longest = longest_row(w), pairs = adji_window_entries(w);
   uint64_t rows = w->end_row - w->first_row < f->c->size ? w->end_row - w->first_row : f->c->size;
   uint64_t whole = f->c->join.left->count < f->c->size ? f->c->join.left->count : f->c->size;
   bool own_sums = f->by_distance && !w->distances;
@@ -98,12 +98,9 @@ typedef struct delivery {
   uint64_t tasks;
 } delivery;
 
-/* Where the row's entries begin in the window, and where its values do. */
-static uint64_t place_of(const filling *f, uint64_t row) {
-  return f->window->offsets[row] - f->window->offsets[f->window->first_row];
-}
+/* Where the row's values begin. */
 static char *values_of(const filling *f, uint64_t row) {
-  if (!f->sums) return (char *)f->window->distances + place_of(f, row) * f->size;
+  if (!f->sums) return (char *)f->window->distances + adji_window_at(f->window, row) * f->size;
   return (char *)f->sums + (f->window->offsets[row] - f->window->offsets[f->rows.first]) * f->size;
 }
 
@@ -111,12 +108,12 @@ static adj_status append(const delivery *d, uint64_t row) {
   filling *f = d->f;
   uint64_t base = d->pair->rows.first, from = f->offsets[row - base] - f->offsets[d->rows.first - base];
   uint64_t many = f->offsets[row - base + 1] - f->offsets[row - base];
-  uint64_t there = f->taken[row - f->rows.first], length = f->window->offsets[row + 1] - f->window->offsets[row];
+  uint64_t there = f->taken[row - f->rows.first], length = adji_window_length(f->window, row);
   if (many > length - there)
     return adji_fail(ADJ_E_INTERNAL, "row %llu has more neighbours than the %llu counted", (unsigned long long)row,
                      (unsigned long long)length);
   if (!many) return ADJ_OK;
-  uint32_t *ids = f->window->ids + place_of(f, row) + there, first = (uint32_t)d->pair->ids.first;
+  uint32_t *ids = f->window->ids + adji_window_at(f->window, row) + there, first = (uint32_t)d->pair->ids.first;
   for (uint64_t i = 0; i < many; i++)
     ids[i] = f->ids[from + i] + first;
   if (f->size) memcpy(values_of(f, row) + there * f->size, (char *)f->values + from * f->size, many * f->size);
@@ -135,8 +132,7 @@ static adj_status append_some(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* ---- A join of two chunks ----------------------------------------------------------------------------------------
- */
+/* ---- A join of two chunks ---------------------------------------------------------------------------- */
 
 /* The end of the longest range of rows, from first on, whose entries fit the buffers. */
 static uint64_t fitting(const uint64_t *offsets, uint64_t first, uint64_t end, uint64_t room) {
@@ -177,18 +173,17 @@ static adj_status fill_pair(filling *f, adji_chunk_pair *pair) {
   return status;
 }
 
-/* ---- Rows that are complete
- * ------------------------------------------------------------------------------------------ */
+/* ---- Rows that are complete -------------------------------------------------------------------------- */
 
 static adj_status complete(filling *f, uint64_t row, uint32_t lane) {
-  uint64_t length = f->window->offsets[row + 1] - f->window->offsets[row];
+  uint64_t length = adji_window_length(f->window, row);
   uint32_t many = f->taken[row - f->rows.first];
   if (many != length)
     return adji_fail(ADJ_E_INTERNAL, "row %llu: %u neighbours found where %llu were counted", (unsigned long long)row,
                      many, (unsigned long long)length);
   if (!f->by_distance || !many) return ADJ_OK;
   adji_row_room *room = &f->rooms[lane];
-  memcpy(room->ids[0], f->window->ids + place_of(f, row), many * sizeof(uint32_t));
+  memcpy(room->ids[0], f->window->ids + adji_window_at(f->window, row), many * sizeof(uint32_t));
   memcpy(room->sums[0], values_of(f, row), many * f->size);
   many = adji_row_order(&f->done, room, 0, (uint32_t)row, many);
   return adji_row_place(&f->done, room, 0, (uint32_t)row, many, f->window);
@@ -209,7 +204,7 @@ static adj_status fill_rows(filling *f) {
   adji_chunks *c = f->c;
   adj_status status = ADJ_OK;
   memset(f->taken, 0, (f->rows.end - f->rows.first) * sizeof *f->taken);
-  f->placed = place_of(f, f->rows.first);
+  f->placed = adji_window_at(f->window, f->rows.first);
   for (uint64_t j = 0, rights = adji_chunk_count(c, c->join.right); j < rights && !status; j++) {
     adji_chunk ids = adji_chunk_at(c, c->join.right, j);
     if (adji_chunk_skipped(c, f->rows, ids)) continue;
@@ -251,7 +246,7 @@ adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *wi
   f.done = c->join.style;
   f.done.drop_self = f.done.one_way = false; /* the joins have done that already */
   adji_chunk_run_begin(&f.run, run, "join");
-  f.run.all = (double)(window->offsets[window->end_row] - window->offsets[window->first_row]);
+  f.run.all = (double)adji_window_entries(window);
   adj_status status = f.run.all > 0 ? make_buffers(&f) : ADJ_OK;
   if (!status && f.run.all > 0) status = fill_all(&f);
   free_buffers(&f);

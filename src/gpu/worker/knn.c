@@ -106,17 +106,14 @@ static adj_status find_rows(knn_device *d) {
   return status;
 }
 
-static adj_status drain_alone(knn_device *d, adji_feed *feed) {
-  const adji_batch *batches;
-  uint64_t count, before = adji_gpu_knn_effort_of(d->knn).candidates;
-  adji_tally tally = {0};
-  if (!adji_feed_take(feed, &batches, &count)) return ADJ_OK; /* no queries */
+static adj_status alone(void *state, adji_tally *tally) {
+  knn_device *d = state;
+  uint64_t before = adji_gpu_knn_effort_of(d->knn).candidates;
+  adji_gpu_use(d->gpu);
   adj_status status = find_rows(d);
-  if (!status) status = count_pairs(d, d->pass->window, &tally.pairs);
-  tally.candidates = adji_gpu_knn_effort_of(d->knn).candidates - before;
-  if (status) return status;
-  adji_feed_found(feed);
-  return adji_feed_done(feed, &tally);
+  if (!status) status = count_pairs(d, d->pass->window, &tally->pairs);
+  tally->candidates = adji_gpu_knn_effort_of(d->knn).candidates - before;
+  return status;
 }
 
 /* ---- Passes ------------------------------------------------------------------------------------------ */
@@ -152,7 +149,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
 static adj_status drain(void *state, adji_feed *feed) {
   knn_device *d = state;
   adji_gpu_use(d->gpu);
-  return d->pass->alone ? drain_alone(d, feed) : adji_lists_drain(&d->lists, feed);
+  return adji_lists_drain(&d->lists, feed);
 }
 
 static void end(void *state, adji_run *run) {
@@ -241,6 +238,7 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
                        .is_device = true,
                        .begin = begin,
                        .drain = drain,
+                       .alone = alone,
                        .end = end,
                        .destroy = destroy};
   return ADJ_OK;

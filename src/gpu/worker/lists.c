@@ -290,14 +290,6 @@ adj_status adji_lists_drain(adji_lists *l, adji_feed *feed) {
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
-static void clear_stats(adji_transfer_stats *s) {
-  atomic_store(&s->wait_ns, 0);
-  atomic_store(&s->place_ns, 0);
-  atomic_store(&s->bytes, 0);
-  for (int i = 0; i < 2; i++)
-    s->place_ns_before[i] = s->bytes_before[i] = 0;
-}
-
 static void free_lists(adji_lists *l) {
   adji_memory *memory = &l->join->ctx->memory;
   adji_free(memory, l->ranges);
@@ -312,7 +304,7 @@ static void free_lists(adji_lists *l) {
 
 adj_status adji_lists_begin(adji_lists *l, const adji_pass *pass) {
   adji_memory *memory = &l->join->ctx->memory;
-  clear_stats(&l->stats);
+  l->stats = (adji_transfer_stats){0};
   l->pass = pass;
   l->found = (adji_tally){0};
   l->missed_count = 0;

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu/device/staging.h"
+
 typedef struct window {
   adji_gpu_window rows;
   uint64_t first_piece; /* number of its first piece */
@@ -104,14 +106,16 @@ static window *window_of(const pipe *p, uint64_t piece) {
 
 /* ---- One piece -------------------------------------------------------------------------------------------- */
 
-/* Starts every window whose slot is free, which means that all copies out of it were started. */
+/* Starts every window whose slot is free, which means that all copies out of it were started. The lane may have used
+ * another device before. */
 static adj_status fill_ahead(pipe *p) {
   const adji_pipe_job *job = p->job;
   while (p->filled < p->window_count) {
     uint64_t next = p->filled;
     const window *before = next >= job->slots ? &p->windows[next - job->slots] : NULL;
     if (before && before->asked < before->pieces) return ADJ_OK;
-    adj_status status = job->device->fill(job->device->state, &p->windows[next].rows, (uint32_t)(next % job->slots));
+    adji_gpu_use(job->gpu);
+    adj_status status = adji_gpu_range_fill(job->range, &p->windows[next].rows, (uint32_t)(next % job->slots));
     if (status) return status;
     p->filled++;
     pthread_cond_broadcast(&p->moved);
@@ -138,16 +142,16 @@ static piece find_piece(const pipe *p, uint64_t number) {
 
 /* Starts the copy, once the piece's window was started. The caller holds the lock. */
 static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
-  const adji_pipe_device *device = p->job->device;
+  adji_gpu_range *range = p->job->range;
   uint64_t number = (uint64_t)(wanted->window - p->windows);
   adj_status status = p->failed ? ADJ_OK : fill_ahead(p);
   while (!status && !p->failed && p->filled <= number)
     pthread_cond_wait(&p->moved, &p->lock);
   if (p->failed) return adji_fail(p->failed, "%s", p->message);
   uint32_t slot = (uint32_t)(number % p->job->slots);
-  if (!status) status = device->fetch(device->state, slot, wanted->part, wanted->first, wanted->entries, lane);
+  if (!status) status = adji_gpu_range_fetch(range, slot, wanted->part, wanted->first, wanted->entries, lane);
   if (!status && ++wanted->window->asked == wanted->window->pieces) {
-    status = device->release(device->state, slot);
+    status = adji_gpu_range_release(range, slot);
     if (!status) status = fill_ahead(p);
   }
   return status;
@@ -192,7 +196,6 @@ static adj_status give_up_alone(pipe *p, adj_status status) {
 
 static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
   pipe *p = user;
-  const adji_pipe_device *device = p->job->device;
   piece mine = find_piece(p, number);
   uint64_t begin = p->run->ctx->trace ? adji_now_ns() : 0;
   pthread_mutex_lock(&p->lock);
@@ -204,10 +207,10 @@ static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
   uint64_t asked = adji_now_ns();
   adji_prefault(place_of(p, &mine), mine.entries * entry_size(p, &mine)); /* while the copy is in progress */
   uint64_t touched = adji_now_ns();
-  status = device->wait(device->state, lane);
+  status = adji_staging_wait(p->job->gpu, lane);
   if (status) return give_up_alone(p, status);
   uint64_t arrived = adji_now_ns();
-  place(p, &mine, device->buffer(device->state, lane));
+  place(p, &mine, adji_staging_at(p->job->gpu, lane));
   uint64_t placing = adji_now_ns() - arrived;
   adji_trace(p->run->ctx, "place", lane, begin, mine.entries);
   pthread_mutex_lock(&p->lock);
@@ -217,8 +220,7 @@ static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
   if (mine.part == ADJI_PART_IDS) p->placed += mine.entries;
   uint64_t placed = p->placed;
   pthread_mutex_unlock(&p->lock);
-  const adji_window *to = p->job->to;
-  double all = (double)(to->offsets[to->end_row] - to->offsets[to->first_row]);
+  double all = (double)adji_window_entries(p->job->to);
   status = adji_run_report(p->run, "join", (double)placed / all, placed, false);
   return status ? give_up_alone(p, status) : ADJ_OK;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rows from a device into host memory, in order and window by window: while one window is computed, the one before it
- * crosses to the host and the lanes put what has arrived into place. It knows a device only through a table of
- * functions, so that tests can use another.
+ * crosses to the host and the lanes put what has arrived into place.
  */
 #ifndef ADJI_GPU_WORKER_PIPELINE_H
 #define ADJI_GPU_WORKER_PIPELINE_H
@@ -10,19 +9,9 @@
 #include "gpu/range/range.h"
 #include "queue/run.h"
 
-/* The operations of a device that the pipeline needs: see gpu/range/range.h and gpu/device/staging.h. */
-typedef struct adji_pipe_device {
-  void *state;
-  adj_status (*fill)(void *state, const adji_gpu_window *window, uint32_t slot);
-  adj_status (*fetch)(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
-                      uint32_t buffer);
-  adj_status (*release)(void *state, uint32_t slot);
-  adj_status (*wait)(void *state, uint32_t buffer);
-  const void *(*buffer)(void *state, uint32_t buffer); /* one per lane */
-} adji_pipe_device;
-
 typedef struct adji_pipe_job {
-  const adji_pipe_device *device;
+  adji_gpu *gpu;
+  adji_gpu_range *range; /* which has counted, and has its slots */
   const adji_row_style *style;
   const adji_window *to;
   uint32_t slots;        /* windows in flight         */

@@ -131,16 +131,13 @@ static adj_status fill_alone(range_device *d, adji_run *run) {
 }
 
 /* A count is made even without queries, since offsets are asked for afterwards. */
-static adj_status drain_alone(range_device *d, adji_run *run, adji_feed *feed) {
-  const adji_batch *batches;
-  uint64_t count;
-  bool counts = d->pass->kind == ADJI_PASS_COUNT, some = adji_feed_take(feed, &batches, &count);
-  adj_status status = counts ? count_alone(d, run) : some ? fill_alone(d, run) : ADJ_OK;
-  if (status || !some) return status;
-  adji_tally tally = {0};
-  if (counts) tally = (adji_tally){d->found.pairs, d->found.candidates};
-  adji_feed_found(feed);
-  return adji_feed_done(feed, &tally);
+static adj_status alone(void *state, adji_tally *tally) {
+  range_device *d = state;
+  adji_gpu_use(d->gpu);
+  if (d->pass->kind != ADJI_PASS_COUNT) return d->join.left->count ? fill_alone(d, d->run) : ADJ_OK;
+  adj_status status = count_alone(d, d->run);
+  if (!status) *tally = (adji_tally){d->found.pairs, d->found.candidates};
+  return status;
 }
 
 static adj_status offsets(void *state, adji_run *run, uint64_t *to) {
@@ -217,7 +214,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
 static adj_status drain(void *state, adji_feed *feed) {
   range_device *d = state;
   adji_gpu_use(d->gpu);
-  d->drained = d->pass->alone ? drain_alone(d, d->run, feed) : adji_lists_drain(&d->lists, feed);
+  d->drained = adji_lists_drain(&d->lists, feed);
   return d->drained;
 }
 
@@ -347,6 +344,7 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
                        .is_device = true,
                        .begin = begin,
                        .drain = drain,
+                       .alone = alone,
                        .end = end,
                        .destroy = destroy,
                        .counts = counts,

@@ -44,6 +44,13 @@ static uint64_t least_bytes(const adji_gpu_worker_options *options, uint64_t lef
   return larger(larger(right * building, right * built + left * building), (right + left) * built + left * 12);
 }
 
+static uint64_t available_on(adji_gpu *gpu) {
+  adji_gpu_lock(gpu);
+  uint64_t bytes = adji_gpu_available(gpu);
+  adji_gpu_unlock(gpu);
+  return bytes;
+}
+
 /* Points that may be on the device at a time so that half of its memory remains for what comes on top; 0: all. */
 static adj_status choose_chunk(const adji_gpu_worker_options *options, uint64_t *chunk) {
   const adji_join *join = options->range.join;
@@ -53,9 +60,7 @@ static adj_status choose_chunk(const adji_gpu_worker_options *options, uint64_t 
   adji_gpu *gpu;
   adj_status status = adji_gpu_of(join->ctx, &gpu);
   if (status) return status;
-  adji_gpu_lock(gpu);
-  uint64_t room = adji_gpu_available(gpu);
-  adji_gpu_unlock(gpu);
+  uint64_t room = available_on(gpu);
   if (least_bytes(options, left, right) <= room) return ADJ_OK;
   for (uint64_t many = 2; !*chunk || most / many > 1024; many++) {
     *chunk = most / many + 1;
@@ -68,11 +73,7 @@ static adj_status choose_chunk(const adji_gpu_worker_options *options, uint64_t 
 /* Whether the points fit, and leave hardly any room for batches of the result. */
 static bool is_cramped(adj_ctx *ctx, uint64_t bytes) {
   adji_gpu *gpu;
-  if (adji_gpu_of(ctx, &gpu)) return false;
-  adji_gpu_lock(gpu);
-  uint64_t available = adji_gpu_available(gpu);
-  adji_gpu_unlock(gpu);
-  return available < bytes / 8;
+  return !adji_gpu_of(ctx, &gpu) && available_on(gpu) < bytes / 8;
 }
 
 static adj_status create_worker(const adji_gpu_worker_options *options, adji_worker *out) {

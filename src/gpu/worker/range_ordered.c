@@ -9,36 +9,10 @@
 
 enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 8 };
 
-/* ---- What the pipeline asks for ---------------------------------------------------------------------- */
-
-/* By any lane, which may have used another device before. */
-static adj_status pipe_fill(void *state, const adji_gpu_window *window, uint32_t slot) {
-  const adji_ordered_fill *f = state;
-  adji_gpu_use(f->gpu);
-  return adji_gpu_range_fill(f->range, window, slot);
-}
-static adj_status pipe_fetch(void *state, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
-                             uint32_t buffer) {
-  return adji_gpu_range_fetch(((const adji_ordered_fill *)state)->range, slot, part, first, entries, buffer);
-}
-static adj_status pipe_release(void *state, uint32_t slot) {
-  return adji_gpu_range_release(((const adji_ordered_fill *)state)->range, slot);
-}
-static adj_status pipe_wait(void *state, uint32_t buffer) {
-  return adji_staging_wait(((const adji_ordered_fill *)state)->gpu, buffer);
-}
-static const void *pipe_buffer(void *state, uint32_t buffer) {
-  return adji_staging_at(((const adji_ordered_fill *)state)->gpu, buffer);
-}
-
-static adji_pipe_device device_of(const adji_ordered_fill *f) {
-  return (adji_pipe_device){(void *)f, pipe_fill, pipe_fetch, pipe_release, pipe_wait, pipe_buffer};
-}
-
 /* ---- Slots ------------------------------------------------------------------------------------------- */
 
-static adji_pipe_job job_of(const adji_ordered_fill *f, const adji_pipe_device *device, const adji_window *window) {
-  adji_pipe_job job = {.device = device, .style = f->style, .to = window};
+static adji_pipe_job job_of(const adji_ordered_fill *f, const adji_window *window) {
+  adji_pipe_job job = {.gpu = f->gpu, .range = f->range, .style = f->style, .to = window};
   uint64_t pairs = adji_window_entries(window);
   uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
   job.buffer_bytes = ADJI_HUGE_PAGE; /* a page of the result, which is still in the cache when it is written to */
@@ -91,8 +65,7 @@ static adj_status fill_batches(const adji_ordered_fill *f, adji_run *run, adji_p
 
 adj_status adji_ordered_fill_window(const adji_ordered_fill *f, adji_run *run, const adji_window *window,
                                     adji_prefetched *prefetched) {
-  adji_pipe_device device = device_of(f);
-  adji_pipe_job job = job_of(f, &device, window);
+  adji_pipe_job job = job_of(f, window);
   if (!adji_window_entries(window)) return ADJ_OK;
   if (prefetched && prefetched->filled) {
     if (prefetched->first_row == window->first_row && prefetched->end_row == window->end_row) {
@@ -110,8 +83,7 @@ adj_status adji_ordered_fill_window(const adji_ordered_fill *f, adji_run *run, c
 }
 
 void adji_ordered_prefetch(const adji_ordered_fill *f, adji_run *run, const adji_window *window, adji_prefetched *out) {
-  adji_pipe_device device = device_of(f);
-  adji_pipe_job job = job_of(f, &device, window);
+  adji_pipe_job job = job_of(f, window);
   out->filled = 0;
   if (!adji_window_entries(window)) return;
   if (make_slots(f, &job) || adji_pipe_begin(run, &job)) {
