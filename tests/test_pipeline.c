@@ -7,8 +7,15 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "gpu/ops/ops.h"
-#include "gpu/worker/pipeline.h"
+
+/* The pipeline is compiled here once more, with other operations. */
+#define adji_gpu_use simulated_use
+#define adji_gpu_range_fill simulated_fill
+#define adji_gpu_range_fetch simulated_fetch
+#define adji_gpu_range_release simulated_release
+#define adji_staging_wait simulated_wait
+#define adji_staging_at simulated_buffer
+#include "gpu/worker/pipeline.c"  // NOLINT(bugprone-suspicious-include)
 
 enum { MOST_SLOTS = 4, MOST_LANES = 8 };
 
@@ -20,9 +27,8 @@ static float sum_at(uint64_t e) {
   return (float)(e % 1000) * 0.25f;
 }
 
+/* In the place of a device and of what is on it. */
 typedef struct simulated {
-  adji_gpu_base gpu;    /* a device begins with it */
-  adji_on_device range; /* and what is on it, with that */
   uint32_t slots;
   uint64_t slot_pairs, buffer_bytes;
   uint32_t *ids[MOST_SLOTS];
@@ -56,29 +62,29 @@ static adj_status turn(simulated *s) {
   return ADJ_OK;
 }
 
-static simulated *device_of(adji_gpu_range *range) {
-  return (simulated *)(void *)((adji_on_device *)(void *)range)->gpu;
+void simulated_use(adji_gpu *gpu) {
+  (void)gpu;
 }
 
-static adj_status sim_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot) {
-  simulated *s = device_of(range);
+adj_status simulated_fill(adji_gpu_range *range, const adji_gpu_window *wanted, uint32_t slot) {
+  simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
   if (slot >= s->slots || s->left[slot] != UINT64_MAX) return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
-  if (window->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
-  for (uint64_t i = 0; i < window->pairs; i++) {
-    s->ids[slot][i] = id_at(window->base + i);
-    s->sums[slot][i] = sum_at(window->base + i);
+  if (wanted->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
+  for (uint64_t i = 0; i < wanted->pairs; i++) {
+    s->ids[slot][i] = id_at(wanted->base + i);
+    s->sums[slot][i] = sum_at(wanted->base + i);
   }
-  s->in_slot[slot] = *window;
-  s->left[slot] = window->pairs * (s->with_sums ? 2 : 1);
+  s->in_slot[slot] = *wanted;
+  s->left[slot] = wanted->pairs * (s->with_sums ? 2 : 1);
   s->fills++;
   return ADJ_OK;
 }
 
-static adj_status sim_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
-                            uint32_t buffer) {
-  simulated *s = device_of(range);
+adj_status simulated_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part part, uint64_t first, uint64_t entries,
+                           uint32_t buffer) {
+  simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
   if (s->left[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
@@ -92,8 +98,8 @@ static adj_status sim_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part 
   return ADJ_OK;
 }
 
-static adj_status sim_release(adji_gpu_range *range, uint32_t slot) {
-  simulated *s = device_of(range);
+adj_status simulated_release(adji_gpu_range *range, uint32_t slot) {
+  simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
   if (s->left[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
@@ -101,31 +107,18 @@ static adj_status sim_release(adji_gpu_range *range, uint32_t slot) {
   return ADJ_OK;
 }
 
-static adj_status sim_wait(adji_gpu *gpu, uint32_t buffer) {
+adj_status simulated_wait(adji_gpu *gpu, uint32_t buffer) {
   (void)buffer;
   return turn((simulated *)(void *)gpu);
 }
 
-static void *sim_buffer(adji_gpu *gpu, uint32_t buffer) {
+void *simulated_buffer(adji_gpu *gpu, uint32_t buffer) {
   return ((simulated *)(void *)gpu)->buffers[buffer];
 }
-
-static void make_current(int device) {
-  (void)device;
-}
-
-static const adji_device_ops OPS = {.make_current = make_current,
-                                    .range_fill = sim_fill,
-                                    .range_fetch = sim_fetch,
-                                    .range_release = sim_release,
-                                    .staging_wait = sim_wait,
-                                    .staging_at = sim_buffer};
 
 static simulated *simulate(uint32_t slots, uint64_t slot_pairs, uint64_t buffer_bytes) {
   simulated *s = calloc(1, sizeof *s);
   *s = (simulated){.slots = slots, .slot_pairs = slot_pairs, .buffer_bytes = buffer_bytes, .fail_at = -1};
-  s->gpu.ops = &OPS;
-  s->range.gpu = (adji_gpu *)(void *)s;
   pthread_mutex_init(&s->lock, NULL);
   for (uint32_t i = 0; i < slots; i++) {
     s->ids[i] = malloc(slot_pairs * sizeof *s->ids[i]);
@@ -178,7 +171,7 @@ static adj_status run_pipe(simulated *s, adj_ctx *ctx, const rows *r, const sett
   adji_row_style style = {.type = ADJ_F32, .measure = &measure, .distances = as->distances};
   adji_window to = {as->first_row, as->end_row, r->offsets, ids, as->distances ? distances : NULL, 0};
   adji_pipe_job job = {
-      s->range.gpu, (adji_gpu_range *)(void *)&s->range, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes, 0};
+      (adji_gpu *)(void *)s, (adji_gpu_range *)(void *)s, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes, 0};
   adji_run run;
   adj_status status = adji_run_init(&run, ctx, NULL);
   s->with_sums = as->distances;
