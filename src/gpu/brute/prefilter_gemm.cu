@@ -26,7 +26,6 @@ enum { THREADS = 256, ROWS_EACH = 8, MOST_BLOCKS_ACROSS = 65535 };
 
 /* A batch of queries, and its current tile. */
 struct tile_work : adji_brute_work {
-  const adji_tensor_points *points;
   const adji_tensor_batch *batch;
 };
 
@@ -77,8 +76,8 @@ __global__ void copy_rows(const __grid_constant__ copying<T> c) {
 }
 
 template <class T>
-adj_status launch(adji_gpu *gpu, copying<T> c, const adji_brute_job *job, const adji_tensor_points *points) {
-  c.dim = job->dim;
+adj_status launch(adji_gpu *gpu, copying<T> c, const adji_tensor_points *points) {
+  c.dim = points->rules.dim;
   c.width = points->rules.width;
   c.lanes = 1;
   while (c.lanes < ADJI_WARP && c.lanes < c.width)
@@ -97,19 +96,19 @@ adj_status copy_points(adji_gpu *gpu, const adji_brute_job *job, const adji_tens
   c.count = to->count;
   c.values = adji_at<T>(to->values);
   c.halves = adji_at<T>(to->starts);
-  return launch(gpu, c, job, to);
+  return launch(gpu, c, to);
 }
 
 template <class T>
-adj_status copy_queries(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *points,
-                        const adji_tensor_batch *to) {
+adj_status copy_queries(adji_gpu *gpu, const adji_tensor_batch *to) {
+  const adji_brute_job *job = to->job;
   copying<T> c = {};
   c.rows = static_cast<const T *>(job->left) + (job->first_row - job->left_first) * job->dim;
   c.count = job->queries;
   c.values = adji_at<T>(to->values);
   c.about = adji_at<adji_tensor_query>(to->about);
   c.first_row = job->first_row;
-  return launch(gpu, c, job, points);
+  return launch(gpu, c, to->points);
 }
 
 adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to) {
@@ -183,7 +182,7 @@ adj_status launch_norms(tile_work *w, uint64_t first, uint64_t columns) {
                     w->job->first_row + w->first,
                     w->job->right_first + first,
                     w->job->drop_self,
-                    adji_at<T>(w->points->starts) + first,
+                    adji_at<T>(w->batch->points->starts) + first,
                     adji_at<T>(w->matrix)};
   uint32_t across = adji_blocks_for(v.rows, ROWS_EACH), most = MOST_BLOCKS_ACROSS;
   dim3 grid(adji_blocks_for(columns, THREADS * part<T>::COUNT), across < most ? across : most);
@@ -261,7 +260,7 @@ __global__ void certify(const __grid_constant__ certifying<T> job) {
 
 template <class T>
 adj_status launch_certify(tile_work *w) {
-  certifying<T> c = {adji_tensor_view_of(w->points, w->batch, w->job)};
+  certifying<T> c = {adji_tensor_view_of(w->batch)};
   c.about += w->first;
   c.bounds += w->first;
   c.counts += w->first;
@@ -278,21 +277,22 @@ adj_status launch_certify(tile_work *w) {
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
 adj_status multiply(tile_work *w, uint64_t first, uint64_t columns) {
+  const adji_tensor_points *points = w->batch->points;
   adji_products p = {};
   p.type = w->job->type;
-  p.width = w->points->rules.width;
+  p.width = points->rules.width;
   p.rows = w->tile.rows;
   p.columns = columns;
   p.stride = w->tile.stride;
-  p.x = adji_at<char>(w->batch->values) + w->first * w->points->row_bytes;
-  p.y = adji_at<char>(w->points->values) + first * w->points->row_bytes;
+  p.x = adji_at<char>(w->batch->values) + w->first * points->row_bytes;
+  p.y = adji_at<char>(points->values) + first * points->row_bytes;
   p.values = w->matrix.at;
   return adji_cublas_multiply(w->gpu, &p);
 }
 
 template <class T>
 adj_status search_tile(tile_work *w) {
-  uint64_t count = w->points->count;
+  uint64_t count = w->job->right_count;
   adj_status status = adji_brute_running_get(w->gpu, &w->lists, NULL, w->tile.columns < count);
   for (uint64_t first = 0; first < count && !status; first += w->tile.columns) {
     uint64_t columns = count - first < w->tile.columns ? count - first : w->tile.columns;
@@ -347,19 +347,18 @@ adj_status adji_gemm_search(adji_gpu *gpu, const adji_tensor_points *points, con
   adji_tensor_rounds rounds = {adji_gemm_listed(job->k, points->count), 2, 0, 0};
   while (rounds.most < rounds.capacity || rounds.most < job->k)
     rounds.most *= 2;
+  batch->points = points;
+  batch->job = job;
   batch->rounds = rounds;
   tile_work all = {};
   all.gpu = gpu;
   all.job = job;
   all.choice = choice;
   all.k = rounds.capacity;
-  all.points = points;
   all.batch = batch;
-  adj_status status = adji_tensor_batch_get(gpu, points, job, batch);
-  if (!status)
-    status = job->type == ADJ_F64 ? copy_queries<double>(gpu, job, points, batch)
-                                  : copy_queries<float>(gpu, job, points, batch);
+  adj_status status = adji_tensor_batch_get(gpu, batch);
+  if (!status) status = job->type == ADJ_F64 ? copy_queries<double>(gpu, batch) : copy_queries<float>(gpu, batch);
   if (!status) status = list_all(all);
-  if (!status) status = adji_tensor_refine(gpu, points, batch, job);
+  if (!status) status = adji_tensor_refine(gpu, batch);
   return status ? status : adji_tensor_fetch(gpu, batch, out);
 }

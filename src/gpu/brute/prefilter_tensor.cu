@@ -13,51 +13,48 @@ const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
 
 /* Lists the values of all queries with positions first .. end - 1: all values of the first scan, later those that are
  * not below the bounds. */
-adj_status scan(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, const adji_tensor_batch *b,
-                uint64_t first, uint64_t end) {
-  adji_tensor_scan_job s = {adji_tensor_view_of(points, b, job)};
+adj_status scan(adji_gpu *gpu, const adji_tensor_batch *b, uint64_t first, uint64_t end) {
+  adji_tensor_scan_job s = {adji_tensor_view_of(b)};
   s.left = adji_at<uint4>(b->values);
-  s.right = adji_at<uint4>(points->values);
-  s.starts = adji_at<float>(points->starts);
-  s.queries = static_cast<uint32_t>(job->queries);
+  s.right = adji_at<uint4>(b->points->values);
+  s.starts = adji_at<float>(b->points->starts);
+  s.queries = static_cast<uint32_t>(b->job->queries);
   s.first = first;
   s.end = end;
   s.all = !first;
   return s.rules.width <= 64 ? adji_tensor_scan_narrow(gpu, s) : adji_tensor_scan_wide(gpu, s);
 }
 
-adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                       const adji_tensor_batch *b) {
+adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_batch *b) {
   const adji_tensor_rounds rounds = b->rounds;
-  adj_status status = scan(gpu, points, job, b, 0, rounds.first);
-  if (!status) status = adji_tensor_tighten(gpu, points, b, job, rounds.first);
-  for (uint64_t begin = rounds.first; begin < points->count && !status;) {
+  uint64_t count = b->points->count;
+  adj_status status = scan(gpu, b, 0, rounds.first);
+  if (!status) status = adji_tensor_tighten(gpu, b, rounds.first);
+  for (uint64_t begin = rounds.first; begin < count && !status;) {
     uint64_t end =
         static_cast<uint64_t>(static_cast<double>(begin) * rounds.factor) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
     /* A slightly longer round is better than another short one. */
-    if (end + end / 4 > points->count) end = points->count;
-    status = scan(gpu, points, job, b, begin, end);
-    if (!status) status = adji_tensor_tighten(gpu, points, b, job, 0);
+    if (end + end / 4 > count) end = count;
+    status = scan(gpu, b, begin, end);
+    if (!status) status = adji_tensor_tighten(gpu, b, 0);
     begin = end;
   }
   return status;
 }
 
-adj_status search(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, adji_tensor_batch *b,
-                  adji_tensor_outcome *out) {
-  adj_status status = adji_tensor_batch_get(gpu, points, job, b);
-  if (!status) status = adji_tensor_copy_queries(gpu, points, job, b);
-  if (!status) status = scan_rounds(gpu, points, job, b);
-  if (!status) status = adji_tensor_refine(gpu, points, b, job);
+adj_status search(adji_gpu *gpu, adji_tensor_batch *b, adji_tensor_outcome *out) {
+  adj_status status = adji_tensor_batch_get(gpu, b);
+  if (!status) status = adji_tensor_copy_queries(gpu, b);
+  if (!status) status = scan_rounds(gpu, b);
+  if (!status) status = adji_tensor_refine(gpu, b);
   return status ? status : adji_tensor_fetch(gpu, b, out);
 }
 
-/* Searches again for some failed queries, which are those of the job. Queries that fail again go to `to`, after those
+/* Searches again for some failed queries, which are those of the batch. Queries that fail again go to `to`, after those
  * that are already there. */
-adj_status search_again(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                        adji_tensor_batch *b, uint32_t *to, adji_tensor_outcome *out) {
+adj_status search_again(adji_gpu *gpu, adji_tensor_batch *b, uint32_t *to, adji_tensor_outcome *out) {
   uint64_t before = out->failed;
-  adj_status status = search(gpu, points, job, b, out);
+  adj_status status = search(gpu, b, out);
   if (status) return status;
   ADJI_CUDA(gpu, cudaMemcpyAsync(to + before, out->numbers, out->failed * sizeof(uint32_t), cudaMemcpyDeviceToDevice,
                                  gpu->compute));
@@ -68,20 +65,18 @@ adj_status search_again(adji_gpu *gpu, const adji_tensor_points *points, const a
 
 /* Searches again for all failed queries, with longer lists. Writing the failures in place never overtakes the
  * reading. */
-adj_status search_failed(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                         adji_tensor_batch *batch, adji_tensor_outcome *out) {
-  adji_tensor_batch longer = {};
-  longer.rounds = adji_tensor_rounds_of(points->count, job->k, true);
+adj_status search_failed(adji_gpu *gpu, const adji_tensor_batch *batch, adji_tensor_outcome *out) {
+  adji_brute_job some = *batch->job;
+  adji_tensor_batch longer = {batch->points, &some, 0, adji_tensor_rounds_of(batch->points->count, some.k, true)};
   if (longer.rounds.capacity == batch->rounds.capacity) return ADJ_OK;
   uint32_t *numbers = adji_at<uint32_t>(batch->failed) + 2;
   uint64_t failed = out->failed;
-  adji_brute_job some = *job;
   adji_tensor_outcome reported = {0, failed, out->sums, numbers};
   adj_status status = ADJ_OK;
   for (uint64_t done = 0; done < failed && !status; done += some.queries) {
     some.numbers = numbers + done;
     some.queries = failed - done < AGAIN_AT_ONCE ? failed - done : AGAIN_AT_ONCE;
-    status = search_again(gpu, points, &some, &longer, numbers, &reported);
+    status = search_again(gpu, &longer, numbers, &reported);
     if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they go to the matrix method */
   }
   adji_tensor_batch_clear(gpu, &longer);
@@ -109,8 +104,9 @@ adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again
   return rounds;
 }
 
-adji_tensor_view adji_tensor_view_of(const adji_tensor_points *points, const adji_tensor_batch *batch,
-                                     const adji_brute_job *job) {
+adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch) {
+  const adji_tensor_points *points = batch->points;
+  const adji_brute_job *job = batch->job;
   adji_tensor_view view = {};
   view.rules = points->rules;
   view.frame = adji_at<adji_tensor_frame>(points->frame);
@@ -129,18 +125,17 @@ adji_tensor_view adji_tensor_view_of(const adji_tensor_points *points, const adj
   return view;
 }
 
-adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                                 adji_tensor_batch *b) {
-  uint64_t rows = (job->queries + ADJI_TENSOR_ROWS - 1) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
+adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *b) {
+  uint64_t queries = b->job->queries, rows = adji_rounded_up(queries, ADJI_TENSOR_ROWS);
   struct {
     adji_block *block;
     uint64_t bytes;
-  } const wanted[] = {{&b->values, rows * points->row_bytes},
+  } const wanted[] = {{&b->values, rows * b->points->row_bytes},
                       {&b->about, rows * sizeof(adji_tensor_query)},
                       {&b->bounds, rows * sizeof(float)},
                       {&b->counts, rows * sizeof(uint32_t)},
-                      {&b->passed, job->queries * b->rounds.capacity * sizeof(uint2)},
-                      {&b->failed, (job->queries + 2) * sizeof(uint32_t)}};
+                      {&b->passed, queries * b->rounds.capacity * sizeof(uint2)},
+                      {&b->failed, (queries + 2) * sizeof(uint32_t)}};
   b->row_capacity = rows;
   for (const auto &w : wanted) {
     if (w.block->bytes >= w.bytes) continue;
@@ -176,9 +171,11 @@ adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, c
                               adji_tensor_batch *batch, adji_tensor_outcome *out) {
   *out = adji_tensor_outcome{};
   if (!job->queries) return ADJ_OK;
+  batch->points = points;
+  batch->job = job;
   batch->rounds = adji_tensor_rounds_of(points->count, job->k, false);
-  adj_status status = search(gpu, points, job, batch, out);
-  if (!status && out->failed) status = search_failed(gpu, points, job, batch, out);
+  adj_status status = search(gpu, batch, out);
+  if (!status && out->failed) status = search_failed(gpu, batch, out);
   return status;
 }
 

@@ -64,8 +64,11 @@ typedef struct adji_tensor_rounds {
   double factor;
 } adji_tensor_rounds;
 
-/* The memory of a batch of queries. A pair that passed: the value, and the position of the candidate. */
+/* A batch of queries, which are those of the job, and its memory. A pair that passed: the value, and the position of
+ * the candidate. */
 typedef struct adji_tensor_batch {
+  const adji_tensor_points *points;
+  const adji_brute_job *job;
   uint64_t row_capacity; /* entries of the blocks, in whole tiles */
   adji_tensor_rounds rounds;
   adji_block values, about; /* halves; adji_tensor_query */
@@ -75,7 +78,7 @@ typedef struct adji_tensor_batch {
   adji_block failed; /* uint32_t: the number of failed queries, the number of pairs refined, then the failed queries */
 } adji_tensor_batch;
 
-/* The right set, a batch of queries and their job, as all kernels read them. */
+/* A batch as all kernels read it. */
 typedef struct adji_tensor_view {
   adji_tensor_rules rules;
   const adji_tensor_frame *frame;
@@ -89,8 +92,7 @@ typedef struct adji_tensor_view {
   uint2 *passed;
   uint32_t *failed;
 } adji_tensor_view;
-adji_tensor_view adji_tensor_view_of(const adji_tensor_points *points, const adji_tensor_batch *batch,
-                                     const adji_brute_job *job);
+adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch);
 
 /* The number of the point at a position, in the right set; and adds a query to the failed ones. */
 static __device__ __forceinline__ uint64_t adji_tensor_point(const adji_tensor_view &view, uint32_t position) {
@@ -105,25 +107,22 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adj
 /* Finds the centre of the right set and its scale. */
 adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to);
 void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points);
-adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                                    const adji_tensor_batch *to);
+adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_batch *batch);
 
 /* ---- prefilter_tensor_refine.cu ---- */
 /* Computes bounds from what passed and drops what they exclude. dense: every query has this many pairs; 0: as
  * counted. */
-adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
-                               const adji_brute_job *job, uint32_t dense);
+adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_batch *batch, uint32_t dense);
 /* Computes the canonical sums of what remains, and the rows. */
-adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
-                              const adji_brute_job *job);
+adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_batch *batch);
 
 /* ---- prefilter_tensor.cu ---- */
 /* again: for queries that failed. */
 adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again);
 
-/* Gets memory for the queries of a job whose rounds are set, or more if there is too little. None has failed. */
-adj_status adji_tensor_batch_get(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                                 adji_tensor_batch *batch);
+/* Gets memory for the queries of a batch whose points, job and rounds are set, or more if there is too little. None has
+ * failed. */
+adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *batch);
 
 bool adji_tensor_can(const adji_brute_job *job);
 /* The device memory of a query. */

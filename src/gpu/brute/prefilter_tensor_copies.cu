@@ -253,9 +253,9 @@ adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_
 }
 
 template <class T>
-adj_status copy_batch(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                      const adji_tensor_batch *to) {
-  copying<T> c = copying_of<T>(points, job->left);
+adj_status copy_batch(adji_gpu *gpu, const adji_tensor_batch *to) {
+  const adji_brute_job *job = to->job;
+  copying<T> c = copying_of<T>(to->points, job->left);
   c.numbers = job->numbers;
   c.stride = 1;
   c.first = job->first_row;
@@ -315,7 +315,7 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adj
   to->rules = adji_tensor_rules_of(job->dim, job->type == ADJ_F64);
   to->row_bytes = to->rules.width * 2;
   to->count = job->right_count;
-  to->capacity = (job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
+  to->capacity = adji_rounded_up(job->right_count, ADJI_TENSOR_TILE);
   to->stride = stride_of(to->count);
   adji_block bins = {};
   adj_status status = make_points(gpu, job, to, &bins);
@@ -329,7 +329,6 @@ void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points) {
   adji_blocks_free(gpu, {&points->centre, &points->frame, &points->values, &points->starts, &points->errors});
 }
 
-adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
-                                    const adji_tensor_batch *to) {
-  return job->type == ADJ_F64 ? copy_batch<double>(gpu, points, job, to) : copy_batch<float>(gpu, points, job, to);
+adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_batch *batch) {
+  return batch->job->type == ADJ_F64 ? copy_batch<double>(gpu, batch) : copy_batch<float>(gpu, batch);
 }

@@ -265,9 +265,9 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
 /* ---- Launches -------------------------------------------------------------------------------- */
 
 template <class T>
-adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
-                  const adji_brute_job *job) {
-  refining<T> s = {adji_tensor_view_of(points, batch, job)};
+adj_status refine(adji_gpu *gpu, const adji_tensor_batch *batch) {
+  const adji_brute_job *job = batch->job;
+  refining<T> s = {adji_tensor_view_of(batch)};
   s.left = static_cast<const T *>(job->left);
   s.right = static_cast<const T *>(job->right);
   s.most = batch->rounds.most;
@@ -286,17 +286,15 @@ adj_status refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_te
 
 }  // namespace
 
-adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
-                               const adji_brute_job *job, uint32_t dense) {
-  tightening t = {adji_tensor_view_of(points, batch, job), dense};
+adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_batch *batch, uint32_t dense) {
+  tightening t = {adji_tensor_view_of(batch), dense};
   uint32_t bytes = batch->rounds.capacity * sizeof(uint2), threads = batch->rounds.capacity > 4096 ? 512 : 128;
   ADJI_ALLOW_SHARED(gpu, tighten_bounds);
-  tighten_bounds<<<static_cast<uint32_t>(job->queries), threads, bytes, gpu->compute>>>(t);
+  tighten_bounds<<<static_cast<uint32_t>(batch->job->queries), threads, bytes, gpu->compute>>>(t);
   ADJI_LAUNCHED(gpu, "tighten_bounds");
   return ADJ_OK;
 }
 
-adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_points *points, const adji_tensor_batch *batch,
-                              const adji_brute_job *job) {
-  return job->type == ADJ_F64 ? refine<double>(gpu, points, batch, job) : refine<float>(gpu, points, batch, job);
+adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_batch *batch) {
+  return batch->job->type == ADJ_F64 ? refine<double>(gpu, batch) : refine<float>(gpu, batch);
 }

@@ -57,6 +57,27 @@ void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache) {
   adji_blocks_free(gpu, {&cache->items, &cache->ids, &cache->sums, &cache->cursors});
 }
 
+void adji_count_cache_use(const adji_count_cache *cache, uint64_t queries, adji_tiles_job *job) {
+  if (cache->form == ADJI_CACHE_TILE_HITS) {
+    job->tile_hit_starts = adji_at<adji_tile_hits>(cache->items);
+    job->tile_hits = adji_at<uint32_t>(cache->ids);
+    job->tile_hit_room = cache->room;
+  } else if (cache->form == ADJI_CACHE_QUERY_HITS) {
+    job->query_hits = adji_at<adji_query_hits>(cache->items);
+    job->without_hits = adji_at<uint32_t>(cache->ids);
+  } else if (cache->form == ADJI_CACHE_PAIRS) {
+    job->pairs = adji_at<adji_gpu_pair>(cache->items);
+    job->pair_room = cache->room;
+    job->sums = cache->sums.at;
+  } else if (cache->form == ADJI_CACHE_ROW_CHUNKS) {
+    job->row_chunks = adji_at<adji_row_chunk>(cache->items);
+    job->own_chunks = queries;
+    job->chunk_room = cache->room;
+    job->ids = adji_at<uint32_t>(cache->ids);
+    job->sums = cache->sums.at;
+  }
+}
+
 /* ---- Placing ---------------------------------------------------------------------------------------- */
 
 /* Copies the chunk of lane l = lane / WIDTH and those of every 32 / WIDTH lanes behind it, with WIDTH lanes each and

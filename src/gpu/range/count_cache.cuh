@@ -42,6 +42,10 @@ typedef struct adji_count_cache_request {
 adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *request, adji_count_cache *out);
 void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache);
 
+/* Makes a job that counts write to the cache, or one that fills all rows read its hits. queries: of the count; each has
+ * a chunk of its own. */
+void adji_count_cache_use(const adji_count_cache *cache, uint64_t queries, adji_tiles_job *job);
+
 /* Where the rows of a window go: entries of row r to ids + offsets[r] - window.base, and their sums unless NULL. */
 typedef struct adji_count_cache_place {
   const uint64_t *offsets;

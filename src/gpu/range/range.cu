@@ -302,35 +302,6 @@ static adj_status make_count_cache(adji_gpu_range *r) {
   return status ? status : adji_count_cache_make(r->gpu, &request, &r->cache);
 }
 
-void adji_range_use_tile_hits(const adji_gpu_range *r, adji_tiles_job *job) {
-  job->tile_hit_starts = adji_at<adji_tile_hits>(r->cache.items);
-  job->tile_hits = adji_at<uint32_t>(r->cache.ids);
-  job->tile_hit_room = r->cache.room;
-}
-
-void adji_range_use_query_hits(const adji_gpu_range *r, adji_tiles_job *job) {
-  job->query_hits = adji_at<adji_query_hits>(r->cache.items);
-  job->without_hits = adji_at<uint32_t>(r->cache.ids);
-}
-
-void adji_range_keep_items(const adji_gpu_range *r, adji_tiles_job *job) {
-  const adji_count_cache *cache = &r->cache;
-  job->mirrored = r->mirrored;
-  if (cache->form == ADJI_CACHE_NONE) return;
-  if (cache->form == ADJI_CACHE_TILE_HITS) return adji_range_use_tile_hits(r, job);
-  if (cache->form == ADJI_CACHE_QUERY_HITS) return adji_range_use_query_hits(r, job);
-  job->sums = cache->sums.at;
-  if (cache->form == ADJI_CACHE_PAIRS) {
-    job->pairs = adji_at<adji_gpu_pair>(cache->items);
-    job->pair_room = cache->room;
-    return;
-  }
-  job->row_chunks = adji_at<adji_row_chunk>(cache->items);
-  job->own_chunks = r->left->count;
-  job->chunk_room = cache->room;
-  job->ids = adji_at<uint32_t>(cache->ids);
-}
-
 /* A block's longest row, for kernels that do not count row by row. */
 static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
   uint32_t most = 0;
@@ -425,7 +396,8 @@ adj_status adji_gpu_range_count(adji_gpu_range *r, bool fills, uint64_t first, u
   job.query_count = queries < remaining ? queries : remaining;
   adj_status status = first ? adji_range_start_watch(r) : begin_count(r, fills);
   if (status) return status;
-  adji_range_keep_items(r, &job);
+  job.mirrored = r->mirrored;
+  adji_count_cache_use(&r->cache, r->left->count, &job);
   status = adji_range_compare(r, &job);
   if (status) return status;
   return queries < remaining ? adji_range_stop_watch(r) : end_count(r, fills);

@@ -88,7 +88,6 @@ static adj_status place_cached(adji_gpu_range *r, const adji_gpu_window *window,
 
 /* Queries without hits are compared again. */
 static adj_status fill_from_query_hits(adji_gpu_range *r, adji_tiles_job *job) {
-  adji_range_use_query_hits(r, job);
   adj_status status = adji_tiles_fill_query_hits(r->gpu, r->gpu->compute, job);
   job->queries = job->without_hits;
   job->query_count = r->cache.count;
@@ -105,10 +104,9 @@ static adj_status evaluate_again(adji_gpu_range *r, const adji_gpu_window *windo
   job.sums = s->sums.at;
   adj_status status = select_queries(r, window, &job);
   bool whole = job.query_count == r->rows;
-  if (!status && r->cache.form == ADJI_CACHE_QUERY_HITS && whole && !job.long_rows)
-    return fill_from_query_hits(r, &job);
-  if (r->cache.form == ADJI_CACHE_TILE_HITS && whole) adji_range_use_tile_hits(r, &job);
-  return status ? status : adji_range_compare(r, &job);
+  if (status || !whole) return status ? status : adji_range_compare(r, &job);
+  adji_count_cache_use(&r->cache, r->left->count, &job);
+  return job.query_hits && !job.long_rows ? fill_from_query_hits(r, &job) : adji_range_compare(r, &job);
 }
 
 static adj_status sort_slot(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {

@@ -185,7 +185,8 @@ static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tile
 static adj_status pair_list(adji_gpu_lists *l, adji_tiles_job *job) {
   if (job->keep == ADJI_KEEP_ALL) job->keep = ADJI_KEEP_OTHERS;
   job->degrees = adji_at<uint32_t>(l->range->degrees);
-  adji_range_keep_items(l->range, job);
+  job->mirrored = l->range->mirrored;
+  adji_count_cache_use(&l->range->cache, l->range->left->count, job);
   return adji_range_compare_timed(l->range, job);
 }
 

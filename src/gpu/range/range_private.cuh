@@ -77,12 +77,6 @@ adji_tiles_job adji_range_job(const adji_gpu_range *range);
 adj_status adji_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
 adj_status adji_range_compare_timed(adji_gpu_range *range, const adji_tiles_job *job);
 
-/* Makes a counting job write to the count cache. */
-void adji_range_keep_items(const adji_gpu_range *range, adji_tiles_job *job);
-/* Makes a job for all queries write or read the tile hits of the cache. */
-void adji_range_use_tile_hits(const adji_gpu_range *range, adji_tiles_job *job);
-void adji_range_use_query_hits(const adji_gpu_range *range, adji_tiles_job *job); /* the same for query hits */
-
 /* Creates the events of a slot, unless it has them; frees all slots and their events. */
 adj_status adji_range_make_events(adji_gpu_range *range, adji_range_slot *slot);
 void adji_range_free_slots(adji_gpu_range *range);

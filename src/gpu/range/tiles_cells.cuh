@@ -31,20 +31,21 @@ struct coordinates {
 
 /* The cells of the right set, as kernels look them up. */
 struct cell_index {
-  adji_gpu_cells cells;
   bool wide_numbers;
-  bool exact; /* only candidates of the requested cells are looked up */
+  adji_gpu_cells cells;
   const int64_t *row_steps;
   const uint32_t *row_reach;
   uint32_t row_count, reach;
   int64_t cell_rows;   /* rows of cells */
   uint64_t row_stride; /* cell numbers of a row of cells */
+  bool exact;          /* only candidates of the requested cells are looked up */
 };
 
 inline cell_index index_of_cells(const adji_gpu_grid *grid, const adji_gpu_index *right, bool exact) {
   int64_t rows = static_cast<int64_t>((grid->keys + grid->row_stride - 1) / grid->row_stride);
-  return cell_index{right->cells,    right->wide_numbers, exact, grid->row_steps, grid->row_reach,
-                    grid->row_count, grid->reach,         rows,  grid->row_stride};
+  return cell_index{
+      right->wide_numbers, right->cells, grid->row_steps, grid->row_reach, grid->row_count, grid->reach, rows,
+      grid->row_stride,    exact};
 }
 
 /* adji_tiles_job with its types. */

@@ -173,8 +173,8 @@ __device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at
 
 /* Opens the stretch of lanes [begin, end). */
 template <class W, class T, int DIM>
-__device__ __forceinline__ stretch<W> open_stretch(const tiles<T> &job, const own<T, DIM> &mine, uint32_t begin,
-                                                   uint32_t end, uint32_t lane) {
+__device__ __forceinline__ stretch<W> open_stretch(const own<T, DIM> &mine, uint32_t begin, uint32_t end,
+                                                   uint32_t lane) {
   constexpr int EACH = tile_of<T>::EACH, SHARE = tile_of<T>::SHARE;
   stretch<W> of;
   of.begin = begin;
@@ -207,7 +207,7 @@ __device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> 
                                            uint32_t end, supply *items, effort *took, uint32_t lane) {
   cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
                          __shfl_sync(ALL_LANES, mine->cell, end - 1)};
-  stretch<W> of = open_stretch<W>(job, *mine, begin, end, lane);
+  stretch<W> of = open_stretch<W>(*mine, begin, end, lane);
   if (W::RINGS) find_place(job, mine);
   uint32_t waiting = 0; /* waiting in the stage */
   bool met = false;     /* the candidate that this lane put there */

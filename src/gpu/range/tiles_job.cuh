@@ -49,18 +49,18 @@ typedef struct adji_tiles_task {
   const uint32_t *queries;
   uint64_t first_query, query_count;
   uint32_t lanes; /* queries per warp; 0: 32. Fewer give low latency for few queries */
-  /* Totals are added to the answers of the device: all of them, and from ADJI_ANSWER_SPREAD on. */
-  unsigned long long *answers, *spread_answers;
-  /* ids NULL: counts, to degrees[row] (may be NULL) and to the answers (adji_answer_totals). */
+  /* ids NULL: counts, to degrees[row] (may be NULL) and to the answers of the device (adji_answer_totals), which are
+   * here from the first on, and from ADJI_ANSWER_SPREAD on. */
   uint32_t *degrees;
+  unsigned long long *answers, *spread_answers;
   /* Otherwise fills: the entries of row r go to ids + offsets[r] - base, and their sums to sums unless that is NULL.
    * A row whose length differs from its count is reported as broken; nothing is written beyond its end. */
-  uint32_t *ids;
   const uint64_t *offsets;
-  uint32_t apart; /* 0: row r ends at offsets[r + 1]; 1: row r is from offsets[2 r] to offsets[2 r + 1] */
   uint64_t base;
+  uint32_t apart;  /* 0: row r ends at offsets[r + 1]; 1: row r is from offsets[2 r] to offsets[2 r + 1] */
   bool short_rows; /* most have at most 16 entries */
   bool long_rows;  /* most have 64 or more */
+  uint32_t *ids;
   /* With row_chunks: counts, and caches what it finds. ids and sums have room for 32 entries of each chunk. Chunk p
    * belongs to the query at position p; ADJI_ANSWER_CACHE says how many more were requested. */
   adji_row_chunk *row_chunks;

@@ -168,7 +168,7 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
   return at;
 }
 
-template <class W, class T>
+template <class T>
 __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<T> &at, uint64_t position, bool active,
                                               uint32_t lane) {
   for (uint32_t j = 0; j < job.dim; j++)
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
 
   shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job));
   mine.tail = lane;
-  if (!W::DIM && job.staged) stage_queries<W>(job, at, mine.position, active, lane);
+  if (!W::DIM && job.staged) stage_queries(job, at, mine.position, active, lane);
   if (W::FILL && active) ask_for_target(job, mine.row);
 #pragma unroll
   for (int j = 0; j < W::DIM && W::PLACES == SPARSE; j++)

@@ -34,7 +34,7 @@ __device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine
 /* The lane's candidates position .. stop - 1, at most AT_ONCE of them. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                          uint32_t position, uint32_t stop, uint32_t lane) {
+                                          uint32_t position, uint32_t stop) {
   T c[AT_ONCE][W::WIDTH ? W::WIDTH : 1];
   uint32_t ids[AT_ONCE];
   load_some<W>(job, position, c);
@@ -54,8 +54,7 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
 
 /* One of the lane's candidates, in any number of dimensions. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position,
-                                     uint32_t lane) {
+__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position) {
   uint32_t id = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
   T s = 0;
   for (uint32_t j = 0; j < job.dim; j++) {
@@ -95,9 +94,9 @@ __device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared
         if (W::FILL && position < end && end - position > BETWEEN) stop = position + BETWEEN;
         for (; position < stop; position += DIM ? AT_ONCE : 1)
           if (DIM)
-            meet_some<W>(job, at, mine, position, stop, lane);
+            meet_some<W>(job, at, mine, position, stop);
           else
-            meet<W>(job, at, mine, position, lane);
+            meet<W>(job, at, mine, position);
         if (W::FILL) flush<W, BY_LANE>(job, at, mine, items, 0, lane);
       }
     }
