@@ -37,8 +37,8 @@ namespace {
 /* adji_knn_grid_job with types. */
 template <class T>
 struct grid_job {
-  knn_job<T> common;                  /* right is the index, limit that of epsilon */
-  tiles<T> cells;                     /* the parts needed to look up cells */
+  knn_job<T> common;              /* right is the index, limit that of epsilon */
+  tiles<T> cells;                 /* the parts needed to look up cells */
   adji_axis axes[ADJI_TREE_DIMS]; /* by dimension; no slabs where there is no axis */
   uint32_t enough, thread_bits;
   uint32_t *failed;
