@@ -27,7 +27,7 @@ typedef struct adji_gpu adji_gpu;
 /* What adji_gpu begins with. Only the operations know the rest. */
 typedef struct adji_gpu_base {
   adj_ctx *ctx;
-  int device, multiprocessors;         /* its number, and how many it has */
+  int device, multiprocessors;         /* its number; those it has */
   uint64_t used, peak, limit;          /* bytes of its memory */
   ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at */
   pthread_mutex_t turn;                /* see adji_gpu_lock */

@@ -8,9 +8,6 @@
 
 #include "gpu/range/tiles_job.cuh"
 
-extern "C" {
-}
-
 typedef enum adji_count_cache_form {
   ADJI_CACHE_NONE,
   ADJI_CACHE_ROW_CHUNKS,
