@@ -4,8 +4,6 @@
  * compared with it, four at a time, by the canonical kernels. Works for every metric. The four queries share the
  * largest of their limits: this costs a few more candidates and saves three of four loads.
  */
-#include <string.h>
-
 #include "cpu/brute_private.h"
 
 void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_arena *arena) {

@@ -15,7 +15,6 @@
 #include "cpu/knn_group.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 

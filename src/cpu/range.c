@@ -6,7 +6,6 @@
 #include "cpu/range.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cpu/single.h"
 #include "cpu/walk.h"
@@ -184,13 +183,14 @@ static adj_status count_one_way(adji_walker *w, const adji_group *group, adji_ta
 
 /* ---- Passes ----------------------------------------------------------------------------------------- */
 
-static void count_all(range_cores *c, adji_walk *walk) {
+/* Counts, and keeps the total only. */
+static void walk_for_total(range_cores *c, adji_walk *walk) {
   c->halves = false;
   c->degrees = NULL;
   *walk = (adji_walk){.join = &c->join, .index = &c->index, .visit = count_group, .user = c};
 }
 
-static void walk_to_count(range_cores *c, const adji_pass *pass, adji_walk *walk) {
+static void walk_for_count(range_cores *c, const adji_pass *pass, adji_walk *walk) {
   c->degrees = pass->degrees;
   c->halves = walk->forward = pass->halves && pass->alone && c->index.symmetric;
   if (c->halves || !c->join.style.one_way) return;
@@ -211,9 +211,9 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   range_cores *c = state;
   adji_walk walk;
   adj_status status = ADJ_OK;
-  count_all(c, &walk);
+  walk_for_total(c, &walk);
   if (pass->kind == ADJI_PASS_COUNT) {
-    walk_to_count(c, pass, &walk);
+    walk_for_count(c, pass, &walk);
   } else if (pass->kind == ADJI_PASS_FILL) {
     walk.window = pass->window;
     walk.visit = fill_group;
@@ -226,8 +226,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return status;
 }
 
-/* Halves: each pair that is met counts for both its points, and every point is its own neighbour unless it is dropped.
- */
+/* Of halves, each pair counts for both its points, and every point is its own neighbour unless it is dropped. */
 static adj_status process(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   const range_cores *c = state;
   const adji_row_style *style = &c->join.style;
@@ -283,7 +282,7 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
   s.tallies = adji_alloc_zero(&c->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
   if (!s.tallies) return ADJ_E_MEMORY;
   adji_walk walk;
-  count_all(c, &walk);
+  walk_for_total(c, &walk);
   adj_status status = adji_walkers_open(&walk, &c->walkers);
   if (!status) status = adji_loop(c->join.ctx, tasks, sample_queries, &s);
   double scale = (double)count / (double)(s.places * s.each);

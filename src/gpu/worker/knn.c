@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
@@ -227,12 +226,8 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
     free(d);
     return status;
   }
-  d->lists = (adji_lists){.gpu = d->gpu,
-                          .knn = d->knn,
-                          .join = &d->join,
-                          .placer = &adji_knn_placer,
-                          .misses = options->grid.use,
-                          .list_ranges = ADJI_MOST_RANGES};
+  d->lists = (adji_lists){
+      .gpu = d->gpu, .knn = d->knn, .join = &d->join, .placer = &adji_knn_placer, .misses = options->grid.use};
   *out = (adji_worker){.state = d,
                        .name = adji_gpu_worker_name(number),
                        .is_device = true,

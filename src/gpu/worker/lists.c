@@ -90,7 +90,7 @@ static void add_range(adji_lists *l, uint32_t take, uint64_t *ranges) {
 static adji_list_ranges next_list(adji_lists *l) {
   adji_list_ranges next = {.ranges = l->ranges};
   uint64_t queries = l->next.queries;
-  while (queries && next.count < l->list_ranges) {
+  while (queries && next.count < ADJI_MOST_RANGES) {
     uint64_t more;
     uint32_t take = next_queries(l, queries, l->next.pairs - next.pairs, &more);
     if (!take) break;
@@ -116,12 +116,11 @@ static adj_status begin_list(adji_lists *l, uint32_t slot, bool *some) {
 /* ---- Missed queries --------------------------------------------------------------------------------- */
 
 static adj_status note_missed(adji_lists *l, uint32_t slot) {
-  const uint32_t *positions;
   uint64_t count, all = l->join->left->count;
   if (!l->misses) return ADJ_OK;
-  adj_status status = l->placer->missed(l, slot, &positions, &count);
+  adj_status status = adji_gpu_knn_missed(l->knn, slot, l->missed_room, &count);
   for (uint64_t i = 0; !status && i < count; i++) {
-    uint32_t group = positions[i] / l->pass->group;
+    uint32_t group = l->missed_room[i] / l->pass->group;
     if (l->is_missed[group]) continue;
     uint64_t begin = (uint64_t)group * l->pass->group, end = begin + l->pass->group;
     l->is_missed[group] = 1;
@@ -308,7 +307,7 @@ adj_status adji_lists_begin(adji_lists *l, const adji_pass *pass) {
   l->pass = pass;
   l->found = (adji_tally){0};
   l->missed_count = 0;
-  l->ranges = adji_alloc(memory, l->list_ranges, sizeof *l->ranges, "list of queries");
+  l->ranges = adji_alloc(memory, ADJI_MOST_RANGES, sizeof *l->ranges, "list of queries");
   bool all = l->ranges != NULL;
   if (l->misses && pass->group) {
     uint64_t groups = l->join->left->count / pass->group + 1;

@@ -51,8 +51,6 @@ typedef struct adji_placer {
   uint64_t (*rows_at_once)(const adji_list *list);
   /* Fetches rows of a list and puts them into place. */
   adj_status (*place)(adji_list *list, uint64_t first, uint64_t rows, uint32_t lane);
-  /* kNN: queries of a list whose rows are not valid, by their positions in the cores' order. */
-  adj_status (*missed)(adji_lists *lists, uint32_t slot, const uint32_t **positions, uint64_t *count);
 } adji_placer;
 
 struct adji_lists {
@@ -61,11 +59,10 @@ struct adji_lists {
   adji_gpu_knn *knn;     /* of a kNN join   */
   const adji_join *join;
   const adji_placer *placer;
-  bool misses;           /* the device may miss queries         */
-  uint32_t *missed_room; /* positions of a list, where it does  */
+  bool misses;           /* kNN: the device may miss queries                                                    */
+  uint32_t *missed_room; /* where it does: positions, in the cores' order, of a list's queries without valid rows */
   const adji_pass *pass;
   uint64_t list_queries, list_pairs; /* that a slot has room for            */
-  uint64_t list_ranges;              /* that may be handed over             */
   adji_batch *ranges;                /* of the next list                    */
   /* Where in the batches the next list begins. */
   struct {
@@ -82,7 +79,7 @@ struct adji_lists {
   adji_transfer_stats stats;
 };
 
-/* A pass: list_queries, list_pairs and list_ranges are set before. */
+/* A pass: list_queries and list_pairs are set before. */
 adj_status adji_lists_begin(adji_lists *lists, const adji_pass *pass);
 void adji_lists_end(adji_lists *lists, adji_device_stats *stats);
 /* Takes batches, and counts or fills the rows of their queries, as far as they are in the window. */

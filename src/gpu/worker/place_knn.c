@@ -72,11 +72,6 @@ static adj_status wait(adji_lists *l, uint32_t slot, adji_tally *found) {
   return adji_gpu_knn_listed(l->knn, slot, &found->candidates);
 }
 
-static adj_status missed(adji_lists *l, uint32_t slot, const uint32_t **positions, uint64_t *count) {
-  *positions = l->missed_room;
-  return adji_gpu_knn_missed(l->knn, slot, l->missed_room, count);
-}
-
 /* Each list ends with its slowest queries, which leave most of the device idle, so lists are few and large. They end
  * with a node of the cores' tree where they can: the queries of a warp are then of one node. */
 const adji_placer adji_knn_placer = {.lists_a_take = 2,
@@ -85,5 +80,4 @@ const adji_placer adji_knn_placer = {.lists_a_take = 2,
                                      .begin = begin,
                                      .wait = wait,
                                      .rows_at_once = rows_at_once,
-                                     .place = place,
-                                     .missed = missed};
+                                     .place = place};

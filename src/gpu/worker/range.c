@@ -338,7 +338,7 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
     free(d);
     return status;
   }
-  d->lists = (adji_lists){.gpu = d->gpu, .join = &d->join, .placer = &adji_row_placer, .list_ranges = ADJI_MOST_RANGES};
+  d->lists = (adji_lists){.gpu = d->gpu, .join = &d->join, .placer = &adji_row_placer};
   *out = (adji_worker){.state = d,
                        .name = d->name,
                        .is_device = true,
