@@ -124,14 +124,15 @@ static uint32_t cells_of_images(const adji_grid *grid, const adj_dataset *set, u
     double x = adji_dataset_at(set, row, axis->dim), image = x;
     if (axis->period > 0 && x <= axis->margin) image = x + axis->period;
     if (axis->period > 0 && x >= axis->period - axis->margin) image = x - axis->period;
+    bool second = image != x;
     if (keys) {
       uint64_t here = axis->stride * adji_axis_slab(axis, x), there = axis->stride * adji_axis_slab(axis, image);
       for (uint32_t i = 0; i < count; i++) {
-        if (image != x) keys[count + i] = keys[i] + there;
+        if (second) keys[count + i] = keys[i] + there;
         keys[i] += here;
       }
     }
-    if (image != x) count *= 2;
+    if (second) count *= 2;
   }
   return count;
 }
