@@ -67,15 +67,14 @@ typedef struct adji_rows_task {
   double limit;         /* exact in the type of the data */
 } adji_rows_task;
 
-/* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit. */
-typedef void (*adji_rows_sums_fn)(const adji_rows_task *task, void *sums);
-
 /* The kernels of one instruction set and type, by step. */
 typedef struct adji_typed_kernels {
   adji_count_fn count[ADJI_STEPS];
   adji_list_fn list[ADJI_STEPS];
   adji_tree_kernels tree[ADJI_STEPS]; /* none for inner products */
-  adji_rows_sums_fn rows;
+  /* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit.
+   */
+  void (*rows)(const adji_rows_task *task, void *sums);
 } adji_typed_kernels;
 
 typedef struct adji_kernels {

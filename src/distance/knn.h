@@ -54,23 +54,18 @@ typedef struct adji_knn_task {
   uint64_t candidates;  /* in, out: candidates compared are added */
 } adji_knn_task;
 
-/* Merges the points of the leaves into the lists of all queries. */
-typedef void (*adji_knn_fn)(adji_knn_task *task);
-
-/* Computes lower bounds of the sums between points of one box and points of ADJI_BOX_LANES others, which are laid out
- * like a chunk of the tree. low, high: the one box, dim entries each. Bit i of the result is set iff bound i is at
- * most `reach`. */
-typedef uint32_t (*adji_box_bounds_fn)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
-                                       const void *chunk, double reach, void *bounds);
-
 /* Appends the points of the leaves whose sum with the first query is at most limit to ids and sums. Both have room for
  * all points of the leaves and ADJI_BOX_LANES more. Returns how many. */
 typedef uint32_t (*adji_list_leaves_fn)(adji_knn_task *task, double limit, uint32_t *ids, void *sums);
 
 typedef struct adji_tree_kernels {
-  adji_knn_fn knn;
+  void (*knn)(adji_knn_task *task); /* merges the points of the leaves into the lists of all queries */
   adji_list_leaves_fn list_leaves;
-  adji_box_bounds_fn box_bounds;
+  /* Computes lower bounds of the sums between points of one box and points of ADJI_BOX_LANES others, which are laid out
+   * like a chunk of the tree. low, high: the one box, dim entries each. Bit i of the result is set iff bound i is at
+   * most `reach`. */
+  uint32_t (*box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
+                         const void *chunk, double reach, void *bounds);
 } adji_tree_kernels;
 
 static inline adji_near_f32 adji_near_make_f32(float sum, uint32_t id) {

@@ -87,6 +87,19 @@ ADJI_STEP_OF_(float, f32, fmaf)
 ADJI_STEP_OF_(double, f64, fma)
 #undef ADJI_STEP_OF_
 
+/* How far the canonical sum s (L2) may be from d^2, the true one: s <= d^2 * factor + least, and d^2 <= s * factor +
+ * least, unless something overflows. Let u be half an ulp of 1. t = fl(a - b) is off by a factor of at most 1 + u. Each
+ * of the dim fused operations is off by a factor 1 + u of the sum so far, or by half of the smallest number. The factor
+ * is generous: it also covers a few roundings of what is computed from it. */
+typedef struct adji_sum_error {
+  double factor, least;
+} adji_sum_error;
+
+static inline adji_sum_error adji_sum_error_of(adj_type type, uint32_t dim) {
+  double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
+  return (adji_sum_error){1 + 4 * u * (dim + 4.0), 2 * tiny * dim};
+}
+
 /* The limit of s that a radius means: T(r) squared and rounded to T for L2, and so on. Exact in the type. */
 double adji_limit(const adji_measure *measure, adj_type type, double radius);
 

@@ -26,10 +26,6 @@ typedef struct adji_prefilter_codes_task {
   adji_range range;             /* of candidates */
 } adji_prefilter_codes_task;
 
-/* Finds, for each query, the candidates of the range that may belong. Writes their positions minus range.begin to
- * kept[k], which has room for the range and ADJI_PAD more, and their number to count[k]. */
-typedef void (*adji_prefilter_codes_fn)(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count);
-
 /* The canonical test of listed candidates for one query. */
 typedef struct adji_refine_task {
   const adji_view *right;
@@ -41,13 +37,13 @@ typedef struct adji_refine_task {
   uint32_t count;
 } adji_refine_task;
 
-/* Appends the ids of those that belong, and their sums unless sums is NULL, like adji_list_fn. If ids is NULL it only
- * counts. Returns how many belong. */
-typedef uint32_t (*adji_refine_fn)(const adji_refine_task *task, uint32_t *ids, void *sums);
-
 typedef struct adji_prefilter_codes {
-  adji_prefilter_codes_fn keep;
-  adji_refine_fn refine[2]; /* L2: f32, f64 */
+  /* Finds, for each query, the candidates of the range that may belong. Writes their positions minus range.begin to
+   * kept[k], which has room for the range and ADJI_PAD more, and their number to count[k]. */
+  void (*keep)(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count);
+  /* L2: f32, f64. Appends the ids of those that belong, and their sums unless sums is NULL, like adji_list_fn. If ids
+   * is NULL it only counts. Returns how many belong. */
+  uint32_t (*refine[2])(const adji_refine_task *task, uint32_t *ids, void *sums);
 } adji_prefilter_codes;
 
 #if defined(__x86_64__)

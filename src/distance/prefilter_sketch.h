@@ -49,12 +49,10 @@ typedef struct adji_prefilter_sketch_task {
   uint32_t *found;
 } adji_prefilter_sketch_task;
 
-typedef void (*adji_prefilter_sketch_fn)(const adji_prefilter_sketch_task *task);
-
 typedef struct adji_prefilter_sketch {
   const char *name;
   bool codes;
-  adji_prefilter_sketch_fn run;
+  void (*run)(const adji_prefilter_sketch_task *task);
 } adji_prefilter_sketch;
 
 /* The prefilter by name: "amx" and "vnni" use codes, "gemm" uses f32. NULL when this CPU or the given instruction set

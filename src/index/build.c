@@ -106,16 +106,13 @@ static adj_status make_items(build *b, uint64_t count) {
  * belong. The images of b are b; b + L if b <= m; and b - L if b >= L - m.
  *
  * At least once: if |a - b| <= m, the image b lies within m of a. Otherwise L - |a - b| <= m. If b > a, then
- * b >= L - m + a >= L - m, so b - L is an image and lies within m of a. If b < a, the same holds for b + L. So on every
- * axis some image is within the reach of the slabs, and the cell of this combination of images is among the cells
- * visited (grid.c). An image's coordinate rounds by 2^-53 of 2 L. With at most 2^20 slabs that is far less than the
- * slack of a slab.
+ * b >= L - m + a >= L - m, so b - L is an image and within m of a. If b < a, the same holds for b + L. So on every axis
+ * some image is within reach, and the cell of this combination is visited (grid.c). An image's coordinate rounds by
+ * 2^-53 of 2 L, with at most 2^20 slabs far less than the slack of a slab.
  *
- * At most once: two images on one axis are L apart. An axis exists only where L is at least 4 cells, that is 4 * reach
- * slabs. So their slabs differ by at least 4 * reach - 1 > 2 * reach, and no query has both within reach. Of all
- * combinations at most one is among the cells visited.
- *
- * The same bound excludes two images of b on one side: b <= m and b >= L - m together would need L <= 2 m. */
+ * At most once: an axis exists only where L is at least 4 cells, that is 4 * reach slabs. Two images on one axis are L
+ * apart, so their slabs differ by at least 4 * reach - 1 > 2 * reach, and no query has both within reach. Nor are there
+ * two images of b on one side: b <= m and b >= L - m together would need L <= 2 m. */
 
 /* Writes the numbers of the cells that hold the point or one of its images to keys, which has room for 2^axes entries
  * (NULL: count only). Returns how many there are: 1 if the point is far from all faces. */
@@ -127,14 +124,15 @@ static uint32_t cells_of_images(const adji_grid *grid, const adj_dataset *set, u
     double x = adji_dataset_at(set, row, axis->dim), image = x;
     if (axis->period > 0 && x <= axis->margin) image = x + axis->period;
     if (axis->period > 0 && x >= axis->period - axis->margin) image = x - axis->period;
+    bool second = image != x;
     if (keys) {
       uint64_t here = axis->stride * adji_axis_slab(axis, x), there = axis->stride * adji_axis_slab(axis, image);
       for (uint32_t i = 0; i < count; i++) {
-        if (image != x) keys[count + i] = keys[i] + there;
+        if (second) keys[count + i] = keys[i] + there;
         keys[i] += here;
       }
     }
-    if (image != x) count *= 2;
+    if (second) count *= 2;
   }
   return count;
 }

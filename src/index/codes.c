@@ -30,13 +30,10 @@ static void middle_range(const adj_dataset *set, uint32_t dim, double *values, d
   *high = values[count - 1 - count / 200];
 }
 
-/* Let u be half an ulp of 1. Each of the dim terms of the canonical sum carries the rounding of t (squared: 2u), of
- * its own fma, and of the fmas after it (dim u). So the true squared distance is at most
- *   limit * (1 + (dim + 4) * 2u) + dim * (the smallest positive T).
- * The factor of two and the small factors below cover the roundings of this function. */
+/* The small factors cover the roundings of this function. */
 static int64_t reach_of(adj_type type, uint32_t dim, double limit, double inverse) {
-  double u = type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
-  double widest = sqrt(limit * (1 + (dim + 4.0) * 4 * u) + 2 * dim * tiny);
+  adji_sum_error e = adji_sum_error_of(type, dim);
+  double widest = sqrt(limit * e.factor + e.least);
   double reach = (widest * inverse + sqrt((double)dim) * (1 + 0x1p-30)) * (1 + 0x1p-30);
   double squared = reach * reach + 1;
   return squared < 0x1p31 ? (int64_t)squared : INT64_C(1) << 31;

@@ -64,9 +64,8 @@ void adji_neighbours_clear(adji_neighbours *n) {
 enum { KEYS_AT_ONCE = 8 };
 _Static_assert((int)KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
 
-/* The first cell from `from` on whose number is at least key. */
-static uint32_t search_cell(const uint64_t *keys, uint64_t from, uint64_t count, uint64_t key) {
-  uint64_t low = from, high = count;
+/* The first cell of [low, high) whose number is at least key; high if there is none. */
+static uint32_t search_cell(const uint64_t *keys, uint64_t low, uint64_t high, uint64_t key) {
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if (keys[middle] < key)
@@ -78,8 +77,9 @@ static uint32_t search_cell(const uint64_t *keys, uint64_t from, uint64_t count,
 }
 
 /* Moves a cursor that must move further than KEYS_AT_ONCE cells: by doubling steps, then a binary search. */
-static __attribute__((noinline)) uint32_t advance_far(const uint64_t *keys, uint64_t at, uint64_t count, uint64_t key) {
-  uint64_t step = 16, low = at;
+static __attribute__((noinline)) uint32_t advance_far(const uint64_t *keys, uint64_t low, uint64_t count,
+                                                      uint64_t key) {
+  uint64_t step = 16;
   while (low + step < count && keys[low + step] < key) {
     low += step;
     step *= 2;

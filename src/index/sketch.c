@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "distance/measure.h"
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 typedef struct packing {
@@ -351,22 +353,9 @@ void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *
   }
 }
 
-/* Let u be half an ulp of 1, and let nothing overflow. t = fl(a - b) is off by a factor of at most 1 + u. Each of the
- * dim fused operations is off by a factor 1 + u of the sum so far, or by half of the smallest number. So for the
- * canonical sum s and the true distance d, both s <= d^2 * f + g and d^2 <= s * f + g hold, with f = 1 + 4u(dim + 4),
- * which is generous, and g = 2 * dim * (the smallest positive T). */
-typedef struct canonical {
-  double factor, least;
-} canonical;
-
-static canonical canonical_error(const adji_sketch *sketch) {
-  double u = sketch->type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = sketch->type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
-  return (canonical){1 + 4 * u * (sketch->dim + 4.0), 2 * tiny * sketch->dim};
-}
-
 /* The largest squared distance of sketches, in units of the value, of a pair whose canonical sum is at most `sum`. */
 static double most_value(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
-  canonical c = canonical_error(sketch);
+  adji_sum_error c = adji_sum_error_of(sketch->type, sketch->dim);
   double farthest = sqrt(sum * c.factor + c.least) * (1 + 0x1p-50) + query->error;
   double steps = farthest / sketch->step;
   return steps * steps * (1 + 0x1p-40) + query->noise;
@@ -399,7 +388,7 @@ double adji_sketch_sum(const adji_sketch *sketch, const adji_sketch_query *query
     adji_value f32 = {.code = (int32_t)value};
     squared = (double)f32.f32 + query->noise;
   }
-  canonical c = canonical_error(sketch);
+  adji_sum_error c = adji_sum_error_of(sketch->type, sketch->dim);
   double farthest = sqrt(squared) * sketch->step * (1 + 0x1p-40) + query->error;
   double sum = farthest * farthest * c.factor * (1 + 0x1p-40) + c.least;
   return sketch->type == ADJ_F32 && sum > FLT_MAX ? INFINITY : sum;

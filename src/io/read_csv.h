@@ -93,13 +93,8 @@ static inline bool adji_csv_take_separator(const char **at, const char *end, cha
     *at = p + 1;
     return true;
   }
-  p = adji_csv_skip_blanks(p, end, separator);
-  if (p == end || *p == '\n') {
-    *at = p;
-    return false;
-  }
-  *at = p;
-  return true; /* blanks separate the fields */
+  *at = p = adji_csv_skip_blanks(p, end, separator);
+  return p < end && *p != '\n'; /* blanks separate the fields */
 }
 
 /* Counts the fields of the row, up to one with a fault, which is returned. */
