@@ -166,10 +166,12 @@ static adj_status build_index(adji_knn_grid *g, const adji_grid *cells) {
   return status ? status : write_ids_of_points(g);
 }
 
-/* If the grid is not worthwhile, or there is no memory, there is no index afterwards. */
-static adj_status index_points(adji_knn_grid *g) {
+/* watch measures it. If the grid is not worthwhile, or there is no memory, there is no index afterwards. */
+static adj_status index_points(adji_knn_grid *g, adji_stopwatch *watch) {
   adji_grid cells;
   clear_index(g);
+  adj_status watched = adji_stopwatch_start(g->gpu, g->gpu->compute, watch);
+  if (watched) return watched;
   adj_status status = adji_knn_grid_cells(g->join->ctx, g->join->right, g->measure, g->limit, &g->sample, &cells);
   if (status) return status;
   if (adji_knn_grid_is_worth(&cells, g->join->right->count)) {
@@ -179,7 +181,7 @@ static adj_status index_points(adji_knn_grid *g) {
     if (status == ADJ_E_DEVICE_MEMORY) status = ADJ_OK;
   }
   adji_grid_clear(g->join->ctx, &cells);
-  return status;
+  return status ? status : adji_stopwatch_stop(g->gpu, g->gpu->compute, watch);
 }
 
 /* ---- Batches --------------------------------------------------------------------------------- */
@@ -211,19 +213,12 @@ static adj_status search_batch(adji_knn_grid *g, const adji_knn_job *job, int tu
   return ADJ_OK;
 }
 
-static adj_status index_again(adji_knn_grid *g) {
-  adj_status status = adji_stopwatch_start(g->gpu, g->gpu->compute, &g->indexing);
-  if (!status) status = index_points(g);
-  if (!status) status = adji_stopwatch_stop(g->gpu, g->gpu->compute, &g->indexing);
-  g->work.reindexed++;
-  return status;
-}
-
 /* Grows epsilon and builds the index for it, if possible. */
 static adj_status widen(adji_knn_grid *g, bool *grew) {
   double before = g->epsilon;
   *grew = set_epsilon(g, before + g->options.widen * g->first_epsilon);
-  if (*grew) return index_again(g);
+  g->work.reindexed += *grew;
+  if (*grew) return index_points(g, &g->indexing);
   set_epsilon(g, before);
   return ADJ_OK;
 }
@@ -331,10 +326,7 @@ adj_status adji_knn_grid_open(adji_knn_grid *g, const adji_gpu_tree *left, const
   g->limit = -1;
   if (!(g->first_epsilon >= 0) || !set_epsilon(g, g->first_epsilon)) return ADJ_OK;
   g->work.epsilon = g->first_epsilon;
-  status = adji_stopwatch_start(g->gpu, g->gpu->compute, watch);
-  if (!status) status = index_points(g);
-  if (!status) status = adji_stopwatch_stop(g->gpu, g->gpu->compute, watch);
-  return status;
+  return index_points(g, watch);
 }
 
 void adji_knn_grid_free_lists(adji_knn_grid *g) {
