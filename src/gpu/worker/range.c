@@ -8,6 +8,7 @@
  */
 #include "gpu/worker/range.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpu/device/staging.h"
@@ -63,14 +64,17 @@ static adj_status prefault_ahead(range_device *d, const adji_ahead *ahead) {
  * longer than SLICE_S makes the next ones shorter. */
 static const double SLICE_CANDIDATES = 4e10, SLICE_S = 0.25;
 
+/* A warp compares up to 64 consecutive queries, and a fill finds what the count kept of them by the same groups. */
+static uint64_t whole_groups(double queries) {
+  enum { GROUP = 64 };
+  uint64_t groups = (uint64_t)(queries / GROUP);
+  return (groups ? groups : 1) * GROUP;
+}
+
 /* Queries of a slice. */
 static uint64_t first_slice(const range_device *d) {
-  uint64_t all = d->join.left->count, most = UINT64_MAX;
-  double slices = d->candidates / SLICE_CANDIDATES;
-  if (d->by_point) return most;
-  if (d->slices) most = all / d->slices ? all / d->slices : 1;
-  uint64_t slice = slices < 1 ? most : (uint64_t)((double)all / slices) + 1;
-  return slice < most ? slice : most;
+  double slices = fmax(d->candidates / SLICE_CANDIDATES, (double)d->slices);
+  return slices < 1 || d->by_point ? UINT64_MAX : whole_groups((double)d->join.left->count / slices);
 }
 
 /* After a slice that is not the last one. */
@@ -94,7 +98,7 @@ static adj_status count_slices(range_device *d, adji_run *run) {
     if (status || done == all) break;
     status = check_slice(d, run, done);
     double took = (double)(adji_now_ns() - begun) * 1e-9;
-    if (took > SLICE_S) slice = (uint64_t)((double)slice * SLICE_S / took) + 1;
+    if (took > SLICE_S) slice = whole_groups((double)slice * SLICE_S / took);
   } while (!status);
   return status;
 }
