@@ -111,7 +111,7 @@ __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t ce
  * whole sum, is at least f(c). A candidate with f(c) > limit does not belong, and no margin is needed. As c ascends
  * towards x, |t| descends; beyond x it ascends; f is monotone in |t|. So "c < x and f(c) > limit" holds for the first
  * points of the cell and for no others, and "c > x and f(c) > limit" for the last ones. For Lp the power is not proven
- * to be monotone, and in a periodic box |t| is not: such joins are refused (plan/choose_access.c). */
+ * to be monotone, and in a periodic box |t| is not: such joins are refused (plan/choose_kernels.c). */
 template <class W, class T>
 __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position, range all) {
   const tiles<T> &t = job.common;
