@@ -236,7 +236,6 @@ enum finishing_how {
 
 template <class T>
 struct finishing {
-  finishing_how how;
   findings<T> found;
   row_list list;
   key_of<T> *pools;        /* BLOCK_KEYS per block */
@@ -257,7 +256,8 @@ __device__ __forceinline__ bool finish_few(const selection<T> &s, const findings
   return finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
 }
 
-/* Finishes rows, a block per row, one after the other. One kernel for three uses, since its sort takes long to compile.
+/* Finishes rows, a block per row, one after the other. The sort, which takes long to compile, is one function for all
+ * three.
  *
  * Found: the listed rows, in FINISH_THREADS threads; or few rows, all at once, in FEW_THREADS, as many as there are
  * registers for: those past FINISH_THREADS are for the buckets only, and a block has one row. A row that buckets are
@@ -267,22 +267,23 @@ __device__ __forceinline__ bool finish_few(const selection<T> &s, const findings
  * part go to the findings, of which there are `parts * k` in the end, or fewer if a part is shorter than k.
  *
  * Limits, for few rows: latency, of about ten barriers and one reading of the list. */
-template <class T>
-__global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> s, finishing<T> f) {
+template <class T, finishing_how HOW>
+__global__ void __launch_bounds__(HOW == FINISH_FOUND ? FEW_THREADS : FINISH_THREADS, HOW == FINISH_FOUND ? 1 : 2)
+    finish_by_blocks(selection<T> s, finishing<T> f) {
+  constexpr bool FOUND = HOW == FINISH_FOUND;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ uint32_t held, place;
-  wait_for_previous();
-  if (blockDim.x == FEW_THREADS) {
+  if (FOUND) wait_for_previous();
+  if (FOUND && blockDim.x == FEW_THREADS) {
     bool done = finish_few(s, f.found, blockIdx.x, memory);
     if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
   }
   key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
-  bool found = f.how == FINISH_FOUND;
-  uint64_t tasks = found ? f.list.count() : static_cast<uint64_t>(s.rows) * f.parts;
+  uint64_t tasks = FOUND ? f.list.count() : static_cast<uint64_t>(s.rows) * f.parts;
   for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
     uint32_t row, first = 0, here = s.columns, length = 0;
     bool gather = true;
-    if (found) {
+    if (FOUND) {
       row = f.list.row(static_cast<uint32_t>(task));
       length = f.found.counts[row];
       gather = !f.found.holds(length, s.k);
@@ -301,14 +302,14 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> 
       row_source<T> source = {s, s.row(row), first};
       if (!gather)
         gather_smallest<T>(entries, list_source<T>{entries.from}, length, pool, memory, &held);
-      else if (f.how == FINISH_IN_CHUNKS)
+      else if (HOW == FINISH_IN_CHUNKS)
         gather_in_chunks<T>(source, here, k, pool, memory, &held);
       else
         gather_smallest<T>(entries, source, here, pool, memory, &held);
       entries.from = pool;
       length = held;
     }
-    if (!found && f.parts > 1) {
+    if (!FOUND && f.parts > 1) {
       if (threadIdx.x == 0) place = atomicAdd(f.found.counts + row, k);
       __syncthreads();
       entries.to = f.found.row(row) + place;

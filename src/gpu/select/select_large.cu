@@ -155,12 +155,18 @@ struct sample_plan {
   uint32_t capacity[2];
 };
 
+enum { EACH_SHORT = 8, EACH_LONG = 16, LONG_SAMPLED = 1 << 17 };
+
+uint32_t sample_keys_of(uint32_t columns) {
+  return columns < LONG_SAMPLED ? SAMPLE_KEYS<EACH_SHORT> : SAMPLE_KEYS<EACH_LONG>;
+}
+
 /* As many samples as it takes until a block can do the rest. Between splitters that are `apart` ranks apart there are
  * about apart * length / size keys, with a gamma distribution: 6 deviations are added, and 10 for its tail. From the
  * second sample on the k-th smallest may be anywhere, which is at most as many as for the middle. */
 sample_plan plan_samples(uint32_t columns, uint32_t k) {
   sample_plan plan = {};
-  float size = SAMPLE_KEYS, share = static_cast<float>(k) / static_cast<float>(columns);
+  float size = static_cast<float>(sample_keys_of(columns)), share = static_cast<float>(k) / static_cast<float>(columns);
   for (double length = columns; length > LAST_KEYS; plan.levels++, share = 0.5f) {
     splitter_ranks ranks = ranks_of_splitters(size, share);
     float apart = (ranks.high < size ? ranks.high : size) - (ranks.low > 0 ? ranks.low : 0);
@@ -171,12 +177,12 @@ sample_plan plan_samples(uint32_t columns, uint32_t k) {
   return plan;
 }
 
-template <class T>
+template <class T, int EACH>
 adj_status launch_splitters(work<T> *w, const key_lists<T> &from) {
-  constexpr uint32_t BYTES = gapped<SAMPLE_EACH>(SAMPLE_KEYS) * sizeof(key_of<T>);
-  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(choose_splitters<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  constexpr uint32_t BYTES = gapped<EACH>(SAMPLE_KEYS<EACH>) * sizeof(key_of<T>);
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(choose_splitters<T, EACH>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(BYTES)));
-  choose_splitters<T><<<w->s.rows, FINISH_THREADS, BYTES, w->gpu->compute>>>(w->s, from, w->searches);
+  choose_splitters<T, EACH><<<w->s.rows, FINISH_THREADS, BYTES, w->gpu->compute>>>(w->s, from, w->searches);
   ADJI_LAUNCHED(w->gpu, "choose_splitters");
   return ADJ_OK;
 }
@@ -203,7 +209,8 @@ adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
   key_lists<T> from = {NULL, 0};
   for (uint32_t level = 0; level < plan.levels; level++) {
     key_lists<T> to = {w->lists[level % 2], plan.capacity[level % 2]};
-    adj_status status = launch_splitters(w, from);
+    adj_status status = w->s.columns < LONG_SAMPLED ? launch_splitters<T, EACH_SHORT>(w, from)
+                                                    : launch_splitters<T, EACH_LONG>(w, from);
     if (!status) status = launch_split<T, WRITE>(w, from, to);
     if (status) return status;
     from = to;

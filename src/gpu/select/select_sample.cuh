@@ -33,11 +33,8 @@ enum {
   LIST_COLUMNS = WARP_COLUMNS, /* keys of a list that a warp visits */
   KTH_THREADS = 512,
   LOG_KTH_BINS = 11,
-  KTH_READS = 8,     /* keys a thread has in flight */
-  LAST_KEYS = 32768, /* in which one block finds the k-th smallest */
-  SAMPLE_EACH = 16,  /* keys of a sample that a thread sorts */
-  SAMPLE_KEYS = SAMPLE_EACH * FINISH_THREADS,
-  LOG_SAMPLE_KEYS = 12
+  KTH_READS = 8,    /* keys a thread has in flight */
+  LAST_KEYS = 32768 /* in which one block finds the k-th smallest */
 };
 
 /* Lists of keys, one per row. */
@@ -106,10 +103,13 @@ struct sample_to_splitters {
   }
 };
 
+template <int EACH>
+constexpr uint32_t SAMPLE_KEYS = EACH *FINISH_THREADS;
+
 /* Chooses the splitters of each row, a block per row: from the matrix, or from what the last pass collected, both in
- * device memory. A sample has SAMPLE_EACH keys per thread, each from another part of the row. Limits: latency of the
- * reads, and instruction issue of the sort, about 10 microseconds per block. */
-template <class T>
+ * device memory. A sample has EACH keys per thread, each from another part of the row. Limits: latency of the reads,
+ * and instruction issue of the sort, about 10 microseconds per block. */
+template <class T, int EACH>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     choose_splitters(selection<T> s, key_lists<T> from, row_search<T> *searches) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -128,15 +128,16 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
   now.below = now.inside = 0;
   if (threadIdx.x == 0) searches[row] = now;
   if (!now.rank) return;
+  uint32_t log_size = 31 - __clz(static_cast<int>(SAMPLE_KEYS<EACH>));
   float share = static_cast<float>(now.rank) / static_cast<float>(now.length);
   sample_to_splitters<T> entries = {s,
                                     s.row(row),
                                     from.keys ? from.row(row) : NULL,
-                                    adji_sampling{LOG_SAMPLE_KEYS, 0, 1, 1},
+                                    adji_sampling{log_size, 0, 1, 1},
                                     now.length,
-                                    ranks_of_splitters(SAMPLE_KEYS, share),
+                                    ranks_of_splitters(SAMPLE_KEYS<EACH>, share),
                                     searches + row};
-  sort_row_together<SAMPLE_EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS);
+  sort_row_together<EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS<EACH>);
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
