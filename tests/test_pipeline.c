@@ -66,18 +66,18 @@ void simulated_use(adji_gpu *gpu) {
   (void)gpu;
 }
 
-adj_status simulated_fill(adji_gpu_range *range, const adji_gpu_window *wanted, uint32_t slot) {
+adj_status simulated_fill(adji_gpu_range *range, const adji_gpu_window *window, uint32_t slot) {
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
   if (slot >= s->slots || s->left[slot] != UINT64_MAX) return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
-  if (wanted->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
-  for (uint64_t i = 0; i < wanted->pairs; i++) {
-    s->ids[slot][i] = id_at(wanted->base + i);
-    s->sums[slot][i] = sum_at(wanted->base + i);
+  if (window->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
+  for (uint64_t i = 0; i < window->pairs; i++) {
+    s->ids[slot][i] = id_at(window->base + i);
+    s->sums[slot][i] = sum_at(window->base + i);
   }
-  s->in_slot[slot] = *wanted;
-  s->left[slot] = wanted->pairs * (s->with_sums ? 2 : 1);
+  s->in_slot[slot] = *window;
+  s->left[slot] = window->pairs * (s->with_sums ? 2 : 1);
   s->fills++;
   return ADJ_OK;
 }

@@ -37,9 +37,9 @@ static inline adj_status adji_loop(adj_ctx *ctx, uint64_t count, adji_task_fn fn
   return adji_parallel(ctx->team, count, fn, user, true);
 }
 
-/* The same over 0 .. items - 1 in equal slices, each of them one call. */
+/* The same over 0 .. items - 1 in `count` equal slices, each of them one call. */
 typedef void (*adji_slice_fn)(void *user, uint64_t begin, uint64_t end);
-adj_status adji_loop_slices(adj_ctx *ctx, uint64_t items, uint64_t slices, adji_slice_fn fn, void *user);
+adj_status adji_loop_slices(adj_ctx *ctx, uint64_t items, uint64_t count, adji_slice_fn fn, void *user);
 
 /* Whether the thread's call in ctx is cancelled; cheap enough for inner loops. The other sets the message and returns
  * ADJ_CANCELLED. */

@@ -74,7 +74,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   adji_memory *memory = &c->join.ctx->memory;
   uint64_t leaves = left->levels ? left->level[0].count : 0, each = leaves / 200;
   if (shared)
-    each = (left->count < SHARED_BATCH * SHARED_BATCHES ? left->count / SHARED_BATCHES : SHARED_BATCH) / left->leaf;
+    each = (left->count / SHARED_BATCHES < SHARED_BATCH ? left->count / SHARED_BATCHES : SHARED_BATCH) / left->leaf;
   if (c->options.batch) each = c->options.batch / left->leaf;
   if (!each) each = 1;
   adj_status status = adji_queue_init(queue, c->join.ctx, leaves / each + 64);

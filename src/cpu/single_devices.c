@@ -56,15 +56,16 @@ static adj_status fetch_rows(const single *s, adji_run *run, const adji_worker *
   return from->rows(from->state, run, &(adji_window){0, s->rows, to->offsets, to->ids, to->sums, 0});
 }
 
-static void keep_part(single *s, const adji_part *part, bool whole) {
+/* whole: what the part is all of; NULL: it is one of several. */
+static void keep_part(single *s, const adji_part *part, adj_result *whole) {
   if (!whole) {
     s->parts[s->part_count++] = *part;
     return;
   }
-  s->result->offsets = part->offsets;
-  s->result->ids = part->ids;
-  s->result->distances = part->sums;
-  s->result->pairs = part->offsets[s->rows];
+  whole->offsets = part->offsets;
+  whole->ids = part->ids;
+  whole->distances = part->sums;
+  whole->pairs = part->offsets[s->rows];
   s->complete = true;
 }
 
@@ -74,7 +75,7 @@ static adj_status fetch_from(single *s, const adji_worker *device, adji_run *run
   bool hands_over = only_device && s->result && !adji_single_adds_selves(s);
   adj_status status = hands_over ? hand_over(s, device, run) : ADJ_E_DEVICE_MEMORY;
   if (status && status != ADJ_E_DEVICE_MEMORY) return status;
-  bool whole = !status;
+  adj_result *whole = status ? NULL : s->result;
   adji_part part = {0};
   uint64_t begin = adji_now_ns();
   status = fetch_counts(s, run, device, &part);

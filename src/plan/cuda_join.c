@@ -133,7 +133,9 @@ static adj_status check_no_host(const adji_tuning *t, adj_join_kind kind) {
   return ADJ_OK;
 }
 
-static const char *const SIDES[] = {"left", "right"};
+static const char *name_of_side(uint32_t i) {
+  return i ? "right" : "left";
+}
 
 static uint32_t side_count(const cuda_join *j) {
   return j->plan.self_join ? 1 : 2;
@@ -147,7 +149,7 @@ static adj_status check(cuda_join *j, const call_spec *call) {
   plan->spec.kind = call->kind;
   for (uint32_t i = 0; i < side_count(j) && !status; i++) {
     cuda_side *s = &j->sides[i];
-    status = take_side(i ? call->right : call->left, SIDES[i], s);
+    status = take_side(i ? call->right : call->left, name_of_side(i), s);
     s->set = (adj_dataset){.type = s->rows.type, .dim = s->rows.dim};
   }
   adji_tuning_scope scope = {0};
@@ -166,9 +168,9 @@ static adj_status describe(cuda_join *j, uint64_t sample) {
   bool self_join = plan->self_join;
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; i < side_count(j) && !status; i++)
-    status = derive_side(j->gpu, &plan->spec, &j->sides[i], self_join ? NULL : SIDES[i]);
+    status = derive_side(j->gpu, &plan->spec, &j->sides[i], self_join ? NULL : name_of_side(i));
   for (uint32_t i = 0; i < side_count(j) && !status; i++)
-    status = survey_side(plan->ctx, j->gpu, &j->sides[i], sample, self_join ? "points" : SIDES[i]);
+    status = survey_side(plan->ctx, j->gpu, &j->sides[i], sample, self_join ? "points" : name_of_side(i));
   if (status) return status;
   plan->left = &j->left->set;
   plan->right = &j->right->set;

@@ -19,8 +19,8 @@ namespace {
 /* ---- A block's selection --------------------------------------------------------------------- */
 
 /* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
-template <class T>
-__device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned char *memory, uint32_t length) {
+template <class T, class ENTRIES>
+__device__ __noinline__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
   key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
   constexpr int EACH = key_traits<T>::EACH;
   if (length <= 8 * FINISH_THREADS)
@@ -49,7 +49,7 @@ struct list_source {
   }
 };
 
-/* Gathers keys: the k smallest of `length` keys, entries.k <= length, are among the *held keys in the pool at the end.
+/* Gathers keys: the k smallest of `length` keys, k <= length, are among the *held keys in the pool at the end.
  * The pool is the block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All
  * threads call it, and it ends with a barrier.
  *
@@ -57,13 +57,12 @@ struct list_source {
  * 2. If the pool might not hold as many again, it is sorted, and the k-th smallest is the new bound. At least a third
  *    of its keys are discarded. */
 template <class T, class SOURCE>
-__device__ void gather_smallest(sorted_list<T> entries, const SOURCE &source, uint32_t length, key_of<T> *pool,
+__device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
                                 unsigned char *memory, uint32_t *held) {
   constexpr int EACH = key_traits<T>::EACH / 4;
   constexpr uint32_t TILE = EACH * FINISH_THREADS;
   static_assert(BLOCK_KEYS<T> - TILE > ADJI_SELECT_MOST, "a sort makes room");
   key_of<T> bound = last_key<T>();
-  entries.from = entries.to = pool;
   if (threadIdx.x == 0) *held = 0;
   __syncthreads();
   for (uint64_t begin = 0; begin < length; begin += TILE) {
@@ -79,10 +78,11 @@ __device__ void gather_smallest(sorted_list<T> entries, const SOURCE &source, ui
     __syncthreads();
     uint32_t now = *held;
     if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
-      sort_block(entries, memory, now);
+      list_to_list<T> entries = {pool, pool, k};
+      sort_block<T>(entries, memory, now);
       __syncthreads();
-      bound = pool[entries.k - 1];
-      if (threadIdx.x == 0) *held = entries.k;
+      bound = pool[k - 1];
+      if (threadIdx.x == 0) *held = k;
     }
     __syncthreads();
   }
@@ -227,19 +227,12 @@ static_assert(all_buckets().bytes<double>() <= finish_bytes<double>(), "room for
 enum { FEW_THREADS = 512 };
 static_assert(4 * static_cast<int>(FEW_THREADS) <= static_cast<int>(MOST_BUCKETS), "four buckets a thread, or more");
 
-/* What the blocks of finish_by_blocks do. */
-enum finishing_how {
-  FINISH_FOUND,     /* from the keys found of the listed rows */
-  FINISH_IN_BUFFER, /* without a bound, from all keys of each part of all rows: gather_smallest */
-  FINISH_IN_CHUNKS  /* the same by gather_in_chunks */
-};
-
+/* The parameters of the blocks that finish. */
 template <class T>
 struct finishing {
   findings<T> found;
   row_list list;
-  key_of<T> *pools;        /* BLOCK_KEYS per block */
-  uint32_t parts, columns; /* without a bound: parts of a row, and how long they are but for the last one */
+  key_of<T> *pools; /* BLOCK_KEYS per block */
 };
 
 /* A row by the buckets of a block of FEW_THREADS. A list of up to HELD_KEYS keys per thread is read once. */
@@ -256,65 +249,73 @@ __device__ __forceinline__ bool finish_few(const selection<T> &s, const findings
   return finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
 }
 
-/* Finishes rows, a block per row, one after the other. The sort, which takes long to compile, is one function for all
- * three.
- *
- * Found: the listed rows, in FINISH_THREADS threads; or few rows, all at once, in FEW_THREADS, as many as there are
- * registers for: those past FINISH_THREADS are for the buckets only, and a block has one row. A row that buckets are
- * not for is sorted. One whose bound was wrong is gathered from all its keys.
- *
- * Without a bound, a task is a part of a row. With one part its k smallest are the answer; with several, k keys of each
- * part go to the findings, of which there are `parts * k` in the end, or fewer if a part is shorter than k.
- *
+/* Finishes the listed rows, a block per row, one after the other, in FINISH_THREADS threads; or few rows, all at once,
+ * in FEW_THREADS, as many as there are registers for: those past FINISH_THREADS are for the buckets only, and a block
+ * has one row. A row that buckets are not for is sorted. One whose bound was wrong is gathered from all its keys.
  * Limits, for few rows: latency, of about ten barriers and one reading of the list. */
-template <class T, finishing_how HOW>
-__global__ void __launch_bounds__(HOW == FINISH_FOUND ? FEW_THREADS : FINISH_THREADS, HOW == FINISH_FOUND ? 1 : 2)
-    finish_by_blocks(selection<T> s, finishing<T> f) {
-  constexpr bool FOUND = HOW == FINISH_FOUND;
+template <class T>
+__global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> s, finishing<T> f) {
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ uint32_t held, place;
-  if (FOUND) wait_for_previous();
-  if (FOUND && blockDim.x == FEW_THREADS) {
+  __shared__ uint32_t held;
+  wait_for_previous();
+  if (blockDim.x == FEW_THREADS) {
     bool done = finish_few(s, f.found, blockIdx.x, memory);
     if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
   }
   key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
-  uint64_t tasks = FOUND ? f.list.count() : static_cast<uint64_t>(s.rows) * f.parts;
-  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
-    uint32_t row, first = 0, here = s.columns, length = 0;
-    bool gather = true;
-    if (FOUND) {
-      row = f.list.row(static_cast<uint32_t>(task));
-      length = f.found.counts[row];
-      gather = !f.found.holds(length, s.k);
-      list_keys<T, FINISH_THREADS> keys = {f.found.row(row), length};
-      if (!gather && blockDim.x == FINISH_THREADS &&
-          finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory))
-        continue;
-    } else {
-      row = static_cast<uint32_t>(task / f.parts);
-      first = static_cast<uint32_t>(task % f.parts) * f.columns;
-      here = min(f.columns, s.columns - first);
-    }
-    uint32_t k = min(s.k, here);
-    sorted_list<T> entries = {f.found.row(row), NULL, s, row, k};
-    if (gather || length > BLOCK_KEYS<T>) {
-      row_source<T> source = {s, s.row(row), first};
-      if (!gather)
-        gather_smallest<T>(entries, list_source<T>{entries.from}, length, pool, memory, &held);
-      else if (HOW == FINISH_IN_CHUNKS)
-        gather_in_chunks<T>(source, here, k, pool, memory, &held);
+  uint32_t many = f.list.count();
+  for (uint32_t i = blockIdx.x; i < many; i += gridDim.x) {
+    uint32_t row = f.list.row(i), length = f.found.counts[row];
+    const key_of<T> *from = f.found.row(row);
+    bool wrong = !f.found.holds(length, s.k);
+    list_keys<T, FINISH_THREADS> keys = {from, length};
+    if (!wrong && blockDim.x == FINISH_THREADS &&
+        finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory))
+      continue;
+    if (wrong || length > BLOCK_KEYS<T>) {
+      if (wrong)
+        gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, &held);
       else
-        gather_smallest<T>(entries, source, here, pool, memory, &held);
-      entries.from = pool;
+        gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, &held);
+      from = pool;
       length = held;
     }
-    if (!FOUND && f.parts > 1) {
-      if (threadIdx.x == 0) place = atomicAdd(f.found.counts + row, k);
+    selection<T> copy = s; /* otherwise the kernel would read its own parameters from local memory */
+    list_to_answer<T> entries = {from, copy, row};
+    sort_block<T>(entries, memory, length);
+    __syncthreads();
+  }
+}
+
+/* Selection without a bound, from all keys: gather_in_chunks or gather_smallest leave the k smallest of what they are
+ * given in a pool of up to BLOCK_KEYS. A block for each of `parts` parts of each row, `columns` long but for the last
+ * one. With one part its k smallest are the answer; with several, k keys of each part go to the findings, of which
+ * there are `parts * k` in the end, or fewer if a part is shorter than k. */
+template <class T, bool IN_CHUNKS>
+__global__ void __launch_bounds__(FINISH_THREADS, 2)
+    select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ uint32_t held, place;
+  key_of<T> *pool = pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
+  uint64_t tasks = static_cast<uint64_t>(s.rows) * parts;
+  for (uint64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    uint32_t row = static_cast<uint32_t>(task / parts), part = static_cast<uint32_t>(task % parts);
+    uint32_t first = part * columns, here = min(columns, s.columns - first), k = min(s.k, here);
+    row_source<T> source = {s, s.row(row), first};
+    if (IN_CHUNKS)
+      gather_in_chunks<T>(source, here, k, pool, memory, &held);
+    else
+      gather_smallest<T>(source, here, k, pool, memory, &held);
+    uint32_t length = held;
+    if (parts == 1) {
+      list_to_answer<T> entries = {pool, s, row};
+      sort_block<T>(entries, memory, length);
+    } else {
+      if (threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
       __syncthreads();
-      entries.to = f.found.row(row) + place;
+      list_to_list<T> entries = {pool, to.row(row) + place, k};
+      sort_block<T>(entries, memory, length);
     }
-    sort_block(entries, memory, length);
     __syncthreads();
   }
 }

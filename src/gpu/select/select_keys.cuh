@@ -147,16 +147,14 @@ struct selection {
   }
 };
 
-/* The k smallest of a list: to the front of it or of another, or to the answer of a row. One type for both, so that a
- * kernel holds one copy of the sort, which is most of its code. s is a copy: with a reference, a kernel would read its
- * own parameters from local memory. */
+/* What a sort reads and writes: the k smallest of a list to the answer of a row, or to the front of it or of another
+ * list. */
 template <class T>
-struct sorted_list {
+struct list_to_answer {
   typedef key_of<T> key;
   const key *from;
-  key *to; /* NULL: the answer */
-  selection<T> s;
-  uint32_t row, k;
+  const selection<T> &s;
+  uint32_t row;
   __device__ key last() const {
     return last_key<T>();
   }
@@ -164,11 +162,23 @@ struct sorted_list {
     return from[at];
   }
   __device__ void store(uint64_t at, const key &value) const {
-    if (at >= k) return;
-    if (to)
-      to[at] = value;
-    else
-      s.put(row, static_cast<uint32_t>(at), value);
+    if (at < s.k) s.put(row, static_cast<uint32_t>(at), value);
+  }
+};
+template <class T>
+struct list_to_list {
+  typedef key_of<T> key;
+  const key *from;
+  key *to;
+  uint32_t k;
+  __device__ key last() const {
+    return last_key<T>();
+  }
+  __device__ key load(uint64_t at) const {
+    return from[at];
+  }
+  __device__ void store(uint64_t at, const key &value) const {
+    if (at < k) to[at] = value;
   }
 };
 

@@ -25,7 +25,6 @@ struct work {
   /* Of what is sorted, with room for two per entry. */
   order_of<T> *orders;
   uint32_t *columns;
-  int64_t *begins;
   /* Of radix selection and of sample selection. */
   uint64_t *places;
   kth<T> *state;
@@ -40,8 +39,7 @@ template <class T>
 adj_status get_entries(work<T> *w, uint32_t each) {
   uint64_t entries = 2 * static_cast<uint64_t>(w->s.rows) * each;
   adj_status status = w->memory.get(entries, &w->orders);
-  if (!status) status = w->memory.get(entries, &w->columns);
-  return status ? status : w->memory.get(w->s.rows + UINT64_C(1), &w->begins);
+  return status ? status : w->memory.get(entries, &w->columns);
 }
 
 /* The sorted pairs of all rows are in the same one of the two buffers. */
@@ -59,16 +57,9 @@ adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *a
   return ADJ_OK;
 }
 
-__global__ void find_begins(uint32_t rows, uint32_t each, int64_t *begins) {
-  uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
-  if (row <= rows) begins[row] = static_cast<int64_t>(row) * each;
-}
-
 template <class T>
 adj_status sort_side_by_side(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
-  find_begins<<<adji_blocks_for(w->s.rows + UINT64_C(1), 256), 256, 0, w->gpu->compute>>>(w->s.rows, each, w->begins);
-  ADJI_LAUNCHED(w->gpu, "find_begins");
-  adji_segments rows = {w->begins, w->begins + 1, w->s.rows, static_cast<uint64_t>(w->s.rows) * each};
+  adji_segments rows = {NULL, NULL, each, w->s.rows, static_cast<uint64_t>(w->s.rows) * each};
   return adji_sort_segments(w->gpu, w->gpu->compute, &w->temporary, all, &rows, sizeof(T) * 8);
 }
 

@@ -71,12 +71,12 @@ adj_status get_findings(work<T> *w) {
   return status ? status : w->memory.get(uint64_t(w->finishers) * BLOCK_KEYS<T>, &w->pools);
 }
 
-template <finishing_how HOW, class T>
+template <class T>
 adj_status launch_finish(const work<T> *w, const overlapping_launch &launch, const finishing<T> &f, uint32_t blocks,
                          uint32_t threads) {
-  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_blocks<T, HOW>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(finish_bytes<T>())));
-  ADJI_CUDA(w->gpu, launch(finish_by_blocks<T, HOW>, blocks, threads, finish_bytes<T>(), w->s, f));
+  ADJI_CUDA(w->gpu, launch(finish_by_blocks<T>, blocks, threads, finish_bytes<T>(), w->s, f));
   return ADJ_OK;
 }
 
@@ -120,8 +120,8 @@ adj_status select_few(work<T> *w) {
   ADJI_LAUNCHED(w->gpu, "sample_parts");
   ADJI_CUDA(w->gpu, follow(find_bounds_of_parts<T>, w->s.rows, PART_THREADS, 0, how, w->parts, w->bounds, w->counts));
   status = launch_scan(w, follow, all_rows(w->s.rows), MANY_BLOCKS);
-  finishing<T> f = {w->found(), all_rows(w->s.rows), w->pools, 0, 0};
-  return status ? status : launch_finish<FINISH_FOUND>(w, follow, f, w->s.rows, FEW_THREADS);
+  finishing<T> f = {w->found(), all_rows(w->s.rows), w->pools};
+  return status ? status : launch_finish(w, follow, f, w->s.rows, FEW_THREADS);
 }
 
 /* Finishes the rows whose bound held, except those that buckets are not for. About as many buckets as keys are
@@ -160,8 +160,8 @@ adj_status select_many(work<T> *w) {
            rest = {unfinished.rows, unfinished.many, unfinished.wrong, rows};
   status = launch_bounds(w, w->plan.again.how, wrong, 1, busy);
   if (!status) status = launch_scan(w, alone, wrong, busy);
-  finishing<T> f = {w->found(), rest, w->pools, 0, 0};
-  return status ? status : launch_finish<FINISH_FOUND>(w, alone, f, w->finishers, FINISH_THREADS);
+  finishing<T> f = {w->found(), rest, w->pools};
+  return status ? status : launch_finish(w, alone, f, w->finishers, FINISH_THREADS);
 }
 
 /* ---- Without a bound ------------------------------------------------------------------------- */
@@ -185,12 +185,14 @@ adj_status select_without_bound(work<T> *w, bool in_chunks) {
   if (status) return status;
   uint64_t tasks = uint64_t(w->s.rows) * parts;
   if (parts > 1) ADJI_CUDA(w->gpu, cudaMemsetAsync(w->counts, 0, w->s.rows * sizeof(uint32_t), w->gpu->compute));
-  finishing<T> f = {w->found(), all_rows(w->s.rows), w->pools, parts, columns};
-  overlapping_launch alone = {w->gpu, false};
+  auto select = in_chunks ? select_by_blocks<T, true> : select_by_blocks<T, false>;
+  ADJI_CUDA(w->gpu, cudaFuncSetAttribute(select, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(finish_bytes<T>())));
   uint32_t blocks = tasks < w->finishers ? static_cast<uint32_t>(tasks) : w->finishers;
-  status = in_chunks ? launch_finish<FINISH_IN_CHUNKS>(w, alone, f, blocks, FINISH_THREADS)
-                     : launch_finish<FINISH_IN_BUFFER>(w, alone, f, blocks, FINISH_THREADS);
-  return status || parts == 1 ? status : launch_finish<FINISH_FOUND>(w, alone, f, w->finishers, FINISH_THREADS);
+  select<<<blocks, FINISH_THREADS, finish_bytes<T>(), w->gpu->compute>>>(w->s, w->found(), w->pools, parts, columns);
+  ADJI_LAUNCHED(w->gpu, "select_by_blocks");
+  finishing<T> f = {w->found(), all_rows(w->s.rows), w->pools};
+  return parts == 1 ? ADJ_OK : launch_finish(w, overlapping_launch{w->gpu, false}, f, w->finishers, FINISH_THREADS);
 }
 
 /* ---- All rows -------------------------------------------------------------------------------- */

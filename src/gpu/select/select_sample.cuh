@@ -216,10 +216,10 @@ struct list_pieces {
   }
 };
 
-/* Counts a key in its piece of a row of the matrix. */
+/* Counts a key in its piece of a row of the matrix: in the upper half, which never overflows. */
 template <class KEY>
 __device__ __forceinline__ void count_below(uint64_t *pieces, const KEY &key) {
-  atomicAdd(reinterpret_cast<unsigned long long *>(pieces + key_column(key) / WARP_COLUMNS), 1ull << 32);
+  atomicAdd(reinterpret_cast<uint32_t *>(pieces + key_column(key) / WARP_COLUMNS) + 1, 1u);
 }
 
 /* The parameters of a pass. */

@@ -52,11 +52,25 @@ adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pai
 template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint32_t> *, uint64_t, uint32_t);
 template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint64_t> *, uint64_t, uint32_t);
 
+/* Where the i-th segment begins or ends. */
+struct segment_bound {
+  const int64_t *at;
+  int64_t each, next;
+  __host__ __device__ int64_t operator()(int64_t i) const {
+    return at ? at[i] : (i + next) * each;
+  }
+};
+
+static auto bounds_of(const int64_t *at, uint64_t each, int64_t next) {
+  segment_bound bound = {at, static_cast<int64_t>(each), next};
+  return thrust::make_transform_iterator(thrust::make_counting_iterator<int64_t>(0), bound);
+}
+
 template <class KEY, class VALUE>
 adj_status adji_sort_segments(adji_gpu *gpu, cudaStream_t stream, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
                               const adji_segments *segments, uint32_t bits) {
   int64_t entries = static_cast<int64_t>(segments->entries), count = static_cast<int64_t>(segments->count);
-  const int64_t *begins = segments->begins, *ends = segments->ends;
+  auto begins = bounds_of(segments->begins, segments->each, 0), ends = bounds_of(segments->ends, segments->each, 1);
   int end = static_cast<int>(bits);
   buffers<KEY, VALUE> b(*pairs);
   if (pairs->values)

@@ -29,7 +29,8 @@ adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pai
 /* Segments of the arrays, each sorted by one block: for long ones. Entries outside are undefined afterwards. At most
  * one of KEY and VALUE is uint64_t, the others are uint32_t. */
 struct adji_segments {
-  const int64_t *begins, *ends; /* device */
+  const int64_t *begins, *ends; /* device; NULL: one behind the other, */
+  uint64_t each;                /* of that length                      */
   uint64_t count;
   uint64_t entries; /* of the arrays */
 };

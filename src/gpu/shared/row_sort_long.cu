@@ -103,7 +103,7 @@ adj_status find_long(long_rows *l, uint64_t least) {
                                                             adji_answer_at(l->gpu, ADJI_ANSWER_LONG));
   ADJI_LAUNCHED(l->gpu, "list_long");
   status = adji_answers_fetch(l->gpu, stream);
-  l->rows = adji_segments{begins, ends, l->gpu->answers[ADJI_ANSWER_LONG], job->pairs};
+  l->rows = adji_segments{begins, ends, 0, l->gpu->answers[ADJI_ANSWER_LONG], job->pairs};
   return status;
 }
 

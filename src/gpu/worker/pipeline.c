@@ -15,18 +15,18 @@
 
 #include "gpu/device/staging.h"
 
-typedef struct window {
+typedef struct pipe_window {
   adji_gpu_window rows;
   uint64_t first_piece; /* number of its first piece */
   uint64_t id_pieces;   /* pieces of ids; those of sums follow */
   uint64_t pieces;
   uint64_t asked; /* pieces whose copy was started */
-} window;
+} pipe_window;
 
 typedef struct pipe {
   adji_run *run;
   const adji_pipe_job *job;
-  window *windows;
+  pipe_window *windows;
   uint64_t window_count, room;
   uint64_t pieces;
   uint64_t ids_each, sums_each; /* entries per piece */
@@ -72,7 +72,7 @@ static adj_status add_window(pipe *p, uint64_t first, uint64_t end) {
       return ADJ_E_MEMORY;
     p->room = room;
   }
-  window w = {{first, end, to->offsets[first], to->offsets[end] - to->offsets[first]}, p->pieces, 0, 0, 0};
+  pipe_window w = {{first, end, to->offsets[first], to->offsets[end] - to->offsets[first]}, p->pieces, 0, 0, 0};
   w.id_pieces = pieces_of(p, &w.rows, p->ids_each);
   w.pieces = w.id_pieces + (to->distances ? pieces_of(p, &w.rows, p->sums_each) : 0);
   p->pieces += w.pieces;
@@ -92,7 +92,7 @@ static adj_status cut_windows(pipe *p) {
   return status;
 }
 
-static window *window_of(const pipe *p, uint64_t piece) {
+static pipe_window *window_of(const pipe *p, uint64_t piece) {
   uint64_t low = 0, high = p->window_count - 1;
   while (low < high) {
     uint64_t middle = low + (high - low + 1) / 2;
@@ -112,7 +112,7 @@ static adj_status fill_ahead(pipe *p) {
   const adji_pipe_job *job = p->job;
   while (p->filled < p->window_count) {
     uint64_t next = p->filled;
-    const window *before = next >= job->slots ? &p->windows[next - job->slots] : NULL;
+    const pipe_window *before = next >= job->slots ? &p->windows[next - job->slots] : NULL;
     if (before && before->asked < before->pieces) return ADJ_OK;
     adji_gpu_use(job->gpu);
     adj_status status = adji_gpu_range_fill(job->range, &p->windows[next].rows, (uint32_t)(next % job->slots));
@@ -124,13 +124,13 @@ static adj_status fill_ahead(pipe *p) {
 }
 
 typedef struct piece {
-  window *window;
+  pipe_window *window;
   adji_gpu_part part;
-  uint64_t first, entries; /* in the window */
+  uint64_t first, entries; /* in the pipe_window */
 } piece;
 
 static piece find_piece(const pipe *p, uint64_t number) {
-  window *w = window_of(p, number);
+  pipe_window *w = window_of(p, number);
   uint64_t at = number - w->first_piece;
   bool ids = at < w->id_pieces;
   uint64_t each = ids ? p->ids_each : p->sums_each, lead = entries_before(p, &w->rows) % each;
