@@ -26,7 +26,7 @@ struct work {
   order_of<T> *orders;
   uint32_t *columns;
   /* Of radix selection and of sample selection. */
-  uint64_t *places;
+  two_counts *places;
   kth<T> *state;
   uint32_t *histograms;
   row_search<T> *searches;
@@ -109,17 +109,23 @@ adj_status find_kth(work<T> *w) {
   return ADJ_OK;
 }
 
+/* Turns the counts of each piece into the sums of all pieces before it. */
+template <class T>
+adj_status add_up_places(work<T> *w, uint64_t pieces) {
+  uint64_t *both = reinterpret_cast<uint64_t *>(w->places);
+  return adji_add_up(w->gpu, &w->temporary, both, both, pieces);
+}
+
 template <class T>
 adj_status write_up_to_kth(work<T> *w, const selected<T> &to) {
   uint32_t each = warp_pieces(w->s.columns);
   uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
   uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
-  uint64_t *places = w->places;
-  count_pieces<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, places, pieces);
+  count_pieces<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, w->places, pieces);
   ADJI_LAUNCHED(w->gpu, "count_pieces");
-  adj_status status = adji_add_up(w->gpu, &w->temporary, places, places, pieces);
+  adj_status status = add_up_places(w, pieces);
   if (status) return status;
-  write_selected<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, places, pieces, to);
+  write_selected<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->state, w->places, pieces, to);
   ADJI_LAUNCHED(w->gpu, "write_selected");
   return ADJ_OK;
 }
@@ -216,12 +222,11 @@ template <class T>
 adj_status write_up_to_keys(work<T> *w) {
   uint32_t each = warp_pieces(w->s.columns);
   uint64_t pieces = static_cast<uint64_t>(w->s.rows) * each;
-  uint64_t *places = w->places;
-  adj_status status = adji_add_up(w->gpu, &w->temporary, places, places, pieces);
+  adj_status status = add_up_places(w, pieces);
   if (status) return status;
   selected<T> to = {w->orders, w->columns};
   uint32_t blocks = adji_blocks_for(pieces, RADIX_THREADS / ADJI_WARP);
-  write_up_to<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->searches, places, pieces, to);
+  write_up_to<T><<<blocks, RADIX_THREADS, 0, w->gpu->compute>>>(w->s, w->searches, w->places, pieces, to);
   ADJI_LAUNCHED(w->gpu, "write_up_to");
   return ADJ_OK;
 }
@@ -248,7 +253,7 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
 /* Bytes per row beside what is sorted of it. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   uint32_t columns = static_cast<uint32_t>(job->columns);
-  uint64_t pieces = sizeof(uint64_t) * static_cast<uint64_t>(warp_pieces(columns));
+  uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
   if (job->algorithm == ADJI_SELECT_RADIX) return 64 + pieces + DIGITS * 4;
   if (job->algorithm == ADJI_SELECT_SORT) return 64;
   sample_plan plan = plan_samples(columns, job->k);

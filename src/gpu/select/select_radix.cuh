@@ -125,17 +125,23 @@ __device__ __forceinline__ void visit_piece(const selection<T> &s, uint32_t row,
   }
 }
 
-/* Entries of a piece that are selected for sure, in the upper half, and those that are equal to the k-th smallest
- * value. Added up over all pieces before (adji_add_up), the difference to the first piece of the row are those of the
- * row: no half of a difference overflows, whatever the sums do. */
-__device__ __forceinline__ uint64_t two_counts(uint32_t below, uint32_t equal) {
-  return static_cast<uint64_t>(below) << 32 | equal;
+/* Entries of a piece that are equal to the k-th smallest value, and those that are below it. As one 64-bit number they
+ * are added up over all pieces before (adji_add_up). The difference to the first piece of the row are those of the row:
+ * no half of a difference overflows, whatever the sums do. */
+struct __align__(8) two_counts {
+  uint32_t equal, below;
+};
+
+__device__ __forceinline__ two_counts counts_in_row(const two_counts *sums, uint64_t piece, uint64_t first) {
+  const uint64_t *both = reinterpret_cast<const uint64_t *>(sums);
+  uint64_t before = both[piece] - both[first];
+  return two_counts{static_cast<uint32_t>(before), static_cast<uint32_t>(before >> 32)};
 }
 
 /* Counts what is below and equal to the k-th smallest. One warp per piece of each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
-    count_pieces(selection<T> s, const kth<T> *state, uint64_t *counts, uint64_t pieces) {
+    count_pieces(selection<T> s, const kth<T> *state, two_counts *counts, uint64_t pieces) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
@@ -147,7 +153,7 @@ __global__ void __launch_bounds__(RADIX_THREADS)
   });
   below = __reduce_add_sync(ALL_LANES, below);
   equal = __reduce_add_sync(ALL_LANES, equal);
-  if (lane == 0) counts[number] = two_counts(below, equal);
+  if (lane == 0) counts[number] = two_counts{equal, below};
 }
 
 /* Where selected entries go: to the answer, or to arrays that are sorted afterwards, k entries per row. */
@@ -168,14 +174,14 @@ struct selected {
  * each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
-    write_selected(selection<T> s, const kth<T> *state, const uint64_t *places, uint64_t pieces, selected<T> to) {
+    write_selected(selection<T> s, const kth<T> *state, const two_counts *places, uint64_t pieces, selected<T> to) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
   uint32_t row = static_cast<uint32_t>(number / each), lanes_before = (1u << lane) - 1;
   order_of<T> limit = state[row].order;
-  uint64_t before = places[number] - places[static_cast<uint64_t>(row) * each];
-  uint32_t wanted = state[row].rank, below = static_cast<uint32_t>(before >> 32), equal = static_cast<uint32_t>(before);
+  two_counts before = counts_in_row(places, number, static_cast<uint64_t>(row) * each);
+  uint32_t wanted = state[row].rank, below = before.below, equal = before.equal;
   visit_piece(s, row, static_cast<uint32_t>(number % each), lane, [&](order_of<T> order, uint32_t column, bool there) {
     uint32_t is_below = __ballot_sync(ALL_LANES, there && order < limit);
     uint32_t is_equal = __ballot_sync(ALL_LANES, there && order == limit);

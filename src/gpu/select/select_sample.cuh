@@ -216,19 +216,13 @@ struct list_pieces {
   }
 };
 
-/* Counts a key in its piece of a row of the matrix: in the upper half, which never overflows. */
-template <class KEY>
-__device__ __forceinline__ void count_below(uint64_t *pieces, const KEY &key) {
-  atomicAdd(reinterpret_cast<uint32_t *>(pieces + key_column(key) / WARP_COLUMNS) + 1, 1u);
-}
-
 /* The parameters of a pass. */
 template <class T>
 struct splitting {
   row_search<T> *searches;
-  uint64_t *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are written */
-  key_lists<T> to;  /* gets what is inside */
-  uint32_t each;    /* pieces per row of the input */
+  two_counts *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are written */
+  key_lists<T> to;    /* gets what is inside */
+  uint32_t each;      /* pieces per row of the input */
 };
 
 /* Splits the keys of each row at its splitters, a warp per piece of a row. Input and output in device memory. What is
@@ -264,14 +258,15 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
     } else {
       mine += is_below;
       if (!FROM::OF_MATRIX && is_below)
-        count_below(p.pieces + static_cast<uint64_t>(row) * warp_pieces(s.columns), key);
+        atomicAdd(&p.pieces[static_cast<uint64_t>(row) * warp_pieces(s.columns) + key_column(key) / WARP_COLUMNS].below,
+                  1u);
     }
   });
   inside.flush(&search->inside, lane, to_list);
   if (WRITE) return below.flush(&search->below, lane, to_answer);
   mine = __reduce_add_sync(ALL_LANES, mine);
   if (lane == 0 && mine) atomicAdd(&search->below, mine);
-  if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts(mine, 0);
+  if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts{0, mine};
 }
 
 /* ---- The k-th smallest ----------------------------------------------------------------------- */
@@ -327,18 +322,18 @@ __device__ key_digits<T> common_digits(const row_search<T> &search, uint32_t log
  * thirty barriers. */
 template <class T, bool WRITE>
 __global__ void __launch_bounds__(KTH_THREADS)
-    find_kth_keys(selection<T> s, key_lists<T> from, row_search<T> *searches, uint64_t *pieces) {
+    find_kth_keys(selection<T> s, key_lists<T> from, row_search<T> *searches, two_counts *pieces) {
   __shared__ __align__(16) uint32_t counts[1 << LOG_KTH_BINS];
   __shared__ uint32_t sums[SCAN_SUMS], written;
   uint32_t row = blockIdx.x, each = warp_pieces(s.columns);
-  uint64_t *mine = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
+  two_counts *mine = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
   row_search<T> search = {};
   if (from.keys) search = searches[row];
   bool whole = !from.keys || !search.rank || !search.descend(from.capacity);
   if (whole) search = row_search<T>{make_key(order_of<T>(0), 0), last_key<T>(), s.k, s.columns, 0, 0};
   if (whole && !WRITE)
     for (uint32_t i = threadIdx.x; i < each; i += KTH_THREADS)
-      mine[i] = 0;
+      mine[i] = two_counts{0, 0};
   if (threadIdx.x == 0) written = s.k - search.rank;
   __syncthreads();
   block_keys<T> keys = {s, s.row(row), whole ? NULL : from.row(row), search.length};
@@ -352,20 +347,21 @@ __global__ void __launch_bounds__(KTH_THREADS)
     if (WRITE)
       s.put(row, atomicAdd(&written, 1u), key);
     else
-      count_below(mine, key);
+      atomicAdd(&mine[key_column(key) / WARP_COLUMNS].below, 1u);
   });
 }
 
 /* Writes all keys up to the k-th smallest, by column, to arrays that are sorted afterwards. One warp per piece of each
  * row. places: how many are before each piece. */
 template <class T>
-__global__ void __launch_bounds__(RADIX_THREADS) write_up_to(selection<T> s, const row_search<T> *searches,
-                                                             const uint64_t *places, uint64_t pieces, selected<T> to) {
+__global__ void __launch_bounds__(RADIX_THREADS)
+    write_up_to(selection<T> s, const row_search<T> *searches, const two_counts *places, uint64_t pieces,
+                selected<T> to) {
   uint32_t lane = threadIdx.x % ADJI_WARP, each = warp_pieces(s.columns);
   uint64_t number = static_cast<uint64_t>(blockIdx.x) * (RADIX_THREADS / ADJI_WARP) + threadIdx.x / ADJI_WARP;
   if (number >= pieces) return;
   uint32_t row = static_cast<uint32_t>(number / each);
-  uint32_t before = static_cast<uint32_t>((places[number] - places[static_cast<uint64_t>(row) * each]) >> 32);
+  uint32_t before = counts_in_row(places, number, static_cast<uint64_t>(row) * each).below;
   key_of<T> kth = searches[row].high;
   visit_piece(s, row, static_cast<uint32_t>(number % each), lane, [&](order_of<T> order, uint32_t column, bool there) {
     bool mine = there && !less(kth, make_key(order, column));
