@@ -60,6 +60,10 @@ static void print_devices(void) {
     printf("                %s, of which %s are free; driver for CUDA %u.%u, built with %u.%u\n",
            text_bytes((double)device.memory, total), text_bytes((double)device.memory_free, unused),
            device.driver / 1000, device.driver % 1000 / 10, device.runtime / 1000, device.runtime % 1000 / 10);
+    if (device.tensor_bits)
+      printf("                tensor cores checked: sums are cut at 2^-%u of the largest addend\n", device.tensor_bits);
+    else
+      printf("                tensor cores not used: their sums are off by more than the prefilters allow\n");
   }
 }
 

@@ -235,7 +235,9 @@ typedef struct adj_device {
   uint32_t major, minor; /* compute capability                     */
   uint32_t multiprocessors;
   uint32_t driver, runtime; /* CUDA versions, 1000 * major + 10 * minor */
-  uint32_t reserved;
+  /* Its tensor cores cut addends off at 2^-tensor_bits of the largest, as measured. 0: they failed the check that the
+   * prefilters need, and are not used. */
+  uint32_t tensor_bits;
   uint64_t memory, memory_free; /* bytes */
 } adj_device;
 

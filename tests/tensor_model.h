@@ -6,7 +6,9 @@
 #ifndef TENSOR_MODEL_H
 #define TENSOR_MODEL_H
 
+#include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 static uint64_t tensor_random_state = 1;
@@ -32,19 +34,31 @@ static inline double cut(double x, double quantum) {
   return trunc(x / quantum) * quantum;
 }
 
-/* start + xy, as a unit computes it that adds `group` products and the sum so far at a time, all cut off at 2^-23 of
- * the largest of them, and the result too: towards zero. */
-static inline double tensor_product(double start, const double *x, const double *y, uint32_t width, uint32_t group) {
+/* A unit that adds `group` products and the sum so far at a time, all cut off at 2^-bits of the largest of them, and
+ * the result as an f32: towards zero. How large a product is, units tell by the exponents of its factors, whose sum is
+ * up to 1 below that of the product; the worst that bounds must stand is a unit that looks at the product itself. */
+typedef struct tensor_unit {
+  uint32_t group;
+  int bits;
+  bool by_factors;
+} tensor_unit;
+
+static inline int size_of_product(tensor_unit unit, double x, double y) {
+  return unit.by_factors ? ilogb(x) + ilogb(y) : ilogb(x * y);
+}
+
+/* start + xy. */
+static inline double tensor_product(tensor_unit unit, double start, const double *x, const double *y, uint32_t width) {
   double sum = start;
-  for (uint32_t first = 0; first < width; first += group) {
-    double largest = fabs(sum), total = 0;
-    for (uint32_t j = first; j < first + group; j++)
-      largest = fmax(largest, fabs(x[j] * y[j]));
-    if (largest == 0) continue;
-    double quantum = ldexp(1, ilogb(largest) - 23);
-    for (uint32_t j = first; j < first + group; j++)
+  for (uint32_t first = 0; first < width; first += unit.group) {
+    int largest = sum != 0 ? ilogb(sum) : INT_MIN;
+    for (uint32_t j = first; j < first + unit.group; j++)
+      if (x[j] != 0 && y[j] != 0 && size_of_product(unit, x[j], y[j]) > largest)
+        largest = size_of_product(unit, x[j], y[j]);
+    if (largest == INT_MIN) continue;
+    double quantum = ldexp(1, largest - unit.bits), total = cut(sum, quantum);
+    for (uint32_t j = first; j < first + unit.group; j++)
       total += cut(x[j] * y[j], quantum);
-    total += cut(sum, quantum);
     sum = total != 0 ? cut(total, ldexp(1, ilogb(total) - 23)) : 0;
   }
   return sum;

@@ -36,7 +36,7 @@ static void copy(const adji_halves_scale *scale, const float *centre, const floa
 
 /* d */
 static double product(const copied *x, const copied *y, float u, float v, uint32_t width, uint32_t group) {
-  return tensor_product((double)(-u - v), x->values, y->values, width, group);
+  return tensor_product((tensor_unit){group, 23, false}, (double)(-u - v), x->values, y->values, width);
 }
 
 static adji_halves_scale scale_of(uint32_t dim, float limit, int exponent) {
@@ -100,26 +100,53 @@ static void no_pair_that_belongs_is_dropped(void **unused) {
 }
 
 /* Copies without any error, far from the centre, with pairs exactly on the radius: what is left is what a tensor core
- * cuts off. */
+ * cuts off. Returns how many of the pairs are dropped. */
+static uint64_t drop_on_the_radius(uint32_t dim, int bits) {
+  float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM] = {0};
+  uint64_t dropped = 0;
+  for (int i = 0; i < PAIRS / 8; i++) {
+    for (uint32_t j = 0; j < dim; j++) {
+      x[j] = (float)floor((random_unit() - 0.3) * 2000);
+      y[j] = x[j] + (float)floor(random_unit() * 3 - 1);
+    }
+    y[0] = x[0] + 1;
+    adji_halves_scale scale = scale_of(dim, canonical(x, y, dim), 0);
+    copied a, b;
+    copy(&scale, centre, x, &a);
+    copy(&scale, centre, y, &b);
+    float u = adji_halves_query(&scale, a.v, a.error, b.error);
+    for (uint32_t group = 4; group <= 16; group *= 2)
+      dropped += signbit(tensor_product((tensor_unit){group, bits, false}, (double)(-u - b.v), a.values, b.values,
+                                        scale.width)) != 0;
+  }
+  return dropped;
+}
+
 static void exact_copies_on_the_radius_pass(void **unused) {
   (void)unused;
-  for (uint32_t dim = 1; dim <= MOST_DIM; dim++) {
-    float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM] = {0};
-    for (int i = 0; i < PAIRS / 8; i++) {
-      for (uint32_t j = 0; j < dim; j++) {
-        x[j] = (float)floor((random_unit() - 0.3) * 2000);
-        y[j] = x[j] + (float)floor(random_unit() * 3 - 1);
-      }
-      y[0] = x[0] + 1;
-      adji_halves_scale scale = scale_of(dim, canonical(x, y, dim), 0);
-      copied a, b;
-      copy(&scale, centre, x, &a);
-      copy(&scale, centre, y, &b);
-      float u = adji_halves_query(&scale, a.v, a.error, b.error);
-      for (uint32_t group = 4; group <= 16; group *= 2)
-        if (signbit(product(&a, &b, u, b.v, scale.width, group))) fail_msg("%u-D: a pair on the radius", dim);
-    }
+  for (uint32_t dim = 1; dim <= MOST_DIM; dim++)
+    assert_int_equal(drop_on_the_radius(dim, 23), 0);
+}
+
+/* A start and tails just under the cut, all of which are lost: the largest error, in parts of what gamma allows. */
+static double error_of_tails(uint32_t width, int bits, uint32_t group) {
+  double x[ADJI_HALVES_MOST_DIM], y[ADJI_HALVES_MOST_DIM], tail = ldexp(1 - 0x1p-11, -bits);
+  for (uint32_t j = 0; j < width; j++) {
+    x[j] = 0x1p-10;
+    y[j] = tail * 0x1p10;
   }
+  double sum = tensor_product((tensor_unit){group, bits, false}, 1, x, y, width), all = 1 + width * tail;
+  return (all - sum) / (adji_halves_gamma(width) * all);
+}
+
+/* And gamma is no larger than it must be: a unit that is worse by two bits breaks it. */
+static void tails_are_within_gamma(void **unused) {
+  (void)unused;
+  for (uint32_t width = ADJI_HALVES_STEP; width <= ADJI_HALVES_MOST_DIM; width += ADJI_HALVES_STEP)
+    for (uint32_t group = 4; group <= 16; group *= 2) {
+      assert_true(error_of_tails(width, 23, group) < 1);
+      if (width >= 64) assert_true(error_of_tails(width, 21, group) > 1);
+    }
 }
 
 /* Cut off, far away, or of no use: such points always pass. */
@@ -159,6 +186,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_pair_that_belongs_is_dropped),
       cmocka_unit_test(exact_copies_on_the_radius_pass),
+      cmocka_unit_test(tails_are_within_gamma),
       cmocka_unit_test(strays_pass),
       cmocka_unit_test(halves_are_rounded),
   };

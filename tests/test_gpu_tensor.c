@@ -84,7 +84,8 @@ static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) 
       y[j] = l->lattice ? coordinate(l) : (float)((double)x[j] + step * ((double)coordinate(l) - (double)x[j]));
     copy(&to->rules, scale, centre, y, &point);
     most = fmaxf(most, point.error);
-    to->values[i] = (float)tensor_product((double)point.start, query.values, point.values, to->rules.width, group);
+    to->values[i] = (float)tensor_product((tensor_unit){group, 23, false}, (double)point.start, query.values,
+                                          point.values, to->rules.width);
     to->sums[i] = canonical(x, y, dim);
   }
   to->norm_sq = query.norm_sq;

@@ -92,6 +92,7 @@ adj_status adji_choose_tensor(const adji_range_question *q, const double *values
     out->centre[j] = (float)sum;
   }
   find_scale(q->join, out->centre, &out->scale);
+  out->asked = wanted;
   out->use = wanted || is_useful(out, values, sample);
   return ADJ_OK;
 }

@@ -154,4 +154,16 @@ void adji_software_keep(adji_software_range *range, uint32_t row, const adji_sof
 /* The seconds of kernels since begin_ns, added to the work of a join. */
 void adji_software_worked(adji_device_stats *work, uint64_t begin_ns);
 
+/* ---- Tensor cores: software_tensor.c ------------------------------------------------------------------- */
+
+/* The unit that the probe of a device finds: see tensor_model.h. flushes: subnormal halves are 0 to it. */
+typedef struct adji_software_tensor {
+  uint32_t group;
+  int bits;
+  bool by_factors, flushes;
+  uint32_t nan; /* the bits of a computed NaN */
+} adji_software_tensor;
+
+extern adji_software_tensor adji_software_tensor_now;
+
 #endif

@@ -250,10 +250,11 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
 /* With fewer queries or points, comparing is faster than copying. BATCH_BYTES: of the queries of a batch. */
 enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048, BATCH_BYTES = 512 << 20 };
 
-static bool has_prefilter(const adji_brute_job *job, const adji_brute_choice *choice) {
+static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
+  const adji_brute_choice *choice = &b->choice;
   if (choice->method == ADJI_METHOD_MATRIX) return false;
   if (choice->method == ADJI_METHOD_GEMM) return adji_gemm_can(job);
-  if (choice->distance || choice->select || !adji_tensor_can(job)) return false;
+  if (choice->distance || choice->select || !b->gpu->tensor.holds || !adji_tensor_can(job)) return false;
   return choice->method == ADJI_METHOD_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
@@ -313,7 +314,8 @@ static adj_status search_through_prefilter(adji_gpu_brute *b, const adji_brute_j
 
 /* The matrix method takes every job: also if there is no memory for a prefilter that was not asked for. */
 static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (!has_prefilter(job, &b->choice)) return adji_brute_matrix(b->gpu, job, &b->choice);
+  if (b->choice.method == ADJI_METHOD_TENSOR && !b->gpu->tensor.holds) return adji_gpu_refuse_tensor(b->gpu);
+  if (!has_prefilter(b, job)) return adji_brute_matrix(b->gpu, job, &b->choice);
   adj_status status = search_through_prefilter(b, job);
   if (status != ADJ_E_DEVICE_MEMORY || b->choice.method != ADJI_METHOD_AUTO) return status;
   return adji_brute_matrix(b->gpu, job, &b->choice);

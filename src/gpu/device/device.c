@@ -4,6 +4,8 @@
  */
 #include "gpu/device/device.h"
 
+#include "gpu/device/tensor_probe.h"
+
 static adji_gpu_base *base_of(const adji_gpu *gpu) {
   return (adji_gpu_base *)gpu;
 }
@@ -40,7 +42,16 @@ void adj_device_init(adj_device *device, size_t struct_size) {
 adj_status adj_device_describe(uint32_t i, adj_device *out) {
   if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
   adj_status status = adji_gpu_can_be();
-  return status ? status : adji_kind_describe(i, out);
+  if (status) return status;
+  adj_device mine = {.struct_size = sizeof mine};
+  status = adji_kind_describe(i, &mine);
+  if (status) return status;
+  adji_tensor_facts tensor;
+  int before = adji_kind_current();
+  adji_kind_make_current((int)i);
+  if (!adji_tensor_probe((int)i, &tensor) && tensor.holds) mine.tensor_bits = tensor.bits;
+  adji_kind_make_current(before);
+  return adji_give_struct(out, &mine, sizeof mine, "adj_device");
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -60,6 +71,9 @@ static adj_status open_gpu(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   uint64_t begin = adji_now_ns();
   int before = adji_kind_current();
   adj_status status = adji_kind_open(ctx, i, out);
+  if (!status) status = adji_tensor_probe(base_of(*out)->device, &base_of(*out)->tensor);
+  if (status && *out) adji_kind_close(*out);
+  if (status) *out = NULL;
   adji_kind_make_current(before);
   adji_trace(ctx, "open device", 0, begin, 0);
   return status;
@@ -97,6 +111,14 @@ adj_ctx *adji_gpu_ctx(const adji_gpu *gpu) {
 
 uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu) {
   return (uint32_t)base_of(gpu)->multiprocessors;
+}
+
+adj_status adji_gpu_refuse_tensor(const adji_gpu *gpu) {
+  const adji_gpu_base *base = base_of(gpu);
+  return adji_fail(ADJ_E_UNSUPPORTED,
+                   "tuning: prefilter=tensor: the tensor cores of device %d are off by up to %.3g units, of which the "
+                   "prefilter allows %d",
+                   base->device, base->tensor.worst, ADJI_TENSOR_ERROR);
 }
 
 /* ---- Turns -------------------------------------------------------------------------------------------- */

@@ -63,7 +63,8 @@ adj_status adji_kind_describe(uint32_t i, adj_device *out) {
   ADJI_CUDA(&nobody, cudaDriverGetVersion(&driver));
   mine.driver = static_cast<uint32_t>(driver);
   mine.runtime = CUDART_VERSION;
-  return adji_give_struct(out, &mine, sizeof mine, "adj_device");
+  *out = mine;
+  return ADJ_OK;
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------------------- */

@@ -24,10 +24,19 @@ extern "C" {
 
 typedef struct adji_gpu adji_gpu;
 
+/* How tensor cores add up: see tensor_probe.h. */
+typedef struct adji_tensor_facts {
+  bool holds;        /* as the prefilters need it */
+  uint32_t bits;     /* addends are truncated at 2^-bits of the largest */
+  uint32_t together; /* products added at a time */
+  double worst;      /* the largest error seen, where the prefilters allow ADJI_TENSOR_ERROR */
+} adji_tensor_facts;
+
 /* What adji_gpu begins with. Only the operations know the rest. */
 typedef struct adji_gpu_base {
   adj_ctx *ctx;
-  int device, multiprocessors;         /* its number; those it has */
+  int device, multiprocessors; /* its number; those it has */
+  adji_tensor_facts tensor;
   uint64_t used, peak, limit;          /* bytes of its memory */
   ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at */
   pthread_mutex_t turn;                /* see adji_gpu_lock */
@@ -103,6 +112,9 @@ adj_status adji_gpu_can_be(void);
 adj_ctx *adji_gpu_ctx(const adji_gpu *gpu);
 
 uint32_t adji_gpu_multiprocessors(const adji_gpu *gpu);
+
+/* Refuses a prefilter on tensor cores that failed the check when the device was opened. */
+adj_status adji_gpu_refuse_tensor(const adji_gpu *gpu);
 
 /* Waits until the compute stream is idle. */
 ADJI_OP adj_status adji_gpu_wait(adji_gpu *gpu);

@@ -133,6 +133,8 @@ static adj_status make_counts(adji_gpu_range *r) {
 }
 
 adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+  bool tensor = options->tensor && options->tensor->use;
+  if (tensor && !gpu->tensor.holds && options->tensor->asked) return adji_gpu_refuse_tensor(gpu);
   adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->gpu = gpu;
@@ -146,7 +148,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->single_pairs = options->single_pairs;
   r->tile_hit_candidates = options->tile_hit_candidates;
   r->query_hits = options->query_hits;
-  r->tensor = options->tensor && options->tensor->use && !adji_access_by_point(options->points.access) &&
+  r->tensor = tensor && gpu->tensor.holds && !adji_access_by_point(options->points.access) &&
               adji_tensor_tiles_fit(gpu, options->tensor->scale.width);
   adj_status status = build_indices(r, options);
   if (!status) status = make_halves(r, options->tensor);

@@ -18,8 +18,8 @@
  *
  * The test. |x^ - y^| <= p is 2 x^y^ >= |x^|^2 + |y^|^2 - p^2. Tensor cores compute d = x^y^ - u(x) - v(y), starting
  * from the rounded -u - v. Products of halves are exact in f32. Sums are taken of up to four products and the sum so
- * far at a time, or of more: addends are truncated below 2^-23 of the largest of them, and so is the result. That is an
- * error of less than 24 * 2^-23 * S for 16 dimensions, S = |u| + |v| + (|x^|^2 + |y^|^2) / 2 being at least the sum of
+ * far at a time, or of more: addends are truncated below 2^-23 of the largest of them, and so is the result, as every
+ * device is checked for (gpu/device/tensor_probe.h). That is an error of less than 24 * 2^-23 * S for 16 dimensions, S = |u| + |v| + (|x^|^2 + |y^|^2) / 2 being at least the sum of
  * all magnitudes. With the gamma below, which is a third more and something for the start, the error is at most gamma *
  * S. Let
  *
@@ -63,7 +63,7 @@ typedef struct adji_halves_scale {
 
 /* What a plan decides. */
 typedef struct adji_halves_plan {
-  bool use;
+  bool use, asked; /* asked for by name */
   adji_halves_scale scale;
   float *centre; /* dim entries */
 } adji_halves_plan;

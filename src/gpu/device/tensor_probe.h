@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whether the tensor cores of a device add up as the prefilters assume (gpu/shared/halves.h): checked once when the
+ * device is opened. NVIDIA does not document it. Measurements that are published say that products of halves are
+ * exact; that some of them and the sum so far are added at a time, 4 on compute capability 7, 8 on 8.0 and 16 on 9.0;
+ * that all addends are truncated at 2^-23 of the largest, or up to two bits further down; and that sums are truncated:
+ *
+ *   M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7
+ *   (2021) e330.   F. A. Khattak, M. Mikaitis, Accurate models of NVIDIA tensor cores, arXiv:2512.07004 (2025).
+ *
+ * The prefilters need less: the error of an instruction is at most ADJI_TENSOR_ERROR * 2^-23 of the sum of all
+ * magnitudes. Four groups of four products, each with the sum so far and a truncated result, reach 24. The probe tries
+ * the inputs that come nearest to it.
+ */
+#ifndef ADJI_GPU_DEVICE_TENSOR_PROBE_H
+#define ADJI_GPU_DEVICE_TENSOR_PROBE_H
+
+#include "gpu/device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  ADJI_TENSOR_ROWS_A = 16,
+  ADJI_TENSOR_COLUMNS_B = 8,
+  ADJI_TENSOR_DEPTH = 16,
+  ADJI_TENSOR_ERROR = 24,
+  ADJI_COMPUTED_NANS = 8
+};
+
+/* c + steps * ab, one instruction after the other. a and b are bits of halves. */
+typedef struct adji_tensor_case {
+  uint16_t a[ADJI_TENSOR_ROWS_A][ADJI_TENSOR_DEPTH], b[ADJI_TENSOR_COLUMNS_B][ADJI_TENSOR_DEPTH];
+  float c[ADJI_TENSOR_ROWS_A][ADJI_TENSOR_COLUMNS_B];
+  uint32_t steps;
+} adji_tensor_case;
+
+typedef struct adji_tensor_answer {
+  float d[ADJI_TENSOR_ROWS_A][ADJI_TENSOR_COLUMNS_B];
+} adji_tensor_answer;
+
+/* Computes the cases on the current device, and the bits of NaNs that arise in f32 in several ways. */
+ADJI_OP adj_status adji_tensor_run(const adji_tensor_case *cases, uint32_t count, adji_tensor_answer *out,
+                                   uint32_t nans[ADJI_COMPUTED_NANS]);
+
+/* Probes the current device, whose number is for messages. Fails if the device is not usable at all: if a computed NaN
+ * is not the 0x7fffffff that the PTX manual promises and kernels rely on. */
+adj_status adji_tensor_probe(int device, adji_tensor_facts *out);
+
+/* The bits of the half that x is, which must be one. */
+uint16_t adji_half_bits(double x);
+double adji_half_value(uint16_t bits);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

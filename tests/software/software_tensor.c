@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tensor cores of the software device: a model of them, which tests can make worse.
+ */
+#include <string.h>
+
+#include "gpu/device/tensor_probe.h"
+#include "software/software.h"
+#include "tensor_model.h"
+
+adji_software_tensor adji_software_tensor_now = {16, 25, true, false, 0x7fffffff};
+
+/* A subnormal half, as units see it that have none. */
+static double seen(uint16_t bits) {
+  return adji_software_tensor_now.flushes && !(bits & 0x7c00) ? 0 : adji_half_value(bits);
+}
+
+static void run_case(const adji_tensor_case *t, adji_tensor_answer *to) {
+  tensor_unit unit = {adji_software_tensor_now.group, adji_software_tensor_now.bits,
+                      adji_software_tensor_now.by_factors};
+  for (int r = 0; r < ADJI_TENSOR_ROWS_A; r++)
+    for (int c = 0; c < ADJI_TENSOR_COLUMNS_B; c++) {
+      double x[ADJI_TENSOR_DEPTH], y[ADJI_TENSOR_DEPTH], sum = (double)t->c[r][c];
+      for (int k = 0; k < ADJI_TENSOR_DEPTH; k++) {
+        x[k] = seen(t->a[r][k]);
+        y[k] = seen(t->b[c][k]);
+      }
+      for (uint32_t step = 0; step < t->steps; step++)
+        sum = tensor_product(unit, sum, x, y, ADJI_TENSOR_DEPTH);
+      to->d[r][c] = (float)sum;
+    }
+}
+
+adj_status adji_tensor_run(const adji_tensor_case *cases, uint32_t count, adji_tensor_answer *out,
+                           uint32_t nans[ADJI_COMPUTED_NANS]) {
+  for (uint32_t i = 0; i < count; i++)
+    run_case(&cases[i], &out[i]);
+  for (int i = 0; i < ADJI_COMPUTED_NANS; i++)
+    nans[i] = adji_software_tensor_now.nan;
+  return ADJ_OK;
+}
