@@ -24,7 +24,7 @@
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_SCAN_CUH
 
 #include "gpu/brute/prefilter_tensor.cuh"
-#include "gpu/shared/tensor.cuh"
+#include "gpu/device/tensor.cuh"
 
 /* The parameters of the kernels. */
 typedef struct adji_tensor_scan_job : adji_tensor_view {

@@ -4,8 +4,6 @@
  */
 #include "gpu/device/device.h"
 
-#include "gpu/device/tensor_probe.h"
-
 static adji_gpu_base *base_of(const adji_gpu *gpu) {
   return (adji_gpu_base *)gpu;
 }

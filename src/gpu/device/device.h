@@ -2,35 +2,17 @@
  *
  * A device, as the rest of the library sees it. Host code calls these functions, and those of staging.h, survey.h,
  * derive.h, range.h, range_list.h, knn.h and select.h.
- *
- * ADJI_OP marks the operations of a device. The .cu files define them for GPUs. tests/software defines them once more,
- * for programs of tests that have its objects: those never reach the .cu files of the static library. A build without
- * CUDA has neither, and refers to them weakly: no device can be opened, so nobody calls them.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_H
 #define ADJI_GPU_DEVICE_DEVICE_H
 
-#include "core/context.h"
+#include "gpu/device/tensor_probe.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#ifdef ADJI_NO_CUDA
-#define ADJI_OP __attribute__((weak, visibility("hidden")))
-#else
-#define ADJI_OP
-#endif
-
 typedef struct adji_gpu adji_gpu;
-
-/* How tensor cores add up: see tensor_probe.h. */
-typedef struct adji_tensor_facts {
-  bool holds;        /* as the prefilters need it */
-  uint32_t bits;     /* addends are truncated at 2^-bits of the largest */
-  uint32_t together; /* products added at a time */
-  double worst;      /* the largest error seen, where the prefilters allow ADJI_TENSOR_ERROR */
-} adji_tensor_facts;
 
 /* What adji_gpu begins with. Only the operations know the rest. */
 typedef struct adji_gpu_base {

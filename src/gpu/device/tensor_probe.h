@@ -15,7 +15,8 @@
 #ifndef ADJI_GPU_DEVICE_TENSOR_PROBE_H
 #define ADJI_GPU_DEVICE_TENSOR_PROBE_H
 
-#include "gpu/device/device.h"
+#include "core/context.h"
+#include "gpu/device/operation.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +29,14 @@ enum {
   ADJI_TENSOR_ERROR = 24,
   ADJI_COMPUTED_NANS = 8
 };
+
+/* How tensor cores add up. */
+typedef struct adji_tensor_facts {
+  bool holds;        /* as the prefilters need it */
+  uint32_t bits;     /* addends are truncated at 2^-bits of the largest */
+  uint32_t together; /* products added at a time */
+  double worst;      /* the largest error seen, where the prefilters allow ADJI_TENSOR_ERROR */
+} adji_tensor_facts;
 
 /* c + steps * ab, one instruction after the other. a and b are bits of halves. */
 typedef struct adji_tensor_case {

@@ -31,7 +31,7 @@
 #define ADJI_GPU_RANGE_TENSOR_TILES_KERNEL_CUH
 
 #include "gpu/range/tensor_tiles_pairs.cuh"
-#include "gpu/shared/tensor.cuh"
+#include "gpu/device/tensor.cuh"
 
 namespace {
 

@@ -2,8 +2,8 @@
  *
  * Instructions of tensor cores, and loads of their operands: products of halves, sums in f32.
  */
-#ifndef ADJI_GPU_SHARED_TENSOR_CUH
-#define ADJI_GPU_SHARED_TENSOR_CUH
+#ifndef ADJI_GPU_DEVICE_TENSOR_CUH
+#define ADJI_GPU_DEVICE_TENSOR_CUH
 
 #include <cstdint>
 

@@ -2,14 +2,19 @@
  *
  * Runs single instructions of tensor cores on operands that the host chose, to find out how they add up.
  */
-#include <cmath>
+#include <cuda_runtime.h>
 
-#include "gpu/device/device.cuh"
-#include "gpu/shared/tensor.cuh"
+#include <cmath>
+#include <cstring>
+
+#include "core/atomic.h" /* before the C headers: it has templates */
+#include "gpu/device/tensor.cuh"
 
 extern "C" {
 #include "gpu/device/tensor_probe.h"
 }
+
+enum { WARP = 32 };
 
 /* NaNs as they arise in distances: from operands that are NaN with any sign and payload, and from infinities. */
 __device__ static float computed_nan(int way, float nan, float infinity, float one) {
@@ -66,8 +71,8 @@ static cudaError_t run(const adji_tensor_case *cases, uint32_t count, adji_tenso
   memcpy(&nan, &odd_nan, sizeof nan);
   cudaError_t error = cudaMemcpy(memory, cases, from, cudaMemcpyHostToDevice);
   if (error != cudaSuccess) return error;
-  run_cases<<<count + 1, ADJI_WARP>>>(reinterpret_cast<const adji_tensor_case *>(memory), count, answers, found, nan,
-                                      INFINITY, 1.0f);
+  run_cases<<<count + 1, WARP>>>(reinterpret_cast<const adji_tensor_case *>(memory), count, answers, found, nan,
+                                 INFINITY, 1.0f);
   error = cudaGetLastError();
   if (error == cudaSuccess) error = cudaMemcpy(out, answers, to, cudaMemcpyDeviceToHost);
   return error == cudaSuccess ? cudaMemcpy(nans, found, ADJI_COMPUTED_NANS * 4, cudaMemcpyDeviceToHost) : error;
@@ -79,5 +84,6 @@ adj_status adji_tensor_run(const adji_tensor_case *cases, uint32_t count, adji_t
   cudaError_t error = cudaMalloc(&memory, count * (sizeof *cases + sizeof *out) + ADJI_COMPUTED_NANS * 4);
   if (error == cudaSuccess) error = run(cases, count, out, nans, memory);
   cudaFree(memory);
-  return error == cudaSuccess ? ADJ_OK : adji_cuda_fail(NULL, error, "run_cases");
+  if (error == cudaSuccess) return ADJ_OK;
+  return adji_fail(ADJ_E_DEVICE, "check of tensor cores: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
 }
