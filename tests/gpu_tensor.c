@@ -10,7 +10,7 @@
  */
 #include <stdbool.h>
 
-#include "gpu/device/tensor_probe.h"
+#include "gpu/device/device.h"
 #include "on_device.h"
 #include "tensor_model.h"
 
