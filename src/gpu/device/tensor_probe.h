@@ -8,8 +8,8 @@
  *   M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7
  *   (2021) e330.   F. A. Khattak, M. Mikaitis, Accurate models of NVIDIA tensor cores, arXiv:2512.07004 (2025).
  *
- * An H200 adds 16 products at a time and truncates at 2^-25 of the largest: with that, the model in tests/tensor_model.h
- * gives the same bits for all of 256,000 sums (tests/gpu_tensor.c).
+ * An H200 adds 16 products at a time and truncates at 2^-25 of the largest: with that, the model in
+ * tests/tensor_model.h gives the same bits for all of 256,000 sums (tests/gpu_tensor.c).
  *
  * The prefilters need less: the error of an instruction is at most ADJI_TENSOR_ERROR * 2^-23 of the sum of all
  * magnitudes. Four groups of four products, each with the sum so far and a truncated result, reach 24. The probe tries
