@@ -21,19 +21,19 @@ static _Thread_local adji_call current;
 
 adji_call adji_call_current(void) {
   adji_call call = current;
-  (void)fegetenv(&call.floats);
+  call.floats = adji_float_state_get();
   return call;
 }
 
 void adji_call_set(adji_call call) {
   current = call;
-  (void)fesetenv(&call.floats);
+  adji_float_state_set(call.floats);
 }
 
 adji_call adji_call_begin(const _Atomic uint32_t *cancels) {
   adji_call before = adji_call_current();
   if (current.cancels != cancels) current = (adji_call){.cancels = cancels, .at_begin = atomic_load(cancels)};
-  (void)fesetenv(FE_DFL_ENV);
+  adji_float_state_reset();
   return before;
 }
 
@@ -55,7 +55,7 @@ static void *thread_main(void *argument) {
   thread_start start = *(thread_start *)argument;
   free(argument);
   current = start.call;
-  (void)fesetenv(FE_DFL_ENV); /* a new thread has the state of the one that made it */
+  adji_float_state_reset(); /* a new thread has the state of the one that made it */
   return start.main(start.argument);
 }
 
@@ -147,7 +147,7 @@ static void *member_main(void *argument) {
   adji_team *team = argument;
   uint32_t lane = 1 + atomic_fetch_add(&team->members, 1);
   uint64_t seen = 0;
-  (void)fesetenv(FE_DFL_ENV);
+  adji_float_state_reset();
   for (;;) {
     await_loop(team, seen);
     pthread_mutex_lock(&team->lock);

@@ -6,12 +6,12 @@
 #ifndef ADJI_THREADS_H
 #define ADJI_THREADS_H
 
-#include <fenv.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/atomic.h"
+#include "core/float_state.h"
 #include "core/status.h"
 
 /* ---- Calls --------------------------------------------------------------------------------------------
@@ -23,14 +23,13 @@
  * A call computes in the default floating-point state of C: it rounds to the nearest, keeps denormal numbers and has
  * no traps. Results would depend on the caller's state otherwise, and a library that was compiled with -ffast-math
  * changes that state for the whole process. So beginning a call sets the default state and ending it restores the
- * caller's with its exception flags, and threads of our own begin with the default. The state is C's fenv_t, not the
- * register of the vector unit alone: on x86 the C library rounds decimals as the older unit's register says.
+ * caller's with its exception flags, and threads of our own begin with the default.
  */
 
 typedef struct adji_call {
   const ADJI_ATOMIC(uint32_t) * cancels; /* the context's count; NULL: no call */
   uint32_t at_begin;
-  fenv_t floats; /* the thread's floating-point state outside of the call that began */
+  adji_float_state floats; /* the thread's floating-point state outside of the call that began */
 } adji_call;
 
 /* The call that the calling thread works for. */
@@ -48,12 +47,11 @@ adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
 bool adji_call_is_in(const ADJI_ATOMIC(uint32_t) * cancels);
 
 /* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. */
-#define ADJI_CALL_BACK(statement) \
-  do {                            \
-    fenv_t adji_ours_;            \
-    (void)fegetenv(&adji_ours_);  \
-    statement;                    \
-    (void)fesetenv(&adji_ours_);  \
+#define ADJI_CALL_BACK(statement)                         \
+  do {                                                    \
+    adji_float_state adji_ours_ = adji_float_state_get(); \
+    statement;                                            \
+    adji_float_state_set(adji_ours_);                     \
   } while (0)
 
 /* Whether the call that the calling thread works for is cancelled. One relaxed load. */
