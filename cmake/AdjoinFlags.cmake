@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: MIT
 # How every C file of the project is compiled. Results must be the same bits everywhere, so the compiler may
-# neither fuse nor reorder floating-point operations: -ffp-contract=off, and no fast-math in any configuration.
+# neither fuse nor reorder floating-point operations: -ffp-contract=off, and no fast-math in any configuration. What
+# kernels need is nvcc's default, and stated all the same; so is what the host's compiler gets from it.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+include(AdjoinExact)
+adjoin_refuse_inexact(CMAKE_C_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS)
+if(ADJOIN_CUDA)
+  set(CUDAFLAGS "$ENV{CUDAFLAGS}")
+  adjoin_refuse_inexact(CUDAFLAGS CMAKE_CUDA_FLAGS)
 endif()
 
 set(CMAKE_C_STANDARD 11)
@@ -11,7 +19,7 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-add_compile_definitions(_POSIX_C_SOURCE=200809L _DEFAULT_SOURCE)
+add_compile_definitions(_POSIX_C_SOURCE=200809L _DEFAULT_SOURCE ADJI_UNFUSED)
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 set(adjoin_warnings -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
 if(CMAKE_C_COMPILER_ID MATCHES "Clang")
@@ -23,7 +31,8 @@ endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:C>:${adjoin_warnings}>")
 
 # Loops over 0 dimensions, in instances for any number of them, are not worth a warning (128).
-add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-diag-suppress=128>")
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;\
+-Xcompiler=-ffp-contract=off;-diag-suppress=128>")
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
 
 # Libraries found outside the system's folders stay findable after installation.

@@ -42,6 +42,11 @@
  * join at a time. adj_cancel may be called from any thread and from a signal handler. The library never
  * prints, exits, aborts or installs a signal handler.
  *
+ * Floating-point state. Calls compute in the default state of C: rounding to nearest, denormal numbers kept,
+ * no traps. The caller's state (rounding mode, flushing of denormal numbers, traps, exception flags) has no
+ * effect on a result, and is the same after a call as before it. Callbacks run in the default state; what a
+ * callback changes of it is undone when it returns.
+ *
  * Structs. A struct that the caller fills begins with struct_size. Its _init function sets the size and
  * all defaults; call it first. New fields are added at the end only. A newer library accepts the shorter
  * struct of an older caller. An older library accepts the longer struct of a newer caller if the fields

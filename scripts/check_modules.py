@@ -6,7 +6,7 @@ A module is a .c or .cu file and the headers of the same stem in the same folder
 it: X_private.h, other headers X_* that only files of X include, and sources X_* without a header of their own.
 
 Wrong are: a cycle between modules; an include of an upper folder; a function that is declared in the header of one
-module and defined in another.
+module and defined in another; a source of src/ that does not include core/exact.h, itself or through others.
 """
 import re
 import sys
@@ -177,11 +177,25 @@ def check_functions(files, modules):
             yield f"elsewhere: {name} is declared in {header} and defined in {path}"
 
 
+def check_exact(files):
+    reached = {path: set(includes(path, text, files)) for path, text in files.items()}
+    for path in files:
+        if path.startswith("cli/") or not path.endswith(SOURCES):
+            continue
+        found, new = set(), {path}
+        while new:
+            found |= new
+            new = set().union(*(reached[file] for file in new)) - found
+        if "core/exact.h" not in found:
+            yield f"flags: {path} does not include core/exact.h"
+
+
 def main():
     files = read_files()
     modules = find_modules(files)
     graph = build_graph(files, modules)
-    findings = [*check_cycles(graph), *check_folders(files), *check_functions(files, modules)]
+    findings = [*check_cycles(graph), *check_folders(files), *check_functions(files, modules),
+                *check_exact(files)]
     wrong = [finding for finding in findings if not finding.startswith(tuple(KNOWN))]
     gone = [known for known in KNOWN if not any(finding.startswith(known) for finding in findings)]
     for line in wrong:

@@ -114,6 +114,21 @@ void build_directions(join_case *c, const case_entry *entry) {
   each_row(c, entry, direction_row);
 }
 
+/* Coordinates whose products underflow, to 0 or to -0, which are one value in every order: ties by id. */
+static void vanishing_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
+  (void)entry;
+  double tiny = set->type == ADJ_F64 ? 0x1p-600 : 0x1p-100;
+  for (uint32_t j = 0; j < set->dim; j++) {
+    double x = case_random(c) % 4 ? tiny : 0;
+    if (row % 5 == 3 && !j) x = 1;
+    put(set, row, j, case_random(c) % 2 ? x : -x);
+  }
+}
+
+void build_vanishing(join_case *c, const case_entry *entry) {
+  each_row(c, entry, vanishing_row);
+}
+
 /* ---- Periodic boxes ---------------------------------------------------------------------------------- */
 
 /* Coordinates on the faces of the box, within a few ulps of them, about a radius away from them, and

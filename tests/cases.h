@@ -107,6 +107,7 @@ void build_uneven(join_case *c, const case_entry *entry);
 void build_globe(join_case *c, const case_entry *entry);
 void build_poles(join_case *c, const case_entry *entry);
 void build_directions(join_case *c, const case_entry *entry);
+void build_vanishing(join_case *c, const case_entry *entry);
 void build_faces(join_case *c, const case_entry *entry);
 
 /* Makes the points of a case fit its metric: inside of the box, and not without a direction. */

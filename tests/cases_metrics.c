@@ -89,6 +89,9 @@ const case_entry metric_entries[] = {
     {CASE("kNN, dot, 40-D", build_uniform, 40, 130, 300, INFINITY), DOT, .k = 33, .offset = -0.5},
     {CASE("kNN, dot, huge", build_huge, 9, 100, 200, INFINITY), DOT, .k = 60, .scale = 0.5},
     {CASE("kNN, dot, more than there are", build_uniform, 5, 50, SELF, INFINITY), DOT, .k = 60, .offset = -0.5},
+    {CASE("dot, products vanish", build_vanishing, 4, 300, SELF, 1), DOT},
+    {CASE("dot, products vanish, long rows", build_vanishing, 2, 6, 9000, 1), DOT},
+    {CASE("kNN, dot, products vanish", build_vanishing, 4, 200, SELF, INFINITY), DOT, .k = 40},
 
     /* Great circles. */
     {CASE("globe", build_globe, 2, 1000, SELF, 500e3), GLOBE},

@@ -2,14 +2,17 @@
  *
  * Brute-force kNN joins of points on a device (adj_cuda_knn_join) against the CPU: every id and every bit of a
  * distance. All methods, many dimensions, rows that are packed, with gaps or column by column; with little memory, and
- * sets in chunks.
+ * sets in chunks. Also with variables in the environment that change the arithmetic of cuBLAS.
  *
- *   gpu_brute [TEXT]    only the cases whose names hold this text
+ *   gpu_brute [TEXT]         only the cases whose names hold this text
+ *   gpu_brute --with NAME    cuBLAS with that variable, which is in the environment
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
 #include <math.h>
+#include <spawn.h>
 #include <stdbool.h>
+#include <sys/wait.h>
 
 #include "on_device.h"
 
@@ -159,7 +162,76 @@ static const problem PROBLEMS[] = {
     {"great circle", 400, 3000, 2, 16, ADJ_HAVERSINE, 0, 0, 0},
 };
 
+/* ---- The environment ------------------------------------------------------------------------------------- */
+
+extern char **environ;
+
+/* Variables that cuBLAS reads when it starts, so each has a process of its own. */
+static const char *const VARIABLES[][2] = {{"CUBLAS_EMULATE_SINGLE_PRECISION", "1"},
+                                           {"CUBLAS_EMULATE_DOUBLE_PRECISION", "1"},
+                                           {"CUBLAS_EMULATION_STRATEGY", "eager"},
+                                           {"CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT", "8"},
+                                           {"NVIDIA_TF32_OVERRIDE", "1"},
+                                           {"CUBLAS_EMULATE_SINGLE_PRECISION", "0"},
+                                           {"CUBLAS_EMULATE_DOUBLE_PRECISION", "0"},
+                                           {"NVIDIA_TF32_OVERRIDE", "0"}};
+
+/* A join with the tuning is refused, and the message has the name; or it gives the CPU's rows. */
+static void check_variable(adj_ctx *ctx, adj_type type, const char *tuning, const char *refused) {
+  const problem p = {"a variable", 300, 3000, 40, 16, ADJ_L2, 0, 0, 0};
+  point_set left = make_points(type, p.left, p.dim, 0, 1), right = make_points(type, p.right, p.dim, 0, 2);
+  void *memory[2] = {NULL, NULL};
+  adj_cuda_points queries = to_device(&left, PACKED, &memory[0]), others = to_device(&right, PACKED, &memory[1]);
+  adj_join_spec spec = spec_of(&p);
+  spec.algorithm = "brute";
+  spec.tuning = tuning;
+  adj_cuda_result *gpu = NULL;
+  adj_status status = adj_cuda_knn_join(ctx, &spec, &queries, &others, NULL, &gpu);
+  if (refused) {
+    need(status == ADJ_E_UNSUPPORTED && strstr(adj_last_error(), refused), refused);
+  } else if (!is_missing(status)) {
+    need(!status, p.name);
+    adj_result *cpu = find_on_cpu(ctx, &p, &left, &right);
+    need(same(gpu, cpu, type), "other rows than the CPU's");
+    adj_result_destroy(cpu);
+    adj_cuda_result_destroy(gpu, NULL);
+  }
+  need_cuda(cudaFree(memory[0]));
+  need_cuda(cudaFree(memory[1]));
+  free(left.data);
+  free(right.data);
+}
+
+static int check_environment(const char *name) {
+  const char *value = getenv(name);
+  need(value, "a variable that is set");
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  for (int type = ADJ_F32; type <= ADJ_F64; type++) {
+    check_variable(ctx, (adj_type)type, NULL, NULL);
+    check_variable(ctx, (adj_type)type, "prefilter=gemm", strcmp(value, "0") ? name : NULL);
+  }
+  adj_ctx_destroy(ctx);
+  printf("%s=%s: as it should be\n", name, value);
+  return 0;
+}
+
+static void check_environments(char *program) {
+  for (size_t i = 0; i < sizeof VARIABLES / sizeof *VARIABLES; i++) {
+    char with[] = "--with", name[64];
+    snprintf(name, sizeof name, "%s", VARIABLES[i][0]);
+    char *const arguments[] = {program, with, name, NULL};
+    pid_t child;
+    int outcome = 1;
+    need(!setenv(name, VARIABLES[i][1], 1), "a variable");
+    need(!posix_spawn(&child, program, NULL, NULL, arguments, environ), "a process");
+    need(waitpid(child, &outcome, 0) == child && !outcome, name);
+    unsetenv(name);
+  }
+}
+
 int main(int argc, char **argv) {
+  if (argc == 3 && !strcmp(argv[1], "--with")) return check_environment(argv[2]);
   adj_device device;
   adj_device_init(&device, sizeof device);
   if (adj_device_describe(0, &device)) {
@@ -175,5 +247,6 @@ int main(int argc, char **argv) {
     printf("%s: the CPU's rows\n", PROBLEMS[i].name);
     fflush(stdout);
   }
+  if (argc == 1) check_environments(argv[0]);
   return 0;
 }

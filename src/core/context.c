@@ -122,8 +122,10 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   ctx->log_user = mine.log_user;
   ctx->trace = mine.trace;
   ctx->trace_user = mine.trace_user;
+  adji_call outer = adji_call_begin(&ctx->cancels); /* costs are numbers in a file */
   take_costs(ctx);
   ctx->team = adji_team_create(threads);
+  adji_call_set(outer);
   if (!ctx->team) {
     free(ctx->devices);
     free(ctx);
@@ -185,8 +187,7 @@ adj_status adji_loop_slices(adj_ctx *ctx, uint64_t items, uint64_t count, adji_s
 }
 
 bool adji_cancelled(const adj_ctx *ctx) {
-  adji_call call = adji_call_current();
-  return call.cancels == &ctx->cancels && atomic_load_explicit(&ctx->cancels, memory_order_relaxed) != call.at_begin;
+  return adji_call_is_in(&ctx->cancels) && adji_call_cancelled();
 }
 
 adj_status adji_check_cancel(const adj_ctx *ctx) {
@@ -216,11 +217,11 @@ void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  ctx->log(ctx->log_user, level, line);
+  ADJI_CALL_BACK(ctx->log(ctx->log_user, level, line));
 }
 
 void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items) {
   if (!ctx->trace) return;
   adj_trace_event event = {.name = name, .lane = lane, .begin_ns = begin_ns, .end_ns = adji_now_ns(), .items = items};
-  ctx->trace(ctx->trace_user, &event);
+  ADJI_CALL_BACK(ctx->trace(ctx->trace_user, &event));
 }

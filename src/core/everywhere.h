@@ -5,6 +5,8 @@
 #ifndef ADJI_EVERYWHERE_H
 #define ADJI_EVERYWHERE_H
 
+#include "core/exact.h"
+
 #if defined(__CUDACC__)
 #define ADJI_EVERYWHERE static inline __host__ __device__
 #else

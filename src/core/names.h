@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "adjoin.h"
+#include "core/exact.h"
 
 /* One algorithm has one name, wherever it runs. */
 typedef enum adji_algorithm {

@@ -6,6 +6,7 @@
 #define ADJI_STATUS_H
 
 #include "adjoin.h"
+#include "core/exact.h"
 
 /* Stores the message for adj_last_error() of this thread and returns status. */
 adj_status adji_fail(adj_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -16,20 +16,29 @@
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
+/* Its floats are not used: the state is in the registers. */
 static _Thread_local adji_call current;
 
 adji_call adji_call_current(void) {
-  return current;
+  adji_call call = current;
+  call.floats = adji_float_state_get();
+  return call;
 }
 
 void adji_call_set(adji_call call) {
   current = call;
+  adji_float_state_set(call.floats);
 }
 
 adji_call adji_call_begin(const _Atomic uint32_t *cancels) {
-  adji_call before = current;
-  if (before.cancels != cancels) current = (adji_call){cancels, atomic_load(cancels)};
+  adji_call before = adji_call_current();
+  if (current.cancels != cancels) current = (adji_call){.cancels = cancels, .at_begin = atomic_load(cancels)};
+  adji_float_state_reset();
   return before;
+}
+
+bool adji_call_is_in(const _Atomic uint32_t *cancels) {
+  return current.cancels == cancels;
 }
 
 bool adji_call_cancelled(void) {
@@ -45,7 +54,8 @@ typedef struct thread_start {
 static void *thread_main(void *argument) {
   thread_start start = *(thread_start *)argument;
   free(argument);
-  adji_call_set(start.call);
+  current = start.call;
+  adji_float_state_reset(); /* a new thread has the state of the one that made it */
   return start.main(start.argument);
 }
 
@@ -106,8 +116,8 @@ static adj_status check_cancel(bool cancellable) {
 }
 
 static void draw_tasks(adji_team *team, uint32_t lane) {
-  adji_call before = adji_call_current();
-  adji_call_set(team->call);
+  adji_call before = current;
+  current = team->call;
   inside_team = team;
   inside_lane = lane;
   for (;;) {
@@ -118,7 +128,7 @@ static void draw_tasks(adji_team *team, uint32_t lane) {
     if (status) keep_failure(team, task, status);
   }
   inside_team = NULL;
-  adji_call_set(before);
+  current = before;
 }
 
 enum { SPINS = 1000 }; /* about 50 microseconds */
@@ -137,6 +147,7 @@ static void *member_main(void *argument) {
   adji_team *team = argument;
   uint32_t lane = 1 + atomic_fetch_add(&team->members, 1);
   uint64_t seen = 0;
+  adji_float_state_reset();
   for (;;) {
     await_loop(team, seen);
     pthread_mutex_lock(&team->lock);
@@ -220,7 +231,7 @@ adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void 
   team->user = user;
   team->count = count;
   team->cancellable = cancellable;
-  team->call = adji_call_current();
+  team->call = current;
   team->status = ADJ_OK;
   atomic_store(&team->next, 0);
   bool wake = count > 1 && team->size > 1;

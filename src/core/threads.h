@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/atomic.h"
+#include "core/float_state.h"
 #include "core/status.h"
 
 /* ---- Calls --------------------------------------------------------------------------------------------
@@ -18,27 +19,45 @@
  * A context counts its cancels. A call remembers the count it began with, and is cancelled once the count differs: so a
  * cancel ends every call under way and none that begins later, and there is nothing to reset. Which call a thread works
  * for is a property of the thread. A parallel loop hands it to the lanes, and adji_thread_start to a new thread.
+ *
+ * A call computes in the default floating-point state of C: it rounds to the nearest, keeps denormal numbers and has
+ * no traps. Results would depend on the caller's state otherwise, and a library that was compiled with -ffast-math
+ * changes that state for the whole process. So beginning a call sets the default state and ending it restores the
+ * caller's with its exception flags, and threads of our own begin with the default.
  */
 
 typedef struct adji_call {
   const ADJI_ATOMIC(uint32_t) * cancels; /* the context's count; NULL: no call */
   uint32_t at_begin;
+  adji_float_state floats; /* the thread's floating-point state outside of the call that began */
 } adji_call;
 
 /* The call that the calling thread works for. */
 adji_call adji_call_current(void);
 
-/* From now on the calling thread works for this call. */
+/* From now on the calling thread works for this call, in its floating-point state. */
 void adji_call_set(adji_call call);
 
 /* Begins a call in the context with this count. Returns the call so far, for adji_call_set at the end. A call inside
- * a call of the same context, such as from a callback, is a part of that one. */
+ * a call of the same context, such as from a callback, is a part of that one. Every public function that computes with
+ * floating-point numbers begins one, whether it can be cancelled or not. */
 adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
+
+/* Whether the calling thread works for a call of the context with this count. */
+bool adji_call_is_in(const ADJI_ATOMIC(uint32_t) * cancels);
+
+/* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. */
+#define ADJI_CALL_BACK(statement)                         \
+  do {                                                    \
+    adji_float_state adji_ours_ = adji_float_state_get(); \
+    statement;                                            \
+    adji_float_state_set(adji_ours_);                     \
+  } while (0)
 
 /* Whether the call that the calling thread works for is cancelled. One relaxed load. */
 bool adji_call_cancelled(void);
 
-/* pthread_create for a thread that works for the caller's call. */
+/* pthread_create for a thread that works for the caller's call, in the default floating-point state. */
 int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
 /* ---- The team ------------------------------------------------------------------------------------------ */

@@ -133,8 +133,7 @@ free_weights:
   return status;
 }
 
-adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out) {
-  if (!ctx || !options || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, options and out: none may be NULL");
+static adj_status generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out) {
   adj_generate_options mine;
   adj_generate_options_init(&mine, sizeof mine);
   adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_generate_options");
@@ -153,8 +152,13 @@ adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *option
                               .key = adji_mix(mine.seed),
                               .lambda = mine.lambda,
                               .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
+  return make_dataset(ctx, &generator, out);
+}
+
+adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out) {
+  if (!ctx || !options || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, options and out: none may be NULL");
   adji_call outer = adji_call_begin(&ctx->cancels);
-  status = make_dataset(ctx, &generator, out);
+  adj_status status = generate(ctx, options, out);
   adji_call_set(outer);
   return status;
 }

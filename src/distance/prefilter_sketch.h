@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/exact.h"
+
 enum {
   ADJI_SKETCH_BLOCK = 16,   /* candidates per block */
   ADJI_TILE_MULTIPLE = 64,  /* tiles begin at multiples of it, and memory ends at one */

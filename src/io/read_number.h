@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/exact.h"
+
 /* digits * 10^exponent. With more than 19 digits, digits holds the first 19 significant ones and the
  * true value lies between digits and digits + 1. */
 typedef struct adji_decimal {

@@ -295,6 +295,9 @@ adj_status adj_calibrate(adj_ctx *ctx, const char *path) {
     return adji_fail(ADJ_E_ARGUMENT, asked ? "ADJOIN_COSTS: \"none\" is no file to keep costs in"
                                            : "there is no folder for cached files: HOME is not set");
   adji_costs costs = adji_built_in_costs;
+  adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = measure(ctx, &costs);
-  return status ? status : adji_costs_save(path ? path : usual, ctx->isa, &costs);
+  if (!status) status = adji_costs_save(path ? path : usual, ctx->isa, &costs);
+  adji_call_set(outer);
+  return status;
 }

@@ -36,9 +36,8 @@ static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
                  [ADJ_BACKEND_REFERENCE] = prepare_reference},
 };
 
-adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                           adj_plan **out) {
-  if (!ctx || !spec || !left || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
+static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                         adj_plan **out) {
   adj_join_spec mine;
   adj_join_spec_init(&mine, sizeof mine);
   adji_tuning tuning;
@@ -51,7 +50,6 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
 
   adj_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return adji_fail(ADJ_E_MEMORY, "no memory for a plan");
-  adji_call outer = adji_call_begin(&ctx->cancels);
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   plan->backends = scope.backends;
@@ -61,11 +59,19 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   if (!status) status = planners[mine.kind][mine.backend](plan, scope.algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
-  adji_call_set(outer);
   if (status)
     adj_plan_destroy(plan);
   else
     *out = plan;
+  return status;
+}
+
+adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                           adj_plan **out) {
+  if (!ctx || !spec || !left || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, spec, left and out: none may be NULL");
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  adj_status status = create(ctx, spec, left, right, out);
+  adji_call_set(outer);
   return status;
 }
 
@@ -88,8 +94,10 @@ adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
 
 adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  adji_call outer = adji_call_begin(&plan->ctx->cancels);
   adj_estimate mine = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};
   mine.result_bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) + 8 * ((double)plan->left->count + 1);
   mine.seconds = plan->estimated_seconds;
+  adji_call_set(outer);
   return adji_give_struct(out, &mine, sizeof mine, "adj_estimate");
 }

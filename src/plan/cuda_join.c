@@ -338,8 +338,7 @@ void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream) {
   free(result);
 }
 
-adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
-  if (!ctx || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx and out: neither may be NULL");
+static adj_status last_times(adj_ctx *ctx, adj_cuda_times *out) {
   adji_gpu *gpu;
   adj_status status = adji_gpu_of(ctx, &gpu);
   if (status) return status;
@@ -353,6 +352,14 @@ adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
                          .peak_bytes = adji_gpu_peak(gpu)};
   adji_gpu_unlock(gpu);
   return adji_give_struct(out, &mine, sizeof mine, "adj_cuda_times");
+}
+
+adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {
+  if (!ctx || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx and out: neither may be NULL");
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  adj_status status = last_times(ctx, out);
+  adji_call_set(outer);
+  return status;
 }
 
 uint64_t adj_cuda_result_rows(const adj_cuda_result *result) {

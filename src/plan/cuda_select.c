@@ -59,14 +59,17 @@ adj_status adj_cuda_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k,
   if (!ctx || !matrix || !columns) return adji_fail(ADJ_E_ARGUMENT, "ctx, matrix and columns: none may be NULL");
   adji_gpu_select job = {.columns_out = columns, .values_out = values};
   adji_gpu *gpu;
+  adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = make_job(matrix, k, options, &job);
   if (!status) status = adji_gpu_of(ctx, &gpu);
-  if (status || !job.rows) return status;
-  adji_gpu_lock(gpu);
-  adji_gpu_reset_peak(gpu);
-  status = adji_gpu_after(gpu, stream);
-  if (!status) status = adji_gpu_select_rows(gpu, &job);
-  if (!status) status = adji_gpu_before(gpu, stream);
-  adji_gpu_unlock(gpu);
+  if (!status && job.rows) {
+    adji_gpu_lock(gpu);
+    adji_gpu_reset_peak(gpu);
+    status = adji_gpu_after(gpu, stream);
+    if (!status) status = adji_gpu_select_rows(gpu, &job);
+    if (!status) status = adji_gpu_before(gpu, stream);
+    adji_gpu_unlock(gpu);
+  }
+  adji_call_set(outer);
   return status;
 }

@@ -173,10 +173,12 @@ adj_status adj_plan_explain(const adj_plan *plan, char *buffer, size_t capacity,
   if (!plan || (!buffer && capacity)) return adji_fail(ADJ_E_ARGUMENT, "plan and buffer: neither may be NULL");
   text t = {buffer, capacity, 0};
   if (capacity) buffer[0] = 0;
+  adji_call outer = adji_call_begin(&plan->ctx->cancels);
   say_what(&t, plan);
   say_how(&t, plan);
   say_expected(&t, plan);
   say_happened(&t, plan);
+  adji_call_set(outer);
   if (needed) *needed = t.length + 1;
   return ADJ_OK;
 }

@@ -76,7 +76,8 @@ static adj_status begin_sink(stream *s) {
   uint64_t begin = adji_now_ns();
   if (!s->sink->begin) return ADJ_OK;
   adji_fail(ADJ_OK, "%s", "");
-  adj_status status = s->sink->begin(s->sink->user, s->plan->left->count, s->layout.entries, s->layout.degrees);
+  adj_status status;
+  ADJI_CALL_BACK(status = s->sink->begin(s->sink->user, s->plan->left->count, s->layout.entries, s->layout.degrees));
   if (status && !*adj_last_error()) adji_fail(status, "sink: begin returned %s", adj_status_name(status));
   s->sink_s += seconds_since(begin);
   return status;
@@ -85,7 +86,8 @@ static adj_status begin_sink(stream *s) {
 static adj_status write_rows(stream *s, const adj_rows *rows) {
   uint64_t begin = adji_now_ns();
   adji_fail(ADJ_OK, "%s", "");
-  adj_status status = s->sink->write(s->sink->user, rows);
+  adj_status status;
+  ADJI_CALL_BACK(status = s->sink->write(s->sink->user, rows));
   if (status && !*adj_last_error())
     adji_fail(status, "sink: write returned %s for the %llu rows from row %llu on", adj_status_name(status),
               (unsigned long long)rows->row_count, (unsigned long long)rows->first_row);
@@ -96,7 +98,7 @@ static adj_status write_rows(stream *s, const adj_rows *rows) {
 
 static void end_sink(stream *s, adj_status status) {
   uint64_t begin = adji_now_ns();
-  if (s->sink->end) s->sink->end(s->sink->user, status);
+  if (s->sink->end) ADJI_CALL_BACK(s->sink->end(s->sink->user, status));
   s->sink_s += seconds_since(begin);
 }
 

@@ -46,7 +46,7 @@ adj_status adji_run_report(adji_run *run, const char *phase, double fraction, ui
     run->last_report_ns = now;
     run->last_fraction = whole;
     adj_progress where = {.phase = phase, .fraction = whole, .pairs = pairs};
-    stop = run->control.progress(run->control.user, &where);
+    ADJI_CALL_BACK(stop = run->control.progress(run->control.user, &where));
   }
   pthread_mutex_unlock(&run->report_lock);
   return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;

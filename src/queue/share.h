@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/exact.h"
+
 enum { ADJI_MOST_DEVICES = 8 };
 
 typedef struct adji_share_options {

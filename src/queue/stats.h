@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "core/exact.h"
+
 /* What a batch, a pass or a run counted. */
 typedef struct adji_tally {
   uint64_t pairs, candidates;

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * cuBLAS at run time: the library, its functions, a handle for a device.
+ *
+ * The bounds of gpu/brute/prefilter_gemm.h are for products in the arithmetic of the type. Environment variables make
+ * cuBLAS compute with fewer bits instead, and it does not say whether they win over a handle's math mode. A pair that
+ * such products drop is seen by nobody, so no check of the result would do. So both: handles are pedantic, which is
+ * documented as "the prescribed precision and standardized arithmetic for all phases of calculations", and where a
+ * variable asks for anything else, cuBLAS is not used.
  */
 #include "gpu/device/cublas.cuh"
 
 #include <cstdlib>
+#include <cstring>
 
 #if __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
@@ -92,9 +99,28 @@ adj_status open_cublas(adji_gpu *gpu) {
 
 }  // namespace
 
+/* What asks for other arithmetic, or says how it is done: f32 from three bf16 or by tf32, f64 from integers of any
+ * number of bits. 0 switches off, and so does an empty text. */
+static adj_status check_environment() {
+  static const char *const ASKING[] = {"CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION",
+                                       "CUBLAS_EMULATION_STRATEGY", "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT",
+                                       "NVIDIA_TF32_OVERRIDE"};
+  for (const char *name : ASKING) {
+    const char *value = getenv(name);
+    if (value && *value && strcmp(value, "0"))
+      return adji_fail(
+          ADJ_E_UNSUPPORTED,
+          "tuning: prefilter=gemm: %s=%s in the environment makes cuBLAS compute with other precision than "
+          "the proof needs: unset it, or use another prefilter",
+          name, value);
+  }
+  return ADJ_OK;
+}
+
 /* Setting the stream resets the workspace, so the stream comes first. */
 adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
-  adj_status status = gpu->cublas ? ADJ_OK : open_cublas(gpu);
+  adj_status status = check_environment();
+  if (!status && !gpu->cublas) status = open_cublas(gpu);
   if (status) return status;
   adji_cublas *c = gpu->cublas;
   ADJI_CUBLAS(gpu, "cublasSetStream", c->set_stream(c->handle, gpu->compute));

@@ -50,7 +50,7 @@ constexpr order_of<T> NOT_A_NUMBER = ~order_of<T>(0);
 
 template <class T>
 __device__ __forceinline__ order_of<T> order_of_value(T x) {
-  return x != x ? NOT_A_NUMBER<T> : in_order(x + T(0)); /* -0 + 0 is 0 */
+  return x != x ? NOT_A_NUMBER<T> : in_order(x);
 }
 
 __device__ __forceinline__ float flipped(float x, bool flip) {

@@ -38,16 +38,16 @@ template <class KEY, class VALUE>
 adj_status adji_sort_segments(adji_gpu *gpu, cudaStream_t stream, adji_block *room, adji_pairs<KEY, VALUE> *pairs,
                               const adji_segments *segments, uint32_t bits);
 
-/* Floats as unsigned integers in the same order, and back. */
+/* Floats as unsigned integers in the same order, and back. A zero loses its sign: -0 + 0 is 0. */
 static __device__ __forceinline__ uint32_t in_order(float x) {
-  uint32_t bits = __float_as_uint(x);
+  uint32_t bits = __float_as_uint(x + 0.0f);
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 static __device__ __forceinline__ float from_order(uint32_t bits) {
   return __uint_as_float(bits >> 31 ? bits & 0x7fffffffu : ~bits);
 }
 static __device__ __forceinline__ uint64_t in_order(double x) {
-  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x));
+  uint64_t bits = static_cast<uint64_t>(__double_as_longlong(x + 0.0));
   return bits >> 63 ? ~bits : bits | UINT64_C(0x8000000000000000);
 }
 static __device__ __forceinline__ double from_order(uint64_t bits) {
