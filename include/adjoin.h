@@ -440,7 +440,8 @@ ADJ_API adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out);
 
 typedef struct adj_progress {
   const char *phase; /* "count", "join"; adj_write also "write" and "sync"  */
-  double fraction;   /* of the whole run, with adj_write of its time; about */
+  double fraction;   /* of the whole run, 0 to 1, about; with adj_write, of */
+                     /* its time, and it may decrease if writing is slow    */
   uint64_t pairs;    /* found so far in this phase                          */
 } adj_progress;
 
@@ -610,9 +611,9 @@ ADJ_API adj_status adj_dataset_write(const adj_dataset *dataset, const char *pat
 ADJ_API adj_status adj_text_save(adj_ctx *ctx, const char *path, const char *text, uint64_t bytes, uint32_t flags);
 
 /* Before a long run: whether its files can be what they are meant to be. An output that is also an input or another
- * output is ADJ_E_ARGUMENT, also by another path to the same file, or to one that does not exist yet. One that cannot be
- * written, or with ADJ_NO_CLOBBER exists, is ADJ_E_IO. Paths end in NULL; "-" is standard input or output. Inputs that
- * do not exist are ignored. */
+ * output is ADJ_E_ARGUMENT, also by another path to the same file, or to one that does not exist yet. One that cannot
+ * be written, or with ADJ_NO_CLOBBER exists, is ADJ_E_IO. Paths end in NULL; "-" is standard input or output. Inputs
+ * that do not exist are ignored. */
 ADJ_API adj_status adj_paths_check(const char *const *inputs, const char *const *outputs, uint32_t flags);
 
 /* ---- Selection ------------------------------------------------------------------------------------- */

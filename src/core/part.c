@@ -235,10 +235,6 @@ static bool cannot_sync(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == ESPIPE;
 }
 
-void adji_part_flush(const adji_part *part, uint64_t offset, uint64_t bytes) {
-  if (!(part->flags & ADJ_NO_SYNC)) sync_file_range(part->fd, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
-}
-
 /* fsync cannot be interrupted. So most of its work is done before, a chunk at a time. */
 static adj_status sync_chunks(const adji_part *part, uint64_t size, adji_synced_fn synced, void *user) {
   const unsigned how = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;

@@ -39,7 +39,4 @@ adj_status adji_part_commit(adji_part *part);
 /* Removes the part file unless it was committed, and frees everything. For a part that is all zero, does nothing. */
 void adji_part_discard(adji_part *part);
 
-/* Begins to write to the disk what is in memory, without waiting. */
-void adji_part_flush(const adji_part *part, uint64_t offset, uint64_t bytes);
-
 #endif

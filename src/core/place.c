@@ -22,6 +22,13 @@ int adji_fd_above_standard(int fd) {
   return above;
 }
 
+FILE *adji_open_text(const char *path) {
+  int fd = adji_fd_above_standard(open(path, O_RDONLY | O_CLOEXEC));
+  FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+  if (!file && fd >= 0) close(fd);
+  return file;
+}
+
 void adji_place_clear(adji_place *place) {
   if (place->folder >= 0) close(place->folder);
   free(place->name);

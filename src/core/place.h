@@ -7,6 +7,7 @@
 #define ADJI_PLACE_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "core/status.h"
@@ -14,6 +15,9 @@
 /* A descriptor that was just opened, or -1. If it is that of standard input, output or error, which the process has
  * closed, it is moved above these: a message that something prints must not end up in the file. */
 int adji_fd_above_standard(int fd);
+
+/* A text file to read, above these. NULL and errno if it cannot be opened. */
+FILE *adji_open_text(const char *path);
 
 typedef struct adji_place {
   int folder;        /* -1: not a place for a new file, but something to write to as it is, such as a pipe */

@@ -4,9 +4,8 @@
  */
 #include "io/meter.h"
 
-/* Bytes a second, until enough was written to know better. */
-static const double WRITE_RATE = 5e8, SYNC_RATE = 1e9;
-static const uint64_t ENOUGH_BYTES = (uint64_t)4 << 20;
+/* Bytes a second, until writing has gone on for long enough to know better. */
+static const double WRITE_RATE = 2e8, SYNC_RATE = 2e8, ENOUGH_SECONDS = 0.02;
 
 static const double NS = 1e-9;
 
@@ -31,7 +30,7 @@ void adji_meter_expect(adji_meter *meter, uint64_t bytes, uint64_t to_sync) {
 /* Seconds that the rest of the bytes take, at the rate so far. */
 static double rest(uint64_t bytes, uint64_t done, double seconds, double usual_rate) {
   if (done >= bytes) return 0;
-  double rate = done >= ENOUGH_BYTES && seconds > 0 ? (double)done / seconds : usual_rate;
+  double rate = done && seconds > ENOUGH_SECONDS ? (double)done / seconds : usual_rate;
   return (double)(bytes - done) / rate;
 }
 
@@ -54,10 +53,8 @@ static double share(adji_meter *meter, uint64_t now) {
 
 /* With the lock held. */
 static int tell(adji_meter *meter, const char *phase, uint64_t now) {
-  double fraction = share(meter, now);
-  if (fraction > meter->told) meter->told = fraction;
   meter->last_ns = now;
-  adj_progress where = {.phase = phase, .fraction = meter->told, .pairs = meter->pairs};
+  adj_progress where = {.phase = phase, .fraction = share(meter, now), .pairs = meter->pairs};
   return meter->caller.progress(meter->caller.user, &where);
 }
 

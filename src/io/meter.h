@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The progress of a run that writes its result. The join reports how much of itself is done, the outputs report their
- * bytes. What the caller is told is the share of the time: the time so far, of that and what is expected to follow.
+ * bytes. What the caller is told is the share of the time: the time so far, of that and what is expected to follow. It
+ * decreases where writing turns out to be slower than was expected: an honest figure is worth more than a steady one.
  */
 #ifndef ADJI_METER_H
 #define ADJI_METER_H
@@ -14,7 +15,6 @@ typedef struct adji_meter {
   adj_run_control caller; /* progress NULL: nobody asks */
   pthread_mutex_t lock;   /* one call of the caller's function at a time; for all that follows but the atomics */
   uint64_t begin_ns, last_ns;
-  double told; /* it never decreases */
   double join; /* share of the join that is done */
   uint64_t pairs;
   /* Bytes to write, as far as is known, and written; to synchronise with the disk, and synchronised. */
