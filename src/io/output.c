@@ -144,9 +144,10 @@ static adj_status check_room(const adji_output *output, uint64_t bytes) {
   /* Some blocks are kept for the superuser. */
   uint64_t blocks = geteuid() ? system.f_bavail : system.f_bfree, room = adji_mul(blocks, (uint64_t)system.f_bsize);
   if (bytes <= room) return ADJ_OK;
-  char text[160];
-  snprintf(text, sizeof text, "at least %llu bytes are to be written (%.1f GiB), and its disk has %llu free (%.1f GiB)",
-           (unsigned long long)bytes, (double)bytes * 0x1p-30, (unsigned long long)room, (double)room * 0x1p-30);
+  char text[160], needed[32], has[32];
+  snprintf(text, sizeof text, "at least %llu bytes (%s) are to be written, and its disk has %llu (%s) free",
+           (unsigned long long)bytes, adji_bytes_text((double)bytes, needed), (unsigned long long)room,
+           adji_bytes_text((double)room, has));
   if (stores_plainly(&system)) return adji_fail(ADJ_E_IO, "%s: cannot be written: %s", output->name, text);
   adji_log(output->ctx, ADJ_LOG_WARN, "%s: %s", output->name, text);
   return ADJ_OK;
