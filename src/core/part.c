@@ -2,7 +2,7 @@
  *
  * Part files: see part.h. Their names end in ".part-adjoin-", eight digits of the host, "-" and sixteen random digits.
  */
-#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): renameat2, sync_file_range */
+#define _GNU_SOURCE /* renameat2, sync_file_range */
 #include "core/part.h"
 
 #include <dirent.h>
@@ -112,7 +112,7 @@ static void remove_garbage(const adji_place *place) {
     return;
   }
   const struct dirent *entry;
-  for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)); i++) /* NOLINT(concurrency-mt-unsafe): its own DIR */
+  for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)); i++)
     remove_dead(place->folder, entry->d_name);
   closedir(folder);
 }

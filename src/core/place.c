@@ -2,7 +2,7 @@
  *
  * From a path to a folder and a name: see place.h.
  */
-#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): O_PATH */
+#define _GNU_SOURCE /* O_PATH */
 #include "core/place.h"
 
 #include <errno.h>

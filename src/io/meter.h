@@ -40,8 +40,9 @@ void adji_meter_write_end(adji_meter *meter);
 /* From now on the outputs are synchronised; nothing else follows. */
 void adji_meter_sync_begin(adji_meter *meter);
 
-/* Bytes that are written, from any thread; and synchronised. ADJ_CANCELLED if the caller wants to stop. */
+/* Bytes that are written, from any thread; and synchronised, where user is the meter. ADJ_CANCELLED if the caller wants
+ * to stop. */
 adj_status adji_meter_wrote(adji_meter *meter, uint64_t bytes);
-adj_status adji_meter_synced(void *meter, uint64_t bytes);
+adj_status adji_meter_synced(void *user, uint64_t bytes);
 
 #endif

@@ -491,9 +491,9 @@ static void test_same_files(void **unused) {
   assert_int_equal(link("in", "d/hard"), 0);
   assert_int_equal(symlink("d", "e"), 0);
   assert_int_equal(symlink("d/new", "dangling"), 0);
-  char whole[1024];
-  assert_non_null(getcwd(whole, sizeof whole - 8));
-  strcat(whole, "/in");
+  char here[1024], whole[1032];
+  assert_non_null(getcwd(here, sizeof here));
+  snprintf(whole, sizeof whole, "%s/in", here);
   static const char *const other[] = {"in", "./in", "d/../in", "soft", "d/hard", "e/hard"};
   for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
     must_fail(ADJ_E_ARGUMENT, "is the same file as the input in", check("in", other[i], NULL));
@@ -619,8 +619,9 @@ static void test_what_is_not_garbage(void **unused) {
 static void *remove_parts(void *stop) {
   while (!atomic_load((atomic_bool *)stop)) {
     DIR *folder = opendir(".");
+    if (!folder) continue;
     const struct dirent *entry;
-    while (folder && (entry = readdir(folder))) {
+    while ((entry = readdir(folder))) {
       int fd = strstr(entry->d_name, ".part-adjoin-") ? open(entry->d_name, O_WRONLY) : -1;
       if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB)) unlink(entry->d_name);
       if (fd >= 0) close(fd);
