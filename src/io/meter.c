@@ -5,7 +5,7 @@
 #include "io/meter.h"
 
 /* Bytes a second, until writing has gone on for long enough to know better. */
-static const double WRITE_RATE = 2e8, SYNC_RATE = 2e8, ENOUGH_SECONDS = 0.02;
+static const double WRITE_RATE = 2e8, SYNC_RATE = 1e9, ENOUGH_SECONDS = 0.02;
 
 static const double NS = 1e-9;
 

@@ -15,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -359,6 +360,29 @@ static void test_owner(void **unused) {
   must(save("x", 0));
   no_faults();
   assert_int_equal(mode_of("x"), 0600);
+  unlink("x");
+}
+
+/* With an access control list, the middle bits of the mode are its mask. Without the list they would be the group's. */
+static void test_access_list(void **unused) {
+  (void)unused;
+  static const char name[] = "system.posix_acl_access";
+  static const struct {
+    uint16_t tag, rights;
+    uint32_t id;
+  } entries[] = {{1, 6, UINT32_MAX}, {2, 4, 12345}, {4, 0, UINT32_MAX}, {16, 4, UINT32_MAX}, {32, 0, UINT32_MAX}};
+  char list[4 + sizeof entries] = {2}, found[256];
+  memcpy(list + 4, entries, sizeof entries);
+  put_file("x", "old");
+  if (setxattr("x", name, list, sizeof list, 0)) { /* not on this file system */
+    unlink("x");
+    skip();
+  }
+  assert_int_equal(mode_of("x"), 0640);
+  must_save("x");
+  assert_int_equal(mode_of("x"), 0640);
+  assert_int_equal(getxattr("x", name, found, sizeof found), sizeof list);
+  assert_memory_equal(found, list, sizeof list);
   unlink("x");
 }
 
@@ -775,6 +799,7 @@ int main(void) {
       cmocka_unit_test(test_cancel_while_nobody_reads),
       cmocka_unit_test(test_modes),
       cmocka_unit_test(test_owner),
+      cmocka_unit_test(test_access_list),
       cmocka_unit_test(test_part_is_private),
       cmocka_unit_test(test_links),
       cmocka_unit_test(test_planted_links),
