@@ -20,6 +20,7 @@ static const option what[] = {
      "write the number of neighbours of each point of A;\n\"-\" is standard output"},
     {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
      "npy, csv or tsv. Default: by the ending of FILE,\nor csv for \"-\""},
+    JOIN_WRITE_OPTIONS(join_request),
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {

@@ -16,7 +16,7 @@ typedef struct generate_request {
   uint64_t count, dim, seed, clusters, threads, memory;
   double lambda;
   int type;
-  bool quiet;
+  bool quiet, no_clobber, no_sync;
   const char *output, *format;
 } generate_request;
 
@@ -36,6 +36,7 @@ static const option options[] = {
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), "file to write (required); \"-\" is standard output"},
     {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
      "npy, csv, tsv, fvecs, fbin or raw. Default: by the\nending of FILE, or csv for \"-\""},
+    JOIN_WRITE_OPTIONS(generate_request),
     {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "Default: one per available core"},
     {OPTION_SIZE, 0, "memory", "SIZE", FIELD(memory), "memory limit, such as 4G. Default: 90 % of what is\nfree"},
     {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), "print only errors on standard error"},
@@ -54,8 +55,14 @@ static adj_status generate(adj_ctx *ctx, const char *kind, const generate_reques
   generator.lambda = request->lambda;
   generator.clusters = (uint32_t)request->clusters;
   if (request->type) generator.type = (adj_type)request->type;
-  adj_status status = signals_status(adj_dataset_generate(ctx, &generator, points));
-  return status ? status : adj_dataset_save(*points, request->output, request->format);
+  adj_write_options how;
+  adj_write_options_init(&how, sizeof how);
+  how.format = request->format;
+  how.flags = join_write_flags(request->no_clobber, request->no_sync);
+  const char *const outputs[] = {request->output, NULL};
+  adj_status status = adj_paths_check(NULL, outputs, how.flags);
+  if (!status) status = signals_status(adj_dataset_generate(ctx, &generator, points));
+  return status ? status : adj_dataset_write(*points, request->output, &how);
 }
 
 static void summarise(const adj_dataset *points, const generate_request *request, double seconds) {

@@ -27,11 +27,12 @@ typedef struct join_job {
   run_report report;
 } join_job;
 
-enum { MOST_FILES = 5 };
+enum { MOST_FILES = 7 };
 
 /* The paths of the run, ended by NULL. */
 static void list_files(const join_request *request, const char **files) {
-  const char *const all[] = {request->left, request->right, request->output, request->distances};
+  const char *const all[] = {request->left,      request->right, request->output,
+                             request->distances, request->stats, request->trace};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i]) *files++ = all[i];
   *files = NULL;
@@ -222,6 +223,7 @@ static adj_status run_plan(join_job *job) {
   options.format = request->format;
   options.distances = request->distances;
   options.counts = request->per_point_counts;
+  options.flags = join_write_flags(request->no_clobber, request->no_sync);
   double began = seconds_now();
   adj_status status = request->output ? adj_write(job->plan, request->output, &options, &control, &job->report.stats)
                                       : run_without_output(job, &control);
@@ -263,6 +265,38 @@ static int plan_failed(const join_job *job, adj_status status) {
   return EXIT_FAILED;
 }
 
+uint32_t join_write_flags(bool no_clobber, bool no_sync) {
+  return (no_clobber ? ADJ_NO_CLOBBER : 0u) | (no_sync ? ADJ_NO_SYNC : 0u);
+}
+
+/* What the files are must be right before a long run, not after it. */
+static adj_status check_paths(const join_request *request) {
+  const char *inputs[] = {request->left, request->right, NULL}, *outputs[MOST_FILES];
+  const char *const all[] = {request->output, request->distances, request->stats, request->trace};
+  size_t many = 0;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i]) outputs[many++] = all[i];
+  outputs[many] = NULL;
+  return adj_paths_check(inputs, outputs, join_write_flags(request->no_clobber, request->no_sync));
+}
+
+/* Writes a report to its file, and frees it. */
+static int save_json(const join_job *job, json_writer *json, const char *path) {
+  const join_request *request = job->request;
+  uint32_t flags = join_write_flags(request->no_clobber, request->no_sync);
+  int code = EXIT_DONE;
+  if (json->failed) {
+    fprintf(stderr, "adjoin: %s: no memory for its text\n", path);
+    code = EXIT_FAILED;
+  } else {
+    adj_status status = signals_status(adj_text_save(job->ctx, path, json->text, json->length, flags));
+    if (status) code = run_failed(job, status);
+  }
+  free(json->text);
+  *json = (json_writer){0};
+  return code;
+}
+
 static int report_all(join_job *job, const subcommand *command) {
   const join_request *request = job->request;
   run_report *report = &job->report;
@@ -273,18 +307,22 @@ static int report_all(join_job *job, const subcommand *command) {
   report->right = job->right ? job->right : job->left;
   report->wall_s = seconds_now() - report->began;
   if (request->explain) print_what_happened(job);
-  bool good = report_total(report);
+  int code = report_total(report) ? EXIT_DONE : EXIT_FAILED;
   if (!request->quiet) report_summary(report);
-  if (request->stats) good = report_stats(report) && good;
-  if (request->trace) good = trace_save(job->trace, request->trace, adj_ctx_threads(job->ctx)) && good;
-  return good ? EXIT_DONE : EXIT_FAILED;
+  json_writer json = {0};
+  if (request->stats) report_stats(report, &json);
+  int saved = request->stats ? save_json(job, &json, request->stats) : EXIT_DONE;
+  if (!saved && request->trace && job->trace) {
+    trace_write(job->trace, adj_ctx_threads(job->ctx), &json);
+    saved = save_json(job, &json, request->trace);
+  }
+  return saved ? saved : code;
 }
 
 static int run_steps(join_job *job, const subcommand *command) {
   const join_request *request = job->request;
-  if (request->stats && !text_can_save(request->stats)) return EXIT_FAILED;
-  if (request->trace && !text_can_save(request->trace)) return EXIT_FAILED;
-  adj_status status = create_context(job);
+  adj_status status = check_paths(request);
+  if (!status) status = create_context(job);
   if (!status) status = open_points(job);
   if (status) return run_failed(job, status);
   int code = check_match(job);

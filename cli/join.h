@@ -11,6 +11,16 @@
 /* The tables of options that the commands share. */
 extern const option join_metric_options[], join_input_options[], join_run_options[], join_report_options[];
 
+/* For the tables of commands that write files; type is that of the request. */
+#define JOIN_WRITE_OPTIONS(type)                                                                                \
+  {OPTION_FLAG, 0, "no-clobber", NULL, offsetof(type, no_clobber), "fail if a file to write exists already"}, { \
+    OPTION_FLAG, 0, "no-sync", NULL, offsetof(type, no_sync),                                                   \
+        "do not wait until the files are on the disk; faster,\nbut a power failure may lose them"               \
+  }
+
+/* The flags that these options stand for. */
+uint32_t join_write_flags(bool no_clobber, bool no_sync);
+
 /* Parses the arguments into the request, which has the command's defaults. Sets *stop if the program is to exit with
  * the returned code, as after --help. */
 int join_parse(const subcommand *command, join_request *request, int argc, char **argv, bool *stop);

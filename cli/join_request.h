@@ -26,6 +26,7 @@ typedef struct join_request {
   bool per_point_counts;                   /* the output holds counts, not pairs */
   const char *output, *format, *distances; /* distances: a second file */
   bool distance;
+  bool no_clobber, no_sync;
   int order; /* 1 + adj_order */
   uint64_t max_pairs;
   /* input */

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "text.h"
-
 static bool make_room(json_writer *json, size_t more) {
   if (json->failed) return false;
   if (json->length + more < json->room) return true;
@@ -67,15 +65,4 @@ void json_real(json_writer *json, double value) {
     if (strtod(text, NULL) == value) break;
   }
   json_raw(json, "%s", text);
-}
-
-bool json_save(json_writer *json, const char *path) {
-  bool good = !json->failed;
-  if (!good)
-    fprintf(stderr, "adjoin: %s: no memory for its text\n", path);
-  else
-    good = text_save(path, json->text, json->length);
-  free(json->text);
-  json->text = NULL;
-  return good;
 }

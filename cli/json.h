@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct json_writer {
-  char *text;
+  char *text; /* the owner frees it */
   size_t length, room;
   bool failed; /* memory ran out: all later text is dropped */
 } json_writer;
@@ -18,8 +18,5 @@ typedef struct json_writer {
 void json_raw(json_writer *json, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void json_text(json_writer *json, const char *text); /* a string, quoted and escaped; NULL: null */
 void json_real(json_writer *json, double value);     /* reads back as the same value; null if not finite */
-
-/* Writes the text to a file and frees it. False after an error message. */
-bool json_save(json_writer *json, const char *path);
 
 #endif

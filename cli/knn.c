@@ -26,6 +26,7 @@ static const option what[] = {
      "\"-\""},
     {OPTION_TEXT, 0, "distances", "FILE", FIELD(distances),
      "also write the distances alone, as npy or fvecs.\nnpz, csv, tsv and csr include them anyway"},
+    JOIN_WRITE_OPTIONS(join_request),
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {

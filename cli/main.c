@@ -5,9 +5,11 @@
  */
 #include <adjoin.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 
@@ -86,8 +88,19 @@ static int dispatch(int argc, char **argv) {
   return command->run(command, 2, ask);
 }
 
+/* If standard input, output or error is closed, the next file that is opened would get its number, and what is printed
+ * would end up in that file. Something else takes its place, opened in such a way that using it fails, as it does with
+ * one that is closed. */
+static void occupy_standard(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) (void)open("/", O_RDONLY);
+  }
+}
+
 /* Standard output is written when it is flushed: only then does a full disk show. */
 int main(int argc, char **argv) {
+  occupy_standard();
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;
   fprintf(stderr, "adjoin: standard output: cannot be written: %s\n", strerror(errno));

@@ -23,6 +23,7 @@ static const option what[] = {
     {OPTION_FLAG, 0, "distance", NULL, FIELD(distance), "also write the distance of each pair"},
     {OPTION_CHOICE, 0, "order", "id|distance|any", FIELD(order),
      "how to sort the neighbours of each point. Default:\nid. any is fastest, but may differ between runs"},
+    JOIN_WRITE_OPTIONS(join_request),
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {

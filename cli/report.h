@@ -6,6 +6,7 @@
 #define CLI_REPORT_H
 
 #include "join_request.h"
+#include "json.h"
 
 typedef struct run_report {
   const char *command;
@@ -19,6 +20,6 @@ typedef struct run_report {
 /* Prints the number of pairs, unless standard output has other data. False after an error message. */
 bool report_total(const run_report *report);
 void report_summary(const run_report *report);
-bool report_stats(const run_report *report); /* false after a message */
+void report_stats(const run_report *report, json_writer *json);
 
 #endif

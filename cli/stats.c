@@ -112,33 +112,31 @@ static void put_workers(json_writer *json, const run_report *report) {
   json_raw(json, "]");
 }
 
-bool report_stats(const run_report *report) {
+void report_stats(const run_report *report, json_writer *json) {
   const adj_stats *stats = &report->stats;
-  json_writer json = {0};
   double join_s = stats->plan_s + stats->index_s + stats->join_s + stats->write_s;
-  json_raw(&json, "{\n  \"adjoin\": ");
-  json_text(&json, adj_version_string());
-  put_text(&json, "command", report->command);
-  put_seconds(&json, report);
-  put_count(&json, "pairs", stats->pairs);
-  put_count(&json, "candidates", stats->candidates);
-  put_count(&json, "peak_bytes", stats->peak_bytes);
-  put_text(&json, "backend", stats->backend);
-  put_text(&json, "algorithm", stats->algorithm);
-  put_count(&json, "threads", stats->threads);
-  put_text(&json, "isa", stats->isa);
-  put_join(&json, report);
-  put_real(&json, "pairs_per_second", join_s > 0 ? (double)stats->pairs / join_s : 0);
-  put_count(&json, "cells", stats->cells);
-  put_count(&json, "batches", stats->batches);
-  put_count(&json, "batches_redone", stats->batches_redone);
-  put_real(&json, "imbalance", stats->imbalance);
-  put_real(&json, "estimated_pairs", stats->estimated_pairs);
-  put_real(&json, "estimated_candidates", stats->estimated_candidates);
-  put_device(&json, stats);
-  put_grid(&json, stats);
-  put_prefilter(&json, stats);
-  put_workers(&json, report);
-  json_raw(&json, "\n}\n");
-  return json_save(&json, report->request->stats);
+  json_raw(json, "{\n  \"adjoin\": ");
+  json_text(json, adj_version_string());
+  put_text(json, "command", report->command);
+  put_seconds(json, report);
+  put_count(json, "pairs", stats->pairs);
+  put_count(json, "candidates", stats->candidates);
+  put_count(json, "peak_bytes", stats->peak_bytes);
+  put_text(json, "backend", stats->backend);
+  put_text(json, "algorithm", stats->algorithm);
+  put_count(json, "threads", stats->threads);
+  put_text(json, "isa", stats->isa);
+  put_join(json, report);
+  put_real(json, "pairs_per_second", join_s > 0 ? (double)stats->pairs / join_s : 0);
+  put_count(json, "cells", stats->cells);
+  put_count(json, "batches", stats->batches);
+  put_count(json, "batches_redone", stats->batches_redone);
+  put_real(json, "imbalance", stats->imbalance);
+  put_real(json, "estimated_pairs", stats->estimated_pairs);
+  put_real(json, "estimated_candidates", stats->estimated_candidates);
+  put_device(json, stats);
+  put_grid(json, stats);
+  put_prefilter(json, stats);
+  put_workers(json, report);
+  json_raw(json, "\n}\n");
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readable numbers, the clock, and small text files.
+ * Readable numbers, and the clock.
  */
 #include "text.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 const char *text_count(uint64_t value, char *buffer) {
   char digits[24];
@@ -62,63 +57,4 @@ double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static bool save_to(FILE *file, const char *text, size_t length) {
-  bool good = file && fwrite(text, 1, length, file) == length;
-  int error = errno;
-  if (file && file != stdout && fclose(file) && good) {
-    error = errno;
-    good = false;
-  }
-  if (file == stdout && good && fflush(stdout)) {
-    error = errno;
-    good = false;
-  }
-  errno = error;
-  return good;
-}
-
-/* A device or a pipe is written in place, not replaced by a file. */
-static bool is_special(const char *path) {
-  struct stat info;
-  return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-}
-
-bool text_save(const char *path, const char *text, size_t length) {
-  if (!strcmp(path, "-") || is_special(path)) {
-    bool good = save_to(strcmp(path, "-") ? fopen(path, "w") : stdout, text, length);
-    if (!good) fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(errno));
-    return good;
-  }
-  size_t room = strlen(path) + 32;
-  char *part = malloc(room);
-  if (!part) {
-    fprintf(stderr, "adjoin: %s: no memory for its name\n", path);
-    return false;
-  }
-  snprintf(part, room, "%s.part-%ld", path, (long)getpid());
-  bool good = save_to(fopen(part, "w"), text, length) && !rename(part, path);
-  if (!good) {
-    fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(errno));
-    unlink(part);
-  }
-  free(part);
-  return good;
-}
-
-bool text_can_save(const char *path) {
-  struct stat info;
-  bool exists = stat(path, &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) {
-    fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(EISDIR));
-    return false;
-  }
-  if (!strcmp(path, "-") || (exists && !S_ISREG(info.st_mode))) return true;
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-  bool good = !folder || !access(folder, W_OK | X_OK);
-  if (!good) fprintf(stderr, "adjoin: %s: cannot be written: %s\n", path, strerror(errno));
-  free(folder);
-  return good;
 }

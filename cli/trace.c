@@ -83,20 +83,18 @@ static void put_event(json_writer *json, const adj_trace_event *event, uint64_t 
            (unsigned long long)event->items);
 }
 
-bool trace_save(trace_log *trace, const char *path, uint32_t threads) {
-  json_writer json = {0};
+void trace_write(trace_log *trace, uint32_t threads, json_writer *json) {
   uint64_t start_ns = UINT64_MAX;
   for (size_t i = 0; i < trace->count; i++)
     if (trace->events[i].begin_ns < start_ns) start_ns = trace->events[i].begin_ns;
   if (trace->count) qsort(trace->events, trace->count, sizeof *trace->events, by_lane_and_time);
-  json_raw(&json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  json_raw(json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (size_t i = 0; i < trace->count; i++) {
     const adj_trace_event *event = &trace->events[i];
-    if (!i || event->lane != event[-1].lane) put_lane_name(&json, event->lane, threads);
-    put_event(&json, event, start_ns);
+    if (!i || event->lane != event[-1].lane) put_lane_name(json, event->lane, threads);
+    put_event(json, event, start_ns);
   }
-  json_raw(&json, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"adjoin\"}}\n]}\n");
+  json_raw(json, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"adjoin\"}}\n]}\n");
   if (trace->dropped)
-    fprintf(stderr, "adjoin: %s: %zu events were dropped because memory ran out\n", path, trace->dropped);
-  return json_save(&json, path);
+    fprintf(stderr, "adjoin: --trace: %zu events were dropped because memory ran out\n", trace->dropped);
 }

@@ -6,7 +6,8 @@
 #define CLI_TRACE_H
 
 #include <adjoin.h>
-#include <stdbool.h>
+
+#include "json.h"
 
 typedef struct trace_log trace_log;
 
@@ -19,7 +20,7 @@ void trace_add(void *user, const adj_trace_event *event);
 /* Adds a phase of the program itself, from began (seconds_now) until now, to the first lane. */
 void trace_phase(trace_log *trace, const char *name, double began); /* trace may be NULL */
 
-/* Lanes from `threads` on are devices. False after an error message. */
-bool trace_save(trace_log *trace, const char *path, uint32_t threads);
+/* Lanes from `threads` on are devices. */
+void trace_write(trace_log *trace, uint32_t threads, json_writer *json);
 
 #endif

@@ -446,9 +446,10 @@ ADJ_API adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out);
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
 typedef struct adj_progress {
-  const char *phase; /* "count", "join"                         */
-  double fraction;   /* of the whole run, 0 to 1, about         */
-  uint64_t pairs;    /* found so far in this phase              */
+  const char *phase; /* "count", "join"; adj_write also "write" and "sync"  */
+  double fraction;   /* of the whole run, 0 to 1, about; with adj_write, of */
+                     /* its time, and it may decrease if writing is slow    */
+  uint64_t pairs;    /* found so far in this phase                          */
 } adj_progress;
 
 typedef struct adj_run_control {
@@ -582,24 +583,45 @@ ADJ_API void adj_sink_init(adj_sink *sink, size_t struct_size);
  * "buffer" sets another size. */
 ADJ_API adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats);
 
+typedef enum adj_write_flags {
+  ADJ_NO_CLOBBER = 1, /* a file that exists already is an error; without this it is replaced       */
+  ADJ_NO_SYNC = 2     /* do not wait until the file is on the disk. It still appears only complete */
+                      /* after a crash of the program, but perhaps not after one of the machine    */
+} adj_write_flags;
+
 typedef struct adj_write_options {
   uint32_t struct_size;
   uint32_t counts;       /* 1: write the number of neighbours of each left point, not the pairs */
   const char *format;    /* "npz", "csv", "tsv", "npy"; kNN also "ivecs", and "csr" (a graph    */
                          /* for scikit-learn); NULL: from the path's ending                     */
   const char *distances; /* kNN: path of a second file, for the distances: .npy or .fvecs       */
+  uint32_t flags;        /* of adj_write_flags */
+  uint32_t reserved;
 } adj_write_options;
 
 ADJ_API void adj_write_options_init(adj_write_options *options, size_t struct_size);
 
 /* Writes the result to a file; path "-" is standard output (csv unless a format is given). Results of
- * any size: rows are streamed. The file appears when it is complete. options may be NULL. docs/formats.md
- * describes the formats.
+ * any size: rows are streamed. The file appears when it is complete and on the disk; it keeps the mode and
+ * owner of a file that it replaces. A result that cannot fit the free space fails before the first row.
+ * options may be NULL. docs/formats.md describes the formats.
  * Time: that of adj_stream (counts: of adj_count; "csr" within a radius: of both), and of formatting the
  * rows in parallel. Memory: that of adj_stream (counts: 8 bytes per left point; "csr": 4 more), and a few
  * megabytes a thread. */
 ADJ_API adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options,
                              const adj_run_control *control, adj_stats *stats);
+
+/* adj_dataset_save with options: format and flags. Others must be as adj_write_options_init sets them. */
+ADJ_API adj_status adj_dataset_write(const adj_dataset *dataset, const char *path, const adj_write_options *options);
+
+/* Writes text, such as a report on a run, in the same way. flags: of adj_write_flags. */
+ADJ_API adj_status adj_text_save(adj_ctx *ctx, const char *path, const char *text, uint64_t bytes, uint32_t flags);
+
+/* Before a long run: whether its files can be what they are meant to be. An output that is also an input or another
+ * output is ADJ_E_ARGUMENT, also by another path to the same file, or to one that does not exist yet. One that cannot
+ * be written, or with ADJ_NO_CLOBBER exists, is ADJ_E_IO. Paths end in NULL; "-" is standard input or output. Inputs
+ * that do not exist are ignored. */
+ADJ_API adj_status adj_paths_check(const char *const *inputs, const char *const *outputs, uint32_t flags);
 
 /* ---- Selection ------------------------------------------------------------------------------------- */
 

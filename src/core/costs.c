@@ -16,6 +16,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/status.h"
+#include "core/part.h"
 #include "core/threads.h"
 
 const adji_costs adji_built_in_costs = {
@@ -55,7 +56,7 @@ static double *cost_at(adji_costs *costs, int i) {
 static bool find_line(const char *path, const char *begin, char *rest, size_t capacity) {
   char line[LONGEST];
   bool found = false;
-  FILE *file = fopen(path, "r");
+  FILE *file = adji_open_text(path);
   while (file && !found && fgets(line, sizeof line, file)) {
     found = !strncmp(line, begin, strlen(begin));
     const char *colon = found ? strchr(line, ':') : NULL;
@@ -175,7 +176,7 @@ static adji_costs_read read_costs(FILE *file, const char *isa, adji_costs *out, 
 
 adji_costs_read adji_costs_load(const char *path, const char *isa, adji_costs *out, char *why, size_t capacity) {
   char line[LONGEST] = "it is empty";
-  FILE *file = fopen(path, "r");
+  FILE *file = adji_open_text(path);
   snprintf(why, capacity, "%s", file ? "" : strerror(errno));
   if (!file) return ADJI_COSTS_MISSING;
   adji_costs_read read = read_costs(file, isa, out, line);
@@ -217,18 +218,27 @@ static bool write_costs(FILE *file, const char *isa, const adji_costs *costs) {
   return !ferror(file);
 }
 
+/* Closes a copy of the part's descriptor; the part keeps its own. */
+static bool fill_part(const adji_part *part, const char *isa, const adji_costs *costs) {
+  int fd = fcntl(part->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+  if (!file && fd >= 0) close(fd);
+  bool written = file && write_costs(file, isa, costs);
+  return file && !fclose(file) && written;
+}
+
+/* Measured again in ten seconds, so the disk is not waited for. */
 adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs) {
-  char beside[LONGEST];
-  if (snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid()) >= (int)sizeof beside)
-    return adji_fail(ADJ_E_ARGUMENT, "path: \"%s\" is too long", path);
+  adji_place place;
+  adji_part part = {0};
+  if (strlen(path) >= LONGEST) return adji_fail(ADJ_E_ARGUMENT, "path: \"%s\" is too long", path);
   make_folders(path);
-  FILE *file = fopen(beside, "w");
-  if (!file) return refuse(beside);
-  bool written = write_costs(file, isa, costs);
-  if (fclose(file) != 0 || !written || rename(beside, path) != 0) {
-    adj_status status = refuse(path);
-    (void)remove(beside);
-    return status;
-  }
-  return ADJ_OK;
+  adj_status status = adji_place_find(path, &place);
+  if (!status && place.folder < 0) status = adji_fail(ADJ_E_IO, "%s: is not a file", path);
+  if (!status) status = adji_part_create(path, &place, ADJ_NO_SYNC, &part);
+  if (!status && !fill_part(&part, isa, costs)) status = refuse(path);
+  if (!status) status = adji_part_finish(&part, NULL, NULL);
+  if (!status) status = adji_part_commit(&part);
+  adji_part_discard(&part);
+  return status;
 }

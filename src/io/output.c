@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Open, append, and rename at the end. A program that is killed leaves at most the temporary file NAME.part-PID. A
- * file under the name itself is always complete.
+ * Opening, appending, formatting in parallel, closing. core/part.c has what makes a file appear complete.
  */
 #include "io/output.h"
 
@@ -12,22 +11,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "core/part.h"
 
 /* Most bytes of one system call: adj_cancel is checked between two of them. */
 static const uint64_t WRITE_BYTES = (uint64_t)8 << 20, PIPE_BYTES = (uint64_t)64 << 10;
 
-enum { POLL_MS = 100 };
+enum { POLL_MS = 100, READER_MS = 20 };
 
 struct adji_output {
   adj_ctx *ctx;
-  char *name;   /* for messages                                           */
-  char *target; /* the final name; NULL: written in place                 */
-  char *part;   /* the temporary file; NULL if target is                  */
+  char *name; /* for messages */
+  bool replaces;
+  adji_part part; /* if it replaces the file; else it is written in place */
   int fd;
-  uint64_t size; /* appended so far                                        */
-  void *scratch; /* the slots of adji_output_items(), reused by later calls */
+  uint64_t size;     /* appended so far */
+  adji_meter *meter; /* NULL: nobody asks */
+  void *scratch;     /* the slots of adji_output_items(), reused by later calls */
 };
 
 const char *adji_output_name(const adji_output *output) {
@@ -35,7 +37,15 @@ const char *adji_output_name(const adji_output *output) {
 }
 
 bool adji_output_seekable(const adji_output *output) {
-  return output->part != NULL;
+  return output->replaces;
+}
+
+bool adji_output_syncs(const adji_output *output) {
+  return output->replaces && !(output->part.flags & ADJ_NO_SYNC);
+}
+
+void adji_output_watch(adji_output *output, adji_meter *meter) {
+  output->meter = meter;
 }
 
 static adj_status fail_errno(const adji_output *output, const char *doing, int error) {
@@ -57,46 +67,45 @@ const char *adji_path_ending(const char *path, char *buffer) {
 static void free_output(adji_output *output) {
   if (!output) return;
   adji_free(&output->ctx->memory, output->scratch);
+  adji_part_discard(&output->part);
   free(output->name);
-  free(output->target);
-  free(output->part);
   free(output);
 }
 
-/* Opens the temporary file. Its name has the process id, and a number if that name is taken. */
-static adj_status open_part(adji_output *output) {
-  size_t room = strlen(output->target) + 48;
-  output->part = malloc(room);
-  if (!output->part) return adji_fail(ADJ_E_MEMORY, "%s: no memory for its name", output->name);
-  for (int attempt = 0; attempt < 100; attempt++) {
-    int length = snprintf(output->part, room, "%s.part-%ld", output->target, (long)getpid());
-    if (attempt) snprintf(output->part + length, room - (size_t)length, "-%d", attempt);
-    output->fd = open(output->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (output->fd >= 0) return ADJ_OK;
-    if (errno != EEXIST) break;
+/* A named pipe cannot be opened before somebody reads it. Waiting for that in the kernel could not be cancelled. */
+static adj_status open_special(adji_output *output, const char *path, bool pipe) {
+  struct stat about;
+  for (;;) {
+    adj_status status = adji_check_cancel(output->ctx);
+    if (status) return status;
+    output->fd = adji_fd_above_standard(open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (output->fd >= 0) break;
+    if (errno != EINTR && !(pipe && errno == ENXIO)) return fail_errno(output, "cannot be written", errno);
+    poll(NULL, 0, READER_MS);
   }
-  return fail_errno(output, "cannot be created", errno);
+  /* A file that came to be there meanwhile must not be written over. */
+  if (fstat(output->fd, &about)) return fail_errno(output, "cannot be written", errno);
+  if (S_ISREG(about.st_mode)) return fail_errno(output, "cannot be written", ESTALE);
+  int flags = fcntl(output->fd, F_GETFL);
+  if (flags < 0 || fcntl(output->fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+    return fail_errno(output, "cannot be written", errno);
+  return ADJ_OK;
 }
 
-/* What exists at the path decides. A directory is an error. A regular file, or the one that a link points to, is
- * replaced. Anything else is written in place. */
-static adj_status open_path(adji_output *output, const char *path) {
-  struct stat info;
-  if (!*path) return adji_fail(ADJ_E_ARGUMENT, "path: must not be empty");
-  bool exists = stat(path, &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) return fail_errno(output, "cannot be written", EISDIR);
-  if (exists && !S_ISREG(info.st_mode)) {
-    output->fd = open(path, O_WRONLY | O_CLOEXEC);
-    return output->fd >= 0 ? ADJ_OK : fail_errno(output, "cannot be written", errno);
-  }
-  if (exists && access(path, W_OK)) return fail_errno(output, "cannot be written", errno);
-  if (path[strlen(path) - 1] == '/') return fail_errno(output, "cannot be written", EISDIR);
-  output->target = exists ? realpath(path, NULL) : strdup(path);
-  if (!output->target) return fail_errno(output, "cannot be written", errno);
-  return open_part(output);
+/* What exists at the path decides. A regular file, or the one that a link points to, is replaced. Anything else is
+ * written in place. */
+static adj_status open_path(adji_output *output, const char *path, uint32_t flags) {
+  adji_place place;
+  adj_status status = adji_place_find(path, &place);
+  if (status) return status;
+  if (place.folder < 0) return open_special(output, path, S_ISFIFO(place.about.st_mode));
+  status = adji_part_create(output->name, &place, flags, &output->part);
+  output->replaces = !status;
+  output->fd = output->part.fd;
+  return status;
 }
 
-adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out) {
+adj_status adji_output_open(adj_ctx *ctx, const char *path, uint32_t flags, adji_output **out) {
   bool standard = !strcmp(path, "-");
   adji_output *output = calloc(1, sizeof *output);
   if (!output) return adji_fail(ADJ_E_MEMORY, "%s: no memory for an output", path);
@@ -109,13 +118,53 @@ adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out) {
   else if (standard)
     output->fd = STDOUT_FILENO;
   else
-    status = open_path(output, path);
+    status = open_path(output, path, flags);
   if (status) {
+    if (output->fd > STDERR_FILENO && !output->replaces) close(output->fd);
     free_output(output);
     return status;
   }
   *out = output;
   return ADJ_OK;
+}
+
+/* ---- Room on the disk ------------------------------------------------------------------------- */
+
+/* File systems that store what is written as it is. Others may compress it, or pass it on to one that does. */
+static bool stores_plainly(const struct statfs *system) {
+  const unsigned long plain[] = {0xef53 /* ext2 to ext4 */, 0x58465342 /* XFS */, 0x01021994 /* tmpfs */};
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    if ((unsigned long)system->f_type == plain[i]) return true;
+  return false;
+}
+
+static adj_status check_room(const adji_output *output, uint64_t bytes) {
+  struct statfs system;
+  if (fstatfs(output->fd, &system) || !system.f_blocks) return ADJ_OK;
+  /* Some blocks are kept for the superuser. */
+  uint64_t blocks = geteuid() ? system.f_bavail : system.f_bfree, room = adji_mul(blocks, (uint64_t)system.f_bsize);
+  if (bytes <= room) return ADJ_OK;
+  char text[160], needed[32], has[32];
+  snprintf(text, sizeof text, "at least %llu bytes (%s) are to be written, and its disk has %llu (%s) free",
+           (unsigned long long)bytes, adji_bytes_text((double)bytes, needed), (unsigned long long)room,
+           adji_bytes_text((double)room, has));
+  if (stores_plainly(&system)) return adji_fail(ADJ_E_IO, "%s: cannot be written: %s", output->name, text);
+  adji_log(output->ctx, ADJ_LOG_WARN, "%s: %s", output->name, text);
+  return ADJ_OK;
+}
+
+adj_status adji_outputs_check_room(adji_output *const *outputs, const uint64_t *bytes, uint32_t count) {
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; !status && i < count; i++) {
+    struct stat mine, other;
+    if (!outputs[i] || !outputs[i]->replaces || fstat(outputs[i]->fd, &mine)) continue;
+    uint64_t sum = 0;
+    for (uint32_t j = 0; j <= i; j++)
+      if (outputs[j] && outputs[j]->replaces && !fstat(outputs[j]->fd, &other) && other.st_dev == mine.st_dev)
+        sum += bytes[j] < UINT64_MAX - sum ? bytes[j] : 0;
+    status = check_room(outputs[i], sum);
+  }
+  return status;
 }
 
 /* ---- Writing ---------------------------------------------------------------------------------- */
@@ -143,6 +192,8 @@ static adj_status write_all(adji_output *output, const uint64_t *offset, const c
     if (written < 0) return fail_errno(output, "cannot be written", errno);
     if (written == 0) return fail_errno(output, "cannot be written", ENOSPC);
     done += (uint64_t)written;
+    if (output->meter) status = adji_meter_wrote(output->meter, (uint64_t)written);
+    if (status) return status;
   }
   return ADJ_OK;
 }
@@ -242,15 +293,18 @@ adj_status adji_output_items(adji_output *output, const adji_items *items) {
 
 /* ---- Closing ---------------------------------------------------------------------------------- */
 
+adj_status adji_output_finish(adji_output *output, adj_status outcome) {
+  if (!output || outcome || !output->replaces || output->fd < 0) return outcome;
+  output->fd = -1;
+  return adji_part_finish(&output->part, output->meter ? adji_meter_synced : NULL, output->meter);
+}
+
 adj_status adji_output_close(adji_output *output, adj_status outcome) {
   if (!output) return outcome;
-  if (output->fd != STDOUT_FILENO || output->part) {
-    if (close(output->fd) && !outcome) outcome = fail_errno(output, "cannot be written", errno);
-  }
-  if (output->part) {
-    if (!outcome && rename(output->part, output->target)) outcome = fail_errno(output, "cannot be renamed", errno);
-    if (outcome) unlink(output->part);
-  }
+  outcome = adji_output_finish(output, outcome);
+  if (output->replaces && !outcome) outcome = adji_part_commit(&output->part);
+  if (!output->replaces && output->fd != STDOUT_FILENO && close(output->fd) && !outcome)
+    outcome = fail_errno(output, "cannot be written", errno);
   free_output(output);
   return outcome;
 }

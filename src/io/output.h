@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * A file that appears under its name only when it is complete. All writers use it. The bytes go to a temporary file in
- * the same folder, which is renamed at the end, or removed after a failure.
+ * A file that appears under its name only when it is complete. All writers use it. The bytes go to a part file in the
+ * same folder (core/part.h), which is renamed at the end, or removed after a failure.
  */
 #ifndef ADJI_OUTPUT_H
 #define ADJI_OUTPUT_H
 
 #include "core/context.h"
+#include "io/meter.h"
 
 typedef struct adji_output adji_output;
 
-/* Path "-" is standard output. A device or a pipe is written in place; a directory is an error. */
-adj_status adji_output_open(adj_ctx *ctx, const char *path, adji_output **out);
+/* Path "-" is standard output. A device or a pipe is written in place; a directory is an error. flags: adj_write_flags.
+ * Waits until somebody reads a named pipe; adj_cancel ends that. */
+adj_status adji_output_open(adj_ctx *ctx, const char *path, uint32_t flags, adji_output **out);
+
+/* What is written and synchronised from now on counts as progress. */
+void adji_output_watch(adji_output *output, adji_meter *meter);
+
+/* Whether the end of the output waits for the disk. */
+bool adji_output_syncs(const adji_output *output);
+
+/* Fails if the outputs certainly do not fit the file systems they are on: output i has at least bytes[i]. Where the
+ * file system may compress, this is only a warning. outputs may be NULL. */
+adj_status adji_outputs_check_room(adji_output *const *outputs, const uint64_t *bytes, uint32_t count);
 
 /* The path as it was given, or "standard output": for messages. */
 const char *adji_output_name(const adji_output *output);
@@ -39,8 +51,12 @@ typedef struct adji_items {
 /* Formats on all threads, writes in order. */
 adj_status adji_output_items(adji_output *output, const adji_items *items);
 
-/* Closes and frees the output. If outcome is ADJ_OK the file gets its name, otherwise it is removed. Returns outcome,
- * or the error of this last step. output may be NULL. */
+/* The steps of closing that can fail for a reason: after them the file only needs its name. Does nothing if outcome is
+ * not ADJ_OK. Returns outcome, or the error. output may be NULL. */
+adj_status adji_output_finish(adji_output *output, adj_status outcome);
+
+/* Closes and frees the output. If outcome is ADJ_OK the file is finished and gets its name, otherwise it is removed.
+ * Returns outcome, or the error of this last step. output may be NULL. */
 adj_status adji_output_close(adji_output *output, adj_status outcome);
 
 /* The part of the path after its last dot, in lower case, in a buffer of 16 characters; "" if there is none or it is

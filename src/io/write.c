@@ -54,29 +54,69 @@ enum { MAIN, DISTANCES, FILES };
 typedef struct write_job {
   adj_plan *plan;
   adji_pair_writer file[FILES]; /* format NULL: not wanted                          */
-  uint32_t *degrees;            /* graph: neighbours of each point, and their sum  */
+  adji_meter meter;
+  uint32_t *degrees; /* graph: neighbours of each point, and their sum  */
   uint64_t pairs;
 } write_job;
 
-static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
-  write_job *job = user;
-  adj_status status = ADJ_OK;
-  for (adji_pair_writer *file = job->file; !status && file < job->file + FILES; file++) {
+/* Tells the meter what will be written, as far as is known. */
+static void expect_bytes(write_job *job, uint64_t each, bool exact) {
+  uint64_t bytes = 0, to_sync = 0;
+  for (adji_pair_writer *file = job->file; file < job->file + FILES; file++) {
     if (!file->format) continue;
+    adji_pair_writer about = *file;
+    if (!exact) about.rows = file->left->count, about.pairs = each;
+    uint64_t mine = about.format->bytes(&about, false);
+    if (mine > INT64_MAX) mine = INT64_MAX;
+    bytes += mine;
+    if (adji_output_syncs(file->output)) to_sync += mine;
+  }
+  adji_meter_expect(&job->meter, bytes, to_sync);
+}
+
+/* The sizes are known now: what does not fit the disk fails before the join goes on. */
+static adj_status check_room(const write_job *job) {
+  adji_output *outputs[FILES] = {NULL};
+  uint64_t bytes[FILES] = {0};
+  for (int i = 0; i < FILES; i++) {
+    const adji_pair_writer *file = &job->file[i];
+    if (!file->format) continue;
+    outputs[i] = file->output;
+    bytes[i] = file->format->bytes(file, true);
+  }
+  return adji_outputs_check_room(outputs, bytes, FILES);
+}
+
+static adj_status begin_files(write_job *job, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  adji_pair_writer *end = job->file + FILES;
+  for (adji_pair_writer *file = job->file; file < end; file++) {
     bool graph = file->format == &adji_table_graph;
     file->rows = rows;
     file->pairs = graph ? job->pairs : pairs;
     file->degrees = graph ? job->degrees : degrees;
-    status = file->format->begin(file);
   }
+  expect_bytes(job, 0, true);
+  adj_status status = check_room(job);
+  for (adji_pair_writer *file = job->file; !status && file < end; file++)
+    if (file->format) status = file->format->begin(file);
+  return status;
+}
+
+static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  write_job *job = user;
+  adji_meter_write_begin(&job->meter, false);
+  adj_status status = begin_files(job, rows, pairs, degrees);
+  adji_meter_write_end(&job->meter);
   return status;
 }
 
 static adj_status sink_write(void *user, const adj_rows *rows) {
   write_job *job = user;
   adj_status status = ADJ_OK;
+  adji_meter_write_begin(&job->meter, rows->first_row + rows->row_count == job->plan->left->count);
   for (adji_pair_writer *file = job->file; !status && file < job->file + FILES; file++)
     if (file->format) status = file->format->rows(file, rows);
+  adji_meter_write_end(&job->meter);
   return status;
 }
 
@@ -120,7 +160,9 @@ static adj_status choose_formats(write_job *job, const char *path, const adj_wri
     return adji_fail(ADJ_E_ARGUMENT, "distances: only the results of kNN joins have a second file for them");
   if (!(job->plan->spec.flags & ADJ_WITH_DISTANCE))
     return adji_fail(ADJ_E_ARGUMENT, "distances: the join was planned without ADJ_WITH_DISTANCE");
-  if (!strcmp(options->distances, "-") || !strcmp(options->distances, path))
+  const char *const both[] = {path, options->distances, NULL};
+  if (!strcmp(options->distances, "-") || !strcmp(options->distances, path) ||
+      adj_paths_check(NULL, both, 0) == ADJ_E_ARGUMENT)
     return adji_fail(ADJ_E_ARGUMENT, "distances: need a file of their own, not \"%s\"", options->distances);
   return find_format(&distances_family, NULL, options->distances, &job->file[DISTANCES].format);
 }
@@ -240,8 +282,13 @@ static adj_status write_degrees(write_job *job, const adj_run_control *control, 
   uint32_t *degrees = adji_alloc(memory, plan->left->count + 1, sizeof *degrees, "counts");
   if (!degrees) return ADJ_E_MEMORY;
   adj_status status = adj_count(plan, degrees, NULL, control, stats);
-  uint64_t begin_ns = adji_now_ns();
+  uint64_t begin_ns = adji_now_ns(), bytes = adji_mul(plan->left->count, sizeof *degrees);
+  adji_output *output = job->file[MAIN].output;
+  if (!status) status = adji_outputs_check_room(&output, &bytes, 1); /* a line of text has four characters, too */
+  adji_meter_expect(&job->meter, bytes, adji_output_syncs(output) ? bytes : 0);
+  adji_meter_write_begin(&job->meter, true);
   if (!status) status = write_counts(&job->file[MAIN], degrees);
+  adji_meter_write_end(&job->meter);
   stats->write_s += (double)(adji_now_ns() - begin_ns) * 1e-9;
   adji_free(memory, degrees);
   return status;
@@ -249,7 +296,7 @@ static adj_status write_degrees(write_job *job, const adj_run_control *control, 
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-static adj_status open_file(write_job *job, int which, const char *path) {
+static adj_status open_file(write_job *job, int which, const char *path, uint32_t flags) {
   adj_plan *plan = job->plan;
   const adji_pair_format *format = job->file[which].format;
   if (!format) return ADJ_OK;
@@ -260,7 +307,28 @@ static adj_status open_file(write_job *job, int which, const char *path) {
                                         .type = plan->left->type,
                                         .k = plan->join.k,
                                         .with_distance = (plan->spec.flags & ADJ_WITH_DISTANCE) != 0};
-  return adji_output_open(plan->ctx, path, &job->file[which].output);
+  adj_status status = adji_output_open(plan->ctx, path, flags, &job->file[which].output);
+  if (!status) adji_output_watch(job->file[which].output, &job->meter);
+  return status;
+}
+
+static adj_status run_job(write_job *job, bool only_counts, adj_stats *stats) {
+  const adj_plan *plan = job->plan;
+  double pairs = plan->join.k ? (double)plan->left->count * plan->join.k : plan->estimated_pairs;
+  adj_run_control control = adji_meter_control(&job->meter);
+  if (only_counts) return write_degrees(job, &control, stats);
+  expect_bytes(job, pairs > 0 && pairs < 1e18 ? (uint64_t)pairs : 0, false);
+  return write_rows(job, &control, stats);
+}
+
+/* Both files are finished before one of them appears. The main file appears last: if it does, so did the other. */
+static adj_status close_files(write_job *job, adj_status status) {
+  adji_output *first = job->file[DISTANCES].output, *last = job->file[MAIN].output;
+  adji_meter_sync_begin(&job->meter);
+  status = adji_output_finish(first, status);
+  status = adji_output_finish(last, status);
+  status = adji_output_close(first, status);
+  return adji_output_close(last, status);
 }
 
 adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options, const adj_run_control *control,
@@ -276,17 +344,18 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   adj_stats_init(&run, sizeof run);
 
   write_job job = {.plan = plan};
+  status = adji_meter_begin(&job.meter, control);
+  if (status) return status;
   adji_call outer = adji_call_begin(&plan->ctx->cancels);
   status = choose_formats(&job, path, &mine);
-  if (!status) status = open_file(&job, MAIN, path);
-  if (!status) status = open_file(&job, DISTANCES, mine.distances);
-  if (!status) status = mine.counts ? write_degrees(&job, control, &run) : write_rows(&job, control, &run);
+  if (!status) status = open_file(&job, MAIN, path, mine.flags);
+  if (!status) status = open_file(&job, DISTANCES, mine.distances, mine.flags);
+  if (!status) status = run_job(&job, mine.counts != 0, &run);
   uint64_t close_ns = adji_now_ns();
-  /* The main file is renamed last: if it exists, so does the other. */
-  status = adji_output_close(job.file[DISTANCES].output, status);
-  status = adji_output_close(job.file[MAIN].output, status);
+  status = close_files(&job, status);
   run.write_s += (double)(adji_now_ns() - close_ns) * 1e-9;
   adji_call_set(outer);
+  adji_meter_end(&job.meter);
   if (!status && stats) status = adji_give_struct(stats, &run, sizeof run, "adj_stats");
   return status;
 }

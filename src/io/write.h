@@ -27,6 +27,8 @@ typedef struct adji_pair_writer {
 typedef struct adji_pair_format {
   const char *name;   /* also the ending of the path                                     */
   bool needs_offsets; /* cannot be written to a pipe                                      */
+  /* Of the file, about; or at least, which must never be too many. From `rows` and `pairs` alone. */
+  uint64_t (*bytes)(const adji_pair_writer *writer, bool least);
   adj_status (*begin)(adji_pair_writer *writer);
   adj_status (*rows)(adji_pair_writer *writer, const adj_rows *rows);
   adj_status (*finish)(adji_pair_writer *writer); /* NULL: nothing follows the rows */

@@ -15,6 +15,20 @@ typedef struct text_state {
   adji_decimals decimals;
 } text_state;
 
+static uint64_t digits_of(uint64_t number) {
+  char text[ADJI_COUNT_TEXT];
+  return (uint64_t)(adji_put_count(number, text) - text);
+}
+
+/* A line has two names and what follows them, perhaps a rank and a distance. Entries of a kNN join may be padding. */
+static uint64_t text_bytes(const adji_pair_writer *writer, bool least) {
+  uint64_t fields = 2 + (writer->k > 0) + writer->with_distance;
+  if (least) return writer->k ? 0 : adji_mul(writer->pairs, 2 * fields);
+  uint64_t names = digits_of(writer->left->count) + digits_of(writer->right->count);
+  uint64_t others = (writer->k ? digits_of(writer->k) : 0) + (writer->with_distance ? 10 : 0);
+  return adji_mul(writer->pairs, names + others + fields);
+}
+
 static adj_status begin(adji_pair_writer *writer) {
   text_state *state = adji_alloc(&writer->ctx->memory, 1, sizeof *state, "state of the text writer");
   if (!state) return ADJ_E_MEMORY;
@@ -76,5 +90,5 @@ static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
   return adji_write_block(writer, rows, pairs, state->line_bytes, format_pairs);
 }
 
-const adji_pair_format adji_format_csv = {"csv", false, begin, write_rows, NULL};
-const adji_pair_format adji_format_tsv = {"tsv", false, begin, write_rows, NULL};
+const adji_pair_format adji_format_csv = {"csv", false, text_bytes, begin, write_rows, NULL};
+const adji_pair_format adji_format_tsv = {"tsv", false, text_bytes, begin, write_rows, NULL};

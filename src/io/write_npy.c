@@ -12,6 +12,15 @@
 
 /* ---- Pairs ------------------------------------------------------------------------------------ */
 
+static uint64_t bytes_of_pair(const adji_pair_writer *writer) {
+  return 2 * sizeof(int64_t) + (writer->with_distance ? adji_type_size(writer->type) : 0);
+}
+
+static uint64_t pairs_bytes(const adji_pair_writer *writer, bool least) {
+  (void)least;
+  return adji_mul(writer->pairs, bytes_of_pair(writer));
+}
+
 static adj_status begin_pairs(adji_pair_writer *writer) {
   char header[ADJI_NPY_HEADER], shape[64], descr[96];
   snprintf(shape, sizeof shape, writer->with_distance ? "(%llu,)" : "(%llu, 2)", (unsigned long long)writer->pairs);
@@ -40,13 +49,22 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
 }
 
 static adj_status write_pairs(adji_pair_writer *writer, const adj_rows *rows) {
-  uint64_t bytes = 2 * sizeof(int64_t) + (writer->with_distance ? adji_type_size(writer->type) : 0);
-  return adji_write_block(writer, rows, rows->offsets[rows->row_count] - rows->offsets[0], bytes, format_pairs);
+  return adji_write_block(writer, rows, rows->offsets[rows->row_count] - rows->offsets[0], bytes_of_pair(writer),
+                          format_pairs);
 }
 
-const adji_pair_format adji_format_npy = {"npy", false, begin_pairs, write_pairs, NULL};
+const adji_pair_format adji_format_npy = {"npy", false, pairs_bytes, begin_pairs, write_pairs, NULL};
 
 /* ---- Tables: npy ------------------------------------------------------------------------------ */
+
+static size_t bytes_of_entry(const adji_pair_writer *writer) {
+  return writer->format == &adji_table_npy ? sizeof(int64_t) : adji_type_size(writer->type);
+}
+
+static uint64_t table_bytes(const adji_pair_writer *writer, bool least) {
+  (void)least;
+  return adji_mul(writer->pairs, bytes_of_entry(writer));
+}
 
 static adj_status begin_npy(adji_pair_writer *writer) {
   char header[ADJI_NPY_HEADER], shape[48];
@@ -70,15 +88,19 @@ static uint64_t format_npy_distances(const void *user, uint64_t first, uint64_t 
 
 static adj_status write_npy(adji_pair_writer *writer, const adj_rows *rows) {
   bool ids = writer->format == &adji_table_npy;
-  return adji_write_block(writer, rows, rows->row_count * writer->k,
-                          ids ? sizeof(int64_t) : adji_type_size(writer->type),
+  return adji_write_block(writer, rows, rows->row_count * writer->k, bytes_of_entry(writer),
                           ids ? format_npy_ids : format_npy_distances);
 }
 
-const adji_pair_format adji_table_npy = {"npy", false, begin_npy, write_npy, NULL};
-const adji_pair_format adji_distances_npy = {"npy", false, begin_npy, write_npy, NULL};
+const adji_pair_format adji_table_npy = {"npy", false, table_bytes, begin_npy, write_npy, NULL};
+const adji_pair_format adji_distances_npy = {"npy", false, table_bytes, begin_npy, write_npy, NULL};
 
 /* ---- Tables: ivecs and fvecs ------------------------------------------------------------------ */
+
+static uint64_t vecs_bytes(const adji_pair_writer *writer, bool least) {
+  (void)least;
+  return adji_mul(writer->rows, 4 * ((uint64_t)writer->k + 1));
+}
 
 static adj_status check_length(const adji_pair_writer *writer, const char *format) {
   if (writer->k <= INT32_MAX) return ADJ_OK;
@@ -119,5 +141,5 @@ static adj_status write_vecs(adji_pair_writer *writer, const adj_rows *rows) {
   return adji_write_block(writer, rows, rows->row_count, 4 * ((uint64_t)writer->k + 1), format_vecs);
 }
 
-const adji_pair_format adji_table_ivecs = {"ivecs", false, begin_ivecs, write_vecs, NULL};
-const adji_pair_format adji_distances_fvecs = {"fvecs", false, begin_fvecs, write_vecs, NULL};
+const adji_pair_format adji_table_ivecs = {"ivecs", false, vecs_bytes, begin_ivecs, write_vecs, NULL};
+const adji_pair_format adji_distances_fvecs = {"fvecs", false, vecs_bytes, begin_fvecs, write_vecs, NULL};

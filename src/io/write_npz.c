@@ -33,13 +33,28 @@ static adj_status finish(adji_pair_writer *writer) {
 
 /* ---- The matrix: headers and indptr ----------------------------------------------------------- */
 
+/* scipy reads 32-bit indices where they suffice. */
+static size_t bytes_of_index(const adji_pair_writer *writer) {
+  const uint64_t limit = INT32_MAX;
+  return writer->rows <= limit && writer->pairs <= limit && writer->right->count <= limit ? 4 : 8;
+}
+
+static size_t bytes_of_value(const adji_pair_writer *writer) {
+  return writer->with_distance ? adji_type_size(writer->type) : 1;
+}
+
+static uint64_t matrix_bytes(const adji_pair_writer *writer, bool least) {
+  (void)least;
+  uint64_t each = bytes_of_index(writer), pairs = adji_mul(writer->pairs, each + bytes_of_value(writer));
+  return pairs < UINT64_MAX / 2 ? pairs + writer->rows * each : pairs;
+}
+
 static adj_status begin_arrays(adji_pair_writer *writer) {
   npz_state *state = writer->state;
   uint64_t rows = writer->rows, pairs = writer->pairs;
-  const uint64_t limit = INT32_MAX;
-  bool small = rows <= limit && pairs <= limit && writer->right->count <= limit;
-  state->index_bytes = small ? 4 : 8;
-  state->value_bytes = writer->with_distance ? adji_type_size(writer->type) : 1;
+  bool small = bytes_of_index(writer) == 4;
+  state->index_bytes = bytes_of_index(writer);
+  state->value_bytes = bytes_of_value(writer);
   const char *index = small ? "'<i4'" : "'<i8'", *value = adji_npy_real(writer->type);
   adji_array each[ARRAYS] = {
       [FORMAT] = {"format.npy", "'|S3'", "()", 3},
@@ -144,7 +159,7 @@ static adj_status write_pairs(adji_pair_writer *writer, const adj_rows *rows) {
   return status ? status : adji_arrays_append(&state->arrays, &data);
 }
 
-const adji_pair_format adji_format_npz = {"npz", true, begin_pairs, write_pairs, finish};
+const adji_pair_format adji_format_npz = {"npz", true, matrix_bytes, begin_pairs, write_pairs, finish};
 
 /* ---- The graph -------------------------------------------------------------------------------- */
 
@@ -191,11 +206,16 @@ static adj_status write_graph(adji_pair_writer *writer, const adj_rows *rows) {
   return status;
 }
 
-const adji_pair_format adji_table_graph = {"csr", true, begin_graph, write_graph, finish};
+const adji_pair_format adji_table_graph = {"csr", true, matrix_bytes, begin_graph, write_graph, finish};
 
 /* ---- The table -------------------------------------------------------------------------------- */
 
 enum { TABLE_IDS, TABLE_DISTANCES };
+
+static uint64_t table_bytes(const adji_pair_writer *writer, bool least) {
+  (void)least;
+  return adji_mul(writer->pairs, sizeof(int64_t) + (writer->with_distance ? adji_type_size(writer->type) : 0));
+}
 
 static adj_status begin_table(adji_pair_writer *writer) {
   npz_state *state = adji_alloc(&writer->ctx->memory, 1, sizeof *state, "state of the npz writer");
@@ -223,4 +243,4 @@ static adj_status write_table(adji_pair_writer *writer, const adj_rows *rows) {
   return adji_arrays_append(&state->arrays, &distances);
 }
 
-const adji_pair_format adji_table_npz = {"npz", true, begin_table, write_table, finish};
+const adji_pair_format adji_table_npz = {"npz", true, table_bytes, begin_table, write_table, finish};

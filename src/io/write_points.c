@@ -118,6 +118,12 @@ static adj_status write_as(adji_output *output, const adj_dataset *set, const ch
   return write_binary(output, set, format);
 }
 
+/* Of the file. A coordinate in text has a digit and what follows it. */
+static uint64_t least_bytes(const adj_dataset *set, const char *format) {
+  bool text = !strcmp(format, "csv") || !strcmp(format, "tsv");
+  return adji_mul(adji_mul(set->count, set->dim), text ? 2 : adji_type_size(set->type));
+}
+
 static adj_status check_format(const adj_dataset *set, const char *path, const char *format) {
   static const char *const known[] = {"npy", "csv", "tsv", "fvecs", "fbin", "raw"};
   bool found = false;
@@ -132,16 +138,33 @@ static adj_status check_format(const adj_dataset *set, const char *path, const c
   return ADJ_OK;
 }
 
-adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const char *format) {
+adj_status adj_dataset_write(const adj_dataset *dataset, const char *path, const adj_write_options *options) {
   if (!dataset || !path) return adji_fail(ADJ_E_ARGUMENT, "dataset and path: neither may be NULL");
   char ending[16];
+  adj_write_options mine;
+  adj_write_options_init(&mine, sizeof mine);
+  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_write_options") : ADJ_OK;
+  if (status) return status;
+  if (mine.counts || mine.distances)
+    return adji_fail(ADJ_E_ARGUMENT, "options: counts and distances are for results of joins");
+  const char *format = mine.format;
   if (!format) format = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
-  adj_status status = check_format(dataset, path, format);
+  status = check_format(dataset, path, format);
   if (status) return status;
   adji_output *output = NULL;
   adji_call outer = adji_call_begin(&dataset->ctx->cancels);
-  status = adji_output_open(dataset->ctx, path, &output);
-  if (!status) status = adji_output_close(output, write_as(output, dataset, format));
+  status = adji_output_open(dataset->ctx, path, mine.flags, &output);
+  uint64_t least = least_bytes(dataset, format);
+  if (!status) status = adji_outputs_check_room(&output, &least, 1);
+  if (!status) status = write_as(output, dataset, format);
+  status = adji_output_close(output, status);
   adji_call_set(outer);
   return status;
+}
+
+adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const char *format) {
+  adj_write_options options;
+  adj_write_options_init(&options, sizeof options);
+  options.format = format;
+  return adj_dataset_write(dataset, path, &options);
 }

@@ -205,7 +205,7 @@ class Reports(ProgramTest):
                 ("--distances needs -o FILE", "-k", "3", "p.npy", "--distances", "d.npy"),
                 ("not a format for neighbours", "-k", "3", "p.npy", "-o", "x.fvecs"),
                 ("not a format for distances", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.csv"),
-                ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
+                ("needs a file of its own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "x.npy"),
                 ("need a file of their own", "-k", "3", "p.npy", "-o", "x.npy", "--distances", "-"),
                 ("fvecs holds f32", "-k", "3", "wide.npy", "-o", "x.ivecs", "--distances", "x.fvecs"),
                 ("npz needs a file", "-k", "3", "p.npy", "-o", "-", "--format", "npz"),

@@ -212,7 +212,7 @@ static void test_zip64(void **unused) {
   adj_ctx *ctx;
   adji_output *output;
   assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
-  assert_int_equal(adji_output_open(ctx, "large.zip", &output), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "large.zip", 0, &output), ADJ_OK);
   adji_zip_member members[2] = {{.name = "a.npy", .bytes = large, .crc = 0x11223344}, {.name = "b.npy", .bytes = 3}};
   adji_zip_place(members, 2);
   assert_int_equal(adji_output_write_at(output, members[1].data_at, "end", 3), ADJ_OK);
@@ -265,7 +265,7 @@ static void test_npz_with_wide_ids(void **unused) {
                              .rows = 2,
                              .pairs = 3,
                              .degrees = degrees};
-  assert_int_equal(adji_output_open(ctx, "wide.npz", &writer.output), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "wide.npz", 0, &writer.output), ADJ_OK);
   assert_int_equal(format->begin(&writer), ADJ_OK);
   assert_int_equal(format->rows(&writer, &rows), ADJ_OK);
   assert_int_equal(format->finish(&writer), ADJ_OK);
@@ -299,7 +299,7 @@ static void test_ivecs_refuses_large_ids(void **unused) {
   adj_dataset right = {.count = 2147483648u};
   adji_pair_writer writer = {
       .ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32, .k = 5, .rows = 2, .pairs = 10};
-  assert_int_equal(adji_output_open(ctx, "x.ivecs", &writer.output), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "x.ivecs", 0, &writer.output), ADJ_OK);
   assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_OK); /* the largest id is 2147483647 */
   right.count++;
   assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_E_ARGUMENT);
@@ -330,14 +330,14 @@ static void test_output_vanishes_on_failure(void **unused) {
   adj_ctx *ctx;
   adji_output *output;
   assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
-  assert_int_equal(adji_output_open(ctx, "x", &output), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "x", 0, &output), ADJ_OK);
   assert_int_equal(files_here(), 1);
   assert_int_equal(access("x", F_OK), -1);
   assert_int_equal(adji_output_write(output, "abc", 3), ADJ_OK);
   assert_int_equal(adji_output_close(output, ADJ_E_LIMIT), ADJ_E_LIMIT);
   assert_int_equal(files_here(), 0);
 
-  assert_int_equal(adji_output_open(ctx, "x", &output), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "x", 0, &output), ADJ_OK);
   adji_call outer = adji_call_begin(&ctx->cancels);
   adj_cancel(ctx);
   adj_status status = adji_output_write(output, "abc", 3);
@@ -353,8 +353,8 @@ static void test_two_outputs_to_one_name(void **unused) {
   adj_ctx *ctx;
   adji_output *first, *second;
   assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
-  assert_int_equal(adji_output_open(ctx, "x", &first), ADJ_OK);
-  assert_int_equal(adji_output_open(ctx, "x", &second), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "x", 0, &first), ADJ_OK);
+  assert_int_equal(adji_output_open(ctx, "x", 0, &second), ADJ_OK);
   assert_int_equal(adji_output_write(first, "first", 5), ADJ_OK);
   assert_int_equal(adji_output_write(second, "2nd", 3), ADJ_OK);
   assert_int_equal(adji_output_close(second, ADJ_OK), ADJ_OK);
@@ -380,7 +380,7 @@ static void test_bad_paths(void **unused) {
              {"name/", "Is a directory", ADJ_E_IO},
              {"no/such/folder", "No such file", ADJ_E_IO}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    assert_int_equal(adji_output_open(ctx, bad[i].path, &output), bad[i].status);
+    assert_int_equal(adji_output_open(ctx, bad[i].path, 0, &output), bad[i].status);
     assert_non_null(strstr(adj_last_error(), bad[i].words));
   }
   assert_int_equal(files_here(), 0);
@@ -412,7 +412,7 @@ static void test_items_stay_in_order(void **unused) {
       adj_ctx *ctx;
       adji_output *output;
       assert_int_equal(adj_ctx_create(&options, &ctx), ADJ_OK);
-      assert_int_equal(adji_output_open(ctx, "items", &output), ADJ_OK);
+      assert_int_equal(adji_output_open(ctx, "items", 0, &output), ADJ_OK);
       const uint64_t count = 123457;
       adji_items items = {count, longest_of[l] + 21, format_number, &longest_of[l]};
       assert_int_equal(adji_output_items(output, &items), ADJ_OK);
