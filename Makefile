@@ -14,6 +14,9 @@ CUDA ?=
 LABEL ?= .
 # How long each fuzzer runs.
 FUZZ_SECONDS ?= 60
+# How many joins a soak makes, and how many runs it kills.
+SOAK_JOINS ?= 100000
+SOAK_KILLS ?= 300
 
 # Looked up when a recipe runs, because the set-up may install ninja first.
 ninja = $$(command -v ninja >/dev/null && echo -G Ninja)
@@ -24,7 +27,7 @@ ctest = cd build/$(1) && $(3) ctest -j $(JOBS) --output-on-failure --no-tests=er
 # The thread sanitizer of older compilers cannot cope with widely randomised addresses.
 fixed_addresses = $$(setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz bench clean help
+.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz soak bench clean help
 
 all: build
 
@@ -79,11 +82,22 @@ coverage: ## line coverage of src/ by the tests (LABEL=fast: the quick ones); fa
 	@scripts/setup.sh develop
 	@scripts/coverage.sh build/coverage $(JOBS) $(LABEL)
 
-fuzz: ## run each fuzzer for FUZZ_SECONDS
+fuzz: ## run each fuzzer for FUZZ_SECONDS, all of them; 0: replay the corpus
 	@scripts/setup.sh develop
 	@cmake --preset fuzz $(call fresh,fuzz)
 	@$(call build,fuzz) --target all_fuzzers
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+soak: ## 100,000 joins in one process, 16 threads under the thread sanitizer, 300 runs killed
+	@scripts/setup.sh develop
+	@$(call configure,release)
+	@$(call build,release) --target soak adjoin_program
+	ADJOIN_COSTS=none build/release/tests/soak $(SOAK_JOINS)
+	ADJOIN_COSTS=none build/release/tests/soak $$(($(SOAK_JOINS) / 16)) 16
+	ADJOIN_KILLS=$(SOAK_KILLS) python3 -B tests/cli/test_killed.py build/release/adjoin
+	@cmake --preset tsan $(call fresh,tsan)
+	@$(call build,tsan) --target soak
+	ADJOIN_COSTS=none $(fixed_addresses) build/tsan/tests/soak $$(($(SOAK_JOINS) / 160)) 16
 
 bench: everything ## time the cases of bench/
 	@scripts/bench.sh

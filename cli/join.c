@@ -24,6 +24,7 @@ typedef struct join_job {
   adj_dataset *left, *right; /* right NULL: a self-join */
   adj_plan *plan;
   char *plan_text; /* --explain: as it was before the run */
+  bool no_memory;  /* for the program itself: the library has no message about that */
   run_report report;
 } join_job;
 
@@ -147,8 +148,10 @@ static adj_status create_plan(join_job *job) {
   double *box = NULL;
   if (request->box) {
     spec.box_count = join_box_lengths(request->box, NULL);
-    spec.box = box = malloc(spec.box_count * sizeof *box);
-    if (box) join_box_lengths(request->box, box);
+    spec.box = box = calloc(spec.box_count, sizeof *box);
+    job->no_memory = !box;
+    if (!box) return ADJ_E_MEMORY;
+    join_box_lengths(request->box, box);
   }
   double began = seconds_now();
   adj_status status = signals_status(adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan));
@@ -169,19 +172,20 @@ static void note_padding(const join_job *job) {
 }
 
 /* The text of the plan, which the caller frees; NULL and *status on failure. */
-static char *explain(const adj_plan *plan, adj_status *status) {
+static char *explain(join_job *job, adj_status *status) {
   size_t needed = 0;
-  *status = adj_plan_explain(plan, NULL, 0, &needed);
+  *status = adj_plan_explain(job->plan, NULL, 0, &needed);
   if (*status) return NULL;
   char *text = malloc(needed + 1);
-  if (text) *status = adj_plan_explain(plan, text, needed + 1, NULL);
+  job->no_memory = !text;
+  *status = text ? adj_plan_explain(job->plan, text, needed + 1, NULL) : ADJ_E_MEMORY;
   return text;
 }
 
 /* Prints what the text after the run adds to the text before it. */
-static void print_what_happened(const join_job *job) {
+static void print_what_happened(join_job *job) {
   adj_status status;
-  char *text = explain(job->plan, &status);
+  char *text = explain(job, &status);
   if (text && !status) {
     size_t before = strlen(job->plan_text);
     fputs(strncmp(text, job->plan_text, before) ? text : text + before, stderr);
@@ -247,6 +251,10 @@ int join_failed(adj_status status, const char *const *files) {
 
 static int run_failed(const join_job *job, adj_status status) {
   const char *files[MOST_FILES];
+  if (job->no_memory) {
+    fprintf(stderr, "adjoin: out of memory\n");
+    return EXIT_FAILED;
+  }
   list_files(job->request, files);
   return join_failed(status, files);
 }
@@ -330,7 +338,7 @@ static int run_steps(join_job *job, const subcommand *command) {
   note_padding(job);
   status = create_plan(job);
   if (status) return plan_failed(job, status);
-  if (request->explain || request->dry_run) job->plan_text = explain(job->plan, &status);
+  if (request->explain || request->dry_run) job->plan_text = explain(job, &status);
   if (status) return run_failed(job, status);
   if (job->plan_text) fputs(job->plan_text, request->dry_run ? stdout : stderr);
   if (request->dry_run) return EXIT_DONE;
@@ -343,7 +351,8 @@ int join_run(const subcommand *command, const join_request *request) {
   job.report.began = seconds_now();
   adj_stats_init(&job.report.stats, sizeof job.report.stats);
   if (request->trace) job.trace = trace_create();
-  int code = run_steps(&job, command);
+  job.no_memory = request->trace && !job.trace;
+  int code = job.no_memory ? run_failed(&job, ADJ_E_MEMORY) : run_steps(&job, command);
   signals_watch(NULL);
   adj_plan_destroy(job.plan);
   adj_dataset_destroy(job.right);

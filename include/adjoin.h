@@ -59,7 +59,8 @@
  * than the device's memory are joined in chunks; trees need the whole set on the device.
  * ADJ_BACKEND_HYBRID shares the queries between cores and GPUs: range joins of sets that fit the device,
  * and kNN joins in up to six dimensions. Where a GPU cannot help, the cores do the join alone and log a
- * warning. Where a GPU fails during a join, the cores finish it and log a warning.
+ * warning. Where a GPU fails during a join, the cores finish it and log a warning, also with
+ * ADJ_BACKEND_AUTO; with ADJ_BACKEND_GPU, or settings for GPUs only, the join fails.
  * The driver is loaded when a device is first needed, so one build serves machines with and without a
  * GPU. Without one, ADJ_BACKEND_GPU is ADJ_E_UNSUPPORTED and the message says why.
  * adjoin_cuda.h is for points that are in device memory already.

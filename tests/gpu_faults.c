@@ -2,7 +2,9 @@
  *
  * Every CUDA call fails in turn: the n-th one of a join, for n from 0 until the join succeeds. The error must name the
  * device and the call, and all memory must be given back. Afterwards the same context must join on the GPU with the
- * CPU's result: every offset, id and bit of a distance. Also: two contexts in two threads, and limits of device memory.
+ * CPU's result: every offset, id and bit of a distance. The same for a device that is lost at the n-th call, so that
+ * all later calls fail too, and for one that has no memory at the n-th request: beside cores there is a result in any
+ * case. Also: two contexts in two threads, and limits of device memory.
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
@@ -59,6 +61,7 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
     spec.algorithm = p->algorithm;
     spec.tuning = p->tuning;
   }
+  if (backend == ADJ_BACKEND_HYBRID) spec.tuning = "share=rates"; /* which gives neither of them all */
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
   if (!status) status = adj_collect(plan, out, NULL, NULL);
@@ -142,6 +145,44 @@ static void check_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radiu
 static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_t k) {
   problem p = {ctx, points(ctx, 3000, dim), 0, k, ADJ_ORDER_DISTANCE, NULL, "grid", false};
   check_problem(&p, gpu);
+}
+
+/* The device is lost at call n, or has no memory at request n, for all n. Beside cores there is the CPU's result in any
+ * case; alone there is that result, or an error. Returns how many calls or requests there were. */
+static int64_t try_for_good(const problem *p, adji_gpu *gpu, const adj_result *expected, adj_backend backend,
+                            adji_gpu_fault fault) {
+  uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(p->ctx);
+  adj_status wanted = fault == ADJI_FAULT_LOST ? ADJ_E_DEVICE : ADJ_E_DEVICE_MEMORY;
+  for (int64_t n = 0;; n++) {
+    adj_result *result = NULL;
+    adji_gpu_fail_as(gpu, n, fault);
+    adj_status status = join(p, backend, &result);
+    bool hit = adji_gpu_fail_at(gpu, -1) > n;
+    need(status == ADJ_OK || (backend == ADJ_BACKEND_GPU && status == wanted), "a failure for good");
+    need(status || same(result, expected), "the result beside a device that failed for good");
+    adj_result_destroy(result);
+    need(adji_gpu_used(gpu) == device_bytes, "device memory is given back");
+    need(adj_ctx_memory_used(p->ctx) == host_bytes, "host memory is given back");
+    need(n < 100000, "an end to the failures");
+    check_join(p, expected, "the join on the GPU once it is back");
+    if (!hit) return n;
+  }
+}
+
+static void check_for_good(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k,
+                           const char *algorithm) {
+  problem p = {ctx, points(ctx, 3000, dim), radius, k, ADJ_ORDER_ID, NULL, algorithm, true};
+  adj_result *cpu = NULL;
+  need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
+  for (int backend = ADJ_BACKEND_GPU; backend <= (algorithm ? ADJ_BACKEND_GPU : ADJ_BACKEND_HYBRID); backend++) {
+    int64_t calls = try_for_good(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_LOST);
+    int64_t requests = try_for_good(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_MEMORY);
+    printf("%u-D, %s, %s: lost at each of %lld calls, without memory at each of %lld requests\n", dim,
+           k ? "kNN" : "range", backend == ADJ_BACKEND_GPU ? "alone" : "beside cores", (long long)calls,
+           (long long)requests);
+  }
+  adj_result_destroy(cpu);
+  adj_dataset_destroy(p.set);
 }
 
 /* cuBLAS need not be on every machine. */
@@ -277,6 +318,9 @@ int main(void) {
   check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "prefilter=off,test.select=radix");
   check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "prefilter=tensor");
   check_gemm_faults(ctx, gpu);
+  check_for_good(ctx, gpu, 2, 0.02, 0, NULL);
+  check_for_good(ctx, gpu, 3, 0, 8, NULL);
+  check_for_good(ctx, gpu, 16, 0, 16, "brute");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

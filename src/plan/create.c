@@ -53,6 +53,7 @@ static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
   mine.algorithm = mine.tuning = NULL;
   *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
   plan->backends = scope.backends;
+  plan->asked = scope.algorithm;
   adji_memory_reset_peak(&ctx->memory);
   status = adji_describe_join(plan);
   plan->spec.box = NULL; /* the caller's, who need not keep it */

@@ -23,8 +23,9 @@ struct adj_plan {
   bool self_join;
   adj_join_spec spec; /* algorithm, tuning and box are not kept */
   adji_tuning tuning;
-  uint32_t backends; /* those that the settings leave to choose from */
-  adji_join join;    /* of sets that may be derived from left and right */
+  uint32_t backends;    /* those that the settings leave to choose from */
+  adji_algorithm asked; /* by the caller; ADJI_ALGORITHM_AUTO: none   */
+  adji_join join;       /* of sets that may be derived from left and right */
   adji_measure measure;
   void *box;                                 /* lengths of the measure's box, or NULL */
   adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */

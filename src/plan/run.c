@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "plan/recover.h"
 #include "result/offsets.h"
 #include "result/result.h"
 
@@ -99,7 +100,7 @@ static adj_status make_offsets(adj_plan *plan, adji_run *run, adji_layout *layou
   return adji_offsets_add_up(plan->ctx, layout->degrees, count, layout->offsets);
 }
 
-static adj_status lay_out_range(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout) {
+static adj_status try_layout(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout) {
   uint64_t count = plan->left->count;
   if (degrees || !adji_engine_has_offsets(&plan->engine)) {
     layout->degrees = adji_alloc(&plan->ctx->memory, count, sizeof *layout->degrees, "neighbour counts");
@@ -115,6 +116,15 @@ static adj_status lay_out_range(adj_plan *plan, adji_run *run, bool degrees, adj
   run->progress_from = ADJI_COUNTING_SHARE;
   run->progress_to = 1;
   return ADJ_OK;
+}
+
+/* A GPU may fail after it has counted, with its offsets: the cores begin from the start. */
+static adj_status lay_out_range(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout) {
+  adj_status status = try_layout(plan, run, degrees, layout);
+  if (!adji_recover(plan, &status)) return status;
+  adji_layout_clear(plan, layout);
+  *layout = (adji_layout){0};
+  return try_layout(plan, run, degrees, layout);
 }
 
 adj_status adji_lay_out(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout) {
@@ -185,7 +195,7 @@ static adj_status count_bounded(adj_plan *plan, adji_run *run, lengths *l) {
     window.end_row = count - first < rows ? count : first + rows;
     run->progress_from = (double)first / (double)count;
     run->progress_to = (double)window.end_row / (double)count;
-    status = adji_engine_fill(&plan->engine, run, &window);
+    status = adji_fill_rows(plan, run, &window);
     if (!status) status = adji_each_row(plan->ctx, window.end_row - first, measure_rows, l);
     if (!status) status = adji_check_cancel(plan->ctx);
   }
@@ -221,8 +231,7 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
     if (!mine) status = ADJ_E_MEMORY;
   }
   if (!status)
-    status =
-        plan->join.k ? adji_knn_count(plan, &run, mine, &pairs) : adji_engine_count(&plan->engine, &run, mine, &pairs);
+    status = plan->join.k ? adji_knn_count(plan, &run, mine, &pairs) : adji_count_rows(plan, &run, mine, &pairs);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, pairs, stats);
   if (!status && degrees && count) memcpy(degrees, mine, count * sizeof *mine);
   if (!status && total) *total = pairs;
@@ -308,7 +317,7 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
   adj_status status = take_ahead(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
   adji_window window = {0, plan->left->count, layout->offsets, result->ids, result->distances, layout->k};
-  return adji_engine_fill(&plan->engine, run, &window);
+  return adji_fill_rows(plan, run, &window);
 }
 
 /* Single evaluation holds half of the pairs a second time, and those of a device all. Without room for that, rows are

@@ -5,6 +5,7 @@
  */
 #include <stdatomic.h>
 
+#include "plan/recover.h"
 #include "plan/run.h"
 #include "result/offsets.h"
 
@@ -159,7 +160,7 @@ static adj_status stream_rows(stream *s) {
   for (adji_window window = window_from(s, 0), next; !status; window = next) {
     s->run->progress_from = progress_at(s, window.first_row);
     s->run->progress_to = progress_at(s, window.end_row);
-    if (adji_window_entries(&window)) status = adji_engine_fill(&plan->engine, s->run, &window);
+    if (adji_window_entries(&window)) status = adji_fill_rows(plan, s->run, &window);
     if (status) break;
     next = window_from(s, window.end_row);
     if (window.end_row < count) adji_engine_prefetch(&plan->engine, s->run, &next);

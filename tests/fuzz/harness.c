@@ -4,10 +4,12 @@
  */
 #include "harness.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/read.h"
 
@@ -78,4 +80,64 @@ uint64_t fuzz_read(const char *name, const adj_open_options *options, const void
   }
   require(adj_ctx_memory_used(ctx) == 0);
   return hash;
+}
+
+/* ---- The scratch folder ---------------------------------------------------------------------------------- */
+
+static char scratch[256];
+static pid_t scratch_owner;
+
+static void remove_name(const char *name, void *user) {
+  (void)user;
+  unlink(name);
+}
+
+/* Only the process that made the folder removes it, not one that was forked from it. */
+static void remove_scratch(void) {
+  if (getpid() != scratch_owner || chdir(scratch)) return;
+  fuzz_visit_scratch(remove_name, NULL);
+  if (!chdir("/")) rmdir(scratch);
+}
+
+/* In memory where there is such a place: outputs are brought to the disk before they get their name. */
+void fuzz_enter_scratch(void) {
+  if (scratch[0]) return;
+  const char *parent = getenv("TMPDIR");
+  if (!parent) parent = access("/dev/shm", W_OK) ? P_tmpdir : "/dev/shm";
+  int length = snprintf(scratch, sizeof scratch, "%s/adjoin-fuzz-XXXXXX", parent);
+  require(length > 0 && (size_t)length < sizeof scratch);
+  require(mkdtemp(scratch) && !chdir(scratch));
+  scratch_owner = getpid();
+  require(!atexit(remove_scratch));
+}
+
+void fuzz_save(const char *name, const void *bytes, size_t size) {
+  FILE *file = fopen(name, "wb");
+  require(file != NULL);
+  require(fwrite(bytes, 1, size, file) == size);
+  require(!fclose(file));
+}
+
+char *fuzz_load(const char *name, size_t *size) {
+  FILE *file = fopen(name, "rb");
+  if (!file) return NULL;
+  require(!fseek(file, 0, SEEK_END));
+  long length = ftell(file);
+  require(length >= 0);
+  rewind(file);
+  char *bytes = malloc((size_t)length + 1);
+  require(bytes != NULL);
+  require(fread(bytes, 1, (size_t)length, file) == (size_t)length);
+  bytes[length] = 0;
+  *size = (size_t)length;
+  fclose(file);
+  return bytes;
+}
+
+void fuzz_visit_scratch(void (*visit)(const char *name, void *user), void *user) {
+  DIR *folder = opendir(".");
+  require(folder != NULL);
+  for (struct dirent *entry; (entry = readdir(folder));)
+    if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) visit(entry->d_name, user);
+  closedir(folder);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fuzz targets share: a file in memory is read, and everything that comes of it is looked at.
+ * What the fuzz targets share: a file in memory is read, and everything that comes of it is looked at; a folder for
+ * targets that write files.
  */
 #ifndef ADJOIN_FUZZ_HARNESS_H
 #define ADJOIN_FUZZ_HARNESS_H
@@ -28,5 +29,16 @@ adj_ctx *fuzz_context(void);
  * the outcome: status and message, or shape, points and labels. */
 uint64_t fuzz_read(const char *name, const adj_open_options *options, const void *bytes, size_t size,
                    uint64_t chunk_bytes);
+
+/* Makes an empty folder and goes there; later calls do nothing. The folder is removed when the process exits. */
+void fuzz_enter_scratch(void);
+
+/* Writes a file of that folder, and reads one: its bytes, with a 0 after them, which the caller frees. NULL: there is
+ * no such file. */
+void fuzz_save(const char *name, const void *bytes, size_t size);
+char *fuzz_load(const char *name, size_t *size);
+
+/* Calls visit with each name in that folder. */
+void fuzz_visit_scratch(void (*visit)(const char *name, void *user), void *user);
 
 #endif

@@ -45,13 +45,15 @@ int main(int argc, char **argv) {
   unsigned files = 0;
   for (int i = 1; i < argc; i++) {
     struct stat about;
-    require(stat(argv[i], &about) == 0);
+    char *path = realpath(argv[i], NULL); /* a target may go to another folder */
+    require(path != NULL && stat(path, &about) == 0);
     if (S_ISDIR(about.st_mode)) {
-      files += replay_folder(argv[i]);
+      files += replay_folder(path);
     } else {
-      replay_file(argv[i]);
+      replay_file(path);
       files++;
     }
+    free(path);
   }
   printf("%u files replayed\n", files);
   return files ? 0 : 1; /* an empty corpus tests nothing */

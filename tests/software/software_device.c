@@ -102,16 +102,19 @@ adj_status adji_kind_open(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
 
 adj_status adji_software_turn(adji_gpu *gpu, const char *operation) {
   adji_gpu_base *base = &device_of(gpu)->base;
-  atomic_fetch_add(&base->calls, 1);
-  if (atomic_load(&base->fail_at) < 0 || atomic_fetch_sub(&base->fail_at, 1)) return ADJ_OK;
+  if (!adji_gpu_turn_fails(base, false)) return ADJ_OK;
   return adji_fail(ADJ_E_DEVICE, "device %d: %s fails, as a test wants it to", base->device, operation);
 }
 
-adj_status adji_software_launch(adji_gpu *gpu, const char *operation) {
+static adj_status check_current(adji_gpu *gpu, const char *operation) {
   int device = device_of(gpu)->base.device;
-  if (current != device)
-    return adji_fail(ADJ_E_INTERNAL, "device %d: %s: device %d is current", device, operation, current);
-  return adji_software_turn(gpu, operation);
+  if (current == device) return ADJ_OK;
+  return adji_fail(ADJ_E_INTERNAL, "device %d: %s: device %d is current", device, operation, current);
+}
+
+adj_status adji_software_launch(adji_gpu *gpu, const char *operation) {
+  adj_status status = check_current(gpu, operation);
+  return status ? status : adji_software_turn(gpu, operation);
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------- */
@@ -120,9 +123,11 @@ adj_status adji_software_get(adji_gpu *gpu, uint64_t bytes, const char *what, ad
   adji_gpu_base *base = &device_of(gpu)->base;
   *out = (adji_software_block){0};
   if (!bytes) bytes = 16; /* so that an empty set has addresses too */
-  adj_status status = adji_software_launch(gpu, what);
+  adj_status status = check_current(gpu, what);
   if (status) return status;
-  bool fits = bytes <= base->limit && base->used <= base->limit - bytes;
+  bool fails = adji_gpu_turn_fails(base, true), none = base->fault == ADJI_FAULT_MEMORY;
+  if (fails && !none) return adji_fail(ADJ_E_DEVICE, "device %d: %s fails, as a test wants it to", base->device, what);
+  bool fits = !fails && bytes <= base->limit && base->used <= base->limit - bytes;
   void *at = fits ? malloc(bytes) : NULL;
   if (!at)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: %s: %llu bytes more, but %llu of %llu are in use", base->device,

@@ -143,9 +143,19 @@ void adji_gpu_unlock(adji_gpu *gpu) {
 }
 
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n) {
-  int64_t calls = atomic_exchange(&base_of(gpu)->calls, 0);
-  atomic_store(&base_of(gpu)->fail_at, n);
+  int64_t calls = adji_gpu_calls(gpu);
+  adji_gpu_fail_as(gpu, n, ADJI_FAULT_ONCE);
   return calls;
+}
+
+void adji_gpu_fail_as(adji_gpu *gpu, int64_t n, adji_gpu_fault fault) {
+  atomic_store(&base_of(gpu)->calls, 0);
+  atomic_store(&base_of(gpu)->fault, (int)fault);
+  atomic_store(&base_of(gpu)->fail_at, n);
+}
+
+int64_t adji_gpu_calls(const adji_gpu *gpu) {
+  return atomic_load(&base_of(gpu)->calls);
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------- */

@@ -78,8 +78,7 @@ typedef struct adji_totals {
 
 /* Whether a test wants this call to fail. */
 static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
-  gpu->calls++;
-  return gpu->fail_at >= 0 && gpu->fail_at.fetch_sub(1) == 0 ? cudaErrorUnknown : cudaSuccess;
+  return adji_gpu_turn_fails(gpu, false) ? cudaErrorUnknown : cudaSuccess;
 }
 
 /* The status and message of a failed call. call is its source text; the message has the function's name. */

@@ -14,6 +14,10 @@ extern "C" {
 
 typedef struct adji_gpu adji_gpu;
 
+/* How a device fails for a test: one call of it; all calls from one on, as after the device was lost; or one request
+ * for memory, which finds none. */
+typedef enum adji_gpu_fault { ADJI_FAULT_ONCE, ADJI_FAULT_LOST, ADJI_FAULT_MEMORY } adji_gpu_fault;
+
 /* What adji_gpu begins with. Only the operations know the rest. */
 typedef struct adji_gpu_base {
   adj_ctx *ctx;
@@ -21,6 +25,7 @@ typedef struct adji_gpu_base {
   adji_tensor_facts tensor;
   uint64_t used, peak, limit;          /* bytes of its memory */
   ADJI_ATOMIC(int64_t) fail_at, calls; /* see adji_gpu_fail_at */
+  ADJI_ATOMIC(int) fault;              /* an adji_gpu_fault */
   pthread_mutex_t turn;                /* see adji_gpu_lock */
 } adji_gpu_base;
 
@@ -144,6 +149,18 @@ void adji_gpu_use(adji_gpu *gpu);
 /* Tests: the n-th call of the device from now on fails; negative: none fails. Returns the number of calls since the
  * last time. */
 int64_t adji_gpu_fail_at(adji_gpu *gpu, int64_t n);
+/* The same for any kind of fault, and the calls since then. Of ADJI_FAULT_MEMORY only requests for memory count. */
+void adji_gpu_fail_as(adji_gpu *gpu, int64_t n, adji_gpu_fault fault);
+int64_t adji_gpu_calls(const adji_gpu *gpu);
+
+/* Before each call of a device: whether a test wants it to fail. memory: it asks for memory. */
+static inline bool adji_gpu_turn_fails(adji_gpu_base *base, bool memory) {
+  if (base->fault == ADJI_FAULT_MEMORY && !memory) return false;
+  base->calls++;
+  if (base->fail_at < 0 || base->fail_at-- != 0) return false;
+  if (base->fault == ADJI_FAULT_LOST) base->fail_at = 0;
+  return true;
+}
 
 #ifdef __cplusplus
 }

@@ -33,7 +33,9 @@ static void *find_kept(adji_gpu *gpu, uint64_t bytes) {
 }
 
 static adj_status find_memory(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, void **out) {
-  cudaError_t error = adji_cuda_turn(gpu);
+  cudaError_t error = cudaSuccess;
+  if (adji_gpu_turn_fails(gpu, true))
+    error = gpu->fault == ADJI_FAULT_MEMORY ? cudaErrorMemoryAllocation : cudaErrorUnknown;
   if (error == cudaSuccess) {
     *out = stream == gpu->compute ? find_kept(gpu, bytes) : NULL;
     if (*out) return ADJ_OK;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A GPU that fails during a run, and the cores that do its work. Where cores and GPUs share a join the scheduler does
+ * that (queue/scheduler_feed.c); this is for joins that a GPU does alone.
+ */
+#include "plan/recover.h"
+
+#include <stdio.h>
+
+/* A join that was asked of the GPU ends with its failure, and so does one with settings for GPUs only. */
+static bool may_use_cores(const adj_plan *plan, adj_status status) {
+  bool failed = status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
+  bool free_to_choose = plan->spec.backend == ADJ_BACKEND_AUTO || plan->spec.backend == ADJ_BACKEND_HYBRID;
+  bool alone = plan->engine.worker_count == 1 && plan->engine.workers[0].is_device;
+  return failed && free_to_choose && alone && !adji_tuning_not_for(&plan->tuning, plan->spec.kind, ADJ_BACKEND_CPU);
+}
+
+bool adji_recover(adj_plan *plan, adj_status *status) {
+  if (!may_use_cores(plan, *status)) return false;
+  adji_log(plan->ctx, ADJ_LOG_WARN, "the GPU failed, and the cores do the join: %s", adj_last_error());
+  adji_forget_cores(plan); /* which frees the engine of any worker */
+  adji_forget_device(plan);
+  plan->device_chunk = 0;
+  *status = plan->spec.kind == ADJ_KNN ? adji_plan_knn(plan, plan->asked) : adji_plan_range_on_cores(plan, plan->asked);
+  if (!*status) *status = adji_engine_prepare(&plan->engine);
+  return !*status;
+}
+
+adj_status adji_count_rows(adj_plan *plan, adji_run *run, uint32_t *degrees, uint64_t *total) {
+  adj_status status = adji_engine_count(&plan->engine, run, degrees, total);
+  return adji_recover(plan, &status) ? adji_engine_count(&plan->engine, run, degrees, total) : status;
+}
+
+adj_status adji_fill_rows(adj_plan *plan, adji_run *run, const adji_window *window) {
+  adj_status status = adji_engine_fill(&plan->engine, run, window);
+  return adji_recover(plan, &status) ? adji_engine_fill(&plan->engine, run, window) : status;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The wrappers. The linker calls __wrap_NAME for NAME, and the function itself is __real_NAME.
+ */
+#define _GNU_SOURCE
+#include "faults/faults.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_int armed;              /* the kind that fails */
+static atomic_llong remaining, calls; /* calls until it does; calls of the kind */
+static atomic_llong blocks;
+
+const char *fault_name(fault_kind kind) {
+  static const char *const names[] = {
+      "none",   "memory", "map",        "thread",           "open",       "stat", "read", "write", "sync",
+      "rename", "close",  "read short", "read interrupted", "write short"};
+  return names[kind];
+}
+
+void fault_begin(fault_kind kind, int64_t n) {
+  atomic_store(&calls, 0);
+  atomic_store(&remaining, n);
+  atomic_store(&armed, (int)kind);
+}
+
+int64_t fault_end(void) {
+  atomic_store(&armed, FAULT_NONE);
+  return atomic_load(&calls);
+}
+
+int64_t fault_blocks(void) {
+  return atomic_load(&blocks);
+}
+
+static bool fails(fault_kind kind, int error) {
+  if (atomic_load(&armed) != (int)kind) return false;
+  atomic_fetch_add(&calls, 1);
+  if (atomic_fetch_sub(&remaining, 1)) return false;
+  errno = error;
+  return true;
+}
+
+/* Whether this call is one of those that are interrupted: every second one. */
+static bool is_interrupted(void) {
+  if (atomic_load(&armed) != FAULT_READ_INTERRUPTED) return false;
+  if (atomic_fetch_add(&calls, 1) % 2) return false;
+  errno = EINTR;
+  return true;
+}
+
+static size_t shortened(fault_kind kind, size_t bytes) {
+  if (atomic_load(&armed) != (int)kind) return bytes;
+  atomic_fetch_add(&calls, 1);
+  return bytes < 7 ? bytes : 7;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------- */
+
+static void *counted(void *block) {
+  if (block) atomic_fetch_add(&blocks, 1);
+  return block;
+}
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_malloc(bytes));
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_calloc(count, size));
+}
+
+void *__real_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes) {
+  if (fails(FAULT_MEMORY, ENOMEM)) return NULL;
+  return block ? __real_realloc(block, bytes) : counted(__real_realloc(NULL, bytes));
+}
+
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_aligned_alloc(alignment, bytes));
+}
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_strdup(text));
+}
+
+char *__real_strndup(const char *text, size_t most);
+char *__wrap_strndup(const char *text, size_t most);
+char *__wrap_strndup(const char *text, size_t most) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_strndup(text, most));
+}
+
+char *__real_realpath(const char *path, char *to);
+char *__wrap_realpath(const char *path, char *to);
+char *__wrap_realpath(const char *path, char *to) {
+  if (fails(FAULT_MEMORY, ENOMEM)) return NULL;
+  return to ? __real_realpath(path, to) : counted(__real_realpath(path, NULL));
+}
+
+void __real_free(void *block);
+void __wrap_free(void *block);
+void __wrap_free(void *block) {
+  if (block) atomic_fetch_sub(&blocks, 1);
+  __real_free(block);
+}
+
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  return fails(FAULT_MAP, ENOMEM) ? MAP_FAILED : __real_mmap(at, bytes, protection, flags, file, offset);
+}
+
+/* ---- Threads ------------------------------------------------------------------------------------------- */
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument) {
+  return fails(FAULT_THREAD, EAGAIN) ? EAGAIN : __real_pthread_create(thread, attributes, main, argument);
+}
+
+/* ---- Files --------------------------------------------------------------------------------------------- */
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
+  va_end(arguments);
+  return fails(FAULT_OPEN, EMFILE) ? -1 : __real_open(path, flags, mode);
+}
+
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
+  va_end(arguments);
+  return fails(FAULT_OPEN, EMFILE) ? -1 : __real_openat(folder, path, flags, mode);
+}
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode) {
+  return fails(FAULT_OPEN, EMFILE) ? NULL : __real_fopen(path, mode);
+}
+
+int __real_fstat(int file, struct stat *about);
+int __wrap_fstat(int file, struct stat *about);
+int __wrap_fstat(int file, struct stat *about) {
+  return fails(FAULT_STAT, EIO) ? -1 : __real_fstat(file, about);
+}
+
+int __real_stat(const char *path, struct stat *about);
+int __wrap_stat(const char *path, struct stat *about);
+int __wrap_stat(const char *path, struct stat *about) {
+  return fails(FAULT_STAT, EIO) ? -1 : __real_stat(path, about);
+}
+
+ssize_t __real_read(int file, void *to, size_t bytes);
+ssize_t __wrap_read(int file, void *to, size_t bytes);
+ssize_t __wrap_read(int file, void *to, size_t bytes) {
+  if (is_interrupted() || fails(FAULT_READ, EIO)) return -1;
+  return __real_read(file, to, shortened(FAULT_READ_SHORT, bytes));
+}
+
+ssize_t __real_pread(int file, void *to, size_t bytes, off_t offset);
+ssize_t __wrap_pread(int file, void *to, size_t bytes, off_t offset);
+ssize_t __wrap_pread(int file, void *to, size_t bytes, off_t offset) {
+  if (is_interrupted() || fails(FAULT_READ, EIO)) return -1;
+  return __real_pread(file, to, shortened(FAULT_READ_SHORT, bytes), offset);
+}
+
+ssize_t __real_write(int file, const void *from, size_t bytes);
+ssize_t __wrap_write(int file, const void *from, size_t bytes);
+ssize_t __wrap_write(int file, const void *from, size_t bytes) {
+  if (is_interrupted() || fails(FAULT_WRITE, ENOSPC)) return -1;
+  return __real_write(file, from, shortened(FAULT_WRITE_SHORT, bytes));
+}
+
+ssize_t __real_pwrite(int file, const void *from, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite(int file, const void *from, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite(int file, const void *from, size_t bytes, off_t offset) {
+  if (is_interrupted() || fails(FAULT_WRITE, ENOSPC)) return -1;
+  return __real_pwrite(file, from, shortened(FAULT_WRITE_SHORT, bytes), offset);
+}
+
+int __real_fsync(int file);
+int __wrap_fsync(int file);
+int __wrap_fsync(int file) {
+  return fails(FAULT_SYNC, EIO) ? -1 : __real_fsync(file);
+}
+
+int __real_fdatasync(int file);
+int __wrap_fdatasync(int file);
+int __wrap_fdatasync(int file) {
+  return fails(FAULT_SYNC, EIO) ? -1 : __real_fdatasync(file);
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to) {
+  return fails(FAULT_RENAME, EACCES) ? -1 : __real_rename(from, to);
+}
+
+int __real_close(int file);
+int __wrap_close(int file);
+int __wrap_close(int file) {
+  bool broken = fails(FAULT_CLOSE, EIO);
+  int failed = __real_close(file);
+  if (broken) errno = EIO;
+  return broken ? -1 : failed;
+}
+
+/* ---- The process --------------------------------------------------------------------------------------- */
+
+static int entries_of(const char *path) {
+  DIR *folder = opendir(path);
+  int count = 0;
+  while (folder && readdir(folder))
+    count++;
+  if (folder) closedir(folder);
+  return count;
+}
+
+int fault_threads(void) {
+  return entries_of("/proc/self/task") - 2; /* "." and ".." */
+}
+
+int fault_descriptors(void) {
+  return entries_of("/proc/self/fd") - 3; /* and that of the folder itself */
+}
