@@ -57,6 +57,7 @@ adj_status adj_plan_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_da
   plan->backends = scope.backends;
   adji_memory_reset_peak(&ctx->memory);
   status = adji_describe_join(plan);
+  if (!status) adji_warn_radius(plan);
   plan->spec.box = NULL; /* the caller's, who need not keep it */
   if (!status) status = planners[mine.kind][mine.backend](plan, scope.algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);
