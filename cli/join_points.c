@@ -8,8 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "options.h"
+#include "join.h"
 #include "signals.h"
 
 static const double PI = 3.14159265358979323846;
@@ -140,6 +141,17 @@ static bool names_in_another_order(const adj_dataset *a, const adj_dataset *b) {
   return !same;
 }
 
+/* The rows of one file twice are two sets: every point has itself as a neighbour. */
+static void note_same_file(const join_request *request) {
+  struct stat a, b;
+  if (request->quiet || stat(request->left, &a) || stat(request->right, &b)) return;
+  if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    fprintf(stderr,
+            "adjoin: note: %s and %s are one file: each point is a neighbour of itself; give it once to leave that "
+            "out\n",
+            request->left, request->right);
+}
+
 static int check_match(const join_request *request, const adj_dataset *left, const adj_dataset *right) {
   const char *a = shown_name(request->left), *b = shown_name(request->right);
   uint32_t m = adj_dataset_dim(left), n = adj_dataset_dim(right);
@@ -158,6 +170,7 @@ int points_check(const join_request *request, const adj_dataset *left, const adj
   int code = check_count(request->left, left);
   if (!code && right) code = check_count(request->right, right);
   if (!code && right) code = check_match(request, left, right);
+  if (!code && right) note_same_file(request);
   if (!code) code = check_places(request, request->left, left);
   if (!code && right) code = check_places(request, request->right, right);
   if (!code) warn_of_reach(request);
@@ -193,8 +206,18 @@ static void describe_radius(const join_request *request) {
   fprintf(stderr, ", coordinates in %s\n", request->angle == 1 + ADJ_RADIANS ? "radians" : "degrees");
 }
 
+/* A decimal comma makes two lengths of one. */
+static void describe_box(const join_request *request) {
+  double lengths[64];
+  if (!request->box || strlen(request->box) > sizeof lengths / sizeof *lengths) return;
+  uint32_t count = join_box_lengths(request->box, lengths);
+  for (uint32_t i = 0; i < count; i++)
+    if (lengths[i] == 0) fprintf(stderr, "adjoin: note: --box: dimension %u is not periodic: its length is 0\n", i + 1);
+}
+
 void points_describe(const join_request *request, const adj_dataset *left, const adj_dataset *right) {
   describe(request, request->left, left);
   if (right) describe(request, request->right, right);
   describe_radius(request);
+  describe_box(request);
 }

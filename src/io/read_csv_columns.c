@@ -5,11 +5,13 @@
  * coordinate, and longitude and latitude are found by their names. In doubt the caller is asked.
  */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "io/read_csv.h"
 #include "io/read_csv_names.h"
+#include "io/read_number.h"
 
 enum { NAMES_SHOWN = 24, NAMES_ROOM = 600 };
 
@@ -308,29 +310,33 @@ static void warn_of_places(const adji_source *source, const selection *s) {
 
 enum { ROWS_LOOKED_AT = 64, ROWS_NEEDED = 3 };
 
-/* Whether the first column of a file without a header goes up by one from row to row, as row numbers do: the second
- * does not, and there are two more columns, or fractions. Points on a line may look the same. */
+/* The value of the next field; false unless it is a whole number. */
+static bool next_whole(const char **at, const char *end, char separator, double *value) {
+  adji_csv_field field;
+  if (next_kind(at, end, separator, &field)) return false;
+  adji_decimal number;
+  adji_scan_decimal(adji_csv_skip_blanks(field.begin, field.end, 0), field.end, &number);
+  *value = adji_decimal_f64(&number);
+  return *value == floor(*value);
+}
+
+/* Whether the first column of a file without a header goes up by one from row to row, as row numbers do, the second
+ * does not, and there are more columns than two, or fractions. Points on a line may look the same. */
 static bool may_be_numbered(const adji_csv_layout *layout, const adji_csv_first *row) {
-  uint64_t rows = 0, before[2] = {0, 0};
+  uint64_t rows = 0;
+  double before[2] = {0, 0}, value[2] = {0, 0};
   bool both = true, fractions = row->fields > 2;
   const char *p = row->begin;
   for (; rows < ROWS_LOOKED_AT; rows++, p = adji_csv_next_line(p, layout->end)) {
     p = next_row(p, layout->end, row->separator);
     if (p == layout->end) break;
     const char *at = p;
-    uint64_t value[2];
-    for (uint32_t c = 0; c < row->fields; c++) {
-      adji_csv_field field;
-      adji_csv_fault kind = next_kind(&at, layout->end, row->separator, &field);
-      bool digits = is_digits(&field, &value[c > 0]);
-      bool next = digits && (!rows || value[c > 0] == before[c > 0] + 1);
-      if (c == 0 && !next) return false;
-      if (c == 1) both = both && next;
-      if (c == 1 && digits) before[1] = value[1];
-      fractions = fractions || (kind == ADJI_CSV_FINE && !digits);
-      if (c == 1 && row->fields > 2) break; /* the others say no more */
-    }
-    before[0] = value[0];
+    bool first = next_whole(&at, layout->end, row->separator, &value[0]);
+    bool second = next_whole(&at, layout->end, row->separator, &value[1]);
+    if (!first || (rows && value[0] != before[0] + 1)) return false;
+    both = both && second && (!rows || value[1] == before[1] + 1);
+    fractions = fractions || !second;
+    memcpy(before, value, sizeof value);
   }
   return rows >= ROWS_NEEDED && !both && fractions;
 }
@@ -415,27 +421,24 @@ static size_t put_name(const adji_csv_field *name, uint32_t column, bool header,
 /* Names in the order of the coordinates, and what those of the first two say. */
 static adj_status keep_names(adj_ctx *ctx, const selection *s, adji_csv_layout *layout) {
   if (s->dim > MOST_NAMED) return ADJ_OK;
-  char *names = adji_alloc_zero(&ctx->memory, s->dim, NAME_BYTES, "names of columns");
-  layout->columns = adji_alloc(&ctx->memory, s->dim, NAME_BYTES, "names of columns");
-  if (!names || !layout->columns) {
-    adji_free(&ctx->memory, names);
-    return ADJ_E_MEMORY;
-  }
+  char *names = adji_alloc(&ctx->memory, s->dim, NAME_BYTES, "names of columns");
+  if (!names) return ADJ_E_MEMORY;
   const char *p = s->row->begin;
   for (uint32_t c = 0; c < s->row->fields; c++) {
     adji_csv_field name = next_name(s->row, &p);
     uint32_t j = s->role[c];
     if (j >= s->dim) continue;
-    put_name(&name, c, s->header, names + (size_t)j * NAME_BYTES);
+    layout->columns_bytes += put_name(&name, c, s->header, names + (size_t)j * NAME_BYTES);
     if (s->header && j < 2) layout->geo[j] = adji_csv_geo_of(name.begin, name.end);
   }
-  for (uint32_t j = 0; j < s->dim; j++) {
+  char *to = layout->columns = adji_alloc(&ctx->memory, layout->columns_bytes, 1, "names of columns");
+  for (uint32_t j = 0; to && j < s->dim; j++) {
     size_t bytes = strlen(names + (size_t)j * NAME_BYTES) + 1;
-    memcpy(layout->columns + layout->columns_bytes, names + (size_t)j * NAME_BYTES, bytes);
-    layout->columns_bytes += bytes;
+    memcpy(to, names + (size_t)j * NAME_BYTES, bytes);
+    to += bytes;
   }
   adji_free(&ctx->memory, names);
-  return ADJ_OK;
+  return layout->columns ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 /* ---- Entry ---------------------------------------------------------------------------------------------------------

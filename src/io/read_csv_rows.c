@@ -216,7 +216,7 @@ static const char *guess(const char *begin, const char *end) {
   if (is_one_of(begin, end, missing)) return "; rows with missing values must be left out";
   if (!digits) return "";
   if (semicolon) return "; fields and decimals must be separated by different characters, and decimals by a point";
-  if (parts) return "; an angle must be one number, such as 188.735 for 12:34:56 hours";
+  if (parts) return "; an angle or a time must be one number, such as 188.735 degrees for 12:34:56 hours";
   if (comma) return "; a number has a decimal point, and no commas";
   return grouped ? "; a number has no separators between thousands" : "";
 }

@@ -163,9 +163,9 @@ static double distance_of(const adj_plan *plan, uint64_t i, uint64_t j) {
     double t = fabs(adji_dataset_at(a, i, d) - adji_dataset_at(b, j, d));
     double length = adji_box_length(&plan->measure, a->type, d);
     if (length > 0) t = fmin(t, length - t);
-    sum = hypot(sum, t);
+    sum += t * t;
   }
-  return sum;
+  return sqrt(sum);
 }
 
 void adji_near_rows(adj_plan *plan, const adji_window *window) {

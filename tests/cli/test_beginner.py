@@ -172,6 +172,17 @@ class Columns(ProgramTest):
         self.assertEqual(self.adjoin("range", "-r", 0.5, "b.csv", "--columns", "2-3").stdout, "4\n")
         self.assertEqual(self.adjoin("range", "-r", 0.5, "b.csv", "--columns", "1-3").stdout, "0\n")
 
+    def test_one_file_twice(self):
+        """A join of two sets has every point beside itself: that is said."""
+        write("a.csv", "x,y\n0.5,2\n")
+        done = self.adjoin("range", "-r", 1, "a.csv", "./a.csv")
+        self.assertEqual(done.stdout, "1\n")
+        self.assertIn("a.csv and ./a.csv are one file", done.stderr)
+
+    def test_box_with_a_comma(self):
+        write("a.csv", "x,y\n0.5,2\n")
+        self.assertIn("--box: dimension 1 is not periodic", self.adjoin("range", "-r", 0.1, "a.csv", "--box", "0,5").stderr)
+
     def test_another_order(self):
         write("a.csv", "x,y\n1,2\n")
         write("b.csv", "y,x\n2,1\n")
@@ -269,7 +280,7 @@ class NotATable(ProgramTest):
                 self.assertEqual(done.stdout, "")
 
     def test_numbers(self):
-        for row, words in (("1,5;2,5", "a number has a decimal point"), ("12:34:56;2", "an angle must be one number"),
+        for row, words in (("1,5;2,5", "a number has a decimal point"), ("12:34:56;2", "an angle or a time must be one number"),
                            ("NA;2", "missing values"), (";2", "the field is empty"), ("NaN;2", "not a finite"),
                            ("1 234;2", "no separators between thousands")):
             write("a.csv", f"x;y\n1;2\n{row}\n")

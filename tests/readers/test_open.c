@@ -289,6 +289,24 @@ static void fail_each_allocation(adj_ctx *ctx, const char *name, const void *byt
   }
 }
 
+/* The same for a copy in another type. */
+static void fail_each_conversion(adj_ctx *ctx, const adj_open_options *options) {
+  adj_dataset *set = NULL, *copy = NULL;
+  must(open_text(ctx, "a.csv", text, options, &set));
+  uint64_t used = adj_ctx_memory_used(ctx);
+  for (int64_t at = 0; !copy; at++) {
+    atomic_store(&ctx->memory.fail_at, at);
+    adj_status status = adj_dataset_convert(set, ADJ_F32, &copy);
+    bool failed = atomic_load(&ctx->memory.fail_at) < 0;
+    atomic_store(&ctx->memory.fail_at, -1);
+    assert_int_equal(status, failed ? ADJ_E_MEMORY : ADJ_OK);
+    if (failed) assert_int_equal(adj_ctx_memory_used(ctx), used);
+    assert_true(failed || at >= 4); /* points, two of labels, names, bounds */
+  }
+  adj_dataset_destroy(copy);
+  adj_dataset_destroy(set);
+}
+
 static size_t load_golden(const char *name, void *bytes, size_t room) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", READERS_DATA, name);
@@ -307,6 +325,7 @@ static void allocations_fail(void **state) {
   fail_each_allocation(ctx, "a.csv", text, sizeof text - 1, NULL);
   options.id_column = "x";
   fail_each_allocation(ctx, "a.csv", text, sizeof text - 1, &options);
+  fail_each_conversion(ctx, &options);
   options = open_defaults();
   static const char *arrays[] = {"f32.npy", "f16.npy", "f64_big_endian.npy"};
   for (int i = 0; i < 3; i++)

@@ -80,6 +80,8 @@ static const error_case cases[] = {
     {"a.csv", "1,0.5\n2,0.25\n3,4\n", NULL, NULL, ADJ_E_ARGUMENT,
      "a.csv: columns: column 1 goes up by one from row to row, as row numbers do; give columns=2, or columns=1-2 if it "
      "is a coordinate; id_column=1 names the rows by it"},
+    {"a.txt", "1.0e+00 5.0 7.5\n2.0e+00 5.5 8.5\n3.0e+00 6 9.5\n", NULL, NULL, ADJ_E_ARGUMENT,
+     "give columns=2-3, or columns=1-3"},
     {"a.txt", "0 5 7\n1 5 8\n2 5 9\n", NULL, NULL, ADJ_E_ARGUMENT, "give columns=2-3, or columns=1-3 if"},
     /* points without rows */
     {"a.csv", "x,y,z\n", NULL, NULL, ADJ_E_FORMAT,
@@ -96,9 +98,9 @@ static const error_case cases[] = {
      "\"5;2\" is not a number; fields and decimals must be separated by"},
     {"a.csv", "x,y\n\"1,234.5\",2\n", NULL, NULL, ADJ_E_FORMAT, "a number has a decimal point, and no commas"},
     {"a.tsv", "x\ty\n1 234\t2\n", NULL, NULL, ADJ_E_FORMAT, "a number has no separators between thousands"},
-    {"a.csv", "x,y\n12:34:56,-01:02:03\n", NULL, NULL, ADJ_E_FORMAT, "an angle must be one number"},
-    {"a.csv", "x,y\n12h34m56s,2\n", NULL, NULL, ADJ_E_FORMAT, "an angle must be one number"},
-    {"a.csv", "x,y\n12\xc2\xb0,2\n", NULL, NULL, ADJ_E_FORMAT, "an angle must be one number"},
+    {"a.csv", "x,y\n12:34:56,-01:02:03\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
+    {"a.csv", "x,y\n12h34m56s,2\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
+    {"a.csv", "x,y\n12\xc2\xb0,2\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
     {"a.csv", "x,y\n1,NA\n", NULL, NULL, ADJ_E_FORMAT,
      "line 2, column 2: \"NA\" is not a number; rows with missing values must be left out"},
     {"a.csv", "x,y\n1,null\n", NULL, NULL, ADJ_E_FORMAT, "rows with missing values must be left out"},
