@@ -133,6 +133,15 @@ static void note_padding(const join_job *job) {
           (unsigned long long)request->k, text_count(others, count), others == 1 ? "" : "s");
 }
 
+/* A decimal comma makes two lengths of one. */
+static void note_box(const join_request *request) {
+  double lengths[64];
+  if (!request->box || request->quiet || strlen(request->box) > sizeof lengths / sizeof *lengths) return;
+  uint32_t count = join_box_lengths(request->box, lengths);
+  for (uint32_t i = 0; i < count; i++)
+    if (lengths[i] == 0) fprintf(stderr, "adjoin: note: --box: dimension %u is not periodic: its length is 0\n", i + 1);
+}
+
 /* The text of the plan, which the caller frees; NULL and *status on failure. */
 static char *explain(const adj_plan *plan, adj_status *status) {
   size_t needed = 0;
@@ -257,6 +266,7 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (code) return code;
   if (!request->quiet) points_describe(request, job->left, job->right);
   note_padding(job);
+  note_box(request);
   status = create_plan(job);
   if (status) return plan_failed(job, status);
   if (request->explain || request->dry_run) job->plan_text = explain(job->plan, &status);

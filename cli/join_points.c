@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "join.h"
+#include "options.h"
 #include "signals.h"
 
 static const double PI = 3.14159265358979323846;
@@ -206,18 +206,8 @@ static void describe_radius(const join_request *request) {
   fprintf(stderr, ", coordinates in %s\n", request->angle == 1 + ADJ_RADIANS ? "radians" : "degrees");
 }
 
-/* A decimal comma makes two lengths of one. */
-static void describe_box(const join_request *request) {
-  double lengths[64];
-  if (!request->box || strlen(request->box) > sizeof lengths / sizeof *lengths) return;
-  uint32_t count = join_box_lengths(request->box, lengths);
-  for (uint32_t i = 0; i < count; i++)
-    if (lengths[i] == 0) fprintf(stderr, "adjoin: note: --box: dimension %u is not periodic: its length is 0\n", i + 1);
-}
-
 void points_describe(const join_request *request, const adj_dataset *left, const adj_dataset *right) {
   describe(request, request->left, left);
   if (right) describe(request, request->right, right);
   describe_radius(request);
-  describe_box(request);
 }

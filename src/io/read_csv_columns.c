@@ -164,6 +164,7 @@ typedef struct evidence {
 } evidence;
 
 static adji_csv_fault next_kind(const char **at, const char *end, char separator, adji_csv_field *field) {
+  *field = (adji_csv_field){0};
   if (adji_csv_take_field(at, end, separator, field)) return ADJI_CSV_LETTERS;
   adji_csv_fault kind = adji_csv_classify(field);
   adji_csv_take_separator(at, end, separator);
@@ -234,7 +235,7 @@ static void note_header(const adji_source *source, const selection *s) {
            many ? "; not used: " : "", unused);
 }
 
-/* ---- Longitude and latitude -------------------------------------------------------------------------------------- */
+/* ---- Longitude and latitude ---------------------------------------------------------------------------------- */
 
 typedef struct places {
   uint32_t column[3]; /* by geo: the last column of this kind, */
@@ -281,8 +282,7 @@ static adj_status choose_places(selection *s, bool chosen) {
     bool in_place = longitudes ? s->role[longitude] == 0 : s->role[latitude] == 1;
     return in_place ? ADJ_OK
                     : adji_fail(ADJ_E_ARGUMENT,
-                                "columns: longitude comes first, then latitude; by its name column %u "
-                                "is a %s",
+                                "columns: longitude comes first, then latitude; by its name column %u is a %s",
                                 (longitudes ? longitude : latitude) + 1, longitudes ? "longitude" : "latitude");
   }
   if (longitudes != 1 || latitudes != 1) return ask_for_places(s, &found);
@@ -305,8 +305,7 @@ static void warn_of_places(const adji_source *source, const selection *s) {
         source->name, found.column[ADJI_GEO_LONGITUDE] + 1, found.column[ADJI_GEO_LATITUDE] + 1);
 }
 
-/* ---- Row numbers ---------------------------------------------------------------------------------------------------
- */
+/* ---- Row numbers ------------------------------------------------------------------------------------------- */
 
 enum { ROWS_LOOKED_AT = 64, ROWS_NEEDED = 3 };
 
@@ -403,8 +402,7 @@ static adj_status check_ids(const selection *s, const adji_csv_layout *layout) {
       without, with);
 }
 
-/* ---- Names of the coordinates
- * ---------------------------------------------------------------------------------------- */
+/* ---- Names of the coordinates ------------------------------------------------------------------------------- */
 
 /* Names of more columns are of no use to a reader. */
 enum { MOST_NAMED = 4096, NAME_BYTES = 200 };
@@ -441,8 +439,7 @@ static adj_status keep_names(adj_ctx *ctx, const selection *s, adji_csv_layout *
   return layout->columns ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* ---- Entry ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Entry ----------------------------------------------------------------------------------------------------- */
 
 adj_status adji_csv_choose_columns(adji_source *source, const adj_open_options *options, const adji_csv_first *row,
                                    adji_csv_layout *layout) {

@@ -178,7 +178,10 @@ void adji_near_rows(adj_plan *plan, const adji_window *window) {
     if (!length) continue;
     double distance = distance_of(plan, i, ids[length - 1]);
     /* Equal points are equal whatever the type. */
-    if (distance > 0) add_row(plan, plan->left, i, distance);
+    if (distance > 0 && bits_of(plan->right) < bits_of(plan->left))
+      add_row(plan, plan->right, ids[length - 1], distance);
+    else if (distance > 0)
+      add_row(plan, plan->left, i, distance);
   }
 }
 

@@ -115,6 +115,8 @@ class Precision(ProgramTest):
         for more in ["-o", "x.npz"], ["-o", "x.npy"], ["-o", "x.csv", "--tuning", "buffer=2000"], []:
             self.assertTrue(self.warned("knn", "-k", 2, "f32.npy", *more))
             self.assertFalse(self.warned("knn", "-k", 2, "f64.npy", *more))
+        self.assertTrue(self.warned("knn", "-k", 2, "f64.npy", "f32.npy", "-o", "x.npz"), "the right set has f32's digits")
+        self.assertTrue(self.warned("knn", "-k", 2, "f32.npy", "f64.npy", "-o", "x.npz"))
         # Degrees near 180 are 1.7 m apart in f32; f64 is fine.
         places = [(170 + rng.random() / 100, rng.random() / 100) for _ in range(500)]
         write_npy("w.npy", places)
