@@ -13,6 +13,7 @@
 
 #include "commands.h"
 #include "join.h"
+#include "join_points.h"
 #include "message.h"
 #include "signals.h"
 #include "text.h"
@@ -116,8 +117,9 @@ static void print_bounds(const adj_dataset *points) {
     double low, high;
     adj_dataset_bounds(points, j, &low, &high);
     char name[32];
+    const char *column = adj_dataset_column(points, j);
     snprintf(name, sizeof name, "dimension %u", j + 1);
-    printf("%-15s %.9g to %.9g\n", name, low, high);
+    printf("%-15s %.9g to %.9g%s%s\n", name, low, high, column ? ", column " : "", column ? column : "");
   }
   if (dim > MOST) printf("%-15s %u more dimensions\n", "...", dim - MOST);
 }
@@ -193,7 +195,7 @@ static int run(const subcommand *command, int argc, char **argv) {
   if (!status) signals_watch(ctx);
   if (!status && request.calibrate) status = calibrate(&settings, &ctx);
   if (!status && path) {
-    adj_open_options options = join_open_options(&request);
+    adj_open_options options = points_options(&request);
     double began = seconds_now();
     status = adj_dataset_open(ctx, path, &options, &points);
     if (!status) print_points(path, &request, points, seconds_now() - began);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "join_points.h"
 #include "message.h"
 #include "progress.h"
 #include "report.h"
@@ -75,47 +76,12 @@ static adj_status create_context(join_job *job) {
 
 /* ---- The points ------------------------------------------------------------------------------- */
 
-static const char *type_name(adj_type type) {
-  return type == ADJ_F64 ? "f64" : "f32";
-}
-
-/* The library checks this too, but does not know the names of the files. */
-static int check_match(const join_job *job) {
-  const join_request *request = job->request;
-  if (!job->right) return EXIT_DONE;
-  adj_type a = adj_dataset_type(job->left), b = adj_dataset_type(job->right);
-  if (a != b) {
-    fprintf(stderr, "adjoin: %s holds %s and %s holds %s: give --type f32 or --type f64 to join them in that type\n",
-            request->left, type_name(a), request->right, type_name(b));
-    return EXIT_FAILED;
-  }
-  uint32_t m = adj_dataset_dim(job->left), n = adj_dataset_dim(job->right);
-  if (m != n) {
-    fprintf(stderr, "adjoin: %s has %u dimensions and %s has %u\n", request->left, m, request->right, n);
-    return EXIT_FAILED;
-  }
-  return EXIT_DONE;
-}
-
-adj_open_options join_open_options(const join_request *request) {
-  adj_open_options options;
-  adj_open_options_init(&options, sizeof options);
-  options.type = (adj_type)request->type;
-  options.format = request->input_format;
-  options.columns = request->columns;
-  options.id_column = request->id;
-  options.shape = request->shape;
-  options.dataset = request->dataset;
-  return options;
-}
-
 static adj_status open_points(join_job *job) {
   const join_request *request = job->request;
-  adj_open_options options = join_open_options(request);
   double began = seconds_now();
-  adj_status status = signals_status(adj_dataset_open(job->ctx, request->left, &options, &job->left));
-  if (!status && request->right)
-    status = signals_status(adj_dataset_open(job->ctx, request->right, &options, &job->right));
+  adj_status status = points_open(job->ctx, request, request->left, &job->left);
+  if (!status && request->right) status = points_open(job->ctx, request, request->right, &job->right);
+  if (!status && request->right) status = points_widen(request, &job->left, &job->right);
   job->report.read_s = seconds_now() - began;
   trace_phase(job->trace, "read", began);
   return status;
@@ -169,6 +135,15 @@ static void note_padding(const join_job *job) {
   if (request->kind != ADJ_KNN || request->k <= others || request->quiet) return;
   fprintf(stderr, "adjoin: note: -k %llu is more than the %s point%s available: rows are padded\n",
           (unsigned long long)request->k, text_count(others, count), others == 1 ? "" : "s");
+}
+
+/* A decimal comma makes two lengths of one. */
+static void note_box(const join_request *request) {
+  double lengths[64];
+  if (!request->box || request->quiet || strlen(request->box) > sizeof lengths / sizeof *lengths) return;
+  uint32_t count = join_box_lengths(request->box, lengths);
+  for (uint32_t i = 0; i < count; i++)
+    if (lengths[i] == 0) fprintf(stderr, "adjoin: note: --box: dimension %u is not periodic: its length is 0\n", i + 1);
 }
 
 /* The text of the plan, which the caller frees; NULL and *status on failure. */
@@ -333,9 +308,11 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (!status) status = create_context(job);
   if (!status) status = open_points(job);
   if (status) return run_failed(job, status);
-  int code = check_match(job);
+  int code = points_check(request, job->left, job->right);
   if (code) return code;
+  if (!request->quiet) points_describe(request, job->left, job->right);
   note_padding(job);
+  note_box(request);
   status = create_plan(job);
   if (status) return plan_failed(job, status);
   if (request->explain || request->dry_run) job->plan_text = explain(job, &status);

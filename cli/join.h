@@ -37,9 +37,6 @@ int32_t join_device_numbers(const char *text, int32_t *numbers);
 /* Runs the join. Returns the exit code of the program. */
 int join_run(const subcommand *command, const join_request *request);
 
-/* The part of the request that says how to read a file. */
-adj_open_options join_open_options(const join_request *request);
-
 /* Prints why a call of the library failed. files are the paths of the run, ended by NULL. Returns the exit code, which
  * depends on a signal. */
 int join_failed(adj_status status, const char *const *files);

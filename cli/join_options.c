@@ -14,7 +14,8 @@ const option join_metric_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Distance"},
     {OPTION_CHOICE, 0, "metric", "l2|l1|linf|lp|cosine|dot|haversine", FIELD(metric),
      "Default: l2. cosine: 1 - cos of the angle. dot: the\ninner product; larger is nearer, and R is the least.\n"
-     "haversine: the great circle between places, given\nas longitude, latitude"},
+     "haversine: the great circle between places, given\nas longitude, latitude. Text: by columns with such\nnames "
+     "(lon, lat, ra, dec, ...), in any order"},
     {OPTION_REAL, 0, "p", "P", FIELD(p), "lp: the exponent, 1 or more"},
     {OPTION_TEXT, 0, "box", "L[,L...]", FIELD(box),
      "l2, l1, linf, lp: a periodic box. One length for all\ndimensions, or one for each; 0: not periodic"},
@@ -28,11 +29,12 @@ const option join_metric_options[] = {
 const option join_input_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Input (the same for both files; \"-\" is standard input)"},
     {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type),
-     "convert the points to this type, and compute in it.\nDefault: as stored; text as f32"},
+     "convert the points to this type, and compute in it.\nDefault: as stored; text as f64"},
     {OPTION_TEXT, 0, "input-format", "NAME", FIELD(input_format),
      "npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw\nor hdf5. Default: by the ending or content of a file"},
     {OPTION_TEXT, 0, "columns", "LIST", FIELD(columns),
-     "csv, tsv: the columns of coordinates, \"x,y,z\" or\n\"2-4\". Default: all but that of --id"},
+     "csv, tsv: the columns of coordinates, \"x,y,z\" or\n\"2-4\". Default: all but that of --id. "
+     "haversine:\nlongitude and latitude, by their names"},
     {OPTION_TEXT, 0, "id", "COLUMN", FIELD(id), "csv, tsv: the column of names; text output uses them"},
     {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape),
      "raw: type and dimension, \"f32:3\", perhaps with the\ncount, \"f64:1000x16\""},

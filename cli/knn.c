@@ -15,7 +15,8 @@ static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
     {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many neighbours of each point (required)"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
-     "only neighbours within this distance (dot: products\nof at least this). Default: no limit"},
+     "only neighbours within this distance (dot: products\nof at least this; haversine: in metres, see "
+     "--unit).\nDefault: no limit"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one file: a point may be its own neighbour"},
     {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N neighbours in total"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o, only the number of neighbours is printed)"},

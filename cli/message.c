@@ -55,11 +55,26 @@ static const char *after_file(const char *text, const char *const *files) {
   return text;
 }
 
+/* " NAME=" within a message becomes " --option ": "use type=f64" is "use --type f64". */
+static void name_values(char *buffer) {
+  static const argument valued[] = {
+      {" columns=", " --columns "}, {" id_column=", " --id "}, {" type=", " --type "}, {" metric=", " --metric "}};
+  char text[MESSAGE_ROOM];
+  for (size_t i = 0; i < sizeof valued / sizeof *valued; i++) {
+    for (char *at = strstr(buffer, valued[i].name); at; at = strstr(buffer, valued[i].name)) {
+      snprintf(text, sizeof text, "%.*s%s%s", (int)(at - buffer), buffer, valued[i].option,
+               at + strlen(valued[i].name));
+      memcpy(buffer, text, strlen(text) + 1);
+    }
+  }
+}
+
 const char *message_with_options(const char *said, const char *const *files, char *buffer) {
   for (const char *at = after_file(said, files); at; at = strstr(at, ": ") ? strstr(at, ": ") + 2 : NULL) {
     const argument *found = find_argument(at);
     if (!found) continue;
     snprintf(buffer, MESSAGE_ROOM, "%.*s%s%s", (int)(at - said), said, found->option, at + strlen(found->name));
+    name_values(buffer);
     return buffer;
   }
   snprintf(buffer, MESSAGE_ROOM, "%s", said);

@@ -115,7 +115,9 @@ static int wrong_value(const subcommand *command, const option *o, const char *t
   const char *what = o->kind == OPTION_REAL    ? "a number"
                      : o->kind == OPTION_COUNT ? "a count such as 1000, 10k or 2M"
                                                : "a size such as 512M or 4G";
-  return usage_error(command, "--%s: \"%s\" is not %s", o->name, text, what);
+  bool comma = o->kind == OPTION_REAL && strchr(text, ',');
+  return usage_error(command, "--%s: \"%s\" is not %s%s", o->name, text, what,
+                     comma ? "; decimals are written with a point" : "");
 }
 
 static int set_value(const subcommand *command, const option *o, void *request, const char *text) {

@@ -11,7 +11,8 @@
 
 static const option what[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
-    {OPTION_REAL, 'r', "radius", "R", FIELD(radius), "largest distance of a pair (required)"},
+    {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
+     "largest distance of a pair (required), in the unit of\nthe coordinates; haversine: in metres, see --unit"},
     {OPTION_FLAG, 0, "one-way", NULL, FIELD(one_way), "one file: report each pair once, lower row first"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one file: also pair each point with itself"},
     {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N pairs"},

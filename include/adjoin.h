@@ -280,22 +280,39 @@ ADJ_API void adj_points_init(adj_points *points, size_t struct_size);
  * the points. */
 ADJ_API adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_dataset **out);
 
+typedef enum adj_metric {
+  ADJ_L2 = 1,       /* straight line                                                             */
+  ADJ_L1 = 2,       /* sum of the differences                                                    */
+  ADJ_LINF = 3,     /* largest difference                                                        */
+  ADJ_LP = 4,       /* (sum of |difference|^p)^(1/p); p 1, 2 and INFINITY are the three above    */
+  ADJ_COSINE = 5,   /* 1 - cosine of the angle, 0 to 2. A point of zeros is refused              */
+  ADJ_DOT = 6,      /* inner product: larger is nearer. Range: products >= radius, which may be  */
+                    /* negative. The product is reported; padding of kNN is -infinity            */
+  ADJ_HAVERSINE = 7 /* great circle; points are (longitude, latitude)                            */
+} adj_metric;
+
 /* How to read a file. NULL or 0: decide from the file. */
 typedef struct adj_open_options {
   uint32_t struct_size;
-  adj_type type;         /* 0: as stored (integers, half: f32 if exact, else f64; text: f32)    */
+  adj_type type;         /* 0: as stored (integers, half: f32 if exact, else f64; text: f64)    */
   const char *format;    /* "npy", "csv", "tsv", "fvecs", "bvecs", "fbin", "u8bin", "i8bin",    */
                          /* "raw", "hdf5"                                                       */
   const char *columns;   /* csv, tsv: "x,y,z" or "1,2,5-7" (1-based): which columns, in order   */
   const char *id_column; /* csv, tsv: name or number of the column with labels of the rows      */
   const char *shape;     /* raw: "f32:3" or "f64:1000x16": type, count if known, dimension      */
   const char *dataset;   /* hdf5: path of the dataset inside the file; NULL: the only one       */
+  /* csv, tsv: what the points are for; 0: not known. ADJ_HAVERSINE: the columns of longitude and latitude
+   * are found by their names, in any order; a file without such names needs columns, longitude first. */
+  adj_metric metric;
+  uint32_t reserved;
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
 
 /* Opens a file of points; path "-" is standard input. options may be NULL. A malformed file is
  * ADJ_E_FORMAT or ADJ_E_DATA; the message names file, line (or row) and column. See docs/formats.md.
+ * A text file with a column that seems to hold row numbers or names, and no columns to choose from, is
+ * ADJ_E_ARGUMENT: what is a coordinate is not guessed.
  * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats are
  * mapped and cost nothing; others take dim * sizeof(T) bytes a point. */
 ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
@@ -325,6 +342,11 @@ ADJ_API adj_status adj_dataset_generate(adj_ctx *ctx, const adj_generate_options
  * Time: one parallel pass. Memory: a few megabytes a thread. */
 ADJ_API adj_status adj_dataset_save(const adj_dataset *dataset, const char *path, const char *format);
 
+/* The same points and labels in another type: f32 to f64 is exact, f64 to f32 rounds to nearest. A value
+ * that becomes infinite is ADJ_E_DATA. Both sets of a join must have the same type.
+ * Time: one or two parallel passes. Memory: dim * sizeof(T) bytes a point, and the labels. */
+ADJ_API adj_status adj_dataset_convert(const adj_dataset *dataset, adj_type type, adj_dataset **out);
+
 ADJ_API void adj_dataset_destroy(adj_dataset *dataset);
 
 ADJ_API uint64_t adj_dataset_count(const adj_dataset *dataset);
@@ -332,6 +354,9 @@ ADJ_API uint32_t adj_dataset_dim(const adj_dataset *dataset);
 ADJ_API adj_type adj_dataset_type(const adj_dataset *dataset);
 /* Copies a row to out: dim values of the dataset's type. Time: O(dim). */
 ADJ_API adj_status adj_dataset_row(const adj_dataset *dataset, uint64_t row, void *out);
+/* The column of a text file that dimension j was read from: its name, or without a header its number, from
+ * 1. NULL for other sets. Lives as long as the dataset. Time: O(j). */
+ADJ_API const char *adj_dataset_column(const adj_dataset *dataset, uint32_t j);
 /* Smallest and largest coordinate in dimension j; 0 and 0 for an empty set. */
 ADJ_API void adj_dataset_bounds(const adj_dataset *dataset, uint32_t j, double *low, double *high);
 /* The label of a row, from id_column; NULL when the dataset has none. Not terminated by 0: *length bytes. */
@@ -340,17 +365,6 @@ ADJ_API const char *adj_dataset_label(const adj_dataset *dataset, uint64_t row, 
 /* ---- Plans: what to join, and how ---------------------------------------------------------------- */
 
 typedef enum adj_join_kind { ADJ_RANGE = 1, ADJ_KNN = 2 } adj_join_kind;
-
-typedef enum adj_metric {
-  ADJ_L2 = 1,       /* straight line                                                             */
-  ADJ_L1 = 2,       /* sum of the differences                                                    */
-  ADJ_LINF = 3,     /* largest difference                                                        */
-  ADJ_LP = 4,       /* (sum of |difference|^p)^(1/p); p 1, 2 and INFINITY are the three above    */
-  ADJ_COSINE = 5,   /* 1 - cosine of the angle, 0 to 2. A point of zeros is refused              */
-  ADJ_DOT = 6,      /* inner product: larger is nearer. Range: products >= radius, which may be  */
-                    /* negative. The product is reported; padding of kNN is -infinity            */
-  ADJ_HAVERSINE = 7 /* great circle; points are (longitude, latitude)                            */
-} adj_metric;
 
 typedef enum adj_backend {
   ADJ_BACKEND_AUTO = 0, /* the planner chooses CPU, GPU or HYBRID by what it expects them to take */

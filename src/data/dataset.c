@@ -4,6 +4,7 @@
  */
 #include "data/dataset.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,7 @@ void adj_dataset_destroy(adj_dataset *dataset) {
   if (dataset->release) dataset->release(dataset);
   adji_free(memory, dataset->label_text);
   adji_free(memory, dataset->label_ends);
+  adji_free(memory, dataset->columns);
   forget(dataset);
 }
 
@@ -163,6 +165,7 @@ ADJI_DEFINE_INIT(adj_points, .type = ADJ_F32, .ownership = ADJ_COPY)
 typedef struct copying {
   const adji_dataset_parts *from;
   char *to;
+  adj_type type; /* of what is written, where it is converted */
 } copying;
 
 static void copy_slice(void *user, uint64_t begin, uint64_t end) {
@@ -185,7 +188,7 @@ static void copy_slice(void *user, uint64_t begin, uint64_t end) {
 static adj_status copy_points(adj_ctx *ctx, adji_dataset_parts *parts) {
   char *copy = adji_alloc(&ctx->memory, parts->count * parts->dim, adji_type_size(parts->type), "points");
   if (!copy) return ADJ_E_MEMORY;
-  copying job = {parts, copy};
+  copying job = {.from = parts, .to = copy};
   parts->owner = copy;
   adj_status status = adji_loop_slices(ctx, parts->count, parts->count * parts->dim / 65536 + 1, copy_slice, &job);
   if (status) return status;
@@ -217,6 +220,66 @@ adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_datase
   if (!status) status = adji_dataset_adopt(ctx, &parts, out);
   adji_call_set(outer);
   if (status) adji_free(&ctx->memory, parts.owner);
+  return status;
+}
+
+/* ---- Another type ---------------------------------------------------------------------------------- */
+
+static void convert_slice(void *user, uint64_t begin, uint64_t end) {
+  const copying *job = user;
+  const adj_dataset *from = job->from;
+  uint64_t at = begin * from->dim;
+  for (uint64_t i = begin; i < end; i++)
+    for (uint32_t j = 0; j < from->dim; j++, at++) {
+      double x = adji_dataset_at(from, i, j);
+      if (job->type == ADJ_F64)
+        ((double *)(void *)job->to)[at] = x;
+      else
+        ((float *)(void *)job->to)[at] = (float)x;
+    }
+}
+
+/* A copy of many bytes; NULL if there are none, or no memory, which is a failure then. */
+static void *copy_block(adj_ctx *ctx, const void *from, uint64_t bytes, const char *what, adj_status *status) {
+  if (!from || *status) return NULL;
+  void *copy = adji_alloc(&ctx->memory, bytes, 1, what);
+  if (!copy) *status = ADJ_E_MEMORY;
+  return copy ? memcpy(copy, from, bytes) : NULL;
+}
+
+/* On failure what parts has is to be freed. */
+static adj_status convert_parts(const adj_dataset *set, adj_type type, adji_dataset_parts *parts) {
+  adj_ctx *ctx = set->ctx;
+  uint64_t labels = set->label_ends && set->count ? set->label_ends[set->count - 1] : 0;
+  *parts = (adji_dataset_parts){.type = type, .dim = set->dim, .count = set->count, .release = adji_release_block};
+  parts->owner = adji_alloc(&ctx->memory, set->count * set->dim, adji_type_size(type), "points");
+  parts->data = parts->owner;
+  adj_status status = parts->owner ? ADJ_OK : ADJ_E_MEMORY;
+  parts->label_ends = copy_block(ctx, set->label_ends, set->count * sizeof *set->label_ends, "labels", &status);
+  parts->label_text = copy_block(ctx, set->label_text, labels, "labels", &status);
+  parts->columns = copy_block(ctx, set->columns, set->columns_bytes, "names of columns", &status);
+  parts->columns_bytes = set->columns_bytes;
+  memcpy(parts->geo, set->geo, sizeof set->geo);
+  if (type == ADJ_F64) parts->precision = set->precision ? set->precision : set->type == ADJ_F32 ? FLT_MANT_DIG : 0;
+  copying job = {.from = set, .to = parts->owner, .type = type};
+  return status ? status : adji_loop_slices(ctx, set->count, set->count * set->dim / 65536 + 1, convert_slice, &job);
+}
+
+adj_status adj_dataset_convert(const adj_dataset *dataset, adj_type type, adj_dataset **out) {
+  if (!dataset || !out) return adji_fail(ADJ_E_ARGUMENT, "dataset and out: neither may be NULL");
+  adj_status status = adji_check_shape(type, dataset->dim, dataset->count);
+  if (status) return status;
+  adj_ctx *ctx = dataset->ctx;
+  adji_dataset_parts parts;
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  status = convert_parts(dataset, type, &parts);
+  if (!status) status = adji_dataset_adopt(ctx, &parts, out);
+  adji_call_set(outer);
+  if (!status) return ADJ_OK;
+  adji_free(&ctx->memory, parts.owner);
+  adji_free(&ctx->memory, parts.label_ends);
+  adji_free(&ctx->memory, parts.label_text);
+  adji_free(&ctx->memory, parts.columns);
   return status;
 }
 
@@ -252,4 +315,12 @@ const char *adj_dataset_label(const adj_dataset *dataset, uint64_t row, size_t *
   uint64_t begin = row ? dataset->label_ends[row - 1] : 0;
   *length = dataset->label_ends[row] - begin;
   return dataset->label_text + begin;
+}
+
+const char *adj_dataset_column(const adj_dataset *dataset, uint32_t j) {
+  if (!dataset->columns || j >= dataset->dim) return NULL;
+  const char *name = dataset->columns;
+  while (j--)
+    name += strlen(name) + 1;
+  return name;
 }

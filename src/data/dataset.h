@@ -7,6 +7,9 @@
 
 #include "core/context.h"
 
+/* What the name of a column says it is. */
+typedef enum adji_geo { ADJI_GEO_NONE, ADJI_GEO_LONGITUDE, ADJI_GEO_LATITUDE } adji_geo;
+
 struct adj_dataset {
   adj_ctx *ctx;
   adj_type type;
@@ -18,6 +21,11 @@ struct adj_dataset {
   /* Labels of the rows (may be NULL): label i is text[ends[i - 1]] .. text[ends[i] - 1]. */
   char *label_text;
   uint64_t *label_ends;
+  /* Columns of a text file (may be NULL): dim names, each ended by 0. */
+  char *columns;
+  uint64_t columns_bytes;
+  adji_geo geo[2];    /* of the first two columns */
+  uint32_t precision; /* bits of the values before they were widened; 0: those of the type */
   /* Frees the data; NULL when they are the caller's. */
   void (*release)(adj_dataset *dataset);
   void *owner; /* for release: the block, or the start of the mapping */
@@ -28,8 +36,8 @@ static inline size_t adji_type_size(adj_type type) {
   return type == ADJ_F64 ? 8 : 4;
 }
 
-/* What a dataset is made of: all of the above but ctx and bounds. Strides of 0: packed, row-major. Labels are from
- * adji_alloc. */
+/* What a dataset is made of: all of the above but ctx and bounds. Strides of 0: packed, row-major. Labels and
+ * columns are from adji_alloc. */
 typedef struct adj_dataset adji_dataset_parts;
 
 /* Whether there can be such a dataset. */

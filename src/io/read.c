@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "io/looks_like.h"
 #include "io/read_csv.h"
 #include "io/read_table.h"
 
@@ -97,6 +98,9 @@ static adj_status reader_by_content(const adji_source *source, const adj_open_op
     return adji_fail(ADJ_E_FORMAT, "is a zip archive (perhaps .npz); points are read from a single array, as .npy");
   if (!source->size) return adji_fail(ADJ_E_FORMAT, "the file is empty");
   if (looks_like_text(source)) return reader_by_name("csv", out);
+  const char *other = adji_looks_like(source);
+  if (other && strcmp(other, "a binary file") != 0)
+    return adji_fail(ADJ_E_FORMAT, "is in none of the formats that are read: it looks like %s", other);
   return adji_fail(ADJ_E_FORMAT, "neither its ending nor its content shows the format; it must be given: %s",
                    reader_names(names, sizeof names));
 }
@@ -140,6 +144,7 @@ static void free_parts(adj_ctx *ctx, const adji_dataset_parts *parts) {
   if (parts->release) parts->release(&shell);
   adji_free(&ctx->memory, parts->label_text);
   adji_free(&ctx->memory, parts->label_ends);
+  adji_free(&ctx->memory, parts->columns);
 }
 
 static adj_status read_parts(adji_source *source, const adj_open_options *options, adji_dataset_parts *parts) {
@@ -173,6 +178,7 @@ adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_optio
     adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_open_options");
     if (status) return status;
   }
+  if (mine.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)mine.metric);
   if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
   adji_source source;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text tables: what the readers of fields, of the layout and of the rows share.
+ * Text tables: what the readers of fields, of columns and of rows share.
  *
  * Each line is a row, unless it is blank or its first character is '#'. A field may be quoted. A quoted field ends on
  * the line on which it began, so a file can be split at any line end and read in parallel.
@@ -28,7 +28,25 @@ typedef struct adji_csv_layout {
   uint32_t *role;         /* per field: which coordinate, or one of those above    */
   const char *body, *end; /* the rows                                       */
   uint64_t body_line;     /* number of the first line of the body, from 1   */
+  bool header;
+  char *columns; /* names of the columns of coordinates, as in a dataset */
+  uint64_t columns_bytes;
+  adji_geo geo[2];
 } adji_csv_layout;
+
+/* The first row: a header or a point. */
+typedef struct adji_csv_first {
+  const char *begin, *end; /* end: after its line */
+  uint64_t line;
+  char separator;
+  uint32_t fields;
+} adji_csv_first;
+
+/* Finds out whether the first row is a header, and which columns are coordinates and labels. Fills role, dim, labels,
+ * header, columns and geo of the layout, whose other fields but the body are set. The caller frees role and columns,
+ * also after a failure. */
+adj_status adji_csv_choose_columns(adji_source *source, const adj_open_options *options, const adji_csv_first *row,
+                                   adji_csv_layout *layout);
 
 /* Reads all rows of the body. */
 adj_status adji_csv_read_rows(adji_source *source, const adji_csv_layout *layout, adj_type type,

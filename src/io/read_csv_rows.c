@@ -4,8 +4,10 @@
  * and rows of each chunk. The second pass can then write each number to its final place and name the line of an error.
  * It also finds the labels, which a third pass copies once their total length is known.
  */
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "io/read_csv.h"
 #include "io/read_number.h"
@@ -190,6 +192,35 @@ static inline adji_csv_fault read_row(const table *t, row_place *place, bool is_
 static const char choose_columns[] =
     " (if this column holds names, make it the id column or choose the columns of coordinates)";
 
+static bool is_one_of(const char *begin, const char *end, const char *const *words) {
+  size_t length = (size_t)(end - begin);
+  for (; *words; words++)
+    if (strlen(*words) == length && !strncasecmp(begin, *words, length)) return true;
+  return false;
+}
+
+/* What is probably meant by text that is not a number; "" if there is no guess. */
+static const char *guess(const char *begin, const char *end) {
+  static const char *const missing[] = {"na",  "n/a",     "none", "null", "nil", "missing",
+                                        "nan", "unknown", "-",    "--",   "?",   NULL};
+  bool digits = false, comma = false, semicolon = false, grouped = false, parts = false;
+  for (const char *p = begin; p < end; p++) {
+    bool before = p > begin && isdigit((unsigned char)p[-1]);
+    digits = digits || isdigit((unsigned char)*p);
+    comma = comma || (*p == ',' && before);
+    semicolon = semicolon || *p == ';';
+    grouped = grouped || (before && strchr(" '_", *p) && p + 1 < end && isdigit((unsigned char)p[1]));
+    /* 12:34:56, 12h34m56s, 12d34m, and the sign of degrees, of which UTF-8 and Latin-1 share the last byte */
+    parts = parts || (before && (*p == ':' || *p == 'h' || (*p == 'd' && p + 1 < end))) || *p == '\xb0';
+  }
+  if (is_one_of(begin, end, missing)) return "; rows with missing values must be left out";
+  if (!digits) return "";
+  if (semicolon) return "; fields and decimals must be separated by different characters, and decimals by a point";
+  if (parts) return "; an angle or a time must be one number, such as 188.735 degrees for 12:34:56 hours";
+  if (comma) return "; a number has a decimal point, and no commas";
+  return grouped ? "; a number has no separators between thousands" : "";
+}
+
 static adj_status report(const table *t, const chunk *c, const char *row, const row_place *place,
                          adji_csv_fault fault) {
   unsigned long long line = c->first_line;
@@ -217,9 +248,12 @@ static adj_status report(const table *t, const chunk *c, const char *row, const 
       return adji_fail(ADJ_E_DATA, "line %llu, column %llu: \"%s\" is not a finite coordinate", line, column, text);
     case ADJI_CSV_OVERFLOW:
       return adji_fail(ADJ_E_DATA, "line %llu, column %llu: \"%s\" is too large for %s", line, column, text, type);
-    default:
+    default: {
+      const char *hint = guess(field.begin, field.end);
+      bool first = line == t->layout->body_line && t->layout->dim == t->layout->fields;
       return adji_fail(ADJ_E_FORMAT, "line %llu, column %llu: \"%s\" is not a number%s", line, column, text,
-                       line == t->layout->body_line && t->layout->dim == t->layout->fields ? choose_columns : "");
+                       !*hint && first ? choose_columns : hint);
+    }
   }
 }
 
@@ -301,6 +335,9 @@ static adj_status read_body(adj_ctx *ctx, table *t) {
   adj_status status = adji_loop(ctx, t->chunk_count, count_chunk, t);
   if (status) return status;
   place_chunks(t);
+  if (!t->rows)
+    return adji_fail(ADJ_E_FORMAT, "line %llu is read as a header, and no rows follow: there are no points",
+                     (unsigned long long)t->layout->body_line - 1);
   if (t->rows > ADJ_MAX_COUNT)
     return adji_fail(ADJ_E_DATA, "%llu rows are more than the %llu a dataset can hold", (unsigned long long)t->rows,
                      (unsigned long long)ADJ_MAX_COUNT);

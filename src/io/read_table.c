@@ -261,6 +261,8 @@ static adj_status convert_table(adji_source *source, const adji_table *table, ad
 
 adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts) {
   parts->type = adji_table_type(source, table->stored, asked);
+  if (table->stored == ADJI_F16) parts->precision = 11;
+  if (table->stored == ADJI_F32 && parts->type == ADJ_F64) parts->precision = 24;
   parts->count = table->count;
   parts->dim = table->dim;
   size_t size = adji_type_size(parts->type);

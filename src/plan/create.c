@@ -56,6 +56,7 @@ static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
   plan->asked = scope.algorithm;
   adji_memory_reset_peak(&ctx->memory);
   status = adji_describe_join(plan);
+  if (!status) adji_warn_radius(plan);
   plan->spec.box = NULL; /* the caller's, who need not keep it */
   if (!status) status = planners[mine.kind][mine.backend](plan, scope.algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);

@@ -17,6 +17,14 @@ typedef struct adji_choice {
   bool single; /* collect evaluates each pair once */
 } adji_choice;
 
+/* Sampled rows whose distances come near the spacing of the type; the values are of one of them. */
+typedef struct adji_near {
+  uint32_t sampled, near;
+  bool whole; /* the coordinates of all sampled rows are whole numbers */
+  const adj_dataset *set;
+  double magnitude, spacing, distance;
+} adji_near;
+
 struct adj_plan {
   adj_ctx *ctx;
   const adj_dataset *left, *right; /* the caller's; the same for a self-join */
@@ -39,6 +47,7 @@ struct adj_plan {
   uint64_t sampled;
   double plan_s, index_s;
   uint64_t plan_peak; /* bytes held at most while the plan was made */
+  adji_near near;     /* plan_precision.c */
   bool ran;
   adj_stats last; /* of the last run */
   adj_worker last_workers[1 + ADJI_MOST_DEVICES];
@@ -61,6 +70,14 @@ adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, cons
 adj_status adji_describe_join(adj_plan *plan);
 adj_status adji_describe_derived(adj_plan *plan);
 void adji_forget_join(adj_plan *plan);
+
+/* ---- Whether rounding decides: plan_precision.c ----------------------------------------------------------  */
+
+/* Warns if the radius is near the spacing of the type at the magnitude of the points. */
+void adji_warn_radius(adj_plan *plan);
+/* kNN: samples the k-th distances of the window, whose first row is 0 in a new run; and warns after the run. */
+void adji_near_rows(adj_plan *plan, const adji_window *window);
+void adji_warn_near(adj_plan *plan);
 
 /* ---- Planners: choose, build the index, estimate. algorithm: what was asked for ----------------------- */
 

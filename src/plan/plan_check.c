@@ -31,6 +31,15 @@ static adj_status check_sphere(const adj_join_spec *spec, uint32_t dim) {
   return ADJ_OK;
 }
 
+/* Columns whose names say that they are in the wrong order. */
+static adj_status check_axes(const adj_dataset *set, const char *name) {
+  if (set->geo[0] != ADJI_GEO_LATITUDE && set->geo[1] != ADJI_GEO_LONGITUDE) return ADJ_OK;
+  return adji_fail(ADJ_E_ARGUMENT,
+                   "%s: its columns are %s, %s; great-circle distances need longitude first: open the file with the "
+                   "metric, or choose the columns in this order",
+                   name, adj_dataset_column(set, 0), adj_dataset_column(set, 1));
+}
+
 static adj_status check_metric(const adj_join_spec *spec, uint32_t dim) {
   if (spec->metric < ADJ_L2 || spec->metric > ADJ_HAVERSINE)
     return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)spec->metric);
@@ -114,6 +123,8 @@ static adj_status check_spec(const adj_join_spec *spec, const adj_dataset *left,
   if (!status) status = check_metric(spec, left->dim);
   if (!status) status = check_style(spec, left == right);
   if (!status) status = check_sets(left, right);
+  if (!status && spec->metric == ADJ_HAVERSINE) status = check_axes(left, "left");
+  if (!status && spec->metric == ADJ_HAVERSINE) status = check_axes(right, "right");
   if (!status) status = check_box(spec, left->type, left->dim);
   if (!status && spec->backend > ADJ_BACKEND_REFERENCE)
     status = adji_fail(ADJ_E_ARGUMENT, "backend: %d is no backend", (int)spec->backend);

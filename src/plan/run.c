@@ -81,6 +81,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   report_workers(run, &mine, plan->last_workers);
   plan->last = mine;
   plan->ran = true;
+  adji_warn_near(plan);
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
 }
 
@@ -317,7 +318,9 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
   adj_status status = take_ahead(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
   adji_window window = {0, plan->left->count, layout->offsets, result->ids, result->distances, layout->k};
-  return adji_fill_rows(plan, run, &window);
+  status = adji_fill_rows(plan, run, &window);
+  if (!status && layout->k) adji_near_rows(plan, &window);
+  return status;
 }
 
 /* Single evaluation holds half of the pairs a second time, and those of a device all. Without room for that, rows are

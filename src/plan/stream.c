@@ -163,6 +163,7 @@ static adj_status stream_rows(stream *s) {
     if (adji_window_entries(&window)) status = adji_fill_rows(plan, s->run, &window);
     if (status) break;
     next = window_from(s, window.end_row);
+    if (window.k) adji_near_rows(plan, &window);
     if (window.end_row < count) adji_engine_prefetch(&plan->engine, s->run, &next);
     status = deliver(s, &window);
     if (!status) status = adji_check_cancel(plan->ctx);

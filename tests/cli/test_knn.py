@@ -132,19 +132,6 @@ class Formats(ProgramTest):
             rows.setdefault(i, []).append(j)
         self.assertEqual([[j for j in row if j >= 0] for row in ids], [rows.get(i, [])[:6] for i in range(400)])
 
-    def test_empty_sets(self):
-        with open("none.csv", "w", encoding="utf-8") as file:
-            file.write("x,y\n")
-        self.generate("unif", 3, 2, "p.npy")
-        self.adjoin("knn", "-k", 2, "p.npy", "none.csv", "-o", "x.npz")
-        self.assertEqual(read_table("x.npz"), ([[-1, -1]] * 3, [[math.inf] * 2] * 3))
-        self.adjoin("knn", "-k", 2, "none.csv", "p.npy", "-o", "x.npz")
-        self.assertEqual(read_table("x.npz"), ([], []))
-        self.adjoin("knn", "-k", 2, "none.csv", "p.npy", "-o", "x.npy")
-        self.assertEqual(read_npy("x.npy"), ((0, 2), []))
-        self.adjoin("knn", "-k", 2, "none.csv", "-o", "x.csv")
-        self.assertEqual(read_bytes("x.csv"), b"left,rank,right,distance\n")
-
     def test_ids_alone_are_planned_without_distances(self):
         self.generate("unif", 300, 3, "p.npy")
         self.adjoin("knn", "-k", 3, "p.npy", "-o", "near.npz")

@@ -67,7 +67,6 @@ class Usage(ProgramTest):
         for words, arguments in [
                 (("nosuch.npy", "No such file"), ["range", "-r", "1", "nosuch.npy"]),
                 (("p.npy has 2 dimensions", "p3.npy has 3"), ["range", "-r", "1", "p.npy", "p3.npy"]),
-                (("p.npy holds f32", "wide.npy holds f64", "--type"), ["range", "-r", "1", "p.npy", "wide.npy"]),
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "-o", "folder.csv"]),
                 (("nowhere/x.csv", "No such file"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--stats", "nowhere/x.json"]),

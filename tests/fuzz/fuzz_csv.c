@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.columns = choices[data[0] % 16].columns;
   options.id_column = choices[data[0] % 16].id_column;
   options.type = choices[data[0] % 16].type;
+  options.metric = data[0] & 16 ? ADJ_HAVERSINE : 0;
   const char *name = choices[data[0] % 16].name;
   uint64_t whole = fuzz_read(name, &options, data + 1, size - 1, 0);
   for (uint64_t chunk = 1; chunk <= 16; chunk *= 4)

@@ -34,7 +34,7 @@ static void choosing(void **state) {
   adj_dataset *set = NULL;
   options.format = "csv"; /* wins over the ending */
   must(open_text(ctx, "a.npy", text, &options, &set));
-  check_and_destroy(set, ADJ_F32, 3, 2, points);
+  check_and_destroy(set, ADJ_F64, 3, 2, points);
   options.format = "CSV";
   must_fail(ADJ_E_ARGUMENT,
             "a.csv: format: \"CSV\" is none of npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw, hdf5",
@@ -97,17 +97,17 @@ static void gzip(void **state) {
     return;
   }
   must(open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
-  check_and_destroy(set, ADJ_F32, 3, 2, points);
+  check_and_destroy(set, ADJ_F64, 3, 2, points);
   must(open_bytes(ctx, "a.csv", file, size, NULL, &set)); /* the name does not tell, the content does */
-  check_and_destroy(set, ADJ_F32, 3, 2, points);
+  check_and_destroy(set, ADJ_F64, 3, 2, points);
   must(open_bytes(ctx, "a", file, size, NULL, &set));
-  check_and_destroy(set, ADJ_F32, 3, 2, points);
+  check_and_destroy(set, ADJ_F64, 3, 2, points);
   size += pack(file + size); /* two members: the second's header line is no number */
   must_fail(ADJ_E_FORMAT, "a.csv.gz: line 5, column 1: \"x\" is not a number",
             open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
   must(open_golden(ctx, "two_members.csv.gz", NULL, &set)); /* its last bytes tell the size of the second alone */
   assert_int_equal(adj_dataset_count(set), 20001);
-  float last[2];
+  double last[2];
   must(adj_dataset_row(set, 20000, last));
   assert_true(last[0] == 3 && last[1] == 4);
   adj_dataset_destroy(set);
@@ -180,7 +180,7 @@ static void standard_input(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_dataset *set = NULL;
   must(open_piped(ctx, text, sizeof text - 1, &set));
-  check_and_destroy(set, ADJ_F32, 3, 2, points);
+  check_and_destroy(set, ADJ_F64, 3, 2, points);
   must_fail(ADJ_E_FORMAT, "standard input: line 2, column 1: \"a\" is not a number",
             open_piped(ctx, "1\na\n", 4, &set));
   must_fail(ADJ_E_FORMAT, "standard input: the file is empty", open_piped(ctx, "", 0, &set));
@@ -202,7 +202,7 @@ static void standard_input(void **state) {
   for (int skipped = 0; skipped <= 4; skipped += 4) {
     assert_int_equal(lseek(STDIN_FILENO, skipped, SEEK_SET), skipped);
     must(adj_dataset_open(ctx, "-", NULL, &set));
-    check_and_destroy(set, ADJ_F32, 3, 2, points);
+    check_and_destroy(set, ADJ_F64, 3, 2, points);
   }
   assert_true(dup2(kept, STDIN_FILENO) >= 0);
   close(kept);
@@ -239,7 +239,7 @@ static void cancelling(void **state) {
   must_fail(ADJ_CANCELLED, "stopped by the caller", open_text(ctx, "a.csv", text, NULL, &set));
   adji_call_set(outer);
   must(open_text(ctx, "a.csv", text, NULL, &set));
-  check_and_destroy(set, ADJ_F32, 3, 2, points);
+  check_and_destroy(set, ADJ_F64, 3, 2, points);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
 }
@@ -258,7 +258,7 @@ static void memory_limit(void **state) {
   static char large[4000 * 4];
   for (size_t i = 0; i < 4000; i++)
     memcpy(large + i * 4, "1,2\n", 4);
-  must_fail(ADJ_E_MEMORY, "a.csv: points: needs 31.2 KiB more",
+  must_fail(ADJ_E_MEMORY, "a.csv: points: needs 62.5 KiB more",
             open_bytes(ctx, "a.csv", large, sizeof large, NULL, &set));
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
@@ -289,6 +289,24 @@ static void fail_each_allocation(adj_ctx *ctx, const char *name, const void *byt
   }
 }
 
+/* The same for a copy in another type. */
+static void fail_each_conversion(adj_ctx *ctx, const adj_open_options *options) {
+  adj_dataset *set = NULL, *copy = NULL;
+  must(open_text(ctx, "a.csv", text, options, &set));
+  uint64_t used = adj_ctx_memory_used(ctx);
+  for (int64_t at = 0; !copy; at++) {
+    atomic_store(&ctx->memory.fail_at, at);
+    adj_status status = adj_dataset_convert(set, ADJ_F32, &copy);
+    bool failed = atomic_load(&ctx->memory.fail_at) < 0;
+    atomic_store(&ctx->memory.fail_at, -1);
+    assert_int_equal(status, failed ? ADJ_E_MEMORY : ADJ_OK);
+    if (failed) assert_int_equal(adj_ctx_memory_used(ctx), used);
+    assert_true(failed || at >= 4); /* points, two of labels, names, bounds */
+  }
+  adj_dataset_destroy(copy);
+  adj_dataset_destroy(set);
+}
+
 static size_t load_golden(const char *name, void *bytes, size_t room) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", READERS_DATA, name);
@@ -307,6 +325,7 @@ static void allocations_fail(void **state) {
   fail_each_allocation(ctx, "a.csv", text, sizeof text - 1, NULL);
   options.id_column = "x";
   fail_each_allocation(ctx, "a.csv", text, sizeof text - 1, &options);
+  fail_each_conversion(ctx, &options);
   options = open_defaults();
   static const char *arrays[] = {"f32.npy", "f16.npy", "f64_big_endian.npy"};
   for (int i = 0; i < 3; i++)

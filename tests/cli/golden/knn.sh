@@ -5,6 +5,6 @@ adjoin knn -k 2 square.csv -o -
 adjoin knn -k 5 square.csv -r 1 -o - --format tsv --type f64
 adjoin knn -k 1 places.csv square.csv --columns x,y -o - --quiet
 adjoin knn -k 3 square.csv
-adjoin knn -k 3 square.csv -o near.ivecs --distances near.fvecs
+adjoin knn -k 3 square.csv -o near.ivecs --distances near.fvecs --type f32
 od -A n -t d4 near.ivecs | tr -s ' '
 adjoin knn -k 3 square.csv --algorithm ego
