@@ -14,6 +14,8 @@ CUDA ?=
 LABEL ?= .
 # How long each fuzzer runs.
 FUZZ_SECONDS ?= 60
+# How long the differential test runs.
+SECONDS ?= 3600
 
 # Looked up when a recipe runs, because the set-up may install ninja first.
 ninja = $$(command -v ninja >/dev/null && echo -G Ninja)
@@ -24,7 +26,7 @@ ctest = cd build/$(1) && $(3) ctest -j $(JOBS) --output-on-failure --no-tests=er
 # The thread sanitizer of older compilers cannot cope with widely randomised addresses.
 fixed_addresses = $$(setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz bench clean help
+.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz attack bench clean help
 
 all: build
 
@@ -84,6 +86,11 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS
 	@cmake --preset fuzz $(call fresh,fuzz)
 	@$(call build,fuzz) --target all_fuzzers
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+attack: ## random joins, in every way, against the reference, for SECONDS
+	@$(call configure,release)
+	@$(call build,release) --target attack
+	@ADJOIN_COSTS=none build/release/tests/attack --seconds $(SECONDS)
 
 bench: everything ## time the cases of bench/
 	@scripts/bench.sh
