@@ -17,6 +17,8 @@ FUZZ_SECONDS ?= 60
 # How many joins a soak makes, and how many runs it kills.
 SOAK_JOINS ?= 100000
 SOAK_KILLS ?= 300
+# How long the differential test runs.
+SECONDS ?= 3600
 
 # Looked up when a recipe runs, because the set-up may install ninja first.
 ninja = $$(command -v ninja >/dev/null && echo -G Ninja)
@@ -27,7 +29,7 @@ ctest = cd build/$(1) && $(3) ctest -j $(JOBS) --output-on-failure --no-tests=er
 # The thread sanitizer of older compilers cannot cope with widely randomised addresses.
 fixed_addresses = $$(setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz soak bench clean help
+.PHONY: all build everything setup run test test-gpu install lint clang asan tsan coverage fuzz attack soak bench clean help
 
 all: build
 
@@ -98,6 +100,11 @@ soak: ## 100,000 joins in one process, 16 threads under the thread sanitizer, 30
 	@cmake --preset tsan $(call fresh,tsan)
 	@$(call build,tsan) --target soak
 	ADJOIN_COSTS=none $(fixed_addresses) build/tsan/tests/soak $$(($(SOAK_JOINS) / 160)) 16
+
+attack: ## random joins, in every way, against the reference, for SECONDS
+	@$(call configure,release)
+	@$(call build,release) --target attack
+	@ADJOIN_COSTS=none build/release/tests/attack --seconds $(SECONDS)
 
 bench: everything ## time the cases of bench/
 	@scripts/bench.sh

@@ -258,8 +258,9 @@ ADJ_API const char *adj_build_features(void);
 /* ---- Datasets: points from memory, from a file, from a generator ------------------------------ */
 
 typedef enum adj_ownership {
-  ADJ_COPY = 1,  /* the points are copied                  */
-  ADJ_BORROW = 2 /* data must outlive the dataset          */
+  ADJ_COPY = 1,  /* the points are copied                                                                 */
+  ADJ_BORROW = 2 /* data must outlive the dataset, unchanged: writing to them during a call makes it fail */
+                 /* (ADJ_E_DATA), or its result wrong, and nothing worse                                  */
 } adj_ownership;
 
 typedef struct adj_points {

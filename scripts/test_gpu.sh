@@ -59,13 +59,13 @@ finish() {
   exit 0
 }
 
-# The programs are those of tests/gpu_*.c; tests/test_gpu_*.c need cmocka.
+# The programs are those of tests/gpu_*.c, and tests/attack.c on the GPU; tests/test_gpu_*.c need cmocka.
 names() {
   for file in "$@"; do
     basename "$file" .c
   done
 }
-programs=$(names tests/gpu_*.c)
+programs="$(names tests/gpu_*.c) gpu_attack"
 unit_tests=$(names tests/test_gpu_*.c)
 
 configure() {
@@ -107,6 +107,7 @@ step "selftest hybrid" "$build/adjoin" selftest --backend hybrid
 for program in $targets; do
   step "$program" "$build/tests/$program"
 done
+step "gpu_attack, a minute" "$build/tests/gpu_attack" --seconds 60 --need-device
 # shellcheck disable=SC2086
 [ "$targets" != "$programs" ] || skip "no cmocka" $unit_tests
 
@@ -124,7 +125,7 @@ if command -v compute-sanitizer >/dev/null; then
     else
       skip "takes minutes; the selftest has its kernels" "$tool gpu_brute"
     fi
-    skip "no small case" "$tool gpu_derive" "$tool gpu_faults" "$tool gpu_hybrid"
+    skip "no small case" "$tool gpu_attack" "$tool gpu_derive" "$tool gpu_faults" "$tool gpu_hybrid"
   done
 else
   skip "no compute-sanitizer in PATH" memcheck racecheck

@@ -281,6 +281,51 @@ void build_huge(join_case *c, const case_entry *entry) {
   }
 }
 
+/* The least and one more than the largest exponent of the type, denormal numbers included: ldexp(x, e) with x in [0, 1)
+ * is finite, and for the least e it is 0 or the smallest number. */
+static int least_exponent(adj_type type) {
+  return type == ADJ_F64 ? -1073 : -148;
+}
+static int end_exponent(adj_type type) {
+  return type == ADJ_F64 ? 1024 : 128;
+}
+
+/* One exponent for all, or one drawn for every coordinate, for every point, for every dimension. */
+typedef enum mixture { MIXED_COORDINATES, MIXED_POINTS, MIXED_DIMENSIONS, MIXTURES } mixture;
+
+/* Points as far from their neighbour before, relative to themselves, as any number of bits can tell: half of all. */
+static void put_magnitudes(join_case *c, point_set *set, uint64_t row, mixture mixed, int top, int span) {
+  int of_point = (int)(case_random(c) % ((uint64_t)span + 1));
+  double away = ldexp(case_random_unit(c), -(int)(case_random(c) % 30));
+  for (uint32_t j = 0; j < set->dim; j++) {
+    uint64_t of_dimension = (j + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15) >> 33;
+    uint64_t drawn = mixed == MIXED_DIMENSIONS ? of_dimension : case_random(c);
+    int below = mixed == MIXED_POINTS ? of_point : (int)(drawn % ((uint64_t)span + 1));
+    double x = ldexp(2 * case_random_unit(c) - 1, top - below);
+    if (row % 2) x = get(set, row - 1, j) * (1 - away) + x * away;
+    put(set, row, j, x);
+  }
+}
+
+/* Magnitudes from all of the type's range. Scale: where the largest lie, from 0 (the smallest denormal) to 1 (the
+ * largest number). Offset: how much of the range below that the others are spread over, 0 to 1. A positive radius and
+ * the box count units of the largest. */
+void build_magnitudes(join_case *c, const case_entry *entry) {
+  adj_type type = c->left.type;
+  int least = least_exponent(type), top = least + (int)(entry->scale * (end_exponent(type) - least));
+  int span = (int)(entry->offset * (top - least));
+  double unit = ldexp(0x1.fp-1, top), smallest = ldexp(0.5, least);
+  mixture mixed = (mixture)(case_random(c) % MIXTURES);
+  for (uint32_t j = 0; j < c->box_count; j++)
+    if (c->box[j] > 0) c->box[j] = fmax(fmin(c->box[j], 1) * unit, smallest);
+  if (c->metric <= ADJ_LP && c->radius > 0 && isfinite(c->radius)) c->radius = fmin(c->radius, 1) * unit;
+  for (int side = 0; side < 2; side++) {
+    point_set *set = side ? &c->right : &c->left;
+    for (uint64_t i = 0; i < set->count; i++)
+      put_magnitudes(c, set, i, mixed, top, span);
+  }
+}
+
 /* ---- Badly placed sets ------------------------------------------------------------------------------ */
 
 /* A box of 1 and one point far from it. */

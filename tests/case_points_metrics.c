@@ -19,7 +19,16 @@ double wrapped(adj_type type, double x, double length) {
   return x > length ? length : x;
 }
 
+/* A latitude is not beyond a pole, and a longitude in radians is not of a million turns. */
+static void fit_place(const join_case *c, point_set *set, uint64_t row) {
+  bool degrees = c->angle == ADJ_DEGREES;
+  double pole = rounded(set->type, degrees ? 90 : 0x1.921fb54442d18p+0), most = degrees ? INFINITY : 0x1p20;
+  put(set, row, 0, fmax(fmin(get(set, row, 0), most), -most));
+  put(set, row, 1, fmax(fmin(get(set, row, 1), pole), -pole));
+}
+
 static void fit_row(const join_case *c, point_set *set, uint64_t row) {
+  if (c->metric == ADJ_HAVERSINE) fit_place(c, set, row);
   bool zero = true;
   for (uint32_t j = 0; j < set->dim; j++) {
     double x = get(set, row, j), length = length_of(c, j);

@@ -91,6 +91,7 @@ void build_ulps(join_case *c, const case_entry *entry);
 void build_cell_edges(join_case *c, const case_entry *entry);
 void build_tiny(join_case *c, const case_entry *entry);
 void build_huge(join_case *c, const case_entry *entry);
+void build_magnitudes(join_case *c, const case_entry *entry);
 void build_outlier(join_case *c, const case_entry *entry);
 void build_large_box(join_case *c, const case_entry *entry);
 void build_line(join_case *c, const case_entry *entry);

@@ -167,6 +167,32 @@ const case_entry metric_entries[] = {
     {CASE("kNN, box, 9-D, L1, uneven", build_faces, 9, 200, SELF, INFINITY), UNEVEN(1), L1, .k = 20},
     {CASE("kNN, box, 17-D, Linf", build_faces, 17, 130, 150, INFINITY), BOX(1), LINF, .k = 20},
     {CASE("kNN, box, Lp 2.5", build_faces, 2, 200, SELF, INFINITY), UNEVEN(1), LP(2.5), .k = 4},
+
+    /* The ends of the range: scale 0.02 is denormal in f64, 0.1 in f32; 1 is the largest. */
+    {CASE("ends, box, denormal, Linf", build_magnitudes, 1, 200, SELF, 0.2), BOX(1), LINF, .scale = 0.02},
+    {CASE("ends, box, denormal, L1", build_magnitudes, 2, 200, SELF, 0.1), BOX(1), L1, .scale = 0.022},
+    {CASE("ends, box, nearly denormal", build_magnitudes, 2, 200, SELF, 0.1), BOX(1), L1, .scale = 0.05},
+    {CASE("ends, box, 13 units", build_magnitudes, 1, 60, SELF, 0.2), BOX(1), LINF, .scale = 0.002},
+    {CASE("ends, box, largest, Linf", build_magnitudes, 1, 200, SELF, 0.12), BOX(1), LINF, .scale = 1},
+    {CASE("ends, box, largest, L1", build_magnitudes, 3, 300, SELF, 0.2), BOX(1), L1, .scale = 1},
+    {CASE("ends, box, largest, Lp 1", build_magnitudes, 2, 300, SELF, 0.1), BOX(1), LP(1), .scale = 1},
+    {CASE("ends, box, all magnitudes", build_magnitudes, 3, 300, SELF, -0.05), BOX(1), LINF, .scale = 1, .offset = 1},
+    {CASE("ends, box, some dimensions", build_magnitudes, 3, 200, SELF, 0.1), UNEVEN(1), L1, .scale = 0.01},
+    {CASE("ends, box, two sets", build_magnitudes, 2, 100, 150, 0.1), BOX(1), LINF, .scale = 0.02},
+    {CASE("ends, box, L2", build_magnitudes, 2, 200, SELF, 0.1), BOX(1), .scale = 0.3},
+    {CASE("ends, all magnitudes", build_magnitudes, 3, 300, SELF, -0.1), .scale = 1, .offset = 1},
+    {CASE("ends, all magnitudes, L1", build_magnitudes, 3, 300, SELF, -0.1), L1, .scale = 1, .offset = 1},
+    {CASE("ends, all magnitudes, Linf", build_magnitudes, 5, 300, SELF, -0.1), LINF, .scale = 1, .offset = 1},
+    {CASE("ends, smallest, Linf", build_magnitudes, 3, 200, SELF, 0.1), LINF, .scale = 0.02},
+    {CASE("ends, all magnitudes, Lp 3", build_magnitudes, 3, 200, SELF, -0.1), LP(3), .scale = 1, .offset = 1},
+    {CASE("ends, all magnitudes, cosine", build_magnitudes, 4, 200, SELF, -0.1), COSINE, .scale = 1, .offset = 1},
+    {CASE("ends, all magnitudes, dot", build_magnitudes, 4, 200, SELF, -0.1), DOT, .scale = 0.7, .offset = 1},
+    {CASE("ends, all magnitudes, globe", build_magnitudes, 2, 200, SELF, -0.1), GLOBE, .scale = 0.6, .offset = 1},
+    {CASE("kNN, ends, box, denormal", build_magnitudes, 2, 150, SELF, INFINITY), BOX(1), LINF, .k = 5, .scale = 0.02},
+    {CASE("kNN, ends, box, largest", build_magnitudes, 2, 150, SELF, INFINITY), BOX(1), L1, .k = 5, .scale = 1},
+    {CASE("kNN, ends", build_magnitudes, 3, 200, SELF, INFINITY), .k = 9, .scale = 1, .offset = 1},
+    {CASE("kNN, ends, Linf", build_magnitudes, 17, 200, SELF, INFINITY), LINF, .k = 9, .scale = 1, .offset = 1},
+    {CASE("kNN, ends, cosine", build_magnitudes, 9, 150, SELF, INFINITY), COSINE, .k = 9, .scale = 1, .offset = 1},
 };
 
 const uint32_t metric_entry_count = sizeof metric_entries / sizeof *metric_entries;

@@ -17,6 +17,7 @@ typedef struct comparison {
   uint64_t pairs;                 /* of the answer, without padding                         */
   uint32_t *places;               /* by id, all 0 between rows: see check_any_order         */
   adj_plan *plan;
+  bool lacked_memory; /* the last call that failed */
   char *message;
   size_t capacity;
 } comparison;
@@ -32,6 +33,7 @@ __attribute__((format(printf, 2, 3))) static bool differs(comparison *job, const
 }
 
 static bool call_failed(comparison *job, const char *call, adj_status status) {
+  job->lacked_memory = status == ADJ_E_MEMORY || status == ADJ_E_DEVICE_MEMORY;
   return differs(job, "%s: %s: %s", call, adj_status_name(status), adj_last_error());
 }
 
@@ -291,7 +293,21 @@ static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
 /* Whether the library may refuse that: a case that this build or machine cannot join, or a setting that does not fit
  * it. Callers check that every setting fits some case. */
 static bool may_refuse(const join_setup *setup, adj_status status) {
+  if (setup->may_lack_memory && (status == ADJ_E_MEMORY || status == ADJ_E_DEVICE_MEMORY)) return true;
   return status == ADJ_E_UNSUPPORTED || (status == ADJ_E_ARGUMENT && (setup->algorithm || setup->tuning));
+}
+
+/* Every way a result can be had. A result that lacks memory may still be counted or streamed. */
+static join_verdict check_all(comparison *job) {
+  bool (*const checks[])(comparison *) = {check_collected, check_counted, check_streamed};
+  join_verdict verdict = JOIN_SAME;
+  for (int i = 0; i < 3; i++) {
+    job->lacked_memory = false;
+    if (checks[i](job)) continue;
+    if (!job->setup->may_lack_memory || !job->lacked_memory) return JOIN_DIFFERS;
+    verdict = JOIN_REFUSED;
+  }
+  return verdict;
 }
 
 join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
@@ -308,8 +324,8 @@ join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *a
   if (status) {
     call_failed(&job, "plan", status);
     if (may_refuse(setup, status)) verdict = JOIN_REFUSED;
-  } else if (check_collected(&job) && check_counted(&job) && check_streamed(&job)) {
-    verdict = JOIN_SAME;
+  } else {
+    verdict = check_all(&job);
   }
   free(job.places);
   adj_plan_destroy(job.plan);

@@ -15,12 +15,13 @@ typedef struct join_setup {
   const char *tuning;
   adj_order order;
   bool distances;
+  bool may_lack_memory; /* a join that fails for want of memory is refused; others do not differ */
 } join_setup;
 
 typedef enum join_verdict {
   JOIN_SAME,
   JOIN_DIFFERS, /* or failed where it should not have                                              */
-  JOIN_REFUSED  /* ADJ_E_UNSUPPORTED; ADJ_E_ARGUMENT, if an algorithm or a tuning was asked for */
+  JOIN_REFUSED  /* ADJ_E_UNSUPPORTED; ADJ_E_ARGUMENT, if an algorithm or a tuning was asked for; no memory */
 } join_verdict;
 
 /* The reference's answer to a case, in both orders. That of a kNN join has one, by_id. */

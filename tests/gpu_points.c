@@ -4,7 +4,9 @@
  * kNN joins with every algorithm and metric; every offset, id and bit of a distance. Rows are packed, have gaps, or lie
  * column by column.
  *
- *   gpu_points [TEXT]    only the cases whose names hold this text
+ * Random cases follow (random_cases.h), with magnitudes from the whole range of both types.
+ *
+ *   gpu_points [TEXT]    only the cases whose names hold this text; "random case 17" repeats one of those
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
@@ -17,6 +19,9 @@
 
 #include "compare.h"
 #include "on_device.h"
+#include "random_cases.h"
+
+enum { RANDOM_CASES = 400 };
 
 /* A case, and how it is run. */
 typedef struct run {
@@ -186,6 +191,15 @@ static void check_current(adj_ctx *ctx) {
   need_cuda(cudaFree(memory));
 }
 
+/* The random cases come after those of the list. */
+static void build_case(uint32_t number, join_case *c) {
+  dice d;
+  if (number < case_count())
+    need(case_build(number, c), "memory");
+  else
+    need(random_case(number - case_count(), &d, c), "memory");
+}
+
 /* Every `of`-th case, from `first` on. */
 static int check_some(const char *text, uint32_t first, uint32_t of) {
   adj_device device;
@@ -199,10 +213,10 @@ static int check_some(const char *text, uint32_t first, uint32_t of) {
   check_cancel(ctx);
   check_current(ctx);
   tally t = {0};
-  for (uint32_t i = first; i < case_count(); i += of) {
+  for (uint32_t i = first; i < case_count() + RANDOM_CASES; i += of) {
     join_case c;
     join_answer answer;
-    need(case_build(i, &c), "memory");
+    build_case(i, &c);
     if (!text || strstr(c.name, text)) {
       need(answer_case(&c, &answer), "memory");
       for (layout how = PACKED; how < LAYOUTS; how++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What test_cases and test_random vary: contexts of every instruction set and several numbers of
+ * What test_cases varies: contexts of every instruction set and several numbers of
  * threads, algorithms, and the settings of the planner. A join that fails or gives a wrong result is a failure of the
  * test. A setting may be refused where it does not fit the case: those joins are counted, and there may not be many.
  */
@@ -11,8 +11,9 @@
 
 #include "check.h"
 #include "compare.h"
+#include "tunings.h"
 
-enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, MOST_TUNINGS = 40 };
+enum { MOST_CONTEXTS = 16, MOST_THREADS = 3 };
 
 /* How many joins with a tuning were compared, and how many the library refused. */
 typedef struct tuning_use {
@@ -27,83 +28,6 @@ typedef struct machine {
   tuning_use uses[2][MOST_TUNINGS]; /* of range joins and of kNN joins */
   uint64_t compared, refused, wrong;
 } machine;
-
-/* What a case can be joined with; NULL, the planner's choice, comes first. */
-static inline int algorithms_for(const join_case *c, const char *const **names) {
-  static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
-  *names = c->k ? nearest : range;
-  return c->k ? (int)(sizeof nearest / sizeof *nearest) : (int)(sizeof range / sizeof *range);
-}
-
-/* Settings that must not change any result: thin and wide cells, few and many slabs, batches and
- * buffers that are far too small. */
-static const char *const RANGE_TUNINGS[] = {
-    NULL,
-    "indexed=1",
-    "indexed=2",
-    "indexed=3",
-    "indexed=5",
-    "paper.reorder=on",
-    "paper.reorder=off",
-    "paper.reorder=off,indexed=2",
-    "paper.reorder=on,indexed=3",
-    "indexed=8",
-    "cell=1",
-    "cell=1.7",
-    "cell=3",
-    "fine=1",
-    "fine=2",
-    "fine=5",
-    "batch=1",
-    "batch=7",
-    "buffer=1",
-    "batch=100000",
-    "buffer=4096",
-    "single=on",
-    "single=off",
-    "test.boxes=on",
-    "test.boxes=off",
-    "sample=1",
-    "prefilter=codes",
-    "prefilter=off",
-    "single=on,batch=3,buffer=512",
-    "indexed=2,cell=1,fine=3,batch=5",
-    "single=off,indexed=1,fine=4,test.boxes=on",
-    "prefilter=codes,batch=9",
-};
-
-/* The same of kNN joins: leaves, batches and buffers of any size, every filter of brute force. */
-static const char *const NEAREST_TUNINGS[] = {
-    NULL,
-    "batch=1",
-    "batch=7",
-    "batch=100000",
-    "buffer=5000",
-    "buffer=40000",
-    "test.leaf=16",
-    "test.leaf=32",
-    "test.leaf=64",
-    "paper.queue=off",
-    "test.leaf=16,paper.queue=off,batch=5",
-    "prefilter=off",
-    "prefilter=gemm",
-    "prefilter=vnni",
-    "prefilter=amx",
-    "prefilter=gemm,batch=3,buffer=10000",
-};
-
-enum {
-  RANGE_TUNING_COUNT = sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS,
-  NEAREST_TUNING_COUNT = sizeof NEAREST_TUNINGS / sizeof *NEAREST_TUNINGS
-};
-_Static_assert((int)RANGE_TUNING_COUNT <= (int)MOST_TUNINGS && (int)NEAREST_TUNING_COUNT <= (int)MOST_TUNINGS,
-               "room for the use of every tuning");
-
-/* The settings that a case can be joined with; NULL, the defaults, comes first. */
-static inline int tunings_for(const join_case *c, const char *const **tunings) {
-  *tunings = c->k ? NEAREST_TUNINGS : RANGE_TUNINGS;
-  return c->k ? NEAREST_TUNING_COUNT : RANGE_TUNING_COUNT;
-}
 
 static inline void machine_start(machine *m) {
   memset(m, 0, sizeof *m);

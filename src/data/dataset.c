@@ -54,6 +54,10 @@ enum { SCAN_DIMS = 32 };
 SCAN_ROWS(float)
 SCAN_ROWS(double)
 
+adj_status adji_points_changed(void) {
+  return adji_fail(ADJ_E_DATA, "the points changed during the call: nobody may write to them while they are read");
+}
+
 static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_t end) {
   for (uint64_t i = begin; i < end; i++)
     for (uint32_t j = 0; j < set->dim; j++) {
@@ -62,7 +66,7 @@ static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_
         return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate", (unsigned long long)i + 1,
                          j + 1, isnan(x) ? "NaN" : "infinity");
     }
-  return adji_fail(ADJ_E_INTERNAL, "the check found a value that is not finite, but every value is");
+  return adji_points_changed(); /* there was one a moment ago */
 }
 
 static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {

@@ -48,9 +48,17 @@ adj_status adji_check_shape(adj_type type, uint32_t dim, uint64_t count);
  * counted from 1. */
 adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out);
 
+/* Fails with ADJ_E_DATA: the caller's points are not what they were. Points are checked once, when a set is made, and
+ * read again later. Whoever copies them checks the copy (adji_is_finite), and whoever reads them twice checks that the
+ * second time fits what was made for the first: a caller that writes to its points during a call gets an error or a
+ * wrong result, never memory that is written out of bounds. */
+adj_status adji_points_changed(void);
+
 /* Values of release: for a block of adji_alloc, and for a mapping of owner_bytes. */
 void adji_release_block(adj_dataset *dataset);
 void adji_release_mapping(adj_dataset *dataset);
+
+#define adji_is_finite(x) ((x) - (x) == 0)
 
 static inline double adji_dataset_at(const adj_dataset *dataset, uint64_t row, uint32_t j) {
   const char *at = dataset->data + row * dataset->row_stride + j * dataset->column_stride;

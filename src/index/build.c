@@ -148,17 +148,23 @@ static adj_status count_images(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
+/* Where the items of a slice end, once the counts are added up. */
+static uint64_t slice_end(const build *b, uint64_t slice) {
+  return slice + 1 < b->slices ? b->slice_cells[slice + 1] : b->count;
+}
+
 static adj_status number_images(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   build *b = user;
-  uint64_t begin, end, at = b->slice_cells[slice], keys[1 << ADJI_MAX_AXES];
+  uint64_t begin, end, at = b->slice_cells[slice], room = slice_end(b, slice), keys[1 << ADJI_MAX_AXES];
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
     uint32_t many = cells_of_images(b->grid, b->set, i, keys);
+    if (many > room - at) return adji_points_changed();
     for (uint32_t k = 0; k < many; k++)
       b->items[at++] = keys[k] << b->id_bits | i;
   }
-  return ADJ_OK;
+  return at == room ? ADJ_OK : adji_points_changed();
 }
 
 /* Turns the counts of the slices into starting positions; returns the total. */
@@ -227,24 +233,26 @@ static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Also turns the items into ids. */
+/* Also turns the items into ids. Long cell numbers are computed again, from points that must be as they were. */
 static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   build *b = user;
   uint64_t begin, end, id_mask = (UINT64_C(1) << b->id_bits) - 1, cell = b->slice_cells[slice];
+  uint64_t room = slice + 1 < b->slices ? b->slice_cells[slice + 1] : b->index->cell_count;
   adji_slice(b->count, b->slices, slice, &begin, &end);
   uint32_t *ids = (uint32_t *)b->index->view.ids;
   uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
   for (uint64_t i = begin; i < end; i++) {
     uint64_t key = key_at(b, i);
     if (key != before) {
+      if (cell == room) return adji_points_changed();
       b->index->cell_keys[cell] = key;
       b->index->cell_starts[cell++] = (uint32_t)i;
     }
     before = key;
     ids[i] = (uint32_t)(b->items[i] & id_mask);
   }
-  return ADJ_OK;
+  return cell == room ? ADJ_OK : adji_points_changed();
 }
 
 static adj_status find_cells(build *b) {
@@ -269,17 +277,23 @@ static adj_status find_cells(build *b) {
 
 enum { GATHER_AHEAD = 24 };
 
+/* Returns whether all are finite: kernels rely on it, because a point must be at distance 0 of itself. */
 #define GATHER(T)                                                                              \
-  static void gather_##T(const build *b, uint64_t begin, uint64_t end) {                       \
+  static bool gather_##T(const build *b, uint64_t begin, uint64_t end) {                       \
     const adj_dataset *set = b->set;                                                           \
     const adji_view *view = &b->index->view;                                                   \
     T *to = (T *)view->coords;                                                                 \
+    bool finite = true;                                                                        \
     for (uint64_t i = begin; i < end; i++) {                                                   \
       __builtin_prefetch(set->data + (uint64_t)view->ids[i + GATHER_AHEAD] * set->row_stride); \
       const char *row = set->data + (uint64_t)view->ids[i] * set->row_stride;                  \
-      for (uint32_t j = 0; j < view->dim; j++)                                                 \
-        to[j * view->stride + i] = *(const T *)(row + j * set->column_stride);                 \
+      for (uint32_t j = 0; j < view->dim; j++) {                                               \
+        T x = *(const T *)(row + j * set->column_stride);                                      \
+        to[j * view->stride + i] = x;                                                          \
+        finite &= adji_is_finite(x);                                                           \
+      }                                                                                        \
     }                                                                                          \
+    return finite;                                                                             \
   }
 GATHER(float)
 GATHER(double)
@@ -289,11 +303,8 @@ static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   const build *b = user;
   uint64_t begin, end;
   adji_slice(b->count, b->slices, slice, &begin, &end);
-  if (b->set->type == ADJ_F64)
-    gather_double(b, begin, end);
-  else
-    gather_float(b, begin, end);
-  return ADJ_OK;
+  bool finite = b->set->type == ADJ_F64 ? gather_double(b, begin, end) : gather_float(b, begin, end);
+  return finite ? ADJ_OK : adji_points_changed();
 }
 
 /* The columns of the dimensions lie an odd number of cache lines apart. Otherwise the same position of many dimensions

@@ -61,6 +61,9 @@ adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted
     axis->slabs = (uint64_t)needed + 1;
     return ADJ_OK;
   }
+  if (axis->period > 0) /* images would share cells, and pairs would be found twice */
+    return adji_fail(ADJ_E_INTERNAL, "dimension %u: a box of length %g cannot have slabs of equal width %g",
+                     axis->dim + 1, axis->period, extent->width);
   axis->reach = 1;
   axis->breaks = adji_alloc(&ctx->memory, extent->max_slabs, sizeof *axis->breaks, "slabs of the grid");
   if (!axis->breaks) return ADJ_E_MEMORY;

@@ -50,7 +50,7 @@ typedef struct adji_axis_extent {
 
 /* Sets up an axis over [low, high] with at most max_slabs slabs of at least width / reach each. If that is too few for
  * slabs of equal width, slabs begin at values of the sample instead, so that an outlier does not put all other points
- * into one slab. */
+ * into one slab. A periodic axis must have slabs of equal width: ADJ_E_INTERNAL if it cannot. */
 adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted, const adji_axis_extent *extent);
 
 /* Gives the axes their strides. The product of the slab counts must fit into 62 bits. */

@@ -57,20 +57,34 @@ static uint64_t piece_points(const build *b, piece p) {
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
+/* Copies dimension j of rows [begin, end). Returns whether all are finite: a NaN has no side of a cut. */
+#define LOAD(T)                                                                                   \
+  static bool load_##T(const adj_dataset *set, uint32_t j, uint64_t begin, uint64_t end, T *to) { \
+    const char *from = set->data + begin * set->row_stride + j * set->column_stride;              \
+    bool finite = true;                                                                           \
+    for (uint64_t i = begin; i < end; i++, from += set->row_stride) {                             \
+      T x = *(const T *)from;                                                                     \
+      to[i] = x;                                                                                  \
+      finite &= adji_is_finite(x);                                                                \
+    }                                                                                             \
+    return finite;                                                                                \
+  }
+LOAD(float)
+LOAD(double)
+
 static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
   const adj_dataset *set = b->set;
   adji_columns to = columns_of(b, (piece){0, b->tree->level[0].count, b->load_in_tree}, b->load_in_tree);
   uint64_t begin = slice * SLICE, end = begin + SLICE < set->count ? begin + SLICE : set->count;
-  for (uint32_t j = 0; j < set->dim; j++) {
-    const char *from = set->data + begin * set->row_stride + j * set->column_stride;
-    for (uint64_t i = begin; i < end; i++, from += set->row_stride)
-      adji_copy_value(to.coords, j * to.stride + i, from, 0, b->size);
-  }
+  bool finite = true;
+  for (uint32_t j = 0; j < set->dim; j++)
+    finite &= set->type == ADJ_F64 ? load_double(set, j, begin, end, (double *)to.coords + j * to.stride)
+                                   : load_float(set, j, begin, end, (float *)to.coords + j * to.stride);
   for (uint64_t i = begin; i < end; i++)
     to.ids[i] = (uint32_t)i;
-  return ADJ_OK;
+  return finite ? ADJ_OK : adji_points_changed();
 }
 
 /* ---- Cutting --------------------------------------------------------------------------------- */

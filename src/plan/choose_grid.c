@@ -148,6 +148,14 @@ static double period_of(const chooser *c, uint32_t dim) {
 /* A periodic axis has at least so many cells: see index/build.c. */
 static const double LEAST_CELLS = 4.01;
 
+/* Whether slabs of equal width cover a periodic dimension and its images: images share no cell with the point only if
+ * there are LEAST_CELLS of them, and only if no step of their arithmetic overflows or loses bits to denormal numbers.
+ * There are at most 2^20 slabs, so a period within these bounds keeps the width of a slab, its inverse and the places
+ * of images far inside the range of f64. Every length of f32 is within them. Other dimensions are not indexed. */
+static bool can_wrap(double period, double width) {
+  return period >= 0x1p-960 && period <= 0x1p960 && period >= LEAST_CELLS * width;
+}
+
 /* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to three dimensions
  * all of them are taken anyway, so the widest stands for the most selective. Where their number or another order is
  * asked for, all dimensions, whatever they are worth: by variance, which is GPU-Join's REORDER (Gowanlock and Karsin,
@@ -157,7 +165,7 @@ static void view_axes(chooser *c) {
   bool all = reorder || c->ask->tuning->indexed;
   for (uint32_t j = 0; j < c->set->dim; j++) {
     axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0};
-    if (period_of(c, j) > 0 && period_of(c, j) < LEAST_CELLS * c->widths[j]) continue;
+    if (period_of(c, j) > 0 && !can_wrap(period_of(c, j), c->widths[j])) continue;
     if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
     if (reorder == ADJI_ON) view.rank = -variance_of(c, j);
