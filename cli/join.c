@@ -104,6 +104,7 @@ adj_open_options join_open_options(const join_request *request) {
   options.id_column = request->id;
   options.shape = request->shape;
   options.dataset = request->dataset;
+  options.map = request->map;
   return options;
 }
 

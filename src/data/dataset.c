@@ -17,39 +17,62 @@ typedef struct scan {
   double *bounds; /* per piece: dim lows, dim highs */
 } scan;
 
-/* Bounds of rows [begin, end), SCAN_DIMS dimensions at a time. x - x is 0 for finite x and NaN otherwise, so the sum of
- * these differences is 0 iff all coordinates are finite. */
+/* Bounds of rows [begin, end), a strip at a time: as many whole rows as fit, or part of a row. Packed points let the
+ * compiler use vectors, with one bound for each place in the strip; others are strips of part of a row. x - x is 0 for
+ * finite x and NaN otherwise, so the sum of these differences is 0 iff all coordinates are finite. */
 #define SCAN_ROWS(T)                                                                                           \
+  typedef struct strip_##T {                                                                                   \
+    T low[STRIP], high[STRIP], bad[STRIP];                                                                     \
+  } strip_##T;                                                                                                 \
+                                                                                                               \
+  static inline void scan_value_##T(T x, uint32_t j, strip_##T *s) {                                           \
+    s->bad[j] += x - x;                                                                                        \
+    s->low[j] = x < s->low[j] ? x : s->low[j];                                                                 \
+    s->high[j] = x > s->high[j] ? x : s->high[j];                                                              \
+  }                                                                                                            \
+                                                                                                               \
+  static void scan_packed_##T(const T *x, uint32_t many, strip_##T *s) {                                       \
+    for (uint32_t j = 0; j < many; j++)                                                                        \
+      scan_value_##T(x[j], j, s);                                                                              \
+  }                                                                                                            \
+                                                                                                               \
+  static void scan_strided_##T(const char *at, uint64_t stride, uint32_t many, strip_##T *s) {                 \
+    for (uint32_t j = 0; j < many; j++, at += stride)                                                          \
+      scan_value_##T(*(const T *)at, j, s);                                                                    \
+  }                                                                                                            \
+                                                                                                               \
   static bool scan_rows_##T(const adj_dataset *set, uint64_t begin, uint64_t end, double *low, double *high) { \
-    bool finite = true;                                                                                        \
-    uint32_t dim = set->dim;                                                                                   \
-    T lo[SCAN_DIMS], hi[SCAN_DIMS];                                                                            \
-    for (uint32_t first = 0; first < dim; first += SCAN_DIMS) {                                                \
-      uint32_t many = dim - first < SCAN_DIMS ? dim - first : SCAN_DIMS;                                       \
-      for (uint32_t j = 0; j < many; j++) {                                                                    \
-        lo[j] = (T)INFINITY;                                                                                   \
-        hi[j] = (T)-INFINITY;                                                                                  \
+    bool finite = true, packed = is_packed(set);                                                               \
+    uint32_t dim = set->dim, rows = packed && dim < STRIP ? STRIP / dim : 1;                                   \
+    for (uint32_t first = 0; first < dim; first += STRIP) {                                                    \
+      strip_##T s;                                                                                             \
+      uint32_t part = dim - first < STRIP ? dim - first : STRIP;                                               \
+      for (uint32_t j = 0; j < STRIP; j++) {                                                                   \
+        s.low[j] = (T)INFINITY;                                                                                \
+        s.high[j] = (T)-INFINITY;                                                                              \
+        s.bad[j] = 0;                                                                                          \
       }                                                                                                        \
-      T bad = 0;                                                                                               \
-      const char *row = set->data + begin * set->row_stride + first * set->column_stride;                      \
-      for (uint64_t i = begin; i < end; i++, row += set->row_stride) {                                         \
-        const char *at = row;                                                                                  \
-        for (uint32_t j = 0; j < many; j++, at += set->column_stride) {                                        \
-          T x = *(const T *)at;                                                                                \
-          bad += x - x;                                                                                        \
-          lo[j] = x < lo[j] ? x : lo[j];                                                                       \
-          hi[j] = x > hi[j] ? x : hi[j];                                                                       \
-        }                                                                                                      \
-      }                                                                                                        \
-      finite = finite && bad == 0;                                                                             \
-      for (uint32_t j = 0; j < many; j++) {                                                                    \
-        low[first + j] = (double)lo[j];                                                                        \
-        high[first + j] = (double)hi[j];                                                                       \
+      const char *at = set->data + begin * set->row_stride + first * set->column_stride;                       \
+      uint64_t i = begin;                                                                                      \
+      for (; packed && i + rows <= end; i += rows, at += rows * set->row_stride)                               \
+        scan_packed_##T((const T *)at, rows *part, &s);                                                        \
+      for (; i < end; i++, at += set->row_stride)                                                              \
+        scan_strided_##T(at, set->column_stride, part, &s);                                                    \
+      for (uint32_t j = 0; j < rows * part; j++) {                                                             \
+        uint32_t d = first + j % part;                                                                         \
+        finite = finite && s.bad[j] == 0;                                                                      \
+        low[d] = j < part ? (double)s.low[j] : fmin(low[d], (double)s.low[j]);                                 \
+        high[d] = j < part ? (double)s.high[j] : fmax(high[d], (double)s.high[j]);                             \
       }                                                                                                        \
     }                                                                                                          \
     return finite;                                                                                             \
   }
-enum { SCAN_DIMS = 32 };
+enum { STRIP = 192 };
+
+static bool is_packed(const adj_dataset *set) {
+  return set->column_stride == adji_type_size(set->type) && set->row_stride == set->dim * set->column_stride;
+}
+
 SCAN_ROWS(float)
 SCAN_ROWS(double)
 
@@ -61,7 +84,7 @@ static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_
         return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate", (unsigned long long)i + 1,
                          j + 1, isnan(x) ? "NaN" : "infinity");
     }
-  return adji_fail(ADJ_E_INTERNAL, "the check found a value that is not finite, but every value is");
+  return adji_fail(ADJ_E_DATA, "the points changed while they were checked"); /* mapped or borrowed ones can */
 }
 
 static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {

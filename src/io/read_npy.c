@@ -8,6 +8,9 @@
 #include "io/read.h"
 #include "io/read_table.h"
 
+/* All that version 1 can have. Later versions are for arrays with many named fields. */
+enum { MOST_HEADER = UINT16_MAX };
+
 typedef struct header {
   adji_table table;
   bool has_descr, has_order, has_shape;
@@ -155,6 +158,9 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, i
     return adji_fail(ADJ_E_FORMAT, "npy: version %u.%u is not one of 1.0, 2.0 and 3.0", b[6], b[7]);
   uint64_t begin = b[6] == 1 ? 10 : 12;
   uint64_t length = b[6] == 1 ? adji_little_u32(b + 8) & 0xffff : adji_little_u32(b + 8);
+  if (length > MOST_HEADER)
+    return adji_fail(ADJ_E_FORMAT, "npy: its header of %llu bytes is longer than that of any array of numbers",
+                     (unsigned long long)length);
   if (length > source->size - begin)
     return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header: %llu of %llu bytes are present",
                      (unsigned long long)(source->size - begin), (unsigned long long)length);
