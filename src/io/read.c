@@ -21,19 +21,20 @@ typedef struct reader {
   bool gzip_by_magic;   /* an uncompressed file never begins like a gzip file */
   bool may_be_empty;    /* an empty file is valid: it has no points */
   bool text, has_parts; /* uses columns and id_column; uses dataset */
+  bool loads;           /* loads the file itself, if not at once */
 } reader;
 
 static const reader readers[] = {
-    {"npy", {"npy"}, adji_read_npy, 0, true, false, false, false},
-    {"csv", {"csv", "txt"}, adji_read_csv, 0, true, false, true, false},
-    {"tsv", {"tsv", "tab"}, adji_read_csv, '\t', true, false, true, false},
-    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false},
-    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false},
-    {"fbin", {"fbin"}, adji_read_bin, ADJI_F32, false, false, false, false},
-    {"u8bin", {"u8bin"}, adji_read_bin, ADJI_U8, false, false, false, false},
-    {"i8bin", {"i8bin"}, adji_read_bin, ADJI_I8, false, false, false, false},
-    {"raw", {"raw"}, adji_read_raw, 0, false, true, false, false},
-    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, 0, true, false, false, true},
+    {"npy", {"npy"}, adji_read_npy, 0, true, false, false, false, true},
+    {"csv", {"csv", "txt"}, adji_read_csv, 0, true, false, true, false, false},
+    {"tsv", {"tsv", "tab"}, adji_read_csv, '\t', true, false, true, false, false},
+    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false, false},
+    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false, false},
+    {"fbin", {"fbin"}, adji_read_bin, ADJI_F32, false, false, false, false, true},
+    {"u8bin", {"u8bin"}, adji_read_bin, ADJI_U8, false, false, false, false, true},
+    {"i8bin", {"i8bin"}, adji_read_bin, ADJI_I8, false, false, false, false, true},
+    {"raw", {"raw"}, adji_read_raw, 0, false, true, false, false, true},
+    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, 0, true, false, false, true, false},
 };
 enum { READERS = sizeof readers / sizeof readers[0] };
 
@@ -128,15 +129,16 @@ static adj_status unpack(adji_source *source, const adj_open_options *options, c
   return adji_fail(ADJ_E_FORMAT, "is a gzip file within a gzip file; unpack it with gunzip first");
 }
 
-/* HDF5 opens a plain file by its path and reads what it needs. All other readers get the bytes. Only tables of binary
- * values can be mapped: text is read in several passes, which must see the same bytes. */
+/* HDF5 opens a plain file by its path and reads what it needs. Other readers get the bytes, or load them. Only tables
+ * of binary values can be mapped: text is read in several passes, which must see the same bytes. */
 static adj_status load(adji_source *source, const adj_open_options *options, const reader *r) {
   if (source->plain_file && r->read == adji_read_hdf5) return ADJ_OK;
-  bool mappable = source->file.descriptor >= 0 && !r->text;
+  bool mappable = adji_source_pending(source) && !r->text;
   source->may_map = mappable && !options->map;
   if (options->map && !mappable)
     adji_log(source->ctx, ADJ_LOG_INFO, "%s: map: is for regular files of binary values; this one is read",
              source->name);
+  if (r->loads && !options->map) return ADJ_OK;
   return adji_source_load(source, options->map && mappable);
 }
 
@@ -183,11 +185,20 @@ static void suggest_mapping(void) {
 
 adj_status adji_read_source(adji_source *source, const adj_open_options *options, adj_dataset **out) {
   adji_dataset_parts parts = {0};
+  adj_dataset *set = NULL;
   adj_status status = read_parts(source, options, &parts);
   if (!status) {
-    status = adji_dataset_adopt(source->ctx, &parts, out);
+    status = adji_dataset_adopt(source->ctx, &parts, &set);
     if (status) free_parts(source->ctx, &parts);
   }
+  if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from the change */
+    adj_status settled = adji_source_settle(source);
+    if (settled) status = settled;
+  }
+  if (status)
+    adj_dataset_destroy(set);
+  else
+    *out = set;
   if (status == ADJ_E_MEMORY && source->may_map) suggest_mapping();
   if (status && status != ADJ_CANCELLED) adji_fail_in(status, source->name);
   return status;

@@ -107,6 +107,18 @@ static adj_status read_to_end(adji_source *source, int file) {
   return ADJ_OK;
 }
 
+static adj_status file_changed(const adji_source *source, uint64_t size) {
+  return adji_fail(ADJ_E_IO, "was changed while it was read: it had %llu bytes when it was opened, and has %llu now",
+                   (unsigned long long)source->size, (unsigned long long)size);
+}
+
+/* At the end of file before all bytes are read. */
+static adj_status file_ends(const adji_source *source, uint64_t at) {
+  struct stat now;
+  bool known = !fstat(source->file.descriptor, &now) && (uint64_t)now.st_size < source->size;
+  return file_changed(source, known ? (uint64_t)now.st_size : at);
+}
+
 /* Keeps a regular file open until it is loaded, and reads others to their end. */
 static adj_status take_file(adji_source *source, int file, bool own) {
   struct stat about;
@@ -127,7 +139,8 @@ static adj_status take_file(adji_source *source, int file, bool own) {
   source->file.head_bytes = (uint32_t)head;
   source->size = (uint64_t)about.st_size;
   source->plain_file = own;
-  return ADJ_OK;
+  if ((uint64_t)head == source->size || (size_t)head == sizeof source->file.head) return ADJ_OK;
+  return file_ends(source, (uint64_t)head);
 }
 
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source) {
@@ -137,9 +150,11 @@ adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source)
   adj_status status = own ? open_file(source, &file) : ADJ_OK;
   if (!status) {
     status = take_file(source, file, own);
-    if (own && source->file.descriptor < 0) close(file);
+    if (own && !adji_source_pending(source)) close(file);
   }
-  return status && status != ADJ_CANCELLED ? adji_fail_in(status, source->name) : status;
+  if (!status) return ADJ_OK;
+  adji_source_close(source);
+  return status == ADJ_CANCELLED ? status : adji_fail_in(status, source->name);
 }
 
 /* ---- Loading ------------------------------------------------------------------------------------ */
@@ -147,30 +162,12 @@ adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source)
 /* A task reads one huge page of the block, so no two threads wait for the same page to be cleared. */
 enum { LOAD_BYTES = ADJI_HUGE_PAGE };
 
-typedef struct loading {
-  const adji_source *source;
-  char *to;
-} loading;
-
-static adj_status file_changed(const adji_source *source, uint64_t size) {
-  return adji_fail(ADJ_E_IO, "was changed while it was read: it had %llu bytes when it was opened, and has %llu now",
-                   (unsigned long long)source->size, (unsigned long long)size);
-}
-
-/* At the end of file before all bytes are read. */
-static adj_status file_ends(const adji_source *source, uint64_t at) {
-  struct stat now;
-  bool known = !fstat(source->file.descriptor, &now) && (uint64_t)now.st_size < source->size;
-  return file_changed(source, known ? (uint64_t)now.st_size : at);
-}
-
-static adj_status load_chunk(void *user, uint64_t chunk, uint32_t lane) {
-  (void)lane;
-  const loading *job = user;
-  const adji_source *source = job->source;
-  uint64_t at = chunk * LOAD_BYTES, end = source->size - at < LOAD_BYTES ? source->size : at + LOAD_BYTES;
+/* Reads bytes of the file, counted from to_offset, to their place. */
+static adj_status fetch(void *user, uint64_t offset, uint64_t bytes) {
+  const adji_source *source = user;
+  uint64_t at = source->to_offset + offset, end = at + bytes;
   while (at < end) {
-    ssize_t got = pread(source->file.descriptor, job->to + at, end - at, (off_t)at);
+    ssize_t got = pread(source->file.descriptor, source->to + (at - source->to_offset), end - at, (off_t)at);
     if (got < 0 && errno != EINTR) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
     if (got == 0) return file_ends(source, at);
     if (got > 0) at += (uint64_t)got;
@@ -178,6 +175,13 @@ static adj_status load_chunk(void *user, uint64_t chunk, uint32_t lane) {
     if (status) return status;
   }
   return ADJ_OK;
+}
+
+static adj_status load_chunk(void *user, uint64_t chunk, uint32_t lane) {
+  (void)lane;
+  const adji_source *source = user;
+  uint64_t at = chunk * LOAD_BYTES;
+  return fetch(user, at, source->size - at < LOAD_BYTES ? source->size - at : LOAD_BYTES);
 }
 
 /* Bytes that were added at the end do not matter. Any other change may have been seen in part. */
@@ -192,17 +196,33 @@ static adj_status check_unchanged(const adji_source *source) {
 
 static adj_status read_file(adji_source *source) {
   adji_memory *memory = &source->ctx->memory;
-  loading job = {source, adji_alloc(memory, source->size, 1, "the input")};
-  if (!job.to) return ADJ_E_MEMORY;
+  source->to = adji_alloc(memory, source->size, 1, "the input");
+  if (!source->to) return ADJ_E_MEMORY;
   uint64_t chunks = source->size / LOAD_BYTES + (source->size % LOAD_BYTES != 0);
-  adj_status status = adji_loop(source->ctx, chunks, load_chunk, &job);
+  adj_status status = adji_loop(source->ctx, chunks, load_chunk, source);
   if (!status) status = check_unchanged(source);
   if (status) {
-    adji_free(memory, job.to);
+    adji_free(memory, source->to);
     return status;
   }
-  take_block(source, job.to, source->size);
+  take_block(source, source->to, source->size);
   return ADJ_OK;
+}
+
+adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts) {
+  source->to = adji_alloc(&source->ctx->memory, bytes, 1, "the input");
+  if (!source->to) return ADJ_E_MEMORY;
+  source->to_offset = offset;
+  parts->data = source->to;
+  parts->owner = source->to;
+  parts->release = adji_release_block;
+  parts->fetch = fetch;
+  parts->fetch_from = source;
+  return ADJ_OK;
+}
+
+adj_status adji_source_settle(adji_source *source) {
+  return source->to && adji_source_pending(source) ? check_unchanged(source) : ADJ_OK;
 }
 
 static adj_status map_file(adji_source *source) {
@@ -221,7 +241,7 @@ static void close_file(adji_source *source) {
 }
 
 adj_status adji_source_load(adji_source *source, bool map) {
-  if (source->file.descriptor < 0) return ADJ_OK;
+  if (!adji_source_pending(source)) return ADJ_OK;
   uint64_t begin = adji_now_ns();
   adj_status status = map ? map_file(source) : read_file(source);
   close_file(source);

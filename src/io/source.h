@@ -33,6 +33,8 @@ typedef struct adji_source {
   const unsigned char *bytes;
   uint64_t size; /* of a file that is not loaded yet, too */
   adji_source_file file;
+  char *to; /* of adji_source_promise: where the byte at to_offset goes */
+  uint64_t to_offset;
   bool plain_file;        /* bytes are the file at path, so HDF5 may open it itself */
   bool may_map;           /* the file is read, and could be mapped: for a message */
   uint64_t chunk_bytes;   /* of text that one task reads; 0: the default. Tests set less */
@@ -44,6 +46,17 @@ typedef struct adji_source {
 /* Path "-" is standard input. A regular file is opened only; pipes and the like are read to their end. Waiting for the
  * writer of a FIFO ends with adj_cancel. */
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source);
+
+/* Memory for `bytes` of a regular file that is not loaded, from offset on, as the data of parts: they are read when the
+ * dataset is made, each part just before it is checked. Then adji_source_settle tells whether the file has changed
+ * meanwhile; it does nothing for other sources. */
+adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts);
+adj_status adji_source_settle(adji_source *source);
+
+/* Whether there is a regular file that is not loaded. */
+static inline bool adji_source_pending(const adji_source *source) {
+  return source->file.descriptor >= 0;
+}
 
 /* Gets the bytes of a regular file: as many as it had when it was opened, read in parallel, or mapped. A file that
  * became shorter, or changed and did not grow, is ADJ_E_IO. Does nothing if the bytes are there. */
