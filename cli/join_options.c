@@ -39,6 +39,9 @@ const option join_input_options[] = {
     {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape),
      "raw: type and dimension, \"f32:3\", perhaps with the\ncount, \"f64:1000x16\""},
     {OPTION_TEXT, 0, "dataset", "PATH", FIELD(dataset), "hdf5: the dataset to read, such as group/points"},
+    {OPTION_FLAG, 0, "map", NULL, FIELD(map),
+     "map files instead of reading them, for files larger\nthan memory. Nobody may change them meanwhile: the\n"
+     "program would be killed, or the result wrong"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_run_options[] = {

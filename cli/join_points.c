@@ -34,6 +34,7 @@ adj_open_options points_options(const join_request *request) {
   options.id_column = request->id;
   options.shape = request->shape;
   options.dataset = request->dataset;
+  options.map = request->map;
   options.metric = (adj_metric)request->metric;
   return options;
 }

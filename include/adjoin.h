@@ -305,7 +305,7 @@ typedef struct adj_open_options {
   /* csv, tsv: what the points are for; 0: not known. ADJ_HAVERSINE: the columns of longitude and latitude
    * are found by their names, in any order; a file without such names needs columns, longitude first. */
   adj_metric metric;
-  uint32_t reserved;
+  uint32_t map; /* 1: map the file instead of reading it, for files larger than memory */
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
@@ -314,8 +314,14 @@ ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size
  * ADJ_E_FORMAT or ADJ_E_DATA; the message names file, line (or row) and column. See docs/formats.md.
  * A text file with a column that seems to hold row numbers or names, and no columns to choose from, is
  * ADJ_E_ARGUMENT: what is a coordinate is not guessed.
- * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats are
- * mapped and cost nothing; others take dim * sizeof(T) bytes a point. */
+ * The file is read, as long as it is when it is opened, and no longer needed afterwards. If it becomes
+ * shorter meanwhile, or changes and does not grow, that is ADJ_E_IO. adj_cancel also ends the wait for
+ * the writer of a pipe.
+ * options->map: a regular file is mapped instead. Nobody may then shorten or change it until the dataset
+ * is destroyed: a shortened file ends the process with SIGBUS, a changed one makes results wrong.
+ * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats take
+ * their size, and nothing if they are mapped. Others take dim * sizeof(T) bytes a point, and while they
+ * are opened the size of the file unless it is mapped, or of its content if that is compressed. */
 ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
 
 /* Points from a generator: the same on every machine for the same seed.

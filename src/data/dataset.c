@@ -18,39 +18,93 @@ typedef struct scan {
   double *bounds; /* per piece: dim lows, dim highs */
 } scan;
 
-/* Bounds of rows [begin, end), SCAN_DIMS dimensions at a time. x - x is 0 for finite x and NaN otherwise, so the sum of
- * these differences is 0 iff all coordinates are finite. */
-#define SCAN_ROWS(T)                                                                                           \
-  static bool scan_rows_##T(const adj_dataset *set, uint64_t begin, uint64_t end, double *low, double *high) { \
-    bool finite = true;                                                                                        \
-    uint32_t dim = set->dim;                                                                                   \
-    T lo[SCAN_DIMS], hi[SCAN_DIMS];                                                                            \
-    for (uint32_t first = 0; first < dim; first += SCAN_DIMS) {                                                \
-      uint32_t many = dim - first < SCAN_DIMS ? dim - first : SCAN_DIMS;                                       \
-      for (uint32_t j = 0; j < many; j++) {                                                                    \
-        lo[j] = (T)INFINITY;                                                                                   \
-        hi[j] = (T)-INFINITY;                                                                                  \
-      }                                                                                                        \
-      T bad = 0;                                                                                               \
-      const char *row = set->data + begin * set->row_stride + first * set->column_stride;                      \
-      for (uint64_t i = begin; i < end; i++, row += set->row_stride) {                                         \
-        const char *at = row;                                                                                  \
-        for (uint32_t j = 0; j < many; j++, at += set->column_stride) {                                        \
-          T x = *(const T *)at;                                                                                \
-          bad += x - x;                                                                                        \
-          lo[j] = x < lo[j] ? x : lo[j];                                                                       \
-          hi[j] = x > hi[j] ? x : hi[j];                                                                       \
-        }                                                                                                      \
-      }                                                                                                        \
-      finite = finite && bad == 0;                                                                             \
-      for (uint32_t j = 0; j < many; j++) {                                                                    \
-        low[first + j] = (double)lo[j];                                                                        \
-        high[first + j] = (double)hi[j];                                                                       \
-      }                                                                                                        \
-    }                                                                                                          \
-    return finite;                                                                                             \
+/* Extends the bounds by rows [begin, end). Packed points are seen as strips, each of as many whole rows as fit, or of
+ * part of a row. There is a bound for each place in the strip, so the compiler can use vectors; four strips at a time,
+ * because loads and stores of the bounds would cost more than the points. x - x is 0 for finite x and NaN otherwise, so
+ * the sum of these differences is 0 iff all coordinates are finite. */
+enum { STRIP = 192, FETCH_BYTES = 1 << 17 };
+
+static bool is_packed(const adj_dataset *set) {
+  return set->column_stride == adji_type_size(set->type) && set->row_stride == set->dim * set->column_stride;
+}
+
+#define SCAN_ROWS(T)                                                                                                \
+  typedef struct strip_##T {                                                                                        \
+    T low[STRIP], high[STRIP], bad[STRIP];                                                                          \
+  } strip_##T;                                                                                                      \
+                                                                                                                    \
+  static inline T lesser_##T(T a, T b) {                                                                            \
+    return a < b ? a : b;                                                                                           \
+  }                                                                                                                 \
+                                                                                                                    \
+  static inline T greater_##T(T a, T b) {                                                                           \
+    return a > b ? a : b;                                                                                           \
+  }                                                                                                                 \
+                                                                                                                    \
+  static inline void scan_value_##T(T x, uint32_t j, strip_##T *s) {                                                \
+    s->bad[j] += x - x;                                                                                             \
+    s->low[j] = lesser_##T(x, s->low[j]);                                                                           \
+    s->high[j] = greater_##T(x, s->high[j]);                                                                        \
+  }                                                                                                                 \
+                                                                                                                    \
+  static void scan_strip_##T(const char *at, uint64_t stride, uint32_t many, strip_##T *s) {                        \
+    if (stride == sizeof(T))                                                                                        \
+      for (uint32_t j = 0; j < many; j++)                                                                           \
+        scan_value_##T(((const T *)at)[j], j, s);                                                                   \
+    else                                                                                                            \
+      for (uint32_t j = 0; j < many; j++, at += stride)                                                             \
+        scan_value_##T(*(const T *)at, j, s);                                                                       \
+  }                                                                                                                 \
+                                                                                                                    \
+  static void scan_four_##T(const char *at, uint64_t step, uint32_t many, strip_##T *s) {                           \
+    const T *x = (const T *)at, *y = (const T *)(at + step), *z = (const T *)(at + 2 * step);                       \
+    const T *w = (const T *)(at + 3 * step);                                                                        \
+    for (uint32_t j = 0; j < many; j++) {                                                                           \
+      s->bad[j] += (x[j] - x[j]) + (y[j] - y[j]) + ((z[j] - z[j]) + (w[j] - w[j]));                                 \
+      T low = lesser_##T(lesser_##T(x[j], y[j]), lesser_##T(z[j], w[j]));                                           \
+      T high = greater_##T(greater_##T(x[j], y[j]), greater_##T(z[j], w[j]));                                       \
+      s->low[j] = lesser_##T(low, s->low[j]);                                                                       \
+      s->high[j] = greater_##T(high, s->high[j]);                                                                   \
+    }                                                                                                               \
+  }                                                                                                                 \
+                                                                                                                    \
+  /* Columns [first, first + part). */                                                                              \
+  static void scan_columns_##T(const adj_dataset *set, uint64_t begin, uint64_t end, uint32_t first, uint32_t part, \
+                               uint32_t rows, strip_##T *s) {                                                       \
+    const char *at = set->data + begin * set->row_stride + first * set->column_stride;                              \
+    uint64_t step = rows * set->row_stride;                                                                         \
+    for (uint64_t remaining = end - begin; remaining;) {                                                            \
+      bool four = is_packed(set) && remaining / 4 >= rows;                                                          \
+      uint32_t many = four ? 4 * rows : remaining < rows ? (uint32_t)remaining : rows;                              \
+      if (four)                                                                                                     \
+        scan_four_##T(at, step, rows *part, s);                                                                     \
+      else                                                                                                          \
+        scan_strip_##T(at, set->column_stride, many *part, s);                                                      \
+      at += many * set->row_stride;                                                                                 \
+      remaining -= many;                                                                                            \
+    }                                                                                                               \
+  }                                                                                                                 \
+                                                                                                                    \
+  static bool scan_rows_##T(const adj_dataset *set, uint64_t begin, uint64_t end, double *low, double *high) {      \
+    bool finite = true;                                                                                             \
+    uint32_t dim = set->dim, rows = is_packed(set) && dim < STRIP ? STRIP / dim : 1;                                \
+    for (uint32_t first = 0; first < dim; first += STRIP) {                                                         \
+      strip_##T s;                                                                                                  \
+      uint32_t part = dim - first < STRIP ? dim - first : STRIP;                                                    \
+      for (uint32_t j = 0; j < STRIP; j++) {                                                                        \
+        s.low[j] = (T)INFINITY;                                                                                     \
+        s.high[j] = (T)-INFINITY;                                                                                   \
+        s.bad[j] = 0;                                                                                               \
+      }                                                                                                             \
+      scan_columns_##T(set, begin, end, first, part, rows, &s);                                                     \
+      for (uint32_t j = 0; j < rows * part; j++) {                                                                  \
+        finite = finite && s.bad[j] == 0;                                                                           \
+        low[first + j % part] = fmin(low[first + j % part], (double)s.low[j]);                                      \
+        high[first + j % part] = fmax(high[first + j % part], (double)s.high[j]);                                   \
+      }                                                                                                             \
+    }                                                                                                               \
+    return finite;                                                                                                  \
   }
-enum { SCAN_DIMS = 32 };
 SCAN_ROWS(float)
 SCAN_ROWS(double)
 
@@ -76,18 +130,41 @@ static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {
   uint64_t begin, end;
   adji_slice(set->count, job->pieces, piece, &begin, &end);
   double *low = job->bounds + piece * 2 * set->dim, *high = low + set->dim;
-  bool finite =
-      set->type == ADJ_F64 ? scan_rows_double(set, begin, end, low, high) : scan_rows_float(set, begin, end, low, high);
-  return finite ? ADJ_OK : name_bad_value(set, begin, end);
+  for (uint32_t j = 0; j < set->dim; j++) {
+    low[j] = INFINITY;
+    high[j] = -INFINITY;
+  }
+  uint64_t rows = end - begin;
+  if (set->fetch && rows > FETCH_BYTES / set->row_stride + 1) rows = FETCH_BYTES / set->row_stride + 1;
+  for (uint64_t at = begin; at < end; at += rows) {
+    if (rows > end - at) rows = end - at;
+    adj_status status = set->fetch ? set->fetch(set->fetch_from, at * set->row_stride, rows * set->row_stride) : ADJ_OK;
+    if (status) return status;
+    bool finite = set->type == ADJ_F64 ? scan_rows_double(set, at, at + rows, low, high)
+                                       : scan_rows_float(set, at, at + rows, low, high);
+    if (!finite) return name_bad_value(set, at, at + rows);
+  }
+  return ADJ_OK;
+}
+
+/* Few, to add up few bounds. Data that is fetched is cut into huge pages, so that files are read nearly in order; but
+ * the bounds of a piece must stay small beside its rows. */
+static uint64_t count_pieces(const adj_dataset *set) {
+  uint64_t few = 4 * (uint64_t)set->ctx->threads, pieces = set->count * set->dim / 65536 + 1;
+  if (set->fetch) {
+    uint64_t pages = set->count * set->row_stride / ADJI_HUGE_PAGE;
+    if (pages > set->count / 256) pages = set->count / 256;
+    if (few < pages) few = pages;
+  }
+  if (pieces > few) pieces = few;
+  return pieces < set->count ? pieces : set->count;
 }
 
 static adj_status check_and_bound(adj_dataset *set) {
   adj_ctx *ctx = set->ctx;
   uint32_t dim = set->dim;
   if (!set->count) return ADJ_OK; /* low and high are zeroed */
-  uint64_t pieces = set->count * dim / 65536 + 1;
-  if (pieces > 4 * (uint64_t)ctx->threads) pieces = 4 * (uint64_t)ctx->threads;
-  if (pieces > set->count) pieces = set->count;
+  uint64_t pieces = count_pieces(set);
   scan job = {set, pieces, adji_alloc(&ctx->memory, pieces * 2, dim * sizeof(double), "bounds")};
   if (!job.bounds) return ADJ_E_MEMORY;
   adj_status status = adji_loop(ctx, pieces, scan_piece, &job);
@@ -141,6 +218,7 @@ adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj
     forget(set);
     return status;
   }
+  set->fetch = NULL;
   adji_trace(ctx, "check", 0, begin, set->count);
   *out = set;
   return ADJ_OK;

@@ -30,6 +30,10 @@ struct adj_dataset {
   void (*release)(adj_dataset *dataset);
   void *owner; /* for release: the block, or the start of the mapping */
   uint64_t owner_bytes;
+  /* Brings these bytes of the data to their place, from any thread; NULL: all are there. Called for each part of the
+   * data just before it is checked, while it will be in the cache; then forgotten. */
+  adj_status (*fetch)(void *from, uint64_t offset, uint64_t bytes);
+  void *fetch_from;
 };
 
 static inline size_t adji_type_size(adj_type type) {

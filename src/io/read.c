@@ -22,19 +22,20 @@ typedef struct reader {
   bool gzip_by_magic;   /* an uncompressed file never begins like a gzip file */
   bool may_be_empty;    /* an empty file is valid: it has no points */
   bool text, has_parts; /* uses columns and id_column; uses dataset */
+  bool loads;           /* loads the file itself, if not at once */
 } reader;
 
 static const reader readers[] = {
-    {"npy", {"npy"}, adji_read_npy, 0, true, false, false, false},
-    {"csv", {"csv", "txt"}, adji_read_csv, 0, true, false, true, false},
-    {"tsv", {"tsv", "tab"}, adji_read_csv, '\t', true, false, true, false},
-    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false},
-    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false},
-    {"fbin", {"fbin"}, adji_read_bin, ADJI_F32, false, false, false, false},
-    {"u8bin", {"u8bin"}, adji_read_bin, ADJI_U8, false, false, false, false},
-    {"i8bin", {"i8bin"}, adji_read_bin, ADJI_I8, false, false, false, false},
-    {"raw", {"raw"}, adji_read_raw, 0, false, true, false, false},
-    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, 0, true, false, false, true},
+    {"npy", {"npy"}, adji_read_npy, 0, true, false, false, false, true},
+    {"csv", {"csv", "txt"}, adji_read_csv, 0, true, false, true, false, false},
+    {"tsv", {"tsv", "tab"}, adji_read_csv, '\t', true, false, true, false, false},
+    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false, false},
+    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false, false},
+    {"fbin", {"fbin"}, adji_read_bin, ADJI_F32, false, false, false, false, true},
+    {"u8bin", {"u8bin"}, adji_read_bin, ADJI_U8, false, false, false, false, true},
+    {"i8bin", {"i8bin"}, adji_read_bin, ADJI_I8, false, false, false, false, true},
+    {"raw", {"raw"}, adji_read_raw, 0, false, true, false, false, true},
+    {"hdf5", {"h5", "hdf5", "hdf"}, adji_read_hdf5, 0, true, false, false, true, false},
 };
 enum { READERS = sizeof readers / sizeof readers[0] };
 
@@ -79,22 +80,19 @@ static const reader *reader_by_ending(const char *path) {
 
 /* Whether the first bytes could be text: they have no control characters but white space. */
 static bool looks_like_text(const adji_source *source) {
-  uint64_t count = source->size < 4096 ? source->size : 4096;
-  for (uint64_t i = 0; i < count; i++)
-    if (source->bytes[i] < ' ' && !strchr("\t\n\r\f", source->bytes[i])) return false;
-  return count > 0 && !memchr(source->bytes, 0, count);
-}
-
-static bool begins(const adji_source *source, const char *magic, size_t length) {
-  return source->size >= length && !memcmp(source->bytes, magic, length);
+  size_t count;
+  const unsigned char *head = adji_source_head(source, &count);
+  for (size_t i = 0; i < count; i++)
+    if (head[i] < ' ' && !strchr("\t\n\r\f", head[i])) return false;
+  return count > 0 && !memchr(head, 0, count);
 }
 
 static adj_status reader_by_content(const adji_source *source, const adj_open_options *options, const reader **out) {
   char names[256];
   if (options->shape) return reader_by_name("raw", out);
-  if (begins(source, "\x93NUMPY", 6)) return reader_by_name("npy", out);
-  if (begins(source, "\x89HDF\r\n\x1a\n", 8)) return reader_by_name("hdf5", out);
-  if (begins(source, "PK\3\4", 4))
+  if (adji_source_begins(source, "\x93NUMPY", 6)) return reader_by_name("npy", out);
+  if (adji_source_begins(source, "\x89HDF\r\n\x1a\n", 8)) return reader_by_name("hdf5", out);
+  if (adji_source_begins(source, "PK\3\4", 4))
     return adji_fail(ADJ_E_FORMAT, "is a zip archive (perhaps .npz); points are read from a single array, as .npy");
   if (!source->size) return adji_fail(ADJ_E_FORMAT, "the file is empty");
   if (looks_like_text(source)) return reader_by_name("csv", out);
@@ -122,16 +120,39 @@ static void note_unused(const adji_source *source, const reader *r, const adj_op
                all[i].name, r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
 }
 
+/* Coordinates may by chance begin like a gzip file. So formats without a magic number are unpacked only if the name
+ * ends in .gz. */
+static bool is_packed(const adji_source *source, const adj_open_options *options, const reader *r) {
+  return (!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source);
+}
+
+static adj_status unpack(adji_source *source, const adj_open_options *options, const reader *r) {
+  adj_status status = adji_source_load(source, false);
+  if (!status) status = adji_source_gunzip(source);
+  if (status || !is_packed(source, options, r)) return status;
+  return adji_fail(ADJ_E_FORMAT, "is a gzip file within a gzip file; unpack it with gunzip first");
+}
+
+/* HDF5 opens a plain file by its path and reads what it needs. Other readers get the bytes, or load them. Only tables
+ * of binary values can be mapped: text is read in several passes, which must see the same bytes. */
+static adj_status load(adji_source *source, const adj_open_options *options, const reader *r) {
+  if (source->plain_file && r->read == adji_read_hdf5) return ADJ_OK;
+  bool mappable = adji_source_pending(source) && !r->text;
+  source->may_map = mappable && !options->map;
+  if (options->map && !mappable)
+    adji_log(source->ctx, ADJ_LOG_INFO, "%s: map: is for regular files of binary values; this one is read",
+             source->name);
+  if (r->loads && !options->map) return ADJ_OK;
+  return adji_source_load(source, options->map && mappable);
+}
+
 static adj_status choose_reader(adji_source *source, const adj_open_options *options, const reader **out) {
   const reader *r = NULL;
   adj_status status = options->format ? reader_by_name(options->format, &r) : ADJ_OK;
   if (status) return status;
   if (!r) r = reader_by_ending(source->path);
-  /* Coordinates may by chance begin like a gzip file. So formats without a magic number are unpacked only if the name
-   * ends in .gz. */
-  bool named_gz = ends_in(source->path, strlen(source->path), "gz");
-  if (named_gz || ((!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source)))
-    status = adji_source_gunzip(source);
+  if (ends_in(source->path, strlen(source->path), "gz") || is_packed(source, options, r))
+    status = unpack(source, options, r);
   if (!status && !r) status = reader_by_content(source, options, &r);
   *out = r;
   return status;
@@ -152,6 +173,8 @@ static adj_status read_parts(adji_source *source, const adj_open_options *option
   adj_status status = choose_reader(source, options, &r);
   if (status) return status;
   note_unused(source, r, options);
+  status = load(source, options, r);
+  if (status) return status;
   if (!source->size && !r->may_be_empty) return adji_fail(ADJ_E_FORMAT, "the file is empty");
   uint64_t begin = adji_now_ns();
   status = r->read(source, options, r->variant, parts);
@@ -159,13 +182,29 @@ static adj_status read_parts(adji_source *source, const adj_open_options *option
   return status;
 }
 
+static void suggest_mapping(void) {
+  char said[512];
+  snprintf(said, sizeof said, "%s", adj_last_error());
+  adji_fail(ADJ_E_MEMORY, "%s; a mapped file takes none of it (--map, or map in adj_open_options)", said);
+}
+
 adj_status adji_read_source(adji_source *source, const adj_open_options *options, adj_dataset **out) {
   adji_dataset_parts parts = {0};
+  adj_dataset *set = NULL;
   adj_status status = read_parts(source, options, &parts);
   if (!status) {
-    status = adji_dataset_adopt(source->ctx, &parts, out);
+    status = adji_dataset_adopt(source->ctx, &parts, &set);
     if (status) free_parts(source->ctx, &parts);
   }
+  if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from the change */
+    adj_status settled = adji_source_settle(source);
+    if (settled) status = settled;
+  }
+  if (status)
+    adj_dataset_destroy(set);
+  else
+    *out = set;
+  if (status == ADJ_E_MEMORY && source->may_map) suggest_mapping();
   if (status && status != ADJ_CANCELLED) adji_fail_in(status, source->name);
   return status;
 }
@@ -181,6 +220,7 @@ adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_optio
   if (mine.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)mine.metric);
   if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
+  if (mine.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", mine.map);
   adji_source source;
   adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = adji_source_open(ctx, path, &source);

@@ -19,8 +19,10 @@ adj_status adji_read_bin(adji_source *source, const adj_open_options *options, i
     return adji_fail(ADJ_E_FORMAT, "the file has %llu bytes, and count and dimension alone take 8",
                      (unsigned long long)source->size);
   adji_table table = {.stored = (adji_stored)stored, .offset = 8};
-  table.count = adji_little_u32(source->bytes);
-  table.dim = adji_little_u32(source->bytes + 4);
+  size_t bytes;
+  const unsigned char *head = adji_source_head(source, &bytes);
+  table.count = adji_little_u32(head);
+  table.dim = adji_little_u32(head + 4);
   if (!table.dim)
     return adji_fail(ADJ_E_FORMAT, "the header promises %llu rows of dimension 0", (unsigned long long)table.count);
   adj_status status = adji_check_length(source, 8, table.count, table.dim * adji_stored_size(table.stored));

@@ -8,6 +8,9 @@
 #include "io/read.h"
 #include "io/read_table.h"
 
+/* All that version 1 can have. Later versions are for arrays with many named fields. */
+enum { MOST_HEADER = UINT16_MAX };
+
 typedef struct header {
   adji_table table;
   bool has_descr, has_order, has_shape;
@@ -147,7 +150,8 @@ static adj_status parse_dict(cursor *c, header *h) {
 
 adj_status adji_read_npy(adji_source *source, const adj_open_options *options, int variant, adji_dataset_parts *parts) {
   (void)variant;
-  const unsigned char *b = source->bytes;
+  size_t bytes;
+  const unsigned char *b = adji_source_head(source, &bytes);
   if (source->size < 6 || memcmp(b, "\x93NUMPY", 6) != 0)
     return adji_fail(ADJ_E_FORMAT, "npy: does not begin like a .npy file");
   if (source->size < 12) return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header");
@@ -155,14 +159,20 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, i
     return adji_fail(ADJ_E_FORMAT, "npy: version %u.%u is not one of 1.0, 2.0 and 3.0", b[6], b[7]);
   uint64_t begin = b[6] == 1 ? 10 : 12;
   uint64_t length = b[6] == 1 ? adji_little_u32(b + 8) & 0xffff : adji_little_u32(b + 8);
+  if (length > MOST_HEADER)
+    return adji_fail(ADJ_E_FORMAT, "npy: its header of %llu bytes is longer than that of any array of numbers",
+                     (unsigned long long)length);
   if (length > source->size - begin)
     return adji_fail(ADJ_E_FORMAT, "npy: the file ends within its header: %llu of %llu bytes are present",
                      (unsigned long long)(source->size - begin), (unsigned long long)length);
+  adj_status status = begin + length > bytes ? adji_source_load(source, false) : ADJ_OK;
+  if (status) return status;
+  b = begin + length > bytes ? source->bytes : b;
   header h = {.table = {.offset = begin + length}};
   cursor text = {(const char *)b + begin, (const char *)b + begin + length};
   while (text.end > text.at && (text.end[-1] == ' ' || text.end[-1] == '\n'))
     text.end--; /* padding */
-  adj_status status = parse_dict(&text, &h);
+  status = parse_dict(&text, &h);
   if (status) return status;
   status = adji_check_length(source, h.table.offset, h.table.count, h.table.dim * adji_stored_size(h.table.stored));
   if (status) return status;

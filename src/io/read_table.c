@@ -214,7 +214,7 @@ static adj_status convert_chunk(void *user, uint64_t chunk, uint32_t lane) {
     char *to = (char *)c->to + at * to_size;
     if (convert_run(c, from, many, to)) {
       uint64_t i = 0;
-      while (!convert_run(c, from + i * from_size, 1, to + i * to_size))
+      while (i + 1 < many && !convert_run(c, from + i * from_size, 1, to + i * to_size))
         i++;
       return report_value(job, from + i * from_size, at + i);
     }
@@ -239,17 +239,34 @@ adj_status adji_convert(adj_ctx *ctx, const adji_conversion *conversion) {
 static bool usable_in_place(const adji_source *source, const adji_table *table, adj_type type) {
   size_t size = adji_stored_size(table->stored);
   bool same = table->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
-  bool aligned = (uintptr_t)(source->bytes + table->offset) % size == 0 && table->row_stride % size == 0;
+  uintptr_t begin =
+      adji_source_pending(source) ? 0 : (uintptr_t)(source->bytes + table->offset); /* 0: a block of its own */
+  bool aligned = begin % size == 0 && table->row_stride % size == 0;
   return same && aligned && !table->swapped;
+}
+
+/* Row after row, values can be read to where they stay, each part when it is checked. Others need the whole file. */
+static adj_status use_in_place(adji_source *source, const adji_table *table, adji_dataset_parts *parts) {
+  uint64_t row_bytes = table->row_stride ? table->row_stride : table->dim * adji_type_size(parts->type);
+  parts->row_stride = table->row_stride;
+  if (adji_source_pending(source) && !table->by_column)
+    return adji_source_promise(source, table->offset, adji_mul(table->count, row_bytes), parts);
+  adj_status status = adji_source_load(source, false);
+  if (status) return status;
+  parts->data = (const char *)(source->bytes + table->offset);
+  adji_source_give(source, parts);
+  return ADJ_OK;
 }
 
 static adj_status convert_table(adji_source *source, const adji_table *table, adji_dataset_parts *parts, bool exact) {
   adji_memory *memory = &source->ctx->memory;
+  adj_status status = adji_source_load(source, false);
+  if (status) return status;
   void *block = adji_alloc(memory, adji_mul(parts->count, parts->dim), adji_type_size(parts->type), "points");
   if (!block) return ADJ_E_MEMORY;
   adji_conversion conversion = {
       .table = table, .from = source->bytes + table->offset, .to = block, .type = parts->type, .exact = exact};
-  adj_status status = adji_convert(source->ctx, &conversion);
+  status = adji_convert(source->ctx, &conversion);
   if (status) {
     adji_free(memory, block);
     return status;
@@ -266,14 +283,9 @@ adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table
   parts->count = table->count;
   parts->dim = table->dim;
   size_t size = adji_type_size(parts->type);
-  if (usable_in_place(source, table, parts->type)) {
-    parts->data = (const char *)(source->bytes + table->offset);
-    parts->row_stride = table->row_stride;
-    adji_source_give(source, parts);
-  } else {
-    adj_status status = convert_table(source, table, parts, !asked);
-    if (status) return status;
-  }
+  bool in_place = usable_in_place(source, table, parts->type);
+  adj_status status = in_place ? use_in_place(source, table, parts) : convert_table(source, table, parts, !asked);
+  if (status) return status;
   if (table->by_column && table->count) {
     parts->row_stride = size;
     parts->column_stride = table->count * size;

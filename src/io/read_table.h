@@ -40,7 +40,7 @@ typedef struct adji_table {
   uint64_t row_stride; /* bytes from row to row; 0: packed. Not with by_column   */
 } adji_table;
 
-/* The caller has checked that the whole table lies within the source. */
+/* The caller has checked that the whole table lies within the source, which need not be loaded. */
 adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts);
 
 /* Converts the values of a table to packed f32 or f64. A value that overflows the type is ADJ_E_DATA, and so is, if

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first step of reading: the bytes of a mapped file, of a pipe read to its end, or of borrowed memory. Gzip files,
- * with one member or several, are unpacked into memory before a reader sees them.
+ * The first step of reading: the bytes of a file, read in parallel or mapped, of a pipe read to its end, or of borrowed
+ * memory.
  */
+#define _GNU_SOURCE
+#include "io/source.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,21 +14,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/source.h"
-
-#ifdef ADJI_HAVE_ZLIB
-#define ZLIB_CONST
-#include <zlib.h>
-#endif
-
 enum { FIRST_BLOCK = 1 << 16, POLL_MS = 100 };
 
 void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source) {
-  *source = (adji_source){.ctx = ctx, .path = path, .bytes = bytes, .size = size};
+  *source = (adji_source){.ctx = ctx, .path = path, .bytes = bytes, .size = size, .file = {.descriptor = -1}};
   source->name = strcmp(path, "-") ? path : "standard input";
 }
 
-/* A plain read may block for ever on a pipe, so this waits in short steps, between which adj_cancel is checked. */
+const unsigned char *adji_source_head(const adji_source *source, size_t *bytes) {
+  const size_t most = sizeof source->file.head;
+  bool open = source->file.descriptor >= 0;
+  *bytes = open ? source->file.head_bytes : source->size < most ? source->size : most;
+  return open ? source->file.head : source->bytes;
+}
+
+bool adji_source_begins(const adji_source *source, const char *magic, size_t length) {
+  size_t bytes;
+  const unsigned char *head = adji_source_head(source, &bytes);
+  return bytes >= length && !memcmp(head, magic, length);
+}
+
+static void take_block(adji_source *source, void *block, uint64_t size) {
+  source->block = block;
+  source->bytes = block;
+  source->size = size;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------ */
+
+int adji_fd_above_standard(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int error = errno;
+  close(descriptor);
+  errno = error;
+  return moved;
+}
+
+/* Opens without waiting, so a FIFO is opened before it has a writer: who reads it waits, and can be cancelled. A file
+ * with a lease cannot be opened at once: its owner is asked to give it back, which this waits for. */
+static adj_status open_file(adji_source *source, int *file) {
+  for (;;) {
+    *file = adji_fd_above_standard(open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (*file >= 0) return ADJ_OK;
+    if (errno != EINTR && errno != EAGAIN) return adji_fail(ADJ_E_IO, "cannot be opened: %s", strerror(errno));
+    adj_status status = adji_check_cancel(source->ctx);
+    if (status) return status;
+    poll(NULL, 0, POLL_MS);
+  }
+}
+
+/* A plain read may block for ever on a pipe, so this waits in short steps, between which adj_cancel is checked. A FIFO
+ * that never had a writer is not ready; once its last writer has gone it is, and the read finds its end. */
 static adj_status read_some(adji_source *source, int file, char *to, uint64_t room, uint64_t *got) {
   for (;;) {
     adj_status status = adji_check_cancel(source->ctx);
@@ -34,7 +74,7 @@ static adj_status read_some(adji_source *source, int file, char *to, uint64_t ro
     int ready = poll(&wait, 1, POLL_MS);
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     ssize_t bytes = read(file, to, room < (1u << 30) ? room : 1u << 30);
-    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (bytes < 0) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
     *got = (uint64_t)bytes;
     return ADJ_OK;
@@ -62,46 +102,151 @@ static adj_status read_to_end(adji_source *source, int file) {
     adji_free(memory, block);
     return status;
   }
-  source->block = block;
-  source->bytes = block;
-  source->size = held;
+  adji_resize(memory, block, held); /* gives back what a large block has too much */
+  take_block(source, block, held);
   return ADJ_OK;
 }
 
-static adj_status map_file(adji_source *source, int file, uint64_t size) {
-  void *mapping = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-  if (mapping == MAP_FAILED) return adji_fail(ADJ_E_IO, "cannot be mapped: %s", strerror(errno));
-  madvise(mapping, size, MADV_WILLNEED); /* a hint: failing is fine */
-  source->mapping = mapping;
-  source->mapping_bytes = size;
-  source->bytes = mapping;
-  source->size = size;
-  return ADJ_OK;
+static adj_status file_changed(const adji_source *source, uint64_t size) {
+  return adji_fail(ADJ_E_IO, "was changed while it was read: it had %llu bytes when it was opened, and has %llu now",
+                   (unsigned long long)source->size, (unsigned long long)size);
 }
 
-static adj_status take_file(adji_source *source, int file, bool own_path) {
+/* At the end of file before all bytes are read. */
+static adj_status file_ends(const adji_source *source, uint64_t at) {
+  struct stat now;
+  bool known = !fstat(source->file.descriptor, &now) && (uint64_t)now.st_size < source->size;
+  return file_changed(source, known ? (uint64_t)now.st_size : at);
+}
+
+/* Keeps a regular file open until it is loaded, and reads others to their end. */
+static adj_status take_file(adji_source *source, int file, bool own) {
   struct stat about;
   if (fstat(file, &about)) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
   if (S_ISDIR(about.st_mode)) return adji_fail(ADJ_E_IO, "is a directory, not a file of points");
-  /* Only a regular file can be mapped. One of size 0 may produce its content when it is read, as in /proc, and part of
-   * a redirected standard input may have been read already: these are read to their end instead. */
-  bool whole = own_path || lseek(file, 0, SEEK_CUR) == 0;
+  /* A regular file of size 0 may produce its content when it is read, as in /proc, and part of a redirected standard
+   * input may have been read already: these are read to their end. */
+  bool whole = own || lseek(file, 0, SEEK_CUR) == 0;
   if (!S_ISREG(about.st_mode) || about.st_size == 0 || !whole) return read_to_end(source, file);
-  source->plain_file = own_path;
-  return map_file(source, file, (uint64_t)about.st_size);
+  ssize_t head = 0;
+  do
+    head = pread(file, source->file.head, sizeof source->file.head, 0);
+  while (head < 0 && errno == EINTR);
+  if (head < 0) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
+  source->file.descriptor = file;
+  source->file.own = own;
+  source->file.changed = about.st_mtim;
+  source->file.head_bytes = (uint32_t)head;
+  source->size = (uint64_t)about.st_size;
+  source->plain_file = own;
+  if ((uint64_t)head == source->size || (size_t)head == sizeof source->file.head) return ADJ_OK;
+  return file_ends(source, (uint64_t)head);
 }
 
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source) {
   adji_source_borrow(ctx, path, NULL, 0, source);
-  bool standard_input = !strcmp(path, "-");
-  int file = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    adji_fail(ADJ_E_IO, "cannot be opened: %s", strerror(errno));
-    return adji_fail_in(ADJ_E_IO, source->name);
+  int file = STDIN_FILENO;
+  bool own = strcmp(path, "-") != 0;
+  adj_status status = own ? open_file(source, &file) : ADJ_OK;
+  if (!status) {
+    status = take_file(source, file, own);
+    if (own && !adji_source_pending(source)) close(file);
   }
-  adj_status status = take_file(source, file, !standard_input);
-  if (!standard_input) close(file);
-  return status ? adji_fail_in(status, source->name) : ADJ_OK;
+  if (!status) return ADJ_OK;
+  adji_source_close(source);
+  return status == ADJ_CANCELLED ? status : adji_fail_in(status, source->name);
+}
+
+/* ---- Loading ------------------------------------------------------------------------------------ */
+
+/* A task reads one huge page of the block, so no two threads wait for the same page to be cleared. */
+enum { LOAD_BYTES = ADJI_HUGE_PAGE };
+
+/* Reads bytes of the file, counted from to_offset, to their place. */
+static adj_status fetch(void *user, uint64_t offset, uint64_t bytes) {
+  const adji_source *source = user;
+  uint64_t at = source->to_offset + offset, end = at + bytes;
+  while (at < end) {
+    ssize_t got = pread(source->file.descriptor, source->to + (at - source->to_offset), end - at, (off_t)at);
+    if (got < 0 && errno != EINTR) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
+    if (got == 0) return file_ends(source, at);
+    if (got > 0) at += (uint64_t)got;
+    adj_status status = at < end ? adji_check_cancel(source->ctx) : ADJ_OK;
+    if (status) return status;
+  }
+  return ADJ_OK;
+}
+
+static adj_status load_chunk(void *user, uint64_t chunk, uint32_t lane) {
+  (void)lane;
+  const adji_source *source = user;
+  uint64_t at = chunk * LOAD_BYTES;
+  return fetch(user, at, source->size - at < LOAD_BYTES ? source->size - at : LOAD_BYTES);
+}
+
+/* Bytes that were added at the end do not matter. Any other change may have been seen in part. */
+static adj_status check_unchanged(const adji_source *source) {
+  struct stat now;
+  if (fstat(source->file.descriptor, &now)) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
+  struct timespec before = source->file.changed;
+  bool later = now.st_mtim.tv_sec != before.tv_sec || now.st_mtim.tv_nsec != before.tv_nsec;
+  uint64_t size = (uint64_t)now.st_size;
+  return size < source->size || (size == source->size && later) ? file_changed(source, size) : ADJ_OK;
+}
+
+static adj_status read_file(adji_source *source) {
+  adji_memory *memory = &source->ctx->memory;
+  source->to = adji_alloc(memory, source->size, 1, "the input");
+  if (!source->to) return ADJ_E_MEMORY;
+  uint64_t chunks = source->size / LOAD_BYTES + (source->size % LOAD_BYTES != 0);
+  adj_status status = adji_loop(source->ctx, chunks, load_chunk, source);
+  if (!status) status = check_unchanged(source);
+  if (status) {
+    adji_free(memory, source->to);
+    return status;
+  }
+  take_block(source, source->to, source->size);
+  return ADJ_OK;
+}
+
+adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts) {
+  source->to = adji_alloc(&source->ctx->memory, bytes, 1, "the input");
+  if (!source->to) return ADJ_E_MEMORY;
+  source->to_offset = offset;
+  parts->data = source->to;
+  parts->owner = source->to;
+  parts->release = adji_release_block;
+  parts->fetch = fetch;
+  parts->fetch_from = source;
+  return ADJ_OK;
+}
+
+adj_status adji_source_settle(adji_source *source) {
+  return source->to && adji_source_pending(source) ? check_unchanged(source) : ADJ_OK;
+}
+
+static adj_status map_file(adji_source *source) {
+  void *mapping = mmap(NULL, source->size, PROT_READ, MAP_PRIVATE, source->file.descriptor, 0);
+  if (mapping == MAP_FAILED) return adji_fail(ADJ_E_IO, "cannot be mapped: %s", strerror(errno));
+  madvise(mapping, source->size, MADV_WILLNEED); /* a hint: failing is fine */
+  source->mapping = mapping;
+  source->mapping_bytes = source->size;
+  source->bytes = mapping;
+  return ADJ_OK;
+}
+
+static void close_file(adji_source *source) {
+  if (source->file.descriptor >= 0 && source->file.own) close(source->file.descriptor);
+  source->file.descriptor = -1;
+}
+
+adj_status adji_source_load(adji_source *source, bool map) {
+  if (!adji_source_pending(source)) return ADJ_OK;
+  uint64_t begin = adji_now_ns();
+  adj_status status = map ? map_file(source) : read_file(source);
+  close_file(source);
+  if (!status) adji_trace(source->ctx, "load", 0, begin, source->size);
+  return status;
 }
 
 void adji_source_give(adji_source *source, adji_dataset_parts *parts) {
@@ -117,119 +262,11 @@ void adji_source_give(adji_source *source, adji_dataset_parts *parts) {
 }
 
 void adji_source_close(adji_source *source) {
+  close_file(source);
   if (source->mapping) munmap(source->mapping, source->mapping_bytes);
   adji_free(&source->ctx->memory, source->block);
   source->mapping = source->block = NULL;
 }
-
-/* ---- Gzip --------------------------------------------------------------------------------------- */
-
-bool adji_source_is_gzip(const adji_source *source) {
-  /* Method 8 is the only one defined, and the upper three flags are always clear. */
-  const unsigned char *b = source->bytes;
-  return source->size >= 18 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 && !(b[3] & 0xe0);
-}
-
-#ifndef ADJI_HAVE_ZLIB
-
-adj_status adji_source_gunzip(adji_source *source) {
-  (void)source;
-  return adji_fail(ADJ_E_UNSUPPORTED, "is compressed, and this build has no zlib; unpack it with gunzip first");
-}
-
-#else
-
-/* Bytes unpacked between two checks of adj_cancel. */
-static const uint64_t STEP_BYTES = 1 << 22;
-
-typedef struct unpacking {
-  adji_source *source;
-  z_stream stream;
-  uint64_t taken; /* input handed to zlib so far */
-  void *block;
-  uint64_t held, room;
-} unpacking;
-
-/* The last four bytes of the file are the unpacked size modulo 2^32. This is only a first guess: it is wrong for
- * several members or a damaged file. So it is bounded by the best possible compression, and the block grows if needed.
- */
-static uint64_t guess_size(const adji_source *source) {
-  uint64_t stated = adji_little_u32(source->bytes + source->size - 4);
-  uint64_t most = adji_mul(source->size, 1032);
-  uint64_t least = source->size + 64;
-  return stated < least ? least : stated < most ? stated + 64 : most;
-}
-
-static adj_status make_room(unpacking *job) {
-  if (job->held < job->room) return ADJ_OK;
-  uint64_t room = job->room + job->room / 2;
-  if (!adji_grow(&job->source->ctx->memory, &job->block, room, 1, job->held, "the unpacked input")) return ADJ_E_MEMORY;
-  job->room = room;
-  return ADJ_OK;
-}
-
-static adj_status unpack_step(unpacking *job, int *code) {
-  uint64_t remaining = job->source->size - job->taken;
-  job->stream.next_in = job->source->bytes + job->taken;
-  job->stream.avail_in = (uInt)(remaining < STEP_BYTES ? remaining : STEP_BYTES);
-  uint64_t room = job->room - job->held;
-  job->stream.next_out = (Bytef *)job->block + job->held;
-  job->stream.avail_out = (uInt)(room < STEP_BYTES ? room : STEP_BYTES);
-  uInt in = job->stream.avail_in, out = job->stream.avail_out;
-  *code = inflate(&job->stream, Z_NO_FLUSH);
-  job->taken += in - job->stream.avail_in;
-  job->held += out - job->stream.avail_out;
-  if (*code == Z_MEM_ERROR) return adji_fail(ADJ_E_MEMORY, "no memory to unpack the input");
-  if (*code == Z_OK || *code == Z_STREAM_END) return ADJ_OK;
-  if (*code == Z_BUF_ERROR && job->taken == job->source->size)
-    return adji_fail(ADJ_E_FORMAT, "the compressed data ends early, after %llu bytes",
-                     (unsigned long long)job->source->size);
-  if (*code == Z_BUF_ERROR) return ADJ_OK; /* the block is full; it grows in the next step */
-  return adji_fail(ADJ_E_FORMAT, "the compressed data is damaged near byte %llu: %s", (unsigned long long)job->taken,
-                   job->stream.msg ? job->stream.msg : "not deflate");
-}
-
-static adj_status unpack_members(unpacking *job) {
-  for (;;) {
-    adj_status status = adji_check_cancel(job->source->ctx);
-    if (!status) status = make_room(job);
-    int code = Z_OK;
-    if (!status) status = unpack_step(job, &code);
-    if (status) return status;
-    if (code != Z_STREAM_END) continue;
-    if (job->taken == job->source->size) return ADJ_OK;
-    adji_source rest = {.bytes = job->source->bytes + job->taken, .size = job->source->size - job->taken};
-    if (!adji_source_is_gzip(&rest))
-      return adji_fail(ADJ_E_FORMAT, "%llu bytes follow the compressed data", (unsigned long long)rest.size);
-    inflateReset(&job->stream);
-  }
-}
-
-adj_status adji_source_gunzip(adji_source *source) {
-  if (!adji_source_is_gzip(source)) return adji_fail(ADJ_E_FORMAT, "does not begin like a gzip file");
-  adji_memory *memory = &source->ctx->memory;
-  unpacking job = {.source = source, .room = guess_size(source)};
-  job.block = adji_alloc(memory, job.room, 1, "the unpacked input");
-  if (!job.block) return ADJ_E_MEMORY;
-  adj_status status = ADJ_OK;
-  if (inflateInit2(&job.stream, 15 + 16) != Z_OK)
-    status = adji_fail(ADJ_E_MEMORY, "no memory to unpack the input");
-  else
-    status = unpack_members(&job);
-  inflateEnd(&job.stream);
-  if (status) {
-    adji_free(memory, job.block);
-    return status;
-  }
-  adji_source_close(source);
-  source->block = job.block;
-  source->bytes = job.block;
-  source->size = job.held;
-  source->plain_file = false;
-  return ADJ_OK;
-}
-
-#endif
 
 /* ---- Text --------------------------------------------------------------------------------------- */
 

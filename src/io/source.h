@@ -1,36 +1,75 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where bytes come from: a mapped file, a pipe, or memory; unpacked if they are a gzip file.
+ * Where bytes come from: a file that is read or mapped, a pipe, or memory; unpacked if they are a gzip file.
+ *
+ * A regular file is read into memory of our own, so nothing that happens to the file afterwards reaches a join. A
+ * mapping is the caller's choice. Then another process can change the bytes between two looks at them, or end this one
+ * with SIGBUS. So only tables of binary values are mapped: their readers take each byte once.
  */
 #ifndef ADJI_SOURCE_H
 #define ADJI_SOURCE_H
+
+#include <time.h>
 
 #include "data/dataset.h"
 
 /* Every binary format is little-endian, or says so if not, and values are read and written as they are in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "readers and writers need a little-endian machine");
 
-/* The bytes of a file: mapped, in a block of the context's memory, or borrowed. */
+/* A regular file that is open and not loaded yet, as it was found. */
+typedef struct adji_source_file {
+  int descriptor; /* -1: none */
+  bool own;       /* to close */
+  struct timespec changed;
+  uint32_t head_bytes;
+  unsigned char head[4096]; /* the first bytes */
+} adji_source_file;
+
+/* The bytes of a file: in a block of the context's memory, mapped, or borrowed. */
 typedef struct adji_source {
   adj_ctx *ctx;
   const char *path; /* as the caller gave it */
   const char *name; /* for messages: the path, or "standard input" */
   const unsigned char *bytes;
-  uint64_t size;
+  uint64_t size; /* of a file that is not loaded yet, too */
+  adji_source_file file;
+  char *to; /* of adji_source_promise: where the byte at to_offset goes */
+  uint64_t to_offset;
   bool plain_file;        /* bytes are the file at path, so HDF5 may open it itself */
+  bool may_map;           /* the file is read, and could be mapped: for a message */
   uint64_t chunk_bytes;   /* of text that one task reads; 0: the default. Tests set less */
   void *mapping;          /* to unmap, or NULL */
   uint64_t mapping_bytes; /* of the mapping */
   void *block;            /* to free, or NULL */
 } adji_source;
 
-/* Path "-" is standard input. Regular files are mapped; pipes and the like are read into memory. */
+/* Path "-" is standard input. A regular file is opened only; pipes and the like are read to their end. Waiting for the
+ * writer of a FIFO ends with adj_cancel. */
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source);
+
+/* Memory for `bytes` of a regular file that is not loaded, from offset on, as the data of parts: they are read when the
+ * dataset is made, each part just before it is checked. Then adji_source_settle tells whether the file has changed
+ * meanwhile; it does nothing for other sources. */
+adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts);
+adj_status adji_source_settle(adji_source *source);
+
+/* Whether there is a regular file that is not loaded. */
+static inline bool adji_source_pending(const adji_source *source) {
+  return source->file.descriptor >= 0;
+}
+
+/* Gets the bytes of a regular file: as many as it had when it was opened, read in parallel, or mapped. A file that
+ * became shorter, or changed and did not grow, is ADJ_E_IO. Does nothing if the bytes are there. */
+adj_status adji_source_load(adji_source *source, bool map);
 
 /* A source of bytes that the caller owns. They must outlive the source and a dataset made from it. */
 void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source);
 
-/* Whether the bytes begin like a gzip file; and replacing them by their unpacked content. */
+/* The first bytes, up to 4096; the file need not be loaded. Whether they begin with magic. */
+const unsigned char *adji_source_head(const adji_source *source, size_t *bytes);
+bool adji_source_begins(const adji_source *source, const char *magic, size_t length);
+
+/* Whether the source begins like a gzip file; and replacing its bytes by their unpacked content. */
 bool adji_source_is_gzip(const adji_source *source);
 adj_status adji_source_gunzip(adji_source *source);
 
@@ -39,6 +78,11 @@ void adji_source_give(adji_source *source, adji_dataset_parts *parts);
 
 /* Frees what the source still owns, if anything. */
 void adji_source_close(adji_source *source);
+
+/* A descriptor as open() returned it, moved above those of standard input, output and error. A program may have started
+ * with one of these closed: then open() reuses its number, and what is meant for standard error lands in the file. -1
+ * stays -1, and so does errno. */
+int adji_fd_above_standard(int descriptor);
 
 static inline uint32_t adji_little_u32(const unsigned char *b) {
   return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;

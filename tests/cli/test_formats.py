@@ -147,6 +147,25 @@ class Formats(ProgramTest):
             self.assertGreater(len(first), 10000)
 
 
+class Mapped(ProgramTest):
+    def test_a_file_larger_than_the_limit(self):
+        self.generate("unif", 200000, 2, "points.npy")
+        self.adjoin("count", "-r", 0.01, "points.npy", "-o", "read.csv")
+        self.adjoin("count", "-r", 0.01, "points.npy", "-o", "mapped.csv", "--map")
+        self.assertEqual(read_bytes("read.csv"), read_bytes("mapped.csv"))
+        done = self.adjoin("info", "points.npy", "--map")
+        self.assertIn("200,000", done.stdout)
+        done = self.adjoin("count", "-r", 0.01, "points.npy", "--memory", "1M", code=1)
+        self.assertIn("adjoin: points.npy: the input: needs 1.5 MiB more, but 0 B of the limit of 1.0 MiB are in use; "
+                      "a mapped file takes none of it (--map,", done.stderr)
+
+    def test_text_is_read(self):
+        with open("points.csv", "w", encoding="utf-8") as file:
+            file.write("0,0\n1,1\n")
+        done = self.adjoin("count", "-r", 2, "points.csv", "--map")
+        self.assertIn("points.csv: --map: is for regular files of binary values; this one is read", done.stderr)
+
+
 class Labels(ProgramTest):
     def test_names_replace_numbers_and_are_quoted(self):
         with open("stars.csv", "w", encoding="utf-8") as file:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from program import ADJOIN, ProgramTest, main, run, start
+from program import ADJOIN, ProgramTest, main, read_text, run, start
 
 
 def limit_file_size(size):
@@ -109,6 +109,53 @@ class Stopped(ProgramTest):
         with subprocess.Popen([ADJOIN, "range", "-r", "1", "-"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE) as program:
             self.assertEqual(self.stop(program, signal.SIGINT, 0.3), 130)
+
+
+class Waiting(ProgramTest):
+    """An input that never comes."""
+
+    def stop(self, arguments, number, **options):
+        with start(*arguments, **options) as program:
+            time.sleep(0.5)
+            self.assertIsNone(program.poll(), "the program did not wait for its input")
+            began = time.monotonic()
+            program.send_signal(number)
+            code = program.wait(timeout=30)
+            self.assertLess(time.monotonic() - began, allowed_seconds())
+            self.assertEqual(program.stderr.read(), "adjoin: stopped\n")
+        return code
+
+    def test_fifo_without_writer(self):
+        os.mkfifo("waiting")
+        self.generate("unif", 100, 2, "points.npy")
+        for arguments in (["range", "-r", 1, "waiting"], ["knn", "-k", 1, "points.npy", "waiting"], ["info", "waiting"]):
+            for number, code in (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129):
+                with self.subTest(arguments=arguments, number=number):
+                    self.assertEqual(self.stop(arguments, number), code)
+
+    def test_fifo_whose_writer_writes_nothing(self):
+        os.mkfifo("waiting")
+        keep = os.open("waiting", os.O_RDWR)
+        self.addCleanup(os.close, keep)
+        self.assertEqual(self.stop(["count", "-r", 1, "waiting"], signal.SIGINT), 130)
+
+    def test_standard_input(self):
+        for path in "-", "/dev/stdin":
+            with self.subTest(path=path):
+                reads, writes = os.pipe()
+                self.addCleanup(os.close, writes)
+                self.assertEqual(self.stop(["count", "-r", 1, path], signal.SIGTERM, stdin=reads), 143)
+                os.close(reads)
+
+    def test_late_writer(self):
+        os.mkfifo("waiting")
+        with start("count", "-r", 2, "waiting", "-o", "counts.csv") as program:
+            time.sleep(0.3)
+            with open("waiting", "w", encoding="utf-8") as file:
+                file.write("0,0\n1,1\n9,9\n")
+            self.assertEqual(program.wait(timeout=30), 0)
+            program.stderr.close()
+        self.assertEqual(read_text("counts.csv")[1], [["0", "1"], ["1", "1"], ["2", "0"]])
 
 
 class FullDisk(ProgramTest):

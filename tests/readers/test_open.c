@@ -193,7 +193,7 @@ static void standard_input(void **state) {
   assert_int_equal(adj_dataset_count(set), lines);
   adj_dataset_destroy(set);
   free(large);
-  /* A redirected file: from its start it is mapped, from further on it is read. */
+  /* A redirected file: from its start it is read as a file, from further on as a pipe. */
   char name[] = "stdin-XXXXXX";
   int file = mkstemp(name), kept = dup(STDIN_FILENO);
   assert_true(file >= 0);
@@ -250,7 +250,7 @@ static void memory_limit(void **state) {
   (void)state;
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
-  options.memory_limit = 10000;
+  options.memory_limit = 20000; /* the text, not its points */
   options.threads = 1;
   adj_ctx *ctx = NULL;
   must(adj_ctx_create(&options, &ctx));
