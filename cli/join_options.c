@@ -37,6 +37,8 @@ const option join_input_options[] = {
     {OPTION_TEXT, 0, "shape", "SHAPE", FIELD(shape),
      "raw: type and dimension, \"f32:3\", perhaps with the\ncount, \"f64:1000x16\""},
     {OPTION_TEXT, 0, "dataset", "PATH", FIELD(dataset), "hdf5: the dataset to read, such as group/points"},
+    {OPTION_FLAG, 0, "allow-external", NULL, FIELD(allow_external),
+     "hdf5: also read values that the file keeps in other\nfiles"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 const option join_run_options[] = {

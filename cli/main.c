@@ -88,6 +88,7 @@ static int dispatch(int argc, char **argv) {
 
 /* Standard output is written when it is flushed: only then does a full disk show. */
 int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;
   fprintf(stderr, "adjoin: standard output: cannot be written: %s\n", strerror(errno));

@@ -244,7 +244,7 @@ ADJ_API void adj_device_init(adj_device *device, size_t struct_size);
  * use it. Time: the first call loads the driver, some tenths of a second. */
 ADJ_API adj_status adj_device_describe(uint32_t i, adj_device *out);
 
-/* Optional parts of this build, separated by blanks, such as "zlib hdf5". */
+/* Optional parts of this build, separated by blanks, such as "zlib cuda". */
 ADJ_API const char *adj_build_features(void);
 
 /* ---- Datasets: points from memory, from a file, from a generator ------------------------------ */
@@ -275,13 +275,17 @@ ADJ_API adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, ad
 /* How to read a file. NULL or 0: decide from the file. */
 typedef struct adj_open_options {
   uint32_t struct_size;
-  adj_type type;         /* 0: as stored (integers, half: f32 if exact, else f64; text: f32)    */
-  const char *format;    /* "npy", "csv", "tsv", "fvecs", "bvecs", "fbin", "u8bin", "i8bin",    */
-                         /* "raw", "hdf5"                                                       */
-  const char *columns;   /* csv, tsv: "x,y,z" or "1,2,5-7" (1-based): which columns, in order   */
-  const char *id_column; /* csv, tsv: name or number of the column with labels of the rows      */
-  const char *shape;     /* raw: "f32:3" or "f64:1000x16": type, count if known, dimension      */
-  const char *dataset;   /* hdf5: path of the dataset inside the file; NULL: the only one       */
+  adj_type type;           /* 0: as stored (integers, half: f32 if exact, else f64; text: f32)    */
+  const char *format;      /* "npy", "csv", "tsv", "fvecs", "bvecs", "fbin", "u8bin", "i8bin",    */
+                           /* "raw", "hdf5"                                                       */
+  const char *columns;     /* csv, tsv: "x,y,z" or "1,2,5-7" (1-based): which columns, in order   */
+  const char *id_column;   /* csv, tsv: name or number of the column with labels of the rows      */
+  const char *shape;       /* raw: "f32:3" or "f64:1000x16": type, count if known, dimension      */
+  const char *dataset;     /* hdf5: path of the dataset inside the file; NULL: the only one       */
+  uint32_t allow_external; /* hdf5: 1: also read what the file keeps in other files             */
+  uint32_t reserved2;      /* 0                                                                 */
+  const char *helper;      /* hdf5: a program that reads it in a process of its own, see below; */
+                           /* NULL: this process reads it                                       */
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
@@ -291,6 +295,15 @@ ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size
  * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats are
  * mapped and cost nothing; others take dim * sizeof(T) bytes a point. */
 ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
+
+/* HDF5 files are read through the system's HDF5 library, which is loaded when the first one is opened. A
+ * file that was made to harm can crash that library, or make it take more memory than the file states. So
+ * open files of others with options->helper: the path of a program, such as adjoin, that begins with
+ *     if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
+ * It is started for each file, with limits, and a crash there is ADJ_E_FORMAT here. "/proc/self/exe" is the
+ * calling program itself. adj_helper_main returns 2 if the program was not started for this. */
+#define ADJ_HELPER "--adjoin-helper"
+ADJ_API int adj_helper_main(int argc, char **argv);
 
 /* Points from a generator: the same on every machine for the same seed.
  * name: "unif", "expo", "clusters", "normal", "sphere", "lattice", "duplicates", or a published data set,
