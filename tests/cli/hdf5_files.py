@@ -4,7 +4,7 @@ write what a hostile file holds. LIBRARY is None where there is no HDF5."""
 import ctypes
 import struct
 import zlib
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 
 NAMES = ("libhdf5_serial.so.310", "libhdf5.so.310", "libhdf5_serial.so.200", "libhdf5.so.200", "libhdf5_serial.so.103",
          "libhdf5.so.103")
@@ -48,6 +48,12 @@ def call(name, *arguments):
     result = function(*arguments)
     assert result >= 0, name
     return result
+
+
+def version():
+    numbers = [c_uint(), c_uint(), c_uint()]
+    LIBRARY.H5get_libversion(*map(ctypes.byref, numbers))
+    return tuple(number.value for number in numbers)
 
 
 def constant(name):

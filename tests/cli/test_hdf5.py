@@ -11,7 +11,7 @@ import zlib
 
 import hdf5_files
 from hdf5_files import File, zeros_packed
-from program import ADJOIN, ProgramTest, main, run, start
+from program import ADJOIN, ProgramTest, main, read_bytes, run, start
 
 POINTS = [0, 0, 0.5, 0, 3, 4, 3, 4.5]  # four points in two dimensions: two pairs within 1, each found twice
 SANITIZED = b"__asan_init" in open(ADJOIN, "rb").read()
@@ -75,7 +75,6 @@ class Loading(ProgramTest):
 
     def test_nothing_of_hdf5_is_loaded_without_need(self):
         maps = self.maps_while_waiting("count", "-r", "1", "points.csv", "-q")
-        self.assertIn("libadjoin", maps)
         self.assertNotIn("libhdf5", maps)
         listed = subprocess.run(["ldd", ADJOIN], stdout=subprocess.PIPE, text=True, check=False).stdout
         self.assertNotIn("libhdf5", listed)
@@ -104,7 +103,8 @@ class Loading(ProgramTest):
         with open("a.h5", "wb") as file:
             file.write(b"\x89HDF\r\n\x1a\n" + bytes(100))
         mounts = "".join(f"mount --bind /dev/null '{path}' && " for path in sorted(set(hide)))
-        done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mounts} exec '{ADJOIN}' count -r 1 a.h5"], text=True,
+        plain = {name: value for name, value in os.environ.items() if name not in ("ADJOIN_HDF5", "LD_LIBRARY_PATH")}
+        done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mounts} exec '{ADJOIN}' count -r 1 a.h5"], text=True, env=plain,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("a.h5: is an HDF5 file, and this machine has no HDF5 library that can be used", done.stderr)
@@ -127,25 +127,20 @@ class Loading(ProgramTest):
 @unittest.skipIf(hdf5_files.LIBRARY is None, "there is no HDF5 library")
 class Files(Hdf5Test):
     def test_layouts(self):
-        """Every layout and every size of blocks gives the points that were written."""
+        """Every layout gives the points that were written, in one block or, with little memory, in several."""
         rows = 50000
         self.adjoin("generate", "unif", "-n", rows, "-d", 3, "-o", "p.raw")
-        wanted = self.adjoin("info", "p.raw", "--shape", "f32:3").stdout.splitlines()[1:-2]
         with open("p.raw", "rb") as file:
             values = file.read()
-        layouts = [{}, {"chunk": (1000, 3)}, {"chunk": (999, 2)}, {"chunk": (rows, 1)}, {"chunk": (7000, 2), "deflate": 1},
-                   {"chunk": (rows, 3), "deflate": 1}, {"chunk": (rows, 1), "deflate": 1}, {"chunk": (1, 1)}]
-        self.adjoin("range", "-r", 0.002, "p.raw", "--shape", "f32:3", "-o", "wanted.csv", "-q", "--distance")
-        for number, layout in enumerate(layouts):
+        self.adjoin("count", "-r", 0.05, "p.raw", "--shape", "f32:3", "-o", "wanted.npy", "-q")
+        layouts = [{}, {"chunk": (999, 2)}, {"chunk": (rows, 1)}, {"chunk": (7000, 2), "deflate": 1},
+                   {"chunk": (rows, 3), "deflate": 1}, {"chunk": (rows, 1), "deflate": 1}, {"chunk": (5, 1)}]
+        for layout in layouts:
             with File("p.h5") as file:
                 file.dataset("p", (rows, 3), values=values, **layout)
-            for memory in "1G", "30M":
-                self.adjoin("range", "-r", 0.002, "p.h5", "-o", "got.csv", "-q", "--distance", "--memory", memory)
-                with open("wanted.csv", "rb") as a, open("got.csv", "rb") as b:
-                    self.assertEqual(a.read(), b.read(), (number, memory))
-            got = self.adjoin("info", "p.h5").stdout.splitlines()[1:-2]
-            self.assertEqual([line for line in got if not line.startswith("read in")],
-                             [line for line in wanted if not line.startswith("read in")])
+            for memory in "1G", "8M":
+                self.adjoin("count", "-r", 0.05, "p.h5", "-o", "got.npy", "-q", "--memory", memory)
+                self.assertEqual(read_bytes("got.npy"), read_bytes("wanted.npy"), (layout, memory))
 
     def test_never_written(self):
         """A dataset without values is all zeros, its fill value."""
@@ -307,6 +302,17 @@ class Hostile(Hdf5Test):
             file.dataset("p", (100000, 2), values=bytes(800000))
         os.truncate("p.h5", 400000)
         self.refused(["hdf5: "], "p.h5")
+
+    def test_file_that_crashes_the_library(self):
+        """It crashes 1.10.8, on a heap that is not there. Other versions may see that it is damaged."""
+        data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../readers/data/crash.h5")
+        with open(data, "rb") as file, open("crash.h5", "wb") as copy:
+            copy.write(file.read())
+        said = self.refused(["hdf5: "], "crash.h5", "-o", "counts.npy")
+        if hdf5_files.version() == (1, 10, 8) and not SANITIZED:
+            self.assertIn("hdf5: the HDF5 library crashed on it (segmentation fault, signal 11); the file may be damaged",
+                          said)
+        self.assertFalse(os.path.exists("counts.npy"))
 
     def test_plugins_are_not_loaded(self):
         """A planted plug-in shows that it runs by making a file."""

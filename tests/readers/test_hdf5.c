@@ -115,7 +115,10 @@ static void settings_are_restored(void **state) {
   void *library = NULL;
   for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
     library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
-  assert_non_null(library);
+  if (!library) { /* it has another name, from ADJOIN_HDF5 */
+    adj_ctx_destroy(ctx);
+    skip();
+  }
   int (*get)(unsigned *), (*set)(unsigned);
   *(void **)&get = dlsym(library, "H5PLget_loading_state");
   *(void **)&set = dlsym(library, "H5PLset_loading_state");
