@@ -135,6 +135,7 @@ static void print_next(const char *path, const join_request *r, double radius) {
   if (r->type) printf(" --type %s", r->type == ADJ_F64 ? "f64" : "f32");
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i][1]) printf(" --%s %s", options[i][0], options[i][1]);
+  if (r->allow_external) printf(" --allow-external");
   printf("\n(if the points were spread evenly, each would have about ten neighbours within that radius)\n");
 }
 

@@ -101,6 +101,7 @@ static void occupy_standard(void) {
 /* Standard output is written when it is flushed: only then does a full disk show. */
 int main(int argc, char **argv) {
   occupy_standard();
+  if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;
   fprintf(stderr, "adjoin: standard output: cannot be written: %s\n", strerror(errno));

@@ -13,6 +13,7 @@ typedef struct argument {
 
 /* Every argument that the program passes on and the library can refuse. */
 static const argument arguments[] = {{"algorithm", "--algorithm"},
+                                     {"allow_external", "--allow-external"},
                                      {"backend", "--backend"},
                                      {"box", "--box"},
                                      {"columns", "--columns"},

@@ -46,21 +46,10 @@ else()
   set(adjoin_found_zlib "no: .gz files are refused")
 endif()
 
-# Looked for directly: CMake's own module runs h5cc, which is slow and leaves files where one stands. A shared
-# libhdf5 brings its own dependencies along. Debian keeps the one without MPI in a folder of its own.
-if(NOT CMAKE_DISABLE_FIND_PACKAGE_HDF5)
-  find_path(ADJOIN_HDF5_INCLUDE hdf5.h PATH_SUFFIXES hdf5/serial)
-  find_library(ADJOIN_HDF5_LIBRARY NAMES hdf5 hdf5_serial PATH_SUFFIXES hdf5/serial)
-  mark_as_advanced(ADJOIN_HDF5_INCLUDE ADJOIN_HDF5_LIBRARY)
-endif()
-if(ADJOIN_HDF5_INCLUDE AND ADJOIN_HDF5_LIBRARY AND NOT CMAKE_DISABLE_FIND_PACKAGE_HDF5)
-  list(APPEND adjoin_private_libraries ${ADJOIN_HDF5_LIBRARY})
-  adjoin_add_link_flags(${ADJOIN_HDF5_LIBRARY})
-  list(APPEND adjoin_private_includes ${ADJOIN_HDF5_INCLUDE})
-  list(APPEND adjoin_private_definitions ADJI_HAVE_HDF5)
-  set(adjoin_found_hdf5 "yes, ${ADJOIN_HDF5_LIBRARY}")
-else()
-  set(adjoin_found_hdf5 "no: .h5 files are refused")
+# The HDF5 library is loaded at run time, when the first HDF5 file is read: no build needs it.
+if(CMAKE_DL_LIBS)
+  list(APPEND adjoin_private_libraries ${CMAKE_DL_LIBS})
+  list(APPEND adjoin_private_link_flags -l${CMAKE_DL_LIBS})
 endif()
 
 include(AdjoinCuda)

@@ -12,6 +12,6 @@ if(ADJOIN_FUZZ)
 endif()
 message(STATUS "adjoin ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}${adjoin_extras}, "
   "${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_SYSTEM_PROCESSOR}")
-foreach(part zlib hdf5 cuda)
+foreach(part zlib cuda)
   message(STATUS "  ${part}: ${adjoin_found_${part}}")
 endforeach()

@@ -252,7 +252,7 @@ ADJ_API void adj_device_init(adj_device *device, size_t struct_size);
  * use it. Time: the first call loads the driver, some tenths of a second. */
 ADJ_API adj_status adj_device_describe(uint32_t i, adj_device *out);
 
-/* Optional parts of this build, separated by blanks, such as "zlib hdf5". */
+/* Optional parts of this build, separated by blanks, such as "zlib cuda". */
 ADJ_API const char *adj_build_features(void);
 
 /* ---- Datasets: points from memory, from a file, from a generator ------------------------------ */
@@ -306,6 +306,9 @@ typedef struct adj_open_options {
    * are found by their names, in any order; a file without such names needs columns, longitude first. */
   adj_metric metric;
   uint32_t map; /* 1: map the file instead of reading it, for files larger than memory */
+  uint32_t allow_external; /* hdf5: 1: also read what the file keeps in other files */
+  uint32_t reserved;       /* 0 */
+  const char *helper;      /* hdf5: a program that reads it in a process of its own, see below; NULL: this process does */
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
@@ -323,6 +326,15 @@ ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size
  * their size, and nothing if they are mapped. Others take dim * sizeof(T) bytes a point, and while they
  * are opened the size of the file unless it is mapped, or of its content if that is compressed. */
 ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out);
+
+/* HDF5 files are read through the system's HDF5 library, which is loaded when the first one is opened. A
+ * file that was made to harm can crash that library, or make it take more memory than the file states. So
+ * open files of others with options->helper: the path of a program, such as adjoin, that begins with
+ *     if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
+ * It is started for each file, with limits, and a crash there is ADJ_E_FORMAT here. "/proc/self/exe" is the
+ * calling program itself. adj_helper_main returns 2 if the program was not started for this. */
+#define ADJ_HELPER "--adjoin-helper"
+ADJ_API int adj_helper_main(int argc, char **argv);
 
 /* Points from a generator: the same on every machine for the same seed.
  * name: "unif", "expo", "clusters", "normal", "sphere", "lattice", "duplicates", or a published data set,

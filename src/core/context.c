@@ -200,9 +200,6 @@ const char *adj_build_features(void) {
 #ifdef ADJI_HAVE_ZLIB
       " zlib"
 #endif
-#ifdef ADJI_HAVE_HDF5
-      " hdf5"
-#endif
 #ifndef ADJI_NO_CUDA
       " cuda"
 #endif

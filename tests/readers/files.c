@@ -55,6 +55,13 @@ adj_status open_golden(adj_ctx *ctx, const char *name, const adj_open_options *o
   return adj_dataset_open(ctx, path, options, out);
 }
 
+bool have_hdf5(adj_ctx *ctx) {
+  adj_dataset *set = NULL;
+  adj_status status = open_golden(ctx, "one.h5", NULL, &set);
+  adj_dataset_destroy(set);
+  return status != ADJ_E_UNSUPPORTED;
+}
+
 void check_and_destroy(adj_dataset *dataset, adj_type type, uint64_t count, uint32_t dim, const double *values) {
   assert_int_equal(adj_dataset_type(dataset), type);
   assert_int_equal(adj_dataset_count(dataset), count);

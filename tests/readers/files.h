@@ -5,6 +5,8 @@
 #ifndef ADJOIN_TEST_FILES_H
 #define ADJOIN_TEST_FILES_H
 
+#include <stdbool.h>
+
 #include "check.h"
 
 /* Options with all defaults. */
@@ -23,6 +25,9 @@ adj_status read_bytes(adj_ctx *ctx, const char *name, const void *bytes, uint64_
 
 /* A file of tests/readers/data. */
 adj_status open_golden(adj_ctx *ctx, const char *name, const adj_open_options *options, adj_dataset **out);
+
+/* Whether this machine has an HDF5 library. */
+bool have_hdf5(adj_ctx *ctx);
 
 /* Destroys the dataset after checking its shape and every coordinate, exactly. */
 void check_and_destroy(adj_dataset *dataset, adj_type type, uint64_t count, uint32_t dim, const double *values);

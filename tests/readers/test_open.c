@@ -131,7 +131,7 @@ static void gzip(void **state) {
   must(open_bytes(ctx, "a.raw.gz", file, size, &options, &set));
   assert_int_equal(adj_dataset_count(set), sizeof text - 1);
   adj_dataset_destroy(set);
-  if (strstr(adj_build_features(), "hdf5")) {
+  if (have_hdf5(ctx)) {
     must(open_golden(ctx, "one.h5.gz", NULL, &set));
     check_and_destroy(set, ADJ_F32, 3, 2, points);
   }
@@ -333,7 +333,7 @@ static void allocations_fail(void **state) {
   static const unsigned char bvecs[] = {2, 0, 0, 0, 7, 8};
   fail_each_allocation(ctx, "a.bvecs", bvecs, sizeof bvecs, NULL);
   if (strstr(adj_build_features(), "zlib")) fail_each_allocation(ctx, "a.csv.gz", bytes, pack(bytes), NULL);
-  if (strstr(adj_build_features(), "hdf5")) {
+  if (have_hdf5(ctx)) {
     fail_each_allocation(ctx, "a.h5", bytes, load_golden("one.h5", bytes, sizeof bytes), NULL);
     options.dataset = "i32";
     fail_each_allocation(ctx, "a.h5", bytes, load_golden("several.h5", bytes, sizeof bytes), &options);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where the counters of coverage are, for a target that reads its input in a child process. A file of its own, compiled
+ * without coverage: where there is coverage, the compiler has these symbols under other names.
+ */
+#include "counters.h"
+
+extern __attribute__((weak)) uint8_t __start___sancov_cntrs[], __stop___sancov_cntrs[];
+
+uint8_t *fuzz_counters(size_t *count) {
+  *count = __start___sancov_cntrs ? (size_t)(__stop___sancov_cntrs - __start___sancov_cntrs) : 0;
+  return __start___sancov_cntrs;
+}
