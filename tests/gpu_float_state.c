@@ -296,7 +296,7 @@ static uint64_t digest_of_file(const char *path) {
   for (size_t got; (got = fread(bytes, 1, sizeof bytes, file)) > 0;)
     digest = mix(digest, bytes, got);
   fclose(file);
-  remove(path);
+  if (remove(path)) stop("%s: cannot be removed", path);
   return digest;
 }
 
@@ -554,7 +554,7 @@ static void join_on_device(adj_ctx *ctx, record *r, adj_type type, const void *d
   points.type = type;
   points.dim = DIM;
   points.count = POINTS;
-  void *memory = to_device(data, POINTS * DIM * bytes);
+  void *memory = to_device(data, bytes * POINTS * DIM);
   points.data = memory;
   adj_cuda_result *result = NULL;
   adj_join_spec spec = spec_of(1, ADJ_BACKEND_AUTO, 0, size);
@@ -565,7 +565,7 @@ static void join_on_device(adj_ctx *ctx, record *r, adj_type type, const void *d
   keep(r, label("adj_cuda_range_count", "", type), total);
   spec = spec_of(1, ADJ_BACKEND_AUTO, K, size);
   CALL(adj_cuda_knn_join(ctx, &spec, &points, NULL, NULL, &result));
-  keep_on_device(r, "adj_cuda_knn_join", type, result, POINTS * K);
+  keep_on_device(r, "adj_cuda_knn_join", type, result, UINT64_C(1) * POINTS * K);
   adj_cuda_times times;
   adj_cuda_times_init(&times, sizeof times);
   CALL(adj_cuda_last_times(ctx, &times)); /* the times differ from run to run */
@@ -574,15 +574,15 @@ static void join_on_device(adj_ctx *ctx, record *r, adj_type type, const void *d
 
 static void select_on_device(adj_ctx *ctx, record *r, adj_type type, const void *data) {
   size_t size = type == ADJ_F64 ? 8 : 4;
-  void *values = to_device(data, POINTS * COLUMNS * size), *best = to_device(NULL, POINTS * K * size);
-  uint32_t *columns = to_device(NULL, POINTS * K * sizeof *columns);
+  void *values = to_device(data, size * POINTS * COLUMNS), *best = to_device(NULL, size * POINTS * K);
+  uint32_t *columns = to_device(NULL, sizeof *columns * POINTS * K);
   adj_matrix matrix = matrix_of(type, values);
   CALL(adj_cuda_select_k(ctx, &matrix, K, NULL, NULL, columns, best));
 #ifndef SOFTWARE_DEVICE
   if (cudaDeviceSynchronize()) stop("the device");
 #endif
-  uint64_t digest = mix_device(0, columns, POINTS * K * sizeof *columns);
-  keep(r, label("adj_cuda_select_k", "", type), mix_device(digest, best, POINTS * K * size));
+  uint64_t digest = mix_device(0, columns, sizeof *columns * POINTS * K);
+  keep(r, label("adj_cuda_select_k", "", type), mix_device(digest, best, size * POINTS * K));
   free_device(values);
   free_device(best);
   free_device(columns);
