@@ -74,13 +74,13 @@ static void print_machine(const adj_ctx *ctx) {
   huge_pages(pages, sizeof pages);
   const char *features = adj_build_features();
   printf("adjoin          %s\n", adj_version_string());
-  printf("threads         %u\n", adj_ctx_threads(ctx));
+  printf("threads         %u: %s\n", adj_ctx_threads(ctx), adj_ctx_threads_from(ctx));
   printf("instructions    ");
   for (uint32_t i = 0; adj_isa_name(i); i++)
     printf("%s%s", i ? " " : "", adj_isa_name(i));
   printf("  (used: %s)\n", adj_ctx_isa(ctx));
-  printf("memory          %s, of which a join may use %s\n", text_bytes(bytes, total),
-         text_bytes((double)adj_ctx_memory_limit(ctx), limit));
+  printf("memory          %s, of which a join may use %s: %s\n", text_bytes(bytes, total),
+         text_bytes((double)adj_ctx_memory_limit(ctx), limit), adj_ctx_memory_from(ctx));
   printf("huge pages      %s\n", pages);
   printf("costs           %s\n",
          adj_ctx_costs(ctx) ? adj_ctx_costs(ctx) : "built in (--calibrate measures those of this machine)");

@@ -24,8 +24,11 @@ function(adjoin_add_link_flags)
 endfunction()
 
 find_package(Threads REQUIRED)
-set(adjoin_private_libraries Threads::Threads)
+set(adjoin_private_libraries Threads::Threads ${CMAKE_DL_LIBS})
 set(adjoin_private_link_flags ${CMAKE_THREAD_LIBS_INIT})
+foreach(library IN LISTS CMAKE_DL_LIBS)
+  list(APPEND adjoin_private_link_flags -l${library})
+endforeach()
 set(adjoin_private_includes)
 set(adjoin_private_definitions)
 

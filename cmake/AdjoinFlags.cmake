@@ -35,7 +35,9 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-ftz=false;-prec-div
 -Xcompiler=-ffp-contract=off;-diag-suppress=128>")
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
 
-# Libraries found outside the system's folders stay findable after installation.
+# Libraries found outside the system's folders stay findable after installation. What is installed is linked with the
+# search path it will have there: one that CMake replaces during installation ends in ":" until then, which makes the
+# loader search the current folder.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 # What they find is told with lines and names of functions, which is -g1; all of -g takes a third of the build's time.

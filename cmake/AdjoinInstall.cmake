@@ -15,6 +15,7 @@ if(NOT BUILD_SHARED_LIBS)
   target_link_libraries(adjoin_default INTERFACE adjoin_static)
   list(APPEND adjoin_install_targets adjoin_default)
 else()
+  set_target_properties(adjoin PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
   list(APPEND adjoin_install_targets adjoin)
 endif()
 install(TARGETS ${adjoin_install_targets} adjoin_static EXPORT adjoin-targets)
@@ -38,16 +39,21 @@ string(REGEX REPLACE "/$" "" adjoin_pc_to_prefix ${adjoin_pc_to_prefix})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/adjoin.pc.in ${PROJECT_BINARY_DIR}/adjoin.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/adjoin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-if(TARGET adjoin_program)
-  # The program finds its library relative to itself, so an installation can be moved as a whole.
-  file(RELATIVE_PATH adjoin_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(adjoin_program PROPERTIES INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
-  install(TARGETS adjoin_program)
-endif()
 # All that has to be built for an installation: neither tests nor benchmark drivers.
 add_custom_target(installed DEPENDS adjoin adjoin_static)
 if(TARGET adjoin_program)
-  add_dependencies(installed adjoin_program)
+  # The program finds its library relative to itself, so an installation can be moved as a whole. The program of the
+  # build finds that of the build: the two are the same objects, linked once for each place.
+  add_executable(adjoin_installed $<TARGET_OBJECTS:adjoin_program>)
+  set_target_properties(adjoin_installed PROPERTIES OUTPUT_NAME adjoin LINKER_LANGUAGE C
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/installed BUILD_WITH_INSTALL_RPATH ON)
+  if(BUILD_SHARED_LIBS)
+    file(RELATIVE_PATH adjoin_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+    set_target_properties(adjoin_installed PROPERTIES INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
+  endif()
+  target_link_libraries(adjoin_installed PRIVATE adjoin Threads::Threads m)
+  install(TARGETS adjoin_installed)
+  add_dependencies(installed adjoin_program adjoin_installed)
 endif()
 
 file(GLOB adjoin_manual_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)

@@ -15,3 +15,5 @@ message(STATUS "adjoin ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}${adjoin_extras}, 
 foreach(part zlib cuda)
   message(STATUS "  ${part}: ${adjoin_found_${part}}")
 endforeach()
+string(JOIN ", " adjoin_hardening_list ${adjoin_hardening})
+message(STATUS "  protections: ${adjoin_hardening_list}")

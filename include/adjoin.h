@@ -185,7 +185,7 @@ typedef struct adj_trace_event {
 
 typedef struct adj_ctx_options {
   uint32_t struct_size;
-  uint32_t threads;             /* 0: one per usable core                                    */
+  uint32_t threads;             /* 0: one per usable core, less under a CPU quota            */
   uint64_t memory_limit;        /* bytes the context may hold at once; 0: 90 % of the memory */
                                 /* available when the context is created                     */
   uint64_t device_memory_limit; /* bytes on each device; 0: what is free. Larger sets are    */
@@ -214,6 +214,10 @@ ADJ_API uint64_t adj_ctx_memory_limit(const adj_ctx *ctx);
 ADJ_API uint64_t adj_ctx_memory_used(const adj_ctx *ctx);
 ADJ_API uint64_t adj_ctx_memory_peak(const adj_ctx *ctx); /* since the last run or plan began */
 ADJ_API const char *adj_ctx_isa(const adj_ctx *ctx);      /* "avx512" */
+/* Where the number of threads and the memory limit come from, in words for a user: the caller, the machine, or the
+ * control group of a container or a batch job, whose file is named. */
+ADJ_API const char *adj_ctx_threads_from(const adj_ctx *ctx);
+ADJ_API const char *adj_ctx_memory_from(const adj_ctx *ctx);
 
 /* Ends every call that is under way in ctx, whichever thread made it. Each returns ADJ_CANCELLED within a
  * batch and leaves no partial file. A call that begins later runs normally, so there is nothing to reset.
@@ -223,7 +227,8 @@ ADJ_API void adj_cancel(adj_ctx *ctx);
 
 /* Measures how long the steps of a join take on this machine, with all threads of ctx and its first GPU, and
  * writes that to a file for the planner. path NULL: the file that contexts read when they are created, which is
- * $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. Never changes a result.
+ * $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache, unless that belongs to another user. Never changes
+ * a result.
  * Time: about ten seconds. Memory: up to 1 GiB, and as much on a GPU. */
 ADJ_API adj_status adj_calibrate(adj_ctx *ctx, const char *path);
 /* The file with the costs that the context uses. NULL: it uses those built in, because there is no file, or it is

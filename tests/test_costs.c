@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -193,6 +194,101 @@ static void files_have_a_place(void **state) {
   free(home);
 }
 
+static adji_costs_read load_says(const char *word) {
+  adji_costs found;
+  char why[256];
+  adji_costs_read read = adji_costs_load(path, "scalar", &found, why, sizeof why);
+  if (!strstr(why, word)) fail_msg("\"%s\" does not say \"%s\"", why, word);
+  return read;
+}
+
+/* What somebody else may have put in the file's place is neither read nor waited for. */
+static void only_small_files_of_ours_are_read(void **state) {
+  (void)state;
+  must(adji_costs_save(path, "scalar", &adji_built_in_costs));
+  assert_int_equal(truncate(path, (64 << 10) + 1), 0);
+  assert_int_equal(load_says("64 KiB"), ADJI_COSTS_REFUSED);
+  assert_int_equal(remove(path), 0);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(load_says("regular"), ADJI_COSTS_REFUSED);
+  assert_int_equal(remove(path), 0);
+  assert_int_equal(symlink("/dev/zero", path), 0);
+  assert_int_equal(load_says("regular"), ADJI_COSTS_REFUSED);
+  assert_int_equal(remove(path), 0);
+  if (geteuid()) return; /* the rest needs files of others */
+  must(adji_costs_save(path, "scalar", &adji_built_in_costs));
+  assert_int_equal(chown(path, 12345, 12345), 0);
+  assert_int_equal(load_says("another user"), ADJI_COSTS_REFUSED);
+  char other[80];
+  snprintf(other, sizeof other, "%s.other", path);
+  assert_int_equal(rename(path, other), 0);
+  assert_int_equal(chown(other, 0, 0), 0);
+  assert_int_equal(symlink(other, path), 0); /* a link to a file of ours: of ours, then of somebody else */
+  assert_int_equal(load_says(""), ADJI_COSTS_READ);
+  assert_int_equal(lchown(path, 12345, 12345), 0);
+  assert_int_equal(load_says("another user"), ADJI_COSTS_REFUSED);
+  assert_int_equal(remove(path), 0);
+  assert_int_equal(remove(other), 0);
+}
+
+/* A planted link is replaced; what it led to stays as it was. */
+static void links_are_not_written_through(void **state) {
+  (void)state;
+  char other[80];
+  struct stat at;
+  snprintf(other, sizeof other, "%s.other", path);
+  FILE *file = fopen(other, "w");
+  assert_non_null(file);
+  fputs("precious", file);
+  assert_int_equal(fclose(file), 0);
+  assert_int_equal(symlink(other, path), 0);
+  must(adji_costs_save(path, "scalar", &adji_built_in_costs));
+  assert_true(!lstat(path, &at) && S_ISREG(at.st_mode));
+  assert_true(!stat(other, &at) && at.st_size == 8);
+  assert_int_equal(remove(other), 0);
+}
+
+/* Folders of others, or open to all, are no place for a user's cached files. */
+static void folders_of_others_are_left_alone(void **state) {
+  (void)state;
+  char found[512], cache[80], below[96];
+  bool asked;
+  const char *given = getenv("ADJOIN_COSTS"), *before = getenv("HOME");
+  char *costs = strdup(given ? given : "none"), *home = strdup(before ? before : "/");
+  snprintf(cache, sizeof cache, "%s/.cache", folder);
+  snprintf(below, sizeof below, "%s/adjoin", cache);
+  unsetenv("ADJOIN_COSTS");
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", folder, 1);
+  assert_true(adji_costs_path(found, sizeof found, &asked)); /* which can be made */
+  assert_true(!mkdir(cache, 0700) && !mkdir(below, 0700));
+  assert_true(adji_costs_path(found, sizeof found, &asked));
+  assert_int_equal(chmod(below, 0777), 0);
+  assert_false(adji_costs_path(found, sizeof found, &asked));
+  assert_int_equal(chmod(below, 01777), 0); /* as /tmp is */
+  assert_true(adji_costs_path(found, sizeof found, &asked));
+  const char *const others[] = {folder, cache, below};
+  for (int i = 0; i < 3 && !geteuid(); i++) {
+    assert_int_equal(chown(others[i], 12345, 12345), 0);
+    assert_false(adji_costs_path(found, sizeof found, &asked));
+    adj_ctx *ctx = context_of(1, "scalar");
+    if (!i) must_fail(ADJ_E_ARGUMENT, "another user", adj_calibrate(ctx, NULL));
+    adj_ctx_destroy(ctx);
+    assert_int_equal(chown(others[i], 0, 0), 0);
+  }
+  assert_true(!rmdir(below) && !symlink("/tmp", below)); /* a link of ours is fine, one of others is not */
+  assert_true(adji_costs_path(found, sizeof found, &asked));
+  if (!geteuid()) {
+    assert_int_equal(lchown(below, 12345, 12345), 0);
+    assert_false(adji_costs_path(found, sizeof found, &asked));
+  }
+  assert_true(!remove(below) && !rmdir(cache));
+  setenv("HOME", home, 1);
+  setenv("ADJOIN_COSTS", costs, 1);
+  free(home);
+  free(costs);
+}
+
 /* The planner goes by them, and results do not. */
 static void plans_go_by_them(void **state) {
   (void)state;
@@ -245,8 +341,14 @@ static void machines_are_measured(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(costs_are_kept),     cmocka_unit_test(damage_is_seen),   cmocka_unit_test(contexts_read_them),
-      cmocka_unit_test(files_have_a_place), cmocka_unit_test(plans_go_by_them),
+      cmocka_unit_test(costs_are_kept),
+      cmocka_unit_test(damage_is_seen),
+      cmocka_unit_test(contexts_read_them),
+      cmocka_unit_test(files_have_a_place),
+      cmocka_unit_test(plans_go_by_them),
+      cmocka_unit_test(only_small_files_of_ours_are_read),
+      cmocka_unit_test(links_are_not_written_through),
+      cmocka_unit_test(folders_of_others_are_left_alone),
   };
   const struct CMUnitTest measured[] = {cmocka_unit_test(machines_are_measured)};
   if (argc > 1 && !strcmp(argv[1], "calibrate")) return cmocka_run_group_tests(measured, start, stop);

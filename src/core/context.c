@@ -8,26 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 ADJI_DEFINE_INIT(adj_ctx_options, .device_count = -1)
-
-/* The memory that the system can hand out without swapping; half of its memory where it does not tell. */
-static uint64_t available_memory(void) {
-  uint64_t kib = 0;
-  FILE *file = fopen("/proc/meminfo", "r");
-  if (file) {
-    char line[128];
-    while (!kib && fgets(line, sizeof line, file)) {
-      unsigned long long value;
-      /* The kernel wrote the number, and an estimate is enough. NOLINTNEXTLINE(cert-err34-c) */
-      if (sscanf(line, "MemAvailable: %llu kB", &value) == 1) kib = value;
-    }
-    fclose(file);
-  }
-  if (kib) return kib * 1024;
-  return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
-}
 
 /* ---- Instruction sets --------------------------------------------------------------------------------- */
 
@@ -76,6 +58,34 @@ static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   return ADJ_OK;
 }
 
+/* Threads and memory as asked for, or what this process may use. */
+static void take_limits(adj_ctx *ctx, const adj_ctx_options *options) {
+  adji_limits limits;
+  char most[32], available[32];
+  uint32_t cores = adji_usable_cores();
+  adji_limits_read("", &limits);
+  ctx->cores = adji_limits_threads(&limits, cores);
+  ctx->threads = options->threads ? options->threads : ctx->cores;
+  if (options->threads)
+    snprintf(ctx->threads_from, sizeof ctx->threads_from, "as asked for");
+  else if (ctx->cores < cores)
+    snprintf(ctx->threads_from, sizeof ctx->threads_from, "of %u usable cores %g, by %s", cores, limits.quota,
+             limits.quota_file);
+  else
+    snprintf(ctx->threads_from, sizeof ctx->threads_from, "one per usable core");
+  uint64_t limit = options->memory_limit ? options->memory_limit : limits.available / 10 * 9;
+  adji_memory_init(&ctx->memory, limit);
+  adji_bytes_text((double)limits.available, available);
+  adji_bytes_text((double)limits.group_memory, most);
+  if (options->memory_limit)
+    snprintf(ctx->memory_from, sizeof ctx->memory_from, "as asked for");
+  else if (limits.group_memory)
+    snprintf(ctx->memory_from, sizeof ctx->memory_from, "90 %% of the %s that are free of %s, by %s", available, most,
+             limits.memory_file);
+  else
+    snprintf(ctx->memory_from, sizeof ctx->memory_from, "90 %% of the %s that are available", available);
+}
+
 /* What adj_calibrate found, if it was called on this machine. */
 static void take_costs(adj_ctx *ctx) {
   char path[sizeof ctx->costs_file], why[256];
@@ -85,6 +95,7 @@ static void take_costs(adj_ctx *ctx) {
   adji_costs_read read = adji_costs_load(path, ctx->isa, &ctx->costs, why, sizeof why);
   if (read == ADJI_COSTS_READ) memcpy(ctx->costs_file, path, sizeof path);
   if (read == ADJI_COSTS_MISSING && asked) adji_log(ctx, ADJ_LOG_WARN, "ADJOIN_COSTS: %s: %s", path, why);
+  if (read == ADJI_COSTS_REFUSED) adji_log(ctx, ADJ_LOG_WARN, "%s: is not used: %s", path, why);
   if (read == ADJI_COSTS_DAMAGED) adji_log(ctx, ADJ_LOG_WARN, "%s: is damaged, and not used: %s", path, why);
   if (read == ADJI_COSTS_OTHER)
     adji_log(ctx, ADJ_LOG_INFO, "%s: is of another machine or version, and not used: %s", path, why);
@@ -105,8 +116,7 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   const char *isa = NULL;
   adj_status status = choose_isa(mine.isa, &isa);
   if (status) return status;
-  uint32_t threads = mine.threads ? mine.threads : adji_usable_cores();
-  if (threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", threads);
+  if (mine.threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", mine.threads);
 
   adj_ctx *ctx = calloc(1, sizeof *ctx);
   if (!ctx) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
@@ -115,8 +125,7 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
     free(ctx);
     return status;
   }
-  adji_memory_init(&ctx->memory, mine.memory_limit ? mine.memory_limit : available_memory() / 10 * 9);
-  ctx->threads = threads;
+  take_limits(ctx, &mine);
   ctx->isa = isa;
   ctx->log = mine.log;
   ctx->log_user = mine.log_user;
@@ -124,7 +133,7 @@ adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
   ctx->trace_user = mine.trace_user;
   adji_call outer = adji_call_begin(&ctx->cancels); /* costs are numbers in a file */
   take_costs(ctx);
-  ctx->team = adji_team_create(threads);
+  ctx->team = adji_team_create(ctx->threads);
   adji_call_set(outer);
   if (!ctx->team) {
     free(ctx->devices);
@@ -148,6 +157,12 @@ void adj_ctx_destroy(adj_ctx *ctx) {
 
 uint32_t adj_ctx_threads(const adj_ctx *ctx) {
   return ctx->threads;
+}
+const char *adj_ctx_threads_from(const adj_ctx *ctx) {
+  return ctx->threads_from;
+}
+const char *adj_ctx_memory_from(const adj_ctx *ctx) {
+  return ctx->memory_from;
 }
 uint64_t adj_ctx_memory_limit(const adj_ctx *ctx) {
   return ctx->memory.limit;

@@ -6,6 +6,7 @@
 #define ADJI_CONTEXT_H
 
 #include "core/costs.h"
+#include "core/limits.h"
 #include "core/memory.h"
 #include "core/threads.h"
 
@@ -14,8 +15,9 @@ enum { ADJI_MOST_GPUS = 8 };
 struct adj_ctx {
   adji_memory memory;
   adji_team *team;
-  uint32_t threads;
-  const char *isa;               /* one of adj_isa_name() */
+  uint32_t threads, cores; /* cores: those that this process may keep busy */
+  char threads_from[ADJI_LIMIT_FILE + 128], memory_from[ADJI_LIMIT_FILE + 128]; /* in words */
+  const char *isa;                                                              /* one of adj_isa_name() */
   ADJI_ATOMIC(uint32_t) cancels; /* how often adj_cancel was called: see core/threads.h */
   adji_costs costs;              /* that plans use */
   char costs_file[512];          /* where they are from; empty: built in */

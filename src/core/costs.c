@@ -41,7 +41,7 @@ static const struct {
     ADJI_COSTS(ADJI_COST_LINE)
 #undef ADJI_COST_LINE
 };
-enum { LINES = sizeof lines / sizeof *lines, FORMAT = 1, LONGEST = 512 };
+enum { LINES = sizeof lines / sizeof *lines, FORMAT = 1, LONGEST = 512, LARGEST = 64 << 10 };
 
 /* How far a figure may be from the built-in one before it cannot be true of any machine. */
 static const double MOST_OFF = 1e4;
@@ -97,18 +97,50 @@ void adji_machine_text(const char *isa, char *text, size_t capacity) {
 
 /* ---- Reading --------------------------------------------------------------------------------------------- */
 
+/* Root can change our files anyway. */
+static bool is_trusted(const struct stat *at) {
+  return at->st_uid == geteuid() || at->st_uid == 0;
+}
+
+/* Whether a file or folder can only be what we, or root, made of it: so can the link that leads to it. */
+static bool is_ours(const char *path) {
+  struct stat link, at;
+  if (lstat(path, &link) || stat(path, &at) || !is_trusted(&link) || !is_trusted(&at)) return false;
+  bool open_to_all = S_ISDIR(at.st_mode) && (at.st_mode & S_IWOTH) && !(at.st_mode & S_ISVTX);
+  return !open_to_all;
+}
+
+/* The same for the folders of a path from character `from` on, up to the first that is missing. */
+static bool folders_are_ours(const char *path, size_t from) {
+  char folder[LONGEST];
+  struct stat at;
+  snprintf(folder, sizeof folder, "%s", path);
+  for (char *slash = strchr(folder + from, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    if (lstat(folder, &at)) return errno == ENOENT;
+    if (!is_ours(folder)) return false;
+    *slash = '/';
+  }
+  return true;
+}
+
 bool adji_costs_path(char *path, size_t capacity, bool *asked) {
   const char *given = getenv("ADJOIN_COSTS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int length = -1;
+  size_t base = 0;
   *asked = given && *given;
   if (*asked && !strcmp(given, "none")) return false;
-  if (*asked)
+  if (*asked) {
     length = snprintf(path, capacity, "%s", given);
-  else if (cache && *cache == '/')
+  } else if (cache && *cache == '/') {
     length = snprintf(path, capacity, "%s/adjoin/costs", cache);
-  else if (home && *home)
+    base = strlen(cache);
+  } else if (home && *home == '/') {
     length = snprintf(path, capacity, "%s/.cache/adjoin/costs", home);
-  return length > 0 && (size_t)length < capacity;
+    base = strlen(home);
+  }
+  if (length <= 0 || (size_t)length >= capacity) return false;
+  return *asked || folders_are_ours(path, base);
 }
 
 /* "name value": the value, or NULL where the line begins with something else. */
@@ -174,11 +206,29 @@ static adji_costs_read read_costs(FILE *file, const char *isa, adji_costs *out, 
   return ADJI_COSTS_READ;
 }
 
+/* A file that is ours and small. Opening waits for nobody, whatever the name stands for. */
+static FILE *open_ours(const char *path, const char **why) {
+  struct stat at;
+  int descriptor = adji_fd_above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  *why = NULL;
+  if (descriptor < 0) return NULL;
+  if (fstat(descriptor, &at) || !S_ISREG(at.st_mode))
+    *why = "it is not a regular file";
+  else if (!is_trusted(&at) || !is_ours(path))
+    *why = "it belongs to another user";
+  else if (at.st_size > LARGEST)
+    *why = "it is larger than 64 KiB";
+  FILE *file = *why ? NULL : fdopen(descriptor, "r");
+  if (!file) close(descriptor);
+  return file;
+}
+
 adji_costs_read adji_costs_load(const char *path, const char *isa, adji_costs *out, char *why, size_t capacity) {
   char line[LONGEST] = "it is empty";
-  FILE *file = adji_open_text(path);
-  snprintf(why, capacity, "%s", file ? "" : strerror(errno));
-  if (!file) return ADJI_COSTS_MISSING;
+  const char *refused;
+  FILE *file = open_ours(path, &refused);
+  snprintf(why, capacity, "%s", file ? "" : refused ? refused : strerror(errno));
+  if (!file) return refused ? ADJI_COSTS_REFUSED : ADJI_COSTS_MISSING;
   adji_costs_read read = read_costs(file, isa, out, line);
   fclose(file);
   snprintf(why, capacity, "\"%.200s\"", line);
@@ -191,7 +241,7 @@ static adj_status refuse(const char *path) {
   return adji_fail(ADJ_E_IO, "%s: %s", path, strerror(errno));
 }
 
-static void make_folders(const char *path) {
+void adji_costs_make_folders(const char *path) {
   char folder[LONGEST];
   snprintf(folder, sizeof folder, "%s", path);
   for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -232,7 +282,7 @@ adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *
   adji_place place;
   adji_part part = {0};
   if (strlen(path) >= LONGEST) return adji_fail(ADJ_E_ARGUMENT, "path: \"%s\" is too long", path);
-  make_folders(path);
+  adji_costs_make_folders(path);
   adj_status status = adji_place_find(path, &place);
   if (!status && place.folder < 0) status = adji_fail(ADJ_E_IO, "%s: is not a file", path);
   if (!status) status = adji_part_create(path, &place, ADJ_NO_SYNC, &part);

@@ -118,20 +118,27 @@ typedef struct adji_costs {
 extern const adji_costs adji_built_in_costs;
 
 /* The file that contexts read: $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. False: none, which is
- * what $ADJOIN_COSTS can say too. *asked: by $ADJOIN_COSTS. */
+ * what $ADJOIN_COSTS can say too. *asked: by $ADJOIN_COSTS. Otherwise the folders on the way are the user's or root's,
+ * and not open to all, as far as they exist: with the HOME of another user, as under sudo, there is no file. */
 bool adji_costs_path(char *path, size_t capacity, bool *asked);
+
+/* Makes the folders that a file is in; those that exist stay as they are. What fails is told when the file is opened.
+ */
+void adji_costs_make_folders(const char *path);
 
 typedef enum adji_costs_read {
   ADJI_COSTS_READ,
   ADJI_COSTS_MISSING,
-  ADJI_COSTS_OTHER,  /* of another machine, or another version of the library */
-  ADJI_COSTS_DAMAGED /* not what adji_costs_save writes                       */
+  ADJI_COSTS_REFUSED, /* of another user, too large, or no file at all */
+  ADJI_COSTS_OTHER,   /* of another machine, or another version of the library */
+  ADJI_COSTS_DAMAGED  /* not what adji_costs_save writes                       */
 } adji_costs_read;
 
 /* From a file of this machine and version into *out, which is left alone otherwise; why receives what was wrong. */
 adji_costs_read adji_costs_load(const char *path, const char *isa, adji_costs *out, char *why, size_t capacity);
 
-/* Replaces the file, or leaves it as it was. Makes the folders it is in. */
+/* Replaces the file, or leaves it as it was. Makes the folders it is in. A link in its place is replaced, not followed.
+ */
 adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs);
 
 /* What figures are of: the CPU, how many cores may be used, the instruction set, and the GPUs that the driver names. */

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/place.h"
+
 enum { FIRST_BLOCK = 1 << 16, POLL_MS = 100 };
 
 void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source) {
@@ -41,15 +43,6 @@ static void take_block(adji_source *source, void *block, uint64_t size) {
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------ */
-
-int adji_fd_above_standard(int descriptor) {
-  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
-  int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  int error = errno;
-  close(descriptor);
-  errno = error;
-  return moved;
-}
 
 /* Opens without waiting, so a FIFO is opened before it has a writer: who reads it waits, and can be cancelled. A file
  * with a lease cannot be opened at once: its owner is asked to give it back, which this waits for. */

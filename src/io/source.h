@@ -79,11 +79,6 @@ void adji_source_give(adji_source *source, adji_dataset_parts *parts);
 /* Frees what the source still owns, if anything. */
 void adji_source_close(adji_source *source);
 
-/* A descriptor as open() returned it, moved above those of standard input, output and error. A program may have started
- * with one of these closed: then open() reuses its number, and what is meant for standard error lands in the file. -1
- * stays -1, and so does errno. */
-int adji_fd_above_standard(int descriptor);
-
 static inline uint32_t adji_little_u32(const unsigned char *b) {
   return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }

@@ -287,16 +287,24 @@ static adj_status measure(adj_ctx *ctx, adji_costs *costs) {
   return ADJ_OK;
 }
 
+/* The file that contexts read. Its folders are made first, and then looked at again: somebody may have been quicker. */
+static adj_status find_usual(char *path, size_t capacity) {
+  bool asked = false, found = adji_costs_path(path, capacity, &asked);
+  if (found) adji_costs_make_folders(path);
+  if (found && adji_costs_path(path, capacity, &asked)) return ADJ_OK;
+  return adji_fail(ADJ_E_ARGUMENT, asked ? "ADJOIN_COSTS: \"none\" is no file to keep costs in"
+                                         : "there is no folder for cached files: HOME is not set, or belongs to "
+                                           "another user; ADJOIN_COSTS names a file");
+}
+
 adj_status adj_calibrate(adj_ctx *ctx, const char *path) {
   char usual[sizeof ctx->costs_file];
-  bool asked;
   if (!ctx) return adji_fail(ADJ_E_ARGUMENT, "ctx: must not be NULL");
-  if (!path && !adji_costs_path(usual, sizeof usual, &asked))
-    return adji_fail(ADJ_E_ARGUMENT, asked ? "ADJOIN_COSTS: \"none\" is no file to keep costs in"
-                                           : "there is no folder for cached files: HOME is not set");
+  adj_status status = path ? ADJ_OK : find_usual(usual, sizeof usual);
+  if (status) return status;
   adji_costs costs = adji_built_in_costs;
   adji_call outer = adji_call_begin(&ctx->cancels);
-  adj_status status = measure(ctx, &costs);
+  status = measure(ctx, &costs);
   if (!status) status = adji_costs_save(path ? path : usual, ctx->isa, &costs);
   adji_call_set(outer);
   return status;

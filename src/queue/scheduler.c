@@ -194,7 +194,7 @@ adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active
   adji_drain d = {.run = run, .queue = pass->queue, .pass = pass, .active = active, .begin_ns = adji_now_ns()};
   adji_queue_rewind(pass->queue);
   d.total_work = pass->queue->remaining;
-  d.full = ctx->threads >= adji_usable_cores();
+  d.full = ctx->threads >= ctx->cores;
   d.workers[0].name = "cpu";
   adji_share_init(&d.share, share, d.total_work, ctx->threads, adji_active_devices(active));
   for (uint32_t i = 0; i < d.share.devices; i++) {

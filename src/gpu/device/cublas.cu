@@ -17,6 +17,8 @@
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
+#include "core/library.h"
+
 /* The functions we call. */
 #define FUNCTIONS(X)                      \
   X(create, cublasCreate_v2)              \
@@ -37,12 +39,13 @@ struct adji_cublas {
 
 namespace {
 
-/* The newest first; both have the functions above. */
+/* The newest first; both have the functions above. And what each needs. */
 const char *const LIBRARIES[] = {"libcublas.so.13", "libcublas.so.12"};
+const char *const NEEDED[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
 void *load_library() {
-  for (const char *name : LIBRARIES)
-    if (void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  for (int i = 0; i < 2; i++)
+    if (void *library = adji_library_open(LIBRARIES[i], NEEDED[i])) return library;
   return NULL;
 }
 

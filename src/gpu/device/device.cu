@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/library.h"
 #include "gpu/device/device.cuh"
 
 /* ---- Failures ---------------------------------------------------------------------------------------- */
@@ -21,7 +22,15 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call) {
 
 /* ---- What there is ------------------------------------------------------------------------------------- */
 
+/* The first call of the runtime loads the driver by its name, wherever the loader finds it. A library that is loaded
+ * already is not looked for again, so it is loaded here before, from where it may come from (core/library.h). */
+static void load_driver() {
+  static const void *const driver = adji_library_open("libcuda.so.1", NULL);
+  (void)driver;
+}
+
 static adj_status count_devices(int *count) {
+  load_driver();
   cudaError_t error = cudaGetDeviceCount(count);
   if (error == cudaSuccess && *count > 0) return ADJ_OK;
   cudaGetLastError();
@@ -187,6 +196,7 @@ bool adji_kind_is_up(adj_ctx *ctx) {
 
 int adji_kind_current(void) {
   int device = -1;
+  load_driver();
   if (cudaGetDevice(&device) != cudaSuccess) cudaGetLastError();
   return device;
 }
