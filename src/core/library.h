@@ -5,6 +5,8 @@
 #ifndef ADJI_LIBRARY_H
 #define ADJI_LIBRARY_H
 
+#include "core/exact.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/exact.h"
+
 enum { ADJI_LIMIT_FILE = 512 };
 
 typedef struct adji_limits {
