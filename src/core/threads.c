@@ -37,12 +37,12 @@ adji_call adji_call_begin(const _Atomic uint32_t *cancels) {
   return before;
 }
 
-bool adji_call_is_in(const _Atomic uint32_t *cancels) {
-  return current.cancels == cancels;
-}
-
 bool adji_call_cancelled(void) {
   return current.cancels && atomic_load_explicit(current.cancels, memory_order_relaxed) != current.at_begin;
+}
+
+bool adji_call_cancelled_in(const _Atomic uint32_t *cancels) {
+  return current.cancels == cancels && atomic_load_explicit(cancels, memory_order_relaxed) != current.at_begin;
 }
 
 typedef struct thread_start {

@@ -43,9 +43,6 @@ void adji_call_set(adji_call call);
  * floating-point numbers begins one, whether it can be cancelled or not. */
 adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
 
-/* Whether the calling thread works for a call of the context with this count. */
-bool adji_call_is_in(const ADJI_ATOMIC(uint32_t) * cancels);
-
 /* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. */
 #define ADJI_CALL_BACK(statement)                         \
   do {                                                    \
@@ -54,8 +51,10 @@ bool adji_call_is_in(const ADJI_ATOMIC(uint32_t) * cancels);
     adji_float_state_set(adji_ours_);                     \
   } while (0)
 
-/* Whether the call that the calling thread works for is cancelled. One relaxed load. */
+/* Whether the call that the calling thread works for is cancelled; and whether it is one of the context with this
+ * count, and cancelled. One relaxed load. */
 bool adji_call_cancelled(void);
+bool adji_call_cancelled_in(const ADJI_ATOMIC(uint32_t) * cancels);
 
 /* pthread_create for a thread that works for the caller's call, in the default floating-point state. */
 int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
