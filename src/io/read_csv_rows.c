@@ -199,26 +199,35 @@ static bool is_one_of(const char *begin, const char *end, const char *const *wor
   return false;
 }
 
+/* Digits from p on. */
+static int digits_at(const char *p, const char *end) {
+  int many = 0;
+  while (p + many < end && isdigit((unsigned char)p[many]))
+    many++;
+  return many;
+}
+
 /* What is probably meant by text that is not a number; "" if there is no guess. */
 static const char *guess(const char *begin, const char *end) {
-  static const char *const missing[] = {"na",  "n/a",     "none", "null", "nil", "missing",
-                                        "nan", "unknown", "-",    "--",   "?",   NULL};
-  bool digits = false, comma = false, semicolon = false, grouped = false, parts = false;
+  static const char *const missing[] = {"na", "n/a", "none", "null", "nil", "missing", "unknown", "-", "--", "?", NULL};
+  bool digits = false, comma = false, semicolon = false, thousands = false, parts = false;
   for (const char *p = begin; p < end; p++) {
     bool before = p > begin && isdigit((unsigned char)p[-1]);
-    digits = digits || isdigit((unsigned char)*p);
+    int after = digits_at(p + 1, end);
+    digits = digits || before || after;
     comma = comma || (*p == ',' && before);
     semicolon = semicolon || *p == ';';
-    grouped = grouped || (before && strchr(" '_", *p) && p + 1 < end && isdigit((unsigned char)p[1]));
-    /* 12:34:56, 12h34m56s, 12d34m, and the sign of degrees, of which UTF-8 and Latin-1 share the last byte */
-    parts = parts || (before && (*p == ':' || *p == 'h' || (*p == 'd' && p + 1 < end))) || *p == '\xb0';
+    thousands = thousands || (before && strchr(" '_", *p) && after >= 3);
+    /* 12:34:56, 12 34 56, 12h34m56s, 12d34m, and the sign of degrees, whose last byte UTF-8 and Latin-1 share */
+    parts = parts || (before && (*p == ':' || *p == 'h' || (strchr(" d", *p) && (after == 1 || after == 2)))) ||
+            *p == '\xb0';
   }
   if (is_one_of(begin, end, missing)) return "; rows with missing values must be left out";
   if (!digits) return "";
   if (semicolon) return "; fields and decimals must be separated by different characters, and decimals by a point";
   if (parts) return "; an angle or a time must be one number, such as 188.735 degrees for 12:34:56 hours";
   if (comma) return "; a number has a decimal point, and no commas";
-  return grouped ? "; a number has no separators between thousands" : "";
+  return thousands ? "; a number has no separators between thousands" : "";
 }
 
 static adj_status report(const table *t, const chunk *c, const char *row, const row_place *place,

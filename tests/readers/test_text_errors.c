@@ -99,6 +99,7 @@ static const error_case cases[] = {
     {"a.csv", "x,y\n\"1,234.5\",2\n", NULL, NULL, ADJ_E_FORMAT, "a number has a decimal point, and no commas"},
     {"a.tsv", "x\ty\n1 234\t2\n", NULL, NULL, ADJ_E_FORMAT, "a number has no separators between thousands"},
     {"a.csv", "x,y\n12:34:56,-01:02:03\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
+    {"a.tsv", "ra\tdec\n12 34 56.7\t-01 02 03\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
     {"a.csv", "x,y\n12h34m56s,2\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
     {"a.csv", "x,y\n12\xc2\xb0,2\n", NULL, NULL, ADJ_E_FORMAT, "an angle or a time must be one number"},
     {"a.csv", "x,y\n1,NA\n", NULL, NULL, ADJ_E_FORMAT,
