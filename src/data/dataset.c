@@ -87,7 +87,7 @@ static bool is_packed(const adj_dataset *set) {
                                                                                                                     \
   static bool scan_rows_##T(const adj_dataset *set, uint64_t begin, uint64_t end, double *low, double *high) {      \
     bool finite = true;                                                                                             \
-    uint32_t dim = set->dim, rows = is_packed(set) && dim < STRIP ? STRIP / dim : 1;                                \
+    uint32_t dim = set->dim, rows = is_packed(set) && dim > 0 && dim < STRIP ? STRIP / dim : 1;                     \
     for (uint32_t first = 0; first < dim; first += STRIP) {                                                         \
       strip_##T s;                                                                                                  \
       uint32_t part = dim - first < STRIP ? dim - first : STRIP;                                                    \

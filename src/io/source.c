@@ -160,12 +160,12 @@ static adj_status fetch(void *user, uint64_t offset, uint64_t bytes) {
   const adji_source *source = user;
   uint64_t at = source->to_offset + offset, end = at + bytes;
   while (at < end) {
+    adj_status status = adji_check_cancel(source->ctx);
+    if (status) return status;
     ssize_t got = pread(source->file.descriptor, source->to + (at - source->to_offset), end - at, (off_t)at);
     if (got < 0 && errno != EINTR) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
     if (got == 0) return file_ends(source, at);
     if (got > 0) at += (uint64_t)got;
-    adj_status status = at < end ? adji_check_cancel(source->ctx) : ADJ_OK;
-    if (status) return status;
   }
   return ADJ_OK;
 }

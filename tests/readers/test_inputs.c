@@ -55,7 +55,8 @@ static void let_happen(void) {
   if (test.what == GROWN) set_size(HEADER + POINTS * DIM * 4 + 100000);
 }
 
-ssize_t pread(int file, void *to, size_t bytes, off_t at) {
+ssize_t changing_pread(int file, void *to, size_t bytes, off_t at) __asm__("pread");
+ssize_t changing_pread(int file, void *to, size_t bytes, off_t at) {
   int call = atomic_fetch_add(&test.calls, 1);
   if (file < atomic_load(&test.lowest)) atomic_store(&test.lowest, file);
   if (call == test.at) {
@@ -79,6 +80,7 @@ static void arrange(happening what, int at) {
 /* ---- Points and joins ------------------------------------------------------------------------------------------ */
 
 static float *points;
+static uint32_t *wanted; /* by points in memory */
 
 static float *make_points(void) {
   float *made = malloc(sizeof(float) * POINTS * DIM);
@@ -104,7 +106,7 @@ static void write_points(void) {
 static uint32_t *join(adj_ctx *ctx, const adj_dataset *set) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.radius = 0.01;
+  spec.radius = 0.004;
   spec.backend = ADJ_BACKEND_CPU;
   adj_plan *plan = NULL;
   must(adj_plan_create(ctx, &spec, set, NULL, &plan));
@@ -129,10 +131,10 @@ static uint32_t *expected(adj_ctx *ctx) {
 }
 
 static void check_join(adj_ctx *ctx, const adj_dataset *set) {
-  uint32_t *counts = join(ctx, set), *wanted = expected(ctx);
+  uint32_t *counts = join(ctx, set);
+  if (!wanted) wanted = expected(ctx);
   assert_memory_equal(counts, wanted, POINTS * sizeof *counts);
   free(counts);
-  free(wanted);
 }
 
 /* ---- Changes ------------------------------------------------------------------------------------------------------
@@ -381,17 +383,17 @@ static void standard_descriptors(void **state) {
 /* ---- Bounds
  * ---------------------------------------------------------------------------------------------------------- */
 
-/* The check of the values works in strips of packed rows: every dimension around the length of a strip, with rows that
- * do not fill the last one, and a NaN in each place. */
+/* The check of the values works in strips of packed rows: dimensions around the length of a strip, rows that do not
+ * fill the last ones, and a NaN or an infinity in many places. */
 static void bounds_and_places(void **state) {
   (void)state;
   static const uint32_t dims[] = {1, 2, 3, 5, 7, 16, 31, 64, 95, 96, 97, 191, 192, 193, 400};
   adj_ctx *ctx = context_of(2, NULL);
   for (size_t t = 0; t < sizeof dims / sizeof *dims; t++)
     for (int wide = 0; wide < 2; wide++) {
-      const uint32_t dim = dims[t], rows = 2 * 192 / dim + 3;
+      const uint32_t dim = dims[t], rows = 9 * 192 / dim + 3;
       float *narrow = malloc(sizeof(float) * rows * dim);
-      double *values = malloc(sizeof(double) * rows * dim), *low = malloc(16 * dim), *high = low + dim;
+      double *values = malloc(sizeof(double) * rows * dim), *low = calloc(dim, 2 * sizeof *low), *high = low + dim;
       assert_true(narrow && values && low);
       for (uint32_t i = 0; i < rows * dim; i++)
         values[i] = (double)(narrow[i] = points[i] * (i % 2 ? -1 : 1));
@@ -416,7 +418,7 @@ static void bounds_and_places(void **state) {
         assert_true(a == low[j] && b == high[j]);
       }
       adj_dataset_destroy(set);
-      for (uint32_t i = 0; i < rows * dim; i++) {
+      for (uint32_t i = 0; i < rows * dim; i += 11) {
         char place[64];
         float kept = narrow[i];
         values[i] = narrow[i] = i % 2 ? NAN : -INFINITY;
@@ -443,6 +445,7 @@ int main(void) {
                                      cmocka_unit_test(standard_descriptors), cmocka_unit_test(bounds_and_places)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   free(points);
+  free(wanted);
   unlink("points.fbin");
   unlink("waiting");
   if (!chdir("..")) rmdir(folder);
