@@ -23,6 +23,7 @@
 #include "random_cases.h"
 #include "tunings.h"
 
+enum { LEAST_DEVICE_BYTES = 1 << 24 };
 enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, WAYS = 5, MOST_FAILURES = 5, MOST_KINDS = 128, NO_DEVICE = 77 };
 
 typedef struct request {
@@ -163,7 +164,8 @@ static adj_ctx *make_context(const char *isa, uint32_t threads, uint64_t memory_
   options.isa = isa;
   options.threads = threads;
   options.memory_limit = memory_limit;
-  options.device_memory_limit = memory_limit;
+  /* With less, a device in software computes the same chunks again and again. */
+  if (memory_limit) options.device_memory_limit = memory_limit > LEAST_DEVICE_BYTES ? memory_limit : LEAST_DEVICE_BYTES;
   options.device_count = device ? -1 : 0;
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(&options, &ctx), "a context");
@@ -374,31 +376,31 @@ static int usage(void) {
   return 2;
 }
 
+/* False: no such option. */
+static bool take_option(request *o, const char *name, const char *value) {
+  if (!strcmp(name, "--cases"))
+    o->cases = strtoull(value, NULL, 10);
+  else if (!strcmp(name, "--seconds"))
+    o->seconds = strtod(value, NULL);
+  else if (!strcmp(name, "--seed"))
+    o->seed = strtoull(value, NULL, 10);
+  else
+    return false;
+  return true;
+}
+
 int main(int argc, char **argv) {
-  request o = {.cases = 400, .seed = 1};
-  bool seeded = false;
+  request o = {.cases = 400};
   for (int i = 1; i < argc; i++) {
-    const char *next = i + 1 < argc ? argv[i + 1] : NULL;
-    if (!strcmp(argv[i], "--coverage")) {
+    if (!strcmp(argv[i], "--coverage"))
       o.coverage = true;
-    } else if (!strcmp(argv[i], "--need-device")) {
+    else if (!strcmp(argv[i], "--need-device"))
       o.need_device = true;
-    } else if (!next) {
+    else if (i + 1 == argc || !take_option(&o, argv[i], argv[i + 1]))
       return usage();
-    } else if (!strcmp(argv[i], "--cases")) {
-      o.cases = strtoull(next, NULL, 10);
+    else
       i++;
-    } else if (!strcmp(argv[i], "--seconds")) {
-      o.seconds = strtod(next, NULL);
-      i++;
-    } else if (!strcmp(argv[i], "--seed")) {
-      o.seed = strtoull(next, NULL, 10);
-      seeded = true;
-      i++;
-    } else {
-      return usage();
-    }
   }
-  if (o.seconds > 0 && !seeded) o.seed = (uint64_t)time(NULL) << 20;
+  if (!o.seed) o.seed = o.seconds > 0 ? (uint64_t)time(NULL) << 20 : 1;
   return run(&o);
 }

@@ -90,7 +90,11 @@ static void vary_metric(dice *d, case_entry *e) {
 
 /* Magnitudes from all of the type's range, with any metric: in one place of it, in a part of it, everywhere. */
 static void vary_magnitudes(dice *d, case_entry *e) {
-  bool box = e->box > 0, places = e->metric >= ADJ_COSINE;
+  bool places = e->metric >= ADJ_COSINE;
+  if (!places && dice_below(d, 2))
+    e->metric = dice_below(d, 2) ? ADJ_L1 : ADJ_LINF; /* squares leave the range sooner */
+  if (!places && dice_below(d, 2)) e->box = 1;
+  bool box = e->box > 0;
   e->build = build_magnitudes;
   e->scale = dice_below(d, 4) ? case_random_unit(&d->state) : dice_below(d, 2) ? 1 : 0.1 * case_random_unit(&d->state);
   e->offset = dice_below(d, 2) ? 0 : dice_below(d, 3) ? 0.1 * case_random_unit(&d->state) : 1;

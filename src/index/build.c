@@ -275,24 +275,31 @@ static adj_status find_cells(build *b) {
 
 /* ---- Coordinates ----------------------------------------------------------------------------- */
 
-enum { GATHER_AHEAD = 24 };
+enum { GATHER_AHEAD = 24, GATHER_BLOCK = 256 };
 
-/* Returns whether all are finite: kernels rely on it, because a point must be at distance 0 of itself. */
+/* A block of points at a time. Returns whether all are finite: kernels rely on it, because a point must be at distance
+ * 0 of itself. The check is a loop of its own, over what is in the cache, because it is vectorised then. */
 #define GATHER(T)                                                                              \
+  static bool all_finite_##T(const T *x, uint64_t count) {                                     \
+    int odd = 0;                                                                               \
+    for (uint64_t i = 0; i < count; i++)                                                       \
+      odd |= !adji_is_finite(x[i]);                                                            \
+    return !odd;                                                                               \
+  }                                                                                            \
+                                                                                               \
   static bool gather_##T(const build *b, uint64_t begin, uint64_t end) {                       \
     const adj_dataset *set = b->set;                                                           \
     const adji_view *view = &b->index->view;                                                   \
     T *to = (T *)view->coords;                                                                 \
-    bool finite = true;                                                                        \
     for (uint64_t i = begin; i < end; i++) {                                                   \
       __builtin_prefetch(set->data + (uint64_t)view->ids[i + GATHER_AHEAD] * set->row_stride); \
       const char *row = set->data + (uint64_t)view->ids[i] * set->row_stride;                  \
-      for (uint32_t j = 0; j < view->dim; j++) {                                               \
-        T x = *(const T *)(row + j * set->column_stride);                                      \
-        to[j * view->stride + i] = x;                                                          \
-        finite &= adji_is_finite(x);                                                           \
-      }                                                                                        \
+      for (uint32_t j = 0; j < view->dim; j++)                                                 \
+        to[j * view->stride + i] = *(const T *)(row + j * set->column_stride);                 \
     }                                                                                          \
+    bool finite = true;                                                                        \
+    for (uint32_t j = 0; j < view->dim; j++)                                                   \
+      finite &= all_finite_##T(to + j * view->stride + begin, end - begin);                    \
     return finite;                                                                             \
   }
 GATHER(float)
@@ -303,7 +310,11 @@ static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   const build *b = user;
   uint64_t begin, end;
   adji_slice(b->count, b->slices, slice, &begin, &end);
-  bool finite = b->set->type == ADJ_F64 ? gather_double(b, begin, end) : gather_float(b, begin, end);
+  bool finite = true;
+  for (uint64_t first = begin; first < end; first += GATHER_BLOCK) {
+    uint64_t last = first + GATHER_BLOCK < end ? first + GATHER_BLOCK : end;
+    finite &= b->set->type == ADJ_F64 ? gather_double(b, first, last) : gather_float(b, first, last);
+  }
   return finite ? ADJ_OK : adji_points_changed();
 }
 

@@ -15,12 +15,12 @@
  * Slabs of equal width. The slab is floor(q) with q = (x - low) * inverse evaluated in double. Both operations round
  * monotonically, so slabs are in the order of coordinates. Each has a relative error of at most 2^-53, so with
  * q <= 2^31 the computed q is within 2^-20.9 of the true one. An inverse that is denormal, of a width near the largest
- * f64, has a relative error of 2^-50, and a product that underflows is in slab 0 either way. Two coordinates that differ
- * by at most width have true q that differ by at most width * inverse <= reach * (1 - 2^-18) * (1 + 2^-50). Their
- * computed q differ by less than reach, so their floors differ by at most reach. Clamping to the first and last slab
- * keeps this. An axis may end before the points do (plan/choose_ends.h), and q may then be larger than 2^31. If both
- * coordinates are beyond the same end, they share a slab. If only one is, the other is at least as close to that end,
- * and the argument above holds for the end in place of the coordinate beyond it.
+ * f64, has a relative error of 2^-50, and a product that underflows is in slab 0 either way. Two coordinates that
+ * differ by at most width have true q that differ by at most width * inverse <= reach * (1 - 2^-18) * (1 + 2^-50).
+ * Their computed q differ by less than reach, so their floors differ by at most reach. Clamping to the first and last
+ * slab keeps this. An axis may end before the points do (plan/choose_ends.h), and q may then be larger than 2^31. If
+ * both coordinates are beyond the same end, they share a slab. If only one is, the other is at least as close to that
+ * end, and the argument above holds for the end in place of the coordinate beyond it.
  *
  * Slabs that begin at breaks. Breaks are more than width apart. If slab(a) = i and slab(b) >= i + 2, then
  * a < breaks[i + 1] and breaks[i + 2] <= b, so b - a > width. Hence neighbours are at most one slab apart.
