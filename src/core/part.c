@@ -34,7 +34,7 @@ enum {
 };
 
 static adj_status fail(const adji_part *part, const char *doing, int error) {
-  return adji_fail(ADJ_E_IO, "%s: %s: %s", part->path, doing, strerror(error));
+  return adji_fail(error == ENOMEM ? ADJ_E_MEMORY : ADJ_E_IO, "%s: %s: %s", part->path, doing, strerror(error));
 }
 
 static adj_status exists(const adji_part *part) {
@@ -261,6 +261,13 @@ static adj_status sync_part(const adji_part *part, adji_synced_fn synced, void *
   return status;
 }
 
+/* In a folder that others may write to, the name could be that of another file by now. */
+static bool is_ours(const adji_part *part, const char *name) {
+  struct stat named, held;
+  return !fstatat(part->place.folder, name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(part->held, &held) &&
+         named.st_dev == held.st_dev && named.st_ino == held.st_ino;
+}
+
 adj_status adji_part_finish(adji_part *part, adji_synced_fn synced, void *user) {
   adj_status status = set_access(part);
   if (!status) status = sync_part(part, synced, user);
@@ -270,7 +277,8 @@ adj_status adji_part_finish(adji_part *part, adji_synced_fn synced, void *user) 
   if (part->held < 0) return fail(part, "cannot be written", errno);
   int fd = part->fd;
   part->fd = -1;
-  return close(fd) ? fail(part, "cannot be written", errno) : ADJ_OK;
+  if (close(fd)) return fail(part, "cannot be written", errno);
+  return is_ours(part, part->name) ? ADJ_OK : fail(part, "its part file cannot be found", ENOENT);
 }
 
 /* ---- Renaming --------------------------------------------------------------------------------- */
@@ -289,28 +297,45 @@ static int rename_new(const adji_part *part) {
   return renameat(place->folder, part->name, place->folder, place->name) ? errno : 0;
 }
 
-/* In a folder that others may write to, the name could be that of another file by now. */
-static bool still_there(const adji_part *part) {
-  struct stat named, held;
-  return !fstatat(part->place.folder, part->name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(part->held, &held) &&
-         named.st_dev == held.st_dev && named.st_ino == held.st_ino;
+static bool exchange(const adji_part *part) {
+  const adji_place *place = &part->place;
+  return !renameat2(place->folder, part->name, place->folder, place->name, RENAME_EXCHANGE);
+}
+
+/* An old file changes places with the new one, so that this can be undone. */
+static int replace(adji_part *part) {
+  const adji_place *place = &part->place;
+  struct stat old;
+  bool replaces = !fstatat(place->folder, place->name, &old, AT_SYMLINK_NOFOLLOW);
+  part->swapped = replaces && S_ISREG(old.st_mode) && exchange(part);
+  if (part->swapped) return 0;
+  part->lost = replaces;
+  return renameat(place->folder, part->name, place->folder, place->name) ? errno : 0;
+}
+
+bool adji_part_take_back(adji_part *part) {
+  const adji_place *place = &part->place;
+  if (!part->appeared || part->lost || !is_ours(part, place->name)) return false;
+  bool done = part->swapped ? exchange(part) : !unlinkat(place->folder, place->name, 0);
+  if (done) part->appeared = part->swapped = false;
+  return done;
 }
 
 adj_status adji_part_commit(adji_part *part) {
   const adji_place *place = &part->place;
   bool must_be_new = part->flags & ADJ_NO_CLOBBER;
-  int error = 0;
-  if (!still_there(part))
-    error = ENOENT;
-  else if (must_be_new)
-    error = rename_new(part);
-  else if (renameat(place->folder, part->name, place->folder, place->name))
-    error = errno;
+  int error = must_be_new ? rename_new(part) : replace(part);
   if (must_be_new && error == EEXIST) return exists(part);
   if (error) return fail(part, "cannot be renamed", error);
-  free(part->name);
-  part->name = NULL;
-  if (!(part->flags & ADJ_NO_SYNC) && place->listable && fsync(place->folder) && !cannot_sync(errno))
-    return fail(part, "is complete, but its folder cannot be synchronised with the disk", errno);
-  return ADJ_OK;
+  part->appeared = true;
+  if (!part->swapped) {
+    free(part->name);
+    part->name = NULL;
+  }
+  if ((part->flags & ADJ_NO_SYNC) || !place->listable || !fsync(place->folder) || cannot_sync(errno)) return ADJ_OK;
+  error = errno;
+  return fail(part,
+              adji_part_take_back(part) ? "its folder cannot be synchronised with the disk"
+                                        : "is complete, but its folder cannot be synchronised with the disk",
+              error);
 }

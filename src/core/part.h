@@ -17,10 +17,13 @@
 typedef struct adji_part {
   const char *path; /* for messages */
   adji_place place;
-  char *name; /* of the part file, in the folder of the place; NULL: there is none (any more) */
+  char *name; /* of the part file, in the folder of the place; NULL: there is none, or no longer */
   int fd;     /* to write to; -1: closed */
   int held;   /* keeps the lock when fd is closed */
   uint32_t flags;
+  bool appeared; /* the new file has its name */
+  bool swapped;  /* and the old one that of the part file, until the part is discarded */
+  bool lost;     /* the old one is gone */
 } adji_part;
 
 /* Takes over the place, also on failure. flags: adj_write_flags. path must outlive the part. */
@@ -33,10 +36,15 @@ typedef adj_status (*adji_synced_fn)(void *user, uint64_t bytes);
  * adj_cancel ends it. synced may be NULL. */
 adj_status adji_part_finish(adji_part *part, adji_synced_fn synced, void *user);
 
-/* Gives a finished file its name. */
+/* Gives a finished file its name. After a failure everything is as it was before, where the file system can exchange
+ * two names. */
 adj_status adji_part_commit(adji_part *part);
 
-/* Removes the part file unless it was committed, and frees everything. For a part that is all zero, does nothing. */
+/* After a success: as it was before. False if that is not possible. */
+bool adji_part_take_back(adji_part *part);
+
+/* Removes the part file, or the old one after a commit, and frees everything. For a part that is all zero, does
+ * nothing. */
 void adji_part_discard(adji_part *part);
 
 #endif

@@ -37,7 +37,7 @@ void adji_place_clear(adji_place *place) {
 }
 
 static adj_status refuse(const char *path, int error) {
-  return adji_fail(ADJ_E_IO, "%s: cannot be written: %s", path, strerror(error));
+  return adji_fail(error == ENOMEM ? ADJ_E_MEMORY : ADJ_E_IO, "%s: cannot be written: %s", path, strerror(error));
 }
 
 /* Goes to the folder of a path that is relative to the folder `from`, and to the name there. Returns an errno. */

@@ -299,10 +299,19 @@ adj_status adji_output_finish(adji_output *output, adj_status outcome) {
   return adji_part_finish(&output->part, output->meter ? adji_meter_synced : NULL, output->meter);
 }
 
+adj_status adji_output_appear(adji_output *output, adj_status outcome) {
+  outcome = adji_output_finish(output, outcome);
+  if (!output || outcome || !output->replaces || output->part.appeared) return outcome;
+  return adji_part_commit(&output->part);
+}
+
+void adji_output_take_back(adji_output *output) {
+  if (output && output->replaces) (void)adji_part_take_back(&output->part);
+}
+
 adj_status adji_output_close(adji_output *output, adj_status outcome) {
   if (!output) return outcome;
-  outcome = adji_output_finish(output, outcome);
-  if (output->replaces && !outcome) outcome = adji_part_commit(&output->part);
+  outcome = adji_output_appear(output, outcome);
   if (!output->replaces && output->fd != STDOUT_FILENO && close(output->fd) && !outcome)
     outcome = fail_errno(output, "cannot be written", errno);
   free_output(output);

@@ -55,8 +55,13 @@ adj_status adji_output_items(adji_output *output, const adji_items *items);
  * not ADJ_OK. Returns outcome, or the error. output may be NULL. */
 adj_status adji_output_finish(adji_output *output, adj_status outcome);
 
-/* Closes and frees the output. If outcome is ADJ_OK the file is finished and gets its name, otherwise it is removed.
- * Returns outcome, or the error of this last step. output may be NULL. */
+/* Finishes the file and gives it its name; and undoes the latter if that is possible, for a second output that failed.
+ * output may be NULL. */
+adj_status adji_output_appear(adji_output *output, adj_status outcome);
+void adji_output_take_back(adji_output *output);
+
+/* Closes and frees the output. If outcome is ADJ_OK the file is finished and gets its name, otherwise it is removed
+ * unless it has its name already. Returns outcome, or the error of this last step. output may be NULL. */
 adj_status adji_output_close(adji_output *output, adj_status outcome);
 
 /* The part of the path after its last dot, in lower case, in a buffer of 16 characters; "" if there is none or it is

@@ -321,12 +321,17 @@ static adj_status run_job(write_job *job, bool only_counts, adj_stats *stats) {
   return write_rows(job, &control, stats);
 }
 
-/* Both files are finished before one of them appears. The main file appears last: if it does, so did the other. */
+/* Both files are finished before one of them appears. The main file appears last: if it does, so did the other, and if
+ * it cannot, the other is taken back. */
 static adj_status close_files(write_job *job, adj_status status) {
   adji_output *first = job->file[DISTANCES].output, *last = job->file[MAIN].output;
   adji_meter_sync_begin(&job->meter);
   status = adji_output_finish(first, status);
   status = adji_output_finish(last, status);
+  status = adji_output_appear(first, status);
+  bool alone = first && !status;
+  status = adji_output_appear(last, status);
+  if (alone && status) adji_output_take_back(first);
   status = adji_output_close(first, status);
   return adji_output_close(last, status);
 }
