@@ -214,7 +214,7 @@ static adj_status convert_chunk(void *user, uint64_t chunk, uint32_t lane) {
     char *to = (char *)c->to + at * to_size;
     if (convert_run(c, from, many, to)) {
       uint64_t i = 0;
-      while (!convert_run(c, from + i * from_size, 1, to + i * to_size))
+      while (i + 1 < many && !convert_run(c, from + i * from_size, 1, to + i * to_size))
         i++;
       return report_value(job, from + i * from_size, at + i);
     }
