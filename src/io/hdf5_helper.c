@@ -23,8 +23,6 @@
 
 enum { POLL_MS = 100, DYING_MS = 2000 };
 
-extern char **environ;
-
 /* ---- The end of a helper ---------------------------------------------------------------------------------- */
 
 /* Waits for the process and returns its wait status; -1: unknown, as if the host program waits for all children. */
@@ -105,7 +103,7 @@ static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper
       continue;
     }
     if (got <= 0) return report_crash(helper);
-    bool whole = (size_t)got == sizeof *message && message->magic == ADJI_HELPER_MAGIC;
+    bool whole = (size_t)got == sizeof *message && message->magic == adji_helper_magic();
     if (whole && message->kind == ADJI_HELPER_SAYS_FAILED) return pass_failure(message);
     if (whole && message->kind == (uint32_t)wanted) return ADJ_OK;
     return adji_fail(ADJ_E_IO, "hdf5: the helper program is another version of adjoin, or does not work");
@@ -114,7 +112,7 @@ static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper
 
 /* descriptor: to pass along, or -1. */
 static adj_status say(adji_helper *helper, adji_helper_kind kind, uint64_t number, int descriptor) {
-  adji_helper_message message = {.magic = ADJI_HELPER_MAGIC, .kind = kind, .number = number};
+  adji_helper_message message = {.magic = adji_helper_magic(), .kind = kind, .number = number};
   struct iovec bytes = {&message, sizeof message};
   union {
     struct cmsghdr head;

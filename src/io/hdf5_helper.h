@@ -5,7 +5,7 @@
  *
  * The helper finds the dataset and reports its shape. Then it reads block after block of rows into slots of shared
  * memory, each of which this process takes out while the helper fills the next. Nothing that the helper says is
- * trusted: sizes are checked, bytes in a slot are copied before they are looked at.
+ * trusted: sizes are checked, and the bytes in a slot are only values, each copied or converted, whatever it is.
  */
 #ifndef ADJI_HDF5_HELPER_H
 #define ADJI_HDF5_HELPER_H

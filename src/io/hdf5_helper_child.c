@@ -40,20 +40,21 @@ static void limit_time(void) {
 
 /* This many bytes more than now: what is mapped already may be large, as with sanitizers. */
 static void limit_memory(uint64_t more) {
-  FILE *file = fopen("/proc/self/statm", "r");
-  unsigned long long pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r"); /* it begins with the number of pages */
+  char line[128] = "";
   if (!file) return;
-  if (fscanf(file, "%llu", &pages) == 1 && more < UINT64_MAX / 4)
-    limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + more + TABLES_BYTES);
+  const char *got = fgets(line, sizeof line, file);
   fclose(file);
+  uint64_t pages = got ? strtoull(line, NULL, 10) : 0;
+  if (pages && more < UINT64_MAX / 4) limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + more + TABLES_BYTES);
 }
 
 static void close_others(int first) {
   DIR *folder = opendir("/proc/self/fd");
   if (!folder) return;
   for (struct dirent *entry; (entry = readdir(folder));) {
-    int number = atoi(entry->d_name);
-    if (entry->d_name[0] != '.' && number >= first && number != dirfd(folder)) close(number);
+    long number = strtol(entry->d_name, NULL, 10); /* "." and "..": 0 */
+    if (number >= first && number != dirfd(folder)) close((int)number);
   }
   closedir(folder);
 }
@@ -75,7 +76,7 @@ static void restrict_process(int first_descriptor) {
 /* ---- Messages ------------------------------------------------------------------------------------------- */
 
 static bool say(adji_helper_message *message) {
-  message->magic = ADJI_HELPER_MAGIC;
+  message->magic = adji_helper_magic();
   ssize_t sent;
   do
     sent = send(ADJI_HELPER_CHANNEL, message, sizeof *message, MSG_NOSIGNAL);
@@ -106,7 +107,7 @@ static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *des
   do
     got = recvmsg(ADJI_HELPER_CHANNEL, &packet, MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
-  if (got != (ssize_t)sizeof *message || message->magic != ADJI_HELPER_MAGIC || message->kind != (uint32_t)wanted)
+  if (got != (ssize_t)sizeof *message || message->magic != adji_helper_magic() || message->kind != (uint32_t)wanted)
     return false;
   struct cmsghdr *head = descriptor ? CMSG_FIRSTHDR(&packet) : NULL;
   if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)

@@ -22,9 +22,10 @@ enum { ADJI_HELPER_SLOTS = 3 };
 enum { ADJI_HELPER_EXTERNAL = 1, ADJI_HELPER_DESCRIPTOR = 2 /* read ADJI_HELPER_INPUT, not the path */ };
 enum { ADJI_HELPER_ARGUMENTS = 5 };
 
-/* Other versions of the library have other messages. */
-#define ADJI_HELPER_MAGIC \
-  (UINT64_C(0x48354c5000000000) + ADJ_VERSION_MAJOR * 10000 + ADJ_VERSION_MINOR * 100 + ADJ_VERSION_PATCH)
+/* Begins every message: other versions of the library have other messages. */
+static inline uint64_t adji_helper_magic(void) {
+  return UINT64_C(0x48354c5000000000) + adj_version_number();
+}
 
 typedef enum adji_helper_kind {
   ADJI_HELPER_SAYS_SHAPE = 1,

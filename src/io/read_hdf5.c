@@ -36,20 +36,19 @@ static adj_status begin_points(adji_source *source, const adji_hdf5_shape *shape
   f->type = adji_table_type(source, shape->stored, asked);
   f->direct = shape->stored == (f->type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
   f->points = adji_alloc(memory, adji_mul(shape->count, shape->dim), adji_type_size(f->type), "points");
-  if (f->points && !f->direct) f->staging = adji_alloc(memory, shape->block_rows, row_bytes(f), "rows of an HDF5 file");
-  return f->points && (f->direct || f->staging) ? ADJ_OK : ADJ_E_MEMORY;
+  return f->points ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Where the rows from `first` on are to be read to. */
-static char *place_of(const filling *f, uint64_t first) {
-  return f->direct ? f->points + first * row_bytes(f) : f->staging;
+static char *row_of(const filling *f, uint64_t row) {
+  return f->points + row * f->shape->dim * adji_type_size(f->type);
 }
 
-static adj_status convert_rows(const filling *f, uint64_t first, uint64_t rows) {
-  if (f->direct) return ADJ_OK;
+/* From staging, or from memory that a helper may still write: a value may be another one when it is looked at again,
+ * and then only the values are wrong. */
+static adj_status convert_rows(const filling *f, const void *from, uint64_t first, uint64_t rows) {
   adji_table block = {.stored = f->shape->stored, .dim = f->shape->dim, .count = rows};
-  char *to = f->points + first * f->shape->dim * adji_type_size(f->type);
-  adji_conversion conversion = {&block, f->staging, to, f->type, f->exact, first};
+  char *to = row_of(f, first);
+  adji_conversion conversion = {&block, from, to, f->type, f->exact, first};
   return adji_convert(f->source->ctx, &conversion);
 }
 
@@ -117,12 +116,16 @@ static adj_status read_table(adji_source *source, const adji_hdf5_table *table, 
   filling f;
   adj_status status = begin_points(source, shape, asked, &f);
   bool past = readable_past(&f);
+  if (!status && !f.direct) {
+    f.staging = adji_alloc(&source->ctx->memory, shape->block_rows, row_bytes(&f), "rows of an HDF5 file");
+    if (!f.staging) status = ADJ_E_MEMORY;
+  }
   if (!status && past) status = read_past(&f);
   for (uint64_t first = 0; !status && !past && first < shape->count; first += shape->block_rows) {
     uint64_t rows = rows_from(shape, first);
     status = adji_check_cancel(source->ctx);
-    if (!status) status = adji_hdf5_rows(table, first, rows, place_of(&f, first));
-    if (!status) status = convert_rows(&f, first, rows);
+    if (!status) status = adji_hdf5_rows(table, first, rows, f.direct ? row_of(&f, first) : f.staging);
+    if (!status && !f.direct) status = convert_rows(&f, f.staging, first, rows);
   }
   finish_points(&f, status, parts);
   return status;
@@ -165,9 +168,11 @@ static adj_status fetch_blocks(adji_helper *helper, const filling *f) {
     const void *bytes = NULL;
     status = adji_helper_block(helper, block, &bytes);
     if (status) return status;
-    memcpy(place_of(f, first), bytes, rows * row_bytes(f));
-    if (first + rows < f->shape->count) status = adji_helper_done(helper, block);
-    if (!status) status = convert_rows(f, first, rows);
+    if (f->direct)
+      memcpy(row_of(f, first), bytes, rows * row_bytes(f));
+    else
+      status = convert_rows(f, bytes, first, rows);
+    if (!status && first + rows < f->shape->count) status = adji_helper_done(helper, block);
   }
   return status;
 }

@@ -5,9 +5,10 @@
  */
 #include "counters.h"
 
-extern __attribute__((weak)) uint8_t __start___sancov_cntrs[], __stop___sancov_cntrs[];
+extern __attribute__((weak)) uint8_t begin[] __asm__("__start___sancov_cntrs");
+extern __attribute__((weak)) uint8_t end[] __asm__("__stop___sancov_cntrs");
 
 uint8_t *fuzz_counters(size_t *count) {
-  *count = __start___sancov_cntrs ? (size_t)(__stop___sancov_cntrs - __start___sancov_cntrs) : 0;
-  return __start___sancov_cntrs;
+  *count = begin ? (size_t)(end - begin) : 0;
+  return begin;
 }
