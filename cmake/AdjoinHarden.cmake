@@ -13,7 +13,7 @@ if(CMAKE_C_LINK_PIE_SUPPORTED)
 endif()
 
 # Sources that take none of what a function pays for at each call: kernels that are called for every query, and see
-# nothing but the library's own arrays. With it kNN joins took 2 to 3 % more. Called in the sources' own folder.
+# nothing but the library's own arrays. With it kNN joins took 1 to 3 % more. Called in the sources' own folder.
 function(adjoin_harden_less)
   foreach(name stack-protector stack-clash)
     if(name IN_LIST adjoin_hardening)

@@ -145,6 +145,8 @@ class Reports(ProgramTest):
         machine = self.adjoin("info").stdout
         for word in "threads", "instructions", "memory", "huge pages", "built with", "devices":
             self.assertIn(word, machine)
+        self.assertRegex(machine, r"\nthreads {9}\d+: (one per usable core|of \d+ usable cores [\d.]+, by /)")
+        self.assertRegex(machine, r"a join may use [\d.]+ \w+: 90 % of the [\d.]+ \w+ that are (available|free of )")
         about = self.adjoin("info", "points.npy").stdout
         self.assertIn("points          20,000\n", about)
         self.assertIn("dimensions      3\n", about)

@@ -86,6 +86,8 @@ def check_objects(archive):
         name = object_notes.splitlines()[0]
         if "cet" in protections:
             expect("IBT" in object_notes and "SHSTK" in object_notes, name, "is compiled without -fcf-protection")
+        if "branch-protection" in protections:
+            expect("BTI" in object_notes, name, "is compiled without -mbranch-protection")
 
 
 def make_library(folder, name, source):
