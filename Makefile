@@ -90,10 +90,11 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS, all of them; 0: replay the corpus
 	@$(call build,fuzz) --target all_fuzzers
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
-soak: ## 100,000 joins in one process, 16 threads under the thread sanitizer, 300 runs killed
+soak: ## 100,000 joins in one process, 16 threads under the thread sanitizer, devices lost, 300 runs killed
 	@scripts/setup.sh develop
 	@$(call configure,release)
-	@$(call build,release) --target soak adjoin_program
+	@$(call build,release) --target soak test_device_lost adjoin_program
+	ADJOIN_COSTS=none build/release/tests/test_device_lost
 	ADJOIN_COSTS=none build/release/tests/soak $(SOAK_JOINS)
 	ADJOIN_COSTS=none build/release/tests/soak $$(($(SOAK_JOINS) / 16)) 16
 	ADJOIN_KILLS=$(SOAK_KILLS) python3 -B tests/cli/test_killed.py build/release/adjoin

@@ -16,11 +16,21 @@ for name in "$@"; do
 done | sort -u >"$build/fuzzers"
 [ -s "$build/fuzzers" ] || { echo "fuzz.sh: no such fuzzers in $build" >&2; exit 1; }
 
+# What libhdf5 itself does with damaged files is no finding: leaks, and requests for more memory than there is, which fail.
+choose_options() {
+  ASAN_OPTIONS='' limits="-rss_limit_mb=4096"
+  case $1 in
+    *_hdf5) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 limits="$limits -malloc_limit_mb=100000000" ;;
+  esac
+  export ASAN_OPTIONS
+}
+
 # Every file of the corpus, one process each if they do not all pass together: names those that do not.
+# shellcheck disable=SC2086 # $limits are several arguments
 replay() {
-  "$1" -runs=0 -timeout=60 -rss_limit_mb=4096 -artifact_prefix="$3-" "$2" >"$3.log" 2>&1 && return 0
+  "$1" -runs=0 -timeout=60 $limits -artifact_prefix="$3-" "$2" >"$3.log" 2>&1 && return 0
   for file in "$2"/*; do
-    "$1" -timeout=60 -rss_limit_mb=4096 -artifact_prefix="$3-" "$file" >"$3.one" 2>&1 && continue
+    "$1" -timeout=60 $limits -artifact_prefix="$3-" "$file" >"$3.one" 2>&1 && continue
     echo "  broken: $file"
     tail -25 "$3.one"
   done
@@ -28,14 +38,13 @@ replay() {
 }
 
 # fuzz FUZZER CORPUS FOUND LOG. Each job of a fuzzer is a process of its own, so that one that breaks takes nothing with
-# it. Leaks of HDF5 itself are no findings.
+# it. The limit of time is for loops without an end, also on a busy machine.
 fuzz() {
-  leaks=1 dict=
-  case $1 in *_hdf5) leaks=0 ;; esac
+  dict=
   [ ! -e "$2.dict" ] || dict=-dict=$2.dict
   # shellcheck disable=SC2086 # an empty $dict is no argument
-  nice "$1" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -detect_leaks=$leaks -close_fd_mask=3 \
-    -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -artifact_prefix="$build/broken/${1##*/}-" $dict \
+  nice "$1" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -close_fd_mask=3 $limits \
+    -max_total_time="$seconds" -timeout=90 -artifact_prefix="$build/broken/${1##*/}-" $dict \
     "$3" "$2" >"$4" 2>&1 || true
 }
 
@@ -48,6 +57,7 @@ while read -r fuzzer; do
   found=$build/found/$name log=$build/fuzz_$name
   mkdir -p "$found"
   passed=yes
+  choose_options "$fuzzer"
   replay "$fuzzer" "$corpus" "$log" || passed=no
   executions=$(find "$corpus" -type f | wc -l)
   if [ "$seconds" -gt 0 ]; then
@@ -56,7 +66,7 @@ while read -r fuzzer; do
     executions=$((executions + ${more:-0}))
     [ "${more:-0}" -gt 0 ] || { passed=no; tail -25 "$log.log"; }
   fi
-  if [ -n "$(find "$build/broken" -name "fuzz_$name-*")" ]; then
+  if [ -n "$(find "$build/broken" -name "fuzz_$name-*" ! -name '*slow-unit*')" ]; then
     passed=no
     grep -E 'SUMMARY|does not hold|ERROR:' "$log.log" | sort | uniq -c | sort -rn | head -10
   fi

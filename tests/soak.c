@@ -150,10 +150,13 @@ static usage measure(void) {
   struct mallinfo2 info = mallinfo2();
   now.allocated = info.uordblks + info.hblkhd;
 #endif
-  long pages = 0, resident = 0;
+  char line[128];
   FILE *file = fopen("/proc/self/statm", "r");
-  if (file && fscanf(file, "%ld %ld", &pages, &resident) == 2)
-    now.resident_kib = resident * (sysconf(_SC_PAGESIZE) / 1024);
+  if (file && fgets(line, sizeof line, file)) { /* all pages, then those in memory */
+    char *after;
+    assert_true(strtol(line, &after, 10) > 0);
+    now.resident_kib = strtol(after, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
+  }
   if (file) fclose(file);
   return now;
 }
@@ -241,7 +244,8 @@ static void one_after_another(void **state) {
     }
   }
   close_world(&w);
-  print_message("  %llu joins, the same results\n", (unsigned long long)(joins + warm_up));
+  uint64_t all = joins + warm_up;
+  print_message("  %llu joins, the same results\n", (unsigned long long)all);
 }
 
 /* ---- Many threads ----------------------------------------------------------------------------------------- */

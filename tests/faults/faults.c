@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wrappers. The linker calls __wrap_NAME for NAME, and the function itself is __real_NAME.
+ * The wrappers. The linker calls __wrap_NAME for NAME, and the function itself is __real_NAME; here they are wrap_NAME
+ * and real_NAME.
  */
 #define _GNU_SOURCE
 #include "faults/faults.h"
@@ -73,162 +74,164 @@ static void *counted(void *block) {
   return block;
 }
 
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_malloc(bytes));
+void *real_malloc(size_t bytes) __asm__("__real_malloc");
+void *wrap_malloc(size_t bytes) __asm__("__wrap_malloc");
+void *wrap_malloc(size_t bytes) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(real_malloc(bytes));
 }
 
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size) {
-  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_calloc(count, size));
+void *real_calloc(size_t count, size_t size) __asm__("__real_calloc");
+void *wrap_calloc(size_t count, size_t size) __asm__("__wrap_calloc");
+void *wrap_calloc(size_t count, size_t size) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(real_calloc(count, size));
 }
 
-void *__real_realloc(void *block, size_t bytes);
-void *__wrap_realloc(void *block, size_t bytes);
-void *__wrap_realloc(void *block, size_t bytes) {
+void *real_realloc(void *block, size_t bytes) __asm__("__real_realloc");
+void *wrap_realloc(void *block, size_t bytes) __asm__("__wrap_realloc");
+void *wrap_realloc(void *block, size_t bytes) {
   if (fails(FAULT_MEMORY, ENOMEM)) return NULL;
-  return block ? __real_realloc(block, bytes) : counted(__real_realloc(NULL, bytes));
+  return block ? real_realloc(block, bytes) : counted(real_realloc(NULL, bytes));
 }
 
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_aligned_alloc(alignment, bytes));
+void *real_aligned_alloc(size_t alignment, size_t bytes) __asm__("__real_aligned_alloc");
+void *wrap_aligned_alloc(size_t alignment, size_t bytes) __asm__("__wrap_aligned_alloc");
+void *wrap_aligned_alloc(size_t alignment, size_t bytes) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(real_aligned_alloc(alignment, bytes));
 }
 
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-char *__wrap_strdup(const char *text) {
-  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_strdup(text));
+char *real_strdup(const char *text) __asm__("__real_strdup");
+char *wrap_strdup(const char *text) __asm__("__wrap_strdup");
+char *wrap_strdup(const char *text) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(real_strdup(text));
 }
 
-char *__real_strndup(const char *text, size_t most);
-char *__wrap_strndup(const char *text, size_t most);
-char *__wrap_strndup(const char *text, size_t most) {
-  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(__real_strndup(text, most));
+char *real_strndup(const char *text, size_t most) __asm__("__real_strndup");
+char *wrap_strndup(const char *text, size_t most) __asm__("__wrap_strndup");
+char *wrap_strndup(const char *text, size_t most) {
+  return fails(FAULT_MEMORY, ENOMEM) ? NULL : counted(real_strndup(text, most));
 }
 
-char *__real_realpath(const char *path, char *to);
-char *__wrap_realpath(const char *path, char *to);
-char *__wrap_realpath(const char *path, char *to) {
+char *real_realpath(const char *path, char *to) __asm__("__real_realpath");
+char *wrap_realpath(const char *path, char *to) __asm__("__wrap_realpath");
+char *wrap_realpath(const char *path, char *to) {
   if (fails(FAULT_MEMORY, ENOMEM)) return NULL;
-  return to ? __real_realpath(path, to) : counted(__real_realpath(path, NULL));
+  return to ? real_realpath(path, to) : counted(real_realpath(path, NULL));
 }
 
-void __real_free(void *block);
-void __wrap_free(void *block);
-void __wrap_free(void *block) {
+void real_free(void *block) __asm__("__real_free");
+void wrap_free(void *block) __asm__("__wrap_free");
+void wrap_free(void *block) {
   if (block) atomic_fetch_sub(&blocks, 1);
-  __real_free(block);
+  real_free(block);
 }
 
-void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
-  return fails(FAULT_MAP, ENOMEM) ? MAP_FAILED : __real_mmap(at, bytes, protection, flags, file, offset);
+void *real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) __asm__("__real_mmap");
+void *wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) __asm__("__wrap_mmap");
+void *wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  return fails(FAULT_MAP, ENOMEM) ? MAP_FAILED : real_mmap(at, bytes, protection, flags, file, offset);
 }
 
 /* ---- Threads ------------------------------------------------------------------------------------------- */
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument) {
-  return fails(FAULT_THREAD, EAGAIN) ? EAGAIN : __real_pthread_create(thread, attributes, main, argument);
+int real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
+                        void *argument) __asm__("__real_pthread_create");
+int wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
+                        void *argument) __asm__("__wrap_pthread_create");
+int wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *argument) {
+  return fails(FAULT_THREAD, EAGAIN) ? EAGAIN : real_pthread_create(thread, attributes, main, argument);
 }
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...) {
+int real_open(const char *path, int flags, ...) __asm__("__real_open");
+int wrap_open(const char *path, int flags, ...) __asm__("__wrap_open");
+int wrap_open(const char *path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
   va_end(arguments);
-  return fails(FAULT_OPEN, EMFILE) ? -1 : __real_open(path, flags, mode);
+  return fails(FAULT_OPEN, EMFILE) ? -1 : real_open(path, flags, mode);
 }
 
-int __real_openat(int folder, const char *path, int flags, ...);
-int __wrap_openat(int folder, const char *path, int flags, ...);
-int __wrap_openat(int folder, const char *path, int flags, ...) {
+int real_openat(int folder, const char *path, int flags, ...) __asm__("__real_openat");
+int wrap_openat(int folder, const char *path, int flags, ...) __asm__("__wrap_openat");
+int wrap_openat(int folder, const char *path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   int mode = flags & O_CREAT ? va_arg(arguments, int) : 0;
   va_end(arguments);
-  return fails(FAULT_OPEN, EMFILE) ? -1 : __real_openat(folder, path, flags, mode);
+  return fails(FAULT_OPEN, EMFILE) ? -1 : real_openat(folder, path, flags, mode);
 }
 
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode) {
-  return fails(FAULT_OPEN, EMFILE) ? NULL : __real_fopen(path, mode);
+FILE *real_fopen(const char *path, const char *mode) __asm__("__real_fopen");
+FILE *wrap_fopen(const char *path, const char *mode) __asm__("__wrap_fopen");
+FILE *wrap_fopen(const char *path, const char *mode) {
+  return fails(FAULT_OPEN, EMFILE) ? NULL : real_fopen(path, mode);
 }
 
-int __real_fstat(int file, struct stat *about);
-int __wrap_fstat(int file, struct stat *about);
-int __wrap_fstat(int file, struct stat *about) {
-  return fails(FAULT_STAT, EIO) ? -1 : __real_fstat(file, about);
+int real_fstat(int file, struct stat *about) __asm__("__real_fstat");
+int wrap_fstat(int file, struct stat *about) __asm__("__wrap_fstat");
+int wrap_fstat(int file, struct stat *about) {
+  return fails(FAULT_STAT, EIO) ? -1 : real_fstat(file, about);
 }
 
-int __real_stat(const char *path, struct stat *about);
-int __wrap_stat(const char *path, struct stat *about);
-int __wrap_stat(const char *path, struct stat *about) {
-  return fails(FAULT_STAT, EIO) ? -1 : __real_stat(path, about);
+int real_stat(const char *path, struct stat *about) __asm__("__real_stat");
+int wrap_stat(const char *path, struct stat *about) __asm__("__wrap_stat");
+int wrap_stat(const char *path, struct stat *about) {
+  return fails(FAULT_STAT, EIO) ? -1 : real_stat(path, about);
 }
 
-ssize_t __real_read(int file, void *to, size_t bytes);
-ssize_t __wrap_read(int file, void *to, size_t bytes);
-ssize_t __wrap_read(int file, void *to, size_t bytes) {
+ssize_t real_read(int file, void *to, size_t bytes) __asm__("__real_read");
+ssize_t wrap_read(int file, void *to, size_t bytes) __asm__("__wrap_read");
+ssize_t wrap_read(int file, void *to, size_t bytes) {
   if (is_interrupted() || fails(FAULT_READ, EIO)) return -1;
-  return __real_read(file, to, shortened(FAULT_READ_SHORT, bytes));
+  return real_read(file, to, shortened(FAULT_READ_SHORT, bytes));
 }
 
-ssize_t __real_pread(int file, void *to, size_t bytes, off_t offset);
-ssize_t __wrap_pread(int file, void *to, size_t bytes, off_t offset);
-ssize_t __wrap_pread(int file, void *to, size_t bytes, off_t offset) {
+ssize_t real_pread(int file, void *to, size_t bytes, off_t offset) __asm__("__real_pread");
+ssize_t wrap_pread(int file, void *to, size_t bytes, off_t offset) __asm__("__wrap_pread");
+ssize_t wrap_pread(int file, void *to, size_t bytes, off_t offset) {
   if (is_interrupted() || fails(FAULT_READ, EIO)) return -1;
-  return __real_pread(file, to, shortened(FAULT_READ_SHORT, bytes), offset);
+  return real_pread(file, to, shortened(FAULT_READ_SHORT, bytes), offset);
 }
 
-ssize_t __real_write(int file, const void *from, size_t bytes);
-ssize_t __wrap_write(int file, const void *from, size_t bytes);
-ssize_t __wrap_write(int file, const void *from, size_t bytes) {
+ssize_t real_write(int file, const void *from, size_t bytes) __asm__("__real_write");
+ssize_t wrap_write(int file, const void *from, size_t bytes) __asm__("__wrap_write");
+ssize_t wrap_write(int file, const void *from, size_t bytes) {
   if (is_interrupted() || fails(FAULT_WRITE, ENOSPC)) return -1;
-  return __real_write(file, from, shortened(FAULT_WRITE_SHORT, bytes));
+  return real_write(file, from, shortened(FAULT_WRITE_SHORT, bytes));
 }
 
-ssize_t __real_pwrite(int file, const void *from, size_t bytes, off_t offset);
-ssize_t __wrap_pwrite(int file, const void *from, size_t bytes, off_t offset);
-ssize_t __wrap_pwrite(int file, const void *from, size_t bytes, off_t offset) {
+ssize_t real_pwrite(int file, const void *from, size_t bytes, off_t offset) __asm__("__real_pwrite");
+ssize_t wrap_pwrite(int file, const void *from, size_t bytes, off_t offset) __asm__("__wrap_pwrite");
+ssize_t wrap_pwrite(int file, const void *from, size_t bytes, off_t offset) {
   if (is_interrupted() || fails(FAULT_WRITE, ENOSPC)) return -1;
-  return __real_pwrite(file, from, shortened(FAULT_WRITE_SHORT, bytes), offset);
+  return real_pwrite(file, from, shortened(FAULT_WRITE_SHORT, bytes), offset);
 }
 
-int __real_fsync(int file);
-int __wrap_fsync(int file);
-int __wrap_fsync(int file) {
-  return fails(FAULT_SYNC, EIO) ? -1 : __real_fsync(file);
+int real_fsync(int file) __asm__("__real_fsync");
+int wrap_fsync(int file) __asm__("__wrap_fsync");
+int wrap_fsync(int file) {
+  return fails(FAULT_SYNC, EIO) ? -1 : real_fsync(file);
 }
 
-int __real_fdatasync(int file);
-int __wrap_fdatasync(int file);
-int __wrap_fdatasync(int file) {
-  return fails(FAULT_SYNC, EIO) ? -1 : __real_fdatasync(file);
+int real_fdatasync(int file) __asm__("__real_fdatasync");
+int wrap_fdatasync(int file) __asm__("__wrap_fdatasync");
+int wrap_fdatasync(int file) {
+  return fails(FAULT_SYNC, EIO) ? -1 : real_fdatasync(file);
 }
 
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to) {
-  return fails(FAULT_RENAME, EACCES) ? -1 : __real_rename(from, to);
+int real_rename(const char *from, const char *to) __asm__("__real_rename");
+int wrap_rename(const char *from, const char *to) __asm__("__wrap_rename");
+int wrap_rename(const char *from, const char *to) {
+  return fails(FAULT_RENAME, EACCES) ? -1 : real_rename(from, to);
 }
 
-int __real_close(int file);
-int __wrap_close(int file);
-int __wrap_close(int file) {
+int real_close(int file) __asm__("__real_close");
+int wrap_close(int file) __asm__("__wrap_close");
+int wrap_close(int file) {
   bool broken = fails(FAULT_CLOSE, EIO);
-  int failed = __real_close(file);
+  int failed = real_close(file);
   if (broken) errno = EIO;
   return broken ? -1 : failed;
 }

@@ -7,13 +7,17 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "faults/faults.h"
+
+extern char **environ;
 
 static uint64_t mix(uint64_t sum, const void *bytes, uint64_t count) {
   const unsigned char *b = bytes;
@@ -93,7 +97,12 @@ static void make_inputs(adj_ctx *ctx) {
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
     must(adj_dataset_save(set, paths[i], NULL));
   adj_dataset_destroy(set);
-  if (system("gzip -k p.csv p.npy 2>/dev/null")) print_message("without gzip: compressed files are left out\n");
+  char *gzip[] = {"gzip", "-k", "p.csv", "p.npy", NULL};
+  pid_t child;
+  if (posix_spawnp(&child, gzip[0], NULL, NULL, gzip, environ))
+    print_message("without gzip: compressed files are left out\n");
+  else
+    waitpid(child, NULL, 0);
 }
 
 /* As stored, which may be used where it lies, and converted. */
@@ -287,7 +296,8 @@ static int enter_folder(void **state) {
 
 static int leave_folder(void **state) {
   DIR *folder = opendir(".");
-  for (struct dirent *entry; folder && (entry = readdir(folder));)
+  if (!folder) return -1;
+  for (struct dirent *entry; (entry = readdir(folder));)
     unlink(entry->d_name);
   closedir(folder);
   int failed = chdir("/") || rmdir(*state);

@@ -12,10 +12,9 @@
 static char *take_line(const uint8_t **at, const uint8_t *end) {
   const uint8_t *feed = *at < end ? memchr(*at, '\n', (size_t)(end - *at)) : NULL;
   const uint8_t *stop = feed ? feed : end;
-  char *line = malloc((size_t)(stop - *at) + 1);
+  char *line = calloc((size_t)(stop - *at) + 1, 1);
   require(line != NULL);
   if (stop > *at) memcpy(line, *at, (size_t)(stop - *at));
-  line[stop - *at] = 0;
   *at = feed ? feed + 1 : end;
   return line;
 }

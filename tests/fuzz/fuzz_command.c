@@ -26,7 +26,7 @@
 int adjoin_main(int argc, char **argv);
 
 /* Where the sanitizers report, if there are any: not to the descriptors that the program writes to. */
-extern void __sanitizer_set_report_fd(void *fd) __attribute__((weak));
+extern void set_report_fd(void *fd) __asm__("__sanitizer_set_report_fd") __attribute__((weak));
 
 enum { MOST_ARGUMENTS = 24, MOST_BYTES = 1000, MOST_SECONDS = 30 };
 
@@ -172,7 +172,7 @@ static void set_up(void) {
   done = true;
   fuzz_enter_scratch();
   setenv("ADJOIN_COSTS", "none", 1);
-  if (__sanitizer_set_report_fd) __sanitizer_set_report_fd((void *)(intptr_t)dup(STDERR_FILENO));
+  if (set_report_fd) set_report_fd((void *)(intptr_t)dup(STDERR_FILENO));
   pthread_t watcher;
   require(!pthread_create(&watcher, NULL, watch, NULL));
   pthread_detach(watcher);

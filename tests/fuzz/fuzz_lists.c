@@ -23,11 +23,11 @@ static void read_devices(const char *text) {
 static adj_dataset *points_in(const double *box, uint32_t dim) {
   static const double part[] = {0.25, 0.5, 0, 1};
   enum { COUNT = sizeof part / sizeof *part };
-  double *data = malloc(COUNT * dim * sizeof *data);
+  double *data = malloc((size_t)COUNT * dim * sizeof *data);
   require(data != NULL);
   for (uint32_t i = 0; i < COUNT; i++)
     for (uint32_t j = 0; j < dim; j++)
-      data[i * dim + j] = part[i] * box[j];
+      data[(size_t)i * dim + j] = part[i] * box[j];
   adj_points points;
   adj_points_init(&points, sizeof points);
   points.data = data;

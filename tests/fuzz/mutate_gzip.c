@@ -12,7 +12,7 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 
-enum { ROOM = 1 << 16, BOMB = 8 << 20, WINDOW = 15 + 16 };
+enum { ROOM = 1 << 16, BOMB = 2 << 20, WINDOW = 15 + 16 };
 
 /* The content of the first member; 0: there is none. */
 static size_t unpack(const uint8_t *data, size_t size, uint8_t *to, size_t room) {
