@@ -277,12 +277,15 @@ static bool fill_part(const adji_part *part, const char *isa, const adji_costs *
   return file && !fclose(file) && written;
 }
 
-/* Measured again in ten seconds, so the disk is not waited for. */
+/* Measured again in ten seconds, so the disk is not waited for. A link is replaced, unlike that of an output: nobody
+ * named this file. */
 adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs) {
+  struct stat at;
   adji_place place;
   adji_part part = {0};
   if (strlen(path) >= LONGEST) return adji_fail(ADJ_E_ARGUMENT, "path: \"%s\" is too long", path);
   adji_costs_make_folders(path);
+  if (!lstat(path, &at) && S_ISLNK(at.st_mode)) (void)unlink(path);
   adj_status status = adji_place_find(path, &place);
   if (!status && place.folder < 0) status = adji_fail(ADJ_E_IO, "%s: is not a file", path);
   if (!status) status = adji_part_create(path, &place, ADJ_NO_SYNC, &part);

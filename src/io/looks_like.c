@@ -84,7 +84,12 @@ static bool begins_array(const char *p, const char *end) {
 }
 
 const char *adji_looks_like(const adji_source *source) {
-  const char *p = (const char *)source->bytes, *end = p + (source->size < LOOKED_AT ? source->size : LOOKED_AT);
+  size_t head;
+  const char *p = (const char *)adji_source_head(source, &head), *end = p + head; /* before the file is loaded */
+  if (source->bytes) {
+    p = (const char *)source->bytes;
+    end = p + (source->size < LOOKED_AT ? source->size : LOOKED_AT);
+  }
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if ((size_t)(end - p) >= kinds[i].length && !memcmp(p, kinds[i].magic, kinds[i].length)) return kinds[i].name;
   if (p < end && memchr(p, 0, (size_t)(end - p))) {
