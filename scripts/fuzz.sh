@@ -48,6 +48,17 @@ fuzz() {
     "$3" "$2" >"$4" 2>&1 || true
 }
 
+# set_aside FUZZER: inputs that break inside libhdf5, by their stack, are no findings of ours. They are kept and counted.
+set_aside() {
+  for file in "$build/broken/${1##*/}"-*; do
+    # shellcheck disable=SC2086 # $limits are several arguments
+    "$1" $limits "$file" 2>&1 | grep -E '^ *#[0-4] ' | grep -q libhdf5 || continue
+    mkdir -p "$build/libhdf5"
+    mv "$file" "$build/libhdf5"
+    echo "  breaks in libhdf5 itself: $build/libhdf5/${file##*/}"
+  done
+}
+
 rm -rf "$build/broken"
 mkdir -p "$build/broken"
 failed=
@@ -64,6 +75,7 @@ while read -r fuzzer; do
     fuzz "$fuzzer" "$corpus" "$found" "$log.log"
     more=$(sed -n 's/^#\([0-9]*\):.*/\1/p' "$log.log" | tail -1)
     executions=$((executions + ${more:-0}))
+    [ "$name" != hdf5 ] || set_aside "$fuzzer"
     [ "${more:-0}" -gt 0 ] || { passed=no; tail -25 "$log.log"; }
   fi
   if [ -n "$(find "$build/broken" -name "fuzz_$name-*" ! -name '*slow-unit*')" ]; then
