@@ -121,19 +121,22 @@ static adj_status take_file(adji_source *source, int file, bool own) {
    * input may have been read already: these are read to their end. */
   bool whole = own || lseek(file, 0, SEEK_CUR) == 0;
   if (!S_ISREG(about.st_mode) || about.st_size == 0 || !whole) return read_to_end(source, file);
-  ssize_t head = 0;
-  do
-    head = pread(file, source->file.head, sizeof source->file.head, 0);
-  while (head < 0 && errno == EINTR);
-  if (head < 0) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
+  const size_t most = sizeof source->file.head;
+  size_t head = 0;
+  while (head < most) {
+    ssize_t bytes = pread(file, source->file.head + head, most - head, (off_t)head);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
+    if (!bytes) break;
+    head += (size_t)bytes;
+  }
   source->file.descriptor = file;
   source->file.own = own;
   source->file.changed = about.st_mtim;
   source->file.head_bytes = (uint32_t)head;
   source->size = (uint64_t)about.st_size;
   source->plain_file = own;
-  if ((uint64_t)head == source->size || (size_t)head == sizeof source->file.head) return ADJ_OK;
-  return file_ends(source, (uint64_t)head);
+  return head == source->size || head == most ? ADJ_OK : file_ends(source, head);
 }
 
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source) {

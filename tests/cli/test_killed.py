@@ -10,9 +10,6 @@ from program import ProgramTest, main, read_bytes, start
 KILLS = int(os.environ.get("ADJOIN_KILLS", "30"))  # 300 in the long form
 SEED = int(os.environ.get("ADJOIN_SEED", "1"))
 
-# Whether the next run that writes to a folder removes temporary files of processes that are gone.
-PARTS_ARE_REMOVED = False
-
 JOINS = [
     (["range", "-r", 0.05, "points.npy", "--distance"], ["pairs.npz"]),
     (["range", "-r", 0.04, "points.npy"], ["pairs.csv"]),
@@ -89,8 +86,7 @@ class Killed(ProgramTest):
         arguments, outputs = JOINS[0]
         self.adjoin(*arguments, "-o", outputs[0])
         self.assertTrue(read_bytes(outputs[0]) == self.complete[outputs[0]])
-        if PARTS_ARE_REMOVED:
-            self.assertEqual(self.parts(), [])
+        self.assertEqual(self.parts(), [])
 
 
 main()
