@@ -782,7 +782,7 @@ static void every_call_can_be_cancelled(void **state) {
       for (time_t end = time(NULL) + 60; !status && time(NULL) < end;)
         status = CANCEL_CALLS[i](&s);
       if (status != ADJ_CANCELLED) fail_msg("call %d: %s", i, adj_status_name(status));
-      assert_non_null(strstr(adj_last_error(), "stopped by the caller"));
+      if (!strstr(adj_last_error(), "stopped by the caller")) fail_msg("call %d: \"%s\"", i, adj_last_error());
     }
     atomic_store(&c.done, true);
     pthread_join(thread, NULL);

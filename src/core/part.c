@@ -240,7 +240,7 @@ static adj_status sync_chunks(const adji_part *part, uint64_t size, adji_synced_
   const unsigned how = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (uint64_t at = 0; at < size; at += SYNC_BYTES) {
     uint64_t bytes = size - at < SYNC_BYTES ? size - at : SYNC_BYTES;
-    if (adji_call_cancelled()) return adji_fail(ADJ_CANCELLED, "cancelled");
+    if (adji_call_cancelled()) return adji_fail(ADJ_CANCELLED, "stopped by the caller");
     if (sync_file_range(part->fd, (off_t)at, (off_t)bytes, how)) {
       if (cannot_sync(errno)) return ADJ_OK;
       return fail(part, "cannot be synchronised with the disk", errno);
@@ -248,7 +248,7 @@ static adj_status sync_chunks(const adji_part *part, uint64_t size, adji_synced_
     adj_status status = synced ? synced(user, bytes) : ADJ_OK;
     if (status) return status;
   }
-  return adji_call_cancelled() ? adji_fail(ADJ_CANCELLED, "cancelled") : ADJ_OK;
+  return adji_call_cancelled() ? adji_fail(ADJ_CANCELLED, "stopped by the caller") : ADJ_OK;
 }
 
 static adj_status sync_part(const adji_part *part, adji_synced_fn synced, void *user) {
