@@ -310,10 +310,11 @@ typedef struct adj_open_options {
   /* csv, tsv: what the points are for; 0: not known. ADJ_HAVERSINE: the columns of longitude and latitude
    * are found by their names, in any order; a file without such names needs columns, longitude first. */
   adj_metric metric;
-  uint32_t map; /* 1: map the file instead of reading it, for files larger than memory */
+  uint32_t map;            /* 1: map the file instead of reading it, for files larger than memory */
   uint32_t allow_external; /* hdf5: 1: also read what the file keeps in other files */
   uint32_t reserved;       /* 0 */
-  const char *helper;      /* hdf5: a program that reads it in a process of its own, see below; NULL: this process does */
+  /* hdf5: a program that reads it in a process of its own, see below; NULL: this process reads it. */
+  const char *helper;
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);

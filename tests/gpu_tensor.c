@@ -85,7 +85,7 @@ static adj_result *join(adj_ctx *ctx, const adj_dataset *set, adj_join_kind kind
   spec.backend = ADJ_BACKEND_GPU;
   spec.tuning = tuning;
   spec.flags |= ADJ_WITH_DISTANCE;
-  spec.radius = kind == ADJ_KNN ? INFINITY : 0.95;
+  spec.radius = kind == ADJ_KNN ? INFINITY : 1.45;
   if (kind == ADJ_KNN) {
     spec.k = NEIGHBOURS;
     spec.order = ADJ_ORDER_DISTANCE;

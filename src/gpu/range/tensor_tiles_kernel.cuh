@@ -30,8 +30,8 @@
 #ifndef ADJI_GPU_RANGE_TENSOR_TILES_KERNEL_CUH
 #define ADJI_GPU_RANGE_TENSOR_TILES_KERNEL_CUH
 
-#include "gpu/range/tensor_tiles_pairs.cuh"
 #include "gpu/device/tensor.cuh"
+#include "gpu/range/tensor_tiles_pairs.cuh"
 
 namespace {
 

@@ -19,9 +19,9 @@
  * The test. |x^ - y^| <= p is 2 x^y^ >= |x^|^2 + |y^|^2 - p^2. Tensor cores compute d = x^y^ - u(x) - v(y), starting
  * from the rounded -u - v. Products of halves are exact in f32. Sums are taken of up to four products and the sum so
  * far at a time, or of more: addends are truncated below 2^-23 of the largest of them, and so is the result, as every
- * device is checked for (gpu/device/tensor_probe.h). That is an error of less than 24 * 2^-23 * S for 16 dimensions, S = |u| + |v| + (|x^|^2 + |y^|^2) / 2 being at least the sum of
- * all magnitudes. With the gamma below, which is a third more and something for the start, the error is at most gamma *
- * S. Let
+ * device is checked for (gpu/device/tensor_probe.h). That is an error of less than 24 * 2^-23 * S for 16 dimensions, S
+ * = |u| + |v| + (|x^|^2 + |y^|^2) / 2 being at least the sum of all magnitudes. With the gamma below, which is a third
+ * more and something for the start, the error is at most gamma * S. Let
  *
  *     v(y) <= |y^|^2 / 2 - 2 gamma |y^|^2,   u(x) <= v(x) - (1 + 4 gamma) p^2 / 2,   |v| <= |y^|^2 / 2,
  *     |u| <= |x^|^2 / 2 + p^2.
