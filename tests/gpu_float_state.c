@@ -507,11 +507,15 @@ static void select_values(adj_ctx *ctx, record *r) {
 
 /* ---- Points on a device ---------------------------------------------------------------------------------- */
 
-/* The memory of a device in software is the host's. */
+/* The memory of a device in software is the host's. CUDA, called by a program itself, computes in the program's state,
+ * and may not survive traps. */
 static void *to_device(const void *from, size_t bytes) {
 #ifndef SOFTWARE_DEVICE
   void *to = NULL;
+  fenv_t state;
+  feholdexcept(&state);
   if (cudaMalloc(&to, bytes) || (from && cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice))) stop("device memory");
+  fesetenv(&state);
 #else
   void *to = malloc(bytes);
   if (!to) stop("memory");
@@ -523,7 +527,10 @@ static void *to_device(const void *from, size_t bytes) {
 static uint64_t mix_device(uint64_t digest, const void *from, size_t bytes) {
 #ifndef SOFTWARE_DEVICE
   void *to = malloc(bytes + 1);
+  fenv_t state;
+  feholdexcept(&state);
   if (!to || (bytes && cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost))) stop("from the device");
+  fesetenv(&state);
   digest = mix(digest, to, bytes);
   free(to);
   return digest;
@@ -534,7 +541,10 @@ static uint64_t mix_device(uint64_t digest, const void *from, size_t bytes) {
 
 static void free_device(void *memory) {
 #ifndef SOFTWARE_DEVICE
+  fenv_t state;
+  feholdexcept(&state);
   cudaFree(memory);
+  fesetenv(&state);
 #else
   free(memory);
 #endif
@@ -579,7 +589,10 @@ static void select_on_device(adj_ctx *ctx, record *r, adj_type type, const void 
   adj_matrix matrix = matrix_of(type, values);
   CALL(adj_cuda_select_k(ctx, &matrix, K, NULL, NULL, columns, best));
 #ifndef SOFTWARE_DEVICE
+  fenv_t state;
+  feholdexcept(&state);
   if (cudaDeviceSynchronize()) stop("the device");
+  fesetenv(&state);
 #endif
   uint64_t digest = mix_device(0, columns, sizeof *columns * POINTS * K);
   keep(r, label("adj_cuda_select_k", "", type), mix_device(digest, best, size * POINTS * K));

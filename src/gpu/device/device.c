@@ -4,6 +4,8 @@
  */
 #include "gpu/device/device.h"
 
+#include "core/float_state.h"
+
 static adji_gpu_base *base_of(const adji_gpu *gpu) {
   return (adji_gpu_base *)gpu;
 }
@@ -37,19 +39,27 @@ void adj_device_init(adj_device *device, size_t struct_size) {
   adji_init_struct(device, struct_size, &defaults, sizeof defaults);
 }
 
+static adj_status describe(uint32_t i, adj_device *out) {
+  adj_status status = adji_kind_describe(i, out);
+  if (status) return status;
+  adji_tensor_facts tensor;
+  int before = adji_kind_current();
+  adji_kind_make_current((int)i);
+  if (!adji_tensor_probe((int)i, &tensor) && tensor.holds) out->tensor_bits = tensor.bits;
+  adji_kind_make_current(before);
+  return ADJ_OK;
+}
+
 adj_status adj_device_describe(uint32_t i, adj_device *out) {
   if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
   adj_status status = adji_gpu_can_be();
   if (status) return status;
   adj_device mine = {.struct_size = sizeof mine};
-  status = adji_kind_describe(i, &mine);
-  if (status) return status;
-  adji_tensor_facts tensor;
-  int before = adji_kind_current();
-  adji_kind_make_current((int)i);
-  if (!adji_tensor_probe((int)i, &tensor) && tensor.holds) mine.tensor_bits = tensor.bits;
-  adji_kind_make_current(before);
-  return adji_give_struct(out, &mine, sizeof mine, "adj_device");
+  adji_float_state floats = adji_float_state_get();
+  adji_float_state_reset();
+  status = describe(i, &mine);
+  adji_float_state_set(floats);
+  return status ? status : adji_give_struct(out, &mine, sizeof mine, "adj_device");
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -78,9 +88,12 @@ static adj_status open_gpu(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
 }
 
 static void close_gpu(void *opened) {
+  adji_float_state floats = adji_float_state_get();
   int before = adji_kind_current();
+  adji_float_state_reset();
   adji_kind_close(opened);
   adji_kind_make_current(before);
+  adji_float_state_set(floats);
 }
 
 adj_status adji_gpu_at(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
@@ -124,7 +137,10 @@ adj_status adji_gpu_refuse_tensor(const adji_gpu *gpu) {
 /* A thread may hold several devices, and give them back in any order. */
 static _Thread_local struct {
   uint32_t locks;
-  int before; /* the device that was current when the thread had none */
+  /* When the thread had none: the device that was current, and the floating-point state, which CUDA should not meet if
+   * the caller destroys something. */
+  int before;
+  adji_float_state floats;
 } held;
 
 void adji_gpu_use(adji_gpu *gpu) {
@@ -133,12 +149,19 @@ void adji_gpu_use(adji_gpu *gpu) {
 
 void adji_gpu_lock(adji_gpu *gpu) {
   pthread_mutex_lock(&base_of(gpu)->turn);
-  if (!held.locks++) held.before = adji_kind_current();
+  if (!held.locks++) {
+    held.before = adji_kind_current();
+    held.floats = adji_float_state_get();
+    adji_float_state_reset();
+  }
   adji_gpu_use(gpu);
 }
 
 void adji_gpu_unlock(adji_gpu *gpu) {
-  if (!--held.locks) adji_kind_make_current(held.before);
+  if (!--held.locks) {
+    adji_kind_make_current(held.before);
+    adji_float_state_set(held.floats);
+  }
   pthread_mutex_unlock(&base_of(gpu)->turn);
 }
 
