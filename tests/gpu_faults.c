@@ -289,6 +289,7 @@ static void check_long_rows(void) {
 }
 
 int main(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0); /* shows how far it is */
   adj_device device;
   adj_device_init(&device, sizeof device);
   if (adj_device_describe(0, &device)) {
