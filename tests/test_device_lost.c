@@ -166,16 +166,7 @@ static adj_status count_rows(adj_plan *plan, const scene *s) {
 }
 
 static adj_status run_way(const scene *s, adj_backend backend, way how) {
-  const problem *p = s->problem;
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = p->k ? ADJ_KNN : ADJ_RANGE;
-  spec.k = p->k;
-  if (!p->k) spec.order = p->order;
-  if (p->radius > 0) spec.radius = p->radius;
-  spec.backend = backend;
-  spec.flags = p->flags;
-  spec.tuning = p->tuning;
+  adj_join_spec spec = spec_of(s->problem, backend);
   adj_plan *plan = NULL;
   adj_result *result = NULL;
   adj_status status = adj_plan_create(s->ctx, &spec, s->left, s->right, &plan);

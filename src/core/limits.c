@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/place.h"
+
 enum { LINE = 4096, MOST_LINES = 65536, FOLDER = 1024 };
 
 /* Larger numbers are how version 1 says that there is no limit. */
@@ -32,7 +34,7 @@ static bool open_lines(lines *l, const char *root, const char *folder, const cha
   char path[2 * LINE];
   int length = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
   l->count = 0;
-  l->file = length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
+  l->file = length > 0 && (size_t)length < sizeof path ? adji_open_text(path) : NULL;
   return l->file != NULL;
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/library.h"
+
 /* Newest first: 1.14, 1.12, 1.10. Debian has the library without MPI under a name of its own. Without a slash in the
  * name, the system's folders are searched and not the current one. */
 static const char *const NAMES[] = {"libhdf5_serial.so.310", "libhdf5.so.310",        "libhdf5_serial.so.200",
@@ -73,9 +75,10 @@ static adj_status check_version(const adji_hdf5 *h5) {
 
 /* The library stays loaded, used or not: it has handlers that run at exit. */
 static adj_status try_library(const char *name, bool *there) {
-  void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void *handle = strchr(name, '/') ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : adji_library_open(name, NULL);
   *there = handle != NULL;
-  if (!handle) return adji_fail(ADJ_E_UNSUPPORTED, "cannot be loaded: %s", dlerror());
+  const char *why = handle ? NULL : dlerror();
+  if (!handle) return adji_fail(ADJ_E_UNSUPPORTED, "cannot be loaded: %s", why ? why : "it is in no system folder");
   adji_hdf5 *h5 = &library.functions;
   adj_status status = find_functions(handle, h5);
   if (!status) status = check_version(h5);

@@ -221,10 +221,16 @@ int wrap_fdatasync(int file) {
   return fails(FAULT_SYNC, EIO) ? -1 : real_fdatasync(file);
 }
 
-int real_rename(const char *from, const char *to) __asm__("__real_rename");
-int wrap_rename(const char *from, const char *to) __asm__("__wrap_rename");
-int wrap_rename(const char *from, const char *to) {
-  return fails(FAULT_RENAME, EACCES) ? -1 : real_rename(from, to);
+int real_renameat(int folder, const char *from, int into, const char *to) __asm__("__real_renameat");
+int wrap_renameat(int folder, const char *from, int into, const char *to) __asm__("__wrap_renameat");
+int wrap_renameat(int folder, const char *from, int into, const char *to) {
+  return fails(FAULT_RENAME, EACCES) ? -1 : real_renameat(folder, from, into, to);
+}
+
+int real_renameat2(int folder, const char *from, int into, const char *to, unsigned how) __asm__("__real_renameat2");
+int wrap_renameat2(int folder, const char *from, int into, const char *to, unsigned how) __asm__("__wrap_renameat2");
+int wrap_renameat2(int folder, const char *from, int into, const char *to, unsigned how) {
+  return fails(FAULT_RENAME, EACCES) ? -1 : real_renameat2(folder, from, into, to, how);
 }
 
 int real_close(int file) __asm__("__real_close");

@@ -87,8 +87,7 @@ static inline shared_work work_of(const adj_plan *plan, const adj_stats *stats) 
   return work;
 }
 
-static inline adj_status join(const scene *s, adj_backend backend, adj_result **out, shared_work *work) {
-  const problem *p = s->problem;
+static inline adj_join_spec spec_of(const problem *p, adj_backend backend) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.kind = p->k ? ADJ_KNN : ADJ_RANGE;
@@ -99,6 +98,11 @@ static inline adj_status join(const scene *s, adj_backend backend, adj_result **
   spec.flags = p->flags;
   if (backend != ADJ_BACKEND_CPU) spec.tuning = p->tuning;
   if (backend != ADJ_BACKEND_CPU) spec.algorithm = p->algorithm;
+  return spec;
+}
+
+static inline adj_status join(const scene *s, adj_backend backend, adj_result **out, shared_work *work) {
+  adj_join_spec spec = spec_of(s->problem, backend);
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(s->ctx, &spec, s->left, s->right, &plan);
   adj_stats stats;
