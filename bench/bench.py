@@ -6,6 +6,7 @@
     bench.py run [--case PATTERN] [--peer PATTERN] [--repeats N] [--json out.json] [--quick]
     bench.py compare old.json new.json
     bench.py tune [--case PATTERN]
+    bench.py auto [--quick] [--seconds S] [--clock wall|cpu] [--json out.json]
 
 See README.md beside it. Needs nothing but Python; peers that are not installed are left out and named.
 """
@@ -16,8 +17,10 @@ import math
 import os
 import pathlib
 import sys
+import time
 from dataclasses import dataclass
 
+import auto
 import cases
 import checks
 import report
@@ -102,7 +105,7 @@ def command_run(args):
     records = run_cases(args, setting, contenders)
     checked = run_checks(args, setting)
     if not setting.quick:
-        checked += checks.scaling(records) + checks.estimates(records) + checks.planner(records)
+        checked += checks.scaling(records) + checks.spread(records) + checks.estimates(records) + checks.planner(records)
     faults = [f"{r['case']} {r['mode']}: {fault}" for r in records for fault in r["faults"]]
     faults += runner.check_modes(records) + [f"{c['check']}: {c['fault']}" for c in checked if c["fault"]]
     done = {"machine": machine, "absent": absent, "cases": records, "checks": checked,
@@ -163,6 +166,33 @@ def command_tune(args):
     return 0
 
 
+def command_auto(args):
+    """Exit status 1 where a bar does not hold."""
+    program = Drivers(args.build, args.python).program("driver_auto")
+    if not program:
+        sys.exit(f"{args.build}: build driver_auto first (make, or cmake --build)")
+    lines, begin = [], time.monotonic()
+    for case in auto.cases(args.quick):
+        if args.seconds and time.monotonic() - begin > args.seconds:
+            break
+        if not matches(f"{case[0]}-{case[2]}d-{case[1]}-{case[3]}-{case[4]}", args.case):
+            continue
+        line = auto.run(program, case, args)
+        if line:
+            lines.append(line)
+            if not args.quiet:
+                print("  " + " | ".join(map(str, auto.row(line))), file=sys.stderr, flush=True)
+    if not lines:
+        sys.exit("no join was timed")
+    missed = [line for line in lines if line["ratio"] > 1.15 or not line["forecast_fits"]]
+    if missed:
+        print(auto.table(sorted(missed, key=lambda line: -line["ratio"])))
+    print(auto.summary(lines))
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -182,6 +212,13 @@ def parse_args():
     run.add_argument("--quick", action="store_true", help="tiny inputs: shows that it works, not how fast")
     commands.add_parser("list", parents=[common], help="name cases, checks and contenders")
     commands.add_parser("tune", parents=[common], help="find the radius of cases anew")
+    sweep = commands.add_parser("auto", parents=[common], help="auto beside every algorithm, on the cores")
+    sweep.add_argument("--quick", action="store_true", help="40 joins of few points")
+    sweep.add_argument("--seconds", type=float, help="end after so long; joins come in a mixed order")
+    sweep.add_argument("--most", type=float, default=4, help="leave out joins that take auto longer than this")
+    sweep.add_argument("--clock", choices=("wall", "cpu"), default="wall",
+                       help="cpu: by CPU seconds, for a machine that others use too")
+    sweep.add_argument("--json", help="write everything measured there")
     compare = commands.add_parser("compare", help="ours of two runs side by side; exit 1 when something is slower")
     compare.add_argument("old")
     compare.add_argument("new")
@@ -191,7 +228,8 @@ def parse_args():
 
 def main():
     args = parse_args()
-    command = {"run": command_run, "list": command_list, "compare": command_compare, "tune": command_tune}
+    command = {"run": command_run, "list": command_list, "compare": command_compare, "tune": command_tune,
+               "auto": command_auto}
     try:
         return command[args.command](args)
     except (Failed, OSError, RuntimeError) as problem:

@@ -24,6 +24,7 @@ class Case:
     k: int = 0          # 0: a range join
     two_sets: bool = False  # of as many points each, drawn apart
     contest: bool = True    # False: made to show where peers go wrong, which is no fault of the run
+    spread: str = ""        # how the points are changed: SPREADS
 
     @property
     def generator(self):
@@ -48,6 +49,17 @@ def nearest(points, count, dim, ks, bar, **more):
 
 M = 1_000_000
 
+# One point at 10^6 or 10^30 in all dimensions; -9999 as the first coordinate of one row in 1,000; the first axis a million
+# times longer; all points on the diagonal.
+SPREADS = ("1e6", "1e30", "-9999", "long", "line")
+
+
+def spread(case, kinds):
+    """The case with points of other spreads: the group spread-*. Nobody's distances to a point at 10^30 are finite, so
+    that is no contest."""
+    return [replace(case, name=f"spread-{case.name}-{kind}", spread=kind, contest=kind != "1e30") for kind in kinds]
+
+
 CASES = [
     Case("unif2d-10", "Unif2D1M", M, 2, 10, 0.001784),
     Case("unif2d-100", "Unif2D1M", M, 2, 100, 0.005645),
@@ -71,6 +83,9 @@ CASES = [
     *nearest("Expo2D1M", M, 2, (8, 32), 3),
     *nearest("Expo3D1M", M, 3, (8, 32), 3),
     *nearest("Clusters3D1M", M, 3, (8, 32), 3),
+    # Ties and duplicates: a third of the codes occur more than once; one point in ten repeats another.
+    *nearest("Codes4D4M", 4 * M, 4, (8,), 3.5),
+    *nearest("Repeats3D1M", M, 3, (8,), 4),
     *nearest("Unif6D1M", M, 6, (8, 32), 2),
     *nearest("Expo6D1M", M, 6, (8, 32), 2),
     *nearest("Unif3D1M", M, 3, (1,), 3, name="knn-two-unif3d", two_sets=True),
@@ -80,8 +95,17 @@ CASES = [
     *nearest("Normal768D100K", M // 10, 768, (10, 100), 1, kind="wide"),
     *nearest("Unif2D10M", 10 * M, 2, (8,), 3, name="knn-unif2d10m"),
     # No contest: 64 dimensions a million from the origin, where |x|² + |y|² - 2xy loses its digits.
+    *nearest("Scales2D400K", 2 * M // 5, 2, (8,), 3, name="spread-knn-scales2d"),
+    *nearest("Scales3D400K", 2 * M // 5, 3, (8,), 3, name="spread-knn-scales3d"),
+    Case("sphere3d-10", "Sphere3D1M", M, 3, 10, 0.00632),
     *nearest("Far64D10K", M // 100, 64, (10,), 0, name="knn-far64d", kind="wide", contest=False),
 ]
+
+BY_NAME = {case.name: case for case in CASES}
+for range_case in ("unif2d-10", "expo2d-10", "expo3d-10", "clusters3d-10", "sphere3d-10", "expo6d-10"):
+    CASES += spread(BY_NAME[range_case], SPREADS[:3])
+for knn_case in ("knn-unif2d-8", "knn-unif3d-8", "knn-clusters3d-8", "knn-unif6d-8"):
+    CASES += spread(BY_NAME[knn_case], SPREADS)
 
 
 def tiny(case, count=2000):

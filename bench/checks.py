@@ -109,6 +109,20 @@ def scaling(records):
             + growth(records, "knn-unif2d-8", "knn-unif2d10m-8", "knn", 48))
 
 
+def spread(records):
+    """What an outlier or a sentinel costs: the time of a case of the group spread-* over that of the case itself."""
+    out = []
+    for case in CASES:
+        plain = case.name.removeprefix("spread-").removesuffix(f"-{case.spread}")
+        for mode in case.modes if case.spread in ("1e6", "1e30", "-9999") else ():
+            with_it, without = fastest(records, case.name, mode), fastest(records, plain, mode)
+            if with_it and without:
+                ratio = with_it["min_s"] / without["min_s"]
+                out.append(record("spread", f"time with {case.spread} over time without, {plain} {mode}", ratio, "x", 1.1,
+                                  ratio <= 1.1))
+    return out
+
+
 def planner(records):
     """The planner's choice against the better of tree and brute force, where both took part."""
     out = []

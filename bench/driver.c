@@ -281,7 +281,9 @@ void bench_report(const char *driver, const bench_args *args, const bench_timing
     for (int b = 0; b < BENCH_BUCKETS; b++)
       printf("%016" PRIx64, digest->buckets[b]);
     putchar('"');
-    if (args->k) printf(", \"distance_sum\": %.17g, \"far_rows\": %" PRId64, digest->distance_sum, digest->far_rows);
+    if (args->k && isfinite(digest->distance_sum)) printf(", \"distance_sum\": %.17g", digest->distance_sum);
+    if (args->k && !isfinite(digest->distance_sum)) printf(", \"distance_sum\": Infinity"); /* as Python reads it */
+    if (args->k) printf(", \"far_rows\": %" PRId64, digest->far_rows);
   }
   if (extra && *extra) printf(", %s", extra);
   puts("}");

@@ -10,6 +10,7 @@
  *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
  *   bench/gpu --auto | --auto-cold [--case NAME] [--repeats N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
+ *   bench/gpu --spread [--case NAME] [--repeats N] [--points N] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
  * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
@@ -26,7 +27,7 @@
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
  * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_knn.c, gpu_select.c.
+ * gpu_knn.c, gpu_select.c, gpu_spread.c.
  */
 #include "gpu.h"
 
@@ -354,7 +355,8 @@ static bool *switch_of(options *o, const char *name) {
              {"--dims", &o->dims},         {"--nearest", &o->nearest},
              {"--brute", &o->brute},       {"--select", &o->select},
              {"--hybrid", &o->hybrid},     {"--hybrid-range", &o->hybrid_range},
-             {"--auto", &o->automatic},    {"--auto-cold", &o->auto_cold}};
+             {"--auto", &o->automatic},    {"--auto-cold", &o->auto_cold},
+             {"--spread", &o->spread}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -402,7 +404,7 @@ static options parse(int argc, char **argv) {
           "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
           "           [--threads N] [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
           "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
-          "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold]\n");
+          "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold] [--spread]\n");
       exit(2);
     }
     i++;
@@ -441,7 +443,7 @@ int main(int argc, char **argv) {
          b.options.repeats);
   const options *o = &b.options;
   if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
-      o->select || o->automatic || o->auto_cold) {
+      o->select || o->automatic || o->auto_cold || o->spread) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
@@ -452,6 +454,7 @@ int main(int argc, char **argv) {
     if (b.options.select) run_select(&b);
     if (b.options.automatic) run_auto(&b);
     if (b.options.auto_cold) run_auto_cold(&b);
+    if (b.options.spread) run_spread(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;
   }

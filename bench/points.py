@@ -35,6 +35,8 @@ class Points:
         if case.generator == "far":
             return str(self.far(case.count, case.dim))
         left = self.generate(case.generator, case.count, case.dim, seed=2 if case.two_sets else 1)
+        if case.spread:
+            return str(self.spread(left, case.dim, case.spread))
         return f"{left},{self.generate(case.generator, case.count, case.dim)}" if case.two_sets else str(left)
 
     def generate(self, name, count, dim, ending="npy", seed=1):
@@ -47,6 +49,27 @@ class Points:
             subprocess.run(command + [str(path)], check=True, stdout=subprocess.DEVNULL)
         apart = f"-seed{seed}" if seed != 1 else ""
         return self._once(f"{name.lower()}-{dim}d-{count}{apart}.{ending}", make)
+
+    def spread(self, path, dim, kind):
+        """Points of a file, changed as cases.SPREADS says."""
+        def make(to):
+            data = path.read_bytes()
+            start = 10 + struct.unpack("<H", data[8:10])[0]
+            values = array.array("f", data[start:])
+            count = len(values) // dim
+            if kind in ("1e6", "1e30"):
+                at = count // 3 * dim
+                values[at:at + dim] = array.array("f", [float(kind)] * dim)
+            if kind == "-9999":
+                for row in range(500 % count, count, 1000):
+                    values[row * dim] = -9999
+            if kind == "long":
+                values[::dim] = array.array("f", (1e6 * x for x in values[::dim]))
+            if kind == "line":
+                for j in range(1, dim):
+                    values[j::dim] = values[::dim]
+            to.write_bytes(data[:start] + values.tobytes())
+        return self._once(f"{path.stem}-{kind}.npy", make)
 
     def far(self, count, dim):
         """Uniform in a box of 4 at a million from the origin, in steps of f32 there: 1/16."""

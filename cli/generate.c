@@ -24,14 +24,15 @@ typedef struct generate_request {
 
 static const option options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0,
-     "KIND is unif, expo, clusters, normal, sphere, lattice or duplicates; or the name of a published\n"
-     "set, such as Unif2D2M, Expo6D10M or Syn16D2M, which gives the number of points and dimensions"},
+     "KIND is unif, expo, clusters, codes, normal, sphere, lattice, duplicates, repeats or scales; or\n"
+     "the name of a published set, such as Unif2D2M, Expo6D10M or Syn16D2M, which gives the number of\n"
+     "points and dimensions"},
     {OPTION_COUNT, 'n', "count", "N", FIELD(count), "number of points, such as 10k or 2M"},
     {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "number of dimensions"},
     {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "seed of the random numbers. Default: 1"},
     {OPTION_REAL, 0, "lambda", "L", FIELD(lambda), "expo: the rate. Default: 40"},
     {OPTION_COUNT, 0, "clusters", "N", FIELD(clusters),
-     "clusters, duplicates: number of centres. Default:\nabout sqrt(N)"},
+     "clusters, codes, duplicates: number of centres.\nDefault: about sqrt(N)"},
     {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type), "Default: f32"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), "file to write (required); \"-\" is standard output"},
     {OPTION_TEXT, 0, "format", "NAME", FIELD(format),

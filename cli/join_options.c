@@ -57,7 +57,7 @@ const option join_run_options[] = {
     {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa),
      "instruction set: scalar, avx2, avx512 or neon.\nDefault: the best that the CPU has"},
     {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
-     "range, count: auto, grid, ego or brute. knn: auto,\nkdtree or brute, and grid on a GPU"},
+     "range, count: auto, kdtree, grid, ego or brute. knn:\nauto, kdtree or brute, and grid on a GPU"},
     {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "settings for measurements, NAME=VALUE,...; see\ntuning.md"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 

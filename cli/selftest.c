@@ -286,7 +286,8 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
     if (setup_is_left_out(col->backend, nearest, a, number / 2)) continue; /* f32 and f64 have the same */
     test_setup chosen;
     setup_choose(col->backend, nearest, a, number, &chosen);
-    join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn / 2 % 2, false};
+    join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn / 2 % 2, false,
+                        false};
     join_verdict verdict = compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
     setup_use *use = &col->uses[nearest][a];
     atomic_fetch_add(verdict == JOIN_REFUSED ? &use->refused : &use->taken, 1);

@@ -11,7 +11,7 @@ typedef struct named_setup {
   const char *algorithm, *tuning;
 } named_setup;
 
-static const char *const CORES_RANGE[] = {NULL, "grid", "ego", "brute"};
+static const char *const CORES_RANGE[] = {NULL, "grid", "ego", "kdtree", "brute"};
 static const char *const CORES_NEAREST[] = {NULL, "kdtree", "brute"};
 
 /* A GPU alone, range joins: results in one batch and in many; pairs kept by the count, or found again; too little room
@@ -44,15 +44,18 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
 enum { POINT_TUNINGS = 4 }; /* of the papers' kernels, in every case */
 
 /* A GPU alone, kNN joins. Trees: a warp for one query and for 32, of which none, some or all give up; all rows at once,
- * or some. Brute force: every prefilter, and every kernel for distances and for selection; all of the right set at
- * once, or some. Grid: as planned; with one thread a query and with a warp; with cells far too narrow, so that most
- * queries fail once or many times, and far too wide. Trees and grids refuse some joins, and selections some k. */
+ * or some; sets in chunks. Brute force: every prefilter, and every kernel for distances and for selection; all of the
+ * right set at once, or some. Grid: as planned; with one thread a query and with a warp; with cells far too narrow, so
+ * that most queries fail once or many times, and far too wide. Trees and grids refuse some joins, and selections some
+ * k. */
 static const named_setup NEAREST_SETUPS[] = {
     {NULL, NULL},
     {"kdtree", "test.per_query=off,test.cut=on"},
     {"kdtree", "test.per_query=off,test.budget=40,device_rows=300,test.cut=off"},
     {NULL, "device_rows=77"},
     {"kdtree", "test.per_query=off,test.device_blocks=2"},
+    {"kdtree", "device_chunk=60"},
+    {"kdtree", "device_chunk=400,test.per_query=off,device_rows=300"},
     {"brute", "prefilter=tensor"},
     {"brute", "prefilter=gemm"},
     {"brute", "prefilter=off"},

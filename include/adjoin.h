@@ -23,7 +23,11 @@
  *     memory                    explain    ├── adj_stream    row by row, to a callback
  *                                          └── adj_write     to a file
  *
- * This header reads from top to bottom: status, the simple calls, context, datasets, plans, runs, selection.
+ * Who asks the same points again and again, with new queries, keeps an adj_index and makes plans on it, or asks for
+ * the neighbours of one point at a time.
+ *
+ * This header reads from top to bottom: status, the simple calls, context, datasets, plans, runs, indexes that are
+ * kept, selection.
  *
  * Exactness. The distance of two points is computed in the type of the data, over the dimensions in
  * input order, with one rounding per step (docs/exactness.md). A pair belongs to a range join iff that
@@ -56,7 +60,8 @@
  * GPUs. A build with CUDA also joins on NVIDIA GPUs (compute capability 8.0 or later). ADJ_BACKEND_GPU
  * runs range joins and kNN joins with every metric and any k. kNN joins use trees in up to six
  * dimensions (L2, L1, Linf, and the metrics derived from them) and brute force otherwise. Sets larger
- * than the device's memory are joined in chunks; trees need the whole set on the device.
+ * than the device's memory are joined in chunks, with 2 bytes of host memory a point and what a chunk
+ * takes; kNN joins keep rows that need several chunks in up to a quarter of what memory_limit leaves.
  * ADJ_BACKEND_HYBRID shares the queries between cores and GPUs: range joins of sets that fit the device,
  * and kNN joins in up to six dimensions. Where a GPU cannot help, the cores do the join alone and log a
  * warning. Where a GPU fails during a join, the cores finish it and log a warning, also with
@@ -127,6 +132,7 @@ typedef enum adj_type { ADJ_F32 = 1, ADJ_F64 = 2 } adj_type;
 typedef struct adj_ctx adj_ctx;         /* threads, memory limit, instruction set, devices     */
 typedef struct adj_dataset adj_dataset; /* an immutable set of points                          */
 typedef struct adj_plan adj_plan;       /* a prepared join: algorithm, index, batches          */
+typedef struct adj_index adj_index;     /* points that are asked often                         */
 typedef struct adj_result adj_result;   /* a finished join held in memory, one row per left id */
 
 #define ADJ_MAX_COUNT UINT64_C(0xfffffffe) /* points in one dataset          */
@@ -141,12 +147,18 @@ ADJ_API adj_status adj_range_join(adj_type type, const void *points, uint64_t co
                                   adj_result **out);
 
 /* The k nearest (L2) of each of count points, nearest first, ties to the lower id. The point itself is
- * left out. Every row has k entries; a row with fewer neighbours ends in ADJ_NO_ID. Like the call above
- * it returns ids only. For distances make a plan with ADJ_WITH_DISTANCE.
+ * left out. Every row has k entries; a row with fewer neighbours ends in ADJ_NO_ID.
  * Time: in few dimensions about O(n log n + n k); by brute force O(n^2 dim).
  * Memory: that of adj_plan_create, and 8 + 4 k bytes a point for the result. */
 ADJ_API adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
                                 adj_result **out);
+
+/* The same with distances, which adj_result_distances returns. Memory of the result: sizeof(T) bytes more for each
+ * entry. */
+ADJ_API adj_status adj_range_join_distances(adj_type type, const void *points, uint64_t count, uint32_t dim,
+                                            double radius, adj_result **out);
+ADJ_API adj_status adj_knn_join_distances(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
+                                          adj_result **out);
 
 /* The result. Row i holds entries offsets[i] .. offsets[i + 1] - 1 of ids and distances. The arrays
  * live as long as the result.
@@ -343,8 +355,10 @@ ADJ_API adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_op
 ADJ_API int adj_helper_main(int argc, char **argv);
 
 /* Points from a generator: the same on every machine for the same seed.
- * name: "unif", "expo", "clusters", "normal", "sphere", "lattice", "duplicates", or a published data set,
- * such as "Unif2D2M", "Expo6D10M" or "Syn16D2M". The latter sets count, dim and lambda. */
+ * name: "unif", "expo", "clusters", "codes" (clusters in whole numbers up to 4,095), "normal", "sphere",
+ * "lattice", "duplicates", "repeats" (uniform, one point in ten equal to another), "scales" (clusters of side
+ * 1 to 10^-7, and a point at 10^6), or a published data set, such as "Unif2D2M", "Expo6D10M" or "Syn16D2M".
+ * The latter sets count, dim and lambda. */
 typedef struct adj_generate_options {
   uint32_t struct_size;
   adj_type type; /* 0: f32 */
@@ -354,7 +368,7 @@ typedef struct adj_generate_options {
   uint32_t reserved;
   uint64_t seed;     /* default 1                        */
   double lambda;     /* expo: 0 means 40                 */
-  uint32_t clusters; /* clusters, duplicates: how many centres; 0: about sqrt(count) */
+  uint32_t clusters; /* clusters, codes, duplicates: how many centres; 0: about sqrt(count) */
   uint32_t reserved2;
 } adj_generate_options;
 
@@ -428,8 +442,9 @@ typedef struct adj_join_spec {
   uint32_t flags;
   uint32_t reserved;
   /* NULL or "auto": the planner chooses. Range joins: "grid" (cells, each with its neighbours), "ego"
-   * (Super-EGO: recursion over epsilon grid order), "brute" (every pair). kNN joins: "kdtree", "brute",
-   * and on a GPU "grid" (cells about as wide as k neighbours are apart). Never changes the result. */
+   * (Super-EGO: recursion over epsilon grid order), "kdtree" (query by query; on cores), "brute" (every
+   * pair). kNN joins: "kdtree", "brute", and on a GPU "grid" (cells about as wide as k neighbours are
+   * apart). Never changes the result. */
   const char *algorithm;
   /* NULL, or settings that override the planner: "indexed=4,cell=1.5,batch=1024,...". A setting that is
    * unknown, or that such a join does not have, is refused. Never changes the result. See docs/tuning.md. */
@@ -445,6 +460,10 @@ typedef struct adj_join_spec {
   const double *box;
   uint32_t box_count; /* 0: no box */
   uint32_t reserved2;
+  /* A radius for each left point, in place of radius; NULL: all have the same. Row i holds the points within
+   * radii[i] of left point i, of a kNN join the k nearest of these. On cores only. Copied. */
+  const double *radii;
+  uint64_t radius_count; /* the number of left points; 0: no radii */
 } adj_join_spec;
 
 ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
@@ -476,7 +495,8 @@ typedef struct adj_estimate {
   uint32_t reserved;
   double pairs, candidates; /* expected; candidates of one pass */
   double result_bytes;      /* of adj_collect                   */
-  double seconds;           /* of the join without the index    */
+  double seconds;           /* of adj_collect                   */
+  double count_seconds;     /* of adj_count with degrees        */
 } adj_estimate;
 
 ADJ_API void adj_estimate_init(adj_estimate *estimate, size_t struct_size);
@@ -662,6 +682,95 @@ ADJ_API adj_status adj_text_save(adj_ctx *ctx, const char *path, const char *tex
  * be written, or with ADJ_NO_CLOBBER exists, is ADJ_E_IO. Paths end in NULL; "-" is standard input or output. Inputs
  * that do not exist are ignored. */
 ADJ_API adj_status adj_paths_check(const char *const *inputs, const char *const *outputs, uint32_t flags);
+
+/* ---- Indexes that are kept ------------------------------------------------------------------------------- */
+
+/* Points that are asked often: made once, then asked any number of times with new queries, new k and new radii.
+ *
+ *     adj_index *index;
+ *     adj_index_create(ctx, NULL, points, &index);
+ *     adj_index_nearest(index, place, 8, ids, distances, &found); // one query: microseconds
+ *
+ *     adj_question question;                                      // many queries
+ *     adj_question_init(&question, sizeof question);
+ *     question.k = 8;
+ *     adj_index_plan(index, &question, queries, &plan);
+ *     adj_collect(plan, &result, NULL, NULL);
+ *
+ * A plan is an index and a question: adj_plan_create makes an index for one question. Answers are the same, bit for
+ * bit.
+ *
+ * Nothing that takes time for every point of the index happens per question. The kd-tree, in up to 32 dimensions, is
+ * built by adj_index_create; it serves every k and every radius, also a radius for each query. In more dimensions, and
+ * with ADJ_DOT, what brute force needs is built by the first kNN question. A range question with many queries (an
+ * eighth of the points or more) is answered through a grid, which depends on the radius: it is built at its first
+ * use, kept while the memory limit allows, and reused for radii that are a little smaller. Grids that nobody uses are
+ * dropped, the oldest first, when memory is needed. adj_plan_explain tells what was built and what was reused.
+ *
+ * Threads. Any number of threads may ask one index at the same time, each with its own plan: every run has its own
+ * control and statistics. Questions of up to 128 queries in up to 8 dimensions run in the calling thread: no other is
+ * woken, or waited for.
+ *
+ * GPUs. The index lives in host memory, and ADJ_BACKEND_AUTO answers on the cores. A plan on an index with
+ * ADJ_BACKEND_GPU or ADJ_BACKEND_HYBRID takes the points to the device once for each plan, not for each run. */
+typedef struct adj_index_options {
+  uint32_t struct_size;
+  adj_metric metric;   /* default ADJ_L2; this and what follows is as in adj_join_spec */
+  adj_backend backend; /* default ADJ_BACKEND_AUTO                                     */
+  adj_angle angle;
+  adj_unit unit;
+  uint32_t box_count;
+  double p;
+  double sphere_radius;
+  const double *box;
+} adj_index_options;
+
+ADJ_API void adj_index_options_init(adj_index_options *options, size_t struct_size);
+
+/* options may be NULL: all defaults. The dataset must outlive the index and the plans on it; options need not.
+ * Time: O(m log m), in parallel. Memory: dim * sizeof(T) + 4 bytes a point and about an eighth more, and as much again
+ * while it is built; ADJ_COSINE, ADJ_HAVERSINE: derived points as in adj_plan_create. */
+ADJ_API adj_status adj_index_create(adj_ctx *ctx, const adj_index_options *options, const adj_dataset *dataset,
+                                    adj_index **out);
+/* Plans that were made on the index may still be run and destroyed later. */
+ADJ_API void adj_index_destroy(adj_index *index);
+
+typedef struct adj_question {
+  uint32_t struct_size;
+  adj_join_kind kind; /* default ADJ_KNN                                                         */
+  double radius;      /* ADJ_RANGE: must be set, or radii. ADJ_KNN: the bound; default INFINITY  */
+  uint32_t k;         /* ADJ_KNN                                                                 */
+  adj_order order;
+  uint32_t flags;
+  uint32_t reserved;
+  const double *radii;   /* a radius for each left point, in place of radius; copied             */
+  uint64_t radius_count; /* the number of left points; 0: no radii                               */
+  const char *algorithm; /* NULL: the planner chooses; else as in adj_join_spec                  */
+} adj_question;
+
+ADJ_API void adj_question_init(adj_question *question, size_t struct_size);
+
+/* A plan for adj_count, adj_collect, adj_stream and adj_write. left: the queries, of the type and dimension of the
+ * index; NULL: the points of the index themselves, each without itself. left must outlive the plan.
+ * Time: O(n log m) to order more than 256 queries; where a grid is used, to sort them; a sample of 256 where there are
+ * more than 2,048. What is built for the first time: as in adj_plan_create. Memory: 12 bytes a query; with a grid as in
+ * adj_plan_create, for the left points; 8 bytes a query with radii. */
+ADJ_API adj_status adj_index_plan(adj_index *index, const adj_question *question, const adj_dataset *left,
+                                  adj_plan **out);
+
+/* The k nearest points of the index to one point, which has dim coordinates of the type of the index. ids and
+ * distances (may be NULL) have room for k entries; *found (may be NULL) receives how many there are. Entries beyond it
+ * are ADJ_NO_ID and infinity (-infinity with ADJ_DOT). No point is left out: a point of the index finds itself.
+ * Time: in few dimensions microseconds; above 32 dimensions, and with ADJ_DOT, O(m dim). Memory: none, beyond buffers
+ * that the index keeps, one set for each thread that asks at the same time; O(m dim) questions: those of a plan. */
+ADJ_API adj_status adj_index_nearest(adj_index *index, const void *point, uint32_t k, uint32_t *ids, void *distances,
+                                     uint32_t *found);
+
+/* All points of the index within radius of one point, in ascending order of id. ids and distances (may be NULL) receive
+ * the first `capacity` of them; *found receives how many there are in all, which may be more. ids may be NULL if
+ * capacity is 0. Time and memory: as above; and O(found log found). */
+ADJ_API adj_status adj_index_within(adj_index *index, const void *point, double radius, uint32_t capacity,
+                                    uint32_t *ids, void *distances, uint32_t *found);
 
 /* ---- Selection ------------------------------------------------------------------------------------- */
 

@@ -133,6 +133,7 @@ static uint64_t count_missing(attack *a) {
                                           {"memory limit", "some"},
                                           {"range algorithm", "grid"},
                                           {"range algorithm", "ego"},
+                                          {"range algorithm", "kdtree"},
                                           {"range algorithm", "brute"},
                                           {"kNN algorithm", "kdtree"},
                                           {"kNN algorithm", "brute"},
@@ -201,6 +202,7 @@ static void draw_way(const attack *a, dice *d, const join_case *c, way *w) {
   }
   setup->order = (adj_order)dice_below(d, 3);
   setup->distances = dice_below(d, 2);
+  setup->kept = !setup->tuning && dice_below(d, 2);
   /* Every second one has the best instruction set, which comes first. */
   w->ctx = a->contexts[dice_below(d, dice_below(d, 2) ? MOST_THREADS : (uint64_t)a->context_count)];
   w->isa = adj_ctx_isa(w->ctx);
@@ -283,6 +285,7 @@ static void print_way(const join_case *c, const way *w) {
          c->radius, c->k, c->flags, (int)c->angle, (int)c->unit);
   for (uint32_t j = 0; j < c->box_count; j++)
     printf("%s%.17g%s", j ? "," : "  box ", c->box[j], j + 1 == c->box_count ? "\n" : "");
+  if (w->setup.kept) printf("  on a kept index\n");
   printf("  backend %s, algorithm %s, tuning %s, order %s, %s distances, isa %s, %u threads, memory limit %llu\n",
          BACKENDS[w->setup.backend], w->setup.algorithm ? w->setup.algorithm : "auto",
          w->setup.tuning ? w->setup.tuning : "none", ORDERS[w->setup.order], w->setup.distances ? "with" : "without",

@@ -338,6 +338,43 @@ void build_outlier(join_case *c, const case_entry *entry) {
     put(set, set->count / 2, j, entry->offset);
 }
 
+/* Eight clusters of side 1 to 10^-7, in different places. With a scale they are all at the origin, each 2^scale times
+ * as narrow as the one before. The middle point is at offset. */
+static void scale_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
+  unsigned cluster = (unsigned)(case_random(c) % 8);
+  double width = entry->scale != 0 ? ldexp(1, -(int)(cluster * entry->scale)) : pow(10, -(double)cluster);
+  for (uint32_t j = 0; j < set->dim; j++) {
+    double centre = entry->scale != 0 ? 0 : (double)((cluster * 7 + j * 3) % 11);
+    put(set, row, j, row == set->count / 2 ? entry->offset : centre + width * case_random_unit(c));
+  }
+}
+
+void build_scales(join_case *c, const case_entry *entry) {
+  each_row(c, entry, scale_row);
+}
+
+/* A unit box, in which one row in 50 has a sentinel, offset, in its first coordinate, and one in 300 in all. */
+static void sentinel_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
+  bool first = case_random(c) % 50 == 0, all = case_random(c) % 300 == 0;
+  for (uint32_t j = 0; j < set->dim; j++)
+    put(set, row, j, all || (first && !j) ? entry->offset : scale_of(entry) * case_random_unit(c));
+}
+
+void build_sentinels(join_case *c, const case_entry *entry) {
+  each_row(c, entry, sentinel_row);
+}
+
+/* One axis is longer than the others: the first, by scale; or the last, by -scale. */
+static void long_axis_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
+  uint32_t axis = entry->scale < 0 ? set->dim - 1 : 0;
+  for (uint32_t j = 0; j < set->dim; j++)
+    put(set, row, j, entry->offset + (j == axis ? fabs(entry->scale) : 1) * case_random_unit(c));
+}
+
+void build_long_axis(join_case *c, const case_entry *entry) {
+  each_row(c, entry, long_axis_row);
+}
+
 /* A huge box, where all neighbours are the same point or an ulp away. */
 static void large_box_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   if (row % 3 == 0)

@@ -122,6 +122,17 @@ static const case_entry entries[] = {
     {CASE("outlier at -1e9", build_outlier, 3, 1000, SELF, 0.1), .offset = -1e9},
     {CASE("outlier at 1e30", build_outlier, 2, 1000, SELF, 0.02), .offset = 1e30},
     {CASE("outlier in right", build_outlier, 2, 500, 700, 0.02), .offset = 1e12},
+    {CASE("outlier at 1e6, 6-D", build_outlier, 6, 1500, SELF, 0.3), .offset = 1e6},
+    {CASE("outlier at -1e30, two sets, 4-D", build_outlier, 4, 700, 1500, 0.2), .offset = -1e30},
+    {CASE("scales of 1 to 1e-7", build_scales, 2, 2500, SELF, 1e-4), .offset = 1e6},
+    {CASE("scales of 1 to 1e-7, 3-D, wide", build_scales, 3, 2500, SELF, 0.03), .offset = 1e30},
+    {CASE("scales of 1 to 1e-7, 6-D", build_scales, 6, 1500, SELF, 1e-3), .offset = -1e6},
+    {CASE("scales of 1 to 2^-28, one place", build_scales, 3, 1500, SELF, 1e-5), .scale = 4, .offset = 1e3},
+    {CASE("sentinels of -9999", build_sentinels, 2, 2500, SELF, 0.02), .offset = -9999},
+    {CASE("sentinels of 1e30, 3-D", build_sentinels, 3, 2500, SELF, 0.05), .offset = 1e30},
+    {CASE("sentinels of -9999, two sets, 6-D", build_sentinels, 6, 900, 1500, 0.3), .offset = -9999},
+    {CASE("an axis a million times as long", build_long_axis, 2, 2500, SELF, 300), .scale = 1e6},
+    {CASE("the last axis a million times as long, 5-D", build_long_axis, 5, 1500, SELF, 0.5), .scale = -1e6},
     {CASE("radius 1e-12 in a box of 1e9", build_large_box, 2, 900, SELF, 1e-12), .scale = 1e9},
     {CASE("radius 1e-12 in a box of 1e9, 3-D", build_large_box, 3, 900, SELF, 1e-12), .scale = 1e9, .offset = -5e8},
     {CASE("radius 1e-6 in a box of 1e9, 8-D", build_large_box, 8, 600, SELF, 1e-6), .scale = 1e9},
@@ -310,6 +321,8 @@ adj_join_spec case_spec(const join_case *c) {
   spec.box = c->box;
   spec.box_count = c->box_count;
   spec.flags = c->flags;
+  spec.radii = c->radii;
+  spec.radius_count = c->radii ? c->left.count : 0;
   return spec;
 }
 

@@ -23,6 +23,7 @@ typedef struct join_case {
   double *box; /* box_count lengths, or NULL */
   uint32_t box_count;
   uint32_t flags;
+  double *radii;   /* of each left point, or NULL: radius for all. Not the case's own */
   uint64_t random; /* state of the builder's random numbers */
 } join_case;
 
@@ -93,6 +94,9 @@ void build_tiny(join_case *c, const case_entry *entry);
 void build_huge(join_case *c, const case_entry *entry);
 void build_magnitudes(join_case *c, const case_entry *entry);
 void build_outlier(join_case *c, const case_entry *entry);
+void build_scales(join_case *c, const case_entry *entry);
+void build_sentinels(join_case *c, const case_entry *entry);
+void build_long_axis(join_case *c, const case_entry *entry);
 void build_large_box(join_case *c, const case_entry *entry);
 void build_line(join_case *c, const case_entry *entry);
 void build_clumps(join_case *c, const case_entry *entry);

@@ -5,6 +5,7 @@
 #include "compare.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +311,68 @@ static join_verdict check_all(comparison *job) {
   return verdict;
 }
 
+/* ---- A kept index --------------------------------------------------------------------------------------------------
+ */
+
+static adj_index_options options_of(const adj_join_spec *spec) {
+  adj_index_options options;
+  adj_index_options_init(&options, sizeof options);
+  options.metric = spec->metric;
+  options.backend = spec->backend;
+  options.angle = spec->angle;
+  options.unit = spec->unit;
+  options.sphere_radius = spec->sphere_radius;
+  options.p = spec->p;
+  options.box = spec->box;
+  options.box_count = spec->box_count;
+  return options;
+}
+
+static adj_question question_of(const adj_join_spec *spec) {
+  adj_question question;
+  adj_question_init(&question, sizeof question);
+  question.kind = spec->kind;
+  question.k = spec->k;
+  question.radius = spec->radius;
+  question.radii = spec->radii;
+  question.radius_count = spec->radius_count;
+  question.order = spec->order;
+  question.flags = spec->flags;
+  question.algorithm = spec->algorithm;
+  return question;
+}
+
+/* Another question, whose structures the one that is compared may find there. */
+static adj_status ask_another(adj_index *index, const adj_join_spec *spec, const adj_dataset *left) {
+  adj_question question = question_of(spec);
+  adj_plan *plan = NULL;
+  uint64_t total;
+  question.k += 2;
+  question.radii = NULL;
+  question.radius_count = 0;
+  question.radius = spec->radii ? (spec->radius_count ? spec->radii[0] : 1) : spec->radius;
+  if (spec->kind == ADJ_RANGE && isinf(question.radius)) question.radius = 1;
+  if (spec->metric != ADJ_DOT && spec->metric != ADJ_HAVERSINE) question.radius *= 1.125;
+  adj_status status =
+      isfinite(question.radius) || spec->kind == ADJ_KNN ? adj_index_plan(index, &question, left, &plan) : ADJ_OK;
+  if (!status && plan) status = adj_count(plan, NULL, &total, NULL, NULL);
+  adj_plan_destroy(plan);
+  return status;
+}
+
+/* The plan outlives the index. */
+static adj_status plan_kept(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                            adj_plan **out) {
+  adj_index_options options = options_of(spec);
+  adj_question question = question_of(spec);
+  adj_index *index = NULL;
+  adj_status status = adj_index_create(ctx, &options, right ? right : left, &index);
+  if (!status) status = ask_another(index, spec, right ? left : NULL);
+  if (!status) status = adj_index_plan(index, &question, right ? left : NULL, out);
+  adj_index_destroy(index);
+  return status;
+}
+
 join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                           char *message, size_t capacity) {
   comparison job = {.c = c, .setup = setup, .message = message, .capacity = capacity};
@@ -320,7 +383,9 @@ join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *a
   adj_join_spec spec = spec_of(c, setup);
   adj_status status = borrow(ctx, &c->left, &left);
   if (!status && !c->self_join) status = borrow(ctx, &c->right, &right);
-  if (!status) status = adj_plan_create(ctx, &spec, left, right, &job.plan);
+  if (!status)
+    status = setup->kept ? plan_kept(ctx, &spec, left, right, &job.plan)
+                         : adj_plan_create(ctx, &spec, left, right, &job.plan);
   if (status) {
     call_failed(&job, "plan", status);
     if (may_refuse(setup, status)) verdict = JOIN_REFUSED;

@@ -15,6 +15,7 @@ typedef struct join_setup {
   const char *tuning;
   adj_order order;
   bool distances;
+  bool kept;            /* on an index that has answered other questions; tuning is not used */
   bool may_lack_memory; /* a join that fails for want of memory is refused; others do not differ */
 } join_setup;
 

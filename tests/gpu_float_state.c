@@ -316,7 +316,8 @@ static void read_and_write(adj_ctx *ctx, record *r, const adj_dataset *set, cons
 }
 
 static void generate(adj_ctx *ctx, record *r) {
-  static const char *const names[] = {"unif", "expo", "clusters", "normal", "sphere", "lattice", "duplicates"};
+  static const char *const names[] = {"unif",    "expo",       "clusters", "normal", "sphere",
+                                      "lattice", "duplicates", "codes",    "repeats"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     for (int type = ADJ_F32; type <= ADJ_F64; type++) {
       adj_generate_options options;

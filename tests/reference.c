@@ -66,7 +66,9 @@ static void keep_nearest(neighbours *row, uint32_t k) {
 static bool find_row(const point_set *left, const point_set *right, const adj_join_spec *spec, uint64_t i,
                      neighbours *row) {
   const point_set *other = right ? right : left;
-  double threshold = reference_threshold(spec, left->type);
+  adj_join_spec of_row = *spec;
+  if (spec->radii) of_row.radius = spec->radii[i];
+  double threshold = reference_threshold(&of_row, left->type);
   bool nearest = spec->kind == ADJ_KNN;
   row->count = 0;
   for (uint64_t j = 0; j < other->count; j++) {

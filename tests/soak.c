@@ -62,9 +62,9 @@ static choice choose(uint32_t i) {
   if (c.spec.kind == ADJ_KNN) c.spec.radius = c.spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
   c.spec.flags = i % 2 ? ADJ_WITH_DISTANCE : 0;
   c.spec.order = i % 11 == 3 && c.spec.kind == ADJ_RANGE ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID;
-  static const char *const algorithms[] = {NULL, "grid", "ego", "brute"};
+  static const char *const algorithms[] = {NULL, "grid", "ego", "kdtree", "brute"};
   if (c.spec.backend == ADJ_BACKEND_CPU && c.spec.kind == ADJ_RANGE && c.spec.metric == ADJ_L2)
-    c.spec.algorithm = algorithms[i / 5 % 4];
+    c.spec.algorithm = algorithms[i / 5 % 5];
   return c;
 }
 

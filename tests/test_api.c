@@ -483,10 +483,12 @@ static void wrong_metrics_are_named(void **state) {
   adj_ctx *ctx = context_of(1, NULL);
   static const double rows[] = {1, 2, 0, 0, 4, 95}, length = 3, lengths[] = {3, 0, 3}, wrong[] = {1, -1};
   adj_dataset *set = set_of(ctx, rows, 3, 2), *flat = set_of(ctx, rows, 2, 2), *wide = set_of(ctx, rows, 2, 3);
+  adj_dataset *good = set_of(ctx, rows, 1, 2);
   adj_join_spec spec = range_spec(0.1);
   spec.metric = ADJ_COSINE;
   refuse(ctx, set, NULL, spec, ADJ_E_DATA, "row 2: all coordinates are 0");
-  refuse(ctx, set, flat, spec, ADJ_E_DATA, "left: row 2");
+  refuse(ctx, flat, set, spec, ADJ_E_DATA, "right: row 2");
+  refuse(ctx, set, good, spec, ADJ_E_DATA, "left: row 2");
   spec.metric = ADJ_HAVERSINE;
   refuse(ctx, set, NULL, spec, ADJ_E_DATA, "row 3, column 2: latitude 95");
   refuse(ctx, flat, set, spec, ADJ_E_DATA, "right: row 3");
@@ -516,6 +518,7 @@ static void wrong_metrics_are_named(void **state) {
   spec.box = wrong;
   spec.box_count = 2;
   refuse(ctx, set, NULL, spec, ADJ_E_ARGUMENT, "box: length 2 is -1");
+  adj_dataset_destroy(good);
   adj_dataset_destroy(wide);
   adj_dataset_destroy(flat);
   adj_dataset_destroy(set);

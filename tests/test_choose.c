@@ -179,7 +179,8 @@ static void test_auto_keeps_small_joins(void **state) {
 
 /* ---- Grids of both --------------------------------------------------------------------------------------- */
 
-/* Points in `dim` dimensions, of which the first `wide` are 30 across and the others 1; one of them is far away. */
+/* Points in `dim` dimensions, of which the first `wide` are 30 across and the others 1; one in a hundred of them is
+ * far away, too many to be outliers. */
 static adj_dataset *uneven_points(adj_ctx *ctx, uint64_t count, uint32_t dim, uint32_t wide, float outlier,
                                   float **values_out) {
   float *values = *values_out = malloc(count * dim * sizeof *values);
@@ -188,7 +189,8 @@ static adj_dataset *uneven_points(adj_ctx *ctx, uint64_t count, uint32_t dim, ui
     seed = seed * 1664525u + 1013904223u;
     values[i] = (float)(seed >> 8) * 0x1p-24f * (i % dim < wide ? 30 : 1);
   }
-  values[0] = outlier;
+  for (uint64_t i = 0; i < count; i += 100)
+    values[i * dim] = outlier;
   adj_points from;
   adj_points_init(&from, sizeof from);
   from.type = ADJ_F32;
@@ -260,6 +262,111 @@ static void test_filter_is_the_devices(void **state) {
   free(values);
 }
 
+/* ---- Many dimensions ------------------------------------------------------------------------------------- */
+
+static adj_dataset *generated(adj_ctx *ctx, const char *name, uint64_t count, uint32_t dim) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = name;
+  options.count = count;
+  options.dim = dim;
+  adj_dataset *set = NULL;
+  must(adj_dataset_generate(ctx, &options, &set));
+  return set;
+}
+
+/* Codes are made where they drop most pairs. Where a quarter of all pairs belong they drop nothing, and a recursion
+ * over boxes finds nothing to exclude either. */
+static void test_codes_and_boxes_must_pay(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = generated(ctx, "normal", 3000, 128);
+  adj_join_spec selective = range_spec(12, ADJ_BACKEND_CPU, NULL), many = range_spec(15.5, ADJ_BACKEND_CPU, NULL);
+  adj_plan *plan = plan_of(ctx, set, &selective);
+  bool codes = adji_prefilter_codes_for(adj_ctx_isa(ctx));
+  assert_int_equal(adji_range_index_of(&plan->engine)->prefilter.filter != NULL, codes);
+  adj_plan_destroy(plan);
+  plan = plan_of(ctx, set, &many);
+  assert_null(adji_range_index_of(&plan->engine)->prefilter.filter);
+  assert_int_equal(plan->choice.algorithm, ADJI_ALGORITHM_BRUTE);
+  adj_plan_destroy(plan);
+  many.tuning = "prefilter=codes"; /* whoever asks for them has them */
+  plan = plan_of(ctx, set, &many);
+  assert_int_equal(adji_range_index_of(&plan->engine)->prefilter.filter != NULL, codes);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* An estimate is a small part of the join; small joins in few dimensions may have more queries in it. */
+static void test_samples_are_small(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_join_spec spec = range_spec(20, ADJ_BACKEND_CPU, NULL);
+  const struct {
+    uint64_t count;
+    uint32_t dim;
+    uint64_t most;
+  } sizes[] = {{2000, 256, 50}, {6000, 384, 150}, {1000, 2, 256}};
+  for (int i = 0; i < 3; i++) {
+    adj_dataset *set = generated(ctx, "normal", sizes[i].count, sizes[i].dim);
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    assert_in_range(plan->sampled, 16, sizes[i].most);
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
+/* Forecasts go by what some batches took: at 384 dimensions the cost of a candidate depends on the radius. Bounds are
+ * wide, since the machine may be busy. */
+static void test_forecasts_are_near(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = generated(ctx, "normal", 2500, 384);
+  const double radii[] = {24, 27, 60};
+  for (int i = 0; i < 3; i++) {
+    adj_join_spec spec = range_spec(radii[i], ADJ_BACKEND_CPU, NULL);
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    adj_estimate estimate;
+    adj_estimate_init(&estimate, sizeof estimate);
+    must(adj_plan_estimate(plan, &estimate));
+    uint32_t *degrees = calloc(2500, sizeof *degrees);
+    uint64_t begin = adji_thread_ns();
+    must(adj_count(plan, degrees, NULL, NULL, NULL));
+    double ratio = estimate.count_seconds / ((double)(adji_thread_ns() - begin) * 1e-9);
+    if (!(ratio > 0.25 && ratio < 4)) fail_msg("radius %g: forecast over time %g", radii[i], ratio);
+    assert_true(estimate.seconds > 0);
+    free(degrees);
+    adj_plan_destroy(plan);
+  }
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+}
+
+/* Whether a tree is worth a trial in many dimensions depends on the points. */
+static void test_trees_for_clusters(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  const struct {
+    const char *name;
+    uint32_t dim;
+    adji_algorithm chosen;
+  } sets[] = {{"clusters", 64, ADJI_ALGORITHM_AUTO},
+              {"normal", 64, ADJI_ALGORITHM_BRUTE},
+              {"unif", 200, ADJI_ALGORITHM_BRUTE},
+              {"normal", 16, ADJI_ALGORITHM_AUTO},
+              {"normal", 4, ADJI_ALGORITHM_KDTREE}};
+  for (int i = 0; i < 5; i++) {
+    adj_dataset *set = generated(ctx, sets[i].name, 8192, sets[i].dim);
+    adji_measure measure = {.step = ADJI_STEP_L2};
+    adji_join join = {.ctx = ctx, .left = set, .right = set, .self_join = true, .k = 8, .style = {.measure = &measure}};
+    assert_int_equal(adji_choose_knn(&join).algorithm, sets[i].chosen);
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_longer_the_sooner),
@@ -273,6 +380,10 @@ int main(void) {
       cmocka_unit_test(test_auto_keeps_small_joins),
       cmocka_unit_test(test_grids_are_apart),
       cmocka_unit_test(test_filter_is_the_devices),
+      cmocka_unit_test(test_codes_and_boxes_must_pay),
+      cmocka_unit_test(test_samples_are_small),
+      cmocka_unit_test(test_forecasts_are_near),
+      cmocka_unit_test(test_trees_for_clusters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

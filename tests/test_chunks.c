@@ -25,6 +25,7 @@ typedef struct part {
   simulated *device;
   adj_ctx *ctx;
   adji_engine inner;
+  adj_dataset sets[2]; /* with points in memory of the device */
 } part;
 
 static adj_status turn(simulated *s) {
@@ -59,8 +60,20 @@ static void sim_end(void *state, adji_run *run) {
 static void sim_close(void *state) {
   part *p = state;
   adji_engine_clear(&p->inner);
+  free(p->sets[0].owner);
+  free(p->sets[1].owner);
   p->device->open--;
   free(p);
+}
+
+/* Copies the points of a set. */
+static void fetch_points(const adj_dataset *set, adj_dataset *to) {
+  *to = *set;
+  to->owner = NULL;
+  if (!set->copy_rows) return;
+  to->owner = malloc((set->count + 1) * set->row_stride);
+  set->copy_rows(set->copy_from, 0, set->count, to->owner);
+  to->data = to->owner;
 }
 
 static adj_status sim_open(void *state, const adji_join *join, adji_worker *out) {
@@ -72,8 +85,17 @@ static adj_status sim_open(void *state, const adji_join *join, adji_worker *out)
   part *p = calloc(1, sizeof *p);
   p->device = s;
   p->ctx = join->ctx;
-  status = adji_reference_create(join, &p->inner);
+  adji_join mine = *join;
+  mine.left = mine.right = &p->sets[0];
+  fetch_points(join->left, &p->sets[0]);
+  if (!join->self_join) {
+    fetch_points(join->right, &p->sets[1]);
+    mine.right = &p->sets[1];
+  }
+  status = adji_reference_create(&mine, &p->inner);
   if (status) {
+    free(p->sets[0].owner);
+    free(p->sets[1].owner);
     free(p);
     return status;
   }
@@ -227,14 +249,20 @@ static answer right_answer(const problem *p) {
   return a;
 }
 
-static adji_engine in_chunks(const problem *p, simulated *device, uint64_t size) {
+/* regions: where they serve. */
+static adji_engine in_regions(const problem *p, simulated *device, uint64_t size, bool regions) {
   adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy};
   adji_worker worker;
   must(adji_chunks_create(&p->plan->join, &source, size, &worker));
   assert_true(adji_is_chunks(&worker));
+  if (regions) must(adji_chunks_use_regions(&worker));
   adji_engine engine;
   adji_engine_init(&engine, &p->plan->join, &worker);
   return engine;
+}
+
+static adji_engine in_chunks(const problem *p, simulated *device, uint64_t size) {
+  return in_regions(p, device, size, false);
 }
 
 static void must_be_same(const answer *a, const answer *b) {
@@ -254,14 +282,17 @@ static uint64_t hidden_orders(const answer *a) {
   return many;
 }
 
+static uint64_t by_region; /* how often regions served */
+
 static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
   problem p = pose(ctx, w);
   answer right = right_answer(&p);
   if (w->order == ADJ_ORDER_DISTANCE) *hidden += hidden_orders(&right);
   uint64_t sizes[] = {1, 2, 7, w->left, 1000}, total = 0;
-  for (int s = 0; s < 5; s++) {
+  for (int s = 0; s < 10; s++) {
     simulated device = {.fail_at = -1, .crowded = -1};
-    adji_engine engine = in_chunks(&p, &device, sizes[s]);
+    adji_engine engine = in_regions(&p, &device, sizes[s % 5], s >= 5);
+    by_region += adji_chunks_has_regions(&engine.workers[0]);
     for (uint64_t each = 5; each < 1000; each *= 100) {
       answer mine;
       must(solve(&p, &engine, NULL, each, &mine));
@@ -303,6 +334,7 @@ static void same_results(void **state) {
         check_sizes(ctx, &w, &hidden);
       }
   assert_true(hidden > 0);
+  assert_true(by_region > 0);
   adj_ctx_destroy(contexts[0]);
   adj_ctx_destroy(contexts[1]);
 }
@@ -332,15 +364,17 @@ static void empty_sets(void **state) {
 static void small_buffers(void **state) {
   (void)state;
   for (uint32_t flags = 0; flags <= ADJ_WITH_DISTANCE; flags += ADJ_WITH_DISTANCE)
-    for (int order = 0; order < 3; order++) {
+    for (int order = 0; order < 6; order++) {
       adj_ctx *ctx = context_of(2, NULL);
-      problem p = pose(ctx, &(request){300, 0, ADJ_F64, flags, (adj_order)order, 5});
+      bool regions = order >= 3;
+      problem p = pose(ctx, &(request){300, 0, ADJ_F64, flags, (adj_order)(order % 3), regions ? 0.5 : 5});
       answer right = right_answer(&p), mine;
       simulated device = {.fail_at = -1, .crowded = -1};
-      adji_engine engine = in_chunks(&p, &device, 170);
-      ctx->memory.limit = atomic_load(&ctx->memory.used) + (1 << 18);
+      adji_engine engine = in_regions(&p, &device, regions ? 250 : 170, regions);
+      assert_int_equal(adji_chunks_has_regions(&engine.workers[0]), regions);
+      ctx->memory.limit = atomic_load(&ctx->memory.used) + (regions ? 1 << 17 : 1 << 18);
       must(solve(&p, &engine, NULL, 1000, &mine));
-      assert_true(device.fills > 4);
+      assert_true(device.fills > (regions ? 2 : 4));
       must_be_same(&mine, &right);
       adji_engine_clear(&engine);
       forget(&mine);
@@ -372,6 +406,16 @@ static void no_room(void **state) {
     forget(&mine);
     adji_engine_clear(&engine);
   }
+  for (int64_t most = 400; most <= 700; most += 300) { /* by region */
+    device = (simulated){.most = most == 700 ? 0 : (uint64_t)most, .fail_at = -1, .crowded = most == 700 ? 1 : -1};
+    engine = in_regions(&p, &device, 800, true);
+    assert_true(adji_chunks_has_regions(&engine.workers[0]));
+    must(solve(&p, &engine, NULL, 500, &mine));
+    assert_true(adji_chunks_size(&engine.workers[0]) < 800);
+    must_be_same(&mine, &right);
+    forget(&mine);
+    adji_engine_clear(&engine);
+  }
   device = (simulated){.most = 100, .fail_at = -1, .crowded = -1};
   engine = in_chunks(&p, &device, 1100);
   must_fail(ADJ_E_DEVICE_MEMORY, "no room", solve(&p, &engine, NULL, 400, &mine));
@@ -388,9 +432,9 @@ static void estimates(void **state) {
   for (uint32_t flags = 0; flags <= ADJ_ONE_WAY; flags += ADJ_ONE_WAY) {
     problem p = pose(ctx, &(request){900, 0, ADJ_F32, flags, ADJ_ORDER_ID, 0.25});
     answer right = right_answer(&p);
-    for (int s = 0; s < 4; s++) {
+    for (int s = 0; s < 8; s++) {
       simulated device = {.fail_at = -1, .crowded = -1};
-      adji_engine engine = in_chunks(&p, &device, sizes[s]);
+      adji_engine engine = in_regions(&p, &device, sizes[s % 4], s >= 4);
       double pairs = 0, candidates = 0;
       must(adji_chunks_estimate(&engine.workers[0], 10, &pairs, &candidates));
       assert_true(pairs > 0.5 * (double)right.pairs && pairs < 2 * (double)right.pairs);
@@ -406,8 +450,7 @@ static void estimates(void **state) {
 }
 
 /* Whatever call or allocation fails, the run fails with its status and gives everything back. */
-static void failures(void **state) {
-  (void)state;
+static void check_failures(bool regions) {
   adj_ctx *ctx = context_of(1, NULL);
   problem p = pose(ctx, &(request){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
   answer right = right_answer(&p), mine;
@@ -415,19 +458,19 @@ static void failures(void **state) {
   adj_status status = ADJ_E_DEVICE;
   for (int64_t n = 0; status; n++) {
     simulated device = {.fail_at = n, .crowded = -1};
-    adji_engine engine = in_chunks(&p, &device, 5);
+    adji_engine engine = in_regions(&p, &device, regions ? 9 : 5, regions);
     status = solve(&p, &engine, NULL, 7, &mine);
     adji_engine_clear(&engine);
     assert_int_equal(adj_ctx_memory_used(ctx), held);
     if (status) assert_int_equal(status, ADJ_E_DEVICE);
-    if (!status) assert_true(n > 30);
+    if (!status) assert_true(n > (regions ? 5 : 30));
   }
   must_be_same(&mine, &right);
   forget(&mine);
   status = ADJ_E_MEMORY;
   for (int64_t n = 0; status; n++) {
     simulated device = {.fail_at = -1, .crowded = -1};
-    adji_engine engine = in_chunks(&p, &device, 5);
+    adji_engine engine = in_regions(&p, &device, regions ? 9 : 5, regions);
     atomic_store(&ctx->memory.fail_at, n);
     status = solve(&p, &engine, NULL, 7, &mine);
     atomic_store(&ctx->memory.fail_at, -1);
@@ -440,6 +483,12 @@ static void failures(void **state) {
   forget(&right);
   settle(&p);
   adj_ctx_destroy(ctx);
+}
+
+static void failures(void **state) {
+  (void)state;
+  check_failures(false);
+  check_failures(true);
 }
 
 typedef struct watch {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the axes of a device's grid end: before the few points of a thin tail, never before a heap of them.
+ * Where axes end: of any grid, without outliers; of a device's grid, before the few points of a thin tail, never before
+ * a heap of them.
  */
 #include <math.h>
 
 #include "check.h"
+#include "index/extent.h"
 #include "plan/choose.h"
 
 enum { SAMPLE = 1024 };
@@ -89,12 +91,52 @@ static void test_heap(void **state) {
   }
 }
 
+/* Outliers of all points, of the sample, at both ends; but not what is merely thin, and not too many. */
+static void test_outliers(void **state) {
+  (void)state;
+  uint64_t random = 1;
+  double *x = values[0], low = -1e30, high = 1e6;
+  for (int i = 0; i < SAMPLE; i++)
+    x[i] = next(&random);
+  adji_trim_extent(x, SAMPLE, 4, &low, &high);
+  assert_true(low > -0.1 && low < 0.01 && high > 0.99 && high < 1.1);
+  low = 0;
+  high = 1;
+  adji_trim_extent(x, SAMPLE, 4, &low, &high);
+  assert_true(low == 0 && high == 1); /* nothing is far from the others */
+  x[100] = x[200] = low = -9999;
+  x[300] = high = 1e30;
+  adji_trim_extent(x, SAMPLE, 4, &low, &high);
+  assert_true(low > -0.1 && high < 1.1);
+  low = -9999;
+  high = 1e30;
+  adji_trim_extent(x, SAMPLE, 1, &low, &high); /* one outlier at each end may go, and there are two below */
+  assert_true(low == -9999 && high < 1e4);
+  draw_exponential();
+  low = 0;
+  high = 14.5;
+  adji_trim_extent(x, SAMPLE, ADJI_MOST_OUTLIERS, &low, &high);
+  assert_true(low == 0 && high == 14.5);
+}
+
+static void test_few_values(void **state) {
+  (void)state;
+  double x[3] = {1, 2, 3}, low = -1e9, high = 1e9;
+  adji_trim_extent(x, 3, 1, &low, &high); /* too few to tell what is far */
+  assert_true(low == -1e9 && high == 1e9);
+  adji_trim_extent(x, 3, 0, &low, &high);
+  assert_true(low > 0 && high < 4);
+  double same[5] = {7, 7, 7, 7, 7};
+  low = -1e9;
+  high = 1e9;
+  adji_trim_extent(same, 5, 1, &low, &high);
+  assert_true(low == 7 && high == 7);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tail),
-      cmocka_unit_test(test_room),
-      cmocka_unit_test(test_even),
-      cmocka_unit_test(test_heap),
+      cmocka_unit_test(test_tail), cmocka_unit_test(test_room),     cmocka_unit_test(test_even),
+      cmocka_unit_test(test_heap), cmocka_unit_test(test_outliers), cmocka_unit_test(test_few_values),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

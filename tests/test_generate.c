@@ -66,6 +66,12 @@ static const golden goldens[] = {
     {"duplicates", ADJ_F32, 3001, 2, 5, UINT64_C(0x3d0dfbcffabf676d)},
     {"duplicates", ADJ_F64, 3001, 1, 5, UINT64_C(0x90b0252317d2fc7d)},
     {"duplicates", ADJ_F64, 3001, 2, 5, UINT64_C(0x01bdf108e45ae4d8)},
+    {"codes", ADJ_F32, 3001, 1, 5, UINT64_C(0x32706eee4ee92190)},
+    {"codes", ADJ_F64, 3001, 2, 5, UINT64_C(0x343313093856fc1f)},
+    {"repeats", ADJ_F32, 3001, 1, 5, UINT64_C(0x07189e442624639e)},
+    {"repeats", ADJ_F64, 3001, 2, 5, UINT64_C(0xfb15ed9b08ffdd25)},
+    {"scales", ADJ_F32, 3001, 1, 5, UINT64_C(0x166cd51fcfa1e583)},
+    {"scales", ADJ_F64, 3001, 2, 5, UINT64_C(0xde3af8b91e002595)},
     {"Unif2D100K", ADJ_F32, 0, 1, 0, UINT64_C(0x49770ea5faa807cf)},
     {"Expo4D50K", ADJ_F32, 0, 1, 0, UINT64_C(0xea1542cb1572ac32)},
     {"Syn16D10K", ADJ_F32, 0, 1, 0, UINT64_C(0x83880fee01082792)},
@@ -101,8 +107,8 @@ static void bytes_never_change(void **state) {
 static void rows_do_not_depend_on_count(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
-  static const char *const names[] = {"unif", "expo", "clusters", "normal", "sphere", "duplicates"};
-  for (size_t k = 0; k < 6; k++) {
+  static const char *const names[] = {"unif", "expo", "clusters", "normal", "sphere", "duplicates", "codes", "repeats"};
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
     adj_generate_options options = options_of(names[k], 100, 3);
     options.clusters = 7;
     adj_dataset *small, *large;
@@ -230,11 +236,11 @@ static void lattice_is_a_lattice(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-static void duplicates_repeat_their_centres(void **state) {
-  (void)state;
+/* How many of 5,000 points in two dimensions are unlike all before them. */
+static int different_points(const char *name, uint32_t clusters) {
   adj_ctx *ctx = context_of(2, NULL);
-  adj_generate_options options = options_of("duplicates", 5000, 2);
-  options.clusters = 5;
+  adj_generate_options options = options_of(name, 5000, 2);
+  options.clusters = clusters;
   adj_dataset *set;
   must(adj_dataset_generate(ctx, &options, &set));
   int different = 0;
@@ -245,9 +251,34 @@ static void duplicates_repeat_their_centres(void **state) {
       seen = !memcmp(points[i], points[k], sizeof points[i]);
     different += !seen;
   }
-  assert_int_equal(different, 5);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
+  return different;
+}
+
+static void duplicates_repeat_their_centres(void **state) {
+  (void)state;
+  assert_int_equal(different_points("duplicates", 5), 5);
+}
+
+static void one_point_in_ten_repeats_another(void **state) {
+  (void)state;
+  int different = different_points("repeats", 0);
+  assert_in_range(different, 4500, 4600);
+}
+
+static void codes_are_whole_and_repeat(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *set = make(ctx, "codes", ADJ_F64, 1000, 3);
+  for (uint64_t i = 0; i < 1000; i++)
+    for (uint32_t j = 0; j < 3; j++) {
+      double x = adji_dataset_at(set, i, j);
+      assert_true(x >= 0 && x <= 4095 && x == floor(x));
+    }
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+  assert_in_range(different_points("codes", 3), 100, 4900);
 }
 
 /* Clusters must be far denser than noise, and of different densities: half of the points have their
@@ -401,6 +432,8 @@ int main(void) {
       cmocka_unit_test(sphere_has_radius_one),
       cmocka_unit_test(lattice_is_a_lattice),
       cmocka_unit_test(duplicates_repeat_their_centres),
+      cmocka_unit_test(one_point_in_ten_repeats_another),
+      cmocka_unit_test(codes_are_whole_and_repeat),
       cmocka_unit_test(clusters_vary_in_density),
       cmocka_unit_test(logarithm_is_accurate),
       cmocka_unit_test(published_names),

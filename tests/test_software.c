@@ -19,6 +19,8 @@ static const problem ALONE[] = {
     {"unif", 300, 2, 0, 0.08, "device_chunk=160", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
     {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
+    {"unif", 150, 3, 4, 0, "device_chunk=60", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"expo", 150, 2, 9, 0.02, "device_chunk=40,device_rows=30", "kdtree", 0, ADJ_ORDER_ID, true},
     {"unif", 150, 9, 7, 0, "device_chunk=40", "brute", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 200, 3, 8, 0.1, NULL, "grid", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
 };
@@ -152,6 +154,36 @@ static void chosen_by_the_plan(void **state) {
       adj_ctx_destroy(ctx);
     }
     assert_true(kernel_s > 0 || limit);
+  }
+}
+
+/* Few queries to an index that is kept are done by the calling thread, but not where a device does them: its copies
+ * need the other threads. */
+static void few_queries_to_a_kept_index(void **state) {
+  (void)state;
+  static const problem few = {.name = "unif", .count = 100, .dim = 3, .k = 4};
+  for (adj_backend backend = ADJ_BACKEND_GPU; backend <= ADJ_BACKEND_HYBRID; backend++) {
+    adj_ctx *ctx = software_context(2, 1, 0);
+    scene s = open_scene(ctx, &few);
+    adj_index_options options;
+    adj_index_options_init(&options, sizeof options);
+    options.backend = backend;
+    adj_index *index = NULL;
+    must(adj_index_create(ctx, &options, s.left, &index));
+    adj_question question;
+    adj_question_init(&question, sizeof question);
+    question.k = few.k;
+    question.flags = ADJ_WITH_DISTANCE;
+    adj_plan *plan = NULL;
+    adj_result *result = NULL;
+    must(adj_index_plan(index, &question, NULL, &plan));
+    must(adj_collect(plan, &result, NULL, NULL));
+    must_be_same(&s, result);
+    adj_result_destroy(result);
+    adj_plan_destroy(plan);
+    adj_index_destroy(index);
+    close_scene(&s);
+    adj_ctx_destroy(ctx);
   }
 }
 
@@ -364,7 +396,7 @@ int main(void) {
       cmocka_unit_test(points_are_copied_once), cmocka_unit_test(chosen_by_the_plan),
       cmocka_unit_test(within_limits),          cmocka_unit_test(cancelled),
       cmocka_unit_test(every_operation_fails),  cmocka_unit_test(every_operation_fails_beside_cores),
-      cmocka_unit_test(every_allocation_fails),
+      cmocka_unit_test(every_allocation_fails), cmocka_unit_test(few_queries_to_a_kept_index),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

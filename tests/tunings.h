@@ -11,7 +11,8 @@ enum { MOST_TUNINGS = 40 };
 
 /* What a case can be joined with; NULL, the planner's choice, comes first. */
 static inline int algorithms_for(const join_case *c, const char *const **names) {
-  static const char *const range[] = {NULL, "grid", "ego", "brute"}, *const nearest[] = {NULL, "kdtree", "brute"};
+  static const char *const range[] = {NULL, "grid", "ego", "kdtree", "brute"}, *const nearest[] = {NULL, "kdtree",
+                                                                                                   "brute"};
   *names = c->k ? nearest : range;
   return c->k ? (int)(sizeof nearest / sizeof *nearest) : (int)(sizeof range / sizeof *range);
 }

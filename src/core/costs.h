@@ -35,11 +35,19 @@
   X(candidate_ns, 0.1)                                                                                                 \
   X(candidate_dim_ns, 0.07)                                                                                            \
   X(candidate_code_dim_ns, 0.012)                                                                                      \
-  /* Rows: counting one, filling one; a pair that is written to its place, dealt out to its row, or sent to a device   \
-   * that does that. */                                                                                                \
+  /* What listing takes of counting, for each candidate; and filling rows in many dimensions.                          \
+   */                                                                                                                  \
+  X(list_evaluation, 1.1)                                                                                              \
+  X(fill_evaluation, 1.4)                                                                                              \
+  /* Rows: writing the length of one, counting one, filling one in place, filling one from lists; a pair that is found \
+   * once and counted for both its rows, written to its place, dealt out to its row, or sent to a device that does     \
+   * that. */                                                                                                          \
+  X(degree_ns, 5)                                                                                                      \
   X(counted_row_ns, 60)                                                                                                \
+  X(filled_row_ns, 100)                                                                                                \
   X(row_ns, 150)                                                                                                       \
-  X(pair_ns, 4.5)                                                                                                      \
+  X(counted_pair_ns, 6)                                                                                                \
+  X(pair_ns, 3.5)                                                                                                      \
   X(moved_pair_ns, 30)                                                                                                 \
   X(sent_pair_ns, 14)                                                                                                  \
   /* A kd-tree on cores: a point takes so long, and so much for each dimension: 2 million points took 160 ns in two    \

@@ -20,8 +20,8 @@ static const char *const backends[] = {[ADJ_BACKEND_AUTO] = "auto",
 enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms, BACKENDS = sizeof backends / sizeof *backends };
 
 uint32_t adji_algorithms_of(adj_join_kind kind) {
-  uint32_t both = ADJI_BIT(ADJI_ALGORITHM_GRID) | ADJI_BIT(ADJI_ALGORITHM_BRUTE);
-  return both | (kind == ADJ_KNN ? ADJI_BIT(ADJI_ALGORITHM_KDTREE) : ADJI_BIT(ADJI_ALGORITHM_EGO));
+  uint32_t both = ADJI_BIT(ADJI_ALGORITHM_KDTREE) | ADJI_BIT(ADJI_ALGORITHM_GRID) | ADJI_BIT(ADJI_ALGORITHM_BRUTE);
+  return both | (kind == ADJ_KNN ? 0 : ADJI_BIT(ADJI_ALGORITHM_EGO));
 }
 
 const char *adji_algorithm_name(adji_algorithm algorithm) {

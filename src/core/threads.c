@@ -97,6 +97,7 @@ struct adji_team {
 /* Set while a thread runs a task. A nested loop must not wait for its own team. */
 static _Thread_local const adji_team *inside_team;
 static _Thread_local uint32_t inside_lane;
+static _Thread_local bool works_alone;
 
 /* Tasks are handed out in ascending order and run to their end, so the lowest task that fails always runs. Its message
  * is kept: it is the same for any number of threads. */
@@ -219,12 +220,18 @@ static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn 
   return ADJ_OK;
 }
 
+bool adji_work_alone(bool alone) {
+  bool before = works_alone;
+  works_alone = alone;
+  return before;
+}
+
 bool adji_inside_task(void) {
   return inside_team != NULL;
 }
 
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable) {
-  if (inside_team) return run_alone(team, count, fn, user, cancellable);
+  if (inside_team || works_alone) return run_alone(team, count, fn, user, cancellable);
   pthread_mutex_lock(&team->turn);
   pthread_mutex_lock(&team->lock);
   team->fn = fn;
@@ -256,6 +263,12 @@ adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void 
 uint64_t adji_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t adji_thread_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

@@ -43,11 +43,14 @@ void adji_call_set(adji_call call);
  * floating-point numbers begins one, whether it can be cancelled or not. */
 adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
 
-/* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. */
+/* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. Loops of
+ * the callback use the team again, if the thread works alone. */
 #define ADJI_CALL_BACK(statement)                         \
   do {                                                    \
     adji_float_state adji_ours_ = adji_float_state_get(); \
+    bool adji_alone_ = adji_work_alone(false);            \
     statement;                                            \
+    adji_work_alone(adji_alone_);                         \
     adji_float_state_set(adji_ours_);                     \
   } while (0)
 
@@ -78,6 +81,10 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
  * callers take turns. A loop inside a task runs in the task's own lane. */
 adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable);
 
+/* From now on loops of the calling thread run in this thread, as lane 0: no thread is woken, and no other caller's loop
+ * is waited for. For small work. Returns what it was before. */
+bool adji_work_alone(bool alone);
+
 /* Whether the calling thread runs a task of a team. Then it must not wait for a thread that needs the team. */
 bool adji_inside_task(void);
 
@@ -98,6 +105,8 @@ static inline void adji_pause(void) {
 }
 
 uint64_t adji_now_ns(void); /* monotonic */
+uint64_t adji_thread_ns(
+    void); /* processor time of the calling thread: for trials, which must not count that of others */
 uint32_t adji_usable_cores(void);
 
 #endif

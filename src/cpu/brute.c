@@ -53,7 +53,7 @@ static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_n
   brute_lane *lane = &b->lanes[lane_number];
   const brute_piece *piece = &b->pieces[batch->begin];
   for (uint64_t q = piece->begin; q < piece->end; q++)
-    adji_kbest_reset(&lane->best[q - piece->begin], b->join.limit);
+    adji_kbest_reset(&lane->best[q - piece->begin], adji_join_limit(&b->join, q));
   adj_status status = b->prefiltered ? adji_brute_prefilter(b, lane, piece) : adji_brute_plain(b, lane, piece);
   if (!status) finish_piece(b, lane, piece, tally);
   return status;
@@ -64,7 +64,7 @@ static void merge_segments(brute *b, adji_run *run) {
   size_t size = adji_type_size(b->join.style.type);
   brute_lane *lane = &b->lanes[0];
   for (uint64_t q = b->window->first_row; q < b->window->end_row; q++) {
-    adji_kbest_reset(lane->best, b->join.limit);
+    adji_kbest_reset(lane->best, adji_join_limit(&b->join, q));
     for (uint32_t s = 0; s < b->segments; s++) {
       uint64_t part = (q - b->window->first_row) * b->segments + s, at = part * b->k;
       adji_kbest_add(lane->best, b->part_ids + at, (char *)b->part_sums + at * size, b->part_counts[part]);
@@ -272,6 +272,51 @@ static double candidate_cost(const brute *b) {
   return costs->passed_ns + costs->passed_dim_ns * b->right.dim;
 }
 
+/* ---- Sketches of the base ------------------------------------------------------------------------------- */
+
+adj_status adji_brute_base_init(adj_ctx *ctx, const adj_dataset *set, bool kept, adji_brute_base *out) {
+  *out = (adji_brute_base){.ctx = ctx, .kept = kept};
+  adj_status status = adji_packed_init(ctx, set, &out->right);
+  if (!status) pthread_mutex_init(&out->lock, NULL);
+  return status;
+}
+
+void adji_brute_base_clear(adji_brute_base *base) {
+  for (int f = 0; f <= ADJI_PREFILTER_AMX; f++)
+    adji_sketch_clear(&base->sketches[f].sketch);
+  adji_packed_clear(&base->right);
+  pthread_mutex_destroy(&base->lock);
+}
+
+/* Sets b->sketch and b->prefiltered, from what the base has. */
+static adj_status take_sketch(brute *b, adji_prefilter_kind kind, const adji_prefilter_sketch *prefilter) {
+  adji_brute_base *base = (adji_brute_base *)b->base.what;
+  adj_status status = ADJ_OK;
+  pthread_mutex_lock(&base->lock);
+  if (!base->sketches[kind].tried)
+    status = adji_sketch_init(base->ctx, &base->right, prefilter, &base->sketches[kind].sketch,
+                              &base->sketches[kind].useful);
+  base->sketches[kind].tried = !status;
+  if (!status) {
+    b->prefiltered = base->sketches[kind].useful;
+    b->sketch = base->sketches[kind].sketch;
+  }
+  pthread_mutex_unlock(&base->lock);
+  return status;
+}
+
+/* The sketch is not worth it for this join. */
+static void drop_sketch(brute *b, adji_prefilter_kind kind) {
+  adji_brute_base *base = (adji_brute_base *)b->base.what;
+  b->sketch = (adji_sketch){0};
+  b->prefiltered = false;
+  if (base->kept) return;
+  pthread_mutex_lock(&base->lock);
+  adji_sketch_clear(&base->sketches[kind].sketch);
+  base->sketches[kind].tried = false;
+  pthread_mutex_unlock(&base->lock);
+}
+
 enum { TRIALS = 8, TRIAL_QUERIES = 4 };
 
 /* Estimates the cost of a query with this prefilter, from a trial join of a few queries. */
@@ -288,7 +333,7 @@ static adj_status try_prefilter(brute *b, double *cost) {
     brute_piece piece = {.begin = t * (b->queries->count - TRIAL_QUERIES) / TRIALS, .last = b->right.count};
     piece.end = piece.begin + TRIAL_QUERIES;
     for (uint64_t q = 0; q < TRIAL_QUERIES; q++)
-      adji_kbest_reset(&lane.best[q], b->join.limit);
+      adji_kbest_reset(&lane.best[q], adji_join_limit(&b->join, piece.begin + q));
     status = adji_brute_prefilter(b, &lane, &piece);
   }
   double queries = (double)TRIALS * TRIAL_QUERIES;
@@ -317,8 +362,7 @@ static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
   adj_status status = try_prefilter(b, &cost);
   b->cost = cost;
   if (status || cost <= best) return status;
-  adji_sketch_clear(&b->sketch);
-  b->prefiltered = false;
+  drop_sketch(b, kind);
   b->cost = 0;
   return ADJ_OK;
 }
@@ -332,7 +376,7 @@ static adj_status use_prefilter(brute *b, adji_prefilter_kind wanted) {
   if (!prefilter)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s: this CPU does not have it, or may not use it", name);
   if (!b->right.count) return ADJ_OK; /* nothing to drop */
-  adj_status status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
+  adj_status status = take_sketch(b, wanted, prefilter);
   if (!status && !b->prefiltered)
     return adji_fail(
         ADJ_E_UNSUPPORTED,
@@ -351,7 +395,7 @@ static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
   for (int f = ADJI_PREFILTER_AMX; f >= ADJI_PREFILTER_GEMM && !b->prefiltered && !status; f--) {
     const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
     if (!prefilter) continue;
-    status = adji_sketch_init(b->join.ctx, &b->right, prefilter, &b->sketch, &b->prefiltered);
+    status = take_sketch(b, (adji_prefilter_kind)f, prefilter);
     if (!status) status = judge_prefilter(b, (adji_prefilter_kind)f);
     if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
   }
@@ -362,9 +406,8 @@ static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
 
 static void brute_destroy(void *state) {
   brute *b = state;
-  adji_sketch_clear(&b->sketch);
   adji_packed_clear(&b->left);
-  adji_packed_clear(&b->right);
+  adji_give_back(&b->base);
   free(b);
 }
 
@@ -373,19 +416,53 @@ double adji_brute_query_ns(const adji_engine *engine) {
   return b->cost > 0 ? b->cost : least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
 }
 
+/* One query in so many of each thread, and so many: fewer tell little, since queries of a group share what is loaded.
+ */
+enum { TIMED_SHARE = 24, FEWEST_TIMED = 8, MOST_TIMED = 128 };
+
+adj_status adji_brute_try(adji_engine *engine, double *query_ns) {
+  brute *b = engine->workers[0].state;
+  adji_memory *memory = &b->join.ctx->memory;
+  uint64_t count = b->queries->count, many = count / ((uint64_t)TIMED_SHARE * b->join.ctx->threads);
+  *query_ns = adji_brute_query_ns(engine);
+  if (!b->k || !b->right.count || many < FEWEST_TIMED) return ADJ_OK;
+  b->group = many < MOST_TIMED ? many : MOST_TIMED;
+  brute_lane lane = {0};
+  brute_arena arena = {adji_alloc(memory, lane_bytes(b), 1, "brute force"), 0};
+  if (!arena.base) return ADJ_E_MEMORY;
+  lay_out_lane(b, &lane, &arena);
+  brute_piece piece = {.begin = (count - b->group) / 2, .last = b->right.count};
+  piece.end = piece.begin + b->group;
+  uint64_t begin = adji_thread_ns();
+  for (uint64_t q = 0; q < b->group; q++)
+    adji_kbest_reset(&lane.best[q], b->join.limit);
+  adj_status status = b->prefiltered ? adji_brute_prefilter(b, &lane, &piece) : adji_brute_plain(b, &lane, &piece);
+  for (uint64_t q = 0; q < b->group && !status; q++)
+    adji_kbest_finish(&lane.best[q], true, lane.ids, lane.row_sums);
+  b->cost = *query_ns = (double)(adji_thread_ns() - begin) / (double)b->group;
+  adji_free(memory, arena.base);
+  return status;
+}
+
 const char *adji_brute_prefilter_name(const adji_engine *engine) {
   const brute *b = engine->workers[0].state;
   return b->prefiltered ? b->sketch.prefilter->name : "none";
 }
 
-adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out) {
+adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const adji_brute_options *options,
+                             adji_engine *out) {
   brute *b = calloc(1, sizeof *b);
-  if (!b) return adji_fail(ADJ_E_MEMORY, "no memory for brute force");
+  if (!b) {
+    adji_give_back(base);
+    return adji_fail(ADJ_E_MEMORY, "no memory for brute force");
+  }
   b->join = *join;
+  b->base = *base;
+  b->right = ((const adji_brute_base *)base->what)->right;
   b->k = adji_join_reach(join);
   b->keys = adji_key_kernels_for(join->ctx->isa);
-  adj_status status = adji_packed_init(join->ctx, join->right, &b->right);
-  if (!status && !join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);
+  adj_status status = ADJ_OK;
+  if (!join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);
   b->queries = join->self_join ? &b->right : &b->left;
   if (!status) status = choose_prefilter(b, options->prefilter);
   if (status) {

@@ -8,8 +8,28 @@
 #ifndef ADJI_BRUTE_H
 #define ADJI_BRUTE_H
 
+#include <pthread.h>
+
 #include "core/names.h"
+#include "index/sketch.h"
 #include "queue/engine.h"
+
+/* The right points as brute force reads them, and their sketches, each made when it is first asked for. Joins may share
+ * it. kept: a sketch that one join found useless stays, for others. Memory: a sketch of dim + 4 bytes (codes) or
+ * 4 dim + 4 bytes (f32) per point, and a packed copy of points that are not stored row by row. */
+typedef struct adji_brute_base {
+  adj_ctx *ctx;
+  bool kept;
+  adji_packed right;
+  pthread_mutex_t lock; /* guards what follows */
+  struct {
+    bool tried, useful;
+    adji_sketch sketch;
+  } sketches[ADJI_PREFILTER_AMX + 1];
+} adji_brute_base;
+
+adj_status adji_brute_base_init(adj_ctx *ctx, const adj_dataset *set, bool kept, adji_brute_base *out);
+void adji_brute_base_clear(adji_brute_base *base);
 
 typedef struct adji_brute_options {
   adji_prefilter_kind
@@ -17,13 +37,15 @@ typedef struct adji_brute_options {
   uint64_t batch; /* queries per batch; 0: automatic */
 } adji_brute_options;
 
-/* Time of a run: O(n m dim). Memory: a sketch of dim + 4 bytes (codes) or 4 dim + 4 bytes (f32) per right point, and a
- * packed copy of points that are not stored row by row. A run needs a few megabytes per thread, and about 80 bytes for
+/* base: an adji_brute_base. Time of a run: O(n m dim). A run needs a few megabytes per thread, and about 80 bytes for
  * each of k for each query of a batch. */
-adj_status adji_brute_create(const adji_join *join, const adji_brute_options *options, adji_engine *out);
+adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const adji_brute_options *options,
+                             adji_engine *out);
 
-/* About how many nanoseconds a query takes one core. */
+/* About how many nanoseconds a query takes one core: by the costs of steps, and by a trial of some queries, if there
+ * are so many that they are a small part of the join. */
 double adji_brute_query_ns(const adji_engine *engine);
+adj_status adji_brute_try(adji_engine *engine, double *query_ns);
 
 /* The prefilter in use: "amx", "vnni", "gemm" or "none". */
 const char *adji_brute_prefilter_name(const adji_engine *engine);

@@ -57,11 +57,13 @@ typedef struct brute_lane {
 
 typedef struct brute {
   adji_join join;
-  adji_packed left, right; /* left is unused in a self-join */
+  adji_lent base;    /* an adji_brute_base: right and sketch are of it */
+  adji_packed left;  /* unused in a self-join */
+  adji_packed right; /* whose arrays are the base's */
   const adji_packed *queries;
   const adji_key_kernels *keys;
   bool prefiltered;
-  adji_sketch sketch;
+  adji_sketch sketch;     /* the same */
   uint64_t batch;         /* requested queries per piece, or 0 */
   uint32_t k;             /* the most neighbours a row can have */
   double cost;            /* nanoseconds per query on one core, about */

@@ -3,7 +3,8 @@
  * The kNN join on cores: a worker that searches a tree.
  *
  * A group is the queries of one leaf. They are searched together (cpu/knn_group.c): the tree is traversed once for all
- * of them, and what is loaded serves all of them.
+ * of them, and what is loaded serves all of them. Where the left points are far apart, among many right points, the box
+ * of a group would meet more than its queries need: then every query is a group of its own.
  */
 #include "cpu/knn.h"
 
@@ -11,13 +12,15 @@
 #include <stdlib.h>
 
 #include "cpu/knn_group.h"
-#include "index/tree.h"
 
 typedef struct knn_cores {
   adji_join join;
   adji_knn_options options;
-  adji_tree right, own_left;
-  const adji_tree *left; /* own_left, or right in a self-join */
+  adji_lent lent;
+  const adji_tree *right;
+  adji_tree own_left;
+  const adji_tree *left;  /* own_left, or right in a self-join; NULL: queries one by one */
+  adji_point_order order; /* of these */
   /* Of the pass at work. */
   const adji_window *window;
   adji_knn_group *groups; /* one per lane */
@@ -72,6 +75,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   const knn_cores *c = state;
   const adji_tree *left = c->left;
   adji_memory *memory = &c->join.ctx->memory;
+  if (!left) return adji_point_batches(c->join.ctx, c->order.count, c->options.batch, queue);
   uint64_t leaves = left->levels ? left->level[0].count : 0, each = leaves / 200;
   if (shared)
     each = (left->count / SHARED_BATCHES < SHARED_BATCH ? left->count / SHARED_BATCHES : SHARED_BATCH) / left->leaf;
@@ -90,8 +94,64 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
+/* The i-th query, alone. window NULL: the neighbours are discarded. */
+static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, const adji_window *window,
+                             adji_tally *tally) {
+  uint32_t row = adji_point_row(&c->order, i);
+  if (window && !adji_window_has(window, row)) return ADJ_OK;
+  adj_status status = adji_copy_point(c->join.left, row, g->coords);
+  if (status) return status;
+  uint32_t found = adji_knn_group_find(g, row, c->order.items ? c->order.items[i] >> 32 : ADJI_NO_LEAF, tally);
+  if (window) adji_row_place_padded(window, &c->join.style, row, g->ids, g->sums, found);
+  tally->pairs += found;
+  return ADJ_OK;
+}
+
+/* Queries and their rows are far apart in memory, and known in advance. */
+enum { POINTS_AHEAD = 12, ROWS_AHEAD = 4, LINE = 64, MOST_LINES = 16 };
+
+static void fetch_bytes(const void *at, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes && i < (uint64_t)MOST_LINES * LINE; i += LINE)
+    __builtin_prefetch((const char *)at + i);
+}
+
+static void fetch_leaf(const adji_tree *tree, uint64_t leaf) {
+  uint64_t size = adji_type_size(tree->type), points = (uint64_t)tree->leaf * tree->dim * size;
+  fetch_bytes((const char *)tree->coords + leaf * points, points);
+  fetch_bytes(tree->ids + leaf * tree->leaf, tree->leaf * sizeof *tree->ids);
+  uint64_t chunk = (uint64_t)2 * ADJI_FAN * tree->dim * size;
+  fetch_bytes((const char *)tree->level[0].bounds + leaf / ADJI_FAN * chunk, chunk);
+}
+
+static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
+  const adj_dataset *left = c->join.left;
+  const adji_window *window = c->window;
+  if (i + POINTS_AHEAD < batch->end)
+    __builtin_prefetch(left->data + adji_point_row(&c->order, i + POINTS_AHEAD) * left->row_stride);
+  if (i + ROWS_AHEAD >= batch->end) return;
+  uint32_t row = adji_point_row(&c->order, i + ROWS_AHEAD);
+  if (c->order.items) fetch_leaf(c->right, c->order.items[i + ROWS_AHEAD] >> 32);
+  if (!adji_window_has(window, row)) return;
+  uint64_t at = (row - window->first_row) * window->k;
+  for (uint32_t k = 0; k < window->k && k < 64; k += 16) {
+    __builtin_prefetch(window->ids + at + k, 1);
+    if (window->distances) __builtin_prefetch((const float *)window->distances + at + k, 1);
+  }
+}
+
+static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_knn_group *g, adji_tally *tally) {
+  adj_status status = ADJ_OK;
+  for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
+    fetch_ahead(c, batch, i);
+    status = fill_point(c, g, i, c->window, tally);
+    if (!status && i % 16 == 0) status = adji_check_cancel(c->join.ctx);
+  }
+  return status;
+}
+
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   knn_cores *c = user;
+  if (!c->left) return fill_points(c, batch, &c->groups[lane], tally);
   uint32_t leaf = c->left->leaf;
   adj_status status = ADJ_OK;
   for (uint64_t first = batch->begin; first < batch->end && !status; first += leaf) {
@@ -105,7 +165,7 @@ static void end(void *state, adji_run *run) {
   (void)run;
   knn_cores *c = state;
   adj_ctx *ctx = c->join.ctx;
-  for (uint32_t lane = 0; c->groups && lane < ctx->threads; lane++)
+  for (uint32_t lane = 0; c->groups && lane < c->options.lanes; lane++)
     adji_knn_group_clear(&c->groups[lane]);
   adji_free(&ctx->memory, c->groups);
   c->groups = NULL;
@@ -115,36 +175,52 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   knn_cores *c = state;
   adj_ctx *ctx = c->join.ctx;
   c->window = pass->window;
-  c->groups = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *c->groups, "workers");
+  c->groups = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->groups, "workers");
   if (!c->groups) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
-  for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
-    status = adji_knn_group_init(&c->groups[lane], &c->join, c->left, &c->right);
+  for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++)
+    status = adji_knn_group_init(&c->groups[lane], &c->join, c->left, c->right);
   if (status) end(c, run);
   return status;
 }
 
-/* The first leaf warms up what the others use. */
+/* One leaf, or as many queries: i counts from 1. */
+static adj_status try_leaf(const knn_cores *c, adji_knn_group *group, uint64_t i, uint64_t leaves, adji_tally *tally,
+                           uint64_t *queries) {
+  uint64_t all = c->left ? c->left->level[0].count : c->order.count;
+  if (c->left) {
+    uint64_t leaf = (2 * i - 1) * all / (2 * leaves);
+    adji_knn_group_fill(group, leaf, NULL, tally);
+    *queries += adji_tree_leaf_count(c->left, leaf);
+    return ADJ_OK;
+  }
+  adj_status status = ADJ_OK;
+  for (uint64_t q = 0; q < ADJI_LEAF && !status; q++, (*queries)++)
+    status = fill_point(c, group, ((i - 1) * ADJI_LEAF + q) * all / (leaves * ADJI_LEAF), NULL, tally);
+  return status;
+}
+
+/* The first leaf warms up what the others use. At most one leaf in 16 of each thread's. */
 adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates) {
   const knn_cores *c = engine->workers[0].state;
-  const adji_tree *left = c->left;
   *query_ns = *candidates = 0;
-  if (!left->count) return ADJ_OK;
-  uint64_t all = left->level[0].count, begin = 0, queries = 0;
-  adji_knn_group group;
+  if (!c->join.left->count) return ADJ_OK;
+  uint64_t all = c->left ? c->left->level[0].count : c->order.count / ADJI_LEAF;
+  uint64_t begin = 0, queries = 0, most = all / (16 * (uint64_t)c->join.ctx->threads);
+  if (leaves > most) leaves = most > 2 ? most : 2;
+  adji_knn_group group = {0};
   adji_tally tally = {0};
-  adj_status status = adji_knn_group_init(&group, &c->join, left, &c->right);
+  adj_status status = adji_knn_group_init(&group, &c->join, c->left, c->right);
   for (uint64_t i = 0; i <= leaves && !status; i++) {
-    uint64_t leaf = (2 * (i ? i : 1) - 1) * all / (2 * leaves);
-    adji_knn_group_fill(&group, leaf, NULL, &tally);
-    queries += i ? adji_tree_leaf_count(left, leaf) : 0;
+    status = try_leaf(c, &group, i ? i : 1, leaves, &tally, &queries);
     if (!i) {
-      begin = adji_now_ns();
+      begin = adji_thread_ns();
+      queries = 0;
       tally = (adji_tally){0};
     }
-    status = adji_check_cancel(c->join.ctx);
+    if (!status) status = adji_check_cancel(c->join.ctx);
   }
-  *query_ns = (double)(adji_now_ns() - begin) / (double)(queries + !queries);
+  *query_ns = (double)(adji_thread_ns() - begin) / (double)(queries + !queries);
   *candidates = (double)tally.candidates / (double)(queries + !queries);
   adji_knn_group_clear(&group);
   return status;
@@ -153,27 +229,41 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
 static void destroy(void *state) {
   knn_cores *c = state;
   adji_tree_clear(&c->own_left);
-  adji_tree_clear(&c->right);
+  adji_point_order_clear(c->join.ctx, &c->order);
+  adji_give_back(&c->lent);
   free(c);
 }
 
-static adj_status build_trees(knn_cores *c) {
-  adj_ctx *ctx = c->join.ctx;
-  uint32_t leaf = c->options.leaf ? c->options.leaf : ADJI_LEAF;
+/* Right points for each left one from which on queries are searched one by one. */
+enum { FAR_APART = 16 };
+
+static adj_status order_left(knn_cores *c) {
+  const adji_join *join = &c->join;
   adji_tree_room room = {0};
-  c->left = c->join.self_join ? &c->right : &c->own_left;
-  adj_status status = adji_tree_build(ctx, c->join.right, leaf, &room, &c->right);
-  if (!status && !c->join.self_join) status = adji_tree_build(ctx, c->join.left, leaf, &room, &c->own_left);
-  adji_tree_room_clear(ctx, &room);
+  c->left = join->self_join ? c->right : &c->own_left;
+  if (join->self_join) return ADJ_OK;
+  if (!c->options.shared && join->left->count < join->right->count / FAR_APART) {
+    c->left = NULL;
+    return adji_point_order_init(join, c->right, &c->order);
+  }
+  adj_status status = adji_tree_build(join->ctx, join->left, c->right->leaf, &room, &c->own_left);
+  adji_tree_room_clear(join->ctx, &room);
   return status;
 }
 
-adj_status adji_knn_create(const adji_join *join, const adji_knn_options *options, adji_engine *out) {
+adj_status adji_knn_create(const adji_join *join, const adji_lent *right, const adji_knn_options *options,
+                           adji_engine *out) {
   knn_cores *c = calloc(1, sizeof *c);
-  if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  if (!c) {
+    adji_give_back(right);
+    return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  }
   c->join = *join;
   c->options = *options;
-  adj_status status = build_trees(c);
+  c->lent = *right;
+  c->right = right->what;
+  if (!c->options.lanes) c->options.lanes = join->ctx->threads;
+  adj_status status = order_left(c);
   if (status) {
     destroy(c);
     return status;
@@ -186,7 +276,7 @@ adj_status adji_knn_create(const adji_join *join, const adji_knn_options *option
                                   .process = fill_batch,
                                   .end = end,
                                   .destroy = destroy});
-  out->order = c->left->ids;
-  out->group = c->left->leaf;
+  out->order = c->left ? c->left->ids : c->order.rows;
+  out->group = c->left ? c->left->leaf : 1;
   return ADJ_OK;
 }

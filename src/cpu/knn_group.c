@@ -14,8 +14,6 @@
  */
 #include "cpu/knn_group.h"
 
-#include <math.h>
-
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 /* Copies the coordinates of the selected points of a leaf, and the box of the leaf. */
@@ -37,17 +35,18 @@ COPY(float)
 COPY(double)
 
 static void start_list(adji_knn_group *g, uint32_t q) {
+  double limit = adji_join_limit(g->join, g->rows[q]);
   if (!g->ordered) {
-    adji_kbest_reset(&g->best[q], g->join->limit);
+    adji_kbest_reset(&g->best[q], limit);
     return;
   }
   void *list = (char *)g->lists + q * g->list_stride;
   uint32_t room = (g->k + 7) / 8 * 8;
   if (g->right->type == ADJ_F64) {
     for (uint32_t i = 0; i < room; i++)
-      ((adji_near_f64 *)list)[i] = (adji_near_f64){g->join->limit, ADJ_NO_ID};
+      ((adji_near_f64 *)list)[i] = (adji_near_f64){limit, ADJ_NO_ID};
   } else {
-    uint64_t none = adji_near_make_f32((float)g->join->limit, ADJ_NO_ID);
+    uint64_t none = adji_near_make_f32((float)limit, ADJ_NO_ID);
     for (uint32_t i = 0; i < room; i++)
       ((uint64_t *)list)[i] = none;
   }
@@ -107,7 +106,7 @@ static inline bool in_reach(const adji_knn_group *g, double bound, uint32_t leas
 
 static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   const adji_row_style *style = &g->join->style;
-  adji_list_leaves_fn list = g->kernels->list_leaves;
+  adji_list_leaves_fn list = g->search.kernels->list_leaves;
   const char *coords = g->coords;
   for (uint32_t q = 0; q < g->query_count; q++) {
     task->queries = coords + (uint64_t)q * task->dim * adji_type_size(style->type);
@@ -133,7 +132,7 @@ static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
                         .best = g->lists,
                         .best_stride = g->list_stride};
   if (g->ordered)
-    g->kernels->knn(&task);
+    g->search.kernels->knn(&task);
   else
     visit_leaves_buffered(g, &task);
   tally->candidates += task.candidates;
@@ -141,71 +140,22 @@ static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   measure_reach(g);
 }
 
-static void add_leaf(adji_knn_group *g, uint64_t leaf) {
-  const adji_tree_level *level = &g->right->level[0];
-  uint32_t at = g->leaves.count++, dim = g->right->dim;
-  uint64_t from = leaf / ADJI_FAN * dim * 2 * ADJI_FAN + leaf % ADJI_FAN;
-  g->leaves.number[at] = (uint32_t)leaf;
-  g->leaves.least_ids[at] = level->least_ids[leaf];
-  for (uint32_t j = 0; j < 2 * dim; j++) {
-    uint64_t to = (uint64_t)j * ADJI_LEAVES + at;
-    if (g->right->type == ADJ_F64)
-      ((double *)g->leaves.bounds)[to] = ((const double *)level->bounds)[from + (uint64_t)j * ADJI_FAN];
-    else
-      ((float *)g->leaves.bounds)[to] = ((const float *)level->bounds)[from + (uint64_t)j * ADJI_FAN];
-  }
+/* Collects the leaves in `mask` of a chunk. */
+static void add_leaves(adji_knn_group *g, uint64_t chunk, uint32_t mask) {
+  uint64_t first = chunk * ADJI_FAN;
+  g->search.typed->add_leaves(&g->leaves, g->right->dim, mask, (uint32_t)first, adji_chunk_boxes(g->right, 0, chunk),
+                              g->right->level[0].least_ids + first);
 }
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
-/* The lower bounds of the nodes of a chunk. */
-typedef struct chunk_bounds {
-  double wide[ADJI_FAN]; /* f64 */
-  float narrow[ADJI_FAN];
-  uint32_t near; /* bit i: node i is within reach */
-} chunk_bounds;
-
-/* A box to measure from, dim entries each, and how far. */
-typedef struct box_reach {
-  const void *low, *high;
-  double reach;
-} box_reach;
-
-static void bound_chunk(const adji_knn_group *g, box_reach from, uint32_t level_number, uint64_t chunk,
-                        chunk_bounds *out) {
-  const adji_tree_level *level = &g->right->level[level_number];
-  bool wide = g->right->type == ADJ_F64;
-  const char *boxes = (const char *)level->bounds + chunk * g->right->dim * 2 * ADJI_FAN * (wide ? 8 : 4);
-  out->near = g->kernels->box_bounds(g->join->style.measure, from.low, from.high, g->right->dim, boxes, from.reach,
-                                     wide ? (void *)out->wide : (void *)out->narrow);
-  uint64_t remaining = level->count - chunk * ADJI_FAN;
-  if (remaining < ADJI_FAN) out->near &= (UINT32_C(1) << remaining) - 1;
-}
-
-static inline double bound_at(const adji_knn_group *g, const chunk_bounds *bounds, uint32_t i) {
-  return g->right->type == ADJ_F64 ? bounds->wide[i] : (double)bounds->narrow[i];
-}
-
-/* The node of a chunk that is nearest to the first query. */
-static uint32_t nearest_node(const adji_knn_group *g, uint32_t level, uint64_t chunk) {
-  chunk_bounds bounds;
-  bound_chunk(g, (box_reach){g->coords, g->coords, 0}, level, chunk, &bounds);
-  if (bounds.near) return (uint32_t)__builtin_ctz(bounds.near);
-  bound_chunk(g, (box_reach){g->coords, g->coords, INFINITY}, level, chunk, &bounds);
-  uint32_t nearest = 0;
-  for (uint32_t others = bounds.near & ~UINT32_C(1); others; others &= others - 1) {
-    uint32_t i = (uint32_t)__builtin_ctz(others);
-    nearest = bound_at(g, &bounds, i) < bound_at(g, &bounds, nearest) ? i : nearest;
-  }
-  return nearest;
-}
-
-/* A leaf near the queries, if they have none of their own: from the root, the nearest node of each level. */
-static uint64_t near_leaf(const adji_knn_group *g) {
-  uint64_t node = 0;
-  for (uint32_t level = g->right->levels; level-- > 0;)
-    node = node * ADJI_FAN + nearest_node(g, level, node);
-  return node;
+/* The leaves of a chunk that are visited before the search. */
+static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
+  uint64_t first = chunk * ADJI_FAN, end = first + ADJI_FAN;
+  if (g->first_seen > first) first = g->first_seen;
+  if (g->end_seen < end) end = g->end_seen;
+  if (first >= end) return 0;
+  return ((UINT32_C(1) << (end - first)) - 1) << first % ADJI_FAN;
 }
 
 /* Visits the leaves around one: enough for k neighbours. */
@@ -215,9 +165,10 @@ static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
     many *= 2;
   g->first_seen = leaf / many * many;
   g->end_seen = g->first_seen + many < count ? g->first_seen + many : count;
-  add_leaf(g, leaf);
-  for (uint64_t l = g->first_seen; l < g->end_seen; l++)
-    if (l != leaf) add_leaf(g, l);
+  uint32_t own = UINT32_C(1) << leaf % ADJI_FAN;
+  add_leaves(g, leaf / ADJI_FAN, own);
+  for (uint64_t chunk = g->first_seen / ADJI_FAN; chunk * ADJI_FAN < g->end_seen; chunk++)
+    add_leaves(g, chunk, seen_of(g, chunk) & ~(chunk == leaf / ADJI_FAN ? own : 0));
   visit_leaves(g, tally);
 }
 
@@ -235,17 +186,18 @@ static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
 /* Visits the children of a node, which are chunk `chunk` of the level: collects leaves, pushes nodes. */
 static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) {
   const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
-  chunk_bounds bounds;
-  bound_chunk(g, (box_reach){g->low, g->high, g->reach}, level_number, chunk, &bounds);
+  adji_chunk_bounds bounds;
+  adji_bound_chunk(&g->search, (adji_box_reach){g->low, g->high, g->reach}, level_number, chunk, &bounds);
+  for (uint32_t tied = bounds.tied; tied; tied &= tied - 1)
+    if (least_ids[__builtin_ctz(tied)] > g->reach_id) bounds.near &= ~(tied & -tied);
+  if (!level_number) {
+    add_leaves(g, chunk, bounds.near & ~seen_of(g, chunk));
+    return;
+  }
   for (uint32_t from = g->depth; bounds.near; bounds.near &= bounds.near - 1) {
     uint32_t i = (uint32_t)__builtin_ctz(bounds.near);
-    uint64_t node = chunk * ADJI_FAN + i;
-    double bound = bound_at(g, &bounds, i);
-    if (!in_reach(g, bound, least_ids[i])) continue;
-    if (level_number)
-      push(g, from, (adji_tree_visit){bound, least_ids[i], level_number, node});
-    else if (node < g->first_seen || node >= g->end_seen)
-      add_leaf(g, node);
+    double bound = adji_bound_at(&g->search, &bounds, i);
+    push(g, from, (adji_tree_visit){bound, least_ids[i], level_number, chunk * ADJI_FAN + i});
   }
 }
 
@@ -310,7 +262,7 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   g->first_seen = g->end_seen = 0;
   if (!g->k) return;
   load_queries(g, leaf);
-  visit_nearby(g, g->left == g->right ? leaf : near_leaf(g), tally);
+  visit_nearby(g, g->left == g->right ? leaf : adji_near_leaf(&g->search, g->coords), tally);
   search(g, tally);
 }
 
@@ -329,55 +281,78 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *wi
   }
 }
 
+uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t leaf, adji_tally *tally) {
+  if (!g->k) return 0;
+  g->query_count = 0;
+  add_query(g, 0, row);
+  start_list(g, 0);
+  visit_nearby(g, leaf == ADJI_NO_LEAF ? adji_near_leaf(&g->search, g->coords) : leaf, tally);
+  search(g, tally);
+  return read_list(g, 0);
+}
+
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 enum { KEYS_AT_ONCE = 1 << 16 };
 
+/* Room for the lists of so many neighbours, and for the longest row. */
 static adj_status make_lists(adji_knn_group *g) {
   adji_memory *memory = &g->join->ctx->memory;
-  size_t key = g->right->type == ADJ_F64 ? sizeof(adji_near_f64) : sizeof(uint64_t);
-  if (g->ordered) {
-    g->list_stride = ((uint64_t)g->k + 7) / 8 * 8 * key;
-    g->lists = adji_alloc(memory, g->list_stride, g->max_queries, "lists of neighbours");
-    return g->lists ? ADJ_OK : ADJ_E_MEMORY;
+  bool wide = g->right->type == ADJ_F64;
+  uint64_t key = wide ? sizeof(adji_near_f64) : sizeof(uint64_t), row = (uint64_t)ADJI_LEAVES * g->right->leaf;
+  g->list_stride = ((uint64_t)g->k + 7) / 8 * 8 * key;
+  uint64_t bytes =
+      g->ordered ? g->list_stride * g->max_queries : adji_kbest_bytes(g->right->type, g->k, g->max_queries);
+  if (bytes > g->list_bytes) {
+    if (!adji_grow(memory, &g->list_memory, bytes, 1, 0, "lists of neighbours")) return ADJ_E_MEMORY;
+    g->list_bytes = bytes;
   }
-  g->best = adji_alloc(memory, adji_kbest_bytes(g->right->type, g->k, g->max_queries), 1, "lists of neighbours");
-  if (!g->best) return ADJ_E_MEMORY;
-  adji_kbest_init(g->best, g->join->ctx->isa, g->right->type, g->k, g->max_queries);
+  g->lists = g->list_memory;
+  g->best = g->ordered ? NULL : g->list_memory;
+  if (!g->ordered) adji_kbest_init(g->best, g->join->ctx->isa, g->right->type, g->k, g->max_queries);
+  row = (row < g->k ? g->k : row) + ADJI_BOX_LANES;
+  if (row <= g->row_room) return ADJ_OK;
+  if (!adji_grow(memory, (void **)&g->ids, row, sizeof *g->ids, 0, "row of neighbours") ||
+      !adji_grow(memory, &g->sums, row, adji_type_size(g->right->type), 0, "row of neighbours"))
+    return ADJ_E_MEMORY;
+  g->row_room = row;
   return ADJ_OK;
+}
+
+adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join) {
+  g->join = join;
+  g->search = adji_tree_search_of(join, g->right);
+  g->k = adji_join_reach(join);
+  g->ordered = g->k <= ADJI_KNN_MOST_K;
+  g->max_queries = g->left ? g->left->leaf : 1;
+  if (!g->ordered && g->k > KEYS_AT_ONCE / g->max_queries)
+    g->max_queries = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
+  return g->k ? make_lists(g) : ADJ_OK;
 }
 
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left,
                                const adji_tree *right) {
   adji_memory *memory = &join->ctx->memory;
-  size_t size = adji_type_size(left->type);
-  *g = (adji_knn_group){.join = join, .left = left, .right = right, .k = adji_join_reach(join)};
-  g->kernels = &join->style.kernels->typed[left->type == ADJ_F64]->tree[join->style.measure->step];
-  g->ordered = g->k <= ADJI_KNN_MOST_K;
-  g->max_queries = left->leaf;
-  if (!g->ordered && g->k > KEYS_AT_ONCE / g->max_queries)
-    g->max_queries = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
-  uint64_t row = (uint64_t)ADJI_LEAVES * right->leaf + ADJI_BOX_LANES;
-  if (row < g->k) row = g->k;
-  g->coords = adji_alloc(memory, (uint64_t)left->leaf * left->dim, size, "queries");
-  g->low = adji_alloc(memory, left->dim, size, "queries");
-  g->high = adji_alloc(memory, left->dim, size, "queries");
-  g->leaves.bounds = adji_alloc_zero(memory, (uint64_t)2 * left->dim * ADJI_LEAVES + ADJI_BOX_LANES, size, "queries");
-  g->ids = adji_alloc(memory, row, sizeof *g->ids, "row of neighbours");
-  g->sums = adji_alloc(memory, row, size, "row of neighbours");
-  if (!g->coords || !g->low || !g->high || !g->leaves.bounds || !g->ids || !g->sums) return ADJ_E_MEMORY;
-  return g->k ? make_lists(g) : ADJ_OK;
+  size_t size = adji_type_size(right->type);
+  *g = (adji_knn_group){.join = join, .left = left, .right = right};
+  g->coords = adji_alloc(memory, (uint64_t)(left ? left->leaf : 1) * right->dim, size, "queries");
+  /* A single query is its own box. */
+  g->low = left ? adji_alloc(memory, right->dim, size, "queries") : g->coords;
+  g->high = left ? adji_alloc(memory, right->dim, size, "queries") : g->coords;
+  g->leaves.bounds = adji_alloc_zero(memory, (uint64_t)2 * right->dim * ADJI_LEAF_ROOM, size, "queries");
+  if (!g->coords || !g->low || !g->high || !g->leaves.bounds) return ADJ_E_MEMORY;
+  return adji_knn_group_ask(g, join);
 }
 
 void adji_knn_group_clear(adji_knn_group *g) {
   if (!g->join) return;
-  adji_memory *memory = &g->join->ctx->memory;
-  adji_free(memory, g->best);
-  adji_free(memory, g->lists);
+  adji_memory *memory = &g->right->ctx->memory;
+  adji_free(memory, g->list_memory);
   adji_free(memory, g->coords);
-  adji_free(memory, g->low);
-  adji_free(memory, g->high);
+  if (g->left) adji_free(memory, g->low);
+  if (g->left) adji_free(memory, g->high);
   adji_free(memory, g->leaves.bounds);
   adji_free(memory, g->ids);
   adji_free(memory, g->sums);
+  *g = (adji_knn_group){0};
 }

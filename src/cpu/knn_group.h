@@ -6,7 +6,7 @@
 #ifndef ADJI_KNN_GROUP_H
 #define ADJI_KNN_GROUP_H
 
-#include "index/tree.h"
+#include "cpu/tree_search.h"
 #include "queue/engine.h"
 #include "result/kbest.h"
 
@@ -20,18 +20,20 @@ typedef struct adji_tree_visit {
 /* The state of one lane, kept for a whole pass. Aligned so that no two lanes share a cache line. */
 typedef struct adji_knn_group {
   _Alignas(64) const adji_join *join;
-  const adji_tree *left, *right;
-  const adji_tree_kernels *kernels;
-  uint32_t k;           /* neighbours a query can have */
-  uint32_t max_queries; /* queries searched together, at most */
-  bool ordered;         /* lists are kept in order; otherwise they are buffers (best) */
-  uint32_t query_count; /* queries in the group */
+  const adji_tree *left, *right; /* left NULL: queries come one by one */
+  adji_tree_search search;       /* of right */
+  uint32_t k;                    /* neighbours a query can have */
+  uint32_t max_queries;          /* queries searched together, at most */
+  bool ordered;                  /* lists are kept in order; otherwise they are buffers (best) */
+  uint32_t query_count;          /* queries in the group */
   uint32_t rows[ADJI_MAX_LEAF], own[ADJI_MAX_LEAF], places[ADJI_MAX_LEAF]; /* places: in their leaf */
   void *coords;                                                            /* of the queries, one after the other */
   void *low, *high;                                                        /* the box of the queries */
   void *lists;                                                             /* query_count * list_stride bytes */
   uint64_t list_stride;
-  adji_kbest *best; /* max_queries entries */
+  adji_kbest *best;  /* max_queries entries */
+  void *list_memory; /* of lists or best */
+  uint64_t list_bytes, row_room;
   adji_leaves leaves;
   uint64_t first_seen, end_seen; /* leaves visited before the search */
   /* The farthest that a neighbour of any of the queries can still be. */
@@ -43,11 +45,20 @@ typedef struct adji_knn_group {
   void *sums;
 } adji_knn_group;
 
+/* On failure it may still have to be cleared. */
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left, const adji_tree *right);
+/* The next queries are of another join with the same trees: another k, limit or style. Allocates only if k is larger
+ * than ever before. */
+adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join);
 void adji_knn_group_clear(adji_knn_group *g);
 
 /* Fills the rows of a leaf's points, as far as they are in the window. NULL: finds the neighbours of all of them and
  * discards them, for estimates. */
 void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
+
+/* The neighbours of one point, whose dim coordinates are in g->coords: their ids and sums are in g->ids and g->sums,
+ * nearest first. row: which left point it is. leaf: one near the point, or ADJI_NO_LEAF. Returns how many. */
+#define ADJI_NO_LEAF UINT64_MAX
+uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t leaf, adji_tally *tally);
 
 #endif

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Neighbours through the prefilter of codes, for range joins in many dimensions. Candidates are first compared by their
- * 8-bit codes, a tile at a time. Only what passes is compared by the canonical distance.
+ * 8-bit codes, a tile at a time. Only what passes is compared by the canonical distance. Where much passes, all
+ * candidates of the tile are, by the kernels that load a candidate once for four queries; and the next tiles are not
+ * filtered at all.
  */
 #ifndef ADJI_PREFILTER_H
 #define ADJI_PREFILTER_H
 
+#include "cpu/panel.h"
 #include "distance/prefilter_codes.h"
 #include "index/codes.h"
 #include "result/rows.h"
@@ -17,19 +20,27 @@ typedef struct adji_prefilter_plan {
   int64_t reach_sq;
 } adji_prefilter_plan;
 
+/* Queries whose codes are kept: those of a group, which come again with every panel of candidates. */
+enum { ADJI_CODED_QUERIES = 64 };
+
 /* The state of one lane. */
 typedef struct adji_prefilter {
   const adji_prefilter_plan *plan;
   adji_memory *memory;
-  uint32_t *words[ADJI_LIST_MAX]; /* codes of the queries */
-  uint32_t *kept[ADJI_LIST_MAX];  /* candidates of a tile that passed */
+  uint32_t *words;                       /* codes of queries, each in a slot    */
+  uint64_t position[ADJI_CODED_QUERIES]; /* whose codes these are               */
+  int64_t norm[ADJI_CODED_QUERIES];      /* of these codes, squared             */
+  uint32_t *kept[ADJI_LIST_MAX];         /* candidates of a tile that passed */
+  adji_panel *panel;                     /* for candidates that are not filtered; NULL: none      */
+  uint64_t unfiltered;                   /* candidates to go before the filter is tried again */
+  uint64_t pause;                        /* how many there were the last time */
 } adji_prefilter;
 
 adj_status adji_prefilter_init(adji_prefilter *prefilter, const adji_prefilter_plan *plan, adji_memory *memory);
 void adji_prefilter_clear(adji_prefilter *prefilter);
 
 /* Like adji_list_fn, for at most ADJI_LIST_MAX queries. If ids is NULL it only counts, in found. */
-void adji_prefilter_list(const adji_prefilter *prefilter, adj_type type, const adji_task *task, uint32_t *const *ids,
-                         void *const *sums, uint32_t *found);
+void adji_prefilter_list(adji_prefilter *prefilter, const adji_row_style *style, const adji_task *task,
+                         uint32_t *const *ids, void *const *sums, uint32_t *found);
 
 #endif

@@ -15,6 +15,7 @@ enum { DEFAULT_BATCH = 1024, SHARED_BATCHES = 2048, LEAST_BATCH = 64, COUNTS_AHE
 
 typedef struct range_cores {
   adji_join join;
+  adji_lent base;
   adji_range_index index;
   uint64_t batch; /* queries; 0: the default */
   /* Of the pass at work. */
@@ -64,13 +65,14 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 /* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
 static bool belongs_to_itself(const adji_join *join, const adji_view *view, uint32_t query) {
   const adji_row_style *style = &join->style;
+  double limit = adji_join_limit(join, view->ids[query]);
   uint64_t stride = view->stride;
   if (style->type == ADJ_F64) {
     const double *x = (const double *)view->coords + query;
-    return adji_sum_f64(style->measure, x, stride, x, stride, view->dim) <= join->limit;
+    return adji_sum_f64(style->measure, x, stride, x, stride, view->dim) <= limit;
   }
   const float *x = (const float *)view->coords + query;
-  return (double)adji_sum_f32(style->measure, x, stride, x, stride, view->dim) <= join->limit;
+  return (double)adji_sum_f32(style->measure, x, stride, x, stride, view->dim) <= limit;
 }
 
 static adj_status count_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
@@ -251,49 +253,151 @@ static adj_status gather(void *state, adji_run *run, const adji_active *active) 
 typedef struct sampling {
   const range_cores *cores;
   uint64_t places, each;
+  uint64_t per_task;   /* places */
   adji_tally *tallies; /* per task */
+  uint64_t *ns;        /* per task; NULL: not timed */
 } sampling;
 
 enum { SAMPLE_TASK = 32 };
 
+/* Queries at a place; again: those after them, if there are some. */
+static adj_status sample_place(sampling *s, uint64_t place, uint64_t task, uint32_t lane, bool again) {
+  uint64_t count = s->cores->index.left->view.count;
+  uint64_t at = (uint64_t)((double)(count - s->each) * ((double)place + 0.5) / (double)s->places);
+  if (again && at + 2 * s->each <= count) at += s->each;
+  adji_batch few = {(uint32_t)at, (uint32_t)(at + s->each), 0};
+  return adji_walk_batch(&s->cores->walkers[lane], &few, &s->tallies[task]);
+}
+
 static adj_status sample_queries(void *user, uint64_t task, uint32_t lane) {
   sampling *s = user;
-  uint64_t count = s->cores->index.left->view.count;
   adj_status status = ADJ_OK;
-  for (uint64_t i = task * SAMPLE_TASK; i < s->places && i < (task + 1) * SAMPLE_TASK && !status; i++) {
-    uint64_t at = (uint64_t)((double)(count - s->each) * ((double)i + 0.5) / (double)s->places);
-    adji_batch few = {(uint32_t)at, (uint32_t)(at + s->each), 0};
-    status = adji_walk_batch(&s->cores->walkers[lane], &few, &s->tallies[task]);
-  }
+  for (uint64_t i = task * s->per_task; i < s->places && i < (task + 1) * s->per_task && !status; i++)
+    status = sample_place(s, i, task, lane, false);
   return status;
 }
 
-adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates) {
-  range_cores *c = engine->workers[0].state;
+/* Where that is short the next queries are timed instead: the first ones fetch what a batch finds in the caches. */
+static adj_status time_place(void *user, uint64_t task, uint32_t lane) {
+  enum { SHORT_NS = 50000 };
+  sampling *s = user;
+  uint64_t begin = adji_thread_ns();
+  adj_status status = sample_place(s, task, task, lane, false);
+  s->ns[task] = adji_thread_ns() - begin;
+  if (status || s->ns[task] > SHORT_NS) return status;
+  s->tallies[task] = (adji_tally){0};
+  begin = adji_thread_ns();
+  status = sample_place(s, task, task, lane, true);
+  s->ns[task] = adji_thread_ns() - begin;
+  return status;
+}
+
+/* Runs the tasks; the sum of what they found in *found. */
+static adj_status run_sample(sampling *s, adji_task_fn each_task, adji_tally *found) {
+  adj_ctx *ctx = s->cores->join.ctx;
+  uint64_t tasks = (s->places + s->per_task - 1) / s->per_task;
+  *found = (adji_tally){0};
+  s->tallies = adji_alloc_zero(&ctx->memory, tasks, sizeof *s->tallies, "estimate");
+  if (!s->tallies) return ADJ_E_MEMORY;
+  adj_status status = adji_loop(ctx, tasks, each_task, s);
+  for (uint64_t t = 0; t < tasks; t++) {
+    found->pairs += s->tallies[t].pairs;
+    found->candidates += s->tallies[t].candidates;
+  }
+  adji_free(&ctx->memory, s->tallies);
+  return status;
+}
+
+static adj_status count_sample(const range_cores *c, uint64_t sample, adji_range_estimates *out) {
   uint64_t count = c->index.left->view.count;
-  *pairs = *candidates = 0;
-  if (!count || !c->index.right.view.count) return ADJ_OK;
-  sampling s = {.cores = c, .each = 1, .places = sample < count ? sample : count};
-  if (c->join.left->dim > 3 && count > 4 * sample) {
+  sampling s = {.cores = c, .each = 1, .places = sample < count ? sample : count, .per_task = SAMPLE_TASK};
+  if (c->join.left->dim > 3 && count > 4 * sample && sample >= 6) {
     s.each = c->index.prefilter.filter ? 4 : 2;
     s.places = c->index.prefilter.filter ? sample / 6 : sample / 4;
   }
-  uint64_t tasks = (s.places + SAMPLE_TASK - 1) / SAMPLE_TASK;
-  s.tallies = adji_alloc_zero(&c->join.ctx->memory, tasks, sizeof *s.tallies, "estimate");
-  if (!s.tallies) return ADJ_E_MEMORY;
+  adji_tally found;
+  adj_status status = run_sample(&s, sample_queries, &found);
+  double scale = (double)count / (double)(s.places * s.each);
+  out->pairs = (double)found.pairs * scale;
+  out->candidates = (double)found.candidates * scale;
+  return status;
+}
+
+/* Whether a join takes long enough for a trial, which then is a small part of it. Small joins are planned by costs
+ * alone, so that their plans are the same in every run. */
+static bool is_worth_timing(const range_cores *c, const adji_range_estimates *found) {
+  static const double LEAST_NS = 1e6, CANDIDATE_NS = 0.1, DIM_NS = 0.03, ROW_NS = 60, PAIR_NS = 0.05;
+  double evaluation = found->candidates * (CANDIDATE_NS + DIM_NS * c->join.left->dim);
+  return evaluation + found->pairs * PAIR_NS + (double)c->join.left->count * ROW_NS > LEAST_NS;
+}
+
+/* One query in 64. In many dimensions those of a place share panels, as a whole group does; in few there are rather
+ * more places, since points lie more unevenly. */
+static adj_status time_sample(const range_cores *c, double *ns_of_all, double *candidates) {
+  enum { SHARE = 64, MOST_PLACES = 32, FEWEST = 16, MANY_DIMS = 16, MOST_EACH = 128 };
+  uint64_t count = c->index.left->view.count, ns[MOST_PLACES] = {0}, total = 0, sample = count / SHARE;
+  if (sample < FEWEST) sample = FEWEST < count ? FEWEST : count;
+  uint64_t each = c->join.left->dim < MANY_DIMS ? sample / MOST_PLACES : ADJI_GROUP;
+  if (each < FEWEST) each = FEWEST;
+  if (each > MOST_EACH) each = MOST_EACH;
+  sampling s = {.cores = c, .each = sample < each ? sample : each, .per_task = 1, .ns = ns};
+  s.places = sample / s.each < MOST_PLACES ? sample / s.each : MOST_PLACES;
+  adji_tally found;
+  adj_status status = run_sample(&s, time_place, &found);
+  for (uint64_t i = 0; i < s.places; i++)
+    total += ns[i];
+  double scale = (double)count / (double)(s.places * s.each);
+  *ns_of_all = (double)total * scale;
+  *candidates = (double)found.candidates * scale;
+  return status;
+}
+
+/* The other sample has more places. Where it has more candidates a query, the time is longer accordingly; but boxes
+ * drop more, and accept more, for one query than for a group. */
+static double corrected(double ns, double candidates, double counted) {
+  double more = counted / candidates;
+  return ns * (more > 2.5 ? 2.5 : more > 0.5 ? more : 0.5);
+}
+
+/* Times the recursion over boxes on the same index, and keeps it if it is clearly faster: in clusters most cells hold
+ * hardly a point, while a few hold most of them. */
+static adj_status try_ego(range_cores *c, double cells_ns, adji_range_estimates *out) {
+  static const double CLEARLY = 0.8;
+  double ego_ns = 0, candidates;
+  adji_walk walk;
+  c->index.ego = true;
+  walk_for_total(c, &walk);
+  adj_status status = adji_walkers_open(&walk, &c->walkers);
+  if (!status) status = time_sample(c, &ego_ns, &candidates);
+  end(c, NULL);
+  c->index.ego = !status && ego_ns < CLEARLY * cells_ns;
+  if (c->index.ego) out->count_ns *= ego_ns / cells_ns;
+  return status;
+}
+
+bool adji_range_is_ego(const adji_engine *engine) {
+  return ((const range_cores *)engine->workers[0].state)->index.ego;
+}
+
+adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, bool may_ego, adji_range_estimates *out) {
+  range_cores *c = engine->workers[0].state;
+  uint64_t count = c->index.left->view.count;
+  *out = (adji_range_estimates){0};
+  if (!count || !c->index.right.view.count) return ADJ_OK;
   adji_walk walk;
   walk_for_total(c, &walk);
   adj_status status = adji_walkers_open(&walk, &c->walkers);
-  if (!status) status = adji_loop(c->join.ctx, tasks, sample_queries, &s);
-  double scale = (double)count / (double)(s.places * s.each);
-  for (uint64_t t = 0; t < tasks; t++) {
-    *pairs += (double)s.tallies[t].pairs * scale;
-    *candidates += (double)s.tallies[t].candidates * scale;
-  }
-  if (c->join.style.one_way) *pairs = (*pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
+  if (!status) status = count_sample(c, sample, out);
+  double ns = 0, candidates = 0;
+  bool timed = !status && is_worth_timing(c, out);
+  if (timed) status = time_sample(c, &ns, &candidates);
+  if (timed) out->count_ns = corrected(ns, candidates, out->candidates);
+  if (c->join.style.one_way) out->pairs = (out->pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
   end(c, NULL);
-  adji_free(&c->join.ctx->memory, s.tallies);
-  if (!status && c->index.prefilter.filter) status = adji_estimate_pairs(&c->join, &c->index, pairs);
+  bool can_ego =
+      timed && may_ego && !c->index.ego && c->index.has_boxes && c->index.right.view.count == c->join.right->count;
+  if (!status && can_ego) status = try_ego(c, ns, out);
+  if (!status && c->index.prefilter.filter) status = adji_estimate_pairs(&c->join, &c->index, &out->pairs);
   return status;
 }
 
@@ -302,20 +406,20 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pai
 static void destroy(void *state) {
   range_cores *c = state;
   adji_range_index_clear(&c->index);
+  adji_give_back(&c->base);
   free(c);
 }
 
-adj_status adji_range_create(const adji_join *join, const adji_range_index_options *options, uint64_t batch,
-                             adji_engine *out) {
+adj_status adji_range_create(const adji_join *join, const adji_lent *base, uint64_t batch, adji_engine *out) {
   range_cores *c = calloc(1, sizeof *c);
   if (!c) {
-    adji_grid_clear(join->ctx, options->grid);
-    adji_code_scale_clear(options->code_scale);
+    adji_give_back(base);
     return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   }
   c->join = *join;
+  c->base = *base;
   c->batch = batch;
-  adj_status status = adji_range_index_build(join, options, &c->index);
+  adj_status status = adji_range_index_build(join, base->what, &c->index);
   if (status) {
     destroy(c);
     return status;
@@ -338,7 +442,8 @@ const adji_range_index *adji_range_index_of(const adji_engine *engine) {
   return &((const range_cores *)engine->workers[0].state)->index;
 }
 
-void adji_range_set_single(adji_engine *engine, bool single) {
+void adji_range_set_single(adji_engine *engine, bool single, bool single_count) {
   const range_cores *c = engine->workers[0].state;
   engine->single = single && c->index.symmetric;
+  engine->single_count = single_count && c->index.symmetric;
 }

@@ -8,19 +8,25 @@
 #include "cpu/range_index.h"
 #include "queue/engine.h"
 
-/* An engine with the cores as its worker, which builds an index and owns it. batch: queries a batch; 0: the default.
- * The grid and the scale of the options are taken over, even on failure. */
-adj_status adji_range_create(const adji_join *join, const adji_range_index_options *options, uint64_t batch,
-                             adji_engine *out);
+/* An engine with the cores as its worker. base: an adji_range_base. batch: queries a batch; 0: the default. */
+adj_status adji_range_create(const adji_join *join, const adji_lent *base, uint64_t batch, adji_engine *out);
 /* What the cores of such an engine search. */
 const adji_range_index *adji_range_index_of(const adji_engine *engine);
 
-/* Whether the engine evaluates each pair of a self-join once, for both its points. Devices that take part must then
- * have the order of the cores' index. */
-void adji_range_set_single(adji_engine *engine, bool single);
+/* Whether the engine evaluates each pair of a self-join once, for both its points: to collect, and to count. Devices
+ * that take part must then have the order of the cores' index. */
+void adji_range_set_single(adji_engine *engine, bool single, bool single_count);
 
-/* Counts the neighbours and candidates of some queries spread evenly over the order of the index,
- * and scales them up to all. */
-adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
+/* What a sample of the queries tells of all. */
+typedef struct adji_range_estimates {
+  double pairs, candidates;
+  double count_ns; /* of one core that counts the neighbours of all queries; 0: not known */
+} adji_range_estimates;
+
+/* Counts the neighbours and candidates of some queries spread evenly over the order of the index, and scales them up to
+ * all. Times about as many that are next to each other, as in a batch. may_ego: also by recursion over the boxes, if
+ * the index has some, which is kept if it is faster. */
+adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, bool may_ego, adji_range_estimates *out);
+bool adji_range_is_ego(const adji_engine *engine);
 
 #endif

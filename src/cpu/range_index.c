@@ -4,56 +4,85 @@
  */
 #include "cpu/range_index.h"
 
+#include <math.h>
+
 #include "index/boxes.h"
 #include "index/build.h"
 
-/* The index of the right set, and of the left one where it is another: with images of points among the candidates,
- * queries have an index without. */
-static adj_status build_orders(const adji_join *join, const adji_range_index_options *options,
-                               adji_range_index *index) {
-  adji_order_options order = {.boxes = options->boxes != ADJI_BOXES_NEVER}, candidates = order;
-  candidates.images = adji_grid_is_periodic(&index->grid) && !options->ego;
-  bool one = join->self_join && !candidates.images;
-  index->left = one ? &index->right : &index->own_left;
-  index->symmetric = one && adji_measure_grows(join->style.measure);
-  adj_status status = adji_index_build(join->ctx, &index->grid, join->right, &candidates, &index->right);
-  if (!status && !one) status = adji_index_build(join->ctx, &index->grid, join->left, &order, &index->own_left);
+/* ---- The base ------------------------------------------------------------------------------------------- */
+
+adj_status adji_range_base_build(const adji_join *join, const adji_range_index_options *options,
+                                 adji_range_base *base) {
+  adj_ctx *ctx = join->ctx;
+  *base =
+      (adji_range_base){.ctx = ctx, .grid = *options->grid, .code_scale = *options->code_scale, .ego = options->ego};
+  *options->grid = (adji_grid){0};
+  *options->code_scale = (adji_code_scale){0};
+  base->ordered = options->boxes != ADJI_BOXES_NEVER;
+  adji_order_options order = {.boxes = base->ordered, .images = adji_grid_is_periodic(&base->grid) && !base->ego};
+  adj_status status = adji_index_build(ctx, &base->grid, join->right, &order, &base->right);
+  base->has_boxes = options->boxes == ADJI_BOXES_ALWAYS ||
+                    (options->boxes == ADJI_BOXES_IN_LONG_CELLS && base->right.largest_cell >= ADJI_LONG_CELL);
+  if (!status && base->has_boxes)
+    status = adji_boxes_build(ctx, &base->right, join->style.measure, join->limit, &base->boxes);
+  if (!status && base->code_scale.ctx) status = adji_codes_build(ctx, &base->right, &base->code_scale, &base->codes);
+  if (status) adji_range_base_clear(base);
   return status;
 }
 
-static adj_status build_codes(const adji_join *join, adji_range_index *index) {
-  const adji_code_scale *scale = &index->code_scale;
+void adji_range_base_clear(adji_range_base *base) {
+  adji_boxes_clear(&base->boxes);
+  adji_codes_clear(&base->codes);
+  adji_code_scale_clear(&base->code_scale);
+  adji_index_clear(&base->right);
+  if (base->ctx) adji_grid_clear(base->ctx, &base->grid);
+  *base = (adji_range_base){0};
+}
+
+uint64_t adji_range_base_bytes(const adji_range_base *base) {
+  const adji_view *view = &base->right.view;
+  uint64_t points = view->stride * view->dim * adji_type_size(base->right.set->type) + 4 * (uint64_t)view->count;
+  return points + 12 * base->right.cell_count + (base->codes.ctx ? (uint64_t)view->count * (view->dim + 4) : 0) +
+         (base->has_boxes ? points / 16 : 0);
+}
+
+/* ---- The index of a join -------------------------------------------------------------------------------- */
+
+/* With images of points among the candidates, queries have an index without. */
+static adj_status build_left(const adji_join *join, const adji_range_base *base, adji_range_index *index) {
+  bool images = adji_grid_is_periodic(&base->grid) && !base->ego, one = join->self_join && !images;
+  adji_order_options order = {.boxes = base->ordered};
+  index->left = one ? &index->right : &index->own_left;
+  index->symmetric = one && adji_measure_grows(join->style.measure) && !join->limits;
+  return one ? ADJ_OK : adji_index_build(join->ctx, &index->grid, join->left, &order, &index->own_left);
+}
+
+static adj_status build_codes(const adji_join *join, const adji_range_base *base, adji_range_index *index) {
+  const adji_code_scale *scale = &base->code_scale;
   if (!scale->ctx) return ADJ_OK;
   const adji_codes *left = join->self_join ? &index->right_codes : &index->left_codes;
   index->prefilter =
       (adji_prefilter_plan){adji_prefilter_codes_for(join->ctx->isa), left, &index->right_codes, scale->reach_sq};
-  adj_status status = adji_codes_build(join->ctx, &index->right, scale, &index->right_codes);
-  if (!status && !join->self_join) status = adji_codes_build(join->ctx, index->left, scale, &index->left_codes);
-  return status;
+  return join->self_join ? ADJ_OK : adji_codes_build(join->ctx, index->left, scale, &index->left_codes);
 }
 
-adj_status adji_range_index_build(const adji_join *join, const adji_range_index_options *options,
-                                  adji_range_index *index) {
-  *index = (adji_range_index){
-      .ctx = join->ctx, .grid = *options->grid, .code_scale = *options->code_scale, .ego = options->ego};
-  *options->grid = (adji_grid){0};
-  *options->code_scale = (adji_code_scale){0};
-  adj_status status = build_orders(join, options, index);
-  index->has_boxes = options->boxes == ADJI_BOXES_ALWAYS ||
-                     (options->boxes == ADJI_BOXES_IN_LONG_CELLS && index->right.largest_cell >= ADJI_LONG_CELL);
-  if (!status && index->has_boxes)
-    status = adji_boxes_build(join->ctx, &index->right, join->style.measure, join->limit, &index->boxes);
-  return status ? status : build_codes(join, index);
+adj_status adji_range_index_build(const adji_join *join, const adji_range_base *base, adji_range_index *index) {
+  *index = (adji_range_index){.ctx = join->ctx,
+                              .grid = base->grid,
+                              .right = base->right,
+                              .boxes = base->boxes,
+                              .has_boxes = base->has_boxes,
+                              .right_codes = base->codes,
+                              .ego = base->ego};
+  index->boxes.measure = join->style.measure;
+  if (index->has_boxes) adji_boxes_limit(&index->boxes, join->limit);
+  adj_status status = build_left(join, base, index);
+  return status ? status : build_codes(join, base, index);
 }
 
 void adji_range_index_clear(adji_range_index *index) {
-  adji_boxes_clear(&index->boxes);
   adji_codes_clear(&index->left_codes);
-  adji_codes_clear(&index->right_codes);
-  adji_code_scale_clear(&index->code_scale);
   adji_index_clear(&index->own_left);
-  adji_index_clear(&index->right);
-  if (index->ctx) adji_grid_clear(index->ctx, &index->grid);
 }
 
 /* ---- How many pairs ----------------------------------------------------------------------------------
@@ -62,6 +91,9 @@ void adji_range_index_clear(adji_range_index *index) {
  * pair is compared with the same probability, so the pairs found scale up to all. */
 
 enum { QUERIES = 4096, CANDIDATES = 8192, CANDIDATES_SHARE = 32, TASK_QUERIES = 128 };
+
+/* The samples are smaller where they would compare more than this share of all pairs. */
+static const double MOST_COMPARED = 0.01;
 
 typedef struct samples {
   const adji_join *join;
@@ -139,6 +171,12 @@ static adj_status compare_samples(samples *s, const adji_view *right, double *pa
   uint64_t candidates = right->count / CANDIDATES_SHARE > CANDIDATES ? right->count / CANDIDATES_SHARE : CANDIDATES;
   if (candidates > right->count) candidates = right->count;
   s->query_count = s->left->count < QUERIES ? s->left->count : QUERIES;
+  double compared = (double)s->query_count * (double)candidates;
+  double shrink = sqrt(MOST_COMPARED * (double)s->left->count * (double)right->count / compared);
+  if (shrink < 1) {
+    s->query_count = (uint64_t)((double)s->query_count * shrink) + 1;
+    candidates = (uint64_t)((double)candidates * shrink) + 1;
+  }
   s->queries = adji_alloc(&ctx->memory, s->query_count, sizeof *s->queries, "sample");
   s->counts = adji_alloc_zero(&ctx->memory, s->query_count, sizeof *s->counts, "sample");
   if (!s->queries || !s->counts) return ADJ_E_MEMORY;

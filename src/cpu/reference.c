@@ -30,7 +30,7 @@ static bool belongs(const adji_join *join, uint64_t i, uint64_t j, double *sum) 
   if (join->style.drop_self && i == j) return false;
   if (join->style.one_way && j < i) return false;
   *sum = sum_of(join, i, j);
-  return *sum <= join->limit;
+  return *sum <= adji_join_limit(join, i);
 }
 
 static adj_status count_row(reference *r, uint32_t i, adji_tally *tally) {

@@ -24,7 +24,6 @@ typedef adji_single single;
 typedef adji_single_chunk chunk;
 
 static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
-enum { PANEL_BYTES = 1 << 20, SMALLEST_PANEL = 512 };
 
 /* ---- 1. Lists ---------------------------------------------------------------------------------------- */
 
@@ -96,18 +95,10 @@ static adj_status list_queries(adji_walker *w, const adji_group *group, adji_tal
   return status;
 }
 
-/* Candidates whose coordinates, or codes, fill about half of a core's second cache. */
-static uint32_t panel_size(const adji_walk *walk) {
-  uint64_t dim = walk->join->right->dim;
-  uint64_t bytes = walk->index->prefilter.filter ? dim : dim * adji_type_size(walk->join->style.type);
-  uint64_t size = PANEL_BYTES / bytes;
-  return size > SMALLEST_PANEL ? (uint32_t)size : SMALLEST_PANEL;
-}
-
 /* A row may have several lists, so all queries of the group can pass over one panel of candidates
  * before the next is fetched. */
 static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
-  uint32_t most = panel_size(&w->walk);
+  uint32_t most = w->panel.most;
   if (group->near_total <= most) return list_queries(w, group, tally);
   adji_group panel = *group;
   adj_status status = ADJ_OK;

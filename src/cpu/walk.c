@@ -7,12 +7,25 @@
 
 #include <string.h>
 
+enum { SAMPLED_ROWS = 256, FEW_EMPTY = 4 };
+
+/* Whether the window has all rows, and hardly any is empty, as far as a sample tells. */
+static bool wants_all(const adji_window *window, uint64_t rows) {
+  if (window->first_row > 0 || window->end_row < rows) return false;
+  uint32_t empty = 0;
+  for (uint64_t i = 0; i < SAMPLED_ROWS; i++)
+    empty += adji_window_length(window, rows * i / SAMPLED_ROWS) == 0;
+  return empty <= FEW_EMPTY;
+}
+
 static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t lane) {
   const adji_range_index *index = walk->index;
   adji_memory *memory = &walk->join->ctx->memory;
   w->walk = *walk;
   w->lane = lane;
+  w->all_wanted = !walk->window || wants_all(walk->window, walk->join->left->count);
   w->split.compare_all = walk->sums;
+  w->limited = index->boxes;
   adj_status status = ADJ_OK;
   if (!index->ego) status = adji_neighbours_init(&w->neighbours, &index->grid, &index->right, walk->forward);
   if (!status && index->has_boxes) {
@@ -20,6 +33,8 @@ static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t la
     if (!w->box) status = ADJ_E_MEMORY;
   }
   if (!status && index->prefilter.filter) status = adji_prefilter_init(&w->prefilter, &index->prefilter, memory);
+  if (!status)
+    status = adji_panel_init(&w->panel, memory, index->right.view.dim, adji_type_size(walk->join->style.type));
   return status;
 }
 
@@ -41,6 +56,7 @@ void adji_walkers_close(adj_ctx *ctx, adji_walker *walkers) {
     adji_free(memory, w->split.inside);
     adji_free(memory, w->box);
     adji_prefilter_clear(&w->prefilter);
+    adji_panel_clear(&w->panel);
     adji_row_room_clear(&w->room);
     adji_ordered_clear(&w->ordered, memory);
   }
@@ -69,7 +85,7 @@ static adj_status reserve_split(adji_walker *w, const adji_range *ranges, uint32
 static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count) {
   adj_status status = reserve_split(w, ranges, count);
   if (status) return status;
-  const adji_boxes *boxes = &w->walk.index->boxes;
+  const adji_boxes *boxes = w->walk.join->limits ? &w->limited : &w->walk.index->boxes;
   w->split.near_count = w->split.inside_count = 0;
   adji_box_of(&w->walk.index->left->view, boxes->type, w->queries, query_count, w->box);
   uint32_t after_queries = w->queries[query_count - 1] + 1;
@@ -108,6 +124,10 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
                                .limit = w->walk.join->limit,
                                .forward = w->walk.forward,
                                .measure = w->walk.join->style.measure}};
+  if (w->walk.join->limits) { /* the group has one query */
+    group.task.limit = adji_join_limit(w->walk.join, group.task.left->ids[w->queries[0]]);
+    if (w->walk.index->has_boxes) adji_boxes_limit(&w->limited, group.task.limit);
+  }
   if (w->walk.index->has_boxes) {
     adj_status status = split_ranges(w, query_count, ranges, count);
     if (status) return status;
@@ -128,7 +148,9 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
 enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
 
 static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_at) {
-  __builtin_prefetch(&window->offsets[rows_at[OFFSETS_AHEAD]]);
+  const uint64_t *offsets = window->offsets + rows_at[OFFSETS_AHEAD];
+  __builtin_prefetch(offsets);
+  __builtin_prefetch(offsets + 1);
   uint64_t row = rows_at[PLACES_AHEAD];
   if (!adji_window_has(window, row)) return;
   const uint32_t *place = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
@@ -154,12 +176,13 @@ static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *
                              adji_tally *tally) {
   const uint32_t *rows = w->walk.index->left->view.ids;
   const adji_window *window = w->walk.window;
+  uint32_t most = w->walk.join->limits ? 1 : ADJI_GROUP;
   adj_status status = ADJ_OK;
   for (uint64_t p = cell.begin; p < cell.end && !status;) {
     uint32_t many = 0;
-    for (; p < cell.end && many < ADJI_GROUP; p++) {
+    for (; p < cell.end && many < most; p++) {
       w->queries[many] = (uint32_t)p;
-      many += !window || is_wanted(window, rows[p]);
+      many += !window || w->all_wanted || is_wanted(window, rows[p]);
       if (window) fetch_ahead(window, rows + p);
     }
     if (many) status = visit_group(w, many, ranges, count, tally);
@@ -204,7 +227,7 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *
   adj_status status = ADJ_OK;
   for (uint32_t p = batch->begin; p < batch->end && !status; cell++) {
     uint32_t end = left->cell_starts[cell + 1] < batch->end ? left->cell_starts[cell + 1] : batch->end;
-    if (!window || any_wanted(window, left->view.ids, p, end)) {
+    if (!window || w->all_wanted || any_wanted(window, left->view.ids, p, end)) {
       uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
       status = visit_cell(w, (adji_range){p, end}, w->neighbours.found, count, tally);
     }
@@ -225,6 +248,16 @@ static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t f
   return found;
 }
 
+/* Queries that share a copied panel, at least. */
+enum { LEAST_SHARING = 16 };
+
+/* The panel of a group's candidates, if enough queries share it. Candidates in order (walk_ordered.c) are a copy
+ * already. */
+static adji_panel *panel_of(adji_walker *w, const adji_group *group) {
+  bool shared = group->task.query_count >= LEAST_SHARING && group->task.right == &w->walk.index->right.view;
+  return shared ? &w->panel : NULL;
+}
+
 void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
                        uint32_t many, uint32_t *found) {
   const adji_row_room *room = &w->room;
@@ -233,28 +266,54 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
   task.query_count = many;
   void *const *sums = adji_row_needs_sums(style) ? room->sums : NULL;
   memset(found, 0, ADJI_LIST_MAX * sizeof *found);
+  adji_range copied;
+  w->prefilter.panel = panel_of(w, group);
+  if (!w->walk.index->prefilter.filter && panel_of(w, group)) adji_panel_use(&w->panel, &task, &copied);
   if (w->walk.index->prefilter.filter)
-    adji_prefilter_list(&w->prefilter, style->type, &task, room->ids, sums, found);
+    adji_prefilter_list(&w->prefilter, style, &task, room->ids, sums, found);
   else
     style->kernels->typed[style->type == ADJ_F64]->list[style->measure->step](&task, room->ids, sums, found);
   for (uint32_t k = 0; k < many && group->inside_count; k++)
     found[k] = append_inside(group, room->ids[k], found[k]);
 }
 
-void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts) {
+/* Counts among the ranges of the task, which has all queries of the group. */
+static void count_ranges(adji_walker *w, const adji_group *group, const adji_task *ranges, uint32_t *counts) {
   const adji_row_style *style = &w->walk.join->style;
   adji_count_fn count = style->kernels->typed[style->type == ADJ_F64]->count[style->measure->step];
-  uint32_t total = group->task.query_count;
-  for (uint32_t k = 0; k < total; k++)
-    counts[k] += (uint32_t)group->inside_total;
+  uint32_t total = ranges->query_count;
   uint32_t each = w->walk.index->prefilter.filter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
-  adji_task task = group->task;
+  adji_task task = *ranges;
+  adji_range copied;
+  w->prefilter.panel = panel_of(w, group);
+  if (!w->walk.index->prefilter.filter && panel_of(w, group)) adji_panel_use(&w->panel, &task, &copied);
   for (uint32_t first = 0; first < total && !adji_group_cancelled(w, group); first += each) {
-    task.queries = group->task.queries + first;
+    task.queries = ranges->queries + first;
     task.query_count = total - first < each ? total - first : each;
     if (w->walk.index->prefilter.filter)
-      adji_prefilter_list(&w->prefilter, style->type, &task, NULL, NULL, counts + first);
+      adji_prefilter_list(&w->prefilter, style, &task, NULL, NULL, counts + first);
     else
       count(&task, counts + first);
+  }
+}
+
+/* All queries of the group pass over one panel of candidates before the next is fetched. */
+void adji_count_queries(adji_walker *w, const adji_group *group, uint32_t *counts) {
+  for (uint32_t k = 0; k < group->task.query_count; k++)
+    counts[k] += (uint32_t)group->inside_total;
+  uint32_t most = w->panel.most;
+  if (group->task.query_count < LEAST_SHARING || (group->near_total <= most && group->task.range_count > 1)) {
+    count_ranges(w, group, &group->task, counts);
+    return;
+  }
+  adji_task panel = group->task;
+  for (uint32_t r = 0; r < group->task.range_count; r++) {
+    adji_range range = group->task.ranges[r];
+    for (uint64_t at = range.begin; at < range.end; at += most) {
+      adji_range part = {(uint32_t)at, range.end - at > most ? (uint32_t)at + most : range.end};
+      panel.ranges = &part;
+      panel.range_count = 1;
+      count_ranges(w, group, &panel, counts);
+    }
   }
 }

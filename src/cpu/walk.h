@@ -6,6 +6,7 @@
 #ifndef ADJI_WALK_H
 #define ADJI_WALK_H
 
+#include "cpu/panel.h"
 #include "cpu/range_index.h"
 #include "index/neighbours.h"
 #include "queue/queue.h"
@@ -29,7 +30,7 @@ typedef struct adji_group {
 typedef struct adji_walk {
   const adji_join *join;
   const adji_range_index *index;
-  const adji_window *window; /* visit the queries whose row is in it and not empty; NULL: all queries */
+  const adji_window *window; /* visit the queries whose row is in it, most empty rows excepted; NULL: all */
   bool forward;              /* each unordered pair once: only candidates after the query */
   bool sums; /* every candidate that belongs will be listed with its sum, so none may be accepted without comparing */
   /* Does a group. The walk itself adds to tally->candidates. */
@@ -51,11 +52,14 @@ typedef struct adji_ordered {
 struct adji_walker {
   _Alignas(64) adji_walk walk; /* no two share a cache line */
   uint32_t lane;
+  bool all_wanted; /* every query is visited: asking for each would cost more than visiting a few empty rows */
   adji_neighbours neighbours;
   adji_split split;
   uint64_t split_room;
   void *box;                /* of a group of queries */
+  adji_boxes limited;       /* where every query has a limit of its own: the boxes with that limit */
   adji_prefilter prefilter; /* used if the index has codes */
+  adji_panel panel;
   adji_row_room room;
   adji_ordered ordered;
   uint32_t queries[ADJI_GROUP];
@@ -83,7 +87,7 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
                        uint32_t many, uint32_t *found);
 
 /* Adds the number of neighbours of each query of the group to counts. */
-void adji_count_queries(const adji_walker *w, const adji_group *group, uint32_t *counts);
+void adji_count_queries(adji_walker *w, const adji_group *group, uint32_t *counts);
 
 /* Whether a copy of the candidates in order pays: enough queries to share the sort, and few enough candidates. */
 bool adji_ordered_pays(const adji_join *join, const adji_group *group);

@@ -57,14 +57,13 @@ static bool is_packed(const adj_dataset *set) {
   }                                                                                                                 \
                                                                                                                     \
   static void scan_four_##T(const char *at, uint64_t step, uint32_t many, strip_##T *s) {                           \
-    const T *x = (const T *)at, *y = (const T *)(at + step), *z = (const T *)(at + 2 * step);                       \
-    const T *w = (const T *)(at + 3 * step);                                                                        \
+    const T *restrict x = (const T *)at, *restrict y = (const T *)(at + step);                                      \
+    const T *restrict z = (const T *)(at + 2 * step), *restrict w = (const T *)(at + 3 * step);                     \
+    T *restrict low = s->low, *restrict high = s->high, *restrict bad = s->bad;                                     \
     for (uint32_t j = 0; j < many; j++) {                                                                           \
-      s->bad[j] += (x[j] - x[j]) + (y[j] - y[j]) + ((z[j] - z[j]) + (w[j] - w[j]));                                 \
-      T low = lesser_##T(lesser_##T(x[j], y[j]), lesser_##T(z[j], w[j]));                                           \
-      T high = greater_##T(greater_##T(x[j], y[j]), greater_##T(z[j], w[j]));                                       \
-      s->low[j] = lesser_##T(low, s->low[j]);                                                                       \
-      s->high[j] = greater_##T(high, s->high[j]);                                                                   \
+      bad[j] += (x[j] - x[j]) + (y[j] - y[j]) + ((z[j] - z[j]) + (w[j] - w[j]));                                    \
+      low[j] = lesser_##T(lesser_##T(lesser_##T(x[j], y[j]), lesser_##T(z[j], w[j])), low[j]);                      \
+      high[j] = greater_##T(greater_##T(greater_##T(x[j], y[j]), greater_##T(z[j], w[j])), high[j]);                \
     }                                                                                                               \
   }                                                                                                                 \
                                                                                                                     \

@@ -34,6 +34,9 @@ struct adj_dataset {
    * data just before it is checked, while it will be in the cache; then forgotten. */
   adj_status (*fetch)(void *from, uint64_t offset, uint64_t bytes);
   void *fetch_from;
+  /* A set that only goes to a device, and has its points elsewhere: copies rows, packed. NULL: they are at data. */
+  void (*copy_rows)(const void *from, uint64_t first, uint64_t count, void *to);
+  const void *copy_from;
 };
 
 static inline size_t adji_type_size(adj_type type) {

@@ -12,12 +12,13 @@ typedef struct derive {
   adj_angle angle;
   uint32_t dim; /* of the derived rows */
   char *data;
+  uint64_t first; /* the row that data begins with */
   uint64_t slices;
   adj_status (*row)(const struct derive *d, uint64_t row);
 } derive;
 
 static void put(const derive *d, uint64_t row, uint32_t j, double x) {
-  uint64_t at = row * d->dim + j;
+  uint64_t at = (row - d->first) * d->dim + j;
   if (d->set->type == ADJ_F64)
     ((double *)(void *)d->data)[at] = x;
   else
@@ -78,11 +79,22 @@ static adj_status derive_slice(void *user, uint64_t slice, uint32_t lane) {
   return status;
 }
 
+static derive derive_of(const adj_dataset *set, adj_metric metric, adj_angle angle) {
+  bool unit = metric == ADJ_COSINE;
+  return (derive){.set = set, .angle = angle, .dim = unit ? set->dim : 3, .row = unit ? unit_row : sphere_row};
+}
+
+adj_status adji_derive_row(const adj_dataset *set, uint64_t row, adj_metric metric, adj_angle angle, void *to) {
+  derive d = derive_of(set, metric, angle);
+  d.data = to;
+  d.first = row;
+  return d.row(&d, row);
+}
+
 adj_status adji_derive(adj_ctx *ctx, const adj_dataset *set, adj_metric metric, adj_angle angle, adj_dataset **out) {
   uint64_t begin = adji_now_ns(), count = set->count;
-  derive d = {.set = set, .angle = angle, .slices = count / 4096 + 1};
-  d.dim = metric == ADJ_COSINE ? set->dim : 3;
-  d.row = metric == ADJ_COSINE ? unit_row : sphere_row;
+  derive d = derive_of(set, metric, angle);
+  d.slices = count / 4096 + 1;
   d.data = adji_alloc(&ctx->memory, adji_mul(count, d.dim), adji_type_size(set->type), "derived points");
   if (!d.data) return ADJ_E_MEMORY;
   adj_status status = adji_loop(ctx, d.slices, derive_slice, &d);

@@ -13,6 +13,9 @@
  * size of the derived points. */
 adj_status adji_derive(adj_ctx *ctx, const adj_dataset *set, adj_metric metric, adj_angle angle, adj_dataset **out);
 
+/* The derived point of one row, written to `to`. */
+adj_status adji_derive_row(const adj_dataset *set, uint64_t row, adj_metric metric, adj_angle angle, void *to);
+
 /* The failure of a row, found here or on a device. longitude and latitude: for the last two faults. */
 adj_status adji_derive_refuse(adji_fault fault, uint64_t row, double longitude, double latitude);
 

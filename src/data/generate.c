@@ -36,8 +36,9 @@ static uint64_t take_unit(const char **at) {
 bool adji_published_find(const char *name, adji_published_set *set) {
   static const struct {
     const char *prefix, *generator;
-  } families[] = {{"Unif", "unif"},     {"Expo", "expo"},     {"Syn", "expo"},       {"Clusters", "clusters"},
-                  {"Normal", "normal"}, {"Sphere", "sphere"}, {"Lattice", "lattice"}};
+  } families[] = {{"Unif", "unif"},       {"Expo", "expo"},     {"Syn", "expo"},        {"Clusters", "clusters"},
+                  {"Normal", "normal"},   {"Sphere", "sphere"}, {"Lattice", "lattice"}, {"Codes", "codes"},
+                  {"Repeats", "repeats"}, {"Scales", "scales"}};
   for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
     size_t length = strlen(families[f].prefix);
     if (strncasecmp(name, families[f].prefix, length)) continue;
@@ -75,8 +76,8 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
   if (*kind) return ADJ_OK;
   return adji_fail(
       ADJ_E_ARGUMENT,
-      "name: \"%s\" is not a kind of points; there are unif, expo, clusters, normal, sphere, lattice, duplicates, "
-      "and published sets such as Expo4D10M",
+      "name: \"%s\" is not a kind of points; there are unif, expo, clusters, codes, normal, sphere, lattice, "
+      "duplicates, repeats, scales, and published sets such as Expo4D10M",
       options->name);
 }
 

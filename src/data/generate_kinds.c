@@ -200,9 +200,39 @@ static void duplicate_row(const adji_generator *g, uint64_t row) {
     put_uniform(g, row, j, draw(centre, j, 0));
 }
 
+/* Clusters as 12-bit codes: whole numbers up to 4,095. Most distances tie, and many points are equal. */
+static void code_row(const adji_generator *g, uint64_t row) {
+  cluster_row(g, row);
+  for (uint32_t j = 0; j < g->dim; j++) {
+    uint64_t at = row * g->dim + j;
+    double x = g->type == ADJ_F64 ? ((double *)g->data)[at] : (double)((float *)g->data)[at];
+    put(g, row, j, floor(x * 4095 + 0.5));
+  }
+}
+
+/* Uniform; about one point in ten is equal to an earlier one. */
+static void repeat_row(const adji_generator *g, uint64_t row) {
+  uint64_t key = key_of(g, FOR_ROWS, row);
+  if (row && unit(draw(key, g->dim, 0)) < 0.1) key = key_of(g, FOR_ROWS, draw(key, g->dim, 1) % row);
+  for (uint32_t j = 0; j < g->dim; j++)
+    put_uniform(g, row, j, draw(key, j, 0));
+}
+
+/* Eight clusters, uniform in boxes of side 1 to 10^-7; the last point is far from all others. */
+static void scale_row(const adji_generator *g, uint64_t row) {
+  static const double sides[8] = {1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7};
+  uint64_t key = key_of(g, FOR_ROWS, row), cluster = draw(key, g->dim, 0) >> 61;
+  uint64_t centre = key_of(g, FOR_CENTRES, cluster);
+  for (uint32_t j = 0; j < g->dim; j++) {
+    double x = 10 * unit(draw(centre, j, 0)) + sides[cluster] * unit(draw(key, j, 0));
+    put(g, row, j, row + 1 < g->count ? x : 1e6);
+  }
+}
+
 static const adji_generator_kind kinds[] = {
-    {"unif", uniform_row},  {"expo", exponential_row}, {"clusters", cluster_row},     {"normal", normal_row},
-    {"sphere", sphere_row}, {"lattice", lattice_row},  {"duplicates", duplicate_row},
+    {"unif", uniform_row},   {"expo", exponential_row}, {"clusters", cluster_row}, {"codes", code_row},
+    {"normal", normal_row},  {"sphere", sphere_row},    {"lattice", lattice_row},  {"duplicates", duplicate_row},
+    {"repeats", repeat_row}, {"scales", scale_row},
 };
 
 const adji_generator_kind *adji_generator_find(const char *name) {
@@ -249,6 +279,6 @@ static adj_status prepare_clusters(adj_ctx *ctx, adji_generator *g) {
 
 adj_status adji_generator_prepare(adj_ctx *ctx, adji_generator *g) {
   if (g->kind->row == lattice_row) return prepare_lattice(g);
-  if (g->kind->row == cluster_row) return prepare_clusters(ctx, g);
+  if (g->kind->row == cluster_row || g->kind->row == code_row) return prepare_clusters(ctx, g);
   return ADJ_OK;
 }

@@ -75,6 +75,10 @@ typedef struct adji_typed_kernels {
   /* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit.
    */
   void (*rows)(const adji_rows_task *task, void *sums);
+  /* Appends the leaves in `mask` of a chunk of the tree; there is room for ADJI_BOX_LANES. boxes, least_ids: of the
+   * chunk, whose first leaf is number `first`. */
+  void (*add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, uint32_t first, const void *boxes,
+                     const uint32_t *least_ids);
 } adji_typed_kernels;
 
 typedef struct adji_kernels {

@@ -10,15 +10,18 @@
  */
 
 typedef struct FN(group) {
-  T x[4][MOST_FIXED]; /* coordinates, in few dimensions */
-  const T *query[4];  /* in many: first coordinate, the next is left_stride further */
+  T x[4][MOST_FIXED];      /* coordinates, in few dimensions */
+  T packed[4 * MOST_LONG]; /* in many: those of one dimension after those of the other */
+  const T *query[4];       /* in many: first coordinate, the next is left_stride further */
   uint32_t position[4];
   uint64_t left_stride;
   const adji_measure *measure;
   VEC limit;
 } FN(group);
 
-/* A group of fewer queries repeats its last one; the results of the repeats are not used. */
+/* A group of fewer queries repeats its last one; the results of the repeats are not used. In many dimensions the
+ * queries are copied: in the index every coordinate has a cache line of its own, and those of the candidates displace
+ * them. */
 ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                 const uint32_t dim, const bool is_long, FN(group) * g) {
   g->left_stride = task->left->stride;
@@ -30,6 +33,20 @@ ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t 
     for (uint32_t j = 0; j < dim && !is_long; j++)
       g->x[k][j] = g->query[k][j * g->left_stride];
   }
+  if (!is_long || dim > MOST_LONG) return;
+  for (uint32_t j = 0; j < dim; j++)
+    for (uint32_t k = 0; k < wide; k++)
+      g->packed[j * wide + k] = g->query[k][j * g->left_stride];
+  for (uint32_t k = 0; k < wide; k++)
+    g->query[k] = g->packed + k;
+  g->left_stride = wide;
+}
+
+/* The dimension up to which sums grow before the next check. The checks become rarer: an eighth of the work at most is
+ * done in vain, and where nothing is abandoned they cost little. */
+ADJI_INLINE uint32_t FN(next_check)(uint32_t j, uint32_t dim) {
+  uint32_t step = j < 16 * SHORTC_STEP ? SHORTC_STEP : 2 * SHORTC_STEP;
+  return dim - j > step ? j + step : dim;
 }
 
 /* The sums of one vector of candidates for each query of the group. In many dimensions (is_long) a growing sum is
@@ -40,7 +57,7 @@ ADJI_INLINE bool FN(sums)(const FN(group) * g, const T *candidate, uint64_t stri
   for (uint32_t k = 0; k < wide; k++)
     s[k] = V_ZERO();
   for (uint32_t j = 0; j < dim;) {
-    uint32_t stop = is_long && dim - j > SHORTC_STEP ? j + SHORTC_STEP : dim;
+    uint32_t stop = is_long ? FN(next_check)(j, dim) : dim;
     for (; j < stop; j++) {
       VEC c = V_LOAD(candidate + j * stride);
       for (uint32_t k = 0; k < wide; k++) {

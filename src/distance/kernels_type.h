@@ -31,9 +31,9 @@
 #define PASTE(name, type) PASTE_(name, type)
 #define TYPED(name) PASTE(name, TYPE)
 #define FN(name) PASTE(PASTE(name, STEP_NAME), TYPE)
-/* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension. SHORTC_STEP:
- * dimensions between two checks for an abandoned sum. */
-enum { MOST_FIXED = 6, SHORTC_STEP = 4 };
+/* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension; up to
+ * MOST_LONG it is copied. SHORTC_STEP: dimensions between two checks for an abandoned sum. */
+enum { MOST_FIXED = 6, MOST_LONG = 1024, SHORTC_STEP = 4 };
 /* CALL(dim, is_long), with dim a constant if the step has an instance for it. */
 #define CALL_FOR(dim)       \
   switch (dim) {            \
@@ -107,6 +107,24 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #undef BODY
 #include "distance/rows_body.h"
 
+static void TYPED(add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, uint32_t first, const void *boxes,
+                              const uint32_t *least_ids) {
+  for (uint32_t i = 0; i < ADJI_BOX_LANES && mask; i += LANES, mask >>= LANES) {
+    uint32_t part = mask & (uint32_t)((UINT64_C(1) << LANES) - 1), at = leaves->count;
+    if (!part) continue;
+    uint32_t numbers[LANES];
+    for (uint32_t lane = 0; lane < LANES; lane++)
+      numbers[lane] = first + i + lane;
+    V_PACK_IDS(leaves->number + at, numbers, part);
+    V_PACK_IDS(leaves->least_ids + at, least_ids + i, part);
+    const T *from = (const T *)boxes + i;
+    T *to = (T *)leaves->bounds + at;
+    for (uint32_t j = 0; j < 2 * dim; j++)
+      V_PACK(to + (size_t)j * ADJI_LEAF_ROOM, V_LOAD(from + (size_t)j * ADJI_BOX_LANES), part);
+    leaves->count += (uint32_t)__builtin_popcount(part);
+  }
+}
+
 #define COUNT_(name, NAME) [ADJI_STEP_##NAME] = PASTE(count_##name, TYPE),
 #define LIST_(name, NAME) [ADJI_STEP_##NAME] = PASTE(list_##name, TYPE),
 #define TREE_(name, NAME) \
@@ -114,7 +132,8 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 TABLE = {.count = {ADJI_STEP_LIST(COUNT_)},
          .list = {ADJI_STEP_LIST(LIST_)},
          .tree = {ADJI_GROWING_STEP_LIST(TREE_)},
-         .rows = TYPED(sums_of_list)};
+         .rows = TYPED(sums_of_list),
+         .add_leaves = TYPED(add_leaves)};
 
 #undef T
 #undef TYPE

@@ -11,18 +11,19 @@
 #include "distance/measure.h"
 
 enum {
-  ADJI_LEAF = 16,       /* points per leaf, or twice or four times that */
-  ADJI_LEAVES = 128,    /* leaves searched per call */
-  ADJI_KNN_MOST_K = 64, /* the longest list kept in order; longer ones go through a buffer */
-  ADJI_BOX_LANES = 16   /* boxes compared at once, at most */
+  ADJI_LEAF = 16,                               /* points per leaf, or twice or four times that */
+  ADJI_LEAVES = 128,                            /* leaves searched per call */
+  ADJI_KNN_MOST_K = 64,                         /* the longest list kept in order; longer ones go through a buffer */
+  ADJI_BOX_LANES = 16,                          /* boxes compared at once, at most */
+  ADJI_LEAF_ROOM = ADJI_LEAVES + ADJI_BOX_LANES /* vectors may be written past the last leaf */
 };
 
-/* Leaves that may hold neighbours, with their boxes. The bounds of dimension j are ADJI_LEAVES lows from entry
- * 2 * j * ADJI_LEAVES on, then as many highs. */
+/* Leaves that may hold neighbours, with their boxes. The bounds of dimension j are ADJI_LEAF_ROOM lows from entry
+ * 2 * j * ADJI_LEAF_ROOM on, then as many highs. */
 typedef struct adji_leaves {
   uint32_t count;
-  uint32_t number[ADJI_LEAVES + ADJI_BOX_LANES];
-  uint32_t least_ids[ADJI_LEAVES + ADJI_BOX_LANES];
+  uint32_t number[ADJI_LEAF_ROOM];
+  uint32_t least_ids[ADJI_LEAF_ROOM];
   void *bounds;
 } adji_leaves;
 
@@ -63,7 +64,7 @@ typedef struct adji_tree_kernels {
   adji_list_leaves_fn list_leaves;
   /* Computes lower bounds of the sums between points of one box and points of ADJI_BOX_LANES others, which are laid out
    * like a chunk of the tree. low, high: the one box, dim entries each. Bit i of the result is set iff bound i is at
-   * most `reach`. */
+   * most `reach`, and bit ADJI_BOX_LANES + i iff it is equal to it. */
   uint32_t (*box_bounds)(const adji_measure *measure, const void *low, const void *high, uint32_t dim,
                          const void *chunk, double reach, void *bounds);
 } adji_tree_kernels;

@@ -51,7 +51,8 @@ ADJI_INLINE uint32_t FN(box_bounds_dim)(const adji_measure *measure, const T *lo
   for (uint32_t i = 0; i < ADJI_BOX_LANES; i += LANES) {
     VEC bound = FN(box_bound)(measure, low, high, dim, chunk + i, ADJI_BOX_LANES);
     V_STORE(bounds + i, bound);
-    near |= V_LE(bound, V_SET1(reach)) << i;
+    uint32_t within = V_LE(bound, V_SET1(reach));
+    near |= (within | (within & V_LE(V_SET1(reach), bound)) << ADJI_BOX_LANES) << i;
   }
   return near;
 }
@@ -100,9 +101,10 @@ ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t d
   const T *x = (const T *)task->queries + (uint64_t)q * dim, *bounds = task->leaves->bounds;
   const adji_leaves *leaves = task->leaves;
   TYPED(list) list;
-  TYPED(list_open)(&list, task, q, wide);
+  TYPED(list_room) room;
+  TYPED(list_open)(&list, &room, task, q, wide);
   for (uint32_t i = 0; i < leaves->count; i += LANES) {
-    VEC bound = FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAVES);
+    VEC bound = FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAF_ROOM);
     uint32_t valid = leaves->count - i < LANES ? (UINT32_C(1) << (leaves->count - i)) - 1 : ~UINT32_C(0);
     for (uint32_t near = valid & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
       uint32_t lane = (uint32_t)__builtin_ctz(near);
@@ -158,8 +160,8 @@ ADJI_INLINE void FN(knn_k1)(adji_knn_task *task, uint32_t first, const uint32_t 
   IDS kept = IDS_LOAD(ids), own = IDS_LOAD(own_ids), found;
   for (uint32_t i = 0; i < leaves->count; i++) {
     for (uint32_t j = 0; j < dim; j++) {
-      low[j] = ((const T *)leaves->bounds)[2 * j * ADJI_LEAVES + i];
-      high[j] = ((const T *)leaves->bounds)[(2 * j + 1) * ADJI_LEAVES + i];
+      low[j] = ((const T *)leaves->bounds)[2 * j * ADJI_LEAF_ROOM + i];
+      high[j] = ((const T *)leaves->bounds)[(2 * j + 1) * ADJI_LEAF_ROOM + i];
     }
     VEC bound = FN(box_bound)(task->measure, low, high, dim, x, LANES);
     if (!IDS_BEFORE(bound, IDS_SET1(leaves->least_ids[i]), best, kept)) continue;
@@ -204,7 +206,7 @@ ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t
   VEC most = V_SET1(limit);
   uint32_t found = 0;
   for (uint32_t l = 0; l < leaves->count; l += LANES) {
-    uint32_t near = V_LE(FN(box_bound)(task->measure, x, x, dim, bounds + l, ADJI_LEAVES), most);
+    uint32_t near = V_LE(FN(box_bound)(task->measure, x, x, dim, bounds + l, ADJI_LEAF_ROOM), most);
     if (leaves->count - l < LANES) near &= (UINT32_C(1) << (leaves->count - l)) - 1;
     for (; near; near &= near - 1) {
       uint64_t leaf = leaves->number[l + (uint32_t)__builtin_ctz(near)];

@@ -4,7 +4,8 @@
  * kernels (knn_body.h) use these, with `wide` a constant of LIST_WIDTHS:
  *
  *   TYPED(list)                             an open list
- *   TYPED(list_open)(list, task, q, wide)   loads the list of query q; list_close stores it
+ *   TYPED(list_room)                        memory for candidates that are pending
+ *   TYPED(list_open)(list, room, task, q, wide)  loads the list of query q; list_close stores it
  *   TYPED(list_last)(list, wide)            VEC: the sum of the last key, in all lanes
  *   TYPED(list_last_id)(list, wide)         the id of the last key
  *   TYPED(list_add)(list, wide, sums, ids, mask, own)  adds the candidates of the lanes in mask, except own; they may
@@ -16,13 +17,15 @@
  */
 #define LIST_WIDTHS(X) X(1)
 #define LIST_WIDEST 1
+typedef char TYPED(list_room); /* nothing is pending here */
 typedef struct TYPED(list) {
   TYPED(adji_near) * keys;
   uint32_t k;
 } TYPED(list);
 
-ADJI_INLINE void TYPED(list_open)(TYPED(list) * list, const adji_knn_task *task, uint32_t q, const uint32_t wide) {
-  (void)wide;
+ADJI_INLINE void TYPED(list_open)(TYPED(list) * list, TYPED(list_room) * room, const adji_knn_task *task, uint32_t q,
+                                  const uint32_t wide) {
+  (void)room, (void)wide;
   *list = (TYPED(list)){(void *)((char *)task->best + q * task->best_stride), task->k};
 }
 
@@ -51,7 +54,7 @@ ADJI_INLINE void TYPED(list_add)(TYPED(list) * list, const uint32_t wide, VEC s,
   }
 }
 
-/* Nothing is ever pending here, but the last key may have changed. */
+/* The last key may have changed. */
 ADJI_INLINE bool TYPED(list_flush_due)(const TYPED(list) * list) {
   (void)list;
   return true;

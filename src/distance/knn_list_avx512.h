@@ -5,18 +5,32 @@
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
 #define LIST_WIDEST 8
+/* Pending candidates. They are addressed by a variable, so they are kept apart from the list: a struct with such an
+ * array would stay in memory as a whole. */
+typedef struct list_room_f32 {
+  uint32_t sums[32], ids[32];
+} list_room_f32;
+
 typedef struct list_f32 {
   __m512i keys[8];
   __m512i last; /* lane that holds the sum of the k-th key in the last vector, in all lanes */
   uint64_t *home;
+  __m512 bound; /* the sum of the k-th key, in all lanes */
   uint32_t unused;
-  uint32_t flush_at;          /* flush at this many: a short list improves quickly */
-  uint32_t pending;           /* candidates not yet in the list, fewer than 16 between calls */
-  uint32_t sums[32], ids[32]; /* of the pending candidates */
+  uint32_t flush_at; /* flush at this many: a short list improves quickly */
+  uint32_t pending;  /* candidates not yet in the list, fewer than 16 between calls */
+  list_room_f32 *room;
 } list_f32;
 
+/* To be called when the keys have changed. */
+ADJI_INLINE void list_update_bound(list_f32 *list, const uint32_t wide) {
+  list->bound = _mm512_permutexvar_ps(list->last, _mm512_castsi512_ps(list->keys[wide - 1]));
+}
+
 /* Vectors that k does not need come first and are full of zeros, which never move. */
-ADJI_INLINE void list_open_f32(list_f32 *list, const adji_knn_task *task, uint32_t q, const uint32_t wide) {
+ADJI_INLINE void list_open_f32(list_f32 *list, list_room_f32 *room, const adji_knn_task *task, uint32_t q,
+                               const uint32_t wide) {
+  list->room = room;
   list->home = (uint64_t *)(void *)((char *)task->best + q * task->best_stride);
   list->unused = wide - (task->k + 7) / 8;
   list->pending = 0;
@@ -26,6 +40,7 @@ ADJI_INLINE void list_open_f32(list_f32 *list, const adji_knn_task *task, uint32
     list->keys[i] =
         i < list->unused ? _mm512_setzero_si512() : _mm512_load_si512(list->home + (uint64_t)8 * (i - list->unused));
   list->last = _mm512_set1_epi32((int)(2 * ((task->k - 1) % 8) + 1));
+  list_update_bound(list, wide);
 }
 
 ADJI_INLINE void list_close_f32(list_f32 *list, const uint32_t wide) {
@@ -35,7 +50,8 @@ ADJI_INLINE void list_close_f32(list_f32 *list, const uint32_t wide) {
 }
 
 ADJI_INLINE __m512 list_last_f32(const list_f32 *list, const uint32_t wide) {
-  return _mm512_permutexvar_ps(list->last, _mm512_castsi512_ps(list->keys[wide - 1]));
+  (void)wide;
+  return list->bound;
 }
 
 ADJI_INLINE uint64_t list_last_id_f32(const list_f32 *list, const uint32_t wide) {
@@ -127,8 +143,8 @@ ADJI_INLINE void list_add_f32(list_f32 *list, const uint32_t wide, __m512 s, con
   (void)wide;
   __m512i numbers = _mm512_loadu_si512(ids);
   __mmask16 wanted = _mm512_mask_cmpneq_epi32_mask((__mmask16)mask, numbers, _mm512_set1_epi32((int)own));
-  _mm512_storeu_si512(list->sums + list->pending, _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s)));
-  _mm512_storeu_si512(list->ids + list->pending, _mm512_maskz_compress_epi32(wanted, numbers));
+  _mm512_storeu_si512(list->room->sums + list->pending, _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s)));
+  _mm512_storeu_si512(list->room->ids + list->pending, _mm512_maskz_compress_epi32(wanted, numbers));
   list->pending += (uint32_t)__builtin_popcount(wanted);
 }
 
@@ -140,17 +156,18 @@ ADJI_INLINE bool list_flush_due_f32(const list_f32 *list) {
 ADJI_INLINE void list_flush_f32(list_f32 *list, const uint32_t wide) {
   if (!list->pending) return;
   uint32_t many = list->pending < 16 ? list->pending : 16, mask = (UINT32_C(1) << many) - 1;
-  __m512i sums = _mm512_loadu_si512(list->sums), ids = _mm512_loadu_si512(list->ids);
+  __m512i sums = _mm512_loadu_si512(list->room->sums), ids = _mm512_loadu_si512(list->room->ids);
   if (many <= 4) {
     for (uint32_t i = 0; i < many; i++)
-      list_insert(list, wide, (uint64_t)list->sums[i] << 32 | list->ids[i]);
+      list_insert(list, wide, (uint64_t)list->room->sums[i] << 32 | list->room->ids[i]);
   } else {
     __m512i a = make_keys(_mm512_castsi512_si256(sums), _mm512_castsi512_si256(ids), mask);
     __m512i b = make_keys(_mm512_extracti64x4_epi64(sums, 1), _mm512_extracti64x4_epi64(ids, 1), mask >> 8);
     list_merge(list, wide, a, b);
   }
+  list_update_bound(list, wide);
   list->pending -= many;
   if (!list->pending) return;
-  _mm512_storeu_si512(list->sums, _mm512_loadu_si512(list->sums + 16));
-  _mm512_storeu_si512(list->ids, _mm512_loadu_si512(list->ids + 16));
+  _mm512_storeu_si512(list->room->sums, _mm512_loadu_si512(list->room->sums + 16));
+  _mm512_storeu_si512(list->room->ids, _mm512_loadu_si512(list->room->ids + 16));
 }

@@ -121,7 +121,7 @@ static void pair_level(adji_boxes *boxes, uint32_t level) {
  *   power(g) <= (power(t) + 4 tiny) (1 + e) / (1 - e) + 4 tiny.
  * A sum of dim terms rounds by at most a factor 1 + dim u. So the sum over g is at most 1 + 3e + 2 dim u times the sum
  * over t, plus 16 dim tiny. The slack below is wider, which covers rounding it to T. */
-static void set_limits(adji_boxes *boxes, double limit) {
+void adji_boxes_limit(adji_boxes *boxes, double limit) {
   boxes->drop_above = boxes->take_within = limit;
   if (adji_plain_step(boxes->measure->step) != ADJI_STEP_LP || boxes->measure->power.whole) return;
   double u = boxes->type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = boxes->type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
@@ -134,7 +134,7 @@ adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, const adji_me
                             adji_boxes *out) {
   const adji_view *view = &index->view;
   *out = (adji_boxes){.ctx = ctx, .type = index->set->type, .measure = measure, .dim = view->dim, .count = view->count};
-  set_limits(out, limit);
+  adji_boxes_limit(out, limit);
   uint64_t blocks = ((uint64_t)view->count + ADJI_BLOCK - 1) / ADJI_BLOCK;
   size_t bytes = 2 * (size_t)view->dim * adji_type_size(out->type);
   for (uint64_t many = blocks; many; many = many > 1 ? (many + 1) / 2 : 0) {

@@ -7,7 +7,7 @@
  * smallest possible |t| (the gap between two boxes, rounded) is therefore a lower bound of the canonical sum of every
  * pair. That of the largest possible |t| is an upper bound. No slack is needed: a range is dropped iff the lower bound
  * is above the limit, and accepted whole iff the upper bound is not. Only powers that are not whole numbers are
- * monotone up to a slack; set_limits() in boxes.c makes both tests stricter by it.
+ * monotone up to a slack; adji_boxes_limit() makes both tests stricter by it.
  *
  * In a periodic dimension of length L, |t| = min(d, L - d), where d, the rounded difference, lies between the gap g and
  * the largest difference h. |t| rises with d and then falls. So it is at least the smaller of its values at g and h,
@@ -45,6 +45,8 @@ typedef struct adji_boxes {
 adj_status adji_boxes_build(adj_ctx *ctx, const adji_index *index, const adji_measure *measure, double limit,
                             adji_boxes *out);
 void adji_boxes_clear(adji_boxes *boxes);
+/* Sets another limit. */
+void adji_boxes_limit(adji_boxes *boxes, double limit);
 
 /* Writes the bounding box of some positions of a view to bounds: dim lows, then dim highs. */
 void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions, uint32_t count, void *bounds);

@@ -8,26 +8,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCALE_SAMPLE = 1024 };
+enum { SCALE_SAMPLE = 1024, SCALE_VALUES = 1 << 16, FEWEST_ROWS = 128, PAIRS = 512 };
 
 /* ---- Scale ----------------------------------------------------------------------------------- */
 
-static int ascending(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return a < b ? -1 : a > b;
+/* Fewer rows in many dimensions: the scale is that of the widest, and the sample must not take longer than it saves. */
+static uint64_t sampled_rows(const adj_dataset *set) {
+  uint64_t rows = SCALE_VALUES / set->dim;
+  rows = rows < FEWEST_ROWS ? FEWEST_ROWS : rows < SCALE_SAMPLE ? rows : SCALE_SAMPLE;
+  return rows < set->count ? rows : set->count;
+}
+
+/* Of the sample's values in order, the first and last that count: the middle 99 %. */
+enum { BEYOND = SCALE_SAMPLE / 200 };
+
+/* Keeps the `many` smallest values so far in ascending order. */
+static void keep_smallest(double *kept, uint64_t many, double value) {
+  if (!(value < kept[many - 1])) return;
+  uint64_t at = many - 1;
+  for (; at && value < kept[at - 1]; at--)
+    kept[at] = kept[at - 1];
+  kept[at] = value;
 }
 
 /* The middle 99 % of a sample of one dimension. */
-static void middle_range(const adj_dataset *set, uint32_t dim, double *values, double *low, double *high) {
-  uint64_t count = set->count < SCALE_SAMPLE ? set->count : SCALE_SAMPLE;
+static void middle_range(const adj_dataset *set, uint32_t dim, double *low, double *high) {
+  uint64_t count = sampled_rows(set), many = count / 200 + 1;
+  double smallest[BEYOND + 1], largest[BEYOND + 1]; /* the latter negated */
+  if (many > BEYOND + 1) many = BEYOND + 1;         /* it never is */
+  for (uint64_t i = 0; i <= BEYOND; i++)
+    smallest[i] = largest[i] = INFINITY;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t begin, end;
     adji_slice(set->count, count, i, &begin, &end);
-    values[i] = adji_dataset_at(set, begin + (i * 2654435761u) % (end - begin), dim);
+    double x = adji_dataset_at(set, begin + (i * 2654435761u) % (end - begin), dim);
+    keep_smallest(smallest, many, x);
+    keep_smallest(largest, many, -x);
   }
-  qsort(values, count, sizeof *values, ascending);
-  *low = values[count / 200];
-  *high = values[count - 1 - count / 200];
+  *low = smallest[many - 1];
+  *high = -largest[many - 1];
 }
 
 /* The small factors cover the roundings of this function. */
@@ -45,18 +64,13 @@ adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double lim
   *useful = false;
   if (!set->count) return ADJ_OK;
   out->low = adji_alloc(&ctx->memory, set->dim, sizeof *out->low, "codes");
-  double *values = adji_alloc(&ctx->memory, SCALE_SAMPLE, sizeof *values, "codes"), widest = 0;
-  if (!out->low || !values) {
-    adji_free(&ctx->memory, values);
-    adji_code_scale_clear(out);
-    return ADJ_E_MEMORY;
-  }
+  double widest = 0;
+  if (!out->low) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < set->dim; j++) {
     double high;
-    middle_range(set, j, values, &out->low[j], &high);
+    middle_range(set, j, &out->low[j], &high);
     if (high - out->low[j] > widest) widest = high - out->low[j];
   }
-  adji_free(&ctx->memory, values);
   double step = widest / 255;
   out->inverse = 1 / step;
   if (!isfinite(widest) || !isfinite(out->inverse) || !isfinite(limit)) return ADJ_OK;
@@ -64,6 +78,35 @@ adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double lim
   /* Codes help only if their slack of sqrt(dim) steps is small compared with the radius. */
   *useful = sqrt((double)set->dim) * step < 0.5 * sqrt(limit) && out->reach_sq < INT64_C(1) << 30;
   return ADJ_OK;
+}
+
+static uint8_t code_of(double x, double low, double inverse) {
+  double q = (x - low) * inverse;
+  return q > 0 ? (q < 255 ? (uint8_t)q : 255) : 0;
+}
+
+static bool pair_passes(const adji_code_scale *scale, const adj_dataset *left, uint64_t l, const adj_dataset *right,
+                        uint64_t r) {
+  int64_t sum = 0;
+  for (uint32_t j = 0; j < left->dim; j++) {
+    int32_t a = code_of(adji_dataset_at(left, l, j), scale->low[j], scale->inverse);
+    int32_t b = code_of(adji_dataset_at(right, r, j), scale->low[j], scale->inverse);
+    sum += (int64_t)(a - b) * (a - b);
+  }
+  return sum <= scale->reach_sq;
+}
+
+double adji_code_share(const adji_code_scale *scale, const adj_dataset *left, const adj_dataset *right) {
+  uint64_t passed = 0, pairs = 0, hash = 1;
+  for (int i = 0; i < PAIRS && left->count && right->count; i++) {
+    hash = (hash + (uint64_t)i) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t l = (hash >> 33) % left->count,
+             r = ((hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 33) % right->count;
+    if (left == right && l == r) continue;
+    passed += pair_passes(scale, left, l, right, r);
+    pairs++;
+  }
+  return pairs ? (double)passed / (double)pairs : 0;
 }
 
 void adji_code_scale_clear(adji_code_scale *scale) {
@@ -79,11 +122,6 @@ typedef struct build {
   adji_codes *codes;
   uint64_t blocks, slices;
 } build;
-
-static uint8_t code_of(double x, double low, double inverse) {
-  double q = (x - low) * inverse;
-  return q > 0 ? (q < 255 ? (uint8_t)q : 255) : 0;
-}
 
 static void code_block(const build *b, uint64_t block) {
   const adji_view *view = &b->index->view;

@@ -41,6 +41,9 @@ typedef struct adji_codes {
 adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double limit, adji_code_scale *out, bool *useful);
 void adji_code_scale_clear(adji_code_scale *scale);
 
+/* The share of all pairs that the codes let pass, from a sample of 512. */
+double adji_code_share(const adji_code_scale *scale, const adj_dataset *left, const adj_dataset *right);
+
 /* Time: one pass. Memory: dim + 4 bytes per point. */
 adj_status adji_codes_build(adj_ctx *ctx, const adji_index *index, const adji_code_scale *scale, adji_codes *out);
 void adji_codes_clear(adji_codes *codes);

@@ -118,7 +118,7 @@ static double error_bound(const adji_sketch *sketch, shape s) {
 
 /* ---- Scale ----------------------------------------------------------------------------------- */
 
-enum { SAMPLE_ROWS = 1024, SAMPLE_ENTRIES = 1 << 20, SCALES = 10 };
+enum { SAMPLE_ROWS = 1024, FEWEST_ROWS = 128, SAMPLE_SHARE = 16, SAMPLE_ENTRIES = 1 << 20, SCALES = 10 };
 static const double SMALLER = 0.85; /* ratio of each scale to the one before */
 
 static const void *sampled_row(const adji_packed *points, uint64_t count, uint64_t i) {
@@ -175,7 +175,9 @@ static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows
 static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, double *most_error) {
   adji_memory *memory = &sketch->ctx->memory;
   uint64_t rows = SAMPLE_ENTRIES / sketch->dim + 1;
+  uint64_t few = points->count / SAMPLE_SHARE > FEWEST_ROWS ? points->count / SAMPLE_SHARE : FEWEST_ROWS;
   if (rows > SAMPLE_ROWS) rows = SAMPLE_ROWS;
+  if (rows > few) rows = few;
   if (rows > points->count) rows = points->count;
   double *sample = adji_alloc(memory, (rows + 1) * sketch->dim, sizeof *sample, "sample of points");
   int8_t *codes = adji_alloc(memory, sketch->dim, 1, "sample of points");

@@ -77,7 +77,10 @@ static inline const char *adji_scan_decimal(const char *p, const char *end, adji
   if (p < end && (*p == '-' || *p == '+')) p++;
   number->begin = p;
   uint64_t digits = 0;
-  p = adji_scan_digits(p, end, &digits);
+  if (end - p >= 2 && p[1] == '.' && (unsigned char)(*p - '0') < 10)
+    digits = (unsigned char)(*p++ - '0'); /* a common case: one digit before the point */
+  else
+    p = adji_scan_digits(p, end, &digits);
   int64_t many = p - number->begin, fraction = 0;
   if (p < end && *p == '.') {
     const char *point = p + 1;

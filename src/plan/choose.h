@@ -21,6 +21,7 @@ typedef struct adji_range_question {
   uint64_t population; /* points of which the right set is a sample; 0: the right set is complete */
   bool device;         /* for a GPU, which looks up and compares in its own way                    */
   bool codes;          /* candidates go through the prefilter of 8-bit codes: cores only           */
+  double count_ns;     /* that counting all neighbours would take a core, by a trial; 0: not known  */
 } adji_range_question;
 
 /* Points of the right set. */
@@ -42,6 +43,7 @@ typedef struct adji_grid_choice {
 typedef struct adji_cores_choice {
   adji_grid_choice grid;
   adji_code_scale code_scale; /* of the prefilter of codes; ctx NULL: none */
+  adji_lent kept;             /* a grid that the index has already; what NULL: none */
 } adji_cores_choice;
 
 /* For a GPU. The options point into the choice, and to the question's join and measure. */
@@ -56,7 +58,10 @@ typedef struct adji_device_choice {
 adj_status adji_choose_grid(const adji_range_question *question, bool brute, adji_grid_choice *out);
 void adji_grid_choice_clear(adj_ctx *ctx, adji_grid_choice *choice);
 
-/* An axis of the grid: the sample's coordinates, the width of a slab, the bounds of all points. */
+/* The algorithm of cores where no axis is worth having: recursion over boxes, or brute force. */
+adji_algorithm adji_choose_without_axes(const adji_range_question *q);
+
+/* An axis of the grid: the sample's coordinates, the width of a slab, where it begins and ends. */
 typedef struct adji_ends {
   const double *values;
   double slab;
@@ -74,13 +79,17 @@ double adji_single_seconds(const adji_range_question *q, double pairs, double ca
 double adji_sent_seconds(const adji_range_question *q, double pairs, double candidates);
 double adji_sampled_seconds(const adji_range_question *q, const adji_grid_choice *grid);
 
+/* A pair that is dealt out goes to any row: the more rows, the farther from the last one. What that takes of the cost
+ * of about 100,000 rows. */
+double adji_pair_spread(double rows);
+
 typedef struct adji_single_choice {
-  bool single;
-  double seconds;
+  bool single, single_count;
+  double seconds, count_seconds; /* to collect, to count */
 } adji_single_choice;
 
-/* Whether cores evaluate each candidate once, from estimates of the pairs and candidates. A self-join then finds a pair
- * from one of its points, which needs a symmetric index. Refuses single=on without one. */
+/* Whether cores evaluate each candidate once, to collect and to count, from estimates of the pairs and candidates. A
+ * self-join then finds a pair from one of its points, which needs a symmetric index. Refuses single=on without one. */
 adj_status adji_choose_single(const adji_range_question *q, bool symmetric, double pairs, double candidates,
                               adji_single_choice *out);
 
@@ -114,13 +123,16 @@ adj_status adji_check_device_kernels(const adji_range_question *q, const adji_gr
 
 /* ---- kNN joins ----------------------------------------------------------------------------------------- */
 
-/* A tree or brute force, as far as that is known without a look at the points. */
+/* A tree or brute force, as far as that is known without an index. */
 typedef struct adji_knn_choice {
   adji_algorithm algorithm; /* ADJI_ALGORITHM_AUTO: a trial must tell */
   char reason[96];
 } adji_knn_choice;
 
 adji_knn_choice adji_choose_knn(const adji_join *join);
+
+/* Whether a tree can exclude anything, in so many dimensions. */
+bool adji_tree_is_useful(const adji_measure *measure, uint32_t dim);
 
 /* Whether cores use brute force whatever the number of queries. */
 bool adji_surely_brute(const adji_join *join);

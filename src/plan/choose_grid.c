@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "gpu/papers/access.h"
+#include "index/extent.h"
 #include "plan/choose.h"
 
 enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
@@ -38,6 +39,7 @@ typedef struct chooser {
   const adj_dataset *set; /* the right set, or a sample of it                  */
   uint64_t population;    /* points of the right set                           */
   double *widths;         /* per dimension: a cell must be at least this wide   */
+  double *low, *high;     /* per dimension: the extent, without outliers        */
   uint64_t sample;        /* rows in the sample                                 */
   double *values;         /* per dimension, the sample's coordinates            */
   double *slabs;          /* the same, as numbers of slabs of this width        */
@@ -62,6 +64,15 @@ static uint64_t sample_row(const chooser *c, uint64_t i) {
   return begin + hash % (end - begin);
 }
 
+/* Rows of the sample that may be outliers, at either end of a dimension. The points they stand for may all be in one
+ * cell, and are compared with each other. */
+static uint32_t most_outliers(const chooser *c) {
+  enum { MOST = 4, MOST_POINTS = 8192 };
+  uint64_t most = c->sample / 64, by_points = MOST_POINTS * c->sample / c->population;
+  if (most > by_points) most = by_points;
+  return most < MOST ? (uint32_t)most : MOST;
+}
+
 static adj_status draw_sample(chooser *c) {
   adji_memory *memory = &c->ctx->memory;
   uint32_t dim = c->set->dim;
@@ -69,7 +80,7 @@ static adj_status draw_sample(chooser *c) {
   if (c->sample > c->set->count) c->sample = c->set->count;
   c->values = adji_alloc(memory, c->sample * dim, sizeof *c->values, "sample");
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
-  c->widths = adji_alloc(memory, dim, sizeof *c->widths, "sample");
+  c->widths = adji_alloc(memory, 3 * (uint64_t)dim, sizeof *c->widths, "sample");
   c->views = adji_alloc_zero(memory, dim, sizeof *c->views, "sample");
   c->room = 1;
   while (c->room < 2 * c->sample)
@@ -84,6 +95,13 @@ static adj_status draw_sample(chooser *c) {
     uint64_t row = sample_row(c, i);
     for (uint32_t j = 0; j < dim; j++)
       c->values[j * c->sample + i] = adji_dataset_at(c->set, row, j);
+  }
+  c->low = c->widths + dim;
+  c->high = c->low + dim;
+  for (uint32_t j = 0; j < dim; j++) {
+    c->low[j] = c->set->low[j];
+    c->high[j] = c->set->high[j];
+    adji_trim_extent(c->values + j * c->sample, c->sample, most_outliers(c), &c->low[j], &c->high[j]);
   }
   return ADJ_OK;
 }
@@ -106,7 +124,7 @@ static void number_slabs(const chooser *c, uint32_t dim) {
   const double *values = c->values + dim * c->sample;
   double *slabs = c->slabs + dim * c->sample;
   for (uint64_t i = 0; i < c->sample; i++)
-    slabs[i] = floor((values[i] - c->set->low[dim]) / c->widths[dim]);
+    slabs[i] = floor((values[i] - c->low[dim]) / c->widths[dim]);
 }
 
 /* Of the sample, every so many-th row is compared with the others. */
@@ -164,7 +182,7 @@ static void view_axes(chooser *c) {
   uint64_t reorder = c->ask->tuning->reorder;
   bool all = reorder || c->ask->tuning->indexed;
   for (uint32_t j = 0; j < c->set->dim; j++) {
-    axis_view view = {j, (c->set->high[j] - c->set->low[j]) / c->widths[j], 0};
+    axis_view view = {j, (c->high[j] - c->low[j]) / c->widths[j], 0};
     if (period_of(c, j) > 0 && !can_wrap(period_of(c, j), c->widths[j])) continue;
     if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
@@ -184,7 +202,7 @@ static uint64_t mix(uint64_t hash) {
 }
 
 static uint64_t slab_bits(double slab) {
-  return (uint64_t)(int64_t)(slab < 0x1p62 ? slab : 0x1p62);
+  return (uint64_t)(int64_t)fmin(fmax(slab, -0x1p62), 0x1p62);
 }
 
 /* The cells of the sample by a hash: first on no axis at all, then on one more each time. */
@@ -453,13 +471,12 @@ static uint32_t choose_narrow(const chooser *c, uint32_t axes, double cell_popul
   return cell_population >= 100 ? 2 : 1;
 }
 
-/* The bounds of the points, or less if only the default kernels of a GPU for few dimensions read the cells. In a join
+/* The extent of the points, or less if only the default kernels of a GPU for few dimensions read the cells. In a join
  * of two sets all left points may be beyond. */
 static void find_ends(const chooser *c, uint32_t axes, double factor, const uint32_t *reach, adji_ends *ends) {
   for (uint32_t a = 0; a < axes; a++) {
     uint32_t dim = axis_dim(c, a, axes);
-    ends[a] = (adji_ends){c->values + dim * c->sample, c->widths[dim] * factor / reach[a], c->set->low[dim],
-                          c->set->high[dim]};
+    ends[a] = (adji_ends){c->values + dim * c->sample, c->widths[dim] * factor / reach[a], c->low[dim], c->high[dim]};
   }
   if (c->gpu && c->set->dim <= 3 && c->ask->join->self_join && !c->ask->measure->box && !c->out->tensor.use &&
       !adji_access_by_point((adji_access)c->ask->tuning->access))

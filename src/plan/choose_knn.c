@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * In few dimensions a query has a few dozen candidates in a tree, whatever the data. In many a tree excludes nothing,
- * and its memory and time grow with the dimension. In between it depends on the points (plan_knn.c).
+ * and its memory and time grow with the dimension, unless the points are in clusters. In between it depends on the
+ * points (plan_knn.c).
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,15 +11,50 @@
 
 enum { SURELY_TREE = 8, SURELY_BRUTE = 32 };
 
+bool adji_tree_is_useful(const adji_measure *measure, uint32_t dim) {
+  return adji_measure_grows(measure) && dim <= SURELY_BRUTE;
+}
+
 bool adji_surely_brute(const adji_join *join) {
-  return !adji_measure_grows(join->style.measure) || join->left->dim > SURELY_BRUTE;
+  return !adji_tree_is_useful(join->style.measure, join->left->dim);
 }
 
 /* For few queries a tree takes longer to build than brute force takes. */
 static bool are_few(const adji_join *join) {
   const adji_costs *costs = &join->ctx->costs;
   double left = (double)join->left->count, right = (double)join->right->count;
-  return costs->few_begin_ns + left * right * costs->few_pair_ns < costs->few_tree_dim_ns * join->left->dim * right;
+  double pair_ns = costs->few_pair_ns + costs->brute_dim_ns * join->left->dim;
+  return costs->few_begin_ns + left * right * pair_ns < costs->few_tree_dim_ns * join->left->dim * right;
+}
+
+static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b, uint64_t j) {
+  double sum = 0;
+  for (uint32_t d = 0; d < a->dim; d++) {
+    double t = adji_dataset_at(a, i, d) - adji_dataset_at(b, j, d);
+    sum += t * t;
+  }
+  return sum;
+}
+
+/* Whether points of a sample have others much nearer than most: in clusters, or along few directions. In many
+ * dimensions all points are about as far from each other otherwise, and a tree excludes none. */
+static bool are_clustered(const adji_join *join) {
+  enum { QUERIES = 16, POINTS = 256, LEAST_POINTS = 4096 };
+  static const double MUCH_NEARER_SQ = 0.25;
+  uint64_t left = join->left->count, right = join->right->count, near = 0;
+  if (right < LEAST_POINTS || left < QUERIES) return false;
+  for (uint64_t q = 0; q < QUERIES; q++) {
+    uint64_t row = q * (left / QUERIES), begin = (row + right / 3) % right;
+    double nearest = INFINITY, sum = 0;
+    for (uint64_t i = 0; i < POINTS; i++) {
+      uint64_t other = (begin + i * (right / POINTS)) % right;
+      double s = join->self_join && other == row ? INFINITY : distance_sq(join->left, row, join->right, other);
+      nearest = fmin(nearest, s);
+      sum += isinf(s) ? 0 : s;
+    }
+    near += nearest < MUCH_NEARER_SQ * sum / POINTS;
+  }
+  return near > QUERIES / 2;
 }
 
 adji_knn_choice adji_choose_knn(const adji_join *join) {
@@ -30,7 +66,7 @@ adji_knn_choice adji_choose_knn(const adji_join *join) {
     snprintf(reason, room, "inner products have no tree");
   } else if (are_few(join)) {
     snprintf(reason, room, "for %llu queries a tree is not worth building", (unsigned long long)join->left->count);
-  } else if (dim > SURELY_BRUTE) {
+  } else if (dim > SURELY_BRUTE && !are_clustered(join)) {
     snprintf(reason, room, "in %u dimensions a tree would meet most points", dim);
   } else if (dim > SURELY_TREE) {
     choice.algorithm = ADJI_ALGORITHM_AUTO;

@@ -8,33 +8,65 @@
 
 #include "plan/choose.h"
 
-static double candidate_ns(const adji_range_question *q) {
+/* Comparing all candidates, of both points of each pair. */
+static double evaluation_ns(const adji_range_question *q, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
   double dims = q->join->left->dim;
-  if (q->codes) return costs->candidate_ns + costs->candidate_code_dim_ns * dims;
-  return costs->candidate_ns + costs->candidate_dim_ns * (dims < 12 ? dims : 12); /* sums are abandoned early */
+  if (q->count_ns > 0) return q->count_ns;
+  if (q->codes) return candidates * (costs->candidate_ns + costs->candidate_code_dim_ns * dims);
+  if (dims > 12) dims = 12; /* sums are abandoned early */
+  return candidates * (costs->candidate_ns + costs->candidate_dim_ns * dims);
+}
+
+static double seconds_of(const adji_range_question *q, double ns) {
+  return ns * 1e-9 / q->join->ctx->threads;
+}
+
+/* What was measured has the search for candidates in it, and what belongs to a query whatever its candidates are. */
+static double count_seconds(const adji_range_question *q, double candidates) {
+  const adji_costs *costs = &q->join->ctx->costs;
+  double row_ns = q->count_ns > 0 ? costs->degree_ns : costs->counted_row_ns;
+  return seconds_of(q, evaluation_ns(q, candidates) + (double)q->join->left->count * row_ns);
+}
+
+/* Empty rows are skipped. In many dimensions four queries at a time pass over all candidates, which then come from
+ * farther away than those of a count. */
+static double fill_seconds(const adji_range_question *q, double pairs, double candidates) {
+  enum { MANY_DIMS = 16 };
+  const adji_costs *costs = &q->join->ctx->costs;
+  double rows = (double)q->join->left->count, filled = rows > 0 ? 1 - exp(-pairs / rows) : 0;
+  double evaluation = evaluation_ns(q, candidates) * (q->join->left->dim < MANY_DIMS ? 1 : costs->fill_evaluation);
+  return seconds_of(q, filled * (evaluation + rows * costs->filled_row_ns) + pairs * costs->pair_ns);
 }
 
 double adji_counted_seconds(const adji_range_question *q, double pairs, double candidates) {
-  const adji_costs *costs = &q->join->ctx->costs;
-  double rows = (double)q->join->left->count;
-  double ns =
-      2 * candidates * candidate_ns(q) + rows * (costs->counted_row_ns + costs->row_ns) + pairs * costs->pair_ns;
-  return ns * 1e-9 / q->join->ctx->threads;
+  return count_seconds(q, candidates) + fill_seconds(q, pairs, candidates);
+}
+
+double adji_pair_spread(double rows) {
+  double factor = 0.43 + 0.28 * log10((rows + 1) / 1000);
+  return factor < 0.43 ? 0.43 : factor > 1.5 ? 1.5 : factor;
 }
 
 static double single_seconds(const adji_range_question *q, double pairs, double candidates, double pair_ns) {
-  double evaluation = candidates * candidate_ns(q) * (q->join->self_join ? 0.5 : 1.0);
-  double ns = evaluation + (double)q->join->left->count * q->join->ctx->costs.row_ns + pairs * pair_ns;
-  return ns * 1e-9 / q->join->ctx->threads;
+  const adji_costs *costs = &q->join->ctx->costs;
+  double evaluation = evaluation_ns(q, candidates) * (q->join->self_join ? 0.5 : 1.0) * costs->list_evaluation;
+  return seconds_of(q, evaluation + (double)q->join->left->count * costs->row_ns + pairs * pair_ns);
 }
 
 double adji_single_seconds(const adji_range_question *q, double pairs, double candidates) {
-  return single_seconds(q, pairs, candidates, q->join->ctx->costs.moved_pair_ns);
+  return single_seconds(q, pairs, candidates,
+                        q->join->ctx->costs.moved_pair_ns * adji_pair_spread((double)q->join->left->count));
 }
 
 double adji_sent_seconds(const adji_range_question *q, double pairs, double candidates) {
   return single_seconds(q, pairs, candidates, q->join->ctx->costs.sent_pair_ns);
+}
+
+static double count_single_seconds(const adji_range_question *q, double pairs, double candidates) {
+  const adji_costs *costs = &q->join->ctx->costs;
+  double evaluation = 0.5 * evaluation_ns(q, candidates) * costs->list_evaluation;
+  return seconds_of(q, evaluation + (double)q->join->left->count * costs->degree_ns + pairs * costs->counted_pair_ns);
 }
 
 static adj_status refuse_single(const adji_measure *measure) {
@@ -46,9 +78,13 @@ static adj_status refuse_single(const adji_measure *measure) {
 adj_status adji_choose_single(const adji_range_question *q, bool symmetric, double pairs, double candidates,
                               adji_single_choice *out) {
   double counted = adji_counted_seconds(q, pairs, candidates), single = adji_single_seconds(q, pairs, candidates);
+  double twice = count_seconds(q, candidates), once = count_single_seconds(q, pairs, candidates);
   uint64_t wanted = q->tuning->single;
-  bool can = !q->join->self_join || symmetric;
+  bool can = !q->join->self_join || symmetric, can_count = q->join->self_join && symmetric;
   if (wanted == ADJI_ON && !can) return refuse_single(q->measure);
+  out->single_count = can_count && (wanted == ADJI_AUTO ? once < twice : wanted == ADJI_ON);
+  out->count_seconds = out->single_count ? once : twice;
+  if (out->single_count) counted += once - twice; /* rows are counted before they are filled */
   out->single = can && (wanted == ADJI_AUTO ? single < counted : wanted == ADJI_ON);
   out->seconds = out->single ? single : counted;
   return ADJ_OK;

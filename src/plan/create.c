@@ -36,35 +36,160 @@ static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
                  [ADJ_BACKEND_REFERENCE] = prepare_reference},
 };
 
-static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
-                         adj_plan **out) {
-  adj_join_spec mine;
-  adj_join_spec_init(&mine, sizeof mine);
+/* A question that was checked. */
+typedef struct request {
+  adj_join_spec spec;
   adji_tuning tuning;
-  adji_tuning_scope scope = {0};
-  bool self_join = !right || right == left;
-  if (self_join) right = left;
-  adj_status status = adji_take_struct(&mine, sizeof mine, spec, "adj_join_spec");
-  if (!status) status = adji_check_request(&mine, left, right, &tuning, &scope);
-  if (status) return status;
+  adji_tuning_scope scope;
+} request;
 
+/* Where it is answered. A kept index has its structures in host memory, and a GPU none for queries with a radius
+ * each. */
+static adj_backend backend_of(const adj_index *index, const adj_join_spec *spec) {
+  if (spec->radii && spec->backend == ADJ_BACKEND_HYBRID)
+    adji_log(index->ctx, ADJ_LOG_WARN, "the cores do this join alone: a radius for each query is not for GPUs");
+  bool cores = spec->backend == ADJ_BACKEND_AUTO || spec->backend == ADJ_BACKEND_HYBRID;
+  if (cores && spec->radii) return ADJ_BACKEND_CPU;
+  return index->kept && spec->backend == ADJ_BACKEND_AUTO ? ADJ_BACKEND_CPU : spec->backend;
+}
+
+/* A plan is an index and a question. */
+static adj_status ask(adj_index *index, const request *r, const adj_dataset *left, adj_plan **out) {
+  adj_ctx *ctx = index->ctx;
   adj_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return adji_fail(ADJ_E_MEMORY, "no memory for a plan");
-  mine.algorithm = mine.tuning = NULL;
-  *plan = (adj_plan){.ctx = ctx, .left = left, .right = right, .self_join = self_join, .spec = mine, .tuning = tuning};
-  plan->backends = scope.backends;
-  plan->asked = scope.algorithm;
-  adji_memory_reset_peak(&ctx->memory);
-  status = adji_describe_join(plan);
+  *plan = (adj_plan){.ctx = ctx,
+                     .index = adji_index_share(index),
+                     .left = left,
+                     .right = index->set,
+                     .self_join = left == index->set,
+                     .spec = r->spec,
+                     .tuning = r->tuning,
+                     .backends = r->scope.backends,
+                     .asked = r->scope.algorithm};
+  adj_backend backend = backend_of(index, &r->spec);
+  plan->spec.backend = backend;
+  plan->choice.alone = adji_is_small(plan);
+  bool before = adji_work_alone(plan->choice.alone);
+  adj_status status = adji_describe_join(plan);
   if (!status) adji_warn_radius(plan);
-  plan->spec.box = NULL; /* the caller's, who need not keep it */
-  if (!status) status = planners[mine.kind][mine.backend](plan, scope.algorithm);
+  plan->spec.algorithm = plan->spec.tuning = NULL; /* the caller's, who need not keep them */
+  plan->spec.box = plan->spec.radii = NULL;
+  if (!status) status = planners[r->spec.kind][backend](plan, r->scope.algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);
+  adji_work_alone(before);
   plan->plan_peak = atomic_load(&ctx->memory.peak);
   if (status)
     adj_plan_destroy(plan);
   else
     *out = plan;
+  return status;
+}
+
+static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                         adj_plan **out) {
+  request r = {0};
+  adj_join_spec_init(&r.spec, sizeof r.spec);
+  if (!right) right = left;
+  adj_status status = adji_take_struct(&r.spec, sizeof r.spec, spec, "adj_join_spec");
+  if (!status) status = adji_check_request(&r.spec, left, right, &r.tuning, &r.scope);
+  if (status) return status;
+  adj_index *index = NULL;
+  adji_memory_reset_peak(&ctx->memory);
+  status = adji_index_make(ctx, &r.spec, right, false, left == right ? NULL : "right", &index);
+  if (!status) status = ask(index, &r, left, out);
+  adji_index_release(index);
+  return status;
+}
+
+/* ---- Kept indexes --------------------------------------------------------------------------------------- */
+
+ADJI_DEFINE_INIT(adj_index_options, .metric = ADJ_L2, .p = 2)
+ADJI_DEFINE_INIT(adj_question, .kind = ADJ_KNN, .radius = INFINITY)
+
+static adj_join_spec spec_of_options(const adj_index_options *options) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN; /* a question that every index can answer: what it is made of is checked */
+  spec.k = 1;
+  spec.metric = options->metric;
+  spec.p = options->p;
+  spec.backend = options->backend;
+  spec.angle = options->angle;
+  spec.unit = options->unit;
+  spec.sphere_radius = options->sphere_radius;
+  spec.box = options->box;
+  spec.box_count = options->box_count;
+  return spec;
+}
+
+/* The tree serves kNN and range questions alike. In many dimensions it excludes too little: the first question decides
+ * what is built. */
+static adj_status build_first(adj_index *index) {
+  adji_lent tree;
+  bool built;
+  adj_backend backend = index->spec.backend;
+  bool cores = backend == ADJ_BACKEND_AUTO || backend == ADJ_BACKEND_CPU;
+  if (!cores || !adji_tree_is_useful(&index->measure, index->points->dim)) return ADJ_OK;
+  adj_status status = adji_index_tree(index, 0, &tree, &built);
+  if (!status) adji_give_back(&tree);
+  return status;
+}
+
+adj_status adj_index_create(adj_ctx *ctx, const adj_index_options *options, const adj_dataset *dataset,
+                            adj_index **out) {
+  if (!ctx || !dataset || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, dataset and out: none may be NULL");
+  adj_index_options mine;
+  adj_index_options_init(&mine, sizeof mine);
+  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
+  if (status) return status;
+  request r = {.spec = spec_of_options(&mine)};
+  adj_index *index = NULL;
+  adji_call outer = adji_call_begin(&ctx->cancels);
+  status = adji_check_request(&r.spec, dataset, dataset, &r.tuning, &r.scope);
+  adji_memory_reset_peak(&ctx->memory);
+  if (!status) status = adji_index_make(ctx, &r.spec, dataset, true, NULL, &index);
+  if (!status) status = build_first(index);
+  adji_call_set(outer);
+  if (status)
+    adji_index_release(index);
+  else
+    *out = index;
+  return status;
+}
+
+void adj_index_destroy(adj_index *index) {
+  adji_index_release(index);
+}
+
+/* Of the index: what is measured; of the question: all else. */
+static adj_status take_question(const adj_index *index, const adj_question *question, request *r) {
+  adj_question q;
+  adj_question_init(&q, sizeof q);
+  adj_status status = adji_take_struct(&q, sizeof q, question, "adj_question");
+  r->spec = index->spec;
+  r->spec.kind = q.kind;
+  r->spec.k = q.k;
+  r->spec.radius = q.radius;
+  r->spec.order = q.order;
+  r->spec.flags = q.flags;
+  r->spec.algorithm = q.algorithm;
+  r->spec.radii = q.radii;
+  r->spec.radius_count = q.radius_count;
+  r->spec.box_count = 0; /* checked when the index was made */
+  return status;
+}
+
+adj_status adj_index_plan(adj_index *index, const adj_question *question, const adj_dataset *left, adj_plan **out) {
+  if (!index || !question || !out) return adji_fail(ADJ_E_ARGUMENT, "index, question and out: none may be NULL");
+  request r = {0};
+  if (!left) left = index->set;
+  adji_call outer = adji_call_begin(&index->ctx->cancels);
+  adj_status status = take_question(index, question, &r);
+  if (!status) status = adji_check_request(&r.spec, left, index->set, &r.tuning, &r.scope);
+  r.spec.box_count = index->spec.box_count;
+  if (!status) status = ask(index, &r, left, out);
+  adji_call_set(outer);
   return status;
 }
 
@@ -100,6 +225,7 @@ adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {
   adj_estimate mine = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};
   mine.result_bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) + 8 * ((double)plan->left->count + 1);
   mine.seconds = plan->estimated_seconds;
+  mine.count_seconds = plan->estimated_count_seconds;
   adji_call_set(outer);
   return adji_give_struct(out, &mine, sizeof mine, "adj_estimate");
 }

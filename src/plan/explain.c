@@ -40,21 +40,23 @@ static void say_metric(text *t, const adj_plan *plan) {
     say(t, " on a sphere of radius %.9g", plan->measure.unit);
   else if (spec->metric == ADJ_HAVERSINE)
     say(t, " in %s", spec->unit == ADJ_UNIT_DEGREES ? "degrees" : "radians");
-  for (uint32_t j = 0; plan->box && j < plan->left->dim && j < 8; j++) {
+  for (uint32_t j = 0; plan->measure.box && j < plan->left->dim && j < 8; j++) {
     double length = adji_box_length(&plan->measure, plan->left->type, j);
     say(t, j ? " x %g" : ", periodic box %g", length);
   }
-  if (plan->box && plan->left->dim > 8) say(t, " x ...");
+  if (plan->measure.box && plan->left->dim > 8) say(t, " x ...");
 }
 
 static void say_what(text *t, const adj_plan *plan) {
   const char *type = plan->left->type == ADJ_F64 ? "f64" : "f32";
   if (plan->spec.kind == ADJ_RANGE)
-    say(t, "range join, radius %g", plan->spec.radius);
-  else if (isinf(plan->spec.radius))
-    say(t, "kNN join, k %u", plan->spec.k);
+    say(t, "range join");
   else
-    say(t, "kNN join, k %u, radius %g", plan->spec.k, plan->spec.radius);
+    say(t, "kNN join, k %u", plan->spec.k);
+  if (plan->limits)
+    say(t, ", a radius for each query");
+  else if (!isinf(plan->spec.radius))
+    say(t, ", radius %g", plan->spec.radius);
   say_metric(t, plan);
   say(t, ", %s, %u dimensions\n", type, plan->left->dim);
   if (plan->self_join)
@@ -67,13 +69,15 @@ static void say_what(text *t, const adj_plan *plan) {
 /* What the cores search in a range join, if they take part in it. */
 static const adji_range_index *index_of_cores(const adj_plan *plan) {
   bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
-  return cores && plan->spec.kind == ADJ_RANGE ? adji_range_index_of(&plan->engine) : NULL;
+  bool grid = plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE;
+  return cores && grid ? adji_range_index_of(&plan->engine) : NULL;
 }
 
 static void say_how(text *t, const adj_plan *plan) {
   say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
       adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
   say(t, "  reason: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
+  if (plan->choice.structures[0]) say(t, "  kept index: %s\n", plan->choice.structures);
   const adji_range_index *index = index_of_cores(plan);
   const adji_grid *beside = &plan->device.grid.grid, *grid = index ? &index->grid : beside;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
@@ -110,8 +114,10 @@ static void say_expected(text *t, const adj_plan *plan) {
   say(t, "estimate from %llu sampled queries: %.4g pairs (%.1f per point), %.4g candidates\n",
       (unsigned long long)plan->sampled, plan->estimated_pairs,
       plan->left->count ? plan->estimated_pairs / (double)plan->left->count : 0, plan->estimated_candidates);
-  say(t, "  memory of the result %s, time of the join about %.2g s\n",
+  say(t, "  memory of the result %s, time of the join about %.2g s",
       adji_bytes_text(entries + 8 * ((double)plan->left->count + 1), bytes), plan->estimated_seconds);
+  if (plan->estimated_count_seconds > 0) say(t, ", of a count %.2g s", plan->estimated_count_seconds);
+  say(t, "\n");
 }
 
 static void say_device(text *t, const adj_stats *s) {

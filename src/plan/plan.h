@@ -8,13 +8,16 @@
 #include "gpu/worker/knn.h"
 #include "gpu/worker/range.h"
 #include "plan/choose.h"
+#include "plan/index.h"
 
 /* What was decided, with the reason in words, and what is expected. */
 typedef struct adji_choice {
   adj_backend backend;
   adji_algorithm algorithm;
   char reason[256];
-  bool single; /* collect evaluates each pair once */
+  bool single;          /* collect evaluates each pair once */
+  bool alone;           /* runs use no other thread: the question is small */
+  char structures[128]; /* of a kept index: what was built or reused */
 } adji_choice;
 
 /* Sampled rows whose distances come near the spacing of the type; the values are of one of them. */
@@ -27,6 +30,7 @@ typedef struct adji_near {
 
 struct adj_plan {
   adj_ctx *ctx;
+  adj_index *index;                /* of the right set */
   const adj_dataset *left, *right; /* the caller's; the same for a self-join */
   bool self_join;
   adj_join_spec spec; /* algorithm, tuning and box are not kept */
@@ -35,15 +39,16 @@ struct adj_plan {
   adji_algorithm asked; /* by the caller; ADJI_ALGORITHM_AUTO: none   */
   adji_join join;       /* of sets that may be derived from left and right */
   adji_measure measure;
-  void *box;                                 /* lengths of the measure's box, or NULL */
-  adj_dataset *derived_left, *derived_right; /* NULL where the caller's are joined    */
+  void *box;                 /* points on a device, which have no index: lengths of the measure's box, or NULL */
+  double *limits;            /* of the join */
+  adj_dataset *derived_left; /* NULL where the caller's are joined */
   adji_choice choice;
   adji_range_question question; /* of a range join, on cores                               */
   adji_device_choice device;    /* of a GPU that does a range join, alone or beside cores  */
   adji_engine engine;
   uint64_t cells;        /* of the right index, that are not empty               */
   uint64_t device_chunk; /* points that the device joins at a time; 0: all       */
-  double estimated_pairs, estimated_candidates, estimated_seconds;
+  double estimated_pairs, estimated_candidates, estimated_seconds, estimated_count_seconds;
   uint64_t sampled;
   double plan_s, index_s;
   uint64_t plan_peak; /* bytes held at most while the plan was made */
@@ -65,8 +70,9 @@ static inline uint64_t adji_plan_entry_bytes(const adj_plan *plan) {
 adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                               adji_tuning *tuning, adji_tuning_scope *scope);
 
-/* Fills plan->join and what it points to: the measure, the box, and the sets that are joined, which for some metrics
- * are derived. adji_forget_join frees them. The second: plan->left and plan->right are derived already. */
+/* Fills plan->join and what it points to: the measure, the limits, and the sets that are joined, which for some metrics
+ * are derived. adji_forget_join frees them. The second: there is no index, and plan->left and plan->right are derived
+ * already. */
 adj_status adji_describe_join(adj_plan *plan);
 adj_status adji_describe_derived(adj_plan *plan);
 void adji_forget_join(adj_plan *plan);
@@ -101,6 +107,10 @@ adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen);
 void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice);
 /* Destroys the engine of the cores, if there is one. */
 void adji_forget_cores(adj_plan *plan);
+/* For explain: a structure of a kept index was built, or was there. */
+void adji_note_structure(adj_plan *plan, const char *what, bool built);
+/* Few queries, which one thread does before another has woken up. */
+bool adji_is_small(const adj_plan *plan);
 
 /* The grid for a device, and the options of its worker. */
 adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,

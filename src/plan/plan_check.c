@@ -12,9 +12,29 @@ static adj_status check_kind(const adj_join_spec *spec) {
     return adji_fail(ADJ_E_ARGUMENT, "kind: %d is no kind of join", (int)spec->kind);
   if (isnan(spec->radius) || (spec->radius < 0 && spec->metric != ADJ_DOT))
     return adji_fail(ADJ_E_ARGUMENT, "radius: %g is not a distance", spec->radius);
-  if (isinf(spec->radius) && spec->kind == ADJ_RANGE)
+  if (isinf(spec->radius) && spec->kind == ADJ_RANGE && !spec->radii)
     return adji_fail(ADJ_E_ARGUMENT, "radius: a range join needs a finite radius");
   if (spec->kind == ADJ_KNN && !spec->k) return adji_fail(ADJ_E_ARGUMENT, "k: a kNN join needs at least 1 neighbour");
+  return ADJ_OK;
+}
+
+/* A radius for each left point. */
+static adj_status check_radii(const adj_join_spec *spec, const adj_dataset *left) {
+  if (!spec->radii && !spec->radius_count) return ADJ_OK;
+  if (!spec->radii)
+    return adji_fail(ADJ_E_ARGUMENT, "radii: is NULL, but radius_count is %llu",
+                     (unsigned long long)spec->radius_count);
+  if (spec->backend == ADJ_BACKEND_GPU)
+    return adji_fail(ADJ_E_UNSUPPORTED, "radii: a radius for each query is for the cores, not for the backend gpu");
+  if (spec->radius_count != left->count)
+    return adji_fail(ADJ_E_ARGUMENT, "radii: %llu radii for %llu left points", (unsigned long long)spec->radius_count,
+                     (unsigned long long)left->count);
+  for (uint64_t i = 0; i < spec->radius_count; i++) {
+    double radius = spec->radii[i];
+    if (isnan(radius) || (radius < 0 && spec->metric != ADJ_DOT) || (isinf(radius) && spec->kind == ADJ_RANGE))
+      return adji_fail(ADJ_E_ARGUMENT, "radii[%llu]: %g is not a %sdistance", (unsigned long long)i, radius,
+                       isinf(radius) ? "finite " : "");
+  }
   return ADJ_OK;
 }
 
@@ -101,6 +121,8 @@ static adj_status check_algorithm(const adj_join_spec *spec, adji_algorithm *alg
 /* What each backend has of the algorithms; AUTO has those of the cores. */
 static uint32_t algorithms_on(adj_backend backend, adj_join_kind kind) {
   uint32_t all = adji_algorithms_of(kind), grid = ADJI_BIT(ADJI_ALGORITHM_GRID);
+  if (kind == ADJ_RANGE && (backend == ADJ_BACKEND_GPU || backend == ADJ_BACKEND_HYBRID))
+    all &= ~ADJI_BIT(ADJI_ALGORITHM_KDTREE);
   if (backend == ADJ_BACKEND_GPU) return all & ~ADJI_BIT(ADJI_ALGORITHM_EGO);
   if (kind == ADJ_RANGE || backend == ADJ_BACKEND_REFERENCE) return all;
   return backend == ADJ_BACKEND_HYBRID ? all & ~ADJI_BIT(ADJI_ALGORITHM_BRUTE) : all & ~grid;
@@ -123,6 +145,7 @@ static adj_status check_spec(const adj_join_spec *spec, const adj_dataset *left,
   if (!status) status = check_metric(spec, left->dim);
   if (!status) status = check_style(spec, left == right);
   if (!status) status = check_sets(left, right);
+  if (!status) status = check_radii(spec, left);
   if (!status && spec->metric == ADJ_HAVERSINE) status = check_axes(left, "left");
   if (!status && spec->metric == ADJ_HAVERSINE) status = check_axes(right, "right");
   if (!status) status = check_box(spec, left->type, left->dim);

@@ -95,6 +95,17 @@ static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
   return true;
 }
 
+/* Sets that do not fit the device are not shared: in chunks it is still many times as fast as cores. */
+static bool device_takes_chunks(adj_plan *plan, adji_algorithm algorithm, const adji_gpu_knn_options *options) {
+  if (adji_gpu_knn_fits(options)) return false;
+  adj_status status = adji_plan_knn_on_gpu(plan, algorithm ? algorithm : ADJI_ALGORITHM_KDTREE);
+  if (status) return false;
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
+  snprintf(plan->choice.reason, sizeof plan->choice.reason,
+           "the GPU alone, in chunks: its memory does not hold the points and their trees");
+  return true;
+}
+
 /* Cores do alone what a GPU cannot, unless a setting is only for GPUs. */
 static adj_status without_device(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   const char *setting = adji_tuning_not_for(&plan->tuning, ADJ_KNN, ADJ_BACKEND_CPU);
@@ -121,6 +132,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_worker_count(plan->ctx);
   bool beside = plan->tuning.share || all.count > 1 || options.grid.use;
+  if (!beside && device_takes_chunks(plan, algorithm, &options)) return ADJ_OK;
   adji_pending_open(&all, beside);
   if (!beside) status = choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.worker_count) status = make_shared(plan, &all);

@@ -162,7 +162,7 @@ static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) 
   plan->engine.share = adji_share_of(&plan->tuning);
   plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.single = single;
-  adji_range_set_single(&plan->engine, single);
+  adji_range_set_single(&plan->engine, single, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",
            single ? "the same order, in which the first of two points finds the other" : "an index each",
@@ -220,11 +220,33 @@ static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   return status;
 }
 
+/* Sets that do not fit the device are not shared: region by region it is still many times as fast as cores. */
+static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
+  const adji_gpu_worker_options *options = &plan->device.options;
+  if (plan->tuning.share || adji_gpu_worker_count(plan->ctx) > 1 || !adji_gpu_range_by_regions(options) ||
+      adji_gpu_range_fits(options))
+    return false;
+  adji_forget_device(plan); /* it is planned for again */
+  adj_status status = adji_plan_range_on_gpu(plan, algorithm);
+  if (status) { /* a plan with cores says why */
+    adji_forget_cores(plan);
+    adji_forget_device(plan);
+    plan->choice = (adji_choice){0};
+    (void)adji_choose_for_device(&plan->question, algorithm, &plan->device);
+    return false;
+  }
+  plan->choice.backend = ADJ_BACKEND_HYBRID;
+  snprintf(plan->choice.reason, sizeof plan->choice.reason,
+           "the GPU alone, in chunks: its memory does not hold the points and their index");
+  return true;
+}
+
 adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   const adji_gpu_worker_options *options = &plan->device.options;
   adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
   if (!status) status = adji_gpu_range_can_share(options);
   if (!status) status = adji_gpu_can_be();
+  if (!status && device_takes_regions(plan, algorithm)) return ADJ_OK;
   return status ? status : with_devices(plan, algorithm);
 }
 

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,10 @@
 #include "gpu/brute/prefilter_tensor.h"
 #include "plan/plan.h"
 
-enum { TRIAL_LEAVES = 16 };
+enum { TRIAL_LEAVES = 16, FEW_SAMPLED = 1 << 14 };
+
+/* Trials of a tree are a little too fast: the leaves of one share what they load. */
+static const double CLEARLY = 0.92;
 
 static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const char *format, ...) {
   va_list arguments;
@@ -26,21 +30,39 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
 }
 
 adj_status adji_make_trees(adj_plan *plan, adji_engine *out) {
-  adji_knn_options options = {.leaf = plan->tuning.leaf ? 8u << plan->tuning.leaf : 0,
-                              .batch = plan->tuning.batch,
-                              .round_robin = plan->tuning.queue == ADJI_OFF};
-  return adji_knn_create(&plan->join, &options, out);
+  adji_knn_options options = {.batch = plan->tuning.batch,
+                              .round_robin = plan->tuning.queue == ADJI_OFF,
+                              .shared = plan->choice.backend == ADJ_BACKEND_HYBRID,
+                              .lanes = plan->choice.alone ? 1 : 0};
+  adji_lent tree;
+  bool built;
+  adj_status status = adji_index_tree(plan->index, plan->tuning.leaf ? 8u << plan->tuning.leaf : 0, &tree, &built);
+  if (status) return status;
+  adji_note_structure(plan, "kd-tree", built);
+  return adji_knn_create(&plan->join, &tree, &options, out);
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
   adji_brute_options options = {(adji_prefilter_kind)plan->tuning.prefilter, plan->tuning.batch};
-  return adji_brute_create(&plan->join, &options, out);
+  adji_lent base;
+  bool built;
+  adj_status status = adji_index_brute(plan->index, &base, &built);
+  if (status) return status;
+  adji_note_structure(plan, "points of brute force", built);
+  return adji_brute_create(&plan->join, &base, &options, out);
 }
 
 /* From the nanoseconds and candidates of a query. */
 static void expect(adj_plan *plan, double query_ns, double candidates) {
   plan->estimated_candidates = (double)plan->left->count * candidates;
   plan->estimated_seconds = query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  plan->estimated_count_seconds = isinf(plan->spec.radius) ? 0 : plan->estimated_seconds;
+}
+
+/* What an earlier question found, about as many neighbours. */
+static _Atomic uint32_t *kept_choice(const adj_plan *plan) {
+  uint32_t bits = plan->join.k ? 32 - (uint32_t)__builtin_clz(plan->join.k) : 0;
+  return &plan->index->knn_choices[bits];
 }
 
 /* Keeps the quicker of both. */
@@ -56,19 +78,28 @@ static adj_status choose_by_trial(adj_plan *plan) {
     adji_engine_clear(&tree);
     return status;
   }
-  brute_ns = adji_brute_query_ns(&brute);
-  bool keep_tree = tree_ns < brute_ns;
+  begin = adji_now_ns();
+  status = adji_brute_try(&brute, &brute_ns);
+  plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
+  if (status) {
+    adji_engine_clear(&tree);
+    adji_engine_clear(&brute);
+    return status;
+  }
+  bool keep_tree = tree_ns < CLEARLY * brute_ns;
   plan->choice.algorithm = keep_tree ? ADJI_ALGORITHM_KDTREE : ADJI_ALGORITHM_BRUTE;
+  atomic_store(kept_choice(plan), (uint32_t)plan->choice.algorithm);
   plan->engine = keep_tree ? tree : brute;
   adji_engine_clear(keep_tree ? &brute : &tree);
   because(plan, "a query takes a tree %.3g us (%.0f candidates), brute force %.3g us", tree_ns / 1000, candidates,
           brute_ns / 1000);
-  expect(plan, fmin(tree_ns, brute_ns), keep_tree ? candidates : (double)plan->right->count);
+  expect(plan, keep_tree ? tree_ns : brute_ns, keep_tree ? candidates : (double)plan->right->count);
   return ADJ_OK;
 }
 
 adj_status adji_estimate_tree(adj_plan *plan) {
   double query_ns, candidates;
+  if (plan->index->kept && plan->left->count < FEW_SAMPLED) return ADJ_OK; /* a sample takes as long as all of it */
   uint64_t begin = adji_now_ns();
   adj_status status = adji_knn_try(&plan->engine, TRIAL_LEAVES, &query_ns, &candidates);
   plan->sampled = (uint64_t)TRIAL_LEAVES * plan->engine.group;
@@ -82,8 +113,12 @@ static adj_status make_chosen(adj_plan *plan) {
     adj_status status = adji_make_trees(plan, &plan->engine);
     return status ? status : adji_estimate_tree(plan);
   }
+  double query_ns = 0;
   adj_status status = make_brute(plan, &plan->engine);
-  if (!status) expect(plan, adji_brute_query_ns(&plan->engine), (double)plan->right->count);
+  uint64_t begin = adji_now_ns();
+  if (!status) status = adji_brute_try(&plan->engine, &query_ns);
+  plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
+  if (!status) expect(plan, query_ns, (double)plan->right->count);
   return status;
 }
 
@@ -154,7 +189,7 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   if (options->brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
   because(plan, "%s", reason);
   adji_worker worker;
-  status = adji_gpu_knn_worker_create(options, 0, &worker);
+  status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
   if (!status) {
     adji_engine_init(&plan->engine, &plan->join, &worker);
     plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
@@ -163,11 +198,23 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   return status;
 }
 
+/* What a kept index has need not be worth building for this question. Few queries are not worth a trial. */
+static adji_knn_choice choose_kept(const adj_plan *plan, adji_knn_choice early) {
+  uint32_t before = atomic_load(kept_choice(plan));
+  if (!adji_tree_is_useful(&plan->measure, plan->join.right->dim)) return early;
+  if (early.algorithm == ADJI_ALGORITHM_AUTO && !before && plan->left->count >= FEW_SAMPLED) return early;
+  adji_knn_choice choice = {.algorithm = before ? (adji_algorithm)before : ADJI_ALGORITHM_KDTREE};
+  snprintf(choice.reason, sizeof choice.reason, "%s",
+           before ? "the quicker one for an earlier question" : "the index has a tree");
+  return choice;
+}
+
 adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = ADJ_BACKEND_CPU;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   adji_knn_choice early = adji_choose_knn(&plan->join);
+  if (plan->index->kept) early = choose_kept(plan, early);
   plan->choice.algorithm = algorithm ? algorithm : early.algorithm;
   because(plan, "%s", algorithm ? "asked for" : early.reason);
   adj_status status = plan->choice.algorithm ? make_chosen(plan) : choose_by_trial(plan);

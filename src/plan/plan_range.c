@@ -3,8 +3,10 @@
  * Making a plan for a range join on cores, or on a GPU: choose, index, estimate.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "cpu/range.h"
+#include "cpu/tree_range.h"
 #include "plan/plan.h"
 
 /* ---- Choices and index ------------------------------------------------------------------------------------ */
@@ -12,6 +14,11 @@
 static adj_status refuse_codes(const char *why) {
   return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=codes: %s", why);
 }
+
+/* With fewer queries codes take longer to make than they save; where more than this share of the pairs passes,
+ * comparing them one by one takes as long as comparing all. */
+enum { FEW_CODED = 512 };
+static const double MOST_PASSING = 0.04;
 
 /* Whether codes can be the prefilter, and are likely to drop most candidates. */
 static adj_status choose_codes(adj_plan *plan, adji_code_scale *out) {
@@ -25,7 +32,9 @@ static adj_status choose_codes(adj_plan *plan, adji_code_scale *out) {
   if (cannot || plan->choice.algorithm == ADJI_ALGORITHM_BRUTE || plan->tuning.prefilter == ADJI_PREFILTER_OFF ||
       (!wanted && dim < ADJI_CODE_MIN_DIM))
     return ADJ_OK;
+  if (!wanted && plan->join.left->count < FEW_CODED) return ADJ_OK;
   adj_status status = adji_code_scale_init(plan->ctx, plan->join.right, plan->join.limit, out, useful);
+  if (!status && *useful && !wanted) *useful = adji_code_share(out, plan->join.left, plan->join.right) < MOST_PASSING;
   if (!*useful) adji_code_scale_clear(out);
   if (!status && !*useful && wanted && plan->join.right->count)
     return refuse_codes("the radius is too small for 8 bits a dimension to tell anything");
@@ -40,6 +49,75 @@ static adji_box_use choose_boxes(const adj_plan *plan) {
   return plan->choice.algorithm == ADJI_ALGORITHM_BRUTE ? ADJI_BOXES_NEVER : ADJI_BOXES_IN_LONG_CELLS;
 }
 
+void adji_note_structure(adj_plan *plan, const char *what, bool built) {
+  char *text = plan->choice.structures;
+  size_t used = strlen(text), room = sizeof plan->choice.structures;
+  if (plan->index->kept)
+    snprintf(text + used, room - used, "%s%s %s", used ? ", " : "", what, built ? "built" : "reused");
+}
+
+/* ---- Trees ------------------------------------------------------------------------------------------------ */
+
+/* Queries that one thread does before another has woken up. In many dimensions a query takes long. */
+enum { SMALL_QUESTION = 128, SMALL_DIM = 8 };
+
+bool adji_is_small(const adj_plan *plan) {
+  return plan->index->kept && plan->spec.backend == ADJ_BACKEND_CPU && plan->left->count <= SMALL_QUESTION &&
+         plan->left->dim <= SMALL_DIM && adji_measure_grows(&plan->index->measure);
+}
+
+/* For fewer queries, in points of the index for each, a grid is not worth its price: a tree is there already. A grid
+ * has cells for one radius; a tree also serves queries with a radius each. */
+enum { POINTS_A_QUERY = 8 };
+
+static bool prefers_tree(const adj_plan *plan) {
+  const adji_join *join = &plan->join;
+  if (plan->tuning.given || !adji_tree_is_useful(&plan->measure, join->right->dim)) return false;
+  if (join->limits) return true;
+  return plan->index->kept && join->left->count < join->right->count / POINTS_A_QUERY;
+}
+
+static double seconds(uint64_t from, uint64_t to) {
+  return (double)(to - from) * 1e-9;
+}
+
+/* Few queries are not sampled. */
+enum { TREE_SAMPLE = 256, TREE_COLLECTED = 1 << 18 };
+
+static adj_status sample_tree(adj_plan *plan) {
+  uint64_t queries = plan->tuning.sample ? plan->tuning.sample : TREE_SAMPLE;
+  if (plan->left->count < 8 * queries) return ADJ_OK;
+  adji_tree_range_sample sample;
+  adj_status status = adji_tree_range_try(&plan->engine, queries, &sample);
+  plan->sampled = queries < plan->left->count ? queries : plan->left->count;
+  plan->estimated_pairs = sample.pairs;
+  plan->estimated_candidates = sample.candidates;
+  plan->estimated_seconds =
+      (plan->choice.single ? 1 : 2) * sample.query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  plan->estimated_count_seconds = sample.query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
+  return status;
+}
+
+static adj_status prepare_tree(adj_plan *plan) {
+  adji_lent tree;
+  bool built;
+  uint64_t begin = adji_now_ns();
+  adj_status status = adji_index_tree(plan->index, 0, &tree, &built);
+  if (status) return status;
+  plan->index_s = seconds(begin, adji_now_ns());
+  begin = adji_now_ns();
+  adji_note_structure(plan, "kd-tree", built);
+  adji_tree_range_options options = {
+      .batch = plan->tuning.batch, .lanes = plan->choice.alone ? 1 : 0, .single = plan->left->count <= TREE_COLLECTED};
+  status = adji_tree_range_create(&plan->join, &tree, &options, &plan->engine);
+  plan->choice.single = options.single;
+  if (!status) status = sample_tree(plan);
+  plan->plan_s += seconds(begin, adji_now_ns());
+  return status;
+}
+
+/* ---- Grids ------------------------------------------------------------------------------------------------- */
+
 static adj_status build_index(adj_plan *plan, adji_cores_choice *chosen) {
   adji_range_index_options options = {.grid = &chosen->grid.grid,
                                       .code_scale = &chosen->code_scale,
@@ -47,46 +125,95 @@ static adj_status build_index(adj_plan *plan, adji_cores_choice *chosen) {
                                       .ego = plan->choice.algorithm == ADJI_ALGORITHM_EGO};
   if (plan->tuning.boxes == ADJI_ON && !adji_measure_grows(&plan->measure))
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.boxes=on: boxes do not bound inner products");
-  return adji_range_create(&plan->join, &options, plan->tuning.batch, &plan->engine);
+  adji_lent base = chosen->kept;
+  bool built = !base.what;
+  chosen->kept = (adji_lent){0};
+  adj_status status = ADJ_OK;
+  if (built)
+    status =
+        adji_index_add_grid(plan->index, &plan->join, &options, plan->choice.algorithm, plan->choice.reason, &base);
+  if (status) return status;
+  adji_note_structure(plan, plan->choice.algorithm == ADJI_ALGORITHM_GRID ? "grid" : "order of points", built);
+  return adji_range_create(&plan->join, &base, plan->tuning.batch, &plan->engine);
 }
 
-/* About one query in 500, spread over the whole order. */
+/* About one query in 500, spread over the whole order. At most one in SAMPLE_SHARE, so that it is a small part of the
+ * join; but as many as compare SAMPLE_VALUES coordinates, which takes no time worth speaking of. */
+enum { SAMPLE_SHARE = 40, SAMPLE_VALUES = 1 << 21, FEWEST_SAMPLED = 16 };
+
 static adj_status estimate(adj_plan *plan) {
-  uint64_t sample = plan->left->count / 512;
+  uint64_t count = plan->left->count, sample = count / 512;
+  uint64_t quick = SAMPLE_VALUES / ((plan->right->count + 1) * plan->join.right->dim);
   if (sample < 256) sample = 256;
   if (sample > 2048) sample = 2048;
+  uint64_t most = count / SAMPLE_SHARE > quick ? count / SAMPLE_SHARE : quick;
+  if (sample > most) sample = most > FEWEST_SAMPLED ? most : FEWEST_SAMPLED;
   if (plan->tuning.sample) sample = plan->tuning.sample;
-  plan->sampled = sample < plan->left->count ? sample : plan->left->count;
-  return adji_range_estimate(&plan->engine, sample, &plan->estimated_pairs, &plan->estimated_candidates);
-}
-
-static double seconds(uint64_t from, uint64_t to) {
-  return (double)(to - from) * 1e-9;
+  plan->sampled = sample < count ? sample : count;
+  adji_range_estimates found;
+  bool may_ego = !plan->asked && plan->choice.algorithm == ADJI_ALGORITHM_GRID && plan->spec.backend == ADJ_BACKEND_CPU;
+  adj_status status = adji_range_estimate(&plan->engine, sample, may_ego, &found);
+  if (may_ego && adji_range_is_ego(&plan->engine)) plan->choice.algorithm = ADJI_ALGORITHM_EGO;
+  plan->estimated_pairs = found.pairs;
+  plan->estimated_candidates = found.candidates;
+  plan->question.count_ns = found.count_ns;
+  return status;
 }
 
 void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice) {
+  if (choice->kept.what) adji_give_back(&choice->kept);
+  choice->kept = (adji_lent){0};
   adji_code_scale_clear(&choice->code_scale);
   adji_grid_choice_clear(ctx, &choice->grid);
 }
 
-adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out) {
-  uint64_t begin = adji_now_ns();
-  *out = (adji_cores_choice){0};
-  plan->choice.backend = ADJ_BACKEND_CPU;
+/* A grid that the index has already is as good as the one that would be chosen. */
+static bool choose_kept(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out) {
+  if (!plan->index->kept || !adji_index_find_grid(plan->index, algorithm, plan->join.limit, &out->kept)) return false;
+  const adji_kept_grid *grid = out->kept.what;
+  plan->choice.algorithm = grid->algorithm;
+  plan->question.codes = grid->base.code_scale.ctx;
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", grid->reason);
+  return true;
+}
+
+static adj_status choose_grid(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out) {
   adji_algorithm usual = adji_measure_grows(&plan->measure) ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.algorithm = algorithm ? algorithm : usual;
   adj_status status = choose_codes(plan, &out->code_scale);
   if (!status && plan->choice.algorithm != ADJI_ALGORITHM_BRUTE)
     status = adji_choose_grid(&plan->question, false, &out->grid);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", out->grid.reason);
-  if (!algorithm && !out->grid.grid.axis_count && adji_measure_grows(&plan->measure))
-    plan->choice.algorithm = ADJI_ALGORITHM_EGO;
+  if (!status && !algorithm && !out->grid.grid.axis_count)
+    plan->choice.algorithm = adji_choose_without_axes(&plan->question);
+  if (plan->choice.algorithm == ADJI_ALGORITHM_BRUTE && plan->tuning.prefilter != ADJI_PREFILTER_CODES) {
+    adji_code_scale_clear(&out->code_scale);
+    plan->question.codes = false;
+  }
+  return status;
+}
+
+adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out) {
+  uint64_t begin = adji_now_ns();
+  *out = (adji_cores_choice){0};
+  plan->choice.backend = ADJ_BACKEND_CPU;
+  adj_status status = ADJ_OK;
+  if (algorithm == ADJI_ALGORITHM_KDTREE || (!algorithm && prefers_tree(plan))) {
+    plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
+    snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s",
+             algorithm           ? "asked for"
+             : plan->join.limits ? "a tree serves queries with a radius each"
+                                 : "for so few queries a grid is not worth building");
+  } else if (!choose_kept(plan, algorithm, out)) {
+    status = choose_grid(plan, algorithm, out);
+  }
   if (status) adji_cores_choice_clear(plan->ctx, out);
   plan->plan_s = seconds(begin, adji_now_ns());
   return status;
 }
 
 adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen) {
+  if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE) return prepare_tree(plan);
   uint64_t begin = adji_now_ns(), chose = (uint64_t)(plan->plan_s * 1e9);
   adj_status status = build_index(plan, chosen);
   adji_cores_choice_clear(plan->ctx, chosen);
@@ -100,7 +227,8 @@ adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen) {
       adji_choose_single(&plan->question, index->symmetric, plan->estimated_pairs, plan->estimated_candidates, &single);
   plan->choice.single = single.single;
   plan->estimated_seconds = single.seconds;
-  if (!status) adji_range_set_single(&plan->engine, single.single);
+  plan->estimated_count_seconds = single.count_seconds;
+  if (!status) adji_range_set_single(&plan->engine, single.single, single.single_count);
   plan->index_s = seconds(begin, indexed);
   plan->plan_s += seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin - chose, 0);
@@ -186,6 +314,7 @@ adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
 void adji_forget_cores(adj_plan *plan) {
   adji_engine_clear(&plan->engine);
   plan->question.codes = false;
+  plan->question.count_ns = 0;
 }
 
 void adji_forget_device(adj_plan *plan) {

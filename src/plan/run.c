@@ -85,6 +85,17 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
 }
 
+adj_status adji_plan_begin(const adj_plan *plan, adji_run *run, const adj_run_control *control) {
+  adj_status status = adji_run_init(run, plan->ctx, control);
+  if (!status) run->was_alone = adji_work_alone(plan->choice.alone);
+  return status;
+}
+
+void adji_plan_end(adji_run *run) {
+  adji_work_alone(run->was_alone);
+  adji_run_clear(run);
+}
+
 /* ---- Layout ------------------------------------------------------------------------------------------ */
 
 void adji_layout_clear(adj_plan *plan, adji_layout *layout) {
@@ -136,7 +147,7 @@ adj_status adji_lay_out(adj_plan *plan, adji_run *run, bool degrees, adji_layout
 /* ---- Count ------------------------------------------------------------------------------------------- */
 
 bool adji_knn_is_bounded(const adj_plan *plan) {
-  return plan->join.limit < (double)INFINITY;
+  return plan->join.limits || plan->join.limit < (double)INFINITY;
 }
 
 uint64_t adji_knn_most_pairs(const adj_plan *plan) {
@@ -224,7 +235,7 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
   adji_run run;
   uint64_t begin = adji_now_ns(), pairs = 0, count = plan->left->count;
   uint32_t *mine = NULL;
-  adj_status status = adji_run_init(&run, plan->ctx, control);
+  adj_status status = adji_plan_begin(plan, &run, control);
   if (status) return status;
   if (degrees) {
     /* The caller's array stays untouched on failure. */
@@ -237,7 +248,7 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
   if (!status && degrees && count) memcpy(degrees, mine, count * sizeof *mine);
   if (!status && total) *total = pairs;
   adji_free(&plan->ctx->memory, mine);
-  adji_run_clear(&run);
+  adji_plan_end(&run);
   return status;
 }
 
@@ -248,9 +259,11 @@ static bool fits(const adj_plan *plan, double pairs) {
   return bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes);
 }
 
-/* ADJ_E_MEMORY with the size of the result, if it does not fit. */
+/* ADJ_E_MEMORY with the size of the result, if it does not fit. A result is worth more than a grid for other radii. */
 static adj_status check_fits(const adj_plan *plan, double pairs, bool exact) {
   char need[32], limit[32];
+  double bytes = pairs * (double)adji_plan_entry_bytes(plan);
+  if (bytes < 0x1p62) adji_index_make_room(plan->index, (uint64_t)bytes);
   if (fits(plan, pairs)) return ADJ_OK;
   return adji_fail(ADJ_E_MEMORY,
                    "the result has %s%.0f pairs and would need %s; the memory limit is %s: stream it, write it to a "
@@ -359,23 +372,34 @@ static adj_status check_collect(adj_plan *plan, const adji_run *run) {
   return status || adji_knn_is_bounded(plan) ? status : adji_run_check_pairs(run, adji_knn_most_pairs(plan));
 }
 
+/* Through a tree nothing is known of the size of a result before it is there: if what is found does not fit beside it,
+ * rows are counted first. */
+static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
+  if (!adji_collects_single(plan)) return collect_laid_out(plan, run, result);
+  adj_status status = adji_engine_collect(&plan->engine, run, result);
+  if (status != ADJ_E_MEMORY || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE) return status;
+  drop_rows(plan, result);
+  adji_free(&plan->ctx->memory, result->offsets);
+  result->offsets = NULL;
+  run->tally = (adji_tally){0};
+  return collect_laid_out(plan, run, result);
+}
+
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adji_run run;
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_run_init(&run, plan->ctx, control);
+  adj_status status = adji_plan_begin(plan, &run, control);
   if (status) return status;
   adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
   if (!result) status = ADJ_E_MEMORY;
   if (!status) status = check_collect(plan, &run);
-  if (!status)
-    status = adji_collects_single(plan) ? adji_engine_collect(&plan->engine, &run, result)
-                                        : collect_laid_out(plan, &run, result);
+  if (!status) status = collect(plan, &run, result);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, result->pairs, stats);
   if (status)
     adj_result_destroy(result);
   else
     *out = result;
-  adji_run_clear(&run);
+  adji_plan_end(&run);
   return status;
 }

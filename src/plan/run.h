@@ -10,6 +10,10 @@
 /* The part of a run's progress that counting is. */
 #define ADJI_COUNTING_SHARE 0.4
 
+/* Begins and ends a run of the plan: small questions use the calling thread alone. */
+adj_status adji_plan_begin(const adj_plan *plan, adji_run *run, const adj_run_control *control);
+void adji_plan_end(adji_run *run);
+
 /* Where the rows of a result are. */
 typedef struct adji_layout {
   uint32_t k;        /* kNN: entries of every row; the rest is not used  */

@@ -33,18 +33,40 @@ static adj_status join_points(adj_type type, const void *data, uint64_t count, u
   return ADJ_OK;
 }
 
-adj_status adj_range_join(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius,
-                          adj_result **out) {
+static adj_status range(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius, uint32_t flags,
+                        adj_result **out) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.radius = radius;
+  spec.flags = flags;
   return join_points(type, points, count, dim, &spec, out);
 }
 
-adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k, adj_result **out) {
+static adj_status nearest(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k, uint32_t flags,
+                          adj_result **out) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.kind = ADJ_KNN;
   spec.k = k;
+  spec.flags = flags;
   return join_points(type, points, count, dim, &spec, out);
+}
+
+adj_status adj_range_join(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius,
+                          adj_result **out) {
+  return range(type, points, count, dim, radius, 0, out);
+}
+
+adj_status adj_range_join_distances(adj_type type, const void *points, uint64_t count, uint32_t dim, double radius,
+                                    adj_result **out) {
+  return range(type, points, count, dim, radius, ADJ_WITH_DISTANCE, out);
+}
+
+adj_status adj_knn_join(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k, adj_result **out) {
+  return nearest(type, points, count, dim, k, 0, out);
+}
+
+adj_status adj_knn_join_distances(adj_type type, const void *points, uint64_t count, uint32_t dim, uint32_t k,
+                                  adj_result **out) {
+  return nearest(type, points, count, dim, k, ADJ_WITH_DISTANCE, out);
 }

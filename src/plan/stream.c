@@ -182,7 +182,8 @@ static bool small_enough(const adj_plan *plan) {
   uint64_t buffer = plan->tuning.buffer, half = adji_memory_available(&plan->ctx->memory) / 2;
   if (!buffer) buffer = SINGLE_BUFFER < half ? SINGLE_BUFFER : half;
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
-  return adji_collects_single(plan) && adji_single_memory_factor(plan) * bytes < (double)buffer;
+  bool known = plan->sampled || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE; /* of a few queries nothing is */
+  return known && adji_collects_single(plan) && adji_single_memory_factor(plan) * bytes < (double)buffer;
 }
 
 typedef struct differences {
@@ -225,9 +226,9 @@ static adj_status check_knn(stream *s) {
   if (!adji_knn_is_bounded(plan)) return adji_run_check_pairs(s->run, adji_knn_most_pairs(plan));
   if (!most || adji_knn_most_pairs(plan) <= most) return ADJ_OK;
   adji_run counting;
-  adj_status status = adji_run_init(&counting, plan->ctx, &s->run->control);
+  adj_status status = adji_plan_begin(plan, &counting, &s->run->control);
   if (!status) status = adji_knn_count(plan, &counting, NULL, &pairs);
-  adji_run_clear(&counting);
+  adji_plan_end(&counting);
   return status;
 }
 
@@ -257,7 +258,7 @@ adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_contro
   uint64_t begin = adji_now_ns();
   adj_status status = adji_take_struct(&mine, sizeof mine, sink, "adj_sink");
   if (!status && !mine.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
-  if (!status) status = adji_run_init(&run, plan->ctx, control);
+  if (!status) status = adji_plan_begin(plan, &run, control);
   if (status) return status;
   stream s = {.plan = plan, .run = &run, .sink = &mine};
   status = stream_to_sink(&s);
@@ -267,6 +268,6 @@ adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_contro
   adji_free(&plan->ctx->memory, s.distances);
   adji_free(&plan->ctx->memory, s.relative);
   adji_layout_clear(plan, &s.layout);
-  adji_run_clear(&run);
+  adji_plan_end(&run);
   return status;
 }

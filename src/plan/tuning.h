@@ -27,11 +27,11 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NUMBER, indexed, "indexed", 1, 8, NULL, PLANNED, GRID | EGO, 0, 0)                     \
   X(double, FACTOR, cell, "cell", 1, 1e6, NULL, PLANNED, GRID | EGO, 0, 0)                           \
   X(uint64_t, NUMBER, fine, "fine", 1, 64, NULL, PLANNED, GRID | EGO, 0, 0)                          \
-  X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, ANY, 0, 0)                            \
+  X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, GRID | EGO | BRUTE, 0, 0)             \
   X(uint64_t, NAME, prefilter, "prefilter", 0, 0, prefilters, PLANNED, ANY, PLANNED, ANY)            \
   X(uint64_t, NAME, share, "share", 0, 0, shares, HYBRID, ANY, HYBRID, TREES)                        \
   X(uint64_t, NUMBER, device_batch, "device_batch", 1, 1e12, NULL, DEVICE, ANY, 0, 0)                \
-  X(uint64_t, NUMBER, device_chunk, "device_chunk", 1, 1e12, NULL, GPU, ANY, GPU, BRUTE)             \
+  X(uint64_t, NUMBER, device_chunk, "device_chunk", 1, 1e12, NULL, GPU, ANY, GPU, KDTREE | BRUTE)    \
   X(uint64_t, NUMBER, device_rows, "device_rows", 1, 1e12, NULL, 0, 0, DEVICE, ANY)                  \
   X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, GPU, GRID, 0, 0)                         \
   X(uint64_t, NAME, order, "paper.order", 0, 0, orders, GPU, GRID, 0, 0)                             \

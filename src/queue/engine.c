@@ -103,7 +103,7 @@ static adj_status count_single(adji_engine *e, adji_run *run, uint32_t *degrees,
 }
 
 adj_status adji_engine_count(adji_engine *e, adji_run *run, uint32_t *degrees, uint64_t *total) {
-  if (e->single && (degrees || is_shared(e))) return count_single(e, run, degrees, total);
+  if (is_shared(e) ? e->single : e->single_count && degrees) return count_single(e, run, degrees, total);
   adji_pass pass;
   adji_tally tally = {0};
   adj_status status = open_pass(e, ADJI_PASS_COUNT, &pass);

@@ -17,8 +17,9 @@ typedef struct adji_engine {
   adji_share_options share;
   /* The order of the cores' index: the i-th query of the queue is row order[i]. NULL: row i. */
   const uint32_t *order;
-  uint32_t group; /* of queries that the cores search together */
-  bool single;    /* degrees are counted, and results collected, by evaluating each pair once */
+  uint32_t group;    /* of queries that the cores search together */
+  bool single;       /* results are collected by evaluating each pair once */
+  bool single_count; /* degrees are counted so                             */
 } adji_engine;
 
 /* With its first worker. Workers are the engine's from then on; the cores come before devices. */

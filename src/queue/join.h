@@ -14,8 +14,26 @@ typedef struct adji_join {
   bool self_join;
   uint32_t k;   /* kNN: neighbours a row; 0 in a range join               */
   double limit; /* no pair with a larger sum belongs; kNN: often infinite */
+  /* The limits of the left rows, where they differ; limit is then the largest of them. NULL: all have the same. */
+  const double *limits;
   adji_row_style style;
 } adji_join;
+
+static inline double adji_join_limit(const adji_join *join, uint64_t row) {
+  return join->limits ? join->limits[row] : join->limit;
+}
+
+/* Something of the right set that several joins may use at the same time, such as a tree. Nobody changes it. The worker
+ * that has it gives it back when it is destroyed, and also when it cannot be created. */
+typedef struct adji_lent {
+  const void *what;
+  void *owner;
+  void (*give_back)(void *owner, const void *what); /* NULL: nobody waits for it */
+} adji_lent;
+
+static inline void adji_give_back(const adji_lent *lent) {
+  if (lent->give_back) lent->give_back(lent->owner, lent->what);
+}
 
 /* The most neighbours a row of a kNN join can have: fewer than k where the right set is small. */
 static inline uint32_t adji_join_reach(const adji_join *join) {

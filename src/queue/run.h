@@ -20,6 +20,7 @@ typedef struct adji_ahead {
 
 typedef struct adji_run {
   adj_ctx *ctx;
+  bool was_alone;  /* how the thread worked before, for plan/run.c */
   adji_call outer; /* the call that the thread worked for before, until the run is cleared */
   adj_run_control control;
   double progress_from, progress_to; /* the part of the whole run that the next pass is */

@@ -183,7 +183,7 @@ class Cases(unittest.TestCase):
         for case in cases.CASES:
             size = f"{case.count // 10**6}M" if case.count >= 10**6 else f"{case.count // 1000}K"
             self.assertTrue(case.points.endswith(f"{case.dim}D{size}"), case.points)
-            self.assertIn(case.generator, ("unif", "expo", "clusters", "normal", "far"))
+            self.assertIn(case.generator, ("unif", "expo", "clusters", "codes", "normal", "far", "sphere", "repeats", "scales"))
 
 
 if __name__ == "__main__":

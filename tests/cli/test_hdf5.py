@@ -110,6 +110,28 @@ class Loading(ProgramTest):
         self.assertIn("a.h5: is an HDF5 file, and this machine has no HDF5 library that can be used", done.stderr)
         self.assertIn("apt-get install libhdf5-dev", done.stderr)
 
+    def test_planted_library(self):
+        """An empty entry of LD_LIBRARY_PATH stands for the current folder to others, not to us. As a control the planted
+        library is asked for by its path."""
+        with open("planted.c", "w", encoding="ascii") as file:
+            file.write('#include <unistd.h>\n'
+                       '__attribute__((constructor)) static void run(void) { _exit(write(1, "PLANTED\\n", 8) < 0 ? 67 : 66); }\n')
+        compiler = os.environ.get("CC", "cc").split()[0]
+        if subprocess.run([compiler, "-shared", "-fPIC", "-o", "planted.so", "planted.c"], check=False).returncode:
+            self.skipTest("no compiler")
+        for name in "libhdf5.so", "libhdf5_serial.so":
+            for version in "", ".103", ".200", ".310":
+                os.link("planted.so", name + version)
+        with open("a.h5", "wb") as file:
+            file.write(b"\x89HDF\r\n\x1a\n" + bytes(100))
+        plain = {name: value for name, value in os.environ.items() if name != "ADJOIN_HDF5"}
+        for search in ":", "", ".":
+            done = run("count", "-r", 1, "a.h5", env={**plain, "LD_LIBRARY_PATH": search})
+            self.assertNotIn("PLANTED", done.stdout + done.stderr, search)
+            self.assertEqual(done.returncode, 1)
+        done = run("count", "-r", 1, "a.h5", env={**plain, "ADJOIN_HDF5": os.path.abspath("planted.so")})
+        self.assertIn("exit status 66", done.stderr)
+
     def test_library_of_another_kind(self):
         """A library that is no HDF5, or of a version that is not known, is refused by what it lacks or says."""
         with open("fake.c", "w", encoding="ascii") as file:

@@ -94,6 +94,9 @@ typedef struct adji_software_sets {
 adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const adji_measure *measure,
                                    const adji_gpu_rows *given_left, const adji_gpu_rows *given_right,
                                    adji_software_sets *out, adji_device_stats *work);
+/* Another left set, which is not the right one. */
+adj_status adji_software_sets_ask(adji_gpu *gpu, const adj_dataset *left, adji_software_sets *sets,
+                                  adji_device_stats *work);
 void adji_software_sets_close(adji_gpu *gpu, adji_software_sets *sets);
 
 double adji_software_value(const adji_gpu_rows *rows, uint64_t row, uint32_t j);

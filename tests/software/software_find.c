@@ -55,6 +55,14 @@ adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const a
   return status;
 }
 
+adj_status adji_software_sets_ask(adji_gpu *gpu, const adj_dataset *left, adji_software_sets *sets,
+                                  adji_device_stats *work) {
+  adji_software_free(gpu, &sets->left_points);
+  sets->join.left = left;
+  sets->join.self_join = false;
+  return fetch(gpu, left, NULL, &sets->left, &sets->left_points, work);
+}
+
 void adji_software_sets_close(adji_gpu *gpu, adji_software_sets *sets) {
   adji_software_free(gpu, &sets->left_points);
   adji_software_free(gpu, &sets->right_points);

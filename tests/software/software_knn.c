@@ -21,6 +21,7 @@ struct adji_gpu_knn {
   adji_software_sets sets;
   uint64_t rows_at_once, chunk;
   bool grid;
+  adji_software_block bounds, names;  /* of left rows; of right points */
   adji_software_block ids, distances; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
   adji_software_block order; /* rows in the host's order, or nothing */
@@ -29,6 +30,14 @@ struct adji_gpu_knn {
   adji_gpu_knn_effort effort;
   adji_device_stats work;
 };
+
+/* Copies an array of the host. */
+static adj_status send_array(adji_gpu_knn *n, const void *from, uint64_t bytes, adji_software_block *to) {
+  adji_software_free(n->gpu, to);
+  if (!from || !bytes) return ADJ_OK;
+  adj_status status = adji_software_get(n->gpu, bytes, "array", to);
+  return status ? status : adji_upload_bytes(n->gpu, from, bytes, to->at, &n->work);
+}
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
@@ -42,6 +51,9 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->grid = options->grid.use;
   adj_status status =
       adji_software_sets_open(gpu, join, options->measure, options->left_rows, options->right_rows, &n->sets, &n->work);
+  if (!status)
+    status = send_array(n, options->bounds, join->left->count * adji_type_size(join->left->type), &n->bounds);
+  if (!status) status = send_array(n, options->right_names, join->right->count * 4, &n->names);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_knn_close(n);
@@ -61,8 +73,17 @@ void adji_gpu_knn_close(adji_gpu_knn *knn) {
   adji_gpu_knn_end_lists(knn);
   free_table(knn);
   adji_software_free(knn->gpu, &knn->order);
+  adji_software_free(knn->gpu, &knn->bounds);
+  adji_software_free(knn->gpu, &knn->names);
   adji_software_sets_close(knn->gpu, &knn->sets);
   free(knn);
+}
+
+adj_status adji_gpu_knn_ask(adji_gpu_knn *knn, const adj_dataset *left, const void *bounds) {
+  free_table(knn);
+  adj_status status = adji_software_sets_ask(knn->gpu, left, &knn->sets, &knn->work);
+  knn->rows_at_once = left->count;
+  return status ? status : send_array(knn, bounds, left->count * adji_type_size(left->type), &knn->bounds);
 }
 
 uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *knn) {
@@ -77,12 +98,22 @@ adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *knn) {
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
+static double bound_of(const adji_gpu_knn *n, uint64_t row) {
+  return n->sets.left.type == ADJ_F64 ? ((const double *)n->bounds.at)[row]
+                                      : (double)((const float *)n->bounds.at)[row];
+}
+
 /* The neighbours of a row to row `to` of a table, which begins at 0. entries: room for a row. */
 static void find_row(const adji_gpu_knn *n, uint64_t row, const adji_window *table, uint64_t to,
                      adji_software_entry *entries) {
   const adji_software_sets *sets = &n->sets;
   uint64_t size = adji_type_size(sets->left.type), at = to * table->k,
            count = adji_software_nearest(sets, row, entries);
+  const uint32_t *names = n->names.at;
+  while (count && n->bounds.at && entries[count - 1].sum > bound_of(n, row))
+    count--;
+  for (uint64_t i = 0; i < count && names; i++)
+    entries[i].id = names[entries[i].id];
   adji_software_put(sets->left.type, entries, count, at, table->ids, table->distances);
   char *sums = (char *)table->distances + at * size;
   adji_report_distances(&sets->measure, sets->left.type, sums, count, sums);

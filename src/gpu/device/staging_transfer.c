@@ -43,6 +43,10 @@ typedef struct upload {
 /* Copies rows with any strides into packed ones. */
 static void pack_rows(const adj_dataset *set, uint64_t first, uint64_t count, char *to) {
   size_t size = adji_type_size(set->type), row = set->dim * size;
+  if (set->copy_rows) {
+    set->copy_rows(set->copy_from, first, count, to);
+    return;
+  }
   if (set->column_stride == size && set->row_stride == row) {
     memcpy(to, set->data + first * set->row_stride, count * row);
     return;

@@ -9,7 +9,8 @@
  *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
  *               axes, one for their leading bits; for more, a table of the rows of cells that are not empty. This is in
  *               index_cells.cu
- *   4. gather   coordinates into the new order: those of a point side by side, or in many dimensions by dimension
+ *   4. refine   along a curve, runs of points whose numbers do not differ: index_refine.cu
+ *   5. gather   coordinates into the new order: those of a point side by side, or in many dimensions by dimension
  *
  * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the point (adji_gpu_width), and at most 8 bytes for the
  * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
@@ -48,31 +49,6 @@ static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const
   ids[i] = static_cast<uint32_t>(row);
 }
 
-/* Transforms coordinates of `bits` bits so that their bits, interleaved from the highest down, are the number on
- * Hilbert's curve (J. Skilling's method). From the highest bit down, the part of the cube that a bit selects is
- * turned so that its curve begins where the one before it ends; then a reflected Gray code is decoded. */
-template <int DIM>
-static __device__ __forceinline__ void to_curve(uint32_t bits, uint32_t (&x)[DIM]) {
-  for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1) {
-#pragma unroll
-    for (int j = 0; j < DIM; j++) {
-      uint32_t swapped = (x[0] ^ x[j]) & (bit - 1);
-      bool reflected = x[j] & bit;
-      x[0] ^= reflected ? bit - 1 : swapped;
-      if (!reflected && j) x[j] ^= swapped;
-    }
-  }
-#pragma unroll
-  for (int j = 1; j < DIM; j++)
-    x[j] ^= x[j - 1];
-  uint32_t turned = 0;
-  for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1)
-    if (x[DIM - 1] & bit) turned ^= bit - 1;
-#pragma unroll
-  for (int j = 0; j < DIM; j++)
-    x[j] ^= turned;
-}
-
 template <class T, class KEY, int DIM>
 static __global__ void number_on_curve(adji_gpu_curve curve, adji_gpu_rows rows, KEY *numbers, uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -85,13 +61,7 @@ static __global__ void number_on_curve(adji_gpu_curve curve, adji_gpu_rows rows,
     T q = (x - static_cast<T>(curve.low[j])) * scale;
     whole[j] = q > 0 ? q < end ? static_cast<uint32_t>(q) : (1u << curve.bits) - 1 : 0;
   }
-  to_curve(curve.bits, whole);
-  KEY number = 0;
-  for (uint32_t bit = curve.bits; bit--;)
-#pragma unroll
-    for (int j = 0; j < DIM; j++)
-      number = static_cast<KEY>(number << 1 | (whole[j] >> bit & 1));
-  numbers[i] = number;
+  numbers[i] = adji_curve_number<KEY>(curve.bits, whole);
   ids[i] = static_cast<uint32_t>(i);
 }
 
@@ -265,7 +235,7 @@ static adj_status sort_items(adji_building *b) {
   return ADJ_OK;
 }
 
-/* ---- 4. Coordinates --------------------------------------------------------------------------------------------- */
+/* ---- 5. Coordinates --------------------------------------------------------------------------------------------- */
 
 template <class T>
 static __global__ void gather(adji_gpu_rows rows, const uint32_t *ids, uint64_t count, uint64_t stride, T *coords) {
@@ -325,6 +295,7 @@ static adj_status build(adji_building *b) {
   adj_status status = b->options->images ? number_points_and_images<T, KEY>(b) : number_points<T, KEY>(b);
   if (!status) status = sort_within_cells<T, KEY>(b);
   if (!status) status = sort_items<KEY>(b);
+  if (!status && b->options->curve) status = adji_index_refine(b);
   if (!status && b->options->cells) status = adji_index_find_cells(b);
   if (!status && b->options->cut && b->index->count) status = adji_index_cut(b);
   if (!status) status = gather_points<T>(b);

@@ -11,9 +11,47 @@
 #include <cmath>
 #include <utility>
 
+extern "C" {
+#include "gpu/device/staging.h"
+#include "index/extent.h"
+}
+
 enum { THREADS = 256 };
 
 /* ---- Order ------------------------------------------------------------------------------------------ */
+
+/* The curve goes through the box of a sample without outliers: points beyond it are at its faces. Fewer points than
+ * FEW are not worth a sample. */
+enum { SAMPLE = 1024, FEW = 2 * SAMPLE };
+
+/* One row from each of SAMPLE equal parts, chosen by a hash; coordinates by dimension. One thread per row. */
+template <class T>
+static __global__ void sample_rows(adji_gpu_rows rows, double *to) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, each = rows.count / SAMPLE;
+  uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  hash ^= hash >> 29;
+  const T *row = static_cast<const T *>(rows.data) + (each * i + hash % each) * rows.row_stride;
+  for (uint32_t j = 0; j < rows.dim; j++)
+    to[j * SAMPLE + i] = row[j * rows.column_stride];
+}
+
+/* The extents of the points without outliers. */
+static adj_status trim_box(adji_gpu *gpu, const adji_gpu_rows *rows, adji_block *sample, double *low, double *high) {
+  uint64_t bytes = SAMPLE * rows->dim * sizeof(double);
+  static_assert(SAMPLE % THREADS == 0 && SAMPLE * ADJI_TREE_DIMS * 8 <= ADJI_STAGE_BYTES, "a sample fits a buffer");
+  adj_status status = adji_staging_open(gpu, 1);
+  if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "sample", sample);
+  if (status) return status;
+  double *values = static_cast<double *>(adji_staging_at(gpu, 0));
+  auto take = rows->type == ADJ_F64 ? sample_rows<double> : sample_rows<float>;
+  take<<<SAMPLE / THREADS, THREADS, 0, gpu->compute>>>(*rows, adji_at<double>(*sample));
+  ADJI_LAUNCHED(gpu, "sample_rows");
+  ADJI_CUDA(gpu, cudaMemcpyAsync(values, sample->at, bytes, cudaMemcpyDeviceToHost, gpu->compute));
+  ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
+  for (uint32_t j = 0; j < rows->dim; j++)
+    adji_trim_extent(values + j * SAMPLE, SAMPLE, ADJI_MOST_OUTLIERS, &low[j], &high[j]);
+  return ADJ_OK;
+}
 
 /* Bits per dimension beyond those that separate evenly spread points: in every dimension some points are closer than
  * others. */
@@ -46,25 +84,39 @@ static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low,
 
 /* ---- Boxes ------------------------------------------------------------------------------------------ */
 
-/* Each box is found by as many lanes as it has points, or boxes of the level below. below NULL: points. */
+/* What the boxes of a level are made from: the points, or the boxes of the level below. */
 template <class T>
-static __global__ void find_boxes(const T *coords, uint64_t point_step, uint64_t count, const T *below, uint32_t each,
-                                  uint32_t dim, uint32_t boxes, T *bounds) {
+struct box_parts {
+  const T *values;     /* coordinates, or bounds */
+  const uint32_t *ids; /* or the least ids */
+  uint64_t step, count;
+  bool points;
+};
+
+/* Each box is found by as many lanes as it has parts. */
+template <class T>
+static __global__ void find_boxes(box_parts<T> from, uint32_t each, uint32_t dim, uint32_t boxes, T *bounds,
+                                  uint32_t *least) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, number = i / each;
-  uint32_t width = adji_box_width<T>(dim);
+  uint32_t width = adji_box_width<T>(dim), id = i < from.count ? from.ids[i] : UINT32_MAX;
+  bool writes = i % each == 0 && number < boxes;
+  for (uint32_t step = each / 2; step; step /= 2) {
+    uint32_t other = __shfl_xor_sync(0xffffffffu, id, step);
+    id = other < id ? other : id;
+  }
+  if (writes) least[number] = id;
   for (uint32_t j = 0; j < dim; j++) {
     T low = static_cast<T>(INFINITY), high = static_cast<T>(-INFINITY);
-    if (i < count && !below) low = high = coords[i * point_step + j];
-    if (i < count && below) {
-      low = below[i * width + j];
-      high = below[i * width + dim + j];
+    if (i < from.count) {
+      low = from.values[i * from.step + j];
+      high = from.points ? low : from.values[i * from.step + dim + j];
     }
     for (uint32_t step = each / 2; step; step /= 2) {
       T l = __shfl_xor_sync(0xffffffffu, low, step), h = __shfl_xor_sync(0xffffffffu, high, step);
       low = l < low ? l : low;
       high = h > high ? h : high;
     }
-    if (i % each || number >= boxes) continue;
+    if (!writes) continue;
     bounds[number * width + j] = low;
     bounds[number * width + dim + j] = high;
   }
@@ -76,7 +128,7 @@ static uint64_t plan_levels(adji_gpu_tree *tree) {
   do {
     uint32_t each = tree->level_count ? ADJI_GPU_FAN : ADJI_TREE_LEAF;
     uint64_t boxes = (below + each - 1) / each;
-    tree->levels[tree->level_count++] = adji_gpu_level{NULL, static_cast<uint32_t>(boxes)};
+    tree->levels[tree->level_count++] = adji_gpu_level{NULL, NULL, static_cast<uint32_t>(boxes)};
     all += boxes;
     below = boxes;
   } while (below > ADJI_GPU_FAN);
@@ -88,26 +140,28 @@ template <class T>
 static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
   uint64_t width = adji_box_width<T>(dim), count = tree->points.count, step = tree->points.point_step;
   T *bounds = adji_at<T>(tree->bounds), *coords = static_cast<T *>(tree->points.coords);
-  const T *below = NULL;
+  uint32_t *least = adji_at<uint32_t>(tree->least);
+  box_parts<T> from = {coords, tree->points.ids, step, count, true};
   ADJI_CUDA(gpu, cudaMemsetAsync(coords + count * step, 0xff, ADJI_GPU_BEHIND * step * sizeof(T), gpu->compute));
   for (uint32_t l = 0; l < tree->level_count; l++) {
     adji_gpu_level *level = &tree->levels[l];
     level->bounds = bounds;
-    uint32_t each = l ? ADJI_GPU_FAN : ADJI_TREE_LEAF;
-    find_boxes<T><<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(coords, step, count, below, each, dim,
-                                                                                 level->count, bounds);
+    level->least = least;
+    find_boxes<<<adji_blocks_for(from.count, THREADS), THREADS, 0, gpu->compute>>>(
+        from, l ? ADJI_GPU_FAN : ADJI_TREE_LEAF, dim, level->count, bounds, least);
     ADJI_LAUNCHED(gpu, "find_boxes");
-    below = bounds;
-    count = level->count;
+    from = box_parts<T>{bounds, least, width, level->count, false};
     bounds += width * level->count;
+    least += level->count;
   }
   return ADJ_OK;
 }
 
 template <class T>
 static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
-  uint64_t bytes = plan_levels(tree) * adji_box_width<T>(dim) * sizeof(T);
+  uint64_t boxes = plan_levels(tree), bytes = boxes * adji_box_width<T>(dim) * sizeof(T);
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "boxes of the tree", &tree->bounds);
+  if (!status) status = adji_block_get(gpu, gpu->compute, boxes * 4, "boxes of the tree", &tree->least);
   return status ? status : fill_boxes<T>(gpu, dim, tree);
 }
 
@@ -187,12 +241,19 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
 adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const adji_gpu_tree_options *options,
                                adji_gpu_tree *out) {
   *out = adji_gpu_tree{};
-  adji_gpu_curve curve = choose_curve(rows, options->low, options->high);
+  adji_block sample = {};
+  double low[ADJI_TREE_DIMS], high[ADJI_TREE_DIMS];
+  memcpy(low, options->low, rows->dim * sizeof *low);
+  memcpy(high, options->high, rows->dim * sizeof *high);
+  adj_status status = rows->count < FEW ? ADJ_OK : trim_box(gpu, rows, &sample, low, high);
+  adji_block_free(gpu, gpu->compute, &sample);
+  if (status) return status;
+  adji_gpu_curve curve = choose_curve(rows, low, high);
   adji_gpu_index_options along = {};
   along.curve = &curve;
   along.cut = options->cut;
   adji_gpu_grid none = {};
-  adj_status status = adji_gpu_index_build(gpu, &none, rows, &along, &out->points);
+  status = adji_gpu_index_build(gpu, &none, rows, &along, &out->points);
   if (status || !rows->count) return status;
   if (options->cut) status = adji_gpu_tree_cut(gpu, rows->type, rows->dim, &out->points);
   if (!status && options->boxes)
@@ -203,6 +264,6 @@ adj_status adji_gpu_tree_build(adji_gpu *gpu, const adji_gpu_rows *rows, const a
 
 void adji_gpu_tree_clear(adji_gpu *gpu, adji_gpu_tree *tree) {
   adji_gpu_index_clear(gpu, &tree->points);
-  adji_block_free(gpu, gpu->compute, &tree->bounds);
+  adji_blocks_free(gpu, {&tree->bounds, &tree->least});
   *tree = adji_gpu_tree{};
 }

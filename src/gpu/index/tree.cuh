@@ -22,7 +22,8 @@ __host__ __device__ constexpr uint32_t adji_box_width(uint32_t dim) {
 }
 
 typedef struct adji_gpu_level {
-  const void *bounds; /* box after box */
+  const void *bounds;    /* box after box */
+  const uint32_t *least; /* the least id in each box */
   uint32_t count;
 } adji_gpu_level;
 
@@ -30,7 +31,7 @@ typedef struct adji_gpu_tree {
   adji_gpu_index points; /* in the order of the curve, or of a host; at most ADJI_TREE_DIMS dimensions */
   adji_gpu_level levels[ADJI_GPU_LEVELS]; /* leaves first; the last level has at most 32 boxes */
   uint32_t level_count;
-  adji_block bounds;
+  adji_block bounds, least;
 } adji_gpu_tree;
 
 /* How a tree is built. */

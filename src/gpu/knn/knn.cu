@@ -18,6 +18,7 @@
  * cannot keep the device busy with 32 per warp. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
  * longer ones there is a separate kernel, since the code would exceed the instruction cache. */
 enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
+enum { RENAME_THREADS = 256, RENAME_BLOCKS = 4096 };
 
 static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE_DIMS), "as trees have it");
 
@@ -49,6 +50,28 @@ static adj_status build_trees(adji_gpu_knn *n, const adji_gpu_knn_options *optio
   return build_tree(n, join->left, options->left_rows, false, &n->left_tree);
 }
 
+/* Copies an array of the host to a block of its own. Memory comes from the compute stream, but copies are on another
+ * stream, hence the wait. */
+static adj_status send_array(adji_gpu_knn *n, const void *from, uint64_t bytes, const char *what, adji_block *to) {
+  adji_block_free(n->gpu, n->gpu->compute, to);
+  if (!from || !bytes) return ADJ_OK;
+  adj_status status = adji_block_get(n->gpu, n->gpu->compute, bytes, what, to);
+  if (!status) ADJI_CUDA(n->gpu, cudaStreamSynchronize(n->gpu->compute));
+  return status ? status : adji_upload_bytes(n->gpu, from, bytes, to->at, &n->work);
+}
+
+static adj_status send_bounds(adji_gpu_knn *n, const void *bounds) {
+  uint64_t size = adji_type_size(n->join.left->type);
+  return send_array(n, bounds, n->join.left->count * size, "bounds of queries", &n->bounds);
+}
+
+static adj_status open_trees(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
+  adj_status status = build_trees(n, options);
+  if (!status) status = send_bounds(n, options->bounds);
+  if (!status) status = send_array(n, options->right_names, options->join->right->count * 4, "ids", &n->names);
+  return status;
+}
+
 static adj_status open_brute(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
   adji_gpu_brute_options mine = {&n->join,        &n->measure, options->left_rows, options->right_rows,
                                  *options->brute, &n->work};
@@ -75,7 +98,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->per_query = options->per_query;
   n->dense = options->dense;
   n->cut = options->cut;
-  adj_status status = options->brute ? open_brute(n, options) : build_trees(n, options);
+  adj_status status = options->brute ? open_brute(n, options) : open_trees(n, options);
   if (!status && !n->brute) status = adji_knn_grid_open(&n->grid, n->left, &n->right, &options->grid, &n->watch);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -104,10 +127,23 @@ void adji_gpu_knn_close(adji_gpu_knn *n) {
   adji_gpu_knn_end_lists(n);
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_gpu_brute_close(n->brute);
+  adji_blocks_free(n->gpu, {&n->bounds, &n->names});
   adji_gpu_tree_clear(n->gpu, &n->right);
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
   adji_stopwatch_clear(&n->watch);
   free(n);
+}
+
+adj_status adji_gpu_knn_ask(adji_gpu_knn *n, const adj_dataset *left, const void *bounds) {
+  free_work(n);
+  free_rows(n);
+  adji_gpu_tree_clear(n->gpu, &n->left_tree);
+  n->join.left = left;
+  n->join.self_join = false;
+  n->left = &n->left_tree;
+  n->rows_at_once = left->count;
+  adj_status status = build_tree(n, left, NULL, false, &n->left_tree);
+  return status ? status : send_bounds(n, bounds);
 }
 
 uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *n) {
@@ -184,6 +220,7 @@ adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job) {
   job->right = &n->right;
   job->drop_self = n->join.style.drop_self;
   job->limit = n->join.limit;
+  job->bounds = n->bounds.at;
   job->k = job->row_length = n->join.k;
   job->budget = n->budget;
   job->most_blocks = n->blocks;
@@ -209,6 +246,24 @@ static adj_status find_rows_brute(adji_gpu_knn *n) {
   return status;
 }
 
+/* ids[i] = names[ids[i]], except where there is none. One thread per entry; ids and names in device memory. Limited by
+ * loads of names. */
+static __global__ void rename_ids(const uint32_t *names, uint64_t entries, uint32_t *ids) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+  for (; i < entries; i += step)
+    if (ids[i] != ADJ_NO_ID) ids[i] = __ldg(names + ids[i]);
+}
+
+static adj_status rename_rows(adji_gpu_knn *n) {
+  uint64_t entries = (n->end_row - n->first_row) * n->join.k, blocks = (entries + RENAME_THREADS - 1) / RENAME_THREADS;
+  if (!n->names.at || !entries) return ADJ_OK;
+  rename_ids<<<static_cast<uint32_t>(blocks < RENAME_BLOCKS ? blocks : RENAME_BLOCKS), RENAME_THREADS, 0,
+               n->gpu->compute>>>(adji_at<uint32_t>(n->names), entries, adji_at<uint32_t>(n->ids));
+  ADJI_LAUNCHED(n->gpu, "rename_ids");
+  return ADJ_OK;
+}
+
 static adj_status find_rows_in_trees(adji_gpu_knn *n) {
   adji_knn_job job = {};
   job.query_count = n->end_row - n->first_row;
@@ -222,7 +277,8 @@ static adj_status find_rows_in_trees(adji_gpu_knn *n) {
     status = adji_list_wanted(n->gpu, &n->temporary, NULL, n->join.left->count, wanted, queries);
     job.queries = queries;
   }
-  return status ? status : adji_knn_search(n, &job);
+  if (!status) status = adji_knn_search(n, &job);
+  return status ? status : rename_rows(n);
 }
 
 static adj_status search(adji_gpu_knn *n) {

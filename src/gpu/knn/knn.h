@@ -39,11 +39,18 @@ typedef struct adji_gpu_knn_options {
   uint32_t blocks;                /* thread blocks that search at a time; 0: as many as fit */
   const adji_brute_choice *brute; /* use brute force, and how; NULL: use trees */
   adji_knn_grid_options grid;     /* search the cells of a grid before the trees */
+  /* Parts of larger sets, through trees; both in host memory, read by open. NULL: none. */
+  const void *bounds;          /* of each left row, a sum of the type: farther neighbours are not wanted */
+  const uint32_t *right_names; /* what rows have in place of the right points' numbers */
 } adji_gpu_knn_options;
 
 /* Copies the points to the device and builds the trees there. */
 ADJI_OP adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options, adji_gpu_knn **out);
 ADJI_OP void adji_gpu_knn_close(adji_gpu_knn *knn);
+
+/* Other queries for the same right set, through trees: a left set of its own, which must outlive them, and its bounds
+ * (may be NULL). Rows found before are gone. A join that fails can only be closed. */
+ADJI_OP adj_status adji_gpu_knn_ask(adji_gpu_knn *knn, const adj_dataset *left, const void *bounds);
 
 /* Right points that are on the device at a time, if brute force takes the set in chunks; 0: all of them. */
 ADJI_OP uint64_t adji_gpu_knn_chunk(const adji_gpu_knn *knn);

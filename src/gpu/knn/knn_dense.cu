@@ -80,12 +80,12 @@ struct dense_shared {
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* per level: boxes of a group still to be visited */
 };
 
-/* Of the whole warp: the box of its queries, its largest bound, the size of the pool, and the work done: leaves and
- * groups tested, and candidates compared. */
+/* Of the whole warp: the box of its queries, its largest bound and up to which id candidates at that bound may enter a
+ * list, the size of the pool, and the work done: leaves and groups tested, and candidates compared. */
 template <class W>
 struct warp_state {
   typename W::T low[W::ROOM], high[W::ROOM], bound;
-  uint32_t pooled, tests, compared;
+  uint32_t last_id, pooled, tests, compared;
 };
 
 /* The leaves base + i for the set bits i of mask; there: false at the end of the search. */
@@ -147,6 +147,8 @@ __device__ __forceinline__ void insert_pending(const knn_job<typename W::T> &job
   T last = mine->list[K - 1].sum();
   if (mine->bound > last) mine->bound = last;
   warp->bound = warp_max(mine->bound);
+  uint32_t last_id = mine->bound == last ? mine->list[K - 1].id() : ADJ_NO_ID;
+  warp->last_id = __reduce_max_sync(KNN_LANES, mine->bound == warp->bound ? last_id : 0);
 }
 
 /* ---- Candidates ------------------------------------------------------------------------------ */
@@ -185,7 +187,8 @@ __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W,
 #pragma unroll
   for (int j = 0; j < W::ROOM; j++)
     around.low[j] = around.high[j] = mine.x[j];
-  bool near = mine.there && near_sum<W>(job, around, warp->low, warp->high) <= warp->bound;
+  T s = near_sum<W>(job, around, warp->low, warp->high);
+  bool near = mine.there && (s < warp->bound || (s == warp->bound && mine.id < warp->last_id));
   uint32_t found = __ballot_sync(KNN_LANES, near), to = warp->pooled + __popc(found & ((1u << lane) - 1));
   pooled_point<T, W::DIM> point = {};
 #pragma unroll
@@ -259,7 +262,7 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const warp_state<W
 template <class W, int K, class T>
 __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                                  path<T> *p, uint32_t done, uint32_t lane) {
-  p->mask &= __ballot_sync(KNN_LANES, p->s <= warp->bound);
+  narrow_path(job, *warp, p, lane);
   for (;;) {
     uint32_t box = next_of_path(job, at, *warp, p, lane), below = box * ADJI_GPU_FAN;
     if (box == UINT32_MAX || ++warp->tests > job.budget) return leaf_group{0, 0, false};
@@ -269,7 +272,7 @@ __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_sh
     }
     if (below == done) continue;
     T s = group_sum(job, *warp, 0, below, lane);
-    uint32_t mask = __ballot_sync(KNN_LANES, s <= warp->bound);
+    uint32_t mask = __ballot_sync(KNN_LANES, is_near(job, *warp, 0, below + lane, s));
     if (mask) return leaf_group{below, mask, true};
   }
 }
@@ -309,7 +312,7 @@ __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K>
     if (ended) return warp->tests <= job.budget;
     if (later) {
       T s = group_sum(job, *warp, 0, base, lane);
-      group.mask = later & __ballot_sync(KNN_LANES, s <= warp->bound);
+      group.mask = later & __ballot_sync(KNN_LANES, is_near(job, *warp, 0, base + lane, s));
       later = 0;
       continue;
     }
@@ -379,7 +382,7 @@ __device__ __forceinline__ lane_query<W, K> open_lane_query(const knn_job<T> &jo
   mine.row = ADJ_NO_ID;
   if (active) mine.row = load_record<W>(job, job.left_coords, job.left_ids, position, mine.x);
   mine.tail = queue_at(at, 0, lane);
-  mine.bound = active ? job.limit : T(-1);
+  mine.bound = active ? bound_of(job, mine.row) : T(-1);
 #pragma unroll
   for (int i = 0; i < K; i++)
     mine.list[i] = i < K - static_cast<int>(job.k) ? list_key<T>::first() : list_key<T>::last();
@@ -395,6 +398,7 @@ __device__ __forceinline__ warp_state<W> open_warp(const knn_job<T> &job, const 
     warp.low[j] = -warp_largest(active ? -x[j] : static_cast<T>(-INFINITY));
   }
   warp.bound = job.limit;
+  warp.last_id = ADJ_NO_ID;
   return warp;
 }
 
@@ -453,6 +457,7 @@ __global__ void __launch_bounds__(DENSE_WARPS *ADJI_WARP, least_blocks<W>(K))
   dense_shared<W, K> *at = &memory[number];
   lane_query<W, K> mine = open_lane_query<W, K>(job, at, position, active, lane);
   warp_state<W> warp = open_warp<W>(job, mine.x, active);
+  if (job.bounds) warp.bound = warp_max(mine.bound);
 
   uint32_t base, first = 0; /* the leaves of the queries themselves come first */
   if (job.same_sets) {

@@ -38,6 +38,7 @@ typedef struct adji_knn_job : adji_gpu_knn_task {
   const adji_gpu_tree *left, *right; /* if equal, a query is at its own position in the right tree */
   double limit;                      /* of sums; may be infinite */
   void *sums;                        /* laid out as ids */
+  const void *bounds;                /* of sums, by row, at most the limit; NULL: the limit is every row's */
   uint32_t most_blocks;              /* that run at a time; 0: as many as fit */
 } adji_knn_job;
 

@@ -52,7 +52,7 @@ struct per_query_shared {
 template <class W, int E>
 struct query_search {
   typename W::T x[W::ROOM];
-  uint32_t row;
+  uint32_t row, last_id; /* up to which candidates at the bound may enter the list */
   typename W::T bound;
   typename W::T after; /* candidates up to (after, after_id) are already in the row; -1: none */
   uint32_t after_id;
@@ -151,7 +151,10 @@ __device__ __forceinline__ void merge_pending(per_query_shared<T, E> *at, query_
   merge(&mine->list, at, mine->pending, lane);
   __syncwarp();
   T last = __shfl_sync(KNN_LANES, mine->list.sums[E - 1], ADJI_WARP - 1);
-  if (mine->bound > last) mine->bound = last;
+  uint32_t last_id = __shfl_sync(KNN_LANES, mine->list.ids[E - 1], ADJI_WARP - 1);
+  if (mine->bound < last) return;
+  mine->bound = last;
+  mine->last_id = last_id;
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
@@ -173,8 +176,8 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
   if (near) {
     id = load_record<W>(job, job.right_coords, job.right_ids, position, x);
     sum = sum_of<W>(job, mine->x, x);
-    near =
-        sum <= mine->bound && comes_before(mine->after, mine->after_id, sum, id) && !(job.drop_self && id == mine->row);
+    near = comes_before(sum, id, mine->bound, mine->last_id) && comes_before(mine->after, mine->after_id, sum, id) &&
+           !(job.drop_self && id == mine->row);
   }
   mine->candidates += ADJI_WARP;
   uint32_t found = __ballot_sync(KNN_LANES, near);
@@ -203,7 +206,7 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const query_search
 template <class W, int E, class T>
 __device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_shared<T, E> *at,
                                              const query_search<W, E> &mine, path<T> *p, uint32_t done, uint32_t lane) {
-  p->mask &= __ballot_sync(KNN_LANES, p->s <= mine.bound);
+  narrow_path(job, mine, p, lane);
   for (;;) {
     uint32_t box = next_of_path(job, at, mine, p, lane);
     if (box == UINT32_MAX) return box;
@@ -230,7 +233,7 @@ __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T
     }
     if (mine->pending >= BATCH || (ended && mine->pending)) {
       merge_pending(at, mine, lane);
-      group.mask &= __ballot_sync(KNN_LANES, group.s <= mine->bound);
+      narrow_path(job, *mine, &group, lane);
       continue;
     }
     if (ended) return;
@@ -254,7 +257,8 @@ __device__ __forceinline__ query_search<W, E> open_query_search(const knn_job<T>
                                                                 uint32_t lane) {
   query_search<W, E> mine;
   mine.row = load_record<W>(job, job.left_coords, job.left_ids, position, mine.x);
-  mine.bound = job.limit;
+  mine.bound = bound_of(job, mine.row);
+  mine.last_id = ADJ_NO_ID;
   mine.after = -1;
   mine.after_id = 0;
   mine.pending = 0;

@@ -33,6 +33,7 @@ struct adji_gpu_knn {
   adji_gpu_brute *brute; /* instead of trees; NULL: trees */
   adji_gpu_tree right, left_tree;
   const adji_gpu_tree *left;
+  adji_block bounds, names; /* of left rows; of right points */
   uint64_t rows_at_once;
   uint32_t budget, blocks;
   bool per_query, dense, cut;

@@ -4,7 +4,9 @@
  *
  * A box is skipped only if its sum is larger than a bound. For x in the box the canonical difference to a query is at
  * least the difference to the nearest face, since rounding is monotone, and so is every step of the sum. Equal sums are
- * ordered by id, so such boxes are visited.
+ * ordered by id: a box at exactly the bound is visited if it has a smaller id than the last entry of the list. Without
+ * that, each of many equal points would be compared with all of them, and a point so far away that all distances round
+ * to the same value with all points.
  */
 #ifndef ADJI_GPU_KNN_KNN_SEARCH_CUH
 #define ADJI_GPU_KNN_KNN_SEARCH_CUH
@@ -27,9 +29,16 @@ struct knn_job : adji_gpu_knn_task {
   bool same_sets; /* a query is in the leaf of its own position */
   uint64_t first_query;
   T limit;
+  const T *bounds;
   adji_gpu_measure<T> measure;
   T *sums;
 };
+
+/* The largest sum that a row's neighbours may have. */
+template <class T>
+__device__ __forceinline__ T bound_of(const knn_job<T> &job, uint32_t row) {
+  return job.bounds ? __ldg(job.bounds + row) : job.limit;
+}
 
 /* The parameters of an instance. DIM 0: a run-time dimension of at most six. */
 template <class TYPE, int STEP_, int DIM_>
@@ -190,13 +199,27 @@ struct path {
   T s; /* lower bound of the sum to box base + lane */
 };
 
+/* Whether box i of a level, at a lower bound s of its sums, may have an entry of a list. of: has a bound, and last_id,
+ * the largest id that an entry of that sum may have. */
+template <class T, class Q>
+__device__ __forceinline__ bool is_near(const knn_job<T> &job, const Q &of, uint32_t level, uint32_t i, T s) {
+  return s < of.bound || (s == of.bound && __ldg(job.levels[level].least + i) < of.last_id);
+}
+
 /* Opens a group of boxes. Q: what is searched for, with a bound and a group_sum(), which is that lower bound. */
 template <class T, class Q>
 __device__ __forceinline__ path<T> open_path(const knn_job<T> &job, const Q &of, uint32_t level, uint32_t base,
                                              uint32_t lane) {
   path<T> p = {level, base, 0, group_sum(job, of, level, base, lane)};
-  p.mask = __ballot_sync(KNN_LANES, p.s <= of.bound);
+  p.mask = __ballot_sync(KNN_LANES, is_near(job, of, level, base + lane, p.s));
   return p;
+}
+
+/* Drops boxes of a path that a better bound excludes. */
+template <class T, class Q>
+__device__ __forceinline__ void narrow_path(const knn_job<T> &job, const Q &of, path<T> *p, uint32_t lane) {
+  bool near = p->mask >> lane & 1 && is_near(job, of, p->level, p->base + lane, p->s);
+  p->mask = __ballot_sync(KNN_LANES, near);
 }
 
 /* Goes up to where boxes remain, and takes the nearest of these; UINT32_MAX if none remains. at: the warp's shared
@@ -253,6 +276,7 @@ knn_job<T> with_types(const adji_knn_job *job) {
   typed.level_count = job->right->level_count;
   typed.same_sets = job->left == job->right;
   typed.limit = static_cast<T>(job->limit);
+  typed.bounds = static_cast<const T *>(job->bounds);
   typed.measure.power = job->measure->power;
   typed.sums = static_cast<T *>(job->sums);
   return typed;

@@ -43,6 +43,7 @@ bool adji_chunk_skipped(const adji_chunks *c, adji_chunk rows, adji_chunk ids) {
 bool adji_chunks_shrink(adji_chunks *c, adj_status status) {
   if (status != ADJ_E_DEVICE_MEMORY || c->size / 2 < LEAST_SIZE) return false;
   c->size = (c->size + 1) / 2;
+  adji_chunk_regions_free(c);
   return true;
 }
 
@@ -173,7 +174,7 @@ static adj_status count_all(counting *k) {
   return status;
 }
 
-static adj_status count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
+static adj_status count_chunks(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
   adji_memory *memory = &c->join.ctx->memory;
   uint64_t rows = c->join.left->count < c->size ? c->join.left->count : c->size;
   counting k = {.c = c, .degrees = degrees};
@@ -193,6 +194,18 @@ static adj_status count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_t
   return status;
 }
 
+/* By regions, as long as these serve. */
+static adj_status count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
+  adj_status status = adji_chunk_regions_make(c);
+  while (!status && c->by_region) {
+    status = adji_regions_count(c, run, degrees, tally);
+    if (!adji_chunks_shrink(c, status)) return status;
+    run->redone++;
+    status = adji_chunk_regions_make(c);
+  }
+  return status ? status : count_chunks(c, run, degrees, tally);
+}
+
 /* ---- Estimate --------------------------------------------------------------------------------------------------- */
 
 static adj_status estimate_pair(adji_chunks *c, adji_chunk rows, adji_chunk ids, uint64_t sample, double *pairs,
@@ -209,7 +222,7 @@ static adj_status estimate_pair(adji_chunks *c, adji_chunk rows, adji_chunk ids,
 
 /* A chunk with itself counts once, since neighbours may be near in the order of the rows; of many others some stand
  * for all. */
-static adj_status estimate_all(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
+static adj_status estimate_chunks(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
   uint64_t lefts = adji_chunk_count(c, c->join.left), rights = adji_chunk_count(c, c->join.right);
   uint64_t every = rights / MOST_SAMPLED + 1;
   *pairs = *candidates = 0;
@@ -228,6 +241,12 @@ static adj_status estimate_all(adji_chunks *c, uint64_t sample, double *pairs, d
     *candidates += compared * weight;
   }
   return status;
+}
+
+static adj_status estimate_all(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
+  adj_status status = adji_chunk_regions_make(c);
+  if (status) return status;
+  return (c->by_region ? adji_regions_estimate : estimate_chunks)(c, sample, pairs, candidates);
 }
 
 adj_status adji_chunks_estimate(adji_worker *worker, uint64_t sample, double *pairs, double *candidates) {
@@ -255,21 +274,43 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return ADJ_OK;
 }
 
+static adj_status fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
+  adj_status status = adji_chunk_regions_make(c);
+  while (!status && c->by_region) {
+    status = adji_regions_fill(c, run, window, tally);
+    if (!adji_chunks_shrink(c, status)) return status;
+    run->redone++;
+    status = adji_chunk_regions_make(c);
+  }
+  return status ? status : adji_chunks_fill(c, run, window, tally);
+}
+
 static adj_status alone(void *state, adji_tally *tally) {
   adji_chunks *c = state;
   if (!c->join.left->count) return ADJ_OK;
   return c->pass->kind == ADJI_PASS_COUNT ? count(c, c->run, c->pass->degrees, tally)
-                                          : adji_chunks_fill(c, c->run, c->pass->window, tally);
+                                          : fill(c, c->run, c->pass->window, tally);
 }
 
 static void destroy(void *state) {
   adji_chunks *c = state;
+  adji_chunk_regions_free(c);
   c->source.destroy(c->source.state);
   free(c);
 }
 
 bool adji_is_chunks(const adji_worker *worker) {
   return worker->destroy == destroy;
+}
+
+adj_status adji_chunks_use_regions(adji_worker *worker) {
+  adji_chunks *c = worker->state;
+  c->try_regions = true;
+  return adji_chunk_regions_make(c);
+}
+
+bool adji_chunks_has_regions(const adji_worker *worker) {
+  return ((const adji_chunks *)worker->state)->by_region;
 }
 
 adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *source, uint64_t size, adji_worker *out) {

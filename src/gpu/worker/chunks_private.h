@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the parts of the chunk worker share. chunks_fill.c fills rows, chunks.c does the rest.
+ * What the parts of the chunk worker share. chunks_fill.c fills rows, chunks_regions.c has the joins of regions,
+ * chunks.c does the rest.
  */
 #ifndef ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
 
 #include "gpu/worker/chunks.h"
+#include "index/regions.h"
 
 /* Rows or ids first .. end - 1. */
 typedef struct adji_chunk {
@@ -19,7 +21,9 @@ typedef struct adji_chunks {
   adji_row_style style; /* of a join of two chunks. By distance: any order, with sums             */
   uint64_t size;        /* points a chunk: halved when the device has no room                     */
   uint64_t cells;
-  adji_run *run; /* at work */
+  bool try_regions;                     /* was asked for */
+  struct adji_chunk_regions *by_region; /* NULL: by two chunks */
+  adji_run *run;                        /* at work */
   const adji_pass *pass;
 } adji_chunks;
 
@@ -59,6 +63,21 @@ void adji_chunk_close(adji_chunk_pair *p);
 
 /* After a failure: whether it was a lack of device memory, and chunks could be made smaller. */
 bool adji_chunks_shrink(adji_chunks *c, adj_status status);
+
+/* Points by region: the left ones, the right ones with those within the radius; the same for a self-join. */
+typedef struct adji_chunk_regions {
+  adji_cuts cuts;
+  adji_regions right, left_alone;
+  const adji_regions *left;
+} adji_chunk_regions;
+
+/* Makes c->by_region, if it serves and was asked for. */
+adj_status adji_chunk_regions_make(adji_chunks *c);
+void adji_chunk_regions_free(adji_chunks *c);
+/* As the functions of chunks.c and chunks_fill.c. degrees: may be NULL. */
+adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally);
+adj_status adji_regions_estimate(adji_chunks *c, uint64_t sample, double *pairs, double *candidates);
+adj_status adji_regions_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally);
 
 adj_status adji_chunks_fill(adji_chunks *chunks, adji_run *run, const adji_window *window, adji_tally *tally);
 

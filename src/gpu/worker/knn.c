@@ -13,6 +13,7 @@
 
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
+#include "gpu/worker/knn_chunks.h"
 #include "gpu/worker/place.h"
 #include "result/offsets.h"
 
@@ -239,7 +240,37 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
   return ADJ_OK;
 }
 
+/* Bytes that the context's first device has for a join; 0: there is none. */
+static uint64_t room_on_device(adj_ctx *ctx) {
+  adji_gpu *gpu;
+  if (adji_gpu_of(ctx, &gpu)) return 0;
+  adji_gpu_lock(gpu);
+  uint64_t bytes = adji_gpu_available(gpu);
+  adji_gpu_unlock(gpu);
+  return bytes;
+}
+
+bool adji_gpu_knn_fits(const adji_gpu_knn_options *options) {
+  return options->brute || adji_knn_whole_bytes(options) <= room_on_device(options->join->ctx);
+}
+
+adj_status adji_gpu_knn_create(const adji_gpu_knn_options *options, uint64_t chunk, adji_worker *out) {
+  const adji_join *join = options->join;
+  uint64_t most = join->left->count > join->right->count ? join->left->count : join->right->count;
+  if (options->brute || (chunk && chunk >= most)) return adji_gpu_knn_worker_create(options, 0, out);
+  adj_status can = adji_knn_chunks_can(options);
+  if (chunk) return can ? can : adji_knn_chunks_create(options, chunk, out);
+  uint64_t room = room_on_device(join->ctx);
+  if (can || !room || adji_knn_whole_bytes(options) <= room) {
+    adj_status status = adji_gpu_knn_worker_create(options, 0, out);
+    if (status != ADJ_E_DEVICE_MEMORY || can || most <= ADJI_LEAST_CHUNK) return status;
+  }
+  uint64_t size = adji_knn_chunks_fitting(options, room);
+  return adji_knn_chunks_create(options, size < most ? size : most / 2 + 1, out);
+}
+
 uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker) {
+  if (adji_is_knn_chunks(worker)) return adji_knn_chunks_size(worker);
   return adji_gpu_knn_chunk(((const knn_device *)worker->state)->knn);
 }
 

@@ -26,7 +26,13 @@ adj_status adji_gpu_knn_can_share(const adji_join *join, const adji_measure *mea
  * thread. */
 adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint32_t number, adji_worker *out);
 
-/* Points of the right set that the device has at a time; 0: all of them. */
+/* The worker of the context's first device, which is alone: as above or, where the points do not fit or `chunk` is
+ * given, with so many points of a set at a time (knn_chunks.h). */
+adj_status adji_gpu_knn_create(const adji_gpu_knn_options *options, uint64_t chunk, adji_worker *out);
+/* Whether that would have all points on the device. False as well where there is no device. */
+bool adji_gpu_knn_fits(const adji_gpu_knn_options *options);
+
+/* Points of a set that the device has at a time; 0: all of them. */
 uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker);
 
 /* Before the first pass beside cores: rows[i] is the row of their i-th query. */

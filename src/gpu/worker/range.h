@@ -61,6 +61,10 @@ adj_status adji_gpu_range_worker_try(adji_worker *worker, uint64_t queries, adji
  * with some at a time (chunks.h). */
 adj_status adji_gpu_range_create(const adji_gpu_worker_options *options, adji_engine *out);
 
+/* Whether it would have all points on the device, or joins them by regions, as fast as such joins are (chunks.h). */
+bool adji_gpu_range_fits(const adji_gpu_worker_options *options);
+bool adji_gpu_range_by_regions(const adji_gpu_worker_options *options);
+
 /* As above, of such an engine. */
 adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
 uint64_t adji_gpu_range_engine_cells(const adji_engine *engine);

@@ -23,7 +23,12 @@ static adj_status create_chunks(const adji_gpu_worker_options *options, uint64_t
   *mine = *options;
   adji_chunk_source source = {mine, open_chunk, adji_gpu_range_worker_estimate, adji_gpu_range_worker_cells, free};
   adj_status status = adji_chunks_create(options->range.join, &source, chunk, out);
-  if (status) free(mine);
+  if (status) {
+    free(mine);
+    return status;
+  }
+  status = adji_chunks_use_regions(out);
+  if (status) out->destroy(out->state);
   return status;
 }
 
@@ -87,6 +92,15 @@ static adj_status create_worker(const adji_gpu_worker_options *options, adji_wor
   if ((status != ADJ_E_DEVICE_MEMORY && !cramped) || options->chunk || most < 2) return status;
   if (cramped) out->destroy(out->state);
   return create_chunks(options, most / 2 + 1, out);
+}
+
+bool adji_gpu_range_fits(const adji_gpu_worker_options *options) {
+  uint64_t chunk = 0;
+  return !choose_chunk(options, &chunk) && !chunk;
+}
+
+bool adji_gpu_range_by_regions(const adji_gpu_worker_options *options) {
+  return adji_chunks_may_use_regions(options->range.join);
 }
 
 adj_status adji_gpu_range_create(const adji_gpu_worker_options *options, adji_engine *out) {

@@ -20,7 +20,7 @@ refused range -r 1 p.npy --box 1,1,1
 refused range -r 1 p.npy --metric cosine --box 1
 refused range -r 1 p.npy --metric lp --p 0.5
 refused range -r 1 room.csv --metric haversine --columns x
-refused range -r 1 p.npy --algorithm kdtree
+refused range -r 1 p.npy --algorithm tree
 refused knn -k 1 p.npy --algorithm grid
 refused knn -k 1 p.npy -o near.npy --distances near.npy
 refused range -r 1 p.npy -o '' --format csv

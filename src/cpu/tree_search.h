@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Points and the nodes of a kd-tree: how near they are, and the leaf that a search begins with. Queries that are no
+ * points of the tree are put into the order of these leaves, so that consecutive ones meet the same nodes.
+ */
+#ifndef ADJI_TREE_SEARCH_H
+#define ADJI_TREE_SEARCH_H
+
+#include "index/tree.h"
+#include "queue/join.h"
+#include "queue/queue.h"
+
+/* A tree, and how distances to its nodes are measured. */
+typedef struct adji_tree_search {
+  const adji_tree *tree;
+  const adji_typed_kernels *typed;
+  const adji_tree_kernels *kernels;
+  const adji_measure *measure;
+} adji_tree_search;
+
+static inline adji_tree_search adji_tree_search_of(const adji_join *join, const adji_tree *tree) {
+  const adji_typed_kernels *typed = join->style.kernels->typed[tree->type == ADJ_F64];
+  const adji_measure *measure = join->style.measure;
+  return (adji_tree_search){tree, typed, &typed->tree[measure->step], measure};
+}
+
+/* The lower bounds of the nodes of a chunk. */
+typedef struct adji_chunk_bounds {
+  double wide[ADJI_FAN]; /* f64 */
+  float narrow[ADJI_FAN];
+  uint32_t near; /* bit i: node i is within reach */
+  uint32_t tied; /* bit i: it is just as far      */
+} adji_chunk_bounds;
+
+/* A box to measure from, dim entries each, and how far. */
+typedef struct adji_box_reach {
+  const void *low, *high;
+  double reach;
+} adji_box_reach;
+
+/* The boxes of a chunk of nodes. */
+static inline const void *adji_chunk_boxes(const adji_tree *tree, uint32_t level, uint64_t chunk) {
+  uint64_t bytes = (uint64_t)2 * ADJI_FAN * tree->dim * adji_type_size(tree->type);
+  return (const char *)tree->level[level].bounds + chunk * bytes;
+}
+
+static inline void adji_bound_chunk(const adji_tree_search *s, adji_box_reach from, uint32_t level, uint64_t chunk,
+                                    adji_chunk_bounds *out) {
+  const adji_tree *tree = s->tree;
+  uint64_t remaining = tree->level[level].count - chunk * ADJI_FAN;
+  uint32_t valid = (UINT32_C(1) << (remaining < ADJI_FAN ? remaining : ADJI_FAN)) - 1;
+  uint32_t near =
+      s->kernels->box_bounds(s->measure, from.low, from.high, tree->dim, adji_chunk_boxes(tree, level, chunk),
+                             from.reach, tree->type == ADJ_F64 ? (void *)out->wide : (void *)out->narrow);
+  out->near = near & valid;
+  out->tied = near >> ADJI_BOX_LANES & valid;
+}
+
+static inline double adji_bound_at(const adji_tree_search *s, const adji_chunk_bounds *bounds, uint32_t i) {
+  return s->tree->type == ADJ_F64 ? bounds->wide[i] : (double)bounds->narrow[i];
+}
+
+/* A leaf near a point (dim coordinates): from the root, the nearest node of each level. The tree must have points. */
+uint64_t adji_near_leaf(const adji_tree_search *s, const void *point);
+
+/* Copies the coordinates of a row. ADJ_E_DATA if they are not finite any more. */
+adj_status adji_copy_point(const adj_dataset *set, uint64_t row, void *to);
+
+/* The queries of a join one by one, each with a leaf near it. */
+typedef struct adji_point_order {
+  uint64_t *items; /* leaf << 32 | row, ascending. NULL: query i is row i, and its leaf is not known */
+  uint32_t *rows;  /* of the items */
+  uint64_t count;
+} adji_point_order;
+
+/* Of few queries nothing is ordered. Time: O(n log m). Memory: 12 bytes a query, 8 more for a moment. */
+adj_status adji_point_order_init(const adji_join *join, const adji_tree *tree, adji_point_order *out);
+void adji_point_order_clear(adj_ctx *ctx, adji_point_order *order);
+
+static inline uint32_t adji_point_row(const adji_point_order *order, uint64_t i) {
+  return order->rows ? order->rows[i] : (uint32_t)i;
+}
+
+/* Fills a queue with batches of so many queries; 0: as many as keep all threads busy. */
+adj_status adji_point_batches(adj_ctx *ctx, uint64_t queries, uint64_t each, adji_queue *queue);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The points of a kd-tree within a radius of one query. Nothing in the tree depends on the radius, so one tree serves
+ * every radius, and a different one for each query. cpu/tree_range.c joins sets this way.
+ */
+#ifndef ADJI_WITHIN_H
+#define ADJI_WITHIN_H
+
+#include "cpu/tree_search.h"
+#include "queue/stats.h"
+
+typedef struct adji_within_node {
+  uint32_t level;
+  uint64_t number;
+} adji_within_node;
+
+/* The state of one lane. Aligned so that no two lanes share a cache line. */
+typedef struct adji_within {
+  _Alignas(64) const adji_join *join;
+  adji_tree_search search;
+  void *point;        /* the query: dim coordinates, written by the caller                                   */
+  adji_leaves leaves; /* their boxes are not used: all bounds are infinite                                   */
+  adji_within_node stack[ADJI_TREE_LEVELS * ADJI_FAN];
+  adji_row_room room; /* its first slot has what was found                                                   */
+  uint64_t capacity, entries;
+} adji_within;
+
+/* On failure it may still have to be cleared. */
+adj_status adji_within_init(adji_within *w, const adji_join *join, const adji_tree *tree);
+void adji_within_clear(adji_within *w);
+
+/* Another join with the same tree. */
+void adji_within_ask(adji_within *w, const adji_join *join);
+
+/* How many points have a sum of at most limit with the query, which is row `row`; without those that the style drops.
+ */
+adj_status adji_within_count(adji_within *w, uint32_t row, double limit, adji_tally *tally, uint32_t *count);
+
+/* Lists them in the first slot of the room, with their sums, in the order of the style. */
+adj_status adji_within_list(adji_within *w, uint32_t row, double limit, adji_tally *tally, uint32_t *count);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker for kNN joins through trees whose sets do not fit a device. Both sets are cut into the same regions of space
+ * (index/cuts.h), which are small enough. Regions are searched one after the other:
+ *
+ *   1. home     the left points of a region search its right points. A row is complete when no cut is nearer than its
+ *               k-th neighbour. The other rows are few: they go to a pool, with what they found
+ *   2. visits   a region is put on the device once more, and searched by those rows of the pool that its box may have
+ *               neighbours for; their k-th sums so far bound the search. What they find is merged into their lists
+ *
+ * So every point goes to the device about twice, whatever the number of regions. When the pool is full, visits come
+ * early; then points go there more often.
+ */
+#ifndef ADJI_GPU_WORKER_KNN_CHUNKS_H
+#define ADJI_GPU_WORKER_KNN_CHUNKS_H
+
+#include "gpu/knn/knn.h"
+#include "queue/engine.h"
+
+/* Whether there are such joins: through trees, in up to six dimensions, without a grid. And rows must fit half of a
+ * pinned buffer. Otherwise the message says why not. */
+adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options);
+
+/* Points of a region that fit the device with what a search of them takes; at least ADJI_LEAST_CHUNK. */
+enum { ADJI_LEAST_CHUNK = 256 };
+uint64_t adji_knn_chunks_fitting(const adji_gpu_knn_options *options, uint64_t device_bytes);
+/* Bytes of the device for whole sets, with the rows of some queries. */
+uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options);
+
+/* Opens the context's first device, and lists the points by region; they stay where they are. Regions have about
+ * `size` points or fewer, which are halved when the device has no room.
+ * Memory of the host: 2 bytes a point of each set; a region of each set, with 4 bytes a point; and for the pool up to
+ * a quarter of what the limit leaves. */
+adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t size, adji_worker *out);
+
+bool adji_is_knn_chunks(const adji_worker *worker);
+uint64_t adji_knn_chunks_size(const adji_worker *worker);
+
+#endif

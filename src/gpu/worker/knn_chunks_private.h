@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the parts of the worker for kNN joins in chunks share. knn_chunks.c searches regions, knn_chunks_pool.c has the
+ * rows that are not complete.
+ */
+#ifndef ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
+#define ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "distance/stream_row.h"
+#include "gpu/worker/knn_chunks.h"
+#include "index/regions.h"
+
+/* Members first .. end - 1 of a region. Most regions are one piece; those with more points than fit, where many points
+ * coincide, are several. */
+typedef struct adji_knn_piece {
+  uint32_t region;
+  uint64_t first, end;
+} adji_knn_piece;
+
+/* The pieces of a set. */
+typedef struct adji_knn_pieces {
+  adji_regions regions;
+  adji_knn_piece *each;
+  uint64_t count, largest;
+  uint64_t *of_region; /* the first piece of each region, count + 1 entries */
+} adji_knn_pieces;
+
+/* A piece on its way to the device. */
+typedef struct adji_knn_part {
+  adji_pick pick;
+  char *points; /* kept when they go to the device */
+  uint32_t *ids;
+  uint64_t piece; /* that it is; UINT64_MAX: none */
+  adj_dataset set;
+} adji_knn_part;
+
+/* Rows that are not complete. */
+typedef struct adji_knn_pool {
+  uint64_t room;
+  uint32_t *rows, *lengths; /* of their lists so far */
+  uint32_t *homes;          /* the piece of the right set that each has searched */
+  char *points;
+  uint32_t *ids; /* k of each */
+  char *sums;
+  uint32_t *selected;                         /* for a visit */
+  _Alignas(ADJI_LINE) _Atomic uint64_t count; /* written by all lanes */
+} adji_knn_pool;
+
+typedef struct adji_knn_chunks {
+  adji_join join;
+  adji_measure measure, sums; /* sums: reported as they are */
+  adji_gpu_knn_options options;
+  adji_gpu *gpu;
+  uint64_t size;        /* points of a region, at most: halved when the device has no room */
+  uint64_t point, type; /* bytes of a point and of a coordinate */
+  adji_cuts cuts;
+  adji_knn_pieces right, left_pieces;
+  const adji_knn_pieces *left;
+  adji_knn_part part, left_part; /* left_part: of two sets */
+  adji_knn_pool pool;
+  uint64_t batch; /* rows of the pool that visit at a time */
+  char *query_points, *query_bounds;
+  char *scratch; /* of each lane: a list */
+  adji_run *run; /* at work */
+  const adji_pass *pass;
+  uint64_t candidates;
+  _Alignas(ADJI_LINE) _Atomic uint64_t pairs; /* written by all lanes */
+} adji_knn_chunks;
+
+/* Some rows of a table, in host memory: k ids and sums each, padded, which may be overwritten. scratch: the number of a
+ * list of c->scratch. */
+typedef struct adji_knn_rows {
+  uint64_t first, count;
+  const uint32_t *ids;
+  char *sums;
+  uint32_t scratch;
+} adji_knn_rows;
+/* Fetches rows first .. end - 1 of a table on the device, and hands out some at a time. Any lane handles them. */
+typedef void (*adji_knn_rows_fn)(adji_knn_chunks *c, const adji_knn_rows *rows);
+adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
+                               adji_knn_rows_fn handle);
+
+/* Picks a piece, unless it is the part. */
+adj_status adji_knn_part_fill(const adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
+/* Closes a join on the device, and adds what it did to the statistics. Takes NULL. */
+void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn);
+
+/* The limit of a row's search: the k-th sum of its list, or the join's limit. */
+static inline double adji_knn_bound(const adji_knn_chunks *c, const void *sums, uint32_t length) {
+  if (length < c->join.k) return c->join.limit;
+  return c->join.left->type == ADJ_F64 ? ((const double *)sums)[length - 1] : (double)((const float *)sums)[length - 1];
+}
+
+adj_status adji_knn_pool_open(adji_knn_chunks *c, uint64_t rows);
+void adji_knn_pool_close(adji_knn_chunks *c);
+/* Places for so many rows, for which there must be room; and a row into one of them: the point is read where it is. Any
+ * lane. */
+static inline uint64_t adji_knn_pool_reserve(adji_knn_chunks *c, uint64_t rows) {
+  return atomic_fetch_add_explicit(&c->pool.count, rows, memory_order_relaxed);
+}
+void adji_knn_pool_put(adji_knn_chunks *c, uint64_t at, uint32_t row, uint32_t home, const uint32_t *ids,
+                       const void *sums, uint32_t length);
+/* Completes the rows of the pool, puts them into the window and empties the pool. */
+adj_status adji_knn_pool_flush(adji_knn_chunks *c);
+
+#endif

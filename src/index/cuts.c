@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Cuts: see cuts.h.
+ */
+#include "index/cuts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* PER_REGION: sampled points of a region, which differ in size by about 1 / 16 then. SPREAD_OF: points that the spread
+ * of a dimension is taken from. */
+enum { PER_REGION = 256, LEAST_SAMPLE = 4096, MOST_SAMPLE = 1 << 16, SPREAD_OF = 64 };
+
+typedef struct cutter {
+  adji_cuts *cuts;
+  const double *x; /* of the sample, point by point */
+  uint32_t *order;
+  uint32_t nodes;
+} cutter;
+
+/* ---- The sample -------------------------------------------------------------------------------------- */
+
+typedef struct sampling {
+  const adj_dataset *set;
+  double *x;
+  uint64_t count;
+} sampling;
+
+/* One point of each of `count` equal stretches, at a place in it that no regular pattern of the rows follows. */
+static void sample_some(void *user, uint64_t begin, uint64_t end) {
+  const sampling *s = user;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t first, last, hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    adji_slice(s->set->count, s->count, i, &first, &last);
+    uint64_t row = first + (hash ^ hash >> 29) % (last - first);
+    for (uint32_t j = 0; j < s->set->dim; j++)
+      s->x[i * s->set->dim + j] = adji_dataset_at(s->set, row, j);
+  }
+}
+
+/* ---- Cutting ----------------------------------------------------------------------------------------- */
+
+static double value_at(const cutter *c, uint32_t i, uint32_t dim) {
+  return c->x[(uint64_t)c->order[i] * c->cuts->dim + dim];
+}
+
+/* The extent of a dimension without the outermost values, of which outliers are. */
+static double spread_of(const cutter *c, uint32_t first, uint32_t end, uint32_t dim) {
+  double some[SPREAD_OF];
+  uint32_t count = end - first < SPREAD_OF ? end - first : SPREAD_OF;
+  for (uint32_t i = 0; i < count; i++) {
+    double x = value_at(c, first + (uint32_t)((uint64_t)i * (end - first) / count), dim);
+    uint32_t at = i;
+    for (; at && some[at - 1] > x; at--)
+      some[at] = some[at - 1];
+    some[at] = x;
+  }
+  return some[count - 1 - count / 16] - some[count / 16];
+}
+
+static uint32_t widest_of(const cutter *c, uint32_t first, uint32_t end, double *spread) {
+  uint32_t widest = 0;
+  *spread = -1;
+  for (uint32_t j = 0; j < c->cuts->dim; j++) {
+    double mine = spread_of(c, first, end, j);
+    if (mine > *spread) {
+      *spread = mine;
+      widest = j;
+    }
+  }
+  return widest;
+}
+
+/* Orders [first, end) so that its point number `rank` is in place along the dimension (quickselect). */
+static void select_rank(cutter *c, uint32_t first, uint32_t end, uint32_t rank, uint32_t dim) {
+  while (end - first > 1) {
+    double pivot = value_at(c, first + (end - first - 1) / 2, dim); /* not the last, so that both parts shrink */
+    int64_t i = (int64_t)first - 1, j = end;
+    for (;;) {
+      do
+        i++;
+      while (value_at(c, (uint32_t)i, dim) < pivot);
+      do
+        j--;
+      while (value_at(c, (uint32_t)j, dim) > pivot);
+      if (i >= j) break;
+      uint32_t swapped = c->order[i];
+      c->order[i] = c->order[j];
+      c->order[j] = swapped;
+    }
+    if (rank <= j)
+      end = (uint32_t)j + 1;
+    else
+      first = (uint32_t)j + 1;
+  }
+}
+
+/* Moves the points below `at` to the front. Returns where the others begin. */
+static uint32_t divide(cutter *c, uint32_t first, uint32_t end, uint32_t dim, double at) {
+  uint32_t middle = first;
+  for (uint32_t i = first; i < end; i++)
+    if (value_at(c, i, dim) < at) {
+      uint32_t swapped = c->order[i];
+      c->order[i] = c->order[middle];
+      c->order[middle++] = swapped;
+    }
+  return middle;
+}
+
+/* Cuts across a dimension so that about `part` of [first, end) is below; where many values are equal, beside these.
+ * Returns the first point that is not below; `first` or `end`: there is no cut. */
+static uint32_t cut_across(cutter *c, uint32_t first, uint32_t end, uint32_t part, uint32_t dim, double *at) {
+  select_rank(c, first, end, first + part, dim);
+  *at = value_at(c, first + part, dim);
+  uint32_t middle = divide(c, first, end, dim, *at);
+  if (middle > first) return middle;
+  double next = INFINITY;
+  for (uint32_t i = first; i < end; i++)
+    if (value_at(c, i, dim) > *at && value_at(c, i, dim) < next) next = value_at(c, i, dim);
+  *at = next;
+  return divide(c, first, end, dim, next);
+}
+
+/* Cuts [first, end) in two, of so many regions `low` below. The dimension is the one with the widest spread; another
+ * one where no cut across that is possible. Returns where the others begin; `first` or `end`: there is no cut. */
+static uint32_t choose_cut(cutter *c, uint32_t first, uint32_t end, uint64_t low, uint64_t regions, adji_cut *node) {
+  double spread;
+  uint32_t part = (uint32_t)((uint64_t)(end - first) * low / regions);
+  node->dim = widest_of(c, first, end, &spread);
+  uint32_t middle = cut_across(c, first, end, part, node->dim, &node->at);
+  for (uint32_t j = 0; j < c->cuts->dim && (middle == first || middle == end); j++) {
+    node->dim = j;
+    middle = cut_across(c, first, end, part, j, &node->at);
+  }
+  return middle;
+}
+
+/* Makes the node of [first, end), for so many regions, and those below it. */
+static void make_node(cutter *c, uint32_t number, uint32_t first, uint32_t end, uint64_t regions, uint32_t depth) {
+  uint64_t low = regions / 2;
+  adji_cut node = {0};
+  if (depth > c->cuts->depth) c->cuts->depth = depth;
+  uint32_t middle = regions > 1 && end - first > 1 ? choose_cut(c, first, end, low, regions, &node) : first;
+  if (middle == first || middle == end) {
+    c->cuts->nodes[number] = (adji_cut){(double)NAN, 0, number, c->cuts->count++};
+    return;
+  }
+  node.below = c->nodes;
+  c->nodes += 2;
+  c->cuts->nodes[number] = node;
+  make_node(c, node.below, first, middle, low, depth + 1);
+  make_node(c, node.below + 1, middle, end, regions - low, depth + 1);
+}
+
+adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out) {
+  uint64_t regions = wanted < ADJI_MOST_REGIONS ? wanted : ADJI_MOST_REGIONS, count = regions * PER_REGION;
+  if (count < LEAST_SAMPLE) count = LEAST_SAMPLE;
+  if (count > MOST_SAMPLE) count = regions > MOST_SAMPLE / 4 ? 4 * regions : MOST_SAMPLE;
+  if (count > set->count) count = set->count;
+  *out = (adji_cuts){.dim = set->dim};
+  double *x = adji_alloc(&ctx->memory, adji_mul(count + 1, set->dim), sizeof *x, "sampled points");
+  uint32_t *order = adji_alloc(&ctx->memory, count + 1, sizeof *order, "sampled points");
+  out->nodes = adji_alloc(&ctx->memory, 2 * regions + 1, sizeof *out->nodes, "cuts");
+  adj_status status = x && order && out->nodes ? ADJ_OK : ADJ_E_MEMORY;
+  sampling s = {set, x, count};
+  if (!status && count) status = adji_loop_slices(ctx, count, ctx->threads, sample_some, &s);
+  if (!status) {
+    for (uint32_t i = 0; i < count; i++)
+      order[i] = i;
+    cutter c = {.cuts = out, .x = x, .order = order, .nodes = 1};
+    make_node(&c, 0, 0, (uint32_t)count, regions ? regions : 1, 0);
+  }
+  adji_free(&ctx->memory, x);
+  adji_free(&ctx->memory, order);
+  if (status) adji_cuts_clear(ctx, out);
+  return status;
+}
+
+void adji_cuts_clear(adj_ctx *ctx, adji_cuts *cuts) {
+  adji_free(&ctx->memory, cuts->nodes);
+  *cuts = (adji_cuts){0};
+}
+
+bool adji_cuts_near(const adji_cuts *cuts, adj_type type, const void *x, double reach) {
+  uint32_t node = 0;
+  bool near = false;
+  for (uint32_t i = 0; i < cuts->depth; i++) {
+    const adji_cut *cut = &cuts->nodes[node];
+    double value = type == ADJ_F64 ? ((const double *)x)[cut->dim] : (double)((const float *)x)[cut->dim];
+    near |= fabs(value - cut->at) <= reach; /* false for NaN */
+    node = cut->below + (value >= cut->at);
+  }
+  return near;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Space cut into regions with about equally many points of a set: planes across one dimension each, chosen from a
+ * sample like those of a kd-tree. Regions follow the points, so an outlier costs one of them a wide box and nothing
+ * else. Sets that do not fit a device are joined region by region (regions.h).
+ */
+#ifndef ADJI_CUTS_H
+#define ADJI_CUTS_H
+
+#include "data/dataset.h"
+#include "distance/measure.h"
+
+/* A node of the tree of cuts. Points with x[dim] < at go to node `below`, others to the one behind it. A region is a
+ * node whose `at` is NaN and which is below itself: walks of equal length then take no branch. */
+typedef struct adji_cut {
+  double at;
+  uint32_t dim, below, region;
+} adji_cut;
+
+typedef struct adji_cuts {
+  uint32_t dim, count; /* regions */
+  uint32_t depth;      /* steps from the root, node 0, that lead to every region */
+  adji_cut *nodes;
+} adji_cuts;
+
+/* The most regions: their numbers are of 16 bits. */
+enum { ADJI_MOST_REGIONS = 1 << 15 };
+
+/* About `wanted` regions, or fewer where points coincide. Time: O(sample log regions), with up to 65,536 sampled
+ * points. */
+adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out);
+void adji_cuts_clear(adj_ctx *ctx, adji_cuts *cuts);
+
+/* Whether distances of a step bound the gap to a plane: only L2, L1 and Linf without a box. */
+static inline bool adji_cuts_serve(const adji_measure *measure) {
+  return measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;
+}
+
+/* The gap in one dimension beyond which the canonical sum is surely larger than `sum`.
+ *
+ * Let g > reach be a gap in double, between two values of T that differ by at least as much in the pair. T's difference
+ * is at least fl(g) >= g (1 - u), because rounding is monotone. For L2 its rounded square is larger than sum if g >=
+ * sqrt(sum) (1 + 3 eps), which the factor below leaves room for; squares that underflow are excluded by the least
+ * reach, whose square is a normal number of T. For L1 and Linf the difference itself is at most the sum. Values of T
+ * below the normal ones are exact. */
+static inline double adji_reach(const adji_measure *measure, adj_type type, double sum) {
+  double eps = type == ADJ_F32 ? 0x1p-23 : 0x1p-52, least = type == ADJ_F32 ? 0x1p-62 : 0x1p-510;
+  if (measure->step != ADJI_STEP_L2) return sum * (1 + 4 * eps);
+  double reach = sqrt(sum) * (1 + 8 * eps);
+  return reach > least ? reach : least;
+}
+
+/* Whether a point within `reach` of x may be in another region than that of x. x: dim values of the type, packed. */
+bool adji_cuts_near(const adji_cuts *cuts, adj_type type, const void *x, double reach);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The points of a set by region (cuts.h): those in a region, its own, and those that may be within some distance of
+ * it. A region with the points around it is a join of its own: the rows of its own points are complete.
+ *
+ * The members of a region ascend by id, so a join that numbers them in this order breaks ties as the whole join does.
+ */
+#ifndef ADJI_REGIONS_H
+#define ADJI_REGIONS_H
+
+#include "index/cuts.h"
+
+/* Members are listed by slices of the set: so one pass over the points makes the lists, 2 bytes a member. */
+typedef struct adji_regions {
+  adj_ctx *ctx;
+  const adj_dataset *set; /* the caller's */
+  const adji_cuts *cuts;  /* the caller's */
+  uint64_t slice, slices; /* points of a slice */
+  uint16_t **blocks;      /* that the lists are in, up to a NULL */
+  uint16_t **members;  /* of each slice, region by region: the place in the slice, and whether it is the region's own */
+  uint32_t *starts;    /* of each slice: where each region begins, count + 1 entries */
+  uint64_t *own, *all; /* members of each region */
+  double *low, *high;  /* boxes around each region's own points, dim entries each */
+} adji_regions;
+
+/* reach: a region also has the points that are within this of it in every dimension; negative: only its own.
+ * Memory: 2 bytes a member, 4 a slice and region. Time: one pass over the points. */
+adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, double reach,
+                             adji_regions *out);
+void adji_regions_clear(adji_regions *regions);
+
+/* Members first .. end - 1 of a region. They stay where they are until they are copied. */
+typedef struct adji_pick {
+  const adji_regions *regions;
+  uint32_t region;
+  uint64_t first, end;
+  uint64_t *before; /* members of the region in earlier slices, slices + 1 entries */
+  char *keep;       /* where points that are copied go as well; NULL: nowhere */
+} adji_pick;
+adj_status adji_pick_open(const adji_regions *regions, uint32_t region, uint64_t first, uint64_t end, adji_pick *out);
+void adji_pick_clear(adji_pick *pick);
+/* The points of a pick as a set for a device, with the bounds of the whole set; the pick must stay in its place. */
+adj_dataset adji_pick_set(const adji_pick *pick);
+/* Copies `count` of its points, packed, from number `first` on. pick: an adji_pick. */
+void adji_pick_copy(const void *pick, uint64_t first, uint64_t count, void *to);
+/* Their ids, and whether they are the region's own; either may be NULL. */
+adj_status adji_pick_list(const adji_pick *pick, uint32_t *ids, uint8_t *own);
+
+/* to[row] = the value of each row, from the values of all members, region by region; those of visitors are ignored. */
+adj_status adji_regions_spread(const adji_regions *regions, const uint32_t *values, uint32_t *to);
+
+#endif

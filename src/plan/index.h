@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The index: a set of points with a metric and a box, and what was built to search it. Questions share it: a plan is an
+ * index and a question. adj_plan_create makes an index for one question; adj_index_create makes one that is kept.
+ *
+ * A structure is built when a question first needs it, and is read-only from then on. Who needs it too meanwhile waits;
+ * others do not. It is lent to the workers of a plan, which give it back. In an index that is kept, what nobody uses
+ * stays: the tree and the points of brute force, which serve every k and radius, as long as the index; grids, each of
+ * which serves a range of radii, while there is memory. The grid that was not used for longest goes first. In an index
+ * for one question all of it goes as soon as nobody uses it.
+ */
+#ifndef ADJI_PLAN_INDEX_H
+#define ADJI_PLAN_INDEX_H
+
+#include "core/names.h"
+#include "cpu/brute.h"
+#include "cpu/range_index.h"
+#include "index/tree.h"
+
+typedef struct adji_kept_grid {
+  adji_range_base base; /* first: it is what is lent */
+  struct adji_kept_grid *next;
+  adji_algorithm algorithm;
+  double limit; /* the largest that it serves */
+  char reason[192];
+  uint32_t users;
+  uint64_t used_at; /* by the clock of the index */
+} adji_kept_grid;
+
+typedef struct adji_scratch adji_scratch; /* of one small question: plan/index_query.c */
+
+struct adj_index {
+  adj_ctx *ctx;
+  const adj_dataset *set; /* the caller's */
+  adj_dataset *derived;   /* NULL where the caller's points are searched */
+  const adj_dataset *points;
+  adj_join_spec spec; /* what is measured, and where; the question is not set */
+  adji_measure measure;
+  void *box; /* lengths of the measure's box, or NULL */
+  bool kept;
+  ADJI_ATOMIC(uint32_t) references; /* the caller's and those of plans */
+  pthread_mutex_t building;         /* held by who builds: one at a time */
+  pthread_mutex_t lock;             /* guards what follows; never held for long */
+  adji_tree *_Atomic tree;          /* NULL: not built */
+  adji_brute_base *brute;
+  adji_kept_grid *grids;
+  uint32_t tree_users, brute_users;
+  ADJI_ATOMIC(uint32_t) knn_choices[33]; /* by the bits of k: the algorithm that a trial chose; 0: none did yet */
+  uint64_t clock;
+  pthread_mutex_t scratch_lock;
+  adji_scratch *scratch; /* that nobody uses now */
+};
+
+/* What a metric measures; the lengths of a box in the type of the points, or NULL. */
+adj_status adji_describe_measure(adj_ctx *ctx, const adj_join_spec *spec, adj_type type, uint32_t dim,
+                                 adji_measure *measure, void **box);
+/* Names the first coordinate outside of the box, if there is one. */
+adj_status adji_check_inside(const adj_dataset *set, const adji_measure *measure);
+bool adji_metric_derives(adj_metric metric);
+
+/* spec is checked. name: of the set in messages, or NULL. The first reference is the caller's. */
+adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
+                           adj_index **out);
+adj_index *adji_index_share(adj_index *index);
+void adji_index_release(adj_index *index);
+
+/* These lend what they have, and build it first if they do not; *built tells. leaf: points a leaf; 0: the default, or
+ * as the tree was built. */
+adj_status adji_index_tree(adj_index *index, uint32_t leaf, adji_lent *out, bool *built);
+adj_status adji_index_brute(adj_index *index, adji_lent *out, bool *built);
+/* The tree of an index that is kept, which stays as long as the index; NULL: it is not built. */
+const adji_tree *adji_index_kept_tree(adj_index *index);
+
+/* A grid that serves this limit, and not a much larger one; algorithm AUTO: of any algorithm. False: there is none. */
+bool adji_index_find_grid(adj_index *index, adji_algorithm algorithm, double limit, adji_lent *out);
+/* Builds one. join: its limit is the one to serve. The grid and the scale of the options are taken over, even on
+ * failure. */
+adj_status adji_index_add_grid(adj_index *index, const adji_join *join, const adji_range_index_options *options,
+                               adji_algorithm algorithm, const char *reason, adji_lent *out);
+
+/* Drops grids that nobody uses until this many bytes fit, or there are none. */
+void adji_index_make_room(adj_index *index, uint64_t bytes);
+
+/* index_query.c */
+void adji_index_clear_scratch(adj_index *index);
+
+#endif

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sets that do not fit a device, by regions: the lists of regions against their definition, and kNN joins in chunks on
+ * the software device against the reference. Metrics, one set and two, ties and duplicates, outliers, points on a line,
+ * pools that are too small, rows in windows.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "index/regions.h"
+#include "plan/plan.h"
+#include "reference.h"
+#include "software/scene.h"
+
+/* ---- Points ------------------------------------------------------------------------------------------ */
+
+typedef enum layout { EVEN, LATTICE, SAME, LINE, OUTLIER, SCALES, LAYOUTS } layout;
+
+static uint32_t next(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return *seed >> 8;
+}
+
+static double coordinate(layout kind, uint64_t i, uint32_t j, uint32_t *seed) {
+  double u = next(seed) * 0x1p-24;
+  switch (kind) {
+    case EVEN:
+      return u;
+    case LATTICE:
+      return floor(u * 5) * 0.1 + 0.3;
+    case SAME:
+      return i % 5 ? 0.7 : u;
+    case LINE:
+      return j ? 0.25 : u;
+    case OUTLIER:
+      return i == 17 ? -1e30 : u;
+    default:
+      return u * pow(10, -(double)(i % 7));
+  }
+}
+
+static point_set make_points(layout kind, adj_type type, uint32_t dim, uint64_t count, uint32_t seed) {
+  point_set set = {type, dim, count, malloc((count * dim + 1) * 8)};
+  for (uint64_t i = 0; i < count * dim; i++) {
+    double x = coordinate(kind, i / dim, (uint32_t)(i % dim), &seed);
+    if (type == ADJ_F64)
+      ((double *)set.data)[i] = x;
+    else
+      ((float *)set.data)[i] = (float)x;
+  }
+  return set;
+}
+
+static adj_dataset *dataset_of(adj_ctx *ctx, const point_set *set) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = set->type;
+  points.dim = set->dim;
+  points.count = set->count;
+  points.data = set->data;
+  points.ownership = ADJ_COPY;
+  adj_dataset *out = NULL;
+  must(adj_dataset_create(ctx, &points, &out));
+  return out;
+}
+
+/* ---- Regions ----------------------------------------------------------------------------------------- */
+
+static uint32_t region_of(const adji_cuts *cuts, const adj_dataset *set, uint64_t row) {
+  const adji_cut *cut = cuts->nodes;
+  while (!isnan(cut->at))
+    cut = &cuts->nodes[cut->below + (adji_dataset_at(set, row, cut->dim) >= cut->at)];
+  return cut->region;
+}
+
+/* Points of a pick, and of a part of it, from any one on. */
+static void check_copies(const adji_pick *pick, const uint32_t *ids) {
+  adj_dataset set = adji_pick_set(pick);
+  const adj_dataset *all = pick->regions->set;
+  uint64_t count = pick->end - pick->first, point = all->dim * adji_type_size(all->type);
+  char *to = malloc((count + 1) * point);
+  uint32_t *some = malloc((count + 1) * sizeof *some);
+  for (uint64_t first = 0; first < count; first += 1 + count / 3) {
+    set.copy_rows(set.copy_from, first, count - first, to);
+    for (uint64_t i = first; i < count; i++)
+      assert_memory_equal(to + (i - first) * point, all->data + ids[i] * all->row_stride, point);
+    adji_pick part;
+    must(adji_pick_open(pick->regions, pick->region, first, count - (count - first) / 3, &part));
+    must(adji_pick_list(&part, some, NULL));
+    assert_memory_equal(some, ids + first, (part.end - part.first) * sizeof *some);
+    adji_pick_clear(&part);
+  }
+  free(some);
+  free(to);
+}
+
+/* Values of all members, region by region, to rows: here their own ids. */
+static void check_spread(const adji_regions *r) {
+  uint64_t all = 0, count = r->set->count;
+  for (uint32_t i = 0; i < r->cuts->count; i++)
+    all += r->all[i];
+  uint32_t *values = malloc((all + 1) * sizeof *values), *to = malloc((count + 1) * sizeof *to);
+  all = 0;
+  for (uint32_t i = 0; i < r->cuts->count; all += r->all[i++]) {
+    adji_pick pick;
+    must(adji_pick_open(r, i, 0, r->all[i], &pick));
+    must(adji_pick_list(&pick, values + all, NULL));
+    adji_pick_clear(&pick);
+  }
+  must(adji_regions_spread(r, values, to));
+  for (uint64_t i = 0; i < count; i++)
+    assert_int_equal(to[i], i);
+  free(values);
+  free(to);
+}
+
+/* Every point is its own region's once; a region has all points that a point of it has within the radius, and its box
+ * has all of its own. Ids ascend. */
+static void check_regions(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, double limit) {
+  adji_measure measure = {.step = ADJI_STEP_L2};
+  adji_cuts cuts;
+  adji_regions r;
+  must(adji_cuts_make(ctx, set, wanted, &cuts));
+  must(adji_regions_make(ctx, set, &cuts, limit < 0 ? -1 : adji_reach(&measure, set->type, limit), &r));
+  assert_true(cuts.count >= 1 && cuts.count <= (wanted ? wanted : 1));
+  uint8_t *member = calloc(set->count + 1, cuts.count), *own = malloc(set->count + 1);
+  uint32_t *ids = malloc((set->count + 1) * sizeof *ids);
+  uint64_t all = 0;
+  for (uint32_t region = 0; region < cuts.count; region++) {
+    adji_pick pick;
+    must(adji_pick_open(&r, region, 0, r.all[region], &pick));
+    must(adji_pick_list(&pick, ids, own));
+    check_copies(&pick, ids);
+    adji_pick_clear(&pick);
+    uint64_t mine = 0;
+    for (uint64_t i = 0; i < r.all[region]; i++) {
+      assert_true(!i || ids[i] > ids[i - 1]);
+      assert_int_equal(own[i], region_of(&cuts, set, ids[i]) == region);
+      member[(uint64_t)ids[i] * cuts.count + region] = 1;
+      for (uint32_t j = 0; j < set->dim && own[i]; j++) {
+        double x = adji_dataset_at(set, ids[i], j);
+        assert_true(x >= r.low[region * set->dim + j] && x <= r.high[region * set->dim + j]);
+      }
+      mine += own[i];
+    }
+    assert_int_equal(mine, r.own[region]);
+    all += mine;
+  }
+  assert_int_equal(all, set->count);
+  check_spread(&r);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  for (uint64_t a = 0; a < set->count && limit >= 0; a++)
+    for (uint64_t b = 0; b < set->count; b++) {
+      const char *x = set->data + a * set->row_stride, *y = set->data + b * set->row_stride;
+      if (reference_value(&spec, set->type, x, y, set->dim) <= limit)
+        assert_true(member[b * cuts.count + region_of(&cuts, set, a)]);
+    }
+  free(member);
+  free(own);
+  free(ids);
+  adji_regions_clear(&r);
+  adji_cuts_clear(ctx, &cuts);
+}
+
+static void regions_of_points(void **state) {
+  (void)state;
+  static const uint64_t wanted[] = {1, 2, 3, 7, 40, 1000};
+  static const double limits[] = {-1, 0, 1e-50, 1e-3, 0.04, INFINITY};
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    adj_ctx *ctx = context_of(threads, NULL);
+    for (int kind = 0; kind < LAYOUTS; kind++)
+      for (int type = ADJ_F32; type <= ADJ_F64; type++)
+        for (uint32_t dim = 1; dim <= 3; dim++) {
+          point_set points = make_points((layout)kind, (adj_type)type, dim, 301, dim);
+          adj_dataset *set = dataset_of(ctx, &points);
+          for (int w = 0; w < 6; w++)
+            check_regions(ctx, set, wanted[w], limits[(w + kind + (int)dim) % 6]);
+          adj_dataset_destroy(set);
+          free(points.data);
+        }
+    assert_int_equal(adj_ctx_memory_used(ctx), 0);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+/* A region without points, and a set without. */
+static void empty_regions(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  point_set none = make_points(EVEN, ADJ_F32, 2, 0, 1), some = make_points(EVEN, ADJ_F32, 2, 90, 1);
+  adj_dataset *empty = dataset_of(ctx, &none), *set = dataset_of(ctx, &some);
+  check_regions(ctx, empty, 5, 0.1);
+  adji_cuts cuts;
+  adji_regions r;
+  must(adji_cuts_make(ctx, set, 4, &cuts));
+  must(adji_regions_make(ctx, empty, &cuts, -1, &r));
+  for (uint32_t i = 0; i < cuts.count; i++)
+    assert_true(!r.all[i] && !r.own[i]);
+  adji_regions_clear(&r);
+  adji_cuts_clear(ctx, &cuts);
+  adj_dataset_destroy(empty);
+  adj_dataset_destroy(set);
+  free(none.data);
+  free(some.data);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- kNN joins in chunks ----------------------------------------------------------------------------- */
+
+typedef struct question {
+  layout left, right; /* right LAYOUTS: a self-join */
+  adj_type type;
+  uint32_t dim, k, flags;
+  adj_metric metric;
+  double radius; /* 0: none */
+  uint64_t count;
+} question;
+
+static adj_join_spec knn_spec(const question *q) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN;
+  spec.k = q->k;
+  spec.metric = q->metric;
+  spec.flags = q->flags | ADJ_WITH_DISTANCE;
+  if (q->radius > 0) spec.radius = q->radius;
+  spec.backend = ADJ_BACKEND_GPU;
+  return spec;
+}
+
+typedef struct knn_scene {
+  adj_ctx *ctx;
+  point_set points[2];
+  adj_dataset *left, *right;
+  reference_rows expected;
+} knn_scene;
+
+static knn_scene open_knn(adj_ctx *ctx, const question *q) {
+  knn_scene s = {.ctx = ctx};
+  bool two = q->right != LAYOUTS;
+  adj_join_spec spec = knn_spec(q);
+  s.points[0] = make_points(q->left, q->type, q->dim, q->count, 1);
+  s.left = dataset_of(ctx, &s.points[0]);
+  if (two) {
+    s.points[1] = make_points(q->right, q->type, q->dim, q->count * 2 / 3 + 1, 2);
+    s.right = dataset_of(ctx, &s.points[1]);
+  }
+  assert_true(reference_join(&s.points[0], two ? &s.points[1] : NULL, &spec, &s.expected, NULL));
+  return s;
+}
+
+static void close_knn(knn_scene *s) {
+  adj_dataset_destroy(s->left);
+  adj_dataset_destroy(s->right);
+  free(s->points[0].data);
+  free(s->points[1].data);
+  reference_free(&s->expected);
+  assert_int_equal(adj_ctx_memory_used(s->ctx), 0);
+}
+
+static void must_be_expected(const knn_scene *s, const question *q, const adj_result *result) {
+  uint64_t entries = s->points[0].count * q->k;
+  assert_int_equal(adj_result_rows(result), s->points[0].count);
+  assert_memory_equal(adj_result_ids(result), s->expected.ids, entries * sizeof(uint32_t));
+  assert_memory_equal(adj_result_distances(result), s->expected.distances, entries * type_size(q->type));
+}
+
+static void check_knn(adj_ctx *ctx, const question *q, const char *tuning) {
+  knn_scene s = open_knn(ctx, q);
+  adj_join_spec spec = knn_spec(q);
+  spec.tuning = tuning;
+  spec.algorithm = "kdtree";
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  must(adj_plan_create(ctx, &spec, s.left, s.right, &plan));
+  assert_true(plan->device_chunk > 0);
+  must(adj_collect(plan, &result, NULL, NULL));
+  must_be_expected(&s, q, result);
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  close_knn(&s);
+}
+
+static void knn_in_chunks(void **state) {
+  (void)state;
+  static const char *const tunings[] = {"device_chunk=30", "device_chunk=97", "device_chunk=180,device_rows=50",
+                                        "device_chunk=7"};
+  static const uint32_t ks[] = {1, 8, 40, 260};
+  static const adj_metric metrics[] = {ADJ_L2, ADJ_L1, ADJ_LINF};
+  uint32_t number = 0;
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    adj_ctx *ctx = software_context(threads, 1, 0);
+    for (int left = 0; left < LAYOUTS; left++)
+      for (int two = 0; two < 3; two++)
+        for (int type = ADJ_F32; type <= ADJ_F64; type++, number++) {
+          question q = {.left = (layout)left, .right = LAYOUTS, .type = (adj_type)type, .count = 200};
+          if (two) q.right = (layout)((left + two - 1) % LAYOUTS);
+          q.dim = 1 + number % 6;
+          q.k = ks[number / 2 % 4];
+          q.metric = metrics[number % 3];
+          q.flags = number % 5 == 0 && !two ? ADJ_WITH_SELF : 0;
+          q.radius = number % 4 == 1 ? 0.2 : 0;
+          check_knn(ctx, &q, tunings[number / 3 % 4]);
+        }
+    adj_ctx_destroy(ctx);
+  }
+}
+
+/* Metrics that are measured on derived points. */
+static void derived_points_in_chunks(void **state) {
+  (void)state;
+  adj_ctx *ctx = software_context(2, 1, 0);
+  check_knn(ctx, &(question){EVEN, LAYOUTS, ADJ_F32, 3, 6, 0, ADJ_COSINE, 0, 200}, "device_chunk=50");
+  check_knn(ctx, &(question){EVEN, LATTICE, ADJ_F64, 3, 6, 0, ADJ_COSINE, 0, 150}, "device_chunk=50");
+  check_knn(ctx, &(question){EVEN, LAYOUTS, ADJ_F64, 2, 5, 0, ADJ_HAVERSINE, 0, 200}, "device_chunk=60");
+  adj_ctx_destroy(ctx);
+}
+
+/* The limit of the host's memory leaves a small pool, and rows come in windows. */
+static void small_pools(void **state) {
+  (void)state;
+  for (int two = 0; two < 2; two++) {
+    adj_ctx *ctx = software_context(2, 1, 0);
+    question q = {EVEN, two ? LATTICE : LAYOUTS, ADJ_F32, 3, 30, 0, ADJ_L2, 0, 2500};
+    knn_scene s = open_knn(ctx, &q);
+    adj_join_spec spec = knn_spec(&q);
+    spec.tuning = "device_chunk=300";
+    spec.algorithm = "kdtree";
+    adj_plan *plan = NULL;
+    must(adj_plan_create(ctx, &spec, s.left, s.right, &plan));
+    uint64_t rows = q.count, each = 900;
+    uint32_t *ids = malloc(rows * q.k * sizeof *ids);
+    float *distances = malloc(rows * q.k * sizeof *distances);
+    ctx->memory.limit = atomic_load(&ctx->memory.used) + (600 << 10);
+    for (uint64_t first = 0; first < rows; first += each) {
+      adji_run run;
+      must(adji_run_init(&run, ctx, NULL));
+      uint64_t end = rows - first < each ? rows : first + each;
+      adji_window window = {first, end, NULL, ids + first * q.k, distances + first * q.k, q.k};
+      must(adji_engine_fill(&plan->engine, &run, &window));
+      assert_int_equal(run.tally.pairs, (end - first) * q.k);
+      adji_run_clear(&run);
+    }
+    assert_memory_equal(ids, s.expected.ids, rows * q.k * sizeof *ids);
+    assert_memory_equal(distances, s.expected.distances, rows * q.k * sizeof *distances);
+    free(ids);
+    free(distances);
+    adj_plan_destroy(plan);
+    close_knn(&s);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+/* Points that do not fit: in chunks, whoever asks, and without a warning. */
+static void chosen_by_memory(void **state) {
+  (void)state;
+  static const adj_backend backends[] = {ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_AUTO};
+  for (int i = 0; i < 3; i++)
+    for (int two = 0; two < 2; two++) {
+      adj_ctx *ctx = software_context(2, 1, 120 << 10);
+      question q = {EVEN, two ? EVEN : LAYOUTS, ADJ_F32, 3, 5, 0, ADJ_L2, 0, 4000};
+      knn_scene s = open_knn(ctx, &q);
+      adj_join_spec spec = knn_spec(&q);
+      spec.backend = backends[i];
+      adj_plan *plan = NULL;
+      adj_result *result = NULL;
+      adji_gpu *gpu;
+      must(adji_gpu_of(ctx, &gpu));
+      atomic_store(&warnings, 0);
+      must(adj_plan_create(ctx, &spec, s.left, s.right, &plan));
+      assert_true(plan->device_chunk > 0 && plan->device_chunk < 4000);
+      must(adj_collect(plan, &result, NULL, NULL));
+      must_be_expected(&s, &q, result);
+      assert_int_equal(atomic_load(&warnings), 0);
+      assert_true(adji_gpu_peak(gpu) <= 120 << 10);
+      assert_int_equal(adji_gpu_used(gpu), 0);
+      adj_result_destroy(result);
+      adj_plan_destroy(plan);
+      close_knn(&s);
+      adj_ctx_destroy(ctx);
+    }
+}
+
+/* The same of range joins: counted and filled by regions, whoever asks. */
+static void ranges_by_memory(void **state) {
+  (void)state;
+  static const adj_backend backends[] = {ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_AUTO};
+  static const problem problems[] = {
+      {.name = "unif",
+       .count = 4000,
+       .dim = 3,
+       .radius = 0.05,
+       .flags = ADJ_WITH_DISTANCE,
+       .order = ADJ_ORDER_DISTANCE},
+      {.name = "expo", .count = 3000, .dim = 2, .radius = 0.002, .order = ADJ_ORDER_ID, .two_sets = true}};
+  for (int i = 0; i < 6; i++) {
+    adj_ctx *ctx = software_context(2, 1, 100 << 10);
+    scene s = open_scene(ctx, &problems[i / 3]);
+    adj_join_spec spec = spec_of(s.problem, backends[i % 3]);
+    adj_plan *plan = NULL;
+    adj_result *result = NULL;
+    adji_gpu *gpu;
+    must(adji_gpu_of(ctx, &gpu));
+    atomic_store(&warnings, 0);
+    must(adj_plan_create(ctx, &spec, s.left, s.right, &plan));
+    if (i % 3 < 2) assert_true(plan->device_chunk > 0);
+    must(adj_collect(plan, &result, NULL, NULL));
+    must_be_same(&s, result);
+    assert_int_equal(atomic_load(&warnings), 0);
+    assert_true(adji_gpu_peak(gpu) <= 100 << 10);
+    adj_result_destroy(result);
+    adj_plan_destroy(plan);
+    close_scene(&s);
+    adj_ctx_destroy(ctx);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(regions_of_points), cmocka_unit_test(empty_regions),
+                                     cmocka_unit_test(knn_in_chunks),     cmocka_unit_test(derived_points_in_chunks),
+                                     cmocka_unit_test(small_pools),       cmocka_unit_test(chosen_by_memory),
+                                     cmocka_unit_test(ranges_by_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
