@@ -7,6 +7,7 @@
 #ifndef ADJOIN_TEST_MACHINE_H
 #define ADJOIN_TEST_MACHINE_H
 
+#include <math.h>
 #include <stdio.h>
 
 #include "check.h"
@@ -18,7 +19,6 @@ enum { MOST_CONTEXTS = 16, MOST_THREADS = 3 };
 /* How many joins with a tuning were compared, and how many the library refused. */
 typedef struct tuning_use {
   uint64_t compared, refused;
-  bool absent;      /* this CPU does not have it   */
   char reason[200]; /* of the first one refused */
 } tuning_use;
 
@@ -59,9 +59,8 @@ static inline void print_failure(const join_case *c, const adj_ctx *ctx, const j
       name_or(setup->tuning, "none"), setup->distances ? ", with distances" : "", message);
 }
 
-/* What became of a join, for its tuning. A refusal may be due to the algorithm, where there is one. best: the context
- * has all that this CPU has. */
-static inline void count_use(machine *m, const join_case *c, const join_setup *setup, bool best, bool refused,
+/* What became of a join, for its tuning. A refusal may be due to the algorithm, where there is one. */
+static inline void count_use(machine *m, const join_case *c, const join_setup *setup, bool refused,
                              const char *reason) {
   const char *const *tunings;
   int count = tunings_for(c, &tunings);
@@ -70,7 +69,6 @@ static inline void count_use(machine *m, const join_case *c, const join_setup *s
     tuning_use *use = &m->uses[c->k > 0][i];
     if (refused && !use->refused++) snprintf(use->reason, sizeof use->reason, "%s", reason);
     use->compared += !refused;
-    use->absent |= refused && best && strstr(reason, "this CPU");
   }
 }
 
@@ -87,12 +85,30 @@ static inline bool machine_compare(machine *m, adj_ctx *ctx, const join_case *c,
     if (m->wrong++ < MOST_PRINTED) print_failure(c, ctx, setup, message);
     return false;
   }
-  count_use(m, c, setup, adj_ctx_isa(ctx) == adj_isa_name(0), refused, message);
+  count_use(m, c, setup, refused, message);
   ++*(refused ? &m->refused : &m->compared);
   if (!refused || !setup->tuning) return true;
   join_setup plain = *setup;
   plain.tuning = NULL;
   return machine_compare(m, ctx, c, answer, &plain);
+}
+
+/* Whether this CPU, with all its instruction sets, lacks what a tuning needs. */
+static inline bool is_absent(const char *tuning, bool nearest) {
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_dataset *set = uniform(ctx, 100, 16);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = nearest ? ADJ_KNN : ADJ_RANGE;
+  spec.k = nearest;
+  spec.radius = nearest ? INFINITY : 1;
+  spec.tuning = tuning;
+  adj_plan *plan = NULL;
+  bool absent = adj_plan_create(ctx, &spec, set, NULL, &plan) && strstr(adj_last_error(), "this CPU");
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+  return absent;
 }
 
 /* No tuning may be refused by every case, and at most a third of all joins. Random joins are few with a sanitizer: it
@@ -103,9 +119,10 @@ static inline void check_refusals(const machine *m) {
   for (int kind = 0; kind < 2; kind++)
     for (int i = 0; i < (kind ? NEAREST_TUNING_COUNT : RANGE_TUNING_COUNT); i++) {
       const tuning_use *use = &m->uses[kind][i];
-      if (use->compared || use->absent || use->refused < ENOUGH) continue;
-      print_message("every %s join refuses tuning \"%s\": %s\n", kind ? "kNN" : "range",
-                    name_or(kind ? NEAREST_TUNINGS[i] : RANGE_TUNINGS[i], "none"), use->reason);
+      const char *tuning = kind ? NEAREST_TUNINGS[i] : RANGE_TUNINGS[i];
+      if (use->compared || use->refused < ENOUGH || is_absent(tuning, kind)) continue;
+      print_message("every %s join refuses tuning \"%s\": %s\n", kind ? "kNN" : "range", name_or(tuning, "none"),
+                    use->reason);
       unused++;
     }
   print_message("%llu joins compared, %llu refused, %llu wrong\n", (unsigned long long)m->compared,
