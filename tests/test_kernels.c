@@ -13,7 +13,7 @@
 #include "index/grid.h"
 #include "index/radix_sort.h"
 
-enum { MOST_POINTS = 300, MOST_DIM = 70, ROOM = MOST_POINTS + ADJI_PAD };
+enum { MOST_QUERIES = 70, MOST_POINTS = 300, MOST_DIM = 70, ROOM = MOST_POINTS + ADJI_PAD };
 
 /* Points by row for the reference, and by dimension as kernels read them. */
 typedef struct layout {
@@ -70,7 +70,7 @@ typedef struct work {
   adj_join_spec spec;
   adji_measure measure;
   double limit;
-  uint32_t queries[ADJI_LIST_MAX];
+  uint32_t queries[MOST_QUERIES];
   adji_range ranges[4];
   adji_task task;
 } work;
@@ -80,7 +80,7 @@ static int by_id(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
-/* Up to four disjoint ranges, some of them empty, and queries from anywhere, in ascending order. */
+/* Up to four disjoint ranges, some of them empty, and queries from anywhere on, one after the other or with gaps. */
 static void random_task(work *w, join_case *random, bool forward) {
   uint32_t right = w->right.view.count, at = 0;
   for (int r = 0; r < 4; r++) {
@@ -89,10 +89,11 @@ static void random_task(work *w, join_case *random, bool forward) {
     w->ranges[r] = (adji_range){begin, end};
     at = end;
   }
-  uint32_t many = 1 + (uint32_t)(case_random(random) % ADJI_LIST_MAX);
-  for (uint32_t q = 0; q < many; q++)
-    w->queries[q] = (uint32_t)(case_random(random) % w->left.view.count);
-  qsort(w->queries, many, sizeof *w->queries, by_id);
+  uint32_t most = 1 + (uint32_t)(case_random(random) % (case_random(random) % 2 ? ADJI_LIST_MAX : MOST_QUERIES));
+  uint32_t many = 0, gap = 1 + (uint32_t)(case_random(random) % 3);
+  for (uint64_t p = case_random(random) % w->left.view.count; p < w->left.view.count && many < most;
+       p += 1 + case_random(random) % gap)
+    w->queries[many++] = (uint32_t)p;
   w->task = (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward, &w->measure};
 }
 
@@ -114,22 +115,26 @@ static uint32_t expected(const work *w, uint32_t query, uint32_t *ids, double *s
 static void check_task(const work *w, const adji_kernels *kernels) {
   static uint32_t lists[ADJI_LIST_MAX][ROOM + 8];
   static double sums[ADJI_LIST_MAX][ROOM + 8];
-  uint32_t counts[ADJI_LIST_MAX], found[ADJI_LIST_MAX], *ids[ADJI_LIST_MAX], right[MOST_POINTS];
+  uint32_t counts[MOST_QUERIES], found[ADJI_LIST_MAX], *ids[ADJI_LIST_MAX], right[MOST_POINTS];
   void *sum_lists[ADJI_LIST_MAX];
   double right_sums[MOST_POINTS];
   int type = w->left.rows.type == ADJ_F64, step = (int)w->measure.step;
-  for (uint32_t q = 0; q < ADJI_LIST_MAX; q++) {
+  for (uint32_t q = 0; q < MOST_QUERIES; q++)
     counts[q] = 7;
+  for (uint32_t q = 0; q < ADJI_LIST_MAX; q++) {
     found[q] = 3; /* entries that are already there */
     ids[q] = lists[q];
     sum_lists[q] = sums[q];
     lists[q][2] = 0xabcdef;
   }
   kernels->typed[type]->count[step](&w->task, counts);
-  kernels->typed[type]->list[step](&w->task, ids, step == ADJI_STEP_L1 ? NULL : sum_lists, found);
+  adji_task few = w->task;
+  if (few.query_count > ADJI_LIST_MAX) few.query_count = ADJI_LIST_MAX;
+  kernels->typed[type]->list[step](&few, ids, step == ADJI_STEP_L1 ? NULL : sum_lists, found);
   for (uint32_t q = 0; q < w->task.query_count; q++) {
     uint32_t many = expected(w, w->queries[q], right, right_sums);
     assert_int_equal(counts[q], 7 + many);
+    if (q >= few.query_count) continue;
     assert_int_equal(found[q], 3 + many);
     assert_int_equal(lists[q][2], 0xabcdef);
     assert_memory_equal(lists[q] + 3, right, many * sizeof *right);

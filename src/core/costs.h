@@ -35,8 +35,9 @@
   X(candidate_ns, 0.1)                                                                                                 \
   X(candidate_dim_ns, 0.07)                                                                                            \
   X(candidate_code_dim_ns, 0.012)                                                                                      \
-  /* What listing takes of counting, for each candidate; and filling rows in many dimensions.                          \
-   */                                                                                                                  \
+  /* What listing takes of counting, for each candidate: in up to six dimensions, where counts have the queries in the \
+   * lanes; in more; and filling rows in many. */                                                                      \
+  X(list_evaluation_few, 1.7)                                                                                          \
   X(list_evaluation, 1.1)                                                                                              \
   X(fill_evaluation, 1.4)                                                                                              \
   /* Rows: writing the length of one, counting one, filling one in place, filling one from lists; a pair that is found \
@@ -44,11 +45,11 @@
    * that. */                                                                                                          \
   X(degree_ns, 5)                                                                                                      \
   X(counted_row_ns, 60)                                                                                                \
-  X(filled_row_ns, 100)                                                                                                \
+  X(filled_row_ns, 50)                                                                                                 \
   X(row_ns, 150)                                                                                                       \
   X(counted_pair_ns, 6)                                                                                                \
   X(pair_ns, 3.5)                                                                                                      \
-  X(moved_pair_ns, 30)                                                                                                 \
+  X(moved_pair_ns, 20)                                                                                                 \
   X(sent_pair_ns, 14)                                                                                                  \
   /* A kd-tree on cores: a point takes so long, and so much for each dimension: 2 million points took 160 ns in two    \
    * dimensions, 180 in three and 310 in six. */                                                                       \

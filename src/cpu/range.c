@@ -6,12 +6,14 @@
 #include "cpu/range.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cpu/single.h"
 #include "cpu/walk.h"
 
 /* Queries a batch. Beside devices small joins have smaller batches, so that all workers finish together. */
-enum { DEFAULT_BATCH = 1024, SHARED_BATCHES = 2048, LEAST_BATCH = 64, COUNTS_AHEAD = 24 };
+enum { DEFAULT_BATCH = 1024, MOST_BATCH = 4096, BATCHES_A_THREAD = 64, SHARED_BATCHES = 2048, LEAST_BATCH = 64 };
+enum { COUNTS_AHEAD = 24 };
 
 typedef struct range_cores {
   adji_join join;
@@ -30,8 +32,9 @@ typedef struct range_cores {
 static uint64_t batch_queries(const range_cores *c, bool shared) {
   uint64_t each = c->index.left->view.count / SHARED_BATCHES;
   if (c->batch) return c->batch;
-  if (!shared || each > DEFAULT_BATCH) return DEFAULT_BATCH;
-  return each < LEAST_BATCH ? LEAST_BATCH : each;
+  if (shared) return each > DEFAULT_BATCH ? DEFAULT_BATCH : each < LEAST_BATCH ? LEAST_BATCH : each;
+  each = c->index.left->view.count / ((uint64_t)BATCHES_A_THREAD * c->join.ctx->threads);
+  return each < DEFAULT_BATCH ? DEFAULT_BATCH : each > MOST_BATCH ? MOST_BATCH : each;
 }
 
 /* Batches of consecutive queries. The work of a cell is estimated by the square of its population, which is what it
@@ -111,9 +114,28 @@ static uint64_t longest_list(const adji_walk *walk, const adji_group *group, uin
   return longest;
 }
 
-/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel. */
+/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel, or in order already. */
 static bool plain_rows(const adji_row_style *style) {
-  return !adji_row_needs_sums(style) && !style->one_way && !style->in_order;
+  return !adji_row_needs_sums(style) && !style->one_way;
+}
+
+/* Copies ids in order without the row's own. */
+static uint32_t place_in_order(const adji_row_style *style, const uint32_t *ids, uint32_t count, uint32_t row,
+                               uint32_t *to) {
+  uint32_t before = count;
+  if (style->drop_self) {
+    for (uint32_t low = before = 0, high = count; low < high; before = low) {
+      uint32_t middle = low + (high - low) / 2;
+      if (ids[middle] < row)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  }
+  memcpy(to, ids, before * sizeof *to);
+  if (before == count) return count;
+  memcpy(to + before, ids + before + 1, (count - before - 1) * sizeof *to);
+  return count - 1;
 }
 
 static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
@@ -121,9 +143,12 @@ static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_
   const adji_window *window = w->walk.window;
   uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
   if (plain_rows(style) && found - style->drop_self == length) {
-    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
-    tally->pairs += style->kernels->place_ids(w->room.ids[slot], found, style->drop_self ? row : ADJ_NO_ID,
-                                              style->order == ADJ_ORDER_ID, to);
+    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]), *ids = w->room.ids[slot];
+    if (style->in_order)
+      tally->pairs += place_in_order(style, ids, found, row, to);
+    else
+      tally->pairs +=
+          style->kernels->place_ids(ids, found, style->drop_self ? row : ADJ_NO_ID, style->order == ADJ_ORDER_ID, to);
     return ADJ_OK;
   }
   uint32_t count = adji_row_order(style, &w->room, slot, row, found);
@@ -189,13 +214,14 @@ static adj_status count_one_way(adji_walker *w, const adji_group *group, adji_ta
 static void walk_for_total(range_cores *c, adji_walk *walk) {
   c->halves = false;
   c->degrees = NULL;
-  *walk = (adji_walk){.join = &c->join, .index = &c->index, .visit = count_group, .user = c};
+  *walk = (adji_walk){.join = &c->join, .index = &c->index, .counts = true, .visit = count_group, .user = c};
 }
 
 static void walk_for_count(range_cores *c, const adji_pass *pass, adji_walk *walk) {
   c->degrees = pass->degrees;
   c->halves = walk->forward = pass->halves && pass->alone && c->index.symmetric;
   if (c->halves || !c->join.style.one_way) return;
+  walk->counts = false;
   walk->visit = count_one_way;
   walk->sums = adji_row_needs_sums(&c->join.style);
 }
@@ -218,6 +244,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
     walk_for_count(c, pass, &walk);
   } else if (pass->kind == ADJI_PASS_FILL) {
     walk.window = pass->window;
+    walk.counts = false;
     walk.visit = fill_group;
     walk.sums = adji_row_needs_sums(&c->join.style);
   } else {
@@ -256,15 +283,20 @@ typedef struct sampling {
   uint64_t per_task;   /* places */
   adji_tally *tallies; /* per task */
   uint64_t *ns;        /* per task; NULL: not timed */
+  adji_tally *alone;   /* per task, of timed ones: some of the queries, each in a group of its own */
 } sampling;
 
-enum { SAMPLE_TASK = 32 };
+enum { SAMPLE_TASK = 32, ALONE_STEP = 16 };
+
+static uint64_t position_of(const sampling *s, uint64_t place) {
+  uint64_t count = s->cores->index.left->view.count;
+  return (uint64_t)((double)(count - s->each) * ((double)place + 0.5) / (double)s->places);
+}
 
 /* Queries at a place; again: those after them, if there are some. */
 static adj_status sample_place(sampling *s, uint64_t place, uint64_t task, uint32_t lane, bool again) {
-  uint64_t count = s->cores->index.left->view.count;
-  uint64_t at = (uint64_t)((double)(count - s->each) * ((double)place + 0.5) / (double)s->places);
-  if (again && at + 2 * s->each <= count) at += s->each;
+  uint64_t at = position_of(s, place);
+  if (again && at + 2 * s->each <= s->cores->index.left->view.count) at += s->each;
   adji_batch few = {(uint32_t)at, (uint32_t)(at + s->each), 0};
   return adji_walk_batch(&s->cores->walkers[lane], &few, &s->tallies[task]);
 }
@@ -277,6 +309,16 @@ static adj_status sample_queries(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
+/* A query in a group has the candidates of all of them. */
+static adj_status walk_alone(const sampling *s, uint64_t task, uint32_t lane, uint64_t at) {
+  adj_status status = ADJ_OK;
+  for (uint64_t q = 0; q < s->each && !status; q += ALONE_STEP) {
+    adji_batch one = {(uint32_t)(at + q), (uint32_t)(at + q + 1), 0};
+    status = adji_walk_batch(&s->cores->walkers[lane], &one, &s->alone[task]);
+  }
+  return status;
+}
+
 /* Where that is short the next queries are timed instead: the first ones fetch what a batch finds in the caches. */
 static adj_status time_place(void *user, uint64_t task, uint32_t lane) {
   enum { SHORT_NS = 50000 };
@@ -284,12 +326,14 @@ static adj_status time_place(void *user, uint64_t task, uint32_t lane) {
   uint64_t begin = adji_thread_ns();
   adj_status status = sample_place(s, task, task, lane, false);
   s->ns[task] = adji_thread_ns() - begin;
-  if (status || s->ns[task] > SHORT_NS) return status;
-  s->tallies[task] = (adji_tally){0};
-  begin = adji_thread_ns();
-  status = sample_place(s, task, task, lane, true);
-  s->ns[task] = adji_thread_ns() - begin;
-  return status;
+  if (status) return status;
+  if (s->ns[task] <= SHORT_NS) {
+    s->tallies[task] = (adji_tally){0};
+    begin = adji_thread_ns();
+    status = sample_place(s, task, task, lane, true);
+    s->ns[task] = adji_thread_ns() - begin;
+  }
+  return status ? status : walk_alone(s, task, lane, position_of(s, task));
 }
 
 /* Runs the tasks; the sum of what they found in *found. */
@@ -331,24 +375,34 @@ static bool is_worth_timing(const range_cores *c, const adji_range_estimates *fo
   return evaluation + found->pairs * PAIR_NS + (double)c->join.left->count * ROW_NS > LEAST_NS;
 }
 
+/* What all queries take, by a sample, and their candidates: as groups, and each query alone. */
+typedef struct timing {
+  double ns, candidates, alone;
+} timing;
+
 /* One query in 64. In many dimensions those of a place share panels, as a whole group does; in few there are rather
  * more places, since points lie more unevenly. */
-static adj_status time_sample(const range_cores *c, double *ns_of_all, double *candidates) {
+static adj_status time_sample(const range_cores *c, timing *out) {
   enum { SHARE = 64, MOST_PLACES = 32, FEWEST = 16, MANY_DIMS = 16, MOST_EACH = 128 };
   uint64_t count = c->index.left->view.count, ns[MOST_PLACES] = {0}, total = 0, sample = count / SHARE;
   if (sample < FEWEST) sample = FEWEST < count ? FEWEST : count;
   uint64_t each = c->join.left->dim < MANY_DIMS ? sample / MOST_PLACES : ADJI_GROUP;
   if (each < FEWEST) each = FEWEST;
   if (each > MOST_EACH) each = MOST_EACH;
-  sampling s = {.cores = c, .each = sample < each ? sample : each, .per_task = 1, .ns = ns};
+  adji_tally alone[MOST_PLACES] = {0};
+  sampling s = {.cores = c, .each = sample < each ? sample : each, .per_task = 1, .ns = ns, .alone = alone};
   s.places = sample / s.each < MOST_PLACES ? sample / s.each : MOST_PLACES;
   adji_tally found;
   adj_status status = run_sample(&s, time_place, &found);
-  for (uint64_t i = 0; i < s.places; i++)
+  uint64_t candidates_alone = 0;
+  for (uint64_t i = 0; i < s.places; i++) {
     total += ns[i];
+    candidates_alone += alone[i].candidates;
+  }
   double scale = (double)count / (double)(s.places * s.each);
-  *ns_of_all = (double)total * scale;
-  *candidates = (double)found.candidates * scale;
+  uint64_t steps = (s.each + ALONE_STEP - 1) / ALONE_STEP;
+  *out = (timing){(double)total * scale, (double)found.candidates * scale,
+                  (double)candidates_alone * (double)count / (double)(s.places * steps)};
   return status;
 }
 
@@ -363,15 +417,15 @@ static double corrected(double ns, double candidates, double counted) {
  * hardly a point, while a few hold most of them. */
 static adj_status try_ego(range_cores *c, double cells_ns, adji_range_estimates *out) {
   static const double CLEARLY = 0.8;
-  double ego_ns = 0, candidates;
+  timing ego = {0};
   adji_walk walk;
   c->index.ego = true;
   walk_for_total(c, &walk);
   adj_status status = adji_walkers_open(&walk, &c->walkers);
-  if (!status) status = time_sample(c, &ego_ns, &candidates);
+  if (!status) status = time_sample(c, &ego);
   end(c, NULL);
-  c->index.ego = !status && ego_ns < CLEARLY * cells_ns;
-  if (c->index.ego) out->count_ns *= ego_ns / cells_ns;
+  c->index.ego = !status && ego.ns < CLEARLY * cells_ns;
+  if (c->index.ego) out->count_ns *= ego.ns / cells_ns;
   return status;
 }
 
@@ -388,15 +442,16 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, bool may_eg
   walk_for_total(c, &walk);
   adj_status status = adji_walkers_open(&walk, &c->walkers);
   if (!status) status = count_sample(c, sample, out);
-  double ns = 0, candidates = 0;
+  timing trial = {0};
   bool timed = !status && is_worth_timing(c, out);
-  if (timed) status = time_sample(c, &ns, &candidates);
-  if (timed) out->count_ns = corrected(ns, candidates, out->candidates);
+  if (timed) status = time_sample(c, &trial);
+  if (timed) out->count_ns = corrected(trial.ns, trial.alone, out->candidates);
+  if (timed && trial.alone > 0) out->candidates *= trial.candidates / trial.alone;
   if (c->join.style.one_way) out->pairs = (out->pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
   end(c, NULL);
   bool can_ego =
       timed && may_ego && !c->index.ego && c->index.has_boxes && c->index.right.view.count == c->join.right->count;
-  if (!status && can_ego) status = try_ego(c, ns, out);
+  if (!status && can_ego) status = try_ego(c, trial.ns, out);
   if (!status && c->index.prefilter.filter) status = adji_estimate_pairs(&c->join, &c->index, &out->pairs);
   return status;
 }

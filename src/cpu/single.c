@@ -157,6 +157,7 @@ adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
     status = prepare_result(s, run);
   else
     prepare_count(s);
+  walk->counts = false;
   walk->forward = s->mirror;
   walk->sums = s->sums;
   walk->visit = list_group;

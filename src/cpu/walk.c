@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The walk over a batch. Cells are visited in order, so that the cursors of index/neighbours.h only move forward.
- * Bounding boxes shorten long ranges of candidates first.
+ * The walk over a batch. Cells are visited in order, so that the cursors of index/neighbours.h only move forward. A
+ * group has the queries of one cell or of a few in a row: finding candidates and calling kernels is paid once for all
+ * of them. Bounding boxes shorten long ranges of candidates first.
  */
 #include "cpu/walk.h"
 
@@ -18,6 +19,25 @@ static bool wants_all(const adji_window *window, uint64_t rows) {
   return empty <= FEW_EMPTY;
 }
 
+/* The most cells from the first to the last of a group. Along a periodic axis a point and its image must not both be
+ * candidates: they are a period apart, in slabs, give or take one. */
+static uint64_t most_span(const adji_grid *grid, uint64_t wanted) {
+  if (!grid->axis_count) return 0;
+  const adji_axis *row = &grid->axes[grid->axis_count - 1];
+  uint64_t span = wanted * row->reach;
+  if (!(row->period > 0)) return span;
+  uint64_t period = (uint64_t)(row->period * row->inverse), least = 2 * (uint64_t)row->reach + 2;
+  return period < least ? 0 : span < period - least ? span : period - least;
+}
+
+/* Queries and radii of a group. Counting has one query in each lane of a vector, or in two. */
+enum { GROUP = 16, COUNT_SPAN = 16, LIST_SPAN = 8 };
+
+static adji_group_shape shape_of(const adji_walk *walk) {
+  if (walk->join->limits) return (adji_group_shape){1, 1, 0};
+  return (adji_group_shape){GROUP, ADJI_GROUP, most_span(&walk->index->grid, walk->counts ? COUNT_SPAN : LIST_SPAN)};
+}
+
 static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t lane) {
   const adji_range_index *index = walk->index;
   adji_memory *memory = &walk->join->ctx->memory;
@@ -26,6 +46,7 @@ static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t la
   w->all_wanted = !walk->window || wants_all(walk->window, walk->join->left->count);
   w->split.compare_all = walk->sums;
   w->limited = index->boxes;
+  w->shape = shape_of(walk);
   adj_status status = ADJ_OK;
   if (!index->ego) status = adji_neighbours_init(&w->neighbours, &index->grid, &index->right, walk->forward);
   if (!status && index->has_boxes) {
@@ -162,33 +183,70 @@ static inline bool is_wanted(const adji_window *window, uint64_t row) {
   return row >= window->first_row && row < window->end_row && window->offsets[row + 1] > window->offsets[row];
 }
 
-/* Whether any of the queries [begin, end) is wanted. Cells without one skip the search for neighbours. */
-static bool any_wanted(const adji_window *window, const uint32_t *rows, uint32_t begin, uint32_t end) {
-  for (uint32_t p = begin; p < end; p++)
-    if (is_wanted(window, rows[p])) return true;
-  for (uint32_t p = begin; p < end; p++)
-    fetch_ahead(window, rows + p);
-  return false;
-}
-
-/* Visits the queries of one cell, in groups. */
-static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *ranges, uint32_t count,
-                             adji_tally *tally) {
+/* Collects the wanted ones of the queries from *position to end into a group. Stops when it is full. Returns how many.
+ */
+static uint32_t collect_queries(adji_walker *w, uint32_t *position, uint32_t end) {
   const uint32_t *rows = w->walk.index->left->view.ids;
   const adji_window *window = w->walk.window;
-  uint32_t most = w->walk.join->limits ? 1 : ADJI_GROUP;
-  adj_status status = ADJ_OK;
-  for (uint64_t p = cell.begin; p < cell.end && !status;) {
-    uint32_t many = 0;
-    for (; p < cell.end && many < most; p++) {
-      w->queries[many] = (uint32_t)p;
-      many += !window || w->all_wanted || is_wanted(window, rows[p]);
-      if (window) fetch_ahead(window, rows + p);
-    }
-    if (many) status = visit_group(w, many, ranges, count, tally);
-    if (!status && cell.end - cell.begin > ADJI_GROUP) status = adji_check_cancel(w->walk.join->ctx);
+  uint32_t many = 0, p = *position;
+  if (end - p > w->shape.most && (!window || w->all_wanted)) end = p + w->shape.most;
+  for (; p < end && many < w->shape.most; p++) {
+    w->queries[many] = p;
+    many += !window || w->all_wanted || is_wanted(window, rows[p]);
+    if (window) fetch_ahead(window, rows + p);
   }
-  return status;
+  *position = p;
+  return many;
+}
+
+/* Where a walk is, and the stretch of queries from there on that form a group. */
+typedef struct walk_place {
+  uint32_t position, end;
+  uint64_t cell;     /* that holds the position        */
+  uint64_t row_end;  /* last cell number of the row    */
+  uint64_t from, to; /* cell numbers of the stretch    */
+} walk_place;
+
+/* How many queries the group from this one on should have. Long rows to be sorted get a large one, for which the
+ * candidates are sorted once (cpu/walk_ordered.c). */
+static uint32_t wanted_from(const adji_walker *w, uint32_t position) {
+  const adji_window *window = w->walk.window;
+  if (!window || w->shape.most == 1) return w->shape.wanted;
+  uint64_t row = w->walk.index->left->view.ids[position];
+  bool is_long = adji_window_has(window, row) && adji_ordered_suits(w->walk.join, adji_window_length(window, row));
+  return is_long && w->shape.wanted < ADJI_GROUP ? ADJI_GROUP : w->shape.wanted;
+}
+
+/* The next stretch: whole vectors of queries of one cell or, if it has too few, queries of consecutive cells of a row
+ * that are not too far apart. */
+static void find_stretch(adji_walker *w, uint32_t batch_end, walk_place *at) {
+  const adji_index *left = w->walk.index->left;
+  uint32_t wanted = wanted_from(w, at->position), cell_end = left->cell_starts[at->cell + 1];
+  uint32_t available = cell_end - at->position;
+  at->from = at->to = left->cell_keys[at->cell];
+  if (available >= wanted) {
+    at->end = at->position + (available < w->shape.most ? available / wanted * wanted : w->shape.most);
+  } else {
+    if (at->from > at->row_end || !at->row_end) at->row_end = adji_row_end(&w->neighbours, at->from);
+    uint64_t last = at->row_end - at->from > w->shape.span ? at->from + w->shape.span : at->row_end;
+    uint64_t cell = adji_last_cell(left, at->cell, (uint64_t)at->position + wanted, last);
+    at->to = left->cell_keys[cell];
+    at->end = left->cell_starts[cell + 1] - at->position < wanted ? left->cell_starts[cell + 1] : at->position + wanted;
+  }
+  if (at->end > batch_end) at->end = batch_end;
+}
+
+/* Collects the queries of the next stretch that has some. Returns how many; 0: the batch ends. */
+static uint32_t collect_group(adji_walker *w, uint32_t batch_end, walk_place *at) {
+  const uint32_t *starts = w->walk.index->left->cell_starts;
+  uint32_t many = 0;
+  while (!many && at->position < batch_end) {
+    while (starts[at->cell + 1] <= at->position)
+      at->cell++;
+    find_stretch(w, batch_end, at);
+    many = collect_queries(w, &at->position, at->end);
+  }
+  return many;
 }
 
 /* Super-EGO: the whole right set is the candidate range, and the recursion over its boxes joins it with the group of
@@ -196,10 +254,10 @@ static adj_status visit_cell(adji_walker *w, adji_range cell, const adji_range *
 static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   adj_status status = ADJ_OK;
   uint32_t right = w->walk.index->right.view.count;
-  for (uint64_t p = batch->begin; p < batch->end && !status; p += ADJI_GROUP) {
-    uint32_t end = p + ADJI_GROUP < batch->end ? (uint32_t)p + ADJI_GROUP : batch->end;
-    adji_range all = {w->walk.forward ? (uint32_t)p : 0, right};
-    status = visit_cell(w, (adji_range){(uint32_t)p, end}, &all, 1, tally);
+  for (uint32_t p = batch->begin; p < batch->end && !status;) {
+    adji_range all = {w->walk.forward ? p : 0, right};
+    uint32_t many = collect_queries(w, &p, batch->end);
+    if (many) status = visit_group(w, many, &all, 1, tally);
     if (!status) status = adji_check_cancel(w->walk.join->ctx);
   }
   return status;
@@ -221,17 +279,15 @@ static uint64_t cell_of(const adji_index *index, uint32_t position) {
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   if (w->walk.index->ego) return walk_everything(w, batch, tally);
   const adji_index *left = w->walk.index->left;
-  const adji_window *window = w->walk.window;
-  uint64_t cell = cell_of(left, batch->begin);
-  adji_neighbours_seek(&w->neighbours, left->cell_keys[cell]);
+  walk_place at = {.position = batch->begin, .cell = cell_of(left, batch->begin)};
+  adji_neighbours_seek(&w->neighbours, left->cell_keys[at.cell]);
   adj_status status = ADJ_OK;
-  for (uint32_t p = batch->begin; p < batch->end && !status; cell++) {
-    uint32_t end = left->cell_starts[cell + 1] < batch->end ? left->cell_starts[cell + 1] : batch->end;
-    if (!window || w->all_wanted || any_wanted(window, left->view.ids, p, end)) {
-      uint32_t count = adji_neighbours_find(&w->neighbours, left->cell_keys[cell]);
-      status = visit_cell(w, (adji_range){p, end}, w->neighbours.found, count, tally);
-    }
-    p = end;
+  while (at.position < batch->end && !status) {
+    uint32_t many = collect_group(w, batch->end, &at);
+    if (!many) break;
+    uint32_t count = adji_neighbours_find(&w->neighbours, at.from, at.to);
+    status = visit_group(w, many, w->neighbours.found, count, tally);
+    if (!status && many == ADJI_GROUP) status = adji_check_cancel(w->walk.join->ctx);
   }
   return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The walk of a core over a batch: groups of queries of one cell, each with its candidates. The range join walks to
+ * The walk of a core over a batch: groups of queries near each other, each with its candidates. The range join walks to
  * count, to fill, to evaluate each pair once and to estimate.
  */
 #ifndef ADJI_WALK_H
@@ -31,6 +31,7 @@ typedef struct adji_walk {
   const adji_join *join;
   const adji_range_index *index;
   const adji_window *window; /* visit the queries whose row is in it, most empty rows excepted; NULL: all */
+  bool counts;               /* neighbours are only counted */
   bool forward;              /* each unordered pair once: only candidates after the query */
   bool sums; /* every candidate that belongs will be listed with its sum, so none may be accepted without comparing */
   /* Does a group. The walk itself adds to tally->candidates. */
@@ -48,10 +49,18 @@ typedef struct adji_ordered {
   adji_range all;
 } adji_ordered;
 
+/* How many queries a group has. */
+typedef struct adji_group_shape {
+  uint32_t wanted; /* from one cell or, if it has fewer, from several */
+  uint32_t most;   /* from one cell */
+  uint64_t span;   /* cells from the first to the last, at most */
+} adji_group_shape;
+
 /* The state of one lane, kept for a whole pass. */
 struct adji_walker {
   _Alignas(64) adji_walk walk; /* no two share a cache line */
   uint32_t lane;
+  adji_group_shape shape;
   bool all_wanted; /* every query is visited: asking for each would cost more than visiting a few empty rows */
   adji_neighbours neighbours;
   adji_split split;
@@ -89,6 +98,8 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
 /* Adds the number of neighbours of each query of the group to counts. */
 void adji_count_queries(adji_walker *w, const adji_group *group, uint32_t *counts);
 
+/* Whether rows about this long gain by candidates in order, if enough queries share them. */
+bool adji_ordered_suits(const adji_join *join, uint64_t length);
 /* Whether a copy of the candidates in order pays: enough queries to share the sort, and few enough candidates. */
 bool adji_ordered_pays(const adji_join *join, const adji_group *group);
 /* Replaces the candidates of the group by a copy in order. Allocates on the first call. */

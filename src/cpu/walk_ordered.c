@@ -7,12 +7,22 @@
 #include "cpu/walk.h"
 
 enum { MOST = 4096, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
+enum { SHORT_ROW = 4, SHORT_QUICK_ROW = 32 };
 
-/* Rows of ids alone that are sorted in registers are faster one by one, unless very many queries share the sort. */
+/* Rows of ids alone that are sorted in registers. */
+static bool is_quick(const adji_row_style *style) {
+  return style->kernels->sorts_in_registers && !adji_row_needs_sums(style);
+}
+
+bool adji_ordered_suits(const adji_join *join, uint64_t length) {
+  const adji_row_style *style = &join->style;
+  return style->order == ADJ_ORDER_ID && length >= (is_quick(style) ? SHORT_QUICK_ROW : SHORT_ROW);
+}
+
+/* Rows that are sorted in registers are faster one by one, unless very many queries share the sort. */
 bool adji_ordered_pays(const adji_join *join, const adji_group *group) {
   const adji_row_style *style = &join->style;
-  bool quick = style->kernels->sorts_in_registers && !adji_row_needs_sums(style);
-  return style->order == ADJ_ORDER_ID && group->task.query_count >= (quick ? MANY_QUERIES : LEAST_QUERIES) &&
+  return style->order == ADJ_ORDER_ID && group->task.query_count >= (is_quick(style) ? MANY_QUERIES : LEAST_QUERIES) &&
          !group->inside_count && group->near_total <= MOST && group->near_total >= LEAST_CANDIDATES;
 }
 

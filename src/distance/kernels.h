@@ -9,8 +9,9 @@
  *
  * in the type of the data, over the dimensions in input order. A pair belongs iff s <= limit. steps.h lists all steps.
  *
- * SIMD lanes run over candidates. Each lane sums its own dimensions in order, so every instruction set gives the same
- * bits. Each instruction set fills one table from the same body (kernels_body.h).
+ * SIMD lanes run over candidates or, to count in few dimensions, over queries. Each lane sums its own dimensions in
+ * order, so every instruction set gives the same bits. Each instruction set fills one table from the same body
+ * (kernels_body.h).
  */
 #ifndef ADJI_KERNELS_H
 #define ADJI_KERNELS_H
@@ -34,13 +35,14 @@ typedef struct adji_range {
 } adji_range;
 
 enum {
-  ADJI_PAD = 64,    /* slack entries after every array a kernel reads or writes */
-  ADJI_LIST_MAX = 4 /* queries per call of list */
+  ADJI_PAD = 64,     /* slack entries after every array a kernel reads or writes */
+  ADJI_LIST_MAX = 4, /* queries per call of list */
+  ADJI_FEW_DIMS = 6  /* the most dimensions in which a query stays in registers */
 };
 
 typedef struct adji_task {
   const adji_view *left, *right;
-  const uint32_t *queries;  /* positions in left, ascending */
+  const uint32_t *queries;  /* positions in left, each after the one before */
   const adji_range *ranges; /* of positions in right, disjoint */
   uint32_t query_count, range_count;
   double limit; /* exact in the type of the data */

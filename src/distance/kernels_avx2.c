@@ -60,6 +60,15 @@ static inline void load_four_f64(const double *const *row, uint32_t j, __m256d *
                    _mm256_castsi256_si128(_mm256_permutevar8x32_epi32( \
                        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(ids))), front_lanes(mask))))
 
+#define COUNTS __m256i
+#define COUNT_LANE PASTE(COUNT_LANE, TYPE)
+#define COUNT_LANE_f32 uint32_t
+#define COUNT_LANE_f64 uint64_t
+#define COUNTS_ZERO() _mm256_setzero_si256()
+#define COUNTS_ADD(c, a, b) PASTE(COUNTS_ADD, TYPE)(c, a, b)
+#define COUNTS_ADD_f32(c, a, b) _mm256_sub_epi32(c, _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
+#define COUNTS_ADD_f64(c, a, b) _mm256_sub_epi64(c, _mm256_castpd_si256(_mm256_cmp_pd(a, b, _CMP_LE_OQ)))
+
 #define T float
 #define TYPE f32
 #define VEC __m256

@@ -4,8 +4,9 @@
  * STEP, FINISH and FN(name), the name of a function of this instance. The instruction set's file defines the vectors;
  * see kernels_type.h.
  *
- * Every kernel compares a group of up to 4 queries with one vector of candidates at a time. So a group shares the loads
- * of candidates and the loop over the ranges. Functions that take `wide` and `dim` are inlined where both are
+ * A kernel compares a group of up to 4 queries with one vector of candidates at a time. So a group shares the loads of
+ * candidates and the loop over the ranges. Counts in few dimensions compare one or two vectors of queries with one
+ * candidate at a time instead. Functions that take `wide` and `dim` are inlined where both are
  * constants; wide is 1, 2 or 4.
  */
 
@@ -112,8 +113,72 @@ ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t
     counts[first + k] += total[k];
 }
 
+#ifdef COUNTS
+/* Counts with queries in the lanes, `wide` vectors of them, and one candidate after the other: nothing is added up
+ * across lanes, and short ranges leave no lane idle. Fewer queries than lanes: what the others count is not used. */
+ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
+                                 const uint32_t dim, uint32_t *counts) {
+  const uint32_t *positions = task->queries + first;
+  const T *x = (const T *)task->left->coords + positions[0], *coords = task->right->coords;
+  uint64_t x_stride = task->left->stride, stride = task->right->stride, last = positions[many - 1];
+  T copies[2 * LANES * MOST_FIXED], limits[4 * LANES];
+  if (last - positions[0] != many - 1) {
+    for (uint32_t j = 0; j < dim; j++)
+      for (uint32_t k = 0; k < wide * LANES; k++)
+        copies[j * wide * LANES + k] = x[j * x_stride + positions[k < many ? k : 0] - positions[0]];
+    x = copies;
+    x_stride = wide * LANES;
+  }
+  VEC queries[2][MOST_FIXED], limit = V_SET1((T)task->limit);
+  COUNTS total[2] = {COUNTS_ZERO(), COUNTS_ZERO()};
+  for (uint32_t k = 0; k < wide; k++)
+    for (uint32_t j = 0; j < dim; j++)
+      queries[k][j] = V_LOAD(x + j * x_stride + k * LANES);
+  if (task->forward) /* from entry 2 LANES - n on: the limits of n queries, and NaN for the others */
+    for (uint32_t k = 0; k < 4 * LANES; k++)
+      limits[k] = k < 2 * LANES ? (T)task->limit : (T)NAN;
+  for (uint32_t r = 0; r < task->range_count; r++) {
+    uint64_t i = task->ranges[r].begin, end = task->ranges[r].end;
+    for (uint32_t before = 0; task->forward && i < end && i <= last; i++) { /* among the queries */
+      while (before < many && positions[before] < i)
+        before++;
+      for (uint32_t k = 0; k < wide; k++) {
+        VEC s = V_ZERO();
+        for (uint32_t j = 0; j < dim; j++)
+          s = STEP(s, queries[k][j], V_SET1(coords[j * stride + i]), task->measure, j);
+        total[k] = COUNTS_ADD(total[k], FINISH(s), V_LOAD(limits + 2 * LANES - before + k * LANES));
+      }
+    }
+    for (; i < end; i++) {
+      VEC s[2] = {V_ZERO(), V_ZERO()};
+      for (uint32_t j = 0; j < dim; j++) {
+        VEC c = V_SET1(coords[j * stride + i]);
+        for (uint32_t k = 0; k < wide; k++)
+          s[k] = STEP(s[k], queries[k][j], c, task->measure, j);
+      }
+      for (uint32_t k = 0; k < wide; k++)
+        total[k] = COUNTS_ADD(total[k], FINISH(s[k]), limit);
+    }
+  }
+  COUNT_LANE lanes[2 * LANES];
+  memcpy(lanes, total, sizeof total);
+  for (uint32_t k = 0; k < many; k++)
+    counts[first + k] += (uint32_t)lanes[k];
+}
+#endif
+
 ADJI_INLINE void FN(count_dim)(const adji_task *task, uint32_t *counts, const uint32_t dim, const bool is_long) {
-  for (uint32_t first = 0; first < task->query_count; first += 4) {
+  uint32_t first = 0;
+#ifdef COUNTS
+  for (uint32_t many; !is_long && 2 * (many = task->query_count - first) >= LANES; first += many) {
+    many = many < 2 * LANES ? many : 2 * LANES;
+    if (many > LANES)
+      FN(count_lanes)(task, first, many, 2, dim, counts);
+    else
+      FN(count_lanes)(task, first, many, 1, dim, counts);
+  }
+#endif
+  for (; first < task->query_count; first += 4) {
     uint32_t many = task->query_count - first;
     if (many >= 3)
       FN(count_group)(task, first, many < 4 ? many : 4, 4, dim, is_long, counts);

@@ -47,6 +47,19 @@ static inline void pack_f64(double *to, float64x2_t v, uint32_t mask) {
 #define V_PACK(to, v, mask) TYPED(pack)(to, v, mask)
 #define V_PACK_IDS(to, ids, mask) pack_ids(to, ids, mask)
 
+#define COUNTS PASTE(COUNTS, TYPE)
+#define COUNTS_f32 uint32x4_t
+#define COUNTS_f64 uint64x2_t
+#define COUNT_LANE PASTE(COUNT_LANE, TYPE)
+#define COUNT_LANE_f32 uint32_t
+#define COUNT_LANE_f64 uint64_t
+#define COUNTS_ZERO() PASTE(COUNTS_ZERO, TYPE)
+#define COUNTS_ZERO_f32 vdupq_n_u32(0)
+#define COUNTS_ZERO_f64 vdupq_n_u64(0)
+#define COUNTS_ADD(c, a, b) PASTE(COUNTS_ADD, TYPE)(c, V_(cle)(a, b))
+#define COUNTS_ADD_f32(c, lanes) vsubq_u32(c, lanes)
+#define COUNTS_ADD_f64(c, lanes) vsubq_u64(c, lanes)
+
 #define T float
 #define TYPE f32
 #define VEC float32x4_t

@@ -18,11 +18,16 @@
  *
  * It may define
  *
+ *   COUNTS                a vector of LANES counters of type COUNT_LANE; COUNTS_ZERO()
+ *   COUNTS_ADD(c, a, b)   c, one more where a <= b
  *   LOAD_FOUR(row, j, c)  coordinates j .. j + 3 of LANES rows: c[i] holds coordinate j + i of each
  *   LIST_HEADER           a file with neighbour lists in place of knn_list.h
  *   TABLE                 the declaration of the table of kernels
  *   and what knn_body.h has for k = 1
  */
+#include <math.h>
+#include <string.h>
+
 #include "distance/kernels.h"
 
 #ifndef ADJI_INLINE
@@ -33,7 +38,7 @@
 #define FN(name) PASTE(PASTE(name, STEP_NAME), TYPE)
 /* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension; up to
  * MOST_LONG it is copied. SHORTC_STEP: dimensions between two checks for an abandoned sum. */
-enum { MOST_FIXED = 6, MOST_LONG = 1024, SHORTC_STEP = 4 };
+enum { MOST_FIXED = ADJI_FEW_DIMS, MOST_LONG = 1024, SHORTC_STEP = 4 };
 /* CALL(dim, is_long), with dim a constant if the step has an instance for it. */
 #define CALL_FOR(dim)       \
   switch (dim) {            \

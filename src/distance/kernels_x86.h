@@ -30,6 +30,11 @@
 #define V_PACK(to, v, mask) V_STORE(to, V_(maskz_compress)((MASK)(mask), v))
 #define V_PACK_IDS(to, ids, mask) IDS_STORE(to, IDS_(maskz_compress_epi32)((MASK)(mask), IDS_LOAD(ids)))
 
+#define COUNTS IDS
+#define COUNT_LANE uint32_t
+#define COUNTS_ZERO() IDS_SET1(0)
+#define COUNTS_ADD(c, a, b) IDS_(mask_add_epi32)(c, V_COMPARE(a, b, _CMP_LE_OQ), c, IDS_SET1(1))
+
 /* For knn_body.h. */
 #define IDS_SET1(x) IDS_(set1_epi32)((int)(x))
 #define IDS_BEFORE(s, ids, best, kept)        \

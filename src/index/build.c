@@ -262,14 +262,15 @@ static adj_status find_cells(build *b) {
   if (status) return status;
   uint64_t total = index->cell_count = add_up(b);
   index->cell_keys = adji_alloc(&b->ctx->memory, total + ADJI_CELL_PAD, sizeof *index->cell_keys, "cells");
-  index->cell_starts = adji_alloc(&b->ctx->memory, total + 1, sizeof *index->cell_starts, "cells");
+  index->cell_starts = adji_alloc(&b->ctx->memory, total + ADJI_CELL_PAD, sizeof *index->cell_starts, "cells");
   index->view.ids = adji_alloc(&b->ctx->memory, count + ADJI_PAD, sizeof *index->view.ids, "ids of the index");
   if (!index->cell_keys || !index->cell_starts || !index->view.ids) return ADJ_E_MEMORY;
   memset((uint32_t *)index->view.ids + count, 0, ADJI_PAD * sizeof *index->view.ids);
   status = adji_loop(b->ctx, b->slices, write_cells, b);
-  for (int i = 0; i < ADJI_CELL_PAD; i++)
+  for (int i = 0; i < ADJI_CELL_PAD; i++) {
     index->cell_keys[total + i] = UINT64_MAX;
-  index->cell_starts[total] = (uint32_t)count;
+    index->cell_starts[total + i] = (uint32_t)count;
+  }
   return status;
 }
 
@@ -371,7 +372,7 @@ static adj_status build_steps(build *b) {
 
 adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
                             const adji_order_options *options, adji_index *out) {
-  *out = (adji_index){.ctx = ctx, .set = set};
+  *out = (adji_index){.ctx = ctx, .set = set, .wide = !strcmp(ctx->isa, "avx512")};
   uint64_t count = set->count;
   build b = {.ctx = ctx, .grid = grid, .set = set, .index = out, .slices = slices_for(ctx, count)};
   b.options = options;

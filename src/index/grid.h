@@ -16,7 +16,7 @@
 
 enum {
   ADJI_MAX_AXES = 10,
-  ADJI_CELL_PAD = 16 /* entries of UINT64_MAX after the last cell number */
+  ADJI_CELL_PAD = 17 /* entries after the last cell: numbers of UINT64_MAX */
 };
 
 typedef struct adji_axis {
@@ -69,8 +69,9 @@ typedef struct adji_index {
   adji_view view; /* coordinates by dimension, and ids; images included */
   uint64_t cell_count;
   uint64_t *cell_keys;   /* cell_count + ADJI_CELL_PAD entries, ascending */
-  uint32_t *cell_starts; /* cell_count + 1 entries: first position */
+  uint32_t *cell_starts; /* cell_count + ADJI_CELL_PAD entries: first position, then the number of points */
   uint32_t largest_cell;
+  bool wide; /* the CPU compares eight cell numbers at once */
 } adji_index;
 
 #endif

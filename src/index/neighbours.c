@@ -35,8 +35,8 @@ adj_status adji_neighbours_init(adji_neighbours *n, const adji_grid *grid, const
   for (uint32_t a = 1; a < grid->axis_count; a++)
     room *= 3;
   *n = (adji_neighbours){.right = right, .forward = forward};
-  n->wide = !strcmp(right->ctx->isa, "avx512");
   n->reach = grid->axis_count ? grid->axes[grid->axis_count - 1].reach : 0;
+  n->row = grid->axis_count > 1 ? grid->axes[grid->axis_count - 2].stride : 0;
   adji_memory *memory = &right->ctx->memory;
   n->offsets = adji_alloc(memory, room, sizeof *n->offsets, "neighbour cells");
   n->first = adji_alloc(memory, room, sizeof *n->first, "neighbour cells");
@@ -62,7 +62,7 @@ void adji_neighbours_clear(adji_neighbours *n) {
 
 /* Cell numbers a cursor looks at together. The table of cell numbers is padded with UINT64_MAX for this. */
 enum { KEYS_AT_ONCE = 8 };
-_Static_assert((int)KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
+_Static_assert(2 * (int)KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
 
 /* The first cell of [low, high) whose number is at least key; high if there is none. */
 static uint32_t search_cell(const uint64_t *keys, uint64_t low, uint64_t high, uint64_t key) {
@@ -93,28 +93,28 @@ static inline uint64_t shifted(uint64_t key, int64_t offset) {
   return at < 0 ? 0 : (uint64_t)at;
 }
 
-/* Offset o reaches the cell numbers from first_key() up to, but not including, end_key(). */
-static inline uint64_t first_key(const adji_neighbours *n, uint64_t key, uint32_t o) {
+/* At offset o the cells [from, to] reach the cell numbers from first_key() up to, but not including, end_key(). */
+static inline uint64_t first_key(const adji_neighbours *n, uint64_t from, uint32_t o) {
   int64_t back = n->forward && n->offsets[o] == 0 ? 0 : -(int64_t)n->reach;
-  return shifted(key, n->offsets[o] + back);
+  return shifted(from, n->offsets[o] + back);
 }
-static inline uint64_t end_key(const adji_neighbours *n, uint64_t key, uint32_t o) {
-  return shifted(key, n->offsets[o] + (int64_t)n->reach + 1);
+static inline uint64_t end_key(const adji_neighbours *n, uint64_t to, uint32_t o) {
+  return shifted(to, n->offsets[o] + (int64_t)n->reach + 1);
 }
 
 /* Moves a cursor to the first cell from `at` on whose number is at least key. */
 typedef uint32_t (*advance_fn)(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key);
 
 /* adji_neighbours_find() with the given cursor function, which is inlined. */
-static inline __attribute__((always_inline)) uint32_t find_by(adji_neighbours *n, uint64_t key,
+static inline __attribute__((always_inline)) uint32_t find_by(adji_neighbours *n, uint64_t from, uint64_t to,
                                                               const advance_fn advance) {
   const uint64_t *keys = n->right->cell_keys;
   const uint32_t *starts = n->right->cell_starts;
   uint64_t cells = n->right->cell_count;
   uint32_t many = 0;
   for (uint32_t o = 0; o < n->offset_count; o++) {
-    uint32_t first = advance(keys, n->first[o], cells, first_key(n, key, o));
-    uint32_t last = advance(keys, first, cells, end_key(n, key, o));
+    uint32_t first = advance(keys, n->first[o], cells, first_key(n, from, o));
+    uint32_t last = advance(keys, first, cells, end_key(n, to, o));
     n->first[o] = first;
     n->found[many] = (adji_range){starts[first], starts[last]};
     many += first != last;
@@ -137,23 +137,56 @@ static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count
 AVX512 static inline uint32_t advance_avx512(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
   __m512i eight = _mm512_loadu_si512(keys + at);
   uint32_t below = _mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key));
-  if (__builtin_expect(below == 0xff, 0)) return advance_far(keys, at + (uint64_t)KEYS_AT_ONCE, count, key);
-  return at + (uint32_t)__builtin_popcount(below);
+  if (__builtin_expect(below != 0xff, 1)) return at + (uint32_t)__builtin_popcount(below);
+  eight = _mm512_loadu_si512(keys + (at += KEYS_AT_ONCE));
+  below = _mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key));
+  if (__builtin_expect(below != 0xff, 1)) return at + (uint32_t)__builtin_popcount(below);
+  return advance_far(keys, at + (uint64_t)KEYS_AT_ONCE, count, key);
 }
 
-AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t key) {
-  return find_by(n, key, advance_avx512);
+/* Cells ascend by start and by number, so those that qualify come first. */
+AVX512 static uint64_t last_cell_avx512(const adji_index *index, uint64_t cell, uint32_t position, uint64_t key) {
+  for (;; cell += KEYS_AT_ONCE) {
+    __m256i starts = _mm256_loadu_si256((const __m256i *)(const void *)(index->cell_starts + cell + 1));
+    __m512i keys = _mm512_loadu_si512(index->cell_keys + cell + 1);
+    uint32_t before = _mm256_cmplt_epu32_mask(starts, _mm256_set1_epi32((int)position));
+    before &= _mm512_cmple_epu64_mask(keys, _mm512_set1_epi64((long long)key));
+    if (before != 0xff) return cell + (uint32_t)__builtin_popcount(before);
+  }
+}
+
+AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t from, uint64_t to) {
+  return find_by(n, from, to, advance_avx512);
 }
 #endif
+
+uint64_t adji_last_cell(const adji_index *index, uint64_t cell, uint64_t position, uint64_t key) {
+  if (position > index->view.count) position = index->view.count;
+#if defined(__x86_64__)
+  if (index->wide) return last_cell_avx512(index, cell, (uint32_t)position, key);
+#endif
+  while (index->cell_starts[cell + 1] < position && index->cell_keys[cell + 1] <= key)
+    cell++;
+  return cell;
+}
 
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key) {
   for (uint32_t o = 0; o < n->offset_count; o++)
     n->first[o] = search_cell(n->right->cell_keys, 0, n->right->cell_count, first_key(n, key, o));
+  n->found_from = n->found_to = UINT64_MAX;
 }
 
-uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t key) {
+static uint32_t find(adji_neighbours *n, uint64_t from, uint64_t to) {
 #if defined(__x86_64__)
-  if (n->wide) return find_avx512(n, key);
+  if (n->right->wide) return find_avx512(n, from, to);
 #endif
-  return find_by(n, key, advance);
+  return find_by(n, from, to, advance);
+}
+
+uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t from, uint64_t to) {
+  if (n->found_from == from && n->found_to == to) return n->found_count;
+  n->found_count = find(n, from, to);
+  n->found_from = from;
+  n->found_to = to;
+  return n->found_count;
 }

@@ -176,11 +176,11 @@ static void set_range_costs(const adj_ctx *ctx, const outcome *found, adji_costs
         (costs->candidate_ns + FEW_DIMS * costs->candidate_dim_ns) / before);
   /* What remains of the time of a whole join without that of the comparisons. */
   const outcome *twice = &found[FILL_TWICE], *single = &found[FILL_SINGLE];
-  double count_s = found[COUNT_FEW].join_s, moved = costs->moved_pair_ns;
+  double count_s = found[COUNT_FEW].join_s, list_s = costs->list_evaluation_few * count_s, moved = costs->moved_pair_ns;
   double row_s = twice->points * 1e-9 / ctx->threads, filled_s = row_s * (costs->filled_row_ns - costs->counted_row_ns);
   double dealt_s = row_s * (costs->row_ns - costs->counted_row_ns), spread = adji_pair_spread(single->points);
-  set(&costs->pair_ns, each_ns(ctx, twice->join_s - 2 * count_s - filled_s, twice->pairs));
-  set(&costs->moved_pair_ns, each_ns(ctx, single->join_s - count_s - dealt_s, single->pairs) / spread);
+  set(&costs->pair_ns, each_ns(ctx, twice->join_s - count_s - list_s - filled_s, twice->pairs));
+  set(&costs->moved_pair_ns, each_ns(ctx, single->join_s - list_s - dealt_s, single->pairs) / spread);
   set(&costs->sent_pair_ns, costs->sent_pair_ns * costs->moved_pair_ns / moved);
 }
 

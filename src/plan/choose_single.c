@@ -29,13 +29,19 @@ static double count_seconds(const adji_range_question *q, double candidates) {
   return seconds_of(q, evaluation_ns(q, candidates) + (double)q->join->left->count * row_ns);
 }
 
+static double list_factor(const adji_range_question *q) {
+  const adji_costs *costs = &q->join->ctx->costs;
+  return q->join->left->dim <= ADJI_FEW_DIMS ? costs->list_evaluation_few : costs->list_evaluation;
+}
+
 /* Empty rows are skipped. In many dimensions four queries at a time pass over all candidates, which then come from
  * farther away than those of a count. */
 static double fill_seconds(const adji_range_question *q, double pairs, double candidates) {
   enum { MANY_DIMS = 16 };
   const adji_costs *costs = &q->join->ctx->costs;
   double rows = (double)q->join->left->count, filled = rows > 0 ? 1 - exp(-pairs / rows) : 0;
-  double evaluation = evaluation_ns(q, candidates) * (q->join->left->dim < MANY_DIMS ? 1 : costs->fill_evaluation);
+  double factor = q->join->left->dim < MANY_DIMS ? list_factor(q) : costs->fill_evaluation;
+  double evaluation = evaluation_ns(q, candidates) * factor;
   return seconds_of(q, filled * (evaluation + rows * costs->filled_row_ns) + pairs * costs->pair_ns);
 }
 
@@ -50,7 +56,7 @@ double adji_pair_spread(double rows) {
 
 static double single_seconds(const adji_range_question *q, double pairs, double candidates, double pair_ns) {
   const adji_costs *costs = &q->join->ctx->costs;
-  double evaluation = evaluation_ns(q, candidates) * (q->join->self_join ? 0.5 : 1.0) * costs->list_evaluation;
+  double evaluation = evaluation_ns(q, candidates) * (q->join->self_join ? 0.5 : 1.0) * list_factor(q);
   return seconds_of(q, evaluation + (double)q->join->left->count * costs->row_ns + pairs * pair_ns);
 }
 
@@ -65,7 +71,7 @@ double adji_sent_seconds(const adji_range_question *q, double pairs, double cand
 
 static double count_single_seconds(const adji_range_question *q, double pairs, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
-  double evaluation = 0.5 * evaluation_ns(q, candidates) * costs->list_evaluation;
+  double evaluation = 0.5 * evaluation_ns(q, candidates) * list_factor(q);
   return seconds_of(q, evaluation + (double)q->join->left->count * costs->degree_ns + pairs * costs->counted_pair_ns);
 }
 
