@@ -158,9 +158,15 @@ static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
   return ((UINT32_C(1) << (end - first)) - 1) << first % ADJI_FAN;
 }
 
+/* Whether many leaves lie between the queries of a group, so that one of them bounds few of the queries. */
+static bool is_sparse(const adji_knn_group *g) {
+  enum { SPARSE = 8 };
+  return g->left && g->left->count < g->right->count / SPARSE;
+}
+
 /* Visits the leaves around one: enough for k neighbours. */
 static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
-  uint64_t many = g->k == 1 ? ADJI_FAN : 1, count = g->right->level[0].count;
+  uint64_t many = g->k == 1 || is_sparse(g) ? ADJI_FAN : 1, count = g->right->level[0].count;
   while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
     many *= 2;
   g->first_seen = leaf / many * many;

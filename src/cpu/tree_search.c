@@ -4,23 +4,19 @@
  */
 #include "cpu/tree_search.h"
 
-#include <math.h>
-
 #include "index/radix_sort.h"
 
 /* ---- The leaf near a point ------------------------------------------------------------------------------ */
 
-/* The node of a chunk that is nearest to the point. */
+/* The node of a chunk that is nearest to the point. Bounds are there for all nodes, within reach or not. */
 static uint32_t nearest_node(const adji_tree_search *s, const void *point, uint32_t level, uint64_t chunk) {
   adji_chunk_bounds bounds;
   adji_bound_chunk(s, (adji_box_reach){point, point, 0}, level, chunk, &bounds);
   if (bounds.near) return (uint32_t)__builtin_ctz(bounds.near);
-  adji_bound_chunk(s, (adji_box_reach){point, point, INFINITY}, level, chunk, &bounds);
+  uint64_t count = s->tree->level[level].count - chunk * ADJI_FAN;
   uint32_t nearest = 0;
-  for (uint32_t others = bounds.near & ~UINT32_C(1); others; others &= others - 1) {
-    uint32_t i = (uint32_t)__builtin_ctz(others);
+  for (uint32_t i = 1; i < ADJI_FAN && i < count; i++)
     nearest = adji_bound_at(s, &bounds, i) < adji_bound_at(s, &bounds, nearest) ? i : nearest;
-  }
   return nearest;
 }
 

@@ -225,7 +225,7 @@ static void find_stretch(adji_walker *w, uint32_t batch_end, walk_place *at) {
   uint32_t available = cell_end - at->position;
   at->from = at->to = left->cell_keys[at->cell];
   if (available >= wanted) {
-    at->end = at->position + (available < w->shape.most ? available / wanted * wanted : w->shape.most);
+    at->end = at->position + (available < w->shape.most ? available & ~(wanted - 1) : w->shape.most);
   } else {
     if (at->from > at->row_end || !at->row_end) at->row_end = adji_row_end(&w->neighbours, at->from);
     uint64_t last = at->row_end - at->from > w->shape.span ? at->from + w->shape.span : at->row_end;

@@ -51,7 +51,7 @@ typedef struct adji_ordered {
 
 /* How many queries a group has. */
 typedef struct adji_group_shape {
-  uint32_t wanted; /* from one cell or, if it has fewer, from several */
+  uint32_t wanted; /* from one cell or, if it has fewer, from several; a power of two */
   uint32_t most;   /* from one cell */
   uint64_t span;   /* cells from the first to the last, at most */
 } adji_group_shape;

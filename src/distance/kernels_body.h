@@ -118,22 +118,23 @@ ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t
  * across lanes, and short ranges leave no lane idle. Fewer queries than lanes: what the others count is not used. */
 ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                  const uint32_t dim, uint32_t *counts) {
+  const size_t lanes = LANES, all = wide * lanes;
   const uint32_t *positions = task->queries + first;
   const T *x = (const T *)task->left->coords + positions[0], *coords = task->right->coords;
   uint64_t x_stride = task->left->stride, stride = task->right->stride, last = positions[many - 1];
   T copies[2 * LANES * MOST_FIXED], limits[4 * LANES];
   if (last - positions[0] != many - 1) {
     for (uint32_t j = 0; j < dim; j++)
-      for (uint32_t k = 0; k < wide * LANES; k++)
-        copies[j * wide * LANES + k] = x[j * x_stride + positions[k < many ? k : 0] - positions[0]];
+      for (size_t k = 0; k < all; k++)
+        copies[j * all + k] = x[j * x_stride + positions[k < many ? k : 0] - positions[0]];
     x = copies;
-    x_stride = wide * LANES;
+    x_stride = all;
   }
   VEC queries[2][MOST_FIXED], limit = V_SET1((T)task->limit);
   COUNTS total[2] = {COUNTS_ZERO(), COUNTS_ZERO()};
   for (uint32_t k = 0; k < wide; k++)
     for (uint32_t j = 0; j < dim; j++)
-      queries[k][j] = V_LOAD(x + j * x_stride + k * LANES);
+      queries[k][j] = V_LOAD(x + j * x_stride + k * lanes);
   if (task->forward) /* from entry 2 LANES - n on: the limits of n queries, and NaN for the others */
     for (uint32_t k = 0; k < 4 * LANES; k++)
       limits[k] = k < 2 * LANES ? (T)task->limit : (T)NAN;
@@ -146,7 +147,7 @@ ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t
         VEC s = V_ZERO();
         for (uint32_t j = 0; j < dim; j++)
           s = STEP(s, queries[k][j], V_SET1(coords[j * stride + i]), task->measure, j);
-        total[k] = COUNTS_ADD(total[k], FINISH(s), V_LOAD(limits + 2 * LANES - before + k * LANES));
+        total[k] = COUNTS_ADD(total[k], FINISH(s), V_LOAD(limits + (2 + k) * lanes - before));
       }
     }
     for (; i < end; i++) {
@@ -160,10 +161,10 @@ ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t
         total[k] = COUNTS_ADD(total[k], FINISH(s[k]), limit);
     }
   }
-  COUNT_LANE lanes[2 * LANES];
-  memcpy(lanes, total, sizeof total);
+  COUNT_LANE counted[2 * LANES];
+  memcpy(counted, total, sizeof total);
   for (uint32_t k = 0; k < many; k++)
-    counts[first + k] += (uint32_t)lanes[k];
+    counts[first + k] += (uint32_t)counted[k];
 }
 #endif
 
