@@ -236,17 +236,23 @@ static void find_stretch(adji_walker *w, uint32_t batch_end, walk_place *at) {
   if (at->end > batch_end) at->end = batch_end;
 }
 
-/* Collects the queries of the next stretch that has some. Returns how many; 0: the batch ends. */
+static void skip_unwanted(const adji_walker *w, uint32_t batch_end, walk_place *at) {
+  const uint32_t *rows = w->walk.index->left->view.ids;
+  const adji_window *window = w->walk.window;
+  if (!window || w->all_wanted) return;
+  for (; at->position < batch_end && !is_wanted(window, rows[at->position]); at->position++)
+    fetch_ahead(window, rows + at->position);
+}
+
+/* Collects the queries of the next stretch. Returns how many; 0: the batch ends. */
 static uint32_t collect_group(adji_walker *w, uint32_t batch_end, walk_place *at) {
   const uint32_t *starts = w->walk.index->left->cell_starts;
-  uint32_t many = 0;
-  while (!many && at->position < batch_end) {
-    while (starts[at->cell + 1] <= at->position)
-      at->cell++;
-    find_stretch(w, batch_end, at);
-    many = collect_queries(w, &at->position, at->end);
-  }
-  return many;
+  skip_unwanted(w, batch_end, at);
+  if (at->position == batch_end) return 0;
+  while (starts[at->cell + 1] <= at->position)
+    at->cell++;
+  find_stretch(w, batch_end, at);
+  return collect_queries(w, &at->position, at->end);
 }
 
 /* Super-EGO: the whole right set is the candidate range, and the recursion over its boxes joins it with the group of

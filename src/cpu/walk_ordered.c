@@ -55,23 +55,25 @@ static uint64_t list_keys(const adji_group *group, uint64_t *keys) {
   return count;
 }
 
-/* Least significant digit first, as many digits as the largest id needs. One pass counts all digits. */
+/* Least significant digit first, as many digits as the largest id needs, as equal as possible. One pass counts all
+ * digits. */
 static void sort_keys(adji_ordered *o, uint64_t count, uint32_t largest) {
   uint32_t places[4][BUCKETS];
-  int digits = largest ? (32 - __builtin_clz(largest) + DIGIT - 1) / DIGIT : 0;
+  int bits = largest ? 32 - __builtin_clz(largest) : 0, digits = (bits + DIGIT - 1) / DIGIT;
+  int digit = digits ? (bits + digits - 1) / digits : 0, buckets = 1 << digit;
   memset(places, 0, (size_t)digits * sizeof *places);
   for (uint64_t i = 0; i < count; i++)
     for (int d = 0; d < digits; d++)
-      places[d][o->keys[i] >> (32 + d * DIGIT) & (BUCKETS - 1)]++;
+      places[d][o->keys[i] >> (32 + d * digit) & (uint32_t)(buckets - 1)]++;
   for (int d = 0; d < digits; d++) {
     uint32_t place = 0;
-    for (int b = 0; b < BUCKETS; b++) {
+    for (int b = 0; b < buckets; b++) {
       uint32_t many = places[d][b];
       places[d][b] = place;
       place += many;
     }
     for (uint64_t i = 0; i < count; i++)
-      o->spare[places[d][o->keys[i] >> (32 + d * DIGIT) & (BUCKETS - 1)]++] = o->keys[i];
+      o->spare[places[d][o->keys[i] >> (32 + d * digit) & (uint32_t)(buckets - 1)]++] = o->keys[i];
     uint64_t *exchange = o->keys;
     o->keys = o->spare;
     o->spare = exchange;

@@ -213,8 +213,13 @@ static adj_status sort_points(build *b) {
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
+/* Whether items hold whole cell numbers. */
+static inline bool is_packed(const build *b) {
+  return b->grid->key_bits + b->id_bits <= 64;
+}
+
 static inline uint64_t key_at(const build *b, uint64_t i) {
-  if (__builtin_expect(b->grid->key_bits + b->id_bits <= 64, 1)) return b->items[i] >> b->id_bits;
+  if (__builtin_expect(is_packed(b), 1)) return b->items[i] >> b->id_bits;
   return cell_number(b->grid, b->set, b->items[i] & ((UINT64_C(1) << b->id_bits) - 1));
 }
 
@@ -233,6 +238,25 @@ static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
+/* The same for cell numbers that are in the items, without a branch: every item writes the cell it is in. Items of a
+ * cell that begins in an earlier slice write none. */
+static void write_packed_cells(const build *b, uint64_t begin, uint64_t end, uint64_t cell) {
+  uint64_t id_mask = (UINT64_C(1) << b->id_bits) - 1, i = begin;
+  uint32_t *ids = (uint32_t *)b->index->view.ids, start = 0;
+  uint64_t before = begin ? b->items[begin - 1] >> b->id_bits : UINT64_MAX;
+  for (; i < end && b->items[i] >> b->id_bits == before; i++)
+    ids[i] = (uint32_t)(b->items[i] & id_mask);
+  for (cell--; i < end; i++) {
+    uint64_t key = b->items[i] >> b->id_bits;
+    bool is_new = key != before;
+    start = is_new ? (uint32_t)i : start;
+    cell += is_new;
+    b->index->cell_keys[cell] = before = key;
+    b->index->cell_starts[cell] = start;
+    ids[i] = (uint32_t)(b->items[i] & id_mask);
+  }
+}
+
 /* Also turns the items into ids. Long cell numbers are computed again, from points that must be as they were. */
 static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
@@ -240,6 +264,10 @@ static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end, id_mask = (UINT64_C(1) << b->id_bits) - 1, cell = b->slice_cells[slice];
   uint64_t room = slice + 1 < b->slices ? b->slice_cells[slice + 1] : b->index->cell_count;
   adji_slice(b->count, b->slices, slice, &begin, &end);
+  if (is_packed(b)) {
+    write_packed_cells(b, begin, end, cell);
+    return ADJ_OK;
+  }
   uint32_t *ids = (uint32_t *)b->index->view.ids;
   uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
   for (uint64_t i = begin; i < end; i++) {

@@ -16,7 +16,7 @@
 
 enum {
   ADJI_MAX_AXES = 10,
-  ADJI_CELL_PAD = 17 /* entries after the last cell: numbers of UINT64_MAX */
+  ADJI_CELL_PAD = 24 /* entries after the last cell: numbers of UINT64_MAX */
 };
 
 typedef struct adji_axis {

@@ -62,7 +62,7 @@ void adji_neighbours_clear(adji_neighbours *n) {
 
 /* Cell numbers a cursor looks at together. The table of cell numbers is padded with UINT64_MAX for this. */
 enum { KEYS_AT_ONCE = 8 };
-_Static_assert(2 * (int)KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
+_Static_assert(3 * (int)KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
 
 /* The first cell of [low, high) whose number is at least key; high if there is none. */
 static uint32_t search_cell(const uint64_t *keys, uint64_t low, uint64_t high, uint64_t key) {
@@ -102,12 +102,14 @@ static inline uint64_t end_key(const adji_neighbours *n, uint64_t to, uint32_t o
   return shifted(to, n->offsets[o] + (int64_t)n->reach + 1);
 }
 
-/* Moves a cursor to the first cell from `at` on whose number is at least key. */
-typedef uint32_t (*advance_fn)(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key);
+/* Most moves are by a few cells. */
+static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++, at++)
+    if (keys[at] >= key) return at;
+  return advance_far(keys, at, count, key);
+}
 
-/* adji_neighbours_find() with the given cursor function, which is inlined. */
-static inline __attribute__((always_inline)) uint32_t find_by(adji_neighbours *n, uint64_t from, uint64_t to,
-                                                              const advance_fn advance) {
+static uint32_t find_plain(adji_neighbours *n, uint64_t from, uint64_t to) {
   const uint64_t *keys = n->right->cell_keys;
   const uint32_t *starts = n->right->cell_starts;
   uint64_t cells = n->right->cell_count;
@@ -122,26 +124,41 @@ static inline __attribute__((always_inline)) uint32_t find_by(adji_neighbours *n
   return many;
 }
 
-/* Most moves are by a few cells. */
-static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
-  for (int i = 0; i < KEYS_AT_ONCE; i++, at++)
-    if (keys[at] >= key) return at;
-  return advance_far(keys, at, count, key);
-}
-
 #if defined(__x86_64__)
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,bmi2,popcnt")))
 
-/* Eight cell numbers are compared at once; the count of those that are too small is how far the cursor moves. The plain
- * loop spends its time on mispredicted branches; here no branch depends on the data. */
+/* Eight cell numbers are compared at once; the count of those that are too small is how far a cursor moves. The plain
+ * loop spends its time on mispredicted branches; here hardly a branch depends on the data. */
+AVX512 static inline uint32_t count_below(__m512i eight, uint64_t key) {
+  return (uint32_t)__builtin_popcount(_mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key)));
+}
+
 AVX512 static inline uint32_t advance_avx512(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
-  __m512i eight = _mm512_loadu_si512(keys + at);
-  uint32_t below = _mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key));
-  if (__builtin_expect(below != 0xff, 1)) return at + (uint32_t)__builtin_popcount(below);
-  eight = _mm512_loadu_si512(keys + (at += KEYS_AT_ONCE));
-  below = _mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key));
-  if (__builtin_expect(below != 0xff, 1)) return at + (uint32_t)__builtin_popcount(below);
-  return advance_far(keys, at + (uint64_t)KEYS_AT_ONCE, count, key);
+  for (int i = 0; i < 2; i++, at += KEYS_AT_ONCE) {
+    uint32_t below = count_below(_mm512_loadu_si512(keys + at), key);
+    if (below < KEYS_AT_ONCE) return at + below;
+  }
+  return advance_far(keys, at, count, key);
+}
+
+/* The cells that a range begins and ends with are mostly among the same eight. */
+AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t from, uint64_t to) {
+  const uint64_t *keys = n->right->cell_keys;
+  const uint32_t *starts = n->right->cell_starts;
+  uint64_t cells = n->right->cell_count;
+  uint32_t many = 0;
+  for (uint32_t o = 0; o < n->offset_count; o++) {
+    uint32_t at = n->first[o];
+    uint64_t end = end_key(n, to, o), begin = first_key(n, from, o);
+    __m512i eight = _mm512_loadu_si512(keys + at);
+    uint32_t first = count_below(eight, begin), last = count_below(eight, end);
+    first = first < KEYS_AT_ONCE ? at + first : advance_avx512(keys, at + KEYS_AT_ONCE, cells, begin);
+    last = last < KEYS_AT_ONCE ? at + last : advance_avx512(keys, first, cells, end);
+    n->first[o] = first;
+    n->found[many] = (adji_range){starts[first], starts[last]};
+    many += first != last;
+  }
+  return many;
 }
 
 /* Cells ascend by start and by number, so those that qualify come first. */
@@ -153,10 +170,6 @@ AVX512 static uint64_t last_cell_avx512(const adji_index *index, uint64_t cell, 
     before &= _mm512_cmple_epu64_mask(keys, _mm512_set1_epi64((long long)key));
     if (before != 0xff) return cell + (uint32_t)__builtin_popcount(before);
   }
-}
-
-AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t from, uint64_t to) {
-  return find_by(n, from, to, advance_avx512);
 }
 #endif
 
@@ -180,7 +193,7 @@ static uint32_t find(adji_neighbours *n, uint64_t from, uint64_t to) {
 #if defined(__x86_64__)
   if (n->right->wide) return find_avx512(n, from, to);
 #endif
-  return find_by(n, from, to, advance);
+  return find_plain(n, from, to);
 }
 
 uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t from, uint64_t to) {
