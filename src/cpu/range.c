@@ -283,7 +283,7 @@ typedef struct sampling {
   uint64_t per_task;   /* places */
   adji_tally *tallies; /* per task */
   uint64_t *ns;        /* per task; NULL: not timed */
-  adji_tally *alone;   /* per task, of timed ones: some of the queries, each in a group of its own */
+  adji_tally *alone;   /* per task, of timed ones: some of the queries, each in a group of its own; or NULL */
 } sampling;
 
 enum { SAMPLE_TASK = 32, ALONE_STEP = 16 };
@@ -309,7 +309,7 @@ static adj_status sample_queries(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* A query in a group has the candidates of all of them. */
+/* In few dimensions a query in a group has the candidates of all of them (cpu/walk.c). */
 static adj_status walk_alone(const sampling *s, uint64_t task, uint32_t lane, uint64_t at) {
   adj_status status = ADJ_OK;
   for (uint64_t q = 0; q < s->each && !status; q += ALONE_STEP) {
@@ -333,7 +333,8 @@ static adj_status time_place(void *user, uint64_t task, uint32_t lane) {
     status = sample_place(s, task, task, lane, true);
     s->ns[task] = adji_thread_ns() - begin;
   }
-  return status ? status : walk_alone(s, task, lane, position_of(s, task));
+  if (status || !s->alone) return status;
+  return walk_alone(s, task, lane, position_of(s, task));
 }
 
 /* Runs the tasks; the sum of what they found in *found. */
@@ -390,7 +391,8 @@ static adj_status time_sample(const range_cores *c, timing *out) {
   if (each < FEWEST) each = FEWEST;
   if (each > MOST_EACH) each = MOST_EACH;
   adji_tally alone[MOST_PLACES] = {0};
-  sampling s = {.cores = c, .each = sample < each ? sample : each, .per_task = 1, .ns = ns, .alone = alone};
+  sampling s = {.cores = c, .each = sample < each ? sample : each, .per_task = 1, .ns = ns};
+  if (c->join.left->dim <= ADJI_FEW_DIMS) s.alone = alone;
   s.places = sample / s.each < MOST_PLACES ? sample / s.each : MOST_PLACES;
   adji_tally found;
   adj_status status = run_sample(&s, time_place, &found);
@@ -401,8 +403,8 @@ static adj_status time_sample(const range_cores *c, timing *out) {
   }
   double scale = (double)count / (double)(s.places * s.each);
   uint64_t steps = (s.each + ALONE_STEP - 1) / ALONE_STEP;
-  *out = (timing){(double)total * scale, (double)found.candidates * scale,
-                  (double)candidates_alone * (double)count / (double)(s.places * steps)};
+  *out = (timing){.ns = (double)total * scale, .candidates = (double)found.candidates * scale};
+  out->alone = s.alone ? (double)candidates_alone * (double)count / (double)(s.places * steps) : out->candidates;
   return status;
 }
 
