@@ -384,7 +384,7 @@ typedef struct timing {
 /* One query in 64. In many dimensions those of a place share panels, as a whole group does; in few there are rather
  * more places, since points lie more unevenly. */
 static adj_status time_sample(const range_cores *c, timing *out) {
-  enum { SHARE = 64, MOST_PLACES = 32, FEWEST = 16, MANY_DIMS = 16, MOST_EACH = 128 };
+  enum { SHARE = 64, MOST_PLACES = 32, FEWER_PLACES = 16, FEWEST = 16, MANY_DIMS = 16, MOST_EACH = 128 };
   uint64_t count = c->index.left->view.count, ns[MOST_PLACES] = {0}, total = 0, sample = count / SHARE;
   if (sample < FEWEST) sample = FEWEST < count ? FEWEST : count;
   uint64_t each = c->join.left->dim < MANY_DIMS ? sample / MOST_PLACES : ADJI_GROUP;
@@ -393,7 +393,8 @@ static adj_status time_sample(const range_cores *c, timing *out) {
   adji_tally alone[MOST_PLACES] = {0};
   sampling s = {.cores = c, .each = sample < each ? sample : each, .per_task = 1, .ns = ns};
   if (c->join.left->dim <= ADJI_FEW_DIMS) s.alone = alone;
-  s.places = sample / s.each < MOST_PLACES ? sample / s.each : MOST_PLACES;
+  uint64_t most = c->join.left->dim < MANY_DIMS ? MOST_PLACES : FEWER_PLACES;
+  s.places = sample / s.each < most ? sample / s.each : most;
   adji_tally found;
   adj_status status = run_sample(&s, time_place, &found);
   uint64_t candidates_alone = 0;
