@@ -119,19 +119,23 @@ static bool plain_rows(const adji_row_style *style) {
   return !adji_row_needs_sums(style) && !style->one_way;
 }
 
-/* Copies ids in order without the row's own. */
+/* The first of ids in order that is not below `row`. */
+static uint32_t place_of(const uint32_t *ids, uint32_t count, uint32_t row) {
+  uint32_t low = 0, high = count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (ids[middle] < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Copies ids in order without the row's own, which is among them if it is to be dropped. */
 static uint32_t place_in_order(const adji_row_style *style, const uint32_t *ids, uint32_t count, uint32_t row,
                                uint32_t *to) {
-  uint32_t before = count;
-  if (style->drop_self) {
-    for (uint32_t low = before = 0, high = count; low < high; before = low) {
-      uint32_t middle = low + (high - low) / 2;
-      if (ids[middle] < row)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  }
+  uint32_t before = style->drop_self ? place_of(ids, count, row) : count;
   memcpy(to, ids, before * sizeof *to);
   if (before == count) return count;
   memcpy(to + before, ids + before + 1, (count - before - 1) * sizeof *to);

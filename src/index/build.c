@@ -238,8 +238,8 @@ static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The same for cell numbers that are in the items, without a branch: every item writes the cell it is in. Items of a
- * cell that begins in an earlier slice write none. */
+/* Writes the ids of a slice, and the cells that begin in it, where the items hold the cell numbers. There is no branch:
+ * every item writes its cell. Only items of a cell that begins in an earlier slice do not. */
 static void write_packed_cells(const build *b, uint64_t begin, uint64_t end, uint64_t cell) {
   uint64_t id_mask = (UINT64_C(1) << b->id_bits) - 1, i = begin;
   uint32_t *ids = (uint32_t *)b->index->view.ids, start = 0;
