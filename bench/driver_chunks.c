@@ -2,11 +2,12 @@
  *
  * Joins of sets that do not fit the memory of a GPU, beside the same joins with enough of it:
  *
- *   bench/driver_chunks unif|expo|... COUNT DIM K|RADIUS BACKEND REPEATS MEMORY...
+ *   bench/driver_chunks unif|expo|... COUNT DIM K|RADIUS|csr:RADIUS BACKEND REPEATS MEMORY...
  *
- * K: a whole number, the k nearest with distances. RADIUS: with a point, counts. MEMORY: limits of the device in MiB,
- * 0: all. One line for each: the quickest of adj_plan_create and the run together, seconds of both, of kernels, of the
- * phases, the host's memory, and a checksum of ids and distances, or of counts, which must be the same in every line.
+ * K: a whole number, the k nearest with distances. RADIUS: with a point, counts; after csr: all rows. MEMORY: limits of
+ * the device in MiB, 0: all. One line for each: the quickest of adj_plan_create and the run together, seconds of both,
+ * of kernels, of the phases, the host's memory, and a checksum of ids and distances, or of counts, which must be the
+ * same in every line. BACKEND cpu: how joins of large sets on cores grow.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -70,19 +71,26 @@ static uint64_t sum_up(const void *data, uint64_t bytes) {
   return sum;
 }
 
+typedef struct request {
+  adj_join_spec spec;
+  bool count; /* of range joins, and no rows */
+} request;
+
 /* One run. Returns its seconds. */
-static double run(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, adj_stats *stats, uint64_t *sum,
+static double run(adj_ctx *ctx, const request *wanted, const adj_dataset *set, adj_stats *stats, uint64_t *sum,
                   double *plan_s) {
   adj_plan *plan = NULL;
   double begin = now(), seconds;
-  must(adj_plan_create(ctx, spec, set, NULL, &plan));
+  must(adj_plan_create(ctx, &wanted->spec, set, NULL, &plan));
   *plan_s = now() - begin;
-  if (spec->kind == ADJ_KNN) {
+  if (!wanted->count) {
     adj_result *result = NULL;
     must(adj_collect(plan, &result, NULL, stats));
     seconds = now() - begin;
-    uint64_t entries = adj_result_rows(result) * spec->k;
-    if (!*sum) *sum = sum_up(adj_result_ids(result), entries * 4) ^ sum_up(adj_result_distances(result), entries * 4);
+    bool knn = wanted->spec.kind == ADJ_KNN, fresh = !*sum;
+    uint64_t rows = adj_result_rows(result), entries = knn ? rows * wanted->spec.k : adj_result_offsets(result)[rows];
+    if (fresh) *sum = sum_up(adj_result_ids(result), entries * 4);
+    if (fresh && knn) *sum ^= sum_up(adj_result_distances(result), entries * 4);
     adj_result_destroy(result);
   } else {
     uint64_t pairs = 0;
@@ -96,6 +104,26 @@ static double run(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *se
   }
   adj_plan_destroy(plan);
   return seconds;
+}
+
+static request request_of(char **arguments) {
+  request r = {.count = false};
+  const char *what = arguments[4], *backend = arguments[5];
+  bool rows = !strncmp(what, "csr:", 4), knn = !rows && !strchr(what, '.');
+  adj_join_spec_init(&r.spec, sizeof r.spec);
+  r.spec.kind = knn ? ADJ_KNN : ADJ_RANGE;
+  r.count = !knn && !rows;
+  if (knn) {
+    r.spec.k = (uint32_t)strtoul(what, NULL, 10);
+    r.spec.flags = ADJ_WITH_DISTANCE;
+  } else {
+    r.spec.radius = strtod(rows ? what + 4 : what, NULL);
+  }
+  r.spec.backend = !strcmp(backend, "gpu")      ? ADJ_BACKEND_GPU
+                   : !strcmp(backend, "hybrid") ? ADJ_BACKEND_HYBRID
+                   : !strcmp(backend, "cpu")    ? ADJ_BACKEND_CPU
+                                                : ADJ_BACKEND_AUTO;
+  return r;
 }
 
 static void time_limit(char **arguments, uint64_t mib) {
@@ -112,29 +140,19 @@ static void time_limit(char **arguments, uint64_t mib) {
   wanted.dim = (uint32_t)strtoul(arguments[3], NULL, 10);
   adj_dataset *set = NULL;
   must(adj_dataset_generate(ctx, &wanted, &set));
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  bool knn = !strchr(arguments[4], '.');
-  spec.kind = knn ? ADJ_KNN : ADJ_RANGE;
-  if (knn) {
-    spec.k = (uint32_t)strtoul(arguments[4], NULL, 10);
-    spec.flags = ADJ_WITH_DISTANCE;
-  } else {
-    spec.radius = strtod(arguments[4], NULL);
-  }
-  spec.backend = !strcmp(arguments[5], "gpu")      ? ADJ_BACKEND_GPU
-                 : !strcmp(arguments[5], "hybrid") ? ADJ_BACKEND_HYBRID
-                                                   : ADJ_BACKEND_AUTO;
+  request wanted_join = request_of(arguments);
   double best = INFINITY, plan_s = 0, best_plan = 0;
   uint64_t sum = 0, peak = 0;
   adj_stats stats, best_stats;
   adj_stats_init(&stats, sizeof stats);
   best_stats = stats;
-  char line[1024] = "";
+  char line[1024] = "", each[256] = "";
   unsigned long repeats = strtoul(arguments[6], NULL, 10);
   for (unsigned long i = 0; i < repeats; i++) {
     forget_phases();
-    double seconds = run(ctx, &spec, set, &stats, &sum, &plan_s);
+    double seconds = run(ctx, &wanted_join, set, &stats, &sum, &plan_s);
+    size_t length = strlen(each);
+    snprintf(each + length, sizeof each - length, " %.1f", seconds * 1e3);
     if (!(seconds < best)) continue;
     best = seconds;
     best_plan = plan_s;
@@ -147,10 +165,10 @@ static void time_limit(char **arguments, uint64_t mib) {
   }
   printf("%s %s %s-D %s %s, %5" PRIu64
          " MiB: %8.1f ms (plan %.1f), kernels %.1f, up %.1f, down %.1f, place %.1f, %.2f "
-         "GB up, host %.2f GB, redone %" PRIu64 ", sum %016" PRIx64 "\n    phases:%s\n",
+         "GB up, host %.2f GB, redone %" PRIu64 ", sum %016" PRIx64 "\n    runs:%s; phases:%s\n",
          arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], mib, best * 1e3, best_plan * 1e3,
          best_stats.kernel_s * 1e3, best_stats.upload_s * 1e3, best_stats.download_s * 1e3, best_stats.place_s * 1e3,
-         (double)best_stats.bytes_up * 1e-9, (double)peak * 1e-9, best_stats.batches_redone, sum, line);
+         (double)best_stats.bytes_up * 1e-9, (double)peak * 1e-9, best_stats.batches_redone, sum, each, line);
   fflush(stdout);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
@@ -158,7 +176,8 @@ static void time_limit(char **arguments, uint64_t mib) {
 
 int main(int count, char **arguments) {
   if (count < 8) {
-    fprintf(stderr, "usage: driver_chunks unif|expo COUNT DIM K|RADIUS gpu|hybrid|auto REPEATS MIB...\n");
+    fprintf(stderr,
+            "usage: driver_chunks unif|expo COUNT DIM K|RADIUS|csr:RADIUS gpu|hybrid|auto|cpu REPEATS MIB...\n");
     return 2;
   }
   for (int i = 7; i < count; i++)
