@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "index/regions_number.h"
+
 /* A member is its place in the slice, and this bit if it is the region's own. */
 enum { MOST_SLICE = 1 << 15, LEAST_SLICE = 64, MOST_BLOCK = 1 << 20, OWN = 1 << 15 };
 
@@ -16,21 +18,9 @@ typedef struct visitor {
   uint16_t place, region;
 } visitor;
 
-/* A cut as the walk reads it: in the type of the points, with the offset of the dimension in bytes. */
-typedef struct step_f32 {
-  float at;
-  uint32_t below, region;
-  uint64_t offset;
-} step_f32;
-typedef struct step_f64 {
-  double at;
-  uint32_t below, region;
-  uint64_t offset;
-} step_f64;
-
 /* What a lane reuses from slice to slice, and the block that its lists go to. */
 typedef struct lane_room {
-  uint16_t *numbers;
+  uint16_t *numbers, *near;
   visitor *visitors;
   uint64_t visitor_room;
   uint16_t *lists;
@@ -41,7 +31,8 @@ typedef struct lane_room {
 typedef struct making {
   adji_regions *r;
   double reach;
-  void *steps; /* of all nodes */
+  adji_numbering numbering;
+  adji_number_fn number;
   lane_room *lanes;
   _Atomic uint64_t blocks; /* of lists */
   uint64_t block;          /* members of one, unless a slice has more */
@@ -89,51 +80,26 @@ static adj_status visit(slice_work *w, uint64_t place, uint32_t node, uint32_t o
   return status;
 }
 
-/* Walks down to the region of each point. The walk takes no branch; the few points near a cut are visited again. The
- * gap is rounded to the type, and so is the reach, upwards: rounding is monotone. */
-#define NUMBER_POINTS(T, suffix, ABS, TOWARDS)                                        \
-  static adj_status number_##suffix(slice_work *w) {                                  \
-    const adji_regions *r = w->r;                                                     \
-    const step_##suffix *steps = w->m->steps;                                         \
-    const char *point = point_at(r->set, w->first);                                   \
-    T reach = w->m->reach < 0 ? -1 : TOWARDS((T)w->m->reach, (T)INFINITY);            \
-    uint32_t depth = r->cuts->depth;                                                  \
-    adj_status status = ADJ_OK;                                                       \
-    for (uint64_t i = 0; i < w->count && !status; i++, point += r->set->row_stride) { \
-      uint32_t node = 0;                                                              \
-      bool near = false;                                                              \
-      for (uint32_t d = 0; d < depth; d++) {                                          \
-        const step_##suffix *step = &steps[node];                                     \
-        T x = *(const T *)(const void *)(point + step->offset);                       \
-        near |= ABS(x - step->at) <= reach; /* false for NaN */                       \
-        node = step->below + (x >= step->at);                                         \
-      }                                                                               \
-      uint32_t region = steps[node].region;                                           \
-      w->numbers[i] = (uint16_t)region;                                               \
-      w->starts[region + 1]++;                                                        \
-      if (near) status = visit(w, i, 0, region);                                      \
-    }                                                                                 \
-    return status;                                                                    \
-  }
-NUMBER_POINTS(float, f32, fabsf, nextafterf)
-NUMBER_POINTS(double, f64, fabs, nextafter)
-#undef NUMBER_POINTS
-
-static adj_status make_steps(making *m) {
-  const adji_regions *r = m->r;
-  uint32_t nodes = 2 * r->cuts->count - 1;
-  bool f64 = r->set->type == ADJ_F64;
-  m->steps = adji_alloc(&r->ctx->memory, nodes, f64 ? sizeof(step_f64) : sizeof(step_f32), "cuts");
-  if (!m->steps) return ADJ_E_MEMORY;
-  for (uint32_t i = 0; i < nodes; i++) {
-    const adji_cut *cut = &r->cuts->nodes[i];
-    uint64_t offset = cut->dim * r->set->column_stride;
-    if (f64)
-      ((step_f64 *)m->steps)[i] = (step_f64){cut->at, cut->below, cut->region, offset};
-    else
-      ((step_f32 *)m->steps)[i] = (step_f32){(float)cut->at, cut->below, cut->region, offset};
-  }
-  return ADJ_OK;
+/* The region of each point. The few points near a cut visit other regions. The gap is rounded to the type, and so is
+ * the reach, upwards: rounding is monotone. */
+static adj_status number_slice(slice_work *w) {
+  const adj_dataset *set = w->r->set;
+  double reach = w->m->reach;
+  adji_number_job job = {.numbering = &w->m->numbering, .points = point_at(set, w->first), .count = w->count};
+  job.row_stride = set->row_stride;
+  job.column_stride = set->column_stride;
+  job.reach = reach < 0              ? -1
+              : set->type == ADJ_F64 ? nextafter(reach, INFINITY)
+                                     : (double)nextafterf((float)reach, INFINITY);
+  job.numbers = w->numbers;
+  job.near = w->room->near;
+  uint64_t near = w->m->number(&job);
+  adj_status status = ADJ_OK;
+  for (uint64_t i = 0; i < w->count; i++)
+    w->starts[w->numbers[i] + 1]++;
+  for (uint64_t i = 0; i < near && !status; i++)
+    status = visit(w, job.near[i], 0, w->numbers[job.near[i]]);
+  return status;
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------- */
@@ -183,7 +149,7 @@ static adj_status make_slice(void *user, uint64_t slice, uint32_t lane) {
   w.starts = r->starts + slice * (count + 1);
   w.numbers = w.room->numbers;
   memset(w.starts, 0, (count + 1) * sizeof *w.starts);
-  adj_status status = r->set->type == ADJ_F64 ? number_f64(&w) : number_f32(&w);
+  adj_status status = number_slice(&w);
   if (!status) status = list_members(&w, slice);
   for (uint64_t i = 0; i < w.visitor_count && !status; i++)
     w.room->visits[w.room->visitors[i].region]++;
@@ -245,8 +211,9 @@ static adj_status get_lanes(making *m) {
   if (!m->lanes) return ADJ_E_MEMORY;
   for (uint32_t i = 0; i < threads; i++) {
     m->lanes[i].numbers = adji_alloc(memory, m->r->slice, sizeof *m->lanes[i].numbers, "members of regions");
+    m->lanes[i].near = adji_alloc(memory, m->r->slice, sizeof *m->lanes[i].near, "members of regions");
     m->lanes[i].visits = adji_alloc_zero(memory, m->r->cuts->count, sizeof *m->lanes[i].visits, "regions");
-    if (!m->lanes[i].numbers || !m->lanes[i].visits) return ADJ_E_MEMORY;
+    if (!m->lanes[i].numbers || !m->lanes[i].near || !m->lanes[i].visits) return ADJ_E_MEMORY;
   }
   m->block = m->r->set->count / (8 * ((uint64_t)threads + 1)) + 1;
   if (m->block > MOST_BLOCK) m->block = MOST_BLOCK;
@@ -257,18 +224,20 @@ static void free_lanes(making *m) {
   adji_memory *memory = &m->r->ctx->memory;
   for (uint32_t i = 0; m->lanes && i < m->r->ctx->threads; i++) {
     adji_free(memory, m->lanes[i].numbers);
+    adji_free(memory, m->lanes[i].near);
     adji_free(memory, m->lanes[i].visitors);
     adji_free(memory, m->lanes[i].visits);
   }
   adji_free(memory, m->lanes);
-  adji_free(memory, m->steps);
+  adji_numbering_clear(m->r->ctx, &m->numbering);
 }
 
 static adj_status make_all(adji_regions *r, double reach) {
   making m = {.r = r, .reach = reach};
   uint32_t dim = r->set->dim;
   double *box = adji_alloc(&r->ctx->memory, 2 * (uint64_t)dim, sizeof *box, "regions");
-  adj_status status = box ? make_steps(&m) : ADJ_E_MEMORY;
+  adj_status status = box ? adji_numbering_make(r->ctx, r->cuts, r->set->type, &m.numbering) : ADJ_E_MEMORY;
+  m.number = adji_number_for(r->ctx->isa, r->set);
   if (!status) status = get_lanes(&m);
   if (!status) status = adji_loop(r->ctx, r->slices, make_slice, &m);
   if (!status) {

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The region of each point (cuts.h): the inner loop of regions.c, one function per type and instruction set.
+ */
+#ifndef ADJI_REGIONS_NUMBER_H
+#define ADJI_REGIONS_NUMBER_H
+
+#include "index/cuts.h"
+
+/* The tree of cuts, filled up to `depth` levels: node i has the children 2 i and 2 i + 1, the root is node 1, and
+ * region number i is that of node 2^depth + i. Where there is no cut, `at` is NaN, and points go to the child 2 i.
+ * Dimensions and regions have as many bits as the type. There are ADJI_NUMBER_SPARE more entries, so that vectors may
+ * be loaded. */
+typedef struct adji_numbering {
+  void *at, *dims, *regions;
+  adj_type type;
+  uint32_t dim, depth;
+} adji_numbering;
+enum { ADJI_NUMBER_SPARE = 16 };
+
+adj_status adji_numbering_make(adj_ctx *ctx, const adji_cuts *cuts, adj_type type, adji_numbering *out);
+void adji_numbering_clear(adj_ctx *ctx, adji_numbering *numbering);
+
+/* Points in a row: numbers[i] is the region of point i, and `near` lists those that may be within reach of another one.
+ * reach: of the type, negative: none is near. Both have room for count entries. */
+typedef struct adji_number_job {
+  const adji_numbering *numbering;
+  const char *points;
+  uint64_t row_stride, column_stride, count; /* count: up to 2^15 */
+  double reach;
+  uint16_t *numbers, *near;
+} adji_number_job;
+
+/* Returns how many are near. */
+typedef uint64_t (*adji_number_fn)(const adji_number_job *job);
+adji_number_fn adji_number_for(const char *isa, const adj_dataset *set);
+
+#if defined(__x86_64__)
+/* In up to ADJI_NUMBER_DIMS dimensions, with rows of up to ADJI_NUMBER_STRIDE bytes. */
+enum { ADJI_NUMBER_DIMS = 6, ADJI_NUMBER_STRIDE = 1 << 26 };
+uint64_t adji_number_avx512_f32(const adji_number_job *job);
+uint64_t adji_number_avx512_f64(const adji_number_job *job);
+#endif
+
+#endif
