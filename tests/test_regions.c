@@ -94,6 +94,39 @@ static void check_copies(const adji_pick *pick, const uint32_t *ids) {
   free(to);
 }
 
+static void copy_bytes(void *to, const void *from, uint64_t bytes) {
+  memcpy(to, from, bytes);
+}
+
+/* Points of all regions, gathered one region at a time, some, or all at once; or not at all. */
+static void check_gather(const adji_regions *r) {
+  uint64_t point = r->set->dim * adji_type_size(r->set->type), largest = 1;
+  for (uint32_t i = 0; i < r->cuts->count; i++)
+    if (r->all[i] > largest) largest = r->all[i];
+  for (uint64_t room = largest * point - 1; room < 8 * largest * point + 2; room = 2 * room + 2) {
+    adji_gather gather;
+    adji_gather_open(r, room, copy_bytes, &gather);
+    for (uint32_t i = 0; i < r->cuts->count; i++) {
+      const char *points;
+      must(adji_gather_region(&gather, i, &points));
+      assert_true(!points == (!gather.room));
+      if (!points) continue;
+      adji_pick pick;
+      must(adji_pick_open(r, i, 0, r->all[i], &pick));
+      char *to = malloc((r->all[i] + 1) * point), *again = malloc((r->all[i] + 1) * point);
+      if (r->all[i]) adji_pick_copy(&pick, 0, r->all[i], to);
+      assert_memory_equal(points, to, r->all[i] * point);
+      pick.points = points;
+      if (r->all[i]) adji_pick_copy(&pick, 0, r->all[i], again);
+      assert_memory_equal(again, to, r->all[i] * point);
+      adji_pick_clear(&pick);
+      free(to);
+      free(again);
+    }
+    adji_gather_clear(&gather);
+  }
+}
+
 /* Values of all members, region by region, to rows: here their own ids. */
 static void check_spread(const adji_regions *r) {
   uint64_t all = 0, count = r->set->count;
@@ -107,7 +140,9 @@ static void check_spread(const adji_regions *r) {
     must(adji_pick_list(&pick, values + all, NULL));
     adji_pick_clear(&pick);
   }
-  must(adji_regions_spread(r, values, to));
+  uint64_t total = 0;
+  must(adji_regions_spread(r, values, to, &total));
+  assert_int_equal(total, count * (count - (count > 0)) / 2);
   for (uint64_t i = 0; i < count; i++)
     assert_int_equal(to[i], i);
   free(values);
@@ -121,7 +156,10 @@ static void check_regions(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted,
   adji_cuts cuts;
   adji_regions r;
   must(adji_cuts_make(ctx, set, wanted, &cuts));
-  must(adji_regions_make(ctx, set, &cuts, limit < 0 ? -1 : adji_reach(&measure, set->type, limit), &r));
+  double *reaches = malloc(cuts.count * sizeof *reaches);
+  for (uint32_t i = 0; i < cuts.count; i++) /* some regions have no points around them */
+    reaches[i] = limit < 0 || i % 3 == 2 ? -1 : adji_reach(&measure, set->type, limit);
+  must(adji_regions_make(ctx, set, &cuts, reaches, &r));
   assert_true(cuts.count >= 1 && cuts.count <= (wanted ? wanted : 1));
   uint8_t *member = calloc(set->count + 1, cuts.count), *own = malloc(set->count + 1);
   uint32_t *ids = malloc((set->count + 1) * sizeof *ids);
@@ -148,17 +186,21 @@ static void check_regions(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted,
   }
   assert_int_equal(all, set->count);
   check_spread(&r);
+  check_gather(&r);
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   for (uint64_t a = 0; a < set->count && limit >= 0; a++)
     for (uint64_t b = 0; b < set->count; b++) {
       const char *x = set->data + a * set->row_stride, *y = set->data + b * set->row_stride;
-      if (reference_value(&spec, set->type, x, y, set->dim) <= limit)
+      if (reference_value(&spec, set->type, x, y, set->dim) <= limit && reaches[region_of(&cuts, set, a)] >= 0)
         assert_true(member[b * cuts.count + region_of(&cuts, set, a)]);
     }
+  for (uint32_t region = 2; region < cuts.count; region += 3)
+    assert_int_equal(r.own[region], r.all[region]);
   free(member);
   free(own);
   free(ids);
+  free(reaches);
   adji_regions_clear(&r);
   adji_cuts_clear(ctx, &cuts);
 }
@@ -168,7 +210,7 @@ static void regions_of_points(void **state) {
   static const uint64_t wanted[] = {1, 2, 3, 7, 40, 1000};
   static const double limits[] = {-1, 0, 1e-50, 1e-3, 0.04, INFINITY};
   for (uint32_t threads = 1; threads <= 3; threads += 2) {
-    adj_ctx *ctx = context_of(threads, NULL);
+    adj_ctx *ctx = context_of(threads, threads == 1 ? "scalar" : NULL);
     for (int kind = 0; kind < LAYOUTS; kind++)
       for (int type = ADJ_F32; type <= ADJ_F64; type++)
         for (uint32_t dim = 1; dim <= 3; dim++) {
@@ -194,7 +236,7 @@ static void empty_regions(void **state) {
   adji_cuts cuts;
   adji_regions r;
   must(adji_cuts_make(ctx, set, 4, &cuts));
-  must(adji_regions_make(ctx, empty, &cuts, -1, &r));
+  must(adji_regions_make(ctx, empty, &cuts, NULL, &r));
   for (uint32_t i = 0; i < cuts.count; i++)
     assert_true(!r.all[i] && !r.own[i]);
   adji_regions_clear(&r);

@@ -152,11 +152,16 @@ static void make_node(cutter *c, uint32_t number, uint32_t first, uint32_t end, 
   make_node(c, node.below + 1, middle, end, regions - low, depth + 1);
 }
 
-adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out) {
-  uint64_t regions = wanted < ADJI_MOST_REGIONS ? wanted : ADJI_MOST_REGIONS, count = regions * PER_REGION;
+static uint64_t sample_size(uint64_t regions, uint64_t points) {
+  uint64_t count = regions * PER_REGION;
   if (count < LEAST_SAMPLE) count = LEAST_SAMPLE;
   if (count > MOST_SAMPLE) count = regions > MOST_SAMPLE / 4 ? 4 * regions : MOST_SAMPLE;
-  if (count > set->count) count = set->count;
+  return count < points ? count : points;
+}
+
+adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out) {
+  uint64_t regions = wanted < ADJI_MOST_REGIONS ? wanted : ADJI_MOST_REGIONS;
+  uint64_t count = sample_size(regions, set->count);
   *out = (adji_cuts){.dim = set->dim};
   double *x = adji_alloc(&ctx->memory, adji_mul(count + 1, set->dim), sizeof *x, "sampled points");
   uint32_t *order = adji_alloc(&ctx->memory, count + 1, sizeof *order, "sampled points");
@@ -179,6 +184,137 @@ adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted,
 void adji_cuts_clear(adj_ctx *ctx, adji_cuts *cuts) {
   adji_free(&ctx->memory, cuts->nodes);
   *cuts = (adji_cuts){0};
+}
+
+/* Cuts the cells of the regions below a node, which are numbered from `first` on. Returns the end of their numbers. */
+static uint32_t cut_cells(const adji_cuts *cuts, uint32_t node, uint32_t first, double *low, double *high) {
+  const adji_cut *cut = &cuts->nodes[node];
+  if (cut->below == node) return first + 1;
+  uint32_t middle = cut_cells(cuts, cut->below, first, low, high);
+  uint32_t end = cut_cells(cuts, cut->below + 1, middle, low, high);
+  for (uint64_t i = first; i < end; i++) {
+    double *side = (i < middle ? high : low) + i * cuts->dim + cut->dim;
+    *side = i < middle ? fmin(*side, cut->at) : fmax(*side, cut->at);
+  }
+  return end;
+}
+
+void adji_cuts_cells(const adji_cuts *cuts, double *low, double *high) {
+  for (uint64_t i = 0; i < (uint64_t)cuts->count * cuts->dim; i++) {
+    low[i] = -INFINITY;
+    high[i] = INFINITY;
+  }
+  cut_cells(cuts, 0, 0, low, high);
+}
+
+/* ---- Spacing ----------------------------------------------------------------------------------------- */
+
+/* SPACED: points of a region whose neighbours are looked for in the sample; MOST_RANK: which neighbour at most. */
+enum { SPACED = 48, MOST_RANK = 16 };
+
+typedef struct spacing {
+  const adji_cuts *cuts;
+  const adji_measure *measure;
+  const double *x;          /* of the sample, region by region */
+  const uint64_t *starts;   /* of each region */
+  const double *low, *high; /* cells */
+  double scale;             /* from distances in the sample to those in the set */
+  uint32_t rank;
+  double *to;
+} spacing;
+
+static double distance_of(const spacing *s, const double *a, const double *b) {
+  double sum = 0;
+  for (uint32_t j = 0; j < s->cuts->dim; j++) {
+    double t = fabs(a[j] - b[j]);
+    sum = s->measure->step == ADJI_STEP_L2 ? sum + t * t : s->measure->step == ADJI_STEP_L1 ? sum + t : fmax(sum, t);
+  }
+  return s->measure->step == ADJI_STEP_L2 ? sqrt(sum) : sum;
+}
+
+/* Puts a value into an ascending list of up to `most`. Returns its length. */
+static uint32_t insert(double *list, uint32_t length, uint32_t most, double value) {
+  if (length == most && !(value < list[most - 1])) return length;
+  uint32_t at = length < most ? length : most - 1;
+  for (; at && list[at - 1] > value; at--)
+    list[at] = list[at - 1];
+  list[at] = value;
+  return length < most ? length + 1 : length;
+}
+
+/* Sampled points that are within reach of a region's cell in every dimension. */
+static uint64_t count_around(const spacing *s, uint64_t region, double reach) {
+  uint32_t dim = s->cuts->dim;
+  const double *low = s->low + region * dim, *high = s->high + region * dim;
+  uint64_t many = 0;
+  for (uint64_t i = 0; i < s->starts[s->cuts->count]; i++) {
+    bool in = true;
+    for (uint32_t j = 0; j < dim; j++)
+      in &= s->x[i * dim + j] >= low[j] - reach && s->x[i * dim + j] <= high[j] + reach;
+    many += in;
+  }
+  return many;
+}
+
+/* Nine in ten of the distances, twice; less if many points are that near. Where the sample says nothing: none. */
+static adj_status space_region(void *user, uint64_t region, uint32_t lane) {
+  (void)lane;
+  const spacing *s = user;
+  uint32_t dim = s->cuts->dim, some = 0;
+  uint64_t first = s->starts[region], end = s->starts[region + 1], step = (end - first) / SPACED + 1;
+  double found[SPACED + 1], nearest[MOST_RANK];
+  for (uint64_t i = first; i < end && some < SPACED; i += step) {
+    uint32_t length = 0;
+    for (uint64_t j = first; j < end; j++)
+      if (j != i) length = insert(nearest, length, s->rank, distance_of(s, s->x + i * dim, s->x + j * dim));
+    if (length == s->rank) some = insert(found, some, SPACED, nearest[length - 1]);
+  }
+  double reach = some ? 2 * s->scale * found[some * 9 / 10] : -1;
+  for (int tries = 0; tries < 8 && reach >= 0 && count_around(s, region, reach) > (end - first) * 6 / 5 + 1; tries++)
+    reach /= 2;
+  s->to[region] = reach;
+  return ADJ_OK;
+}
+
+/* The sample by region: number, count, place. starts: count + 2 entries, zero. */
+static void sort_sample(const adji_cuts *cuts, const double *x, uint64_t count, double *to, uint64_t *starts) {
+  for (int placing = 0; placing < 2; placing++) {
+    for (uint64_t i = 0; i < count; i++) {
+      uint32_t node = 0;
+      while (cuts->nodes[node].below != node)
+        node = cuts->nodes[node].below + (x[i * cuts->dim + cuts->nodes[node].dim] >= cuts->nodes[node].at);
+      uint64_t *at = &starts[cuts->nodes[node].region + 1];
+      if (placing) memcpy(to + (*at)++ * cuts->dim, x + i * cuts->dim, cuts->dim * sizeof *x);
+      if (!placing) at[1]++;
+    }
+    for (uint32_t i = 0; i < cuts->count && !placing; i++)
+      starts[i + 2] += starts[i + 1];
+  }
+}
+
+adj_status adji_cuts_spacing(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, const adji_measure *measure,
+                             uint32_t k, double *out) {
+  adji_memory *memory = &ctx->memory;
+  uint64_t count = sample_size(cuts->count, set->count), values = adji_mul(count + 1, set->dim);
+  uint64_t cells = (uint64_t)cuts->count * cuts->dim;
+  double *x = adji_alloc(memory, values, sizeof *x, "sampled points");
+  double *sorted = adji_alloc(memory, values, sizeof *x, "sampled points");
+  double *low = adji_alloc(memory, 2 * cells, sizeof *low, "cuts");
+  uint64_t *starts = adji_alloc_zero(memory, (uint64_t)cuts->count + 2, sizeof *starts, "sampled points");
+  adj_status status = x && sorted && low && starts ? ADJ_OK : ADJ_E_MEMORY;
+  sampling sampled = {set, x, count};
+  if (!status && count) status = adji_loop_slices(ctx, count, ctx->threads, sample_some, &sampled);
+  if (!status) {
+    sort_sample(cuts, x, count, sorted, starts);
+    adji_cuts_cells(cuts, low, low + cells);
+    spacing s = {cuts, measure, sorted, starts, low, low + cells, .rank = k < MOST_RANK ? k : MOST_RANK, .to = out};
+    s.scale = pow((double)count / (double)(set->count + !set->count) * k / (s.rank + !s.rank), 1.0 / set->dim);
+    status = adji_loop(ctx, cuts->count, space_region, &s);
+  }
+  void *blocks[] = {x, sorted, low, starts};
+  for (int i = 0; i < 4; i++)
+    adji_free(memory, blocks[i]);
+  return status;
 }
 
 bool adji_cuts_near(const adji_cuts *cuts, adj_type type, const void *x, double reach) {

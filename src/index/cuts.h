@@ -31,6 +31,14 @@ enum { ADJI_MOST_REGIONS = 1 << 15 };
 adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out);
 void adji_cuts_clear(adj_ctx *ctx, adji_cuts *cuts);
 
+/* The cell of each region: between the cuts around it, infinite where there is none. dim entries a region. */
+void adji_cuts_cells(const adji_cuts *cuts, double *low, double *high);
+
+/* For each region a distance within which most of its points have k neighbours in the set; negative: unknown. Shorter
+ * where a fifth more points are within that of the region. An estimate from a sample. */
+adj_status adji_cuts_spacing(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, const adji_measure *measure,
+                             uint32_t k, double *out);
+
 /* Whether distances of a step bound the gap to a plane: only L2, L1 and Linf without a box. */
 static inline bool adji_cuts_serve(const adji_measure *measure) {
   return measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;

@@ -23,9 +23,10 @@ typedef struct adji_regions {
   double *low, *high;  /* boxes around each region's own points, dim entries each */
 } adji_regions;
 
-/* reach: a region also has the points that are within this of it in every dimension; negative: only its own.
+/* reaches: of each region, which also has the points that are within this of it in every dimension; negative, or NULL:
+ * only its own.
  * Memory: 2 bytes a member, 4 a slice and region. Time: one pass over the points. */
-adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, double reach,
+adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, const double *reaches,
                              adji_regions *out);
 void adji_regions_clear(adji_regions *regions);
 
@@ -34,8 +35,9 @@ typedef struct adji_pick {
   const adji_regions *regions;
   uint32_t region;
   uint64_t first, end;
-  uint64_t *before; /* members of the region in earlier slices, slices + 1 entries */
-  char *keep;       /* where points that are copied go as well; NULL: nowhere */
+  uint64_t *before;   /* members of the region in earlier slices, slices + 1 entries */
+  char *keep;         /* where points that are copied go as well; NULL: nowhere */
+  const char *points; /* where they have been gathered, the caller's; NULL: they are where they were */
 } adji_pick;
 adj_status adji_pick_open(const adji_regions *regions, uint32_t region, uint64_t first, uint64_t end, adji_pick *out);
 void adji_pick_clear(adji_pick *pick);
@@ -46,7 +48,26 @@ void adji_pick_copy(const void *pick, uint64_t first, uint64_t count, void *to);
 /* Their ids, and whether they are the region's own; either may be NULL. */
 adj_status adji_pick_list(const adji_pick *pick, uint32_t *ids, uint8_t *own);
 
-/* to[row] = the value of each row, from the values of all members, region by region; those of visitors are ignored. */
-adj_status adji_regions_spread(const adji_regions *regions, const uint32_t *values, uint32_t *to);
+/* Points gathered for several regions at once, one behind the other, packed: the set is read once for all of them,
+ * where a pick reads most cache lines of the set for a single region. */
+typedef void (*adji_stream_fn)(void *to, const void *from, uint64_t bytes); /* adji_kernels.stream_row */
+typedef struct adji_gather {
+  const adji_regions *regions;
+  adji_stream_fn stream;
+  uint32_t first, end; /* regions that are there */
+  uint64_t room;       /* bytes; 0: nothing is gathered */
+  char *points;
+  uint64_t *places; /* of each slice, where the points of each of these regions go */
+} adji_gather;
+/* Memory: up to most_bytes, if that is enough for the largest region, and 8 bytes a slice and region. */
+void adji_gather_open(const adji_regions *regions, uint64_t most_bytes, adji_stream_fn stream, adji_gather *out);
+void adji_gather_clear(adji_gather *gather);
+/* *points: those of the region's members, gathered with as many regions behind it as there is room for. They stay until
+ * another region is gathered. NULL: there is no room for a region. */
+adj_status adji_gather_region(adji_gather *gather, uint32_t region, const char **points);
+
+/* to[row] = the value of each row, from the values of all members, region by region; those of visitors are ignored.
+ * *total: of the values of all rows. */
+adj_status adji_regions_spread(const adji_regions *regions, const uint32_t *values, uint32_t *to, uint64_t *total);
 
 #endif

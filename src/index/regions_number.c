@@ -23,23 +23,41 @@ static void fill_node(const adji_numbering *n, const adji_cuts *cuts, uint32_t c
     set_number(n, n->regions, node - (UINT64_C(1) << n->depth), cut->region);
     return;
   }
-  if (n->type == ADJ_F64)
+  double near = is_region ? -1 : fmax(n->reaches[cut->below], n->reaches[cut->below + 1]);
+  if (n->type == ADJ_F64) {
     ((double *)n->at)[node] = cut->at;
-  else
+    ((double *)n->near)[node] = near < 0 ? -1 : nextafter(near, INFINITY);
+  } else {
     ((float *)n->at)[node] = (float)cut->at; /* a value of the type */
+    ((float *)n->near)[node] = near < 0 ? -1 : nextafterf((float)near, INFINITY);
+  }
   set_number(n, n->dims, node, cut->dim);
   fill_node(n, cuts, cut->below, 2 * node, level + 1);
   fill_node(n, cuts, cut->below + !is_region, 2 * node + 1, level + 1);
 }
 
-adj_status adji_numbering_make(adj_ctx *ctx, const adji_cuts *cuts, adj_type type, adji_numbering *out) {
+/* The longest reach below each node. */
+static double fill_reaches(const adji_cuts *cuts, const double *reaches, uint32_t node, double *to) {
+  const adji_cut *cut = &cuts->nodes[node];
+  if (cut->below == node)
+    to[node] = reaches ? reaches[cut->region] : -1;
+  else
+    to[node] = fmax(fill_reaches(cuts, reaches, cut->below, to), fill_reaches(cuts, reaches, cut->below + 1, to));
+  return to[node];
+}
+
+adj_status adji_numbering_make(adj_ctx *ctx, const adji_cuts *cuts, adj_type type, const double *reaches,
+                               adji_numbering *out) {
   adji_memory *memory = &ctx->memory;
   uint64_t nodes = (UINT64_C(1) << cuts->depth) + ADJI_NUMBER_SPARE, size = adji_type_size(type);
   *out = (adji_numbering){.type = type, .dim = cuts->dim, .depth = cuts->depth};
   out->at = adji_alloc_zero(memory, nodes, size, "cuts");
+  out->near = adji_alloc_zero(memory, nodes, size, "cuts");
+  out->reaches = adji_alloc(memory, 2 * (uint64_t)cuts->count, sizeof *out->reaches, "cuts");
   out->dims = adji_alloc_zero(memory, nodes, size, "cuts");
   out->regions = adji_alloc_zero(memory, nodes, size, "cuts");
-  if (out->at && out->dims && out->regions) {
+  if (out->at && out->near && out->reaches && out->dims && out->regions) {
+    fill_reaches(cuts, reaches, 0, out->reaches);
     fill_node(out, cuts, 0, 1, 0);
     return ADJ_OK;
   }
@@ -49,6 +67,8 @@ adj_status adji_numbering_make(adj_ctx *ctx, const adji_cuts *cuts, adj_type typ
 
 void adji_numbering_clear(adj_ctx *ctx, adji_numbering *n) {
   adji_free(&ctx->memory, n->at);
+  adji_free(&ctx->memory, n->near);
+  adji_free(&ctx->memory, n->reaches);
   adji_free(&ctx->memory, n->dims);
   adji_free(&ctx->memory, n->regions);
   *n = (adji_numbering){0};
@@ -58,7 +78,7 @@ void adji_numbering_clear(adj_ctx *ctx, adji_numbering *n) {
 #define NUMBER(T, INDEX, ABS)                                                      \
   static uint64_t number_##T(const adji_number_job *job) {                         \
     const adji_numbering *n = job->numbering;                                      \
-    const T *at = n->at, reach = (T)job->reach;                                    \
+    const T *at = n->at, *reach = n->near;                                         \
     const INDEX *dims = n->dims, *regions = n->regions;                            \
     const char *point = job->points;                                               \
     uint64_t found = 0;                                                            \
@@ -67,7 +87,7 @@ void adji_numbering_clear(adj_ctx *ctx, adji_numbering *n) {
       bool near = false;                                                           \
       for (uint32_t level = 0; level < n->depth; level++) {                        \
         T x = *(const T *)(const void *)(point + dims[node] * job->column_stride); \
-        near |= ABS(x - at[node]) <= reach; /* false for NaN */                    \
+        near |= ABS(x - at[node]) <= reach[node]; /* false for NaN */              \
         node = 2 * node + (x >= at[node]);                                         \
       }                                                                            \
       job->numbers[i] = (uint16_t)regions[node - (UINT64_C(1) << n->depth)];       \

@@ -12,22 +12,24 @@
  * Dimensions and regions have as many bits as the type. There are ADJI_NUMBER_SPARE more entries, so that vectors may
  * be loaded. */
 typedef struct adji_numbering {
-  void *at, *dims, *regions;
+  void *at, *near, *dims, *regions;
+  double *reaches; /* of each node of the cuts: the longest of the regions below it */
   adj_type type;
   uint32_t dim, depth;
 } adji_numbering;
 enum { ADJI_NUMBER_SPARE = 16 };
 
-adj_status adji_numbering_make(adj_ctx *ctx, const adji_cuts *cuts, adj_type type, adji_numbering *out);
+/* reaches: as for adji_regions_make. */
+adj_status adji_numbering_make(adj_ctx *ctx, const adji_cuts *cuts, adj_type type, const double *reaches,
+                               adji_numbering *out);
 void adji_numbering_clear(adj_ctx *ctx, adji_numbering *numbering);
 
 /* Points in a row: numbers[i] is the region of point i, and `near` lists those that may be within reach of another one.
- * reach: of the type, negative: none is near. Both have room for count entries. */
+ * Both have room for count entries. */
 typedef struct adji_number_job {
   const adji_numbering *numbering;
   const char *points;
   uint64_t row_stride, column_stride, count; /* count: up to 2^15 */
-  double reach;
   uint16_t *numbers, *near;
 } adji_number_job;
 

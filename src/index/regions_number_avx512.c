@@ -11,14 +11,17 @@
 /* One level of up to LANES nodes is a vector. A lane's node is counted from the first one of its level. */
 #define LOOK_UP(T, VEC, PS, EPI, IX, LANES)                                                                            \
   static inline __attribute__((always_inline)) void look_up_##T(const adji_numbering *n, uint32_t level, __m512i node, \
-                                                                VEC *at, __m512i *dims) {                              \
+                                                                VEC *at, VEC *reach, __m512i *dims) {                  \
     const T *all = (const T *)n->at + (UINT64_C(1) << level);                                                          \
+    const T *near = (const T *)n->near + (UINT64_C(1) << level);                                                       \
     const char *every = (const char *)n->dims + (sizeof(T) << level);                                                  \
     if (1u << level <= (LANES)) {                                                                                      \
       *at = _mm512_permutexvar_##PS(node, _mm512_loadu_##PS(all));                                                     \
+      *reach = _mm512_permutexvar_##PS(node, _mm512_loadu_##PS(near));                                                 \
       *dims = _mm512_permutexvar_##EPI(node, _mm512_loadu_si512(every));                                               \
     } else {                                                                                                           \
       *at = _mm512_##IX##gather_##PS(node, all, sizeof(T));                                                            \
+      *reach = _mm512_##IX##gather_##PS(node, near, sizeof(T));                                                        \
       *dims = _mm512_##IX##gather_##EPI(node, every, sizeof(T));                                                       \
     }                                                                                                                  \
   }
@@ -27,10 +30,9 @@
 #define WALK(T, VEC, PS, EPI, IX, MASK, LANES)                                                                         \
   static inline __attribute__((always_inline)) uint64_t walk_##T(const adji_number_job *job, uint32_t dim) {           \
     const adji_numbering *n = job->numbering;                                                                          \
-    const VEC reach = _mm512_set1_##PS((T)job->reach);                                                                 \
     const __m512i one = _mm512_set1_##EPI(1);                                                                          \
     __m512i offsets, node;                                                                                             \
-    VEC x[ADJI_NUMBER_DIMS], at, value;                                                                                \
+    VEC x[ADJI_NUMBER_DIMS], at, reach, value;                                                                         \
     uint64_t found = 0;                                                                                                \
     offsets = offsets_##T(job->row_stride);                                                                            \
     for (uint64_t i = 0; i < job->count; i += (LANES)) {                                                               \
@@ -43,7 +45,7 @@
       node = _mm512_setzero_si512();                                                                                   \
       for (uint32_t level = 0; level < n->depth; level++) {                                                            \
         __m512i dims;                                                                                                  \
-        look_up_##T(n, level, node, &at, &dims);                                                                       \
+        look_up_##T(n, level, node, &at, &reach, &dims);                                                               \
         value = x[0];                                                                                                  \
         for (uint32_t j = 1; j < dim; j++)                                                                             \
           value = _mm512_mask_mov_##PS(value, _mm512_cmpeq_##EPI##_mask(dims, _mm512_set1_##EPI(j)), x[j]);            \

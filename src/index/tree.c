@@ -352,14 +352,25 @@ static adj_status make_level(build *b, uint64_t nodes) {
   return ADJ_OK;
 }
 
+/* Of the last level, from the one below it. */
+static void join_some(void *user, uint64_t begin, uint64_t end) {
+  build *b = user;
+  adji_tree_level *level = &b->tree->level[b->tree->levels - 1];
+  for (uint64_t i = begin; i < end; i++)
+    join_boxes(b, level - 1, level, i);
+}
+
 static adj_status make_upper_levels(build *b) {
   adji_tree *tree = b->tree;
   adj_status status = ADJ_OK;
   while (!status && tree->level[tree->levels - 1].count > ADJI_FAN) {
     uint64_t nodes = (tree->level[tree->levels - 1].count + ADJI_FAN - 1) / ADJI_FAN;
     status = make_level(b, nodes);
-    for (uint64_t i = 0; i < nodes && !status; i++)
-      join_boxes(b, &tree->level[tree->levels - 2], &tree->level[tree->levels - 1], i);
+    if (status) break;
+    if (nodes < FEWEST_SHARED)
+      join_some(b, 0, nodes);
+    else
+      status = adji_loop_slices(b->ctx, nodes, 4 * (uint64_t)b->ctx->threads, join_some, b);
   }
   return status;
 }

@@ -16,6 +16,9 @@ enum { MOST_DIM = 6 };
 /* The most bytes of entries in flight, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
 
+/* Bytes that points may be gathered in, of small sets too. */
+static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
+
 /* ---- Making them ------------------------------------------------------------------------------------- */
 
 static bool all_fit(const adji_chunks *c, const adji_regions *r) {
@@ -43,10 +46,15 @@ static adj_status make_regions(adji_chunks *c, uint64_t count, adji_chunk_region
   double reach = adji_reach(join->style.measure, join->left->type, join->limit);
   *b = (adji_chunk_regions){0};
   adj_status status = adji_cuts_make(join->ctx, larger, count, &b->cuts);
-  if (!status) status = adji_regions_make(join->ctx, join->right, &b->cuts, reach, &b->right);
+  double *reaches = adji_alloc(&join->ctx->memory, (uint64_t)b->cuts.count + 1, sizeof *reaches, "regions");
+  if (!status && !reaches) status = ADJ_E_MEMORY;
+  for (uint32_t i = 0; i < b->cuts.count && !status; i++)
+    reaches[i] = reach;
+  if (!status) status = adji_regions_make(join->ctx, join->right, &b->cuts, reaches, &b->right);
+  adji_free(&join->ctx->memory, reaches);
   *fit = !status && all_fit(c, &b->right);
   if (!*fit || join->self_join) return status;
-  status = adji_regions_make(join->ctx, join->left, &b->cuts, -1, &b->left_alone);
+  status = adji_regions_make(join->ctx, join->left, &b->cuts, NULL, &b->left_alone);
   *fit = !status && all_fit(c, &b->left_alone);
   return status;
 }
@@ -87,7 +95,8 @@ adj_status adji_chunk_regions_make(adji_chunks *c) {
 /* A region on its way to the device. */
 typedef struct part {
   adji_pick pick;
-  uint32_t *ids; /* when rows are filled, and whether they are its own */
+  adji_gather gather; /* of several regions */
+  uint32_t *ids;      /* when rows are filled, and whether they are its own */
   uint8_t *own;
   adj_dataset set;
 } part;
@@ -115,7 +124,21 @@ static adj_status get_lists(adji_chunks *c, const adji_regions *r, part *p) {
   return p->ids && p->own ? ADJ_OK : ADJ_E_MEMORY;
 }
 
+/* Points of several regions are gathered at once, in a quarter of what they take and what the limit leaves. */
+static void open_gather(adji_chunks *c, const adji_regions *r, part *p) {
+  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 4;
+  uint64_t available = adji_memory_available(&c->join.ctx->memory) / 4;
+  if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
+  adji_gather_open(r, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
+}
+
+static void open_gathers(region_join *j) {
+  open_gather(j->c, j->c->by_region->left, &j->left);
+  if (!j->c->join.self_join) open_gather(j->c, &j->c->by_region->right, &j->right);
+}
+
 static void clear_part(adji_chunks *c, part *p) {
+  adji_gather_clear(&p->gather);
   adji_pick_clear(&p->pick);
   adji_free(&c->join.ctx->memory, p->ids);
   adji_free(&c->join.ctx->memory, p->own);
@@ -132,6 +155,7 @@ static void end_joins(region_join *j, adji_tally *tally) {
 static adj_status fill_part(const adji_regions *r, uint32_t region, part *p) {
   adji_pick_clear(&p->pick);
   adj_status status = adji_pick_open(r, region, 0, r->all[region], &p->pick);
+  if (!status && p->gather.regions) status = adji_gather_region(&p->gather, region, &p->pick.points);
   if (status) return status;
   p->set = adji_pick_set(&p->pick); /* with the bounds of the whole set, which the grid was chosen for */
   return p->ids ? adji_pick_list(&p->pick, p->ids, p->own) : ADJ_OK;
@@ -181,11 +205,16 @@ static adj_status count_region(counting *k, uint32_t region, uint32_t *to) {
   if (status) return status;
   status = adji_engine_count(&j->engine, &j->run.run, to, &all);
   close_join(j);
-  if (!status) status = adji_pick_list(&j->left.pick, NULL, j->left.own);
-  k->some = to;
+  return status;
+}
+
+/* Those of the region's own members, where rows are not wanted. */
+static adj_status add_region(counting *k, const uint32_t *counts) {
+  region_join *j = &k->j;
+  adj_status status = adji_pick_list(&j->left.pick, NULL, j->left.own);
+  k->some = counts;
   k->own = j->left.own;
-  if (!status) status = adji_each_row(j->c->join.ctx, j->left.set.count, add_counts, k);
-  return status ? status : adji_run_check_pairs(j->run.whole, atomic_load(&k->pairs));
+  return status ? status : adji_each_row(j->c->join.ctx, j->left.set.count, add_counts, k);
 }
 
 static uint64_t all_members(const adji_regions *r) {
@@ -199,16 +228,21 @@ static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts
   region_join *j = &k->j;
   const adji_regions *left = j->c->by_region->left;
   adj_status status = ADJ_OK;
-  uint64_t before = 0;
+  uint64_t before = 0, pairs = 0;
   for (uint32_t i = 0; i < left->cuts->count && !status; i++) {
     adji_chunk_run_next(&j->run, (double)i, 1, atomic_load(&k->pairs));
     if (left->own[i])
       status = count_region(k, i, counts + before);
     else if (degrees)
       memset(counts + before, 0, left->all[i] * sizeof *counts);
-    if (degrees) before += left->all[i];
+    if (degrees)
+      before += left->all[i];
+    else if (left->own[i] && !status)
+      status = add_region(k, counts);
   }
-  return status || !degrees ? status : adji_regions_spread(left, counts, degrees);
+  if (!status && degrees) status = adji_regions_spread(left, counts, degrees, &pairs);
+  atomic_fetch_add(&k->pairs, pairs);
+  return status ? status : adji_run_check_pairs(j->run.whole, atomic_load(&k->pairs));
 }
 
 /* Counts are collected by region, and put to their rows at the end: each region has rows in every cache line. */
@@ -221,6 +255,7 @@ adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, 
   k.j.degrees = adji_alloc(memory, degrees ? all_members(left) : largest(left), sizeof *degrees, "counts of regions");
   k.j.left.own = adji_alloc(memory, largest(left), sizeof *k.j.left.own, "counts of regions");
   adj_status status = k.j.degrees && k.j.left.own ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) open_gathers(&k.j);
   if (!status) status = count_regions(&k, degrees, k.j.degrees);
   tally->pairs = atomic_load(&k.pairs);
   end_joins(&k.j, tally);
@@ -407,6 +442,7 @@ adj_status adji_regions_fill(adji_chunks *c, adji_run *run, const adji_window *w
         adji_alloc(&c->join.ctx->memory, largest(c->by_region->left) + 1, sizeof *f.offsets, "offsets of a region");
     if (!f.offsets) status = ADJ_E_MEMORY;
   }
+  if (!status) open_gathers(&f.j);
   for (uint32_t i = 0; i < c->by_region->cuts.count && !status && f.j.run.all > 0; i++)
     if (c->by_region->left->own[i]) status = fill_region(&f, i);
   free_entries(&f);

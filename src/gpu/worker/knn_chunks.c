@@ -82,6 +82,7 @@ adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
 /* ---- Pieces ------------------------------------------------------------------------------------------ */
 
 static void clear_pieces(adji_memory *memory, adji_knn_pieces *p) {
+  adji_gather_clear(&p->gather);
   adji_regions_clear(&p->regions);
   adji_free(memory, p->each);
   adji_free(memory, p->of_region);
@@ -92,24 +93,23 @@ static uint64_t pieces_of(const adji_knn_chunks *c, uint64_t members) {
   return members / c->size + (members % c->size > 0);
 }
 
-static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, adji_knn_pieces *out) {
+static adj_status list_pieces(adji_knn_chunks *c, adji_knn_pieces *out) {
   adji_memory *memory = &c->join.ctx->memory;
+  const adji_regions *r = &out->regions;
   uint32_t regions = c->cuts.count;
-  adj_status status = adji_regions_make(c->join.ctx, set, &c->cuts, -1, &out->regions);
-  if (status) return status;
   for (uint32_t i = 0; i < regions; i++)
-    out->count += pieces_of(c, out->regions.own[i]);
+    out->count += pieces_of(c, r->own[i]);
   out->each = adji_alloc(memory, out->count + 1, sizeof *out->each, "regions");
   out->of_region = adji_alloc(memory, (uint64_t)regions + 1, sizeof *out->of_region, "regions");
   if (!out->each || !out->of_region) return ADJ_E_MEMORY;
   uint64_t number = 0;
   for (uint32_t i = 0; i < regions; i++) {
-    uint64_t members = out->regions.own[i], many = pieces_of(c, members);
+    uint64_t many = pieces_of(c, r->own[i]);
     out->of_region[i] = number;
     for (uint64_t j = 0; j < many; j++) {
       adji_knn_piece *piece = &out->each[number++];
       piece->region = i;
-      adji_slice(members, many, j, &piece->first, &piece->end);
+      adji_slice(r->all[i], many, j, &piece->first, &piece->end);
       if (piece->end - piece->first > out->largest) out->largest = piece->end - piece->first;
     }
   }
@@ -117,10 +117,68 @@ static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, adji_k
   return ADJ_OK;
 }
 
+/* Gives up the margins of regions that are more than a piece with them. Returns whether there were any. */
+static bool shrink_margins(const adji_knn_chunks *c, const adji_regions *r, double *margins) {
+  bool some = false;
+  for (uint32_t i = 0; i < c->cuts.count; i++) {
+    if (margins[i] < 0 || r->all[i] <= c->size) continue;
+    margins[i] = -1;
+    some = true;
+  }
+  return some;
+}
+
+/* Points of several regions are gathered at once, in up to this or a quarter of what the set takes. */
+static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
+
+static void open_gather(const adji_knn_chunks *c, adji_knn_pieces *p) {
+  uint64_t bytes = p->regions.set->count * c->point / 4, available = adji_memory_available(&c->join.ctx->memory) / 4;
+  if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
+  adji_gather_open(&p->regions, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
+}
+
+/* margins: of each region, NULL: none. */
+static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, double *margins, adji_knn_pieces *out) {
+  adj_status status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
+  while (!status && margins && shrink_margins(c, &out->regions, margins)) {
+    adji_regions_clear(&out->regions);
+    status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
+  }
+  return status ? status : list_pieces(c, out);
+}
+
+adj_status adji_knn_inner_make(adji_knn_chunks *c) {
+  if (c->inner) return ADJ_OK;
+  adj_status status = make_pieces(c, c->join.right, NULL, &c->inner_pieces);
+  if (!status) c->inner = &c->inner_pieces;
+  return status;
+}
+
 static void clear_regions(adji_knn_chunks *c) {
-  clear_pieces(&c->join.ctx->memory, &c->right);
-  clear_pieces(&c->join.ctx->memory, &c->left_pieces);
+  adji_memory *memory = &c->join.ctx->memory;
+  clear_pieces(memory, &c->right);
+  clear_pieces(memory, &c->left_pieces);
+  clear_pieces(memory, &c->inner_pieces);
+  c->inner = NULL;
   adji_cuts_clear(c->join.ctx, &c->cuts);
+  adji_free(memory, c->margins);
+  adji_free(memory, c->cells);
+  c->margins = c->cells = NULL;
+}
+
+/* Margins within which most rows find their neighbours. A limit of the join is margin enough. */
+static adj_status choose_margins(adji_knn_chunks *c) {
+  const adji_join *join = &c->join;
+  uint64_t regions = c->cuts.count;
+  c->margins = adji_alloc(&join->ctx->memory, regions, sizeof *c->margins, "regions");
+  c->cells = adji_alloc(&join->ctx->memory, 2 * regions * join->right->dim, sizeof *c->cells, "regions");
+  if (!c->margins || !c->cells) return ADJ_E_MEMORY;
+  adji_cuts_cells(&c->cuts, c->cells, c->cells + regions * join->right->dim);
+  adj_status status = adji_cuts_spacing(join->ctx, join->right, &c->cuts, &c->measure, join->k, c->margins);
+  double reach = adji_reach(&c->measure, join->left->type, join->limit);
+  for (uint64_t i = 0; i < regions && !status; i++)
+    if (c->margins[i] > reach) c->margins[i] = reach;
+  return status;
 }
 
 /* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. */
@@ -129,10 +187,11 @@ static adj_status make_regions(adji_knn_chunks *c) {
   uint64_t begin = adji_now_ns();
   const adj_dataset *larger = join->left->count > join->right->count ? join->left : join->right;
   adj_status status = adji_cuts_make(join->ctx, larger, larger->count / c->size * 5 / 4 + 1, &c->cuts);
-  if (!status) status = make_pieces(c, join->right, &c->right);
+  if (!status) status = choose_margins(c);
+  if (!status) status = make_pieces(c, join->right, c->margins, &c->right);
   c->left = &c->right;
   if (!status && !join->self_join) {
-    status = make_pieces(c, join->left, &c->left_pieces);
+    status = make_pieces(c, join->left, NULL, &c->left_pieces);
     c->left = &c->left_pieces;
   }
   adji_trace(join->ctx, "regions", 0, begin, c->cuts.count);
@@ -143,34 +202,60 @@ static adj_status make_regions(adji_knn_chunks *c) {
 /* ---- Parts ------------------------------------------------------------------------------------------- */
 
 static void free_part(adji_knn_chunks *c, adji_knn_part *part) {
+  adji_memory *memory = &c->join.ctx->memory;
   adji_pick_clear(&part->pick);
-  adji_free(&c->join.ctx->memory, part->points);
-  adji_free(&c->join.ctx->memory, part->ids);
+  adji_free(memory, part->kept);
+  adji_free(memory, part->ids);
+  adji_free(memory, part->own);
+  adji_free(memory, part->box);
   *part = (adji_knn_part){0};
 }
 
-static adj_status get_part(adji_knn_chunks *c, const adji_knn_pieces *of, adji_knn_part *part) {
+static adj_status get_part(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part) {
   adji_memory *memory = &c->join.ctx->memory;
-  part->piece = UINT64_MAX;
-  part->points = adji_alloc(memory, of->largest + 1, c->point, "points of a region");
+  if (!of->gather.regions) open_gather(c, of);
+  if (!of->gather.room) {
+    part->kept = adji_alloc(memory, of->largest + 1, c->point, "points of a region");
+    if (!part->kept) return ADJ_E_MEMORY;
+  }
   part->ids = adji_alloc(memory, of->largest + 1, sizeof *part->ids, "ids of a region");
-  return part->points && part->ids ? ADJ_OK : ADJ_E_MEMORY;
+  part->own = adji_alloc(memory, of->largest + 1, sizeof *part->own, "ids of a region");
+  part->box = adji_alloc(memory, 2 * (uint64_t)of->regions.set->dim, sizeof *part->box, "regions");
+  return part->ids && part->own && part->box ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-adj_status adji_knn_part_fill(const adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
+/* The box of a piece: that of its region, and the margin. */
+static void set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region) {
+  const adji_regions *r = &part->from->regions;
+  uint32_t dim = r->set->dim;
+  double margin = part->from == &c->right && c->margins[region] > 0 ? c->margins[region] : 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    part->box[j] = fmax(r->low[(uint64_t)region * dim + j] - margin, r->set->low[j]);
+    part->box[dim + j] = fmin(r->high[(uint64_t)region * dim + j] + margin, r->set->high[j]);
+  }
+  part->set.low = part->box;
+  part->set.high = part->box + dim;
+}
+
+adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
   const adji_knn_piece *piece = &from->each[number];
-  const adji_regions *r = &from->regions;
-  if (part->piece == number) return ADJ_OK;
-  part->piece = UINT64_MAX;
+  if (part->from == from && part->piece == number) return ADJ_OK;
+  part->from = NULL;
   adji_pick_clear(&part->pick);
-  adj_status status = adji_pick_open(r, piece->region, piece->first, piece->end, &part->pick);
-  if (!status) status = adji_pick_list(&part->pick, part->ids, NULL);
+  adj_status status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
+  const char *gathered = NULL;
+  if (!from->gather.regions) open_gather(c, from);
+  if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);
+  if (!status) status = adji_pick_list(&part->pick, part->ids, part->own);
   if (status) return status;
-  part->pick.keep = part->points;
+  if (gathered)
+    part->points = part->pick.points = gathered + piece->first * c->point;
+  else
+    part->points = part->pick.keep = part->kept;
   part->set = adji_pick_set(&part->pick);
-  part->set.low = r->low + (uint64_t)piece->region * part->set.dim;
-  part->set.high = r->high + (uint64_t)piece->region * part->set.dim;
+  part->from = from;
   part->piece = number;
+  set_box(c, part, piece->region);
   return ADJ_OK;
 }
 
@@ -237,25 +322,37 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, 
 
 /* ---- At home ----------------------------------------------------------------------------------------- */
 
-/* Whether a row that has searched the right points of its region is complete. */
-static bool is_complete(const adji_knn_chunks *c, const char *point, const void *sums, uint32_t length) {
+/* Whether a row that has searched the right points of its region and within the margin is complete: nothing beyond the
+ * margin is in reach, or nothing outside the region. Gaps to the faces of the cell are those to the cuts around it. */
+static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *point, const void *sums,
+                        uint32_t length) {
   adj_type type = c->join.left->type;
-  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length));
-  return !adji_cuts_near(&c->cuts, type, point, reach);
+  uint32_t dim = c->cuts.dim;
+  const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
+  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length)), gap = INFINITY;
+  if (reach <= c->margins[region]) return true;
+  for (uint32_t j = 0; j < dim; j++) {
+    double x =
+        type == ADJ_F64 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
+    gap = fmin(gap, fmin(x - low[j], high[j] - x));
+  }
+  return gap > reach;
 }
 
 /* Rows that are handled at once, so that their sums stay in a core's cache. */
 enum { AT_ONCE = 256 };
 
-/* What becomes of a row: it waits in the pool, is in the window already, or goes there. */
-typedef enum fate { OPEN, PLACED, COMPLETE } fate;
+/* What becomes of a row: it waits in the pool, is in the window already or is another region's, or goes to the window.
+ */
+typedef enum fate { OPEN, DONE, COMPLETE } fate;
 
 typedef struct some_rows {
   adji_knn_chunks *c;
   const adji_knn_rows *rows;
   const adji_knn_part *part;
   uint64_t first, count; /* of these rows */
-  bool several;          /* their region has several pieces */
+  uint32_t region;
+  bool several; /* the region has several pieces */
   uint64_t open, pairs;
   uint8_t fates[AT_ONCE];
 } some_rows;
@@ -274,10 +371,12 @@ static void judge_rows(some_rows *s) {
   for (uint64_t n = 0; n < s->count; n++) {
     uint64_t i = s->first + n, at = s->rows->first + i;
     const char *sums = s->rows->sums + i * k * c->type;
+    s->fates[n] = DONE;
+    if (!s->part->own[at]) continue;
     uint32_t length = length_of(s, i);
-    bool complete = !s->several && is_complete(c, s->part->points + at * c->point, sums, length);
-    s->fates[n] = (uint8_t)(!complete ? OPEN : length < k ? PLACED : COMPLETE);
-    if (s->fates[n] == PLACED)
+    bool complete = !s->several && is_complete(c, s->region, s->part->points + at * c->point, sums, length);
+    s->fates[n] = (uint8_t)(!complete ? OPEN : length < k ? DONE : COMPLETE);
+    if (s->fates[n] == DONE)
       adji_row_place_padded(c->pass->window, &c->join.style, s->part->ids[at], s->rows->ids + i * k, sums, length);
     s->open += !complete;
     if (complete) s->pairs += length;
@@ -321,8 +420,8 @@ static void place_complete(const some_rows *s) {
 /* Rows that have searched at home: into the window, or to the pool. */
 static void take_rows(adji_knn_chunks *c, const adji_knn_rows *rows) {
   some_rows s = {.c = c, .rows = rows, .part = c->join.self_join ? &c->part : &c->left_part};
-  uint32_t region = c->left->each[s.part->piece].region;
-  s.several = c->right.of_region[region + 1] - c->right.of_region[region] > 1;
+  s.region = c->left->each[s.part->piece].region;
+  s.several = c->right.of_region[s.region + 1] - c->right.of_region[s.region] > 1;
   for (; s.first < rows->count; s.first += s.count) {
     s.count = rows->count - s.first < AT_ONCE ? rows->count - s.first : AT_ONCE;
     judge_rows(&s);
@@ -398,9 +497,9 @@ static adj_status fill_parts(adji_knn_chunks *c, uint64_t number, bool *home) {
   uint32_t region = c->left->each[number].region;
   uint64_t right = c->join.self_join ? number : c->right.of_region[region];
   *home = c->join.self_join || right < c->right.of_region[region + 1];
-  adj_status status = *home ? adji_knn_part_fill(&c->right, right, &c->part) : ADJ_OK;
+  adj_status status = *home ? adji_knn_part_fill(c, &c->right, right, &c->part) : ADJ_OK;
   if (status || c->join.self_join) return status;
-  return adji_knn_part_fill(c->left, number, &c->left_part);
+  return adji_knn_part_fill(c, c->left, number, &c->left_part);
 }
 
 /* The rows of a left piece that the window has. */
@@ -455,6 +554,9 @@ static adj_status prefault_window(const adji_knn_chunks *c) {
 
 static void free_buffers(adji_knn_chunks *c) {
   adji_knn_pool_close(c);
+  adji_gather_clear(&c->right.gather);
+  adji_gather_clear(&c->left_pieces.gather);
+  adji_gather_clear(&c->inner_pieces.gather);
   free_part(c, &c->part);
   free_part(c, &c->left_part);
 }

@@ -102,9 +102,9 @@ static adj_status select_some(void *user, uint64_t task, uint32_t lane) {
   const selection *s = user;
   adji_knn_chunks *c = s->c;
   adji_knn_pool *p = &c->pool;
-  uint32_t region = c->right.each[s->piece].region, dim = c->join.left->dim;
-  const double *low = c->right.regions.low + (uint64_t)region * dim,
-               *high = c->right.regions.high + (uint64_t)region * dim;
+  uint32_t region = c->inner->each[s->piece].region, dim = c->join.left->dim;
+  const double *low = c->inner->regions.low + (uint64_t)region * dim,
+               *high = c->inner->regions.high + (uint64_t)region * dim;
   uint64_t begin, end, count = 0;
   adji_slice(atomic_load(&p->count), s->tasks, task, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
@@ -163,18 +163,21 @@ typedef struct list {
   uint32_t count;
 } list;
 
-/* Merges two lists, which ascend by (sum, id) and have no id in common: up to k entries. Returns how many. */
-#define MERGE(T)                                                                                                     \
-  static uint32_t merge_##T(uint32_t k, const list *one, const list *other, uint32_t *ids, T *sums) {                \
-    const T *a = one->sums, *b = other->sums;                                                                        \
-    uint32_t i = 0, j = 0, n = 0;                                                                                    \
-    while (n < k && (i < one->count || j < other->count)) {                                                          \
-      bool first =                                                                                                   \
-          j == other->count || (i < one->count && (a[i] < b[j] || (!(b[j] < a[i]) && one->ids[i] < other->ids[j]))); \
-      ids[n] = first ? one->ids[i] : other->ids[j];                                                                  \
-      sums[n++] = first ? a[i++] : b[j++];                                                                           \
-    }                                                                                                                \
-    return n;                                                                                                        \
+/* Merges two lists, which ascend by (sum, id): up to k entries. A point that both have is taken once. Returns how many.
+ */
+#define MERGE(T)                                                                                                      \
+  static uint32_t merge_##T(uint32_t k, const list *one, const list *other, uint32_t *ids, T *sums) {                 \
+    const T *a = one->sums, *b = other->sums;                                                                         \
+    uint32_t i = 0, j = 0, n = 0;                                                                                     \
+    while (n < k && (i < one->count || j < other->count)) {                                                           \
+      bool first =                                                                                                    \
+          j == other->count || (i < one->count && (a[i] < b[j] || (!(b[j] < a[i]) && one->ids[i] <= other->ids[j]))); \
+      bool both = first && j < other->count && one->ids[i] == other->ids[j];                                          \
+      ids[n] = first ? one->ids[i] : other->ids[j];                                                                   \
+      sums[n++] = first ? a[i++] : b[j++];                                                                            \
+      j += both;                                                                                                      \
+    }                                                                                                                 \
+    return n;                                                                                                         \
   }
 MERGE(float)
 MERGE(double)
@@ -241,7 +244,7 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
 
 static adj_status visit_piece(adji_knn_chunks *c, uint64_t piece, uint64_t selected) {
   adji_gpu_knn *knn = NULL;
-  adj_status status = adji_knn_part_fill(&c->right, piece, &c->part);
+  adj_status status = adji_knn_part_fill(c, c->inner, piece, &c->part);
   uint64_t begun = adji_now_ns();
   for (uint64_t first = 0; first < selected && !status; first += c->batch) {
     uint64_t count = selected - first < c->batch ? selected - first : c->batch;
@@ -272,7 +275,8 @@ adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   adj_status status = ADJ_OK;
   uint64_t rows = atomic_load(&p->count), selected = 0;
   if (!rows) return ADJ_OK;
-  for (uint64_t piece = 0; piece < c->right.count && !status; piece++) {
+  status = adji_knn_inner_make(c);
+  for (uint64_t piece = 0; !status && piece < c->inner->count; piece++) {
     status = select_rows(c, piece, &selected);
     if (!status && selected) status = visit_piece(c, piece, selected);
     if (!status) status = adji_run_report(c->run, "join", 0, c->run->tally.pairs + atomic_load(&c->pairs), false);

@@ -13,7 +13,7 @@
 #include "index/regions.h"
 
 /* Members first .. end - 1 of a region. Most regions are one piece; those with more points than fit, where many points
- * coincide, are several. */
+ * coincide, are several, and have no points around them. */
 typedef struct adji_knn_piece {
   uint32_t region;
   uint64_t first, end;
@@ -22,6 +22,7 @@ typedef struct adji_knn_piece {
 /* The pieces of a set. */
 typedef struct adji_knn_pieces {
   adji_regions regions;
+  adji_gather gather; /* of several regions */
   adji_knn_piece *each;
   uint64_t count, largest;
   uint64_t *of_region; /* the first piece of each region, count + 1 entries */
@@ -30,9 +31,13 @@ typedef struct adji_knn_pieces {
 /* A piece on its way to the device. */
 typedef struct adji_knn_part {
   adji_pick pick;
-  char *points; /* kept when they go to the device */
+  const char *points; /* gathered, or in `kept` once they are on the device */
+  char *kept;         /* NULL: they are gathered */
   uint32_t *ids;
-  uint64_t piece; /* that it is; UINT64_MAX: none */
+  uint8_t *own;                /* whether they are the region's own */
+  const adji_knn_pieces *from; /* that it is a piece of; NULL: of none */
+  uint64_t piece;
+  double *box; /* low and high of the points */
   adj_dataset set;
 } adji_knn_part;
 
@@ -56,8 +61,11 @@ typedef struct adji_knn_chunks {
   uint64_t size;        /* points of a region, at most: halved when the device has no room */
   uint64_t point, type; /* bytes of a point and of a coordinate */
   adji_cuts cuts;
-  adji_knn_pieces right, left_pieces;
-  const adji_knn_pieces *left;
+  /* margins: of each region, within which the right points around it are there when its rows are searched at home.
+   * inner: the same pieces without these points, for visits; made when there are any. */
+  double *margins, *cells;
+  adji_knn_pieces right, left_pieces, inner_pieces;
+  adji_knn_pieces *left, *inner;
   adji_knn_part part, left_part; /* left_part: of two sets */
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
@@ -83,7 +91,9 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, 
                                adji_knn_rows_fn handle);
 
 /* Picks a piece, unless it is the part. */
-adj_status adji_knn_part_fill(const adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
+adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
+/* Makes c->inner, unless it is there. */
+adj_status adji_knn_inner_make(adji_knn_chunks *c);
 /* Closes a join on the device, and adds what it did to the statistics. Takes NULL. */
 void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn);
 
