@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: regions, the search of a region's rows at home, the worker. See knn_chunks.h.
+ * kNN joins in chunks: what fits, the search of a region's rows at home, the worker. See knn_chunks.h.
  */
 #include "gpu/worker/knn_chunks.h"
 
@@ -8,12 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/device/conveyor.h"
 #include "gpu/device/staging.h"
 #include "gpu/worker/devices.h"
 #include "gpu/worker/knn_chunks_private.h"
-#include "gpu/worker/place.h"
-#include "result/rows.h"
 
 enum { HALF = ADJI_STAGE_BYTES / 2 };
 
@@ -79,358 +76,7 @@ adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
   return ADJ_OK;
 }
 
-/* ---- Pieces ------------------------------------------------------------------------------------------ */
-
-static void clear_pieces(adji_memory *memory, adji_knn_pieces *p) {
-  adji_gather_clear(&p->gather);
-  adji_regions_clear(&p->regions);
-  adji_free(memory, p->each);
-  adji_free(memory, p->of_region);
-  *p = (adji_knn_pieces){0};
-}
-
-static uint64_t pieces_of(const adji_knn_chunks *c, uint64_t members) {
-  return members / c->size + (members % c->size > 0);
-}
-
-static adj_status list_pieces(adji_knn_chunks *c, adji_knn_pieces *out) {
-  adji_memory *memory = &c->join.ctx->memory;
-  const adji_regions *r = &out->regions;
-  uint32_t regions = c->cuts.count;
-  for (uint32_t i = 0; i < regions; i++)
-    out->count += pieces_of(c, r->own[i]);
-  out->each = adji_alloc(memory, out->count + 1, sizeof *out->each, "regions");
-  out->of_region = adji_alloc(memory, (uint64_t)regions + 1, sizeof *out->of_region, "regions");
-  if (!out->each || !out->of_region) return ADJ_E_MEMORY;
-  uint64_t number = 0;
-  for (uint32_t i = 0; i < regions; i++) {
-    uint64_t many = pieces_of(c, r->own[i]);
-    out->of_region[i] = number;
-    for (uint64_t j = 0; j < many; j++) {
-      adji_knn_piece *piece = &out->each[number++];
-      piece->region = i;
-      adji_slice(r->all[i], many, j, &piece->first, &piece->end);
-      if (piece->end - piece->first > out->largest) out->largest = piece->end - piece->first;
-    }
-  }
-  out->of_region[regions] = number;
-  return ADJ_OK;
-}
-
-/* Gives up the margins of regions that are more than a piece with them. Returns whether there were any. */
-static bool shrink_margins(const adji_knn_chunks *c, const adji_regions *r, double *margins) {
-  bool some = false;
-  for (uint32_t i = 0; i < c->cuts.count; i++) {
-    if (margins[i] < 0 || r->all[i] <= c->size) continue;
-    margins[i] = -1;
-    some = true;
-  }
-  return some;
-}
-
-/* Points of several regions are gathered at once, in up to this or a quarter of what the set takes. */
-static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
-
-static void open_gather(const adji_knn_chunks *c, adji_knn_pieces *p) {
-  uint64_t bytes = p->regions.set->count * c->point / 4, available = adji_memory_available(&c->join.ctx->memory) / 4;
-  if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
-  adji_gather_open(&p->regions, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
-}
-
-/* margins: of each region, NULL: none. */
-static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, double *margins, adji_knn_pieces *out) {
-  adj_status status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
-  while (!status && margins && shrink_margins(c, &out->regions, margins)) {
-    adji_regions_clear(&out->regions);
-    status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
-  }
-  return status ? status : list_pieces(c, out);
-}
-
-adj_status adji_knn_inner_make(adji_knn_chunks *c) {
-  if (c->inner) return ADJ_OK;
-  adj_status status = make_pieces(c, c->join.right, NULL, &c->inner_pieces);
-  if (!status) c->inner = &c->inner_pieces;
-  return status;
-}
-
-static void clear_regions(adji_knn_chunks *c) {
-  adji_memory *memory = &c->join.ctx->memory;
-  clear_pieces(memory, &c->right);
-  clear_pieces(memory, &c->left_pieces);
-  clear_pieces(memory, &c->inner_pieces);
-  c->inner = NULL;
-  adji_cuts_clear(c->join.ctx, &c->cuts);
-  adji_free(memory, c->margins);
-  adji_free(memory, c->cells);
-  c->margins = c->cells = NULL;
-}
-
-/* Margins within which most rows find their neighbours. A limit of the join is margin enough. */
-static adj_status choose_margins(adji_knn_chunks *c) {
-  const adji_join *join = &c->join;
-  uint64_t regions = c->cuts.count;
-  c->margins = adji_alloc(&join->ctx->memory, regions, sizeof *c->margins, "regions");
-  c->cells = adji_alloc(&join->ctx->memory, 2 * regions * join->right->dim, sizeof *c->cells, "regions");
-  if (!c->margins || !c->cells) return ADJ_E_MEMORY;
-  adji_cuts_cells(&c->cuts, c->cells, c->cells + regions * join->right->dim);
-  adj_status status = adji_cuts_spacing(join->ctx, join->right, &c->cuts, &c->measure, join->k, c->margins);
-  double reach = adji_reach(&c->measure, join->left->type, join->limit);
-  for (uint64_t i = 0; i < regions && !status; i++)
-    if (c->margins[i] > reach) c->margins[i] = reach;
-  return status;
-}
-
-/* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. */
-static adj_status make_regions(adji_knn_chunks *c) {
-  const adji_join *join = &c->join;
-  uint64_t begin = adji_now_ns();
-  const adj_dataset *larger = join->left->count > join->right->count ? join->left : join->right;
-  adj_status status = adji_cuts_make(join->ctx, larger, larger->count / c->size * 5 / 4 + 1, &c->cuts);
-  if (!status) status = choose_margins(c);
-  if (!status) status = make_pieces(c, join->right, c->margins, &c->right);
-  c->left = &c->right;
-  if (!status && !join->self_join) {
-    status = make_pieces(c, join->left, NULL, &c->left_pieces);
-    c->left = &c->left_pieces;
-  }
-  adji_trace(join->ctx, "regions", 0, begin, c->cuts.count);
-  if (status) clear_regions(c);
-  return status;
-}
-
-/* ---- Parts ------------------------------------------------------------------------------------------- */
-
-static void free_part(adji_knn_chunks *c, adji_knn_part *part) {
-  adji_memory *memory = &c->join.ctx->memory;
-  adji_pick_clear(&part->pick);
-  adji_free(memory, part->kept);
-  adji_free(memory, part->ids);
-  adji_free(memory, part->own);
-  adji_free(memory, part->box);
-  *part = (adji_knn_part){0};
-}
-
-static adj_status get_part(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part) {
-  adji_memory *memory = &c->join.ctx->memory;
-  if (!of->gather.regions) open_gather(c, of);
-  if (!of->gather.room) {
-    part->kept = adji_alloc(memory, of->largest + 1, c->point, "points of a region");
-    if (!part->kept) return ADJ_E_MEMORY;
-  }
-  part->ids = adji_alloc(memory, of->largest + 1, sizeof *part->ids, "ids of a region");
-  part->own = adji_alloc(memory, of->largest + 1, sizeof *part->own, "ids of a region");
-  part->box = adji_alloc(memory, 2 * (uint64_t)of->regions.set->dim, sizeof *part->box, "regions");
-  return part->ids && part->own && part->box ? ADJ_OK : ADJ_E_MEMORY;
-}
-
-/* The box of a piece: that of its region, and the margin. */
-static void set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region) {
-  const adji_regions *r = &part->from->regions;
-  uint32_t dim = r->set->dim;
-  double margin = part->from == &c->right && c->margins[region] > 0 ? c->margins[region] : 0;
-  for (uint32_t j = 0; j < dim; j++) {
-    part->box[j] = fmax(r->low[(uint64_t)region * dim + j] - margin, r->set->low[j]);
-    part->box[dim + j] = fmin(r->high[(uint64_t)region * dim + j] + margin, r->set->high[j]);
-  }
-  part->set.low = part->box;
-  part->set.high = part->box + dim;
-}
-
-adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
-  const adji_knn_piece *piece = &from->each[number];
-  if (part->from == from && part->piece == number) return ADJ_OK;
-  part->from = NULL;
-  adji_pick_clear(&part->pick);
-  adj_status status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
-  const char *gathered = NULL;
-  if (!from->gather.regions) open_gather(c, from);
-  if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);
-  if (!status) status = adji_pick_list(&part->pick, part->ids, part->own);
-  if (status) return status;
-  if (gathered)
-    part->points = part->pick.points = gathered + piece->first * c->point;
-  else
-    part->points = part->pick.keep = part->kept;
-  part->set = adji_pick_set(&part->pick);
-  part->from = from;
-  part->piece = number;
-  set_box(c, part, piece->region);
-  return ADJ_OK;
-}
-
-/* ---- Rows from the device ------------------------------------------------------------------------------ */
-
-/* Ids go through the first half of a buffer, sums through the second. */
-typedef struct fetching {
-  adji_knn_chunks *c;
-  const adji_gpu_table *table;
-  uint64_t first, end, each; /* rows; each: of a step of the conveyor */
-  adji_knn_rows_fn handle;
-} fetching;
-
-static uint64_t rows_of(const fetching *f, uint64_t piece, uint64_t *first) {
-  *first = f->first + piece * f->each;
-  return f->end - *first < f->each ? f->end - *first : f->each;
-}
-
-static adj_status copy_rows(void *user, uint64_t piece, uint32_t buffer) {
-  const fetching *f = user;
-  uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - f->table->first_row) * k;
-  adj_status status = adji_staging_receive(f->c->gpu, buffer, f->table->ids + at, rows * k * 4);
-  if (status) return status;
-  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND,
-                              (const char *)f->table->distances + at * f->c->type, rows * k * f->c->type);
-}
-
-static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
-  const fetching *f = user;
-  adj_status status = adji_staging_here(f->c->gpu, buffer, here);
-  if (status || !*here) return status;
-  return adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
-}
-
-static void handle_rows(void *user, uint64_t piece, uint32_t buffer) {
-  const fetching *f = user;
-  adji_knn_rows rows = {.scratch = buffer};
-  rows.count = rows_of(f, piece, &rows.first);
-  rows.ids = adji_staging_at(f->c->gpu, buffer);
-  rows.sums = adji_staging_at(f->c->gpu, buffer + ADJI_STAGE_SECOND);
-  f->handle(f->c, &rows);
-}
-
-adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
-                               adji_knn_rows_fn handle) {
-  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), share;
-  fetching f = {c, table, first, end, HALF / row, handle};
-  share = (end - first) / (2 * (uint64_t)c->join.ctx->threads) + 1;
-  if (share < f.each) f.each = share;
-  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = c->join.ctx->threads};
-  conveyor.pieces = (end - first + f.each - 1) / f.each;
-  conveyor.copy = copy_rows;
-  conveyor.here = rows_are_here;
-  conveyor.handle = handle_rows;
-  adji_conveyor_times times = {0};
-  adj_status status = adji_staging_open(c->gpu, c->join.ctx->threads);
-  if (!status) status = adji_convey(&conveyor, &times);
-  if (status) adji_gpu_quiesce(c->gpu); /* copies in progress still use buffers */
-  c->run->device.down_s += (double)times.wait_ns * 1e-9;
-  c->run->device.place_s += (double)times.work_ns * 1e-9;
-  c->run->device.bytes_down += (end - first) * c->join.k * (4 + c->type);
-  return status;
-}
-
 /* ---- At home ----------------------------------------------------------------------------------------- */
-
-/* Whether a row that has searched the right points of its region and within the margin is complete: nothing beyond the
- * margin is in reach, or nothing outside the region. Gaps to the faces of the cell are those to the cuts around it. */
-static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *point, const void *sums,
-                        uint32_t length) {
-  adj_type type = c->join.left->type;
-  uint32_t dim = c->cuts.dim;
-  const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
-  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length)), gap = INFINITY;
-  if (reach <= c->margins[region]) return true;
-  for (uint32_t j = 0; j < dim; j++) {
-    double x =
-        type == ADJ_F64 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
-    gap = fmin(gap, fmin(x - low[j], high[j] - x));
-  }
-  return gap > reach;
-}
-
-/* Rows that are handled at once, so that their sums stay in a core's cache. */
-enum { AT_ONCE = 256 };
-
-/* What becomes of a row: it waits in the pool, is in the window already or is another region's, or goes to the window.
- */
-typedef enum fate { OPEN, DONE, COMPLETE } fate;
-
-typedef struct some_rows {
-  adji_knn_chunks *c;
-  const adji_knn_rows *rows;
-  const adji_knn_part *part;
-  uint64_t first, count; /* of these rows */
-  uint32_t region;
-  bool several; /* the region has several pieces */
-  uint64_t open, pairs;
-  uint8_t fates[AT_ONCE];
-} some_rows;
-
-static uint32_t length_of(const some_rows *s, uint64_t i) {
-  uint32_t k = s->c->join.k;
-  const uint32_t *ids = s->rows->ids + i * k;
-  return ids[k - 1] != ADJ_NO_ID ? k : adji_padded_row_length(ids, k);
-}
-
-/* Short rows, which are few, are placed at once. */
-static void judge_rows(some_rows *s) {
-  adji_knn_chunks *c = s->c;
-  uint64_t k = c->join.k;
-  s->open = 0;
-  for (uint64_t n = 0; n < s->count; n++) {
-    uint64_t i = s->first + n, at = s->rows->first + i;
-    const char *sums = s->rows->sums + i * k * c->type;
-    s->fates[n] = DONE;
-    if (!s->part->own[at]) continue;
-    uint32_t length = length_of(s, i);
-    bool complete = !s->several && is_complete(c, s->region, s->part->points + at * c->point, sums, length);
-    s->fates[n] = (uint8_t)(!complete ? OPEN : length < k ? DONE : COMPLETE);
-    if (s->fates[n] == DONE)
-      adji_row_place_padded(c->pass->window, &c->join.style, s->part->ids[at], s->rows->ids + i * k, sums, length);
-    s->open += !complete;
-    if (complete) s->pairs += length;
-  }
-}
-
-/* One place for all of them: every lane takes places from the same counter. */
-static void keep_open(const some_rows *s) {
-  adji_knn_chunks *c = s->c;
-  uint64_t k = c->join.k, to = s->open ? adji_knn_pool_reserve(c, s->open) : 0;
-  for (uint64_t n = 0; n < s->count; n++) {
-    if (s->fates[n] != OPEN) continue;
-    uint64_t i = s->first + n;
-    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], (uint32_t)c->part.piece, s->rows->ids + i * k,
-                      s->rows->sums + i * k * c->type, length_of(s, i));
-  }
-}
-
-/* Sums become distances, all of them together, and rows go past the caches to places that are far apart. */
-static void place_complete(const some_rows *s) {
-  adji_knn_chunks *c = s->c;
-  const adji_window *to = c->pass->window;
-  void (*stream)(void *, const void *, uint64_t) = c->join.style.kernels->stream_row;
-  uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
-  char *sums = s->rows->sums + from * c->type;
-  const uint32_t *rows = s->part->ids + s->rows->first + s->first;
-  if (size) adji_report_distances(&c->measure, c->join.left->type, sums, s->count * k, sums);
-  for (uint64_t n = 0; n < s->count; n++) {
-    if (s->fates[n] != COMPLETE) continue;
-    uint64_t at = adji_window_at(to, rows[n]);
-    if (n + ADJI_ROWS_AHEAD < s->count && adji_window_has(to, rows[n + ADJI_ROWS_AHEAD])) {
-      uint64_t ahead = adji_window_at(to, rows[n + ADJI_ROWS_AHEAD]);
-      adji_prefetch_row(to->ids + ahead, k * sizeof *to->ids);
-      if (size) adji_prefetch_row((const char *)to->distances + ahead * size, k * size);
-    }
-    stream(to->ids + at, s->rows->ids + from + n * k, k * sizeof *to->ids);
-    if (size) stream((char *)to->distances + at * size, sums + n * k * size, k * size);
-  }
-}
-
-/* Rows that have searched at home: into the window, or to the pool. */
-static void take_rows(adji_knn_chunks *c, const adji_knn_rows *rows) {
-  some_rows s = {.c = c, .rows = rows, .part = c->join.self_join ? &c->part : &c->left_part};
-  s.region = c->left->each[s.part->piece].region;
-  s.several = c->right.of_region[s.region + 1] - c->right.of_region[s.region] > 1;
-  for (; s.first < rows->count; s.first += s.count) {
-    s.count = rows->count - s.first < AT_ONCE ? rows->count - s.first : AT_ONCE;
-    judge_rows(&s);
-    keep_open(&s);
-    place_complete(&s);
-  }
-  adji_rows_placed();
-  atomic_fetch_add_explicit(&c->pairs, s.pairs, memory_order_relaxed);
-}
 
 void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn) {
   if (!knn) return;
@@ -468,7 +114,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
     if (status) break;
     uint64_t last = table.end_row < end ? table.end_row : end;
     status = adji_gpu_knn_end(knn);
-    if (!status) status = adji_knn_rows_fetch(c, &table, *row, last, take_rows);
+    if (!status) status = adji_knn_rows_fetch(c, &table, *row, last, adji_knn_rows_take);
     if (!status) status = adji_check_cancel(c->join.ctx);
     adji_trace(c->join.ctx, "join", 0, begun, last - *row);
     c->run->batches++;
@@ -557,18 +203,19 @@ static void free_buffers(adji_knn_chunks *c) {
   adji_gather_clear(&c->right.gather);
   adji_gather_clear(&c->left_pieces.gather);
   adji_gather_clear(&c->inner_pieces.gather);
-  free_part(c, &c->part);
-  free_part(c, &c->left_part);
+  adji_knn_part_free(c, &c->part);
+  adji_knn_part_free(c, &c->left_part);
 }
 
 static adj_status fill_window(adji_knn_chunks *c) {
   const adji_window *window = c->pass->window;
   atomic_store(&c->pairs, 0);
-  adj_status status = c->cuts.count ? ADJ_OK : make_regions(c);
-  if (!status) status = get_part(c, &c->right, &c->part);
-  if (!status && !c->join.self_join) status = get_part(c, c->left, &c->left_part);
+  adj_status status = c->cuts.count ? ADJ_OK : adji_knn_regions_make(c);
+  if (!status) status = adji_knn_part_open(c, &c->right, &c->part);
+  if (!status && !c->join.self_join) status = adji_knn_part_open(c, c->left, &c->left_part);
   if (!status) status = adji_knn_pool_open(c, window->end_row - window->first_row);
   if (!status) status = prefault_window(c);
+  adji_knn_pairs_open(c);
   for (uint64_t i = 0; i < c->left->count && !status; i++) {
     status = search_piece(c, i);
     if (!status)
@@ -576,6 +223,7 @@ static adj_status fill_window(adji_knn_chunks *c) {
                                c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
   if (!status) status = adji_knn_pool_flush(c);
+  if (!status) status = adji_knn_pairs_close(c);
   free_buffers(c);
   return status;
 }
@@ -600,7 +248,7 @@ static adj_status alone(void *state, adji_tally *tally) {
   while (status == ADJ_E_DEVICE_MEMORY && c->size / 2 >= ADJI_LEAST_CHUNK) {
     c->size /= 2;
     c->run->redone++;
-    clear_regions(c);
+    adji_knn_regions_clear(c);
     status = fill_window(c);
   }
   tally->candidates = c->candidates;
@@ -616,7 +264,7 @@ static void end(void *state, adji_run *run) {
 
 static void destroy(void *state) {
   adji_knn_chunks *c = state;
-  clear_regions(c);
+  adji_knn_regions_clear(c);
   free(c);
 }
 
@@ -640,7 +288,7 @@ adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t 
   c->type = adji_type_size(c->join.left->type);
   c->point = c->join.left->dim * c->type;
   adj_status status = adji_gpu_of(c->join.ctx, &c->gpu);
-  if (!status) status = make_regions(c);
+  if (!status) status = adji_knn_regions_make(c);
   if (status) {
     free(c);
     return status;

@@ -263,8 +263,7 @@ static void place_some(void *user, uint64_t begin, uint64_t end) {
   adji_knn_pool *p = &c->pool;
   uint64_t pairs = 0, k = c->join.k;
   for (uint64_t i = begin; i < end; i++) {
-    adji_row_place_padded(c->pass->window, &c->join.style, p->rows[i], p->ids + i * k, p->sums + i * k * c->type,
-                          p->lengths[i]);
+    adji_knn_row_place(c, p->rows[i], p->ids + i * k, p->sums + i * k * c->type, p->lengths[i]);
     pairs += p->lengths[i];
   }
   atomic_fetch_add(&c->pairs, pairs);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the parts of the worker for kNN joins in chunks share. knn_chunks.c searches regions, knn_chunks_pool.c has the
- * rows that are not complete.
+ * What the parts of the worker for kNN joins in chunks share. knn_chunks_pieces.c has the points by region,
+ * knn_chunks.c searches regions, knn_chunks_rows.c puts rows into the window, knn_chunks_pool.c has those that are not
+ * complete.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
@@ -70,8 +71,9 @@ typedef struct adji_knn_chunks {
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
   char *query_points, *query_bounds;
-  char *scratch; /* of each lane: a list */
-  adji_run *run; /* at work */
+  char *scratch;   /* of each lane: a list */
+  uint64_t paired; /* rows of the window that are kept in pairs, from its first one on; see knn_chunks_rows.c */
+  adji_run *run;   /* at work */
   const adji_pass *pass;
   uint64_t candidates;
   _Alignas(ADJI_LINE) _Atomic uint64_t pairs; /* written by all lanes */
@@ -90,6 +92,28 @@ typedef void (*adji_knn_rows_fn)(adji_knn_chunks *c, const adji_knn_rows *rows);
 adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
                                adji_knn_rows_fn handle);
 
+/* What to do with rows that have searched at home. */
+void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows);
+/* A row into the window, from its sums. */
+void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, const void *sums, uint32_t length);
+
+/* Before the first row of a window, and after the last. */
+void adji_knn_pairs_open(adji_knn_chunks *c);
+adj_status adji_knn_pairs_close(adji_knn_chunks *c);
+enum { ADJI_MOST_PAIRED = 56 }; /* k */
+static inline bool adji_knn_is_paired(const adji_knn_chunks *c, uint64_t row) {
+  return row - c->pass->window->first_row < c->paired;
+}
+static inline char *adji_knn_paired_at(const adji_knn_chunks *c, uint64_t row) {
+  uint64_t number = row - c->pass->window->first_row;
+  char *base = number % 2 ? c->pass->window->distances : (char *)c->pass->window->ids;
+  return base + number / 2 * 2 * c->join.k * sizeof(uint32_t);
+}
+
+adj_status adji_knn_regions_make(adji_knn_chunks *c);
+void adji_knn_regions_clear(adji_knn_chunks *c);
+adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part);
+void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part);
 /* Picks a piece, unless it is the part. */
 adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
 /* Makes c->inner, unless it is there. */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins in chunks: the points of both sets by region, and a region's points on their way to the device.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gpu/worker/knn_chunks_private.h"
+
+/* ---- Pieces ------------------------------------------------------------------------------------------ */
+
+static void clear_pieces(adji_memory *memory, adji_knn_pieces *p) {
+  adji_gather_clear(&p->gather);
+  adji_regions_clear(&p->regions);
+  adji_free(memory, p->each);
+  adji_free(memory, p->of_region);
+  *p = (adji_knn_pieces){0};
+}
+
+static uint64_t pieces_of(const adji_knn_chunks *c, uint64_t members) {
+  return members / c->size + (members % c->size > 0);
+}
+
+static adj_status list_pieces(adji_knn_chunks *c, adji_knn_pieces *out) {
+  adji_memory *memory = &c->join.ctx->memory;
+  const adji_regions *r = &out->regions;
+  uint32_t regions = c->cuts.count;
+  for (uint32_t i = 0; i < regions; i++)
+    out->count += pieces_of(c, r->own[i]);
+  out->each = adji_alloc(memory, out->count + 1, sizeof *out->each, "regions");
+  out->of_region = adji_alloc(memory, (uint64_t)regions + 1, sizeof *out->of_region, "regions");
+  if (!out->each || !out->of_region) return ADJ_E_MEMORY;
+  uint64_t number = 0;
+  for (uint32_t i = 0; i < regions; i++) {
+    uint64_t many = pieces_of(c, r->own[i]);
+    out->of_region[i] = number;
+    for (uint64_t j = 0; j < many; j++) {
+      adji_knn_piece *piece = &out->each[number++];
+      piece->region = i;
+      adji_slice(r->all[i], many, j, &piece->first, &piece->end);
+      if (piece->end - piece->first > out->largest) out->largest = piece->end - piece->first;
+    }
+  }
+  out->of_region[regions] = number;
+  return ADJ_OK;
+}
+
+/* Gives up the margins of regions that are more than a piece with them. Returns whether there were any. */
+static bool shrink_margins(const adji_knn_chunks *c, const adji_regions *r, double *margins) {
+  bool some = false;
+  for (uint32_t i = 0; i < c->cuts.count; i++) {
+    if (margins[i] < 0 || r->all[i] <= c->size) continue;
+    margins[i] = -1;
+    some = true;
+  }
+  return some;
+}
+
+/* Points of several regions are gathered at once, in up to this or a quarter of what the set takes. */
+static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
+
+static void open_gather(const adji_knn_chunks *c, adji_knn_pieces *p) {
+  uint64_t bytes = p->regions.set->count * c->point / 4, available = adji_memory_available(&c->join.ctx->memory) / 4;
+  if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
+  adji_gather_open(&p->regions, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
+}
+
+/* margins: of each region, NULL: none. */
+static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, double *margins, adji_knn_pieces *out) {
+  adj_status status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
+  while (!status && margins && shrink_margins(c, &out->regions, margins)) {
+    adji_regions_clear(&out->regions);
+    status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
+  }
+  return status ? status : list_pieces(c, out);
+}
+
+adj_status adji_knn_inner_make(adji_knn_chunks *c) {
+  if (c->inner) return ADJ_OK;
+  adj_status status = make_pieces(c, c->join.right, NULL, &c->inner_pieces);
+  if (!status) c->inner = &c->inner_pieces;
+  return status;
+}
+
+void adji_knn_regions_clear(adji_knn_chunks *c) {
+  adji_memory *memory = &c->join.ctx->memory;
+  clear_pieces(memory, &c->right);
+  clear_pieces(memory, &c->left_pieces);
+  clear_pieces(memory, &c->inner_pieces);
+  c->inner = NULL;
+  adji_cuts_clear(c->join.ctx, &c->cuts);
+  adji_free(memory, c->margins);
+  adji_free(memory, c->cells);
+  c->margins = c->cells = NULL;
+}
+
+/* Margins within which most rows find their neighbours. A limit of the join is margin enough. */
+static adj_status choose_margins(adji_knn_chunks *c) {
+  const adji_join *join = &c->join;
+  uint64_t regions = c->cuts.count;
+  c->margins = adji_alloc(&join->ctx->memory, regions, sizeof *c->margins, "regions");
+  c->cells = adji_alloc(&join->ctx->memory, 2 * regions * join->right->dim, sizeof *c->cells, "regions");
+  if (!c->margins || !c->cells) return ADJ_E_MEMORY;
+  adji_cuts_cells(&c->cuts, c->cells, c->cells + regions * join->right->dim);
+  adj_status status = adji_cuts_spacing(join->ctx, join->right, &c->cuts, &c->measure, join->k, c->margins);
+  double reach = adji_reach(&c->measure, join->left->type, join->limit);
+  for (uint64_t i = 0; i < regions && !status; i++)
+    if (c->margins[i] > reach) c->margins[i] = reach;
+  return status;
+}
+
+/* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. */
+adj_status adji_knn_regions_make(adji_knn_chunks *c) {
+  const adji_join *join = &c->join;
+  uint64_t begin = adji_now_ns();
+  const adj_dataset *larger = join->left->count > join->right->count ? join->left : join->right;
+  adj_status status = adji_cuts_make(join->ctx, larger, larger->count / c->size * 5 / 4 + 1, &c->cuts);
+  if (!status) status = choose_margins(c);
+  if (!status) status = make_pieces(c, join->right, c->margins, &c->right);
+  c->left = &c->right;
+  if (!status && !join->self_join) {
+    status = make_pieces(c, join->left, NULL, &c->left_pieces);
+    c->left = &c->left_pieces;
+  }
+  adji_trace(join->ctx, "regions", 0, begin, c->cuts.count);
+  if (status) adji_knn_regions_clear(c);
+  return status;
+}
+
+/* ---- Parts ------------------------------------------------------------------------------------------- */
+
+void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part) {
+  adji_memory *memory = &c->join.ctx->memory;
+  adji_pick_clear(&part->pick);
+  adji_free(memory, part->kept);
+  adji_free(memory, part->ids);
+  adji_free(memory, part->own);
+  adji_free(memory, part->box);
+  *part = (adji_knn_part){0};
+}
+
+adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part) {
+  adji_memory *memory = &c->join.ctx->memory;
+  if (!of->gather.regions) open_gather(c, of);
+  if (!of->gather.room) {
+    part->kept = adji_alloc(memory, of->largest + 1, c->point, "points of a region");
+    if (!part->kept) return ADJ_E_MEMORY;
+  }
+  part->ids = adji_alloc(memory, of->largest + 1, sizeof *part->ids, "ids of a region");
+  part->own = adji_alloc(memory, of->largest + 1, sizeof *part->own, "ids of a region");
+  part->box = adji_alloc(memory, 2 * (uint64_t)of->regions.set->dim, sizeof *part->box, "regions");
+  return part->ids && part->own && part->box ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+/* The box of a piece: that of its region, and the margin. */
+static void set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region) {
+  const adji_regions *r = &part->from->regions;
+  uint32_t dim = r->set->dim;
+  double margin = part->from == &c->right && c->margins[region] > 0 ? c->margins[region] : 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    part->box[j] = fmax(r->low[(uint64_t)region * dim + j] - margin, r->set->low[j]);
+    part->box[dim + j] = fmin(r->high[(uint64_t)region * dim + j] + margin, r->set->high[j]);
+  }
+  part->set.low = part->box;
+  part->set.high = part->box + dim;
+}
+
+adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
+  const adji_knn_piece *piece = &from->each[number];
+  if (part->from == from && part->piece == number) return ADJ_OK;
+  part->from = NULL;
+  adji_pick_clear(&part->pick);
+  adj_status status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
+  const char *gathered = NULL;
+  if (!from->gather.regions) open_gather(c, from);
+  if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);
+  if (!status) status = adji_pick_list(&part->pick, part->ids, part->own);
+  if (status) return status;
+  if (gathered)
+    part->points = part->pick.points = gathered + piece->first * c->point;
+  else
+    part->points = part->pick.keep = part->kept;
+  part->set = adji_pick_set(&part->pick);
+  part->from = from;
+  part->piece = number;
+  set_box(c, part, piece->region);
+  return ADJ_OK;
+}

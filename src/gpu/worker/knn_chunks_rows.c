@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins in chunks: rows from the device, those that are complete into the window, the others to the pool.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gpu/device/conveyor.h"
+#include "gpu/device/staging.h"
+#include "gpu/worker/knn_chunks_private.h"
+#include "gpu/worker/place.h"
+#include "result/rows.h"
+
+/* EXCHANGED: pairs of rows that a task exchanges. */
+enum { HALF = ADJI_STAGE_BYTES / 2, EXCHANGED = 1 << 14 };
+
+/* ---- Rows from the device ------------------------------------------------------------------------------ */
+
+/* Ids go through the first half of a buffer, sums through the second. */
+typedef struct fetching {
+  adji_knn_chunks *c;
+  const adji_gpu_table *table;
+  uint64_t first, end, each; /* rows; each: of a step of the conveyor */
+  adji_knn_rows_fn handle;
+} fetching;
+
+static uint64_t rows_of(const fetching *f, uint64_t piece, uint64_t *first) {
+  *first = f->first + piece * f->each;
+  return f->end - *first < f->each ? f->end - *first : f->each;
+}
+
+static adj_status copy_rows(void *user, uint64_t piece, uint32_t buffer) {
+  const fetching *f = user;
+  uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - f->table->first_row) * k;
+  adj_status status = adji_staging_receive(f->c->gpu, buffer, f->table->ids + at, rows * k * 4);
+  if (status) return status;
+  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND,
+                              (const char *)f->table->distances + at * f->c->type, rows * k * f->c->type);
+}
+
+static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
+  const fetching *f = user;
+  adj_status status = adji_staging_here(f->c->gpu, buffer, here);
+  if (status || !*here) return status;
+  return adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
+}
+
+static void handle_rows(void *user, uint64_t piece, uint32_t buffer) {
+  const fetching *f = user;
+  adji_knn_rows rows = {.scratch = buffer};
+  rows.count = rows_of(f, piece, &rows.first);
+  rows.ids = adji_staging_at(f->c->gpu, buffer);
+  rows.sums = adji_staging_at(f->c->gpu, buffer + ADJI_STAGE_SECOND);
+  f->handle(f->c, &rows);
+}
+
+adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
+                               adji_knn_rows_fn handle) {
+  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), share;
+  fetching f = {c, table, first, end, HALF / row, handle};
+  share = (end - first) / (2 * (uint64_t)c->join.ctx->threads) + 1;
+  if (share < f.each) f.each = share;
+  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = c->join.ctx->threads};
+  conveyor.pieces = (end - first + f.each - 1) / f.each;
+  conveyor.copy = copy_rows;
+  conveyor.here = rows_are_here;
+  conveyor.handle = handle_rows;
+  adji_conveyor_times times = {0};
+  adj_status status = adji_staging_open(c->gpu, c->join.ctx->threads);
+  if (!status) status = adji_convey(&conveyor, &times);
+  if (status) adji_gpu_quiesce(c->gpu); /* copies in progress still use buffers */
+  c->run->device.down_s += (double)times.wait_ns * 1e-9;
+  c->run->device.place_s += (double)times.work_ns * 1e-9;
+  c->run->device.bytes_down += (end - first) * c->join.k * (4 + c->type);
+  return status;
+}
+
+/* ---- Pairs of rows ------------------------------------------------------------------------------------- */
+
+/* Where a row's ids fill half of a cache line, and so do its distances, writing a row by itself would read two lines
+ * and write two. While the window is filled, rows are therefore kept in pairs: the first row of a pair, ids and
+ * distances, is where the ids of both will be, and the second where the distances of both will be. So each row is
+ * written as whole lines, past the caches; at the end one pass exchanges the halves.
+ *
+ *     ids        | ids 0   distances 0 | ids 2   distances 2 | ...   becomes   | ids 0   ids 1 | ids 2   ids 3 | ...
+ *     distances  | ids 1   distances 1 | ids 3   distances 3 | ...             | distances 0 and 1 | 2 and 3 | ...
+ */
+void adji_knn_pairs_open(adji_knn_chunks *c) {
+  const adji_window *w = c->pass->window;
+  uint64_t bytes = c->join.k * sizeof *w->ids, rows = w->end_row - w->first_row;
+  bool aligned = !((uintptr_t)w->ids % ADJI_LINE) && !((uintptr_t)w->distances % ADJI_LINE);
+  bool halves = bytes % ADJI_LINE == ADJI_LINE / 2 && c->join.k <= ADJI_MOST_PAIRED && c->type == sizeof(float);
+  c->paired = w->distances && aligned && halves ? rows / 2 * 2 : 0;
+}
+
+static void exchange_some(void *user, uint64_t begin, uint64_t end) {
+  const adji_knn_chunks *c = user;
+  uint64_t bytes = c->join.k * sizeof(uint32_t);
+  char *ids = (char *)c->pass->window->ids, *distances = c->pass->window->distances;
+  char half[ADJI_MOST_PAIRED * sizeof(uint32_t)];
+  for (uint64_t pair = begin; pair < end; pair++) {
+    char *first = ids + 2 * pair * bytes, *second = distances + 2 * pair * bytes;
+    memcpy(half, first + bytes, bytes);
+    memcpy(first + bytes, second, bytes);
+    memcpy(second, half, bytes);
+  }
+}
+
+/* The same for rows of eight, whose size is known when it is compiled. */
+static void exchange_eights(void *user, uint64_t begin, uint64_t end) {
+  const adji_knn_chunks *c = user;
+  char *ids = (char *)c->pass->window->ids, *distances = c->pass->window->distances;
+  for (uint64_t pair = begin; pair < end; pair++) {
+    char *first = ids + pair * 64 + 32, *second = distances + pair * 64, half[32], other[32];
+    memcpy(half, first, 32);
+    memcpy(other, second, 32);
+    memcpy(first, other, 32);
+    memcpy(second, half, 32);
+  }
+}
+
+adj_status adji_knn_pairs_close(adji_knn_chunks *c) {
+  uint64_t begin = adji_now_ns(), pairs = c->paired / 2, tasks = pairs / EXCHANGED + 1;
+  if (!pairs) return ADJ_OK;
+  c->paired = 0;
+  adj_status status = adji_loop_slices(c->join.ctx, pairs, tasks, c->join.k == 8 ? exchange_eights : exchange_some, c);
+  adji_trace(c->join.ctx, "pairs", 0, begin, pairs);
+  return status;
+}
+
+void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, const void *sums, uint32_t length) {
+  if (!adji_knn_is_paired(c, row)) {
+    adji_row_place_padded(c->pass->window, &c->join.style, row, ids, sums, length);
+    return;
+  }
+  uint32_t both[2 * ADJI_MOST_PAIRED];
+  adji_window one = *c->pass->window;
+  one.first_row = row;
+  one.end_row = (uint64_t)row + 1;
+  one.ids = both;
+  one.distances = both + c->join.k;
+  adji_row_place_padded(&one, &c->join.style, row, ids, sums, length);
+  memcpy(adji_knn_paired_at(c, row), both, 2 * c->join.k * sizeof *both);
+}
+
+/* ---- Into the window ----------------------------------------------------------------------------------------- */
+
+/* Whether a row that has searched the right points of its region and within the margin is complete: nothing beyond the
+ * margin is in reach, or nothing outside the region. Gaps to the faces of the cell are those to the cuts around it. */
+static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *point, const void *sums,
+                        uint32_t length) {
+  adj_type type = c->join.left->type;
+  uint32_t dim = c->cuts.dim;
+  const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
+  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length)), gap = INFINITY;
+  if (reach <= c->margins[region]) return true;
+  for (uint32_t j = 0; j < dim; j++) {
+    double x =
+        type == ADJ_F64 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
+    gap = fmin(gap, fmin(x - low[j], high[j] - x));
+  }
+  return gap > reach;
+}
+
+/* Rows that are handled at once, so that their sums stay in a core's cache. */
+enum { AT_ONCE = 256 };
+
+/* What becomes of a row: it waits in the pool, is in the window already or is another region's, or goes to the window.
+ */
+typedef enum fate { OPEN, DONE, COMPLETE } fate;
+
+typedef struct some_rows {
+  adji_knn_chunks *c;
+  const adji_knn_rows *rows;
+  const adji_knn_part *part;
+  uint64_t first, count; /* of these rows */
+  uint32_t region;
+  bool several; /* the region has several pieces */
+  uint64_t open, pairs;
+  uint8_t fates[AT_ONCE];
+} some_rows;
+
+static uint32_t length_of(const some_rows *s, uint64_t i) {
+  uint32_t k = s->c->join.k;
+  const uint32_t *ids = s->rows->ids + i * k;
+  return ids[k - 1] != ADJ_NO_ID ? k : adji_padded_row_length(ids, k);
+}
+
+/* Short rows, which are few, are placed at once. */
+static void judge_rows(some_rows *s) {
+  adji_knn_chunks *c = s->c;
+  uint64_t k = c->join.k;
+  s->open = 0;
+  for (uint64_t n = 0; n < s->count; n++) {
+    uint64_t i = s->first + n, at = s->rows->first + i;
+    const char *sums = s->rows->sums + i * k * c->type;
+    s->fates[n] = DONE;
+    if (!s->part->own[at]) continue;
+    uint32_t length = length_of(s, i);
+    bool complete = !s->several && is_complete(c, s->region, s->part->points + at * c->point, sums, length);
+    s->fates[n] = (uint8_t)(!complete ? OPEN : length < k ? DONE : COMPLETE);
+    if (s->fates[n] == DONE) adji_knn_row_place(c, s->part->ids[at], s->rows->ids + i * k, sums, length);
+    s->open += !complete;
+    if (complete) s->pairs += length;
+  }
+}
+
+/* One place for all of them: every lane takes places from the same counter. */
+static void keep_open(const some_rows *s) {
+  adji_knn_chunks *c = s->c;
+  uint64_t k = c->join.k, to = s->open ? adji_knn_pool_reserve(c, s->open) : 0;
+  for (uint64_t n = 0; n < s->count; n++) {
+    if (s->fates[n] != OPEN) continue;
+    uint64_t i = s->first + n;
+    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], (uint32_t)c->part.piece, s->rows->ids + i * k,
+                      s->rows->sums + i * k * c->type, length_of(s, i));
+  }
+}
+
+/* A row into the place of its pair, past the caches. */
+static void place_paired(const some_rows *s, uint64_t n, const char *distances) {
+  const adji_knn_chunks *c = s->c;
+  uint64_t k = c->join.k, bytes = k * sizeof(uint32_t);
+  _Alignas(ADJI_LINE) char both[2 * ADJI_MOST_PAIRED * sizeof(uint32_t)];
+  memcpy(both, s->rows->ids + (s->first + n) * k, bytes);
+  memcpy(both + bytes, distances, bytes);
+  char *to = adji_knn_paired_at(c, s->part->ids[s->rows->first + s->first + n]);
+  c->join.style.kernels->stream_row(to, both, 2 * bytes);
+}
+
+static void prefetch_row(const adji_knn_chunks *c, uint32_t row) {
+  const adji_window *to = c->pass->window;
+  if (!adji_window_has(to, row)) return;
+  uint64_t at = adji_window_at(to, row), k = c->join.k;
+  adji_prefetch_row(to->ids + at, k * sizeof *to->ids);
+  if (to->distances) adji_prefetch_row((const char *)to->distances + at * c->type, k * c->type);
+}
+
+/* Sums become distances, all of them together, and rows go past the caches to places that are far apart. */
+static void place_complete(const some_rows *s) {
+  adji_knn_chunks *c = s->c;
+  const adji_window *to = c->pass->window;
+  adji_stream_fn stream = c->join.style.kernels->stream_row;
+  uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
+  char *sums = s->rows->sums + from * c->type;
+  const uint32_t *rows = s->part->ids + s->rows->first + s->first;
+  if (size) adji_report_distances(&c->measure, c->join.left->type, sums, s->count * k, sums);
+  for (uint64_t n = 0; n < s->count; n++) {
+    if (s->fates[n] != COMPLETE) continue;
+    if (adji_knn_is_paired(c, rows[n])) {
+      place_paired(s, n, sums + n * k * size);
+      continue;
+    }
+    uint64_t at = adji_window_at(to, rows[n]);
+    if (n + ADJI_ROWS_AHEAD < s->count) prefetch_row(c, rows[n + ADJI_ROWS_AHEAD]);
+    stream(to->ids + at, s->rows->ids + from + n * k, k * sizeof *to->ids);
+    if (size) stream((char *)to->distances + at * size, sums + n * k * size, k * size);
+  }
+}
+
+/* Rows that have searched at home: into the window, or to the pool. */
+void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows) {
+  some_rows s = {.c = c, .rows = rows, .part = c->join.self_join ? &c->part : &c->left_part};
+  s.region = c->left->each[s.part->piece].region;
+  s.several = c->right.of_region[s.region + 1] - c->right.of_region[s.region] > 1;
+  for (; s.first < rows->count; s.first += s.count) {
+    s.count = rows->count - s.first < AT_ONCE ? rows->count - s.first : AT_ONCE;
+    judge_rows(&s);
+    keep_open(&s);
+    place_complete(&s);
+  }
+  adji_rows_placed();
+  atomic_fetch_add_explicit(&c->pairs, s.pairs, memory_order_relaxed);
+}
