@@ -126,11 +126,13 @@ static adj_status list_members(slice_work *w, uint64_t slice) {
   uint16_t *to = get_list(w, starts[count]);
   if (!to) return ADJ_E_MEMORY;
   r->members[slice] = to;
-  const visitor *next = w->room->visitors, *end = next + w->visitor_count;
-  for (uint64_t i = 0; i < w->count; i++) {
-    to[starts[w->numbers[i]]++] = (uint16_t)(i | ADJI_OWN);
-    for (; next < end && next->place == i; next++)
-      to[starts[next->region]++] = (uint16_t)i;
+  const uint16_t *numbers = w->numbers;
+  for (uint64_t i = 0, next = 0; i < w->count || next < w->visitor_count;
+       next++) { /* up to the next visitor, and that one */
+    const visitor *visits = next < w->visitor_count ? &w->room->visitors[next] : NULL;
+    for (uint64_t end = visits ? visits->place + UINT64_C(1) : w->count; i < end; i++)
+      to[starts[numbers[i]]++] = (uint16_t)(i | ADJI_OWN);
+    if (visits) to[starts[visits->region]++] = visits->place;
   }
   memmove(starts + 1, starts, count * sizeof *starts);
   starts[0] = 0;
