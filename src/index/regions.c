@@ -24,6 +24,7 @@ typedef struct lane_room {
   uint16_t *lists;
   uint64_t list_room;
   uint64_t *visits; /* of each region */
+  uint32_t *starts; /* of the slice at work: those of neighbouring slices share cache lines */
 } lane_room;
 
 typedef struct making {
@@ -41,7 +42,7 @@ typedef struct slice_work {
   lane_room *room;
   uint64_t first, count;
   uint16_t *numbers; /* the region of each point */
-  uint32_t *starts;  /* of the slice; counts at first, one place later */
+  uint32_t *starts;  /* of the lane; counts at first, one place later */
   uint64_t visitor_count;
 } slice_work;
 
@@ -117,7 +118,7 @@ static uint16_t *get_list(slice_work *w, uint64_t members) {
   return list;
 }
 
-/* Lists the members of a slice from their counts: starts become ends, and are moved back. */
+/* Lists the members of a slice from their counts: starts become ends. */
 static adj_status list_members(slice_work *w, uint64_t slice) {
   const adji_regions *r = w->r;
   uint32_t count = r->cuts->count, *starts = w->starts;
@@ -134,8 +135,9 @@ static adj_status list_members(slice_work *w, uint64_t slice) {
       to[starts[numbers[i]]++] = (uint16_t)(i | ADJI_OWN);
     if (visits) to[starts[visits->region]++] = visits->place;
   }
-  memmove(starts + 1, starts, count * sizeof *starts);
-  starts[0] = 0;
+  uint32_t *slice_starts = r->starts + slice * (count + UINT64_C(1));
+  slice_starts[0] = 0;
+  memcpy(slice_starts + 1, starts, count * sizeof *starts);
   return ADJ_OK;
 }
 
@@ -145,7 +147,7 @@ static adj_status make_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t first = slice * r->slice, remaining = r->set->count - first, count = r->cuts->count;
   slice_work w = {.m = m, .r = r, .room = &m->lanes[lane], .first = first};
   w.count = remaining < r->slice ? remaining : r->slice;
-  w.starts = r->starts + slice * (count + 1);
+  w.starts = w.room->starts;
   w.numbers = w.room->numbers;
   memset(w.starts, 0, (count + 1) * sizeof *w.starts);
   adj_status status = number_slice(&w);
@@ -203,6 +205,8 @@ static adj_status get_lanes(making *m) {
     m->lanes[i].numbers = adji_alloc(memory, m->r->slice, sizeof *m->lanes[i].numbers, "members of regions");
     m->lanes[i].near = adji_alloc(memory, m->r->slice, sizeof *m->lanes[i].near, "members of regions");
     m->lanes[i].visits = adji_alloc_zero(memory, m->r->cuts->count, sizeof *m->lanes[i].visits, "regions");
+    m->lanes[i].starts = adji_alloc(memory, (uint64_t)m->r->cuts->count + 1, sizeof *m->lanes[i].starts, "regions");
+    if (!m->lanes[i].starts) return ADJ_E_MEMORY;
     if (!m->lanes[i].numbers || !m->lanes[i].near || !m->lanes[i].visits) return ADJ_E_MEMORY;
   }
   m->block = m->r->set->count / (8 * ((uint64_t)threads + 1)) + 1;
@@ -217,6 +221,7 @@ static void free_lanes(making *m) {
     adji_free(memory, m->lanes[i].near);
     adji_free(memory, m->lanes[i].visitors);
     adji_free(memory, m->lanes[i].visits);
+    adji_free(memory, m->lanes[i].starts);
   }
   adji_free(memory, m->lanes);
   adji_numbering_clear(m->r->ctx, &m->numbering);

@@ -253,7 +253,8 @@ typedef struct spreading {
   uint32_t *to;
   uint64_t groups;
   _Atomic uint64_t total;
-  uint64_t *places; /* of each group of slices: where the values of each region begin */
+  uint64_t *places; /* of each group of slices: where the values of each region begin; `stride` apart, in lines of */
+  uint64_t stride;  /* their own */
 } spreading;
 
 static adj_status spread_group(void *user, uint64_t group, uint32_t lane) {
@@ -261,7 +262,7 @@ static adj_status spread_group(void *user, uint64_t group, uint32_t lane) {
   spreading *s = user;
   const adji_regions *r = s->r;
   uint32_t count = r->cuts->count;
-  uint64_t begin, end, total = 0, *places = s->places + group * count;
+  uint64_t begin, end, total = 0, *places = s->places + group * s->stride;
   adji_slice(r->slices, s->groups, group, &begin, &end);
   for (uint64_t slice = begin; slice < end; slice++) {
     const uint32_t *starts = r->starts + slice * (count + 1);
@@ -279,15 +280,15 @@ static adj_status spread_group(void *user, uint64_t group, uint32_t lane) {
 
 adj_status adji_regions_spread(const adji_regions *r, const uint32_t *values, uint32_t *to, uint64_t *total) {
   uint32_t count = r->cuts->count;
-  spreading s = {r, values, to, 8 * (uint64_t)r->ctx->threads, 0, NULL};
+  spreading s = {r, values, to, 8 * (uint64_t)r->ctx->threads, 0, NULL, (count + UINT64_C(15)) / 8 * 8};
   uint64_t begun = adji_now_ns();
-  s.places = adji_alloc_zero(&r->ctx->memory, (s.groups + 1) * count, sizeof *s.places, "members of regions");
+  s.places = adji_alloc_zero(&r->ctx->memory, (s.groups + 1) * s.stride, sizeof *s.places, "members of regions");
   if (!s.places) return ADJ_E_MEMORY;
   for (uint64_t group = 0, begin, end; group < s.groups; group++) {
     adji_slice(r->slices, s.groups, group, &begin, &end);
     for (uint64_t slice = begin; slice < end; slice++)
       for (uint32_t i = 0; i < count; i++)
-        s.places[(group + 1) * count + i] +=
+        s.places[(group + 1) * s.stride + i] +=
             r->starts[slice * (count + 1) + i + 1] - r->starts[slice * (count + 1) + i];
   }
   uint64_t first = 0;
@@ -295,7 +296,7 @@ adj_status adji_regions_spread(const adji_regions *r, const uint32_t *values, ui
     s.places[i] = first;
     first += r->all[i];
     for (uint64_t group = 0; group < s.groups; group++)
-      s.places[(group + 1) * count + i] += s.places[group * count + i];
+      s.places[(group + 1) * s.stride + i] += s.places[group * s.stride + i];
   }
   adj_status status = adji_loop(r->ctx, s.groups, spread_group, &s);
   adji_free(&r->ctx->memory, s.places);
