@@ -124,10 +124,10 @@ static adj_status get_lists(adji_chunks *c, const adji_regions *r, part *p) {
   return p->ids && p->own ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Points of several regions are gathered at once, in half of what they take, or a quarter of what the limit
+/* Points of several regions are gathered at once, in a quarter of what they take, or of what the limit
  * leaves. */
 static void open_gather(adji_chunks *c, const adji_regions *r, part *p) {
-  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 2;
+  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 4;
   uint64_t available = adji_memory_available(&c->join.ctx->memory) / 4;
   if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
   adji_gather_open(r, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
