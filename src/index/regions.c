@@ -77,8 +77,8 @@ static adj_status visit(const visiting *v, uint32_t node, double gap) {
   if (gap > v->w->m->numbering.reaches[node]) return ADJ_OK;
   if (cut->below == node) return cut->region == v->own ? ADJ_OK : add_visitor(v->w, v->place, cut->region);
   double mine = adji_dataset_at(r->set, v->w->first + v->place, cut->dim) - cut->at;
-  adj_status status = visit(v, cut->below, mine < 0 ? gap : fmax(gap, mine));
-  return status ? status : visit(v, cut->below + 1, mine >= 0 ? gap : fmax(gap, -mine));
+  adj_status status = visit(v, cut->below, mine > gap ? mine : gap);
+  return status ? status : visit(v, cut->below + 1, -mine > gap ? -mine : gap);
 }
 
 /* The region of each point. The few points near a cut visit other regions. */

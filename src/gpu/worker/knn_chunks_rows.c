@@ -145,6 +145,21 @@ void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, c
 
 /* ---- Into the window ----------------------------------------------------------------------------------------- */
 
+/* The least gap to a face of the cell. */
+#define GAP(T)                                                                                    \
+  static inline double gap_##T(const T *x, const double *low, const double *high, uint32_t dim) { \
+    double gap = INFINITY;                                                                        \
+    for (uint32_t j = 0; j < dim; j++) {                                                          \
+      double above = (double)x[j] - low[j], below = high[j] - (double)x[j];                       \
+      gap = above < gap ? above : gap;                                                            \
+      gap = below < gap ? below : gap;                                                            \
+    }                                                                                             \
+    return gap;                                                                                   \
+  }
+GAP(float)
+GAP(double)
+#undef GAP
+
 /* Whether a row that has searched the right points of its region and within the margin is complete: nothing beyond the
  * margin is in reach, or nothing outside the region. Gaps to the faces of the cell are those to the cuts around it. */
 static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *point, const void *sums,
@@ -152,14 +167,10 @@ static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *p
   adj_type type = c->join.left->type;
   uint32_t dim = c->cuts.dim;
   const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
-  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length)), gap = INFINITY;
+  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length));
   if (reach <= c->margins[region]) return true;
-  for (uint32_t j = 0; j < dim; j++) {
-    double x =
-        type == ADJ_F64 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
-    gap = fmin(gap, fmin(x - low[j], high[j] - x));
-  }
-  return gap > reach;
+  return reach < (type == ADJ_F64 ? gap_double((const double *)(const void *)point, low, high, dim)
+                                  : gap_float((const float *)(const void *)point, low, high, dim));
 }
 
 /* Rows that are handled at once, so that their sums stay in a core's cache. */
@@ -222,8 +233,13 @@ static void place_paired(const some_rows *s, uint64_t n, const char *distances) 
   const adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k, bytes = k * sizeof(uint32_t);
   _Alignas(ADJI_LINE) char both[2 * ADJI_MOST_PAIRED * sizeof(uint32_t)];
-  memcpy(both, s->rows->ids + (s->first + n) * k, bytes);
-  memcpy(both + bytes, distances, bytes);
+  if (k == 8) { /* of a size that is known when it is compiled */
+    memcpy(both, s->rows->ids + (s->first + n) * 8, 32);
+    memcpy(both + 32, distances, 32);
+  } else {
+    memcpy(both, s->rows->ids + (s->first + n) * k, bytes);
+    memcpy(both + bytes, distances, bytes);
+  }
   char *to = adji_knn_paired_at(c, s->part->ids[s->rows->first + s->first + n]);
   c->join.style.kernels->stream_row(to, both, 2 * bytes);
 }
