@@ -60,8 +60,9 @@
  * GPUs. A build with CUDA also joins on NVIDIA GPUs (compute capability 8.0 or later). ADJ_BACKEND_GPU
  * runs range joins and kNN joins with every metric and any k. kNN joins use trees in up to six
  * dimensions (L2, L1, Linf, and the metrics derived from them) and brute force otherwise. Sets larger
- * than the device's memory are joined in chunks, with 2 bytes of host memory a point and what a chunk
- * takes; kNN joins keep rows that need several chunks in up to a quarter of what memory_limit leaves.
+ * than the device's memory are joined in chunks, with 2 bytes of host memory a point, for chunks on their
+ * way a quarter of the points or 256 MiB, and for counts 4 bytes a point; kNN joins keep rows that need
+ * several chunks in up to a quarter of what memory_limit leaves.
  * ADJ_BACKEND_HYBRID shares the queries between cores and GPUs: range joins of sets that fit the device,
  * and kNN joins in up to six dimensions. Where a GPU cannot help, the cores do the join alone and log a
  * warning. Where a GPU fails during a join, the cores finish it and log a warning, also with

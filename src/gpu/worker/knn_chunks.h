@@ -3,12 +3,13 @@
  * A worker for kNN joins through trees whose sets do not fit a device. Both sets are cut into the same regions of space
  * (index/cuts.h), which are small enough. Regions are searched one after the other:
  *
- *   1. home     the left points of a region search its right points. A row is complete when no cut is nearer than its
- *               k-th neighbour. The other rows are few: they go to a pool, with what they found
+ *   1. home     the left points of a region search its right points, and those within a margin around it. A row is
+ *               complete when its k-th neighbour is within the margin, or no cut is nearer. The other rows are few or
+ *               none: they go to a pool, with what they found
  *   2. visits   a region is put on the device once more, and searched by those rows of the pool that its box may have
  *               neighbours for; their k-th sums so far bound the search. What they find is merged into their lists
  *
- * So every point goes to the device about twice, whatever the number of regions. When the pool is full, visits come
+ * So every point goes to the device once or twice, whatever the number of regions. When the pool is full, visits come
  * early; then points go there more often.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_H
@@ -29,8 +30,9 @@ uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options);
 
 /* Opens the context's first device, and lists the points by region; they stay where they are. Regions have about
  * `size` points or fewer, which are halved when the device has no room.
- * Memory of the host: 2 bytes a point of each set; a region of each set, with 4 bytes a point; and for the pool up to
- * a quarter of what the limit leaves. */
+ * Memory of the host: 2 bytes a point of each set, of the right one twice if there are visits; for regions on their way
+ * a quarter of the points or 256 MiB, and a region of each set with 5 bytes a point; and for the pool up to a quarter of
+ * what the limit leaves. */
 adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t size, adji_worker *out);
 
 bool adji_is_knn_chunks(const adji_worker *worker);

@@ -103,8 +103,16 @@ static adj_status count_slices(range_device *d, adji_run *run) {
   return status;
 }
 
+/* While the device counts, the lanes prefault the memory that the counts will go to. */
+static adj_status prefault_degrees(range_device *d) {
+  adji_array array = {NULL, d->pass->degrees, sizeof *d->pass->degrees};
+  if (!array.to || !d->join.left->count) return ADJ_OK;
+  return adji_prefault_arrays(d->gpu, &array, 1, d->join.left->count);
+}
+
 static adj_status count_alone(range_device *d, adji_run *run) {
   adj_status status = count_slices(d, run);
+  if (!status) status = prefault_degrees(d);
   if (!status) status = adji_gpu_range_counted(d->range, &d->found);
   if (!status) status = adji_check_cancel(d->join.ctx);
   if (status) {
