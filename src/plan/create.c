@@ -67,6 +67,7 @@ static adj_status ask(adj_index *index, const request *r, const adj_dataset *lef
                      .tuning = r->tuning,
                      .backends = r->scope.backends,
                      .asked = r->scope.algorithm};
+  adji_make_lender(plan);
   adj_backend backend = backend_of(index, &r->spec);
   plan->spec.backend = backend;
   plan->choice.alone = adji_is_small(plan);
@@ -126,14 +127,17 @@ static adj_join_spec spec_of_options(const adj_index_options *options) {
 /* The tree serves kNN and range questions alike. In many dimensions it excludes too little: the first question decides
  * what is built. */
 static adj_status build_first(adj_index *index) {
-  adji_lent tree;
+  adji_lent tree = {0};
   bool built;
   adj_backend backend = index->spec.backend;
   bool cores = backend == ADJ_BACKEND_AUTO || backend == ADJ_BACKEND_CPU;
-  if (!cores || !adji_tree_is_useful(&index->measure, index->points->dim)) return ADJ_OK;
-  adj_status status = adji_index_tree(index, 0, &tree, &built);
+  adj_status status = ADJ_OK;
+  if (cores && adji_tree_is_useful(&index->measure, index->points->dim))
+    status = adji_index_tree(index, 0, &tree, &built);
+  else if (backend == ADJ_BACKEND_GPU && adji_gpu_has_tree(&index->measure, index->points->dim))
+    status = adji_index_lend(index, 0, &(adji_gpu_right_options){.form = ADJI_RIGHT_TREE}, &tree, &built);
   if (!status) adji_give_back(&tree);
-  return status;
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* questions go through the device in chunks then */
 }
 
 adj_status adj_index_create(adj_ctx *ctx, const adj_index_options *options, const adj_dataset *dataset,

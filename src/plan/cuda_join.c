@@ -289,6 +289,7 @@ static adj_status run(const call_spec *call) {
     adji_gpu_reset_peak(j->gpu);
     status = call->kind == ADJ_KNN ? find_nearest(j, call) : find_pairs(j, call);
     if (!status) status = adji_gpu_before(j->gpu, call->stream);
+    if (!status) status = adji_gpu_wait(j->gpu); /* the result is complete when the call returns */
     if (status && call->csr) adji_gpu_csr_free(call->csr, NULL);
     if (!status && call->total) *call->total = j->counted.pairs;
     finish(j);

@@ -8,6 +8,8 @@
  * stays: the tree and the points of brute force, which serve every k and radius, as long as the index; grids, each of
  * which serves a range of radii, while there is memory. The grid that was not used for longest goes first. In an index
  * for one question all of it goes as soon as nobody uses it.
+ *
+ * A kept index has the same on devices, made by the first question that a device gets: see index_device.c.
  */
 #ifndef ADJI_PLAN_INDEX_H
 #define ADJI_PLAN_INDEX_H
@@ -15,6 +17,7 @@
 #include "core/names.h"
 #include "cpu/brute.h"
 #include "cpu/range_index.h"
+#include "gpu/index/right.h"
 #include "index/tree.h"
 
 typedef struct adji_kept_grid {
@@ -26,6 +29,13 @@ typedef struct adji_kept_grid {
   uint32_t users;
   uint64_t used_at; /* by the clock of the index */
 } adji_kept_grid;
+
+/* Right sets on a device: see index_device.c. */
+typedef struct adji_device_part adji_device_part;
+typedef struct adji_index_device {
+  adji_device_part *parts;
+  uint64_t refused[ADJI_RIGHT_GRID + 1]; /* by form: bytes that were available when it did not fit; 0: it did */
+} adji_index_device;
 
 typedef struct adji_scratch adji_scratch; /* of one small question: plan/index_query.c */
 
@@ -46,6 +56,8 @@ struct adj_index {
   adji_kept_grid *grids;
   uint32_t tree_users, brute_users;
   ADJI_ATOMIC(uint32_t) knn_choices[33]; /* by the bits of k: the algorithm that a trial chose; 0: none did yet */
+  adji_gpu_rows rows; /* points of a caller on the context's first device; data NULL: they are on the host */
+  adji_index_device devices[ADJI_MOST_GPUS];
   uint64_t clock;
   pthread_mutex_t scratch_lock;
   adji_scratch *scratch; /* that nobody uses now */
@@ -80,6 +92,26 @@ adj_status adji_index_add_grid(adj_index *index, const adji_join *join, const ad
 
 /* Drops grids that nobody uses until this many bytes fit, or there are none. */
 void adji_index_make_room(adj_index *index, uint64_t bytes);
+
+/* Whether a grid for sums up to `largest` serves sums up to `limit`, without finding many more candidates. */
+bool adji_grid_serves(const adj_index *index, const adji_grid *grid, double largest, double limit);
+
+/* One builds at a time, so that nothing is built twice. Returns whether the caller holds `building`, which end_building
+ * gives back. */
+bool adji_index_begin_building(adj_index *index);
+void adji_index_end_building(adj_index *index, bool waited);
+
+/* ---- On devices: index_device.c ---------------------------------------------------------------------------- */
+
+/* Lends a right set on a device of the context, and makes it first if there is none. Of the options, set, rows and
+ * shared are the index's own. Not by a thread that holds a device. */
+adj_status adji_index_lend(adj_index *index, uint32_t device, const adji_gpu_right_options *options, adji_lent *out,
+                           bool *built);
+/* Bytes that the index has on a device. */
+uint64_t adji_index_device_bytes(adj_index *index, uint32_t device);
+/* Drops what nobody uses there, except the tree. */
+void adji_index_clear_device(adj_index *index, uint32_t device);
+void adji_index_clear_devices(adj_index *index);
 
 /* index_query.c */
 void adji_index_clear_scratch(adj_index *index);

@@ -24,8 +24,6 @@ static adj_status check_radii(const adj_join_spec *spec, const adj_dataset *left
   if (!spec->radii)
     return adji_fail(ADJ_E_ARGUMENT, "radii: is NULL, but radius_count is %llu",
                      (unsigned long long)spec->radius_count);
-  if (spec->backend == ADJ_BACKEND_GPU)
-    return adji_fail(ADJ_E_UNSUPPORTED, "radii: a radius for each query is for the cores, not for the backend gpu");
   if (spec->radius_count != left->count)
     return adji_fail(ADJ_E_ARGUMENT, "radii: %llu radii for %llu left points", (unsigned long long)spec->radius_count,
                      (unsigned long long)left->count);
@@ -121,7 +119,7 @@ static adj_status check_algorithm(const adj_join_spec *spec, adji_algorithm *alg
 /* What each backend has of the algorithms; AUTO has those of the cores. */
 static uint32_t algorithms_on(adj_backend backend, adj_join_kind kind) {
   uint32_t all = adji_algorithms_of(kind), grid = ADJI_BIT(ADJI_ALGORITHM_GRID);
-  if (kind == ADJ_RANGE && (backend == ADJ_BACKEND_GPU || backend == ADJ_BACKEND_HYBRID))
+  if (kind == ADJ_RANGE && backend == ADJ_BACKEND_HYBRID)
     all &= ~ADJI_BIT(ADJI_ALGORITHM_KDTREE);
   if (backend == ADJ_BACKEND_GPU) return all & ~ADJI_BIT(ADJI_ALGORITHM_EGO);
   if (kind == ADJ_RANGE || backend == ADJ_BACKEND_REFERENCE) return all;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "gpu/range/range_private.cuh"
+#include "gpu/range/range_tree.cuh"
 #include "gpu/shared/arrays.cuh"
 
 extern "C" {
@@ -18,7 +19,7 @@ extern "C" {
 static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
                                   adji_gpu_index *out) {
   adj_status status = adji_range_start_watch(r);
-  if (!status) status = adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
+  if (!status) status = adji_gpu_index_build(r->gpu, r->grid, rows, options, out);
   return status ? status : adji_range_stop_watch(r);
 }
 
@@ -72,7 +73,7 @@ static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
   if (!r->rows) return ADJ_OK;
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
   if (status) return status;
-  count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right.ids, order, r->rows,
+  count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right->ids, order, r->rows,
                                                                           adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
   ADJI_LAUNCHED(r->gpu, "count_moved");
   status = adji_answers_fetch(r->gpu, r->gpu->compute);
@@ -95,31 +96,88 @@ static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options
   return status;
 }
 
-static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
-  const adji_grid *grid = options->grid;
-  adji_gpu_index_options candidates = {}, queries = {};
-  candidates.images = adji_grid_is_periodic(grid);
+/* A grid for this join, and the right points in its order. */
+static adj_status build_right(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  adji_gpu_index_options candidates = {};
+  candidates.images = adji_grid_is_periodic(options->grid);
   candidates.cells = true;
   candidates.sorted = options->points.sortidu;
   candidates.sort_dim = options->points.sort_dim;
-  adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
-  if (!status) status = copy_box(r);
-  side right = {&r->right, &r->given.right, &r->right_points, options->keep};
-  side left = {&r->left_index, &r->given.left, &r->left_points, nullptr};
-  if (!status)
-    status = options->order ? build_in_order(r, options, candidates, right)
-                            : build_index(r, r->join.right, options->right_rows, &candidates, right);
-  r->left = &r->right;
+  r->grid = &r->own_grid;
+  r->right = &r->own_right;
+  adj_status status =
+      adji_gpu_grid_make(r->gpu, options->grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->own_grid);
+  side right = {&r->own_right, &r->given.right, &r->right_points, options->keep};
+  if (status) return status;
+  return options->order ? build_in_order(r, options, candidates, right)
+                        : build_index(r, r->join.right, options->right_rows, &candidates, right);
+}
+
+static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  adj_status status = copy_box(r);
+  r->grid = r->lent ? &r->lent->grid : NULL;
+  r->right = r->lent ? &r->lent->index : NULL;
+  if (!status && !r->lent) status = build_right(r, options);
+  r->left = r->right;
   r->given.left = r->given.right;
-  if (status || (r->join.self_join && !candidates.images)) return status;
+  if (status || (r->join.self_join && !r->right->images)) return status;
   r->left = &r->left_index;
+  adji_gpu_index_options queries = {};
+  side left = {&r->left_index, &r->given.left, &r->left_points, nullptr};
   return build_index(r, r->join.left, options->left_rows, &queries, left);
+}
+
+/* ---- Through a tree --------------------------------------------------------------------------------------------- */
+
+static adj_status find_tree(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  adj_status status = ADJ_OK;
+  if (!r->lent) {
+    adji_gpu_right_options mine = {};
+    mine.form = ADJI_RIGHT_TREE;
+    mine.set = r->join.right;
+    mine.rows = options->right_rows;
+    status = adji_gpu_right_open(r->gpu, &mine, &r->own_tree);
+    if (status) return status;
+    r->reports_right = adji_gpu_right_is_new(r->own_tree);
+  }
+  r->tree = r->lent ? &r->lent->tree : &r->own_tree->tree;
+  r->left = r->right = &r->tree->points;
+  return status;
+}
+
+/* Few queries are searched in the order they come in, others along the curve. */
+static adj_status order_queries(adji_gpu_range *r, const adji_gpu_rows *rows) {
+  if (rows->count <= ADJI_PACKED_QUERIES) return adji_gpu_index_pack(r->gpu, rows, &r->left_index);
+  adji_gpu_tree_options options = {r->join.left->low, r->join.left->high, false, false};
+  adji_gpu_tree along = {};
+  adj_status status = adji_gpu_tree_build(r->gpu, rows, &options, &along);
+  r->left_index = along.points; /* without boxes there is nothing else */
+  return status;
+}
+
+static adj_status open_tree(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  adji_block points = {};
+  adji_gpu_rows fetched;
+  const adji_gpu_rows *rows = options->left_rows;
+  adj_status status = find_tree(r, options);
+  if (!status) status = adji_gpu_send_limits(r->gpu, &r->join, &r->work, &r->limits);
+  if (status || r->join.self_join) return status;
+  r->left = &r->left_index;
+  if (!rows) {
+    status = adji_gpu_fetch_bytes(r->gpu, r->join.left, &points, &fetched, &r->work);
+    rows = &fetched;
+  }
+  if (!status) status = adji_range_start_watch(r);
+  if (!status) status = order_queries(r, rows);
+  if (!status) status = adji_range_stop_watch(r);
+  adji_block_free(r->gpu, r->gpu->compute, &points);
+  return status;
 }
 
 /* The copies for the prefilter. Without room for them, pairs are compared without it. */
 static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
   if (!r->tensor) return ADJ_OK;
-  adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
+  adj_status status = adji_gpu_halves_make(r->gpu, plan, r->grid, r->left, r->right, &r->halves);
   if (status != ADJ_E_DEVICE_MEMORY) return status;
   r->tensor = false;
   adji_blocks_free(r->gpu, {&r->left_points, &r->right_points});
@@ -132,12 +190,18 @@ static adj_status make_counts(adji_gpu_range *r) {
   return status;
 }
 
-adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
-  bool tensor = options->tensor && options->tensor->use;
-  if (tensor && !gpu->tensor.holds && options->tensor->asked) return adji_gpu_refuse_tensor(gpu);
-  adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
-  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  r->gpu = gpu;
+static adj_status open_grid(adji_gpu_range *r, const adji_gpu_range_options *options) {
+  bool by_point = adji_access_by_point(options->points.access);
+  r->tensor = options->tensor && options->tensor->use && r->gpu->tensor.holds && !by_point && !r->lent &&
+              adji_tensor_tiles_fit(r->gpu, options->tensor->scale.width);
+  adj_status status = build_indices(r, options);
+  if (!status) status = make_halves(r, options->tensor);
+  r->mirrored = options->mirrored && r->left == r->right && !r->tensor && !by_point &&
+                adji_gpu_can_mirror(&r->measure, r->join.left->dim);
+  return status;
+}
+
+static void take_options(adji_gpu_range *r, const adji_gpu_range_options *options) {
   r->join = *options->join;
   r->measure = *options->measure;
   r->rows = r->join.left->count;
@@ -146,14 +210,22 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->timed = options->timed;
   r->single = options->single && !adji_access_by_point(options->points.access);
   r->single_pairs = options->single_pairs;
-  r->tile_hit_candidates = options->tile_hit_candidates;
-  r->query_hits = options->query_hits;
-  r->tensor = tensor && gpu->tensor.holds && !adji_access_by_point(options->points.access) &&
-              adji_tensor_tiles_fit(gpu, options->tensor->scale.width);
-  adj_status status = build_indices(r, options);
-  if (!status) status = make_halves(r, options->tensor);
-  r->mirrored = options->mirrored && r->left == &r->right && !r->tensor &&
-                !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
+  r->tile_hit_candidates = options->tree ? 0 : options->tile_hit_candidates;
+  r->query_hits = options->query_hits && !options->tree;
+  r->lent = options->right;
+  r->reports_right = r->lent && adji_gpu_right_is_new(r->lent);
+  r->checks_left = r->cleared = options->checks_left;
+}
+
+adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
+  bool tensor = options->tensor && options->tensor->use && !options->tree;
+  if (tensor && !gpu->tensor.holds && options->tensor->asked) return adji_gpu_refuse_tensor(gpu);
+  adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
+  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  r->gpu = gpu;
+  take_options(r, options);
+  adj_status status = r->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
+  if (!status) status = options->tree ? open_tree(r, options) : open_grid(r, options);
   if (!status) status = make_counts(r);
   if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
@@ -166,28 +238,34 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
 void adji_gpu_range_close(adji_gpu_range *r) {
   if (!r) return;
   cudaSetDevice(r->gpu->device);
-  cudaStreamSynchronize(r->gpu->copy); /* a failed run may have copies in progress */
+  if (r->timed) cudaStreamSynchronize(r->gpu->copy); /* a failed run may have copies in progress */
   adji_range_free_slots(r);
   adji_count_cache_free(r->gpu, &r->cache);
   adji_per_point_clear(r->gpu, &r->points);
   adji_blocks_free(r->gpu,
-                   {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary, &r->left_points, &r->right_points});
+                   {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary, &r->left_points, &r->right_points,
+                    &r->limits});
   adji_gpu_halves_clear(r->gpu, &r->halves);
-  adji_gpu_index_clear(r->gpu, &r->right);
+  adji_gpu_index_clear(r->gpu, &r->own_right);
   adji_gpu_index_clear(r->gpu, &r->left_index);
-  adji_gpu_grid_clear(r->gpu, &r->grid);
-  cudaStreamSynchronize(r->gpu->compute);
+  adji_gpu_grid_clear(r->gpu, &r->own_grid);
+  adji_gpu_right_close(r->own_tree);
+  if (r->timed) cudaStreamSynchronize(r->gpu->compute);
   adji_stopwatch_clear(&r->watch);
   cudaGetLastError();
   free(r);
 }
 
 uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
-  return r->right.cell_count;
+  return r->right->cell_count;
 }
 adji_device_stats adji_gpu_range_work(adji_gpu_range *r) {
   r->work.kernel_s = adji_stopwatch_read(&r->watch);
-  return r->work;
+  adji_device_stats all = r->work;
+  if (!r->reports_right) return all;
+  adji_device_stats right = adji_gpu_right_work(r->lent ? r->lent : r->own_tree);
+  adji_device_stats_add(&all, &right);
+  return all;
 }
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
   return adji_at<uint32_t>(r->degrees);
@@ -200,7 +278,8 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
 
 /* The number of cells, which the index build left in the answers. */
 static void note_cells(adji_gpu_range *r) {
-  if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
+  if (r->right == &r->own_right && !r->own_right.cell_count)
+    r->own_right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
 }
 
 adji_tiles_job adji_range_job(const adji_gpu_range *r) {
@@ -211,9 +290,9 @@ adji_tiles_job adji_range_job(const adji_gpu_range *r) {
   job.box = r->box.at;
   job.limit = r->join.limit;
   job.dim = r->join.left->dim;
-  job.grid = &r->grid;
+  job.grid = r->grid;
   job.left = r->left;
-  job.right = &r->right;
+  job.right = r->right;
   job.keep = style->one_way ? ADJI_KEEP_ABOVE : style->drop_self ? ADJI_KEEP_OTHERS : ADJI_KEEP_ALL;
   job.query_count = r->left->count;
   job.answers = adji_answer_at(r->gpu, 0);
@@ -222,6 +301,8 @@ adji_tiles_job adji_range_job(const adji_gpu_range *r) {
 }
 
 static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
+  adji_range_tree_job tree = {r->tree, r->limits.at, r->blocks};
+  if (r->tree) return adji_range_tree_run(r->gpu, r->gpu->compute, job, &tree);
   if (r->tensor) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
   return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
@@ -232,7 +313,7 @@ enum { TILES_BLOCK = 4 * ADJI_WARP, TENSOR_BLOCK = 256 };
 /* One launch, or as many as keep the number of running blocks within the limit. */
 adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
-  if (!r->blocks) return run_kernels(r, job);
+  if (!r->blocks || r->tree) return run_kernels(r, job);
   uint64_t each = static_cast<uint64_t>(r->blocks) * (r->tensor ? TENSOR_BLOCK : TILES_BLOCK);
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < job->query_count && !status; first += each) {
@@ -265,7 +346,8 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   request->room = (in_pairs ? pairs : pairs / ADJI_WARP) + 1;
   if (r->single_pairs) return ADJ_OK;
   request->room = 1.3 * rows + 1024;
-  if (r->join.left->dim <= 3) return ADJ_OK;
+  if (r->lent) request->room += 1.2 * rows * r->lent->row_chunks; /* a question like the last one */
+  if (r->join.left->dim <= 3 || r->tree) return ADJ_OK;
   adj_status status = adji_gpu_range_sample(r, 4096, &pairs, &candidates);
   if (!status) request->room += pairs * 1.2 / (!in_pairs ? ADJI_WARP : r->join.style.one_way ? 1 : 2);
   return status;
@@ -281,10 +363,10 @@ static double tile_hit_room(const adji_gpu_range *r) {
 static adj_status make_hits(adji_gpu_range *r) {
   adji_count_cache_request request = {ADJI_CACHE_NONE, 0, r->rows, r->join.left->type, false};
   adji_tiles_job job = adji_range_job(r);
-  if (r->tensor || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->tensor || r->tree || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access)) return ADJ_OK;
   if (r->query_hits && adji_tiles_can_keep_query_hits(&job)) {
     request.form = ADJI_CACHE_QUERY_HITS;
-    request.room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
+    request.room = static_cast<double>(r->rows) * (r->grid->row_count / ADJI_QUERY_HIT_GROUP);
     adj_status status = adji_count_cache_make(r->gpu, &request, &r->cache);
     if (status || r->cache.form != ADJI_CACHE_NONE) return status;
   }
@@ -327,7 +409,7 @@ static adj_status measure_rows(adji_gpu_range *r) {
 /* Counts start at 0 if kernels add to them. Other kernels write the count of every row, if there is anything to
  * compare. The entry behind the last row is read, but added to no offset. */
 static adj_status clear_degrees(adji_gpu_range *r) {
-  if (r->right.count && !r->mirrored && !r->tensor && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->right->count && !r->mirrored && !r->tensor && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
   return ADJ_OK;
 }
@@ -360,7 +442,9 @@ static adj_status begin_count(adji_gpu_range *r, bool keep) {
     adji_count_cache_free(r->gpu, &r->cache);
   if (!status) status = adji_range_start_watch(r);
   if (!status) status = clear_degrees(r);
-  return status ? status : clear_totals(r);
+  if (!status && !r->cleared) status = clear_totals(r);
+  r->cleared = false;
+  return status;
 }
 
 /* Once everything is compared. */
@@ -376,11 +460,20 @@ static adj_status end_count(adji_gpu_range *r, bool fills) {
   return status;
 }
 
+/* For the count cache of the next join with the same right set. */
+static void note_chunks(adji_gpu_range *r, uint64_t pairs) {
+  if (r->lent && r->rows)
+    r->lent->row_chunks = static_cast<double>(pairs) / static_cast<double>(r->rows) / ADJI_WARP;
+}
+
 adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
+  if (r->checks_left) status = adji_gpu_check_packed(r->gpu, r->join.left->dim);
+  if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
+  note_chunks(r, totals.pairs);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
   r->counted.pairs += r->added * (r->join.style.one_way ? 1 : 2);
   r->cache.count = r->gpu->answers[ADJI_ANSWER_CACHE] + (r->cache.form == ADJI_CACHE_ROW_CHUNKS ? r->rows : r->added);
