@@ -124,6 +124,14 @@ static adj_join_spec spec_of_options(const adj_index_options *options) {
   return spec;
 }
 
+adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out) {
+  adj_index_options mine;
+  adj_index_options_init(&mine, sizeof mine);
+  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
+  *out = spec_of_options(&mine);
+  return status;
+}
+
 /* The tree serves kNN and range questions alike. In many dimensions it excludes too little: the first question decides
  * what is built. */
 static adj_status build_first(adj_index *index) {
@@ -143,11 +151,9 @@ static adj_status build_first(adj_index *index) {
 adj_status adj_index_create(adj_ctx *ctx, const adj_index_options *options, const adj_dataset *dataset,
                             adj_index **out) {
   if (!ctx || !dataset || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, dataset and out: none may be NULL");
-  adj_index_options mine;
-  adj_index_options_init(&mine, sizeof mine);
-  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
+  request r = {0};
+  adj_status status = adji_take_index_options(options, &r.spec);
   if (status) return status;
-  request r = {.spec = spec_of_options(&mine)};
   adj_index *index = NULL;
   adji_call outer = adji_call_begin(&ctx->cancels);
   status = adji_check_request(&r.spec, dataset, dataset, &r.tuning, &r.scope);
@@ -166,30 +172,30 @@ void adj_index_destroy(adj_index *index) {
   adji_index_release(index);
 }
 
-/* Of the index: what is measured; of the question: all else. */
-static adj_status take_question(const adj_index *index, const adj_question *question, request *r) {
+adj_status adji_take_question(const adj_index *index, const adj_question *question, adj_join_spec *out) {
   adj_question q;
   adj_question_init(&q, sizeof q);
   adj_status status = adji_take_struct(&q, sizeof q, question, "adj_question");
-  r->spec = index->spec;
-  r->spec.kind = q.kind;
-  r->spec.k = q.k;
-  r->spec.radius = q.radius;
-  r->spec.order = q.order;
-  r->spec.flags = q.flags;
-  r->spec.algorithm = q.algorithm;
-  r->spec.radii = q.radii;
-  r->spec.radius_count = q.radius_count;
-  r->spec.box_count = 0; /* checked when the index was made */
+  *out = index->spec;
+  out->kind = q.kind;
+  out->k = q.k;
+  out->radius = q.radius;
+  out->order = q.order;
+  out->flags = q.flags;
+  out->algorithm = q.algorithm;
+  out->radii = q.radii;
+  out->radius_count = q.radius_count;
+  out->box_count = 0; /* checked when the index was made */
   return status;
 }
 
 adj_status adj_index_plan(adj_index *index, const adj_question *question, const adj_dataset *left, adj_plan **out) {
   if (!index || !question || !out) return adji_fail(ADJ_E_ARGUMENT, "index, question and out: none may be NULL");
   request r = {0};
+  if (index->origin) return adji_refuse_origin();
   if (!left) left = index->set;
   adji_call outer = adji_call_begin(&index->ctx->cancels);
-  adj_status status = take_question(index, question, &r);
+  adj_status status = adji_take_question(index, question, &r.spec);
   if (!status) status = adji_check_request(&r.spec, left, index->set, &r.tuning, &r.scope);
   r.spec.box_count = index->spec.box_count;
   if (!status) status = ask(index, &r, left, out);

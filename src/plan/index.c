@@ -123,19 +123,54 @@ static adj_status prepare_points(adj_index *index) {
 
 /* ---- Life --------------------------------------------------------------------------------------------- */
 
-adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
-                           adj_index **out) {
+static adj_index *new_index(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept) {
   adj_index *index = calloc(1, sizeof *index);
-  if (!index) return adji_fail(ADJ_E_MEMORY, "no memory for an index");
+  if (!index) {
+    adji_fail(ADJ_E_MEMORY, "no memory for an index");
+    return NULL;
+  }
   *index = (adj_index){.ctx = ctx, .set = set, .spec = *spec, .kept = kept};
   atomic_init(&index->references, 1);
   pthread_mutex_init(&index->building, NULL);
   pthread_mutex_init(&index->lock, NULL);
   pthread_mutex_init(&index->scratch_lock, NULL);
-  adj_status status = prepare_points(index);
-  index->spec.algorithm = index->spec.tuning = NULL; /* the caller's, who need not keep them */
+  return index;
+}
+
+/* They are the caller's, who need not keep them. */
+static void forget_pointers(adj_index *index) {
+  index->spec.algorithm = index->spec.tuning = NULL;
   index->spec.box = NULL;
   index->spec.radii = NULL;
+}
+
+adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                 const adji_gpu_rows *rows, adj_index **out) {
+  adj_index *index = new_index(ctx, spec, &origin->set, true);
+  if (!index) {
+    adji_index_forget_origin(ctx, origin);
+    return ADJ_E_MEMORY;
+  }
+  index->origin = origin;
+  index->points = &origin->points;
+  index->rows = *rows;
+  adj_status status =
+      adji_describe_measure(ctx, spec, origin->set.type, origin->set.dim, &index->measure, &index->box);
+  if (!status && index->box) status = adji_check_inside(&origin->sample, &index->measure);
+  forget_pointers(index);
+  if (status)
+    adji_index_release(index);
+  else
+    *out = index;
+  return status;
+}
+
+adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
+                           adj_index **out) {
+  adj_index *index = new_index(ctx, spec, set, kept);
+  if (!index) return ADJ_E_MEMORY;
+  adj_status status = prepare_points(index);
+  forget_pointers(index);
   if (status) {
     adji_index_release(index);
     return name ? adji_fail_in(status, name) : status;
@@ -170,6 +205,7 @@ void adji_index_release(adj_index *index) {
   if (!index || atomic_fetch_sub(&index->references, 1) > 1) return;
   adji_index_clear_scratch(index);
   adji_index_clear_devices(index);
+  adji_index_forget_origin(index->ctx, index->origin);
   while (index->grids) {
     adji_kept_grid *grid = index->grids;
     index->grids = grid->next;

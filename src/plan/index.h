@@ -37,6 +37,15 @@ typedef struct adji_index_device {
   uint64_t refused[ADJI_RIGHT_GRID + 1]; /* by form: bytes that were available when it did not fit; 0: it did */
 } adji_index_device;
 
+/* Points of a caller on the context's first device: sets without data, but with bounds. */
+typedef struct adji_index_origin {
+  adj_dataset set, points; /* as given; as searched, which for some metrics are derived */
+  adj_dataset sample;      /* some of these, with data: a grid is chosen from them */
+  double *bounds;          /* of all sets */
+  void *rows;              /* of the sample */
+  adji_gpu_points derived; /* gpu NULL: none */
+} adji_index_origin;
+
 typedef struct adji_scratch adji_scratch; /* of one small question: plan/index_query.c */
 
 struct adj_index {
@@ -56,7 +65,8 @@ struct adj_index {
   adji_kept_grid *grids;
   uint32_t tree_users, brute_users;
   ADJI_ATOMIC(uint32_t) knn_choices[33]; /* by the bits of k: the algorithm that a trial chose; 0: none did yet */
-  adji_gpu_rows rows; /* points of a caller on the context's first device; data NULL: they are on the host */
+  adji_index_origin *origin; /* NULL: the points are on the host */
+  adji_gpu_rows rows;        /* of an origin: the points that are searched */
   adji_index_device devices[ADJI_MOST_GPUS];
   uint64_t clock;
   pthread_mutex_t scratch_lock;
@@ -73,6 +83,13 @@ bool adji_metric_derives(adj_metric metric);
 /* spec is checked. name: of the set in messages, or NULL. The first reference is the caller's. */
 adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
                            adj_index **out);
+/* The same for points on the context's first device. The origin is taken over, even on failure. */
+adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                 const adji_gpu_rows *rows, adj_index **out);
+static inline adj_status adji_refuse_origin(void) {
+  return adji_fail(ADJ_E_UNSUPPORTED,
+                   "index: its points are on a device: adj_cuda_index_knn, _range and _count ask it");
+}
 adj_index *adji_index_share(adj_index *index);
 void adji_index_release(adj_index *index);
 
@@ -112,6 +129,7 @@ uint64_t adji_index_device_bytes(adj_index *index, uint32_t device);
 /* Drops what nobody uses there, except the tree. */
 void adji_index_clear_device(adj_index *index, uint32_t device);
 void adji_index_clear_devices(adj_index *index);
+void adji_index_forget_origin(adj_ctx *ctx, adji_index_origin *origin);
 
 /* index_query.c */
 void adji_index_clear_scratch(adj_index *index);

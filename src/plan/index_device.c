@@ -77,6 +77,19 @@ void adji_index_clear_devices(adj_index *index) {
     }
 }
 
+void adji_index_forget_origin(adj_ctx *ctx, adji_index_origin *origin) {
+  if (!origin) return;
+  if (origin->derived.gpu) {
+    adji_gpu *gpu = origin->derived.gpu;
+    adji_gpu_lock(gpu);
+    adji_gpu_points_free(&origin->derived);
+    adji_gpu_unlock(gpu);
+  }
+  adji_free(&ctx->memory, origin->bounds);
+  adji_free(&ctx->memory, origin->rows);
+  free(origin);
+}
+
 /* ---- Lending ------------------------------------------------------------------------------------------- */
 
 static adji_device_part *part_of(adj_index *index, const void *right) {

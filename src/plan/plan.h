@@ -84,7 +84,13 @@ adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, cons
  * already. */
 adj_status adji_describe_join(adj_plan *plan);
 adj_status adji_describe_derived(adj_plan *plan);
+/* The same for `count` queries of plan->index: plan->left and plan->right are derived, and may be samples. */
+adj_status adji_describe_asked(adj_plan *plan, uint64_t count);
 void adji_forget_join(adj_plan *plan);
+/* What an index is made of, in the form of a request; options may be NULL. */
+adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out);
+/* Of an index: what is measured; of the question: all else. */
+adj_status adji_take_question(const adj_index *index, const adj_question *question, adj_join_spec *out);
 
 /* ---- Whether rounding decides: plan_precision.c ----------------------------------------------------------  */
 
