@@ -296,7 +296,7 @@ static adj_status count(cuda_join *j, const adji_cuda_call *call, bool fills) {
 
 /* All pairs in one slot. */
 static adj_status fill_slot(cuda_join *j) {
-  adji_gpu_window all = {0, j->left->rows.count, 0, j->counted.pairs};
+  adji_gpu_window all = {0, j->plan.join.left->count, 0, j->counted.pairs};
   adj_status status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
   if (!status) status = adji_gpu_range_fill(j->range, &all, 0);
   return status ? status : adji_gpu_range_check(j->range);
@@ -340,24 +340,34 @@ static adj_status find_nearest(cuda_join *j, const adji_cuda_call *call) {
   return status ? status : adji_gpu_knn_take(j->nearest, call->csr);
 }
 
-adj_status adji_cuda_run(const adji_cuda_call *call) {
+static adj_status run_once(const adji_cuda_call *call) {
   cuda_join *j = calloc(1, sizeof *j);
-  adji_call outer = adji_call_begin(&call->ctx->cancels);
   adj_status status = j ? adji_gpu_of(call->ctx, &j->gpu) : adji_fail(ADJ_E_MEMORY, "no memory for a join");
   if (!status) status = prepare(j, call);
   if (!status) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
     status = call->kind == ADJ_KNN ? find_nearest(j, call) : find_pairs(j, call);
+    if (status == ADJ_E_DATA && j->checks) status = adji_fail_in(status, "queries"); /* on the way */
     if (!status) status = adji_gpu_before(j->gpu, call->stream);
     if (!status && !j->index) status = adji_gpu_wait(j->gpu); /* the result is complete when the call returns */
     if (status && call->csr) adji_gpu_csr_free(call->csr, NULL);
+    if (status && call->csr) *call->csr = (adji_gpu_csr){0};
     if (!status && call->total) *call->total = j->counted.pairs;
     finish(j);
     adji_gpu_unlock(j->gpu);
   }
   if (j) forget(j);
   free(j);
+  return status;
+}
+
+/* Grids that the index keeps go if there is no room for an answer. */
+adj_status adji_cuda_run(const adji_cuda_call *call) {
+  adji_call outer = adji_call_begin(&call->ctx->cancels);
+  adj_status status = run_once(call);
+  while (status == ADJ_E_DEVICE_MEMORY && call->index && adji_index_drop(call->index, 0))
+    status = run_once(call);
   adji_call_set(outer);
   return status;
 }

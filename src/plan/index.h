@@ -126,8 +126,8 @@ adj_status adji_index_lend(adj_index *index, uint32_t device, const adji_gpu_rig
                            bool *built);
 /* Bytes that the index has on a device. */
 uint64_t adji_index_device_bytes(adj_index *index, uint32_t device);
-/* Drops what nobody uses there, except the tree. */
-void adji_index_clear_device(adj_index *index, uint32_t device);
+/* Drops what was not used there for longest, except the tree. False: all of it is in use. */
+bool adji_index_drop(adj_index *index, uint32_t device);
 void adji_index_clear_devices(adj_index *index);
 void adji_index_forget_origin(adj_ctx *ctx, adji_index_origin *origin);
 

@@ -55,17 +55,12 @@ static adji_device_part *take_oldest(adji_index_device *device, bool grids_only)
   return oldest;
 }
 
-static bool drop_oldest(adj_index *index, uint32_t number) {
+bool adji_index_drop(adj_index *index, uint32_t device) {
   pthread_mutex_lock(&index->lock);
-  adji_device_part *part = take_oldest(&index->devices[number], false);
+  adji_device_part *part = take_oldest(&index->devices[device], false);
   pthread_mutex_unlock(&index->lock);
   free_part(part);
   return part;
-}
-
-void adji_index_clear_device(adj_index *index, uint32_t device) {
-  while (drop_oldest(index, device))
-    ;
 }
 
 void adji_index_clear_devices(adj_index *index) {
@@ -168,7 +163,7 @@ static adj_status make_part(adj_index *index, uint32_t number, const adji_gpu_ri
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %u: the points of the index do not fit", number);
   bool alone = adji_work_alone(false); /* making it is no small work, even if the question is */
   adj_status status = open_from_points(index, number, options, part);
-  while (status == ADJ_E_DEVICE_MEMORY && drop_oldest(index, number))
+  while (status == ADJ_E_DEVICE_MEMORY && adji_index_drop(index, number))
     status = open_from_points(index, number, options, part);
   adji_work_alone(alone);
   *refused = status == ADJ_E_DEVICE_MEMORY ? available_on(part->gpu) : 0;
@@ -179,6 +174,14 @@ static void note_grid(adji_device_part *part, const adji_gpu_right_options *opti
   if (options->form != ADJI_RIGHT_GRID) return;
   part->limit = options->limit;
   part->grid.axis_count = options->grid->axis_count;
+}
+
+/* Half of a device is for answers: grids beyond that go. */
+static void keep_half(adj_index *index, uint32_t number) {
+  adji_gpu *gpu;
+  if (adji_gpu_at(index->ctx, number, &gpu)) return;
+  while (adji_index_device_bytes(index, number) > available_on(gpu) && adji_index_drop(index, number))
+    ;
 }
 
 /* Adds it to the index, unless another question was quicker. */
@@ -202,6 +205,7 @@ static void add_part(adj_index *index, uint32_t number, const adji_gpu_right_opt
   lend_part(index, there, out);
   pthread_mutex_unlock(&index->lock);
   free_part(gone);
+  keep_half(index, number);
 }
 
 static adj_status make(adj_index *index, uint32_t number, const adji_gpu_right_options *options, adji_lent *out) {

@@ -71,10 +71,14 @@ static uint64_t held(void *owner, uint32_t device) {
   return adji_index_device_bytes(((adji_plan_lender *)owner)->index, device);
 }
 
+static bool drop(void *owner, uint32_t device) {
+  return adji_index_drop(((adji_plan_lender *)owner)->index, device);
+}
+
 void adji_make_lender(adj_plan *plan) {
   if (!plan->index->kept) return;
   plan->lender.index = plan->index;
-  plan->lender.lender = (adji_gpu_lender){&plan->lender, lend, held};
+  plan->lender.lender = (adji_gpu_lender){&plan->lender, lend, held, drop};
 }
 
 void adji_note_device(adj_plan *plan) {

@@ -52,6 +52,8 @@ typedef struct adji_gpu_lender {
   adj_status (*lend)(void *owner, uint32_t device, const adji_gpu_right_options *options, adji_lent *out);
   /* Bytes of a device that are its own. */
   uint64_t (*held)(void *owner, uint32_t device);
+  /* Drops some of them that nobody uses, to make room. False: there are none. */
+  bool (*drop)(void *owner, uint32_t device);
 } adji_gpu_lender;
 
 #ifdef __cplusplus

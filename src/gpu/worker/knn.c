@@ -231,6 +231,7 @@ static adj_status open_device(knn_device *d, const adji_gpu_knn_options *options
   status = adji_gpu_knn_open(d->gpu, &mine, &d->knn);
   adji_gpu_unlock(d->gpu);
   if (status) adji_give_back(&d->right);
+  if (status) d->right = (adji_lent){0};
   return status;
 }
 
@@ -239,7 +240,10 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
   if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   d->join = *options->join;
   d->rows_at_once = options->rows_at_once;
+  const adji_gpu_lender *lender = options->lender;
   adj_status status = open_device(d, options, number);
+  while (status == ADJ_E_DEVICE_MEMORY && lender && lender->drop(lender->owner, number))
+    status = open_device(d, options, number);
   if (status) {
     free(d);
     return status;

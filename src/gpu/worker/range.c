@@ -330,6 +330,7 @@ static adj_status open_device(range_device *d, const adji_gpu_worker_options *op
   if (status) adji_gpu_points_free(&d->points);
   adji_gpu_unlock(d->gpu);
   if (status) adji_give_back(&d->right);
+  if (status) d->right = (adji_lent){0};
   return status;
 }
 
@@ -356,7 +357,10 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->slots = options->slots;
   d->slices = options->slices;
   d->by_point = adji_access_by_point(options->range.points.access);
+  const adji_gpu_lender *lender = options->range.lender;
   adj_status status = open_device(d, options, number);
+  while (status == ADJ_E_DEVICE_MEMORY && lender && lender->drop(lender->owner, number))
+    status = open_device(d, options, number);
   if (status) {
     free(d);
     return status;
